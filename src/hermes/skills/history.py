@@ -27,13 +27,13 @@ from hermes.skills.changes import (
     remove_empty_folders,
     skill_names,
 )
-from hermes.store.git import Git, GitFailed
+from hermes.store.git import Git, GitCommandFailed
 from hermes.store.git_history import (
     EXECUTABLE_MODE,
     LINK_MODE,
+    CommitEntry,
     GitHistory,
     HistoryOptions,
-    LogEntry,
     TreeEntry,
     UndoConflict,
     history_lock,
@@ -152,7 +152,7 @@ async def _refusal(history: GitHistory, commit: SkillCommit, path: str) -> UndoR
     )
 
 
-def _parse_log(entries: Iterable[LogEntry]) -> list[SkillCommit]:
+def _parse_log(entries: Iterable[CommitEntry]) -> list[SkillCommit]:
     return [parse_commit(entry.id, entry.at, entry.message) for entry in entries]
 
 
@@ -257,7 +257,7 @@ class SkillHistory:
             if not (history.git.folder / "HEAD").exists() or not await history.head():
                 return []
             found = _parse_log(await history.log(most=0 if skill else limit))
-        except GitFailed as error:
+        except GitCommandFailed as error:
             raise StoreError(
                 f"the history of the skills cannot be read: {error}",
                 hint="the next change of a skill repairs it, or moves it aside and starts anew",
@@ -365,7 +365,7 @@ class SkillHistory:
         with _write_errors():
             try:
                 await self._recover(history)
-            except GitFailed:
+            except GitCommandFailed:
                 if not await history.rebuild_index():
                     aside = self._folder / f"{HISTORY_FOLDER}.broken-{time.time_ns()}"
                     (self._folder / HISTORY_FOLDER).rename(aside)

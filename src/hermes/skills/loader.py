@@ -22,11 +22,11 @@ from hermes.skills.skill import (
     SKILL_FILE,
     THIRD_PARTY,
     CredentialFile,
-    RequiredVariable,
     Skill,
     SkillEntry,
     SkillInvalid,
     SkillNotFound,
+    SkillVariable,
     VisibilityContext,
     hidden_reason,
     is_visible,
@@ -180,7 +180,7 @@ class SetupChecker:
         given = (each.name for each in skill.variables if each.name not in names)
         return SetupStatus(tuple(reasons), tuple(given), tuple(there))
 
-    async def _is_set(self, variable: RequiredVariable) -> bool:
+    async def _is_set(self, variable: SkillVariable) -> bool:
         name = variable.name
         if self._variables(name):
             return True
@@ -210,7 +210,7 @@ def _is_readable_file(path: Path) -> bool:
         return False
 
 
-def _unset_variable_reason(variable: RequiredVariable) -> str:
+def _unset_variable_reason(variable: SkillVariable) -> str:
     purpose = f" (needed for {variable.required_for})" if variable.required_for else ""
     about = f" {variable.help}" if variable.help else ""
     return (

@@ -15,11 +15,12 @@ from hermes.skills.frontmatter import Frontmatter, read_frontmatter
 from hermes.skills.skill import (
     Conditions,
     CredentialFile,
-    RequiredVariable,
     Skill,
     SkillInvalid,
     SkillRoot,
     SkillSetting,
+    SkillVariable,
+    Stamp,
     normalize_name,
 )
 from hermes.util.text import human_size
@@ -199,26 +200,19 @@ _GARBAGE = dict.fromkeys((*range(9), *range(14, 27), *range(28, 32), *range(127,
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-class FileStamp(NamedTuple):
-    """Changes whenever a file changes.
+def stamp_of(found: os.stat_result) -> Stamp:
+    """Return what changes whenever a file changes.
 
     The inode detects a replacement within one tick of the file system clock.
     """
-
-    mtime_ns: int
-    size: int
-    inode: int
-
-    @classmethod
-    def of(cls, found: os.stat_result) -> "FileStamp":
-        return cls(found.st_mtime_ns, found.st_size, found.st_ino)
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 class FileText(NamedTuple):
     """The decoded text of a file."""
 
     text: str
-    stamp: FileStamp
+    stamp: Stamp
     warnings: tuple[str, ...] = ()
 
 
@@ -238,7 +232,7 @@ def read_text_file(path: Path | str, largest: int = MAX_FILE_BYTES) -> FileText:
     finally:
         os.close(descriptor)
     text, warnings = decode(data)
-    return FileText(text, FileStamp.of(found), warnings)
+    return FileText(text, stamp_of(found), warnings)
 
 
 def read_instructions(skill: Skill) -> str:
@@ -419,9 +413,9 @@ def _platforms(fields: FieldReader, notes: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(PLATFORM_NAMES.get(word, word) for word in words))
 
 
-def _variables(fields: FieldReader, notes: list[str]) -> tuple[RequiredVariable, ...]:
+def _variables(fields: FieldReader, notes: list[str]) -> tuple[SkillVariable, ...]:
     found = {
-        each.text("name"): RequiredVariable(
+        each.text("name"): SkillVariable(
             name=each.text("name"),
             prompt=each.text("prompt") or each.text("description"),
             help=each.text("help"),
@@ -431,7 +425,7 @@ def _variables(fields: FieldReader, notes: list[str]) -> tuple[RequiredVariable,
     }
     if fields.raw("prerequisites"):
         legacy = FieldReader(notes, fields.block("prerequisites")).words("env_vars")
-        found = {**{name: RequiredVariable(name) for name in legacy}, **found}
+        found = {**{name: SkillVariable(name) for name in legacy}, **found}
     wrong = [name for name in found if not _VARIABLE.fullmatch(name)]
     notes += [f"{name!r} is not the name of a variable; it is ignored" for name in wrong]
     return tuple(each for name, each in found.items() if name not in wrong)

@@ -58,7 +58,7 @@ class SkillRoot(msgspec.Struct, frozen=True):
     """The name that the plugin gives the skill; "" uses the name in SKILL.md."""
 
 
-class RequiredVariable(msgspec.Struct, frozen=True):
+class SkillVariable(msgspec.Struct, frozen=True):
     """An environment variable that a skill needs."""
 
     name: str
@@ -113,7 +113,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     related: tuple[str, ...] = ()
     conditions: Conditions = Conditions()
-    variables: tuple[RequiredVariable, ...] = ()
+    variables: tuple[SkillVariable, ...] = ()
     credential_files: tuple[CredentialFile, ...] = ()
     settings: tuple[SkillSetting, ...] = ()
     warnings: tuple[str, ...] = ()

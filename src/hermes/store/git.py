@@ -35,7 +35,7 @@ SETTINGS = """\
 or other program is run."""
 
 
-class GitFailed(StoreError):
+class GitCommandFailed(StoreError):
     """git failed; the message is its last error line."""
 
 
@@ -74,8 +74,10 @@ class Git:
         most: int = 0,
         good: Sequence[int] = (0,),
     ) -> bytes:
-        """Run a command and return its output. Raises `GitFailed`, or `TooMuch` if the output has
-        more than `most` bytes (0: no limit)."""
+        """Run a command and return its output.
+
+        Raises `GitCommandFailed`, and `TooMuch` for more than `most` bytes (0: no limit).
+        """
         try:
             # In its own session, so that Ctrl-C does not reach it.
             code, output, errors = await run_program(
@@ -88,15 +90,17 @@ class Git:
                 cwd=self._workspace,
             )
         except TimeoutError as error:
-            raise GitFailed(f"git {arguments[0]} took longer than {SECONDS:.0f} seconds") from error
+            raise GitCommandFailed(
+                f"git {arguments[0]} took longer than {SECONDS:.0f} seconds"
+            ) from error
         except OSError as error:
-            raise GitFailed(f"git cannot be started: {error.strerror}") from error
+            raise GitCommandFailed(f"git cannot be started: {error.strerror}") from error
         if code is None:
             raise TooMuch(f"more than {most} bytes")
         if code not in good:
             lines = errors.strip().splitlines()
             reason = lines[-1] if lines else f"exit code {code}"
-            raise GitFailed(f"git {arguments[0]}: {reason}", hint=self._hint)
+            raise GitCommandFailed(f"git {arguments[0]}: {reason}", hint=self._hint)
         return output
 
     async def line(self, *arguments: str, data: bytes = b"", good: Sequence[int] = (0,)) -> str:
@@ -112,7 +116,7 @@ class Git:
             end = output.index(b"\n", position)
             header = output[position:end].split()
             if len(header) != 3:
-                raise GitFailed(f"git cat-file: {each} is not in the store")
+                raise GitCommandFailed(f"git cat-file: {each} is not in the store")
             start, size = end + 1, int(header[2])
             found.append(output[start : start + size])
             position = start + size + 1

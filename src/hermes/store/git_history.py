@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import StoreError
-from hermes.store.git import SETTINGS, Git, GitFailed, TooMuch
+from hermes.store.git import SETTINGS, Git, GitCommandFailed, TooMuch
 from hermes.util.files import write_text
 from hermes.util.locks import async_file_lock
 
@@ -35,7 +35,7 @@ class TreeEntry(msgspec.Struct, frozen=True):
     id: str
 
 
-class FileChange(msgspec.Struct, frozen=True):
+class TreeChange(msgspec.Struct, frozen=True):
     """A file in two trees; None means that it does not exist there."""
 
     path: str
@@ -56,7 +56,7 @@ class UndoConflict(StrEnum):
     SAME_LINES = "same lines"
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class TreeSnapshot(msgspec.Struct, frozen=True):
     """The present files of the folder."""
 
     tree: str
@@ -64,7 +64,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Regular files that are too large or unreadable and therefore not in the tree."""
 
 
-class LogEntry(msgspec.Struct, frozen=True):
+class CommitEntry(msgspec.Struct, frozen=True):
     """A commit."""
 
     id: str
@@ -141,7 +141,7 @@ class GitHistory:
             raise self._too_many()
         return names
 
-    async def snapshot(self, under: Sequence[str] = ()) -> Snapshot:
+    async def snapshot(self, under: Sequence[str] = ()) -> TreeSnapshot:
         """Store the present files, or only those at or below the paths `under`.
 
         Unchanged files cost nothing.
@@ -154,7 +154,7 @@ class GitHistory:
         keep, drop, skipped = await asyncio.to_thread(self._sort, names)
         await self._update_index("--add", "--remove", "--replace", names=keep)
         await self._update_index("--force-remove", names=drop)
-        return Snapshot(await self.git.line("write-tree"), tuple(skipped))
+        return TreeSnapshot(await self.git.line("write-tree"), tuple(skipped))
 
     async def head(self) -> str:
         """Return the id of the newest commit, or ""."""
@@ -177,7 +177,7 @@ class GitHistory:
 
     async def log(
         self, start: str = "", *, most: int = 0, since: str = "", path: str = ""
-    ) -> list[LogEntry]:
+    ) -> list[CommitEntry]:
         """Return commits back from `start`, by default the newest one; `most` 0 returns all.
 
         `since` excludes a commit and those before it. `path` selects commits that changed a file.
@@ -188,7 +188,7 @@ class GitHistory:
             f"{since}..{start}" if since else start, "--", *_literal(path),
         )  # fmt: skip
         texts = output.decode("utf-8", "replace").split("\0")
-        return [LogEntry(*text.split("\x1f", 2)) for text in texts if text]
+        return [CommitEntry(*text.split("\x1f", 2)) for text in texts if text]
 
     async def set_refs(self, refs: Mapping[str, str]) -> None:
         """Point references at objects; "" deletes a reference."""
@@ -208,16 +208,16 @@ class GitHistory:
             found[os.fsdecode(name)] = TreeEntry(mode, object_id)
         return found
 
-    async def changes(self, before: str, after: str) -> list[FileChange]:
+    async def changes(self, before: str, after: str) -> list[TreeChange]:
         """Return what differs; `before` "" compares the commit `after` with its parent."""
         trees = (before, after) if before else ("--no-commit-id", "--root", after)
         output = await self.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", *trees)
         fields = output.split(b"\0")
-        found: list[FileChange] = []
+        found: list[TreeChange] = []
         for meta, name in zip(fields[0::2], fields[1::2], strict=False):
             old_mode, new_mode, old, new, _ = meta.decode().lstrip(":").split()
             found.append(
-                FileChange(
+                TreeChange(
                     os.fsdecode(name), _tree_entry(old_mode, old), _tree_entry(new_mode, new)
                 )
             )
@@ -236,7 +236,7 @@ class GitHistory:
     # Undo: the way from `after` to `before` is applied to `now`.
 
     async def undo(
-        self, change: FileChange, now: TreeEntry | None
+        self, change: TreeChange, now: TreeEntry | None
     ) -> TreeEntry | UndoConflict | None:
         """Return what a file becomes when a change of it is undone; None for no file."""
         before, after = change.before, change.after
@@ -269,7 +269,7 @@ class GitHistory:
                 await asyncio.to_thread(path.write_bytes, content)
             try:
                 merged = await self.git.run("merge-file", "--quiet", "-p", *map(str, paths))
-            except GitFailed:
+            except GitCommandFailed:
                 return None
         return await self.git.line("hash-object", "-w", "--no-filters", "--stdin", data=merged)
 
@@ -279,7 +279,7 @@ class GitHistory:
         """Whether all objects that are referred to exist."""
         try:
             await self.git.run("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
-        except GitFailed:
+        except GitCommandFailed:
             return False
         return True
 
@@ -291,7 +291,7 @@ class GitHistory:
         try:
             if await self.head():
                 await self.git.run("read-tree", self._options.branch)
-        except GitFailed:
+        except GitCommandFailed:
             return False
         return True
 
@@ -343,7 +343,7 @@ class GitHistory:
                 keep.append(name)  # deleted: git removes it from the tree
                 continue
             except OSError as error:
-                raise GitFailed(f"{name} cannot be looked at: {error.strerror}") from error
+                raise GitCommandFailed(f"{name} cannot be looked at: {error.strerror}") from error
             regular = stat.S_ISREG(found.st_mode)
             small = found.st_size <= self._options.max_file_bytes and os.access(path, os.R_OK)
             if stat.S_ISLNK(found.st_mode) or (regular and small):

@@ -10,9 +10,9 @@ import pytest
 from hermes.core.errors import UsageError
 from hermes.skills.hub.contents import (
     HubError,
+    HubRateLimited,
     InvalidContent,
     NotAvailable,
-    RateLimited,
     SourceUnreachable,
 )
 from hermes.skills.hub.hub import Hub, HubOptions
@@ -72,7 +72,7 @@ async def test_what_is_not_there_is_said_with_what_is(hub: Hub, github: GitHub):
 
 async def test_a_spent_rate_limit_says_how_to_get_more(hub: Hub, github: GitHub):
     github.limited = True
-    with pytest.raises(RateLimited) as spent:
+    with pytest.raises(HubRateLimited) as spent:
         await hub.prepare("any/repo/pdf")
     assert "hermes config set GITHUB_TOKEN" in spent.value.hint
 

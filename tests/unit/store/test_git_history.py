@@ -7,10 +7,10 @@ import pytest
 
 from hermes.store.git import Git
 from hermes.store.git_history import (
-    FileChange,
     GitHistory,
     HistoryOptions,
     TooManyFiles,
+    TreeChange,
     TreeEntry,
     UndoConflict,
 )
@@ -91,5 +91,5 @@ async def test_undo_is_a_three_way_merge(tmp_path: Path):
         ((plain[old], plain[new], plain["other\n"]), UndoConflict.SAME_LINES),
     ]
     for (before, after, now), expected in cases:
-        result = await history.undo(FileChange("a", before, after), now)
+        result = await history.undo(TreeChange("a", before, after), now)
         assert result == expected, (before, after, now)

@@ -30,7 +30,7 @@ from hermes.skills.hub import (
     InstallRefused,
     PublishPlan,
     RefusedSkill,
-    SearchResult,
+    SkillSearchResult,
     UpdateState,
     UpdateStatus,
     check_update,
@@ -80,7 +80,7 @@ async def _search(args: Namespace, cli: Cli, hub: Hub) -> None:
     _show(cli, await hub.search(" ".join(args.words), args.source))
 
 
-def _show(cli: Cli, found: SearchResult) -> None:
+def _show(cli: Cli, found: SkillSearchResult) -> None:
     cli.emit(found, offer_lines(cli, found.offers) or ["nothing was found"])
     if not cli.as_json:
         say_problems(cli, found.problems)

@@ -33,16 +33,41 @@ if TYPE_CHECKING:
         prepare_skill,
         publish,
     )
-    from hermes.skills.hub.sources import HubAddresses, SearchResult, SkillOffer
+    from hermes.skills.hub.sources import HubAddresses, SkillOffer, SkillSearchResult
     from hermes.skills.hub.store import AuditEvent, HubStore, LockFile, RefusedSkill, utc_now
 
 __all__ = [
-    "SET_TOKEN", "SOURCE_NAMES", "AuditEvent", "Hub", "HubAddresses", "HubError", "HubOptions",
-    "HubStore", "InstallCandidate", "InstallRefused", "LockFile", "PublishPlan", "RefusedSkill",
-    "SearchResult", "SkillInspection", "SkillOffer", "UpdateState", "UpdateStatus",
-    "audit_installed", "check_source_name", "check_update", "check_updates", "diff_files",
-    "export_bundle", "import_bundle", "plan_publication", "prepare_skill", "publish",
-    "restore_skill", "summarize_changes", "utc_now",
+    "SET_TOKEN",
+    "SOURCE_NAMES",
+    "AuditEvent",
+    "Hub",
+    "HubAddresses",
+    "HubError",
+    "HubOptions",
+    "HubStore",
+    "InstallCandidate",
+    "InstallRefused",
+    "LockFile",
+    "PublishPlan",
+    "RefusedSkill",
+    "SkillInspection",
+    "SkillOffer",
+    "SkillSearchResult",
+    "UpdateState",
+    "UpdateStatus",
+    "audit_installed",
+    "check_source_name",
+    "check_update",
+    "check_updates",
+    "diff_files",
+    "export_bundle",
+    "import_bundle",
+    "plan_publication",
+    "prepare_skill",
+    "publish",
+    "restore_skill",
+    "summarize_changes",
+    "utc_now",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -23,7 +23,7 @@ from hermes.skills.skill import SKILL_FILE, Skill, SkillInvalid, SkillRoot, Sour
 #     HermesError
 #     └── HubError
 #         ├── SourceUnreachable   the service did not answer, or not as expected
-#         │   └── RateLimited     its rate limit is reached
+#         │   └── HubRateLimited     its rate limit is reached
 #         ├── NotAvailable        no such skill, folder, branch or repository
 #         ├── InvalidContent      the files are not an acceptable skill
 #         └── InstallRefused      the scan or the user refused it
@@ -43,7 +43,7 @@ class SourceUnreachable(HubError):
     pass
 
 
-class RateLimited(SourceUnreachable):
+class HubRateLimited(SourceUnreachable):
     pass
 
 

@@ -39,7 +39,7 @@ from hermes.skills.hub.sources import (
     choose_folder,
     skill_folder_of,
 )
-from hermes.store.git import Git, GitFailed
+from hermes.store.git import Git, GitCommandFailed
 from hermes.util.hosts import is_loopback
 from hermes.util.text import human_size
 
@@ -233,7 +233,7 @@ def _size_on_disk(folder: Path) -> int:
 async def _run_git(git: Git, *arguments: str) -> bytes:
     try:
         return await git.run(*arguments)
-    except GitFailed as error:
+    except GitCommandFailed as error:
         text = str(error)
         hint = "check the address; for one that needs a password use ssh with your key"
         missing = "not found" in text or "couldn't find remote ref" in text

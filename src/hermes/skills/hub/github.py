@@ -12,9 +12,9 @@ from hermes.core.errors import UsageError
 from hermes.skills.hub.contents import (
     DECODE_ERRORS,
     HubError,
+    HubRateLimited,
     ListedSkill,
     NotAvailable,
-    RateLimited,
     SourceUnreachable,
     is_hidden,
     list_skill,
@@ -85,7 +85,7 @@ class GitHubApi:
     async def get(
         self, path: str, *, accept: str = ACCEPT_JSON, max_bytes: int = MAX_ARCHIVE_BYTES
     ) -> HttpResponse:
-        """Send a GET request. Raises `NotAvailable`, `RateLimited` and `SourceUnreachable`."""
+        """Send a GET request. Raises `NotAvailable`, `HubRateLimited` and `SourceUnreachable`."""
         reply = await self._web.get(
             f"{self._address}{path}", self._headers(accept), max_bytes=max_bytes
         )
@@ -136,7 +136,7 @@ class GitHubApi:
             f"there is no repository, branch or commit like this in {repo}", hint=hint
         )
 
-    def _rate_limit_error(self, reply: HttpResponse) -> RateLimited:
+    def _rate_limit_error(self, reply: HttpResponse) -> HubRateLimited:
         reset = reply.headers.get("x-ratelimit-reset", "")
         after = reply.headers.get("retry-after", "")
         minutes = 1
@@ -146,7 +146,7 @@ class GitHubApi:
             minutes = max(1, round(int(after) / 60))
         wait = f"wait {minutes} min"
         hint = wait if self._token else f"{wait}, or set a token: {SET_TOKEN}"
-        return RateLimited("the rate limit of GitHub is reached", hint=hint)
+        return HubRateLimited("the rate limit of GitHub is reached", hint=hint)
 
 
 def error_message(reply: HttpResponse) -> str:

@@ -30,9 +30,9 @@ from hermes.skills.hub.sources import (
     FetchedSkill,
     HubAddresses,
     HubHttpClient,
-    SearchResult,
     SkillOffer,
     SkillOrigin,
+    SkillSearchResult,
     SkillSource,
 )
 from hermes.skills.hub.store import (
@@ -227,14 +227,14 @@ class Hub:
     ) -> None:
         await self._web.close()
 
-    async def browse(self, source: str = "") -> SearchResult:
+    async def browse(self, source: str = "") -> SkillSearchResult:
         """Return all offers of a source, or of those that are cheap to query."""
         sources = (
             self.sources.named(source) if source else self.sources.sources_for(DEFAULT_BROWSED)
         )
         return await self._ask_all(sources, lambda one: one.browse())
 
-    async def search(self, query: str, source: str = "") -> SearchResult:
+    async def search(self, query: str, source: str = "") -> SkillSearchResult:
         sources = (
             self.sources.named(source, query)
             if source
@@ -246,7 +246,7 @@ class Hub:
         self,
         sources: Sequence[SkillSource],
         ask: Callable[[SkillSource], Awaitable[Sequence[SkillOffer]]],
-    ) -> SearchResult:
+    ) -> SkillSearchResult:
         """Query all sources at once. When all of them fail, the first error is raised."""
         answers = await asyncio.gather(*map(ask, sources), return_exceptions=True)
         offers: dict[str, SkillOffer] = {}
@@ -264,7 +264,9 @@ class Hub:
                     offers.setdefault(offer.identifier, offer)
         if errors and len(errors) == len(sources):
             raise errors[0]
-        return SearchResult(tuple(offers.values()), (*dict.fromkeys(problems), *self.warnings()))
+        return SkillSearchResult(
+            tuple(offers.values()), (*dict.fromkeys(problems), *self.warnings())
+        )
 
     def warnings(self) -> list[str]:
         """Return the warnings of the sources since the last call."""

@@ -82,7 +82,7 @@ class BundleManifest(msgspec.Struct, frozen=True):
     version: int = VERSION
 
 
-class ImportResult(msgspec.Struct, frozen=True):
+class BundleImport(msgspec.Struct, frozen=True):
     """The skills of an imported bundle."""
 
     stored: tuple[str, ...]
@@ -125,7 +125,7 @@ def _read_skill(name: str, folder: Path) -> dict[str, bytes]:
 
 async def import_bundle(
     hub: Hub, home: Path, history: SkillHistory, file: Path, *, force: bool = False
-) -> ImportResult:
+) -> BundleImport:
     """Check all hashes, then store the skills that are new and allowed.
 
     The origin of a bundle is unknown, so its skills are scanned as community skills.
@@ -157,7 +157,7 @@ async def import_bundle(
             )
             await history.record(change, _store_own(home, target, files))
             stored.append(one.name)
-    return ImportResult(tuple(stored), tuple(skipped), refused)
+    return BundleImport(tuple(stored), tuple(skipped), refused)
 
 
 def read_bundle(data: bytes) -> list[tuple[PackedSkill, dict[str, bytes]]]:

@@ -114,7 +114,7 @@ def decode_entries(
     return found
 
 
-class SearchResult(msgspec.Struct, frozen=True):
+class SkillSearchResult(msgspec.Struct, frozen=True):
     """Offers of several sources, and the problems of those that failed."""
 
     offers: tuple[SkillOffer, ...]

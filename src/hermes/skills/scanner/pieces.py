@@ -234,7 +234,7 @@ _MAX_PARAGRAPH_LINES: Final = 6
 _SENTENCE_CHARS: Final = 240
 
 
-class CodeBlock(msgspec.Struct, frozen=True):
+class FencedCode(msgspec.Struct, frozen=True):
     """A fenced code block."""
 
     language: str
@@ -254,7 +254,7 @@ class InlineCommand(msgspec.Struct, frozen=True):
     """Has a leading exclamation mark, so it runs while the skill is loaded."""
 
 
-def markdown_code(text: str) -> Iterator[CodeBlock | InlineCommand]:
+def markdown_code(text: str) -> Iterator[FencedCode | InlineCommand]:
     """Yield the code blocks and inline commands of a Markdown text."""
     lines = text.split("\n")
     prose: list[str] = []
@@ -271,7 +271,7 @@ def markdown_code(text: str) -> Iterator[CodeBlock | InlineCommand]:
         end = _closing_line(lines, at + 1, opening[1])
         inside = "\n".join(lines[at + 1 : end])
         warned = is_warning(f"{heading}\n{_paragraph_before(lines, at)}")
-        yield CodeBlock((opening[2] or "").lower(), inside, at + 1, warned)
+        yield FencedCode((opening[2] or "").lower(), inside, at + 1, warned)
         prose += [""] * (min(end + 1, len(lines)) - at)
         at = end + 1
     yield from _inline_commands("\n".join(prose))
@@ -410,7 +410,7 @@ def _language(name: str, text: str) -> str:
     return _ENDINGS.get(base.rpartition(".")[2], "data")
 
 
-def _piece_of(part: CodeBlock | InlineCommand) -> Iterator[ScanPiece]:
+def _piece_of(part: FencedCode | InlineCommand) -> Iterator[ScanPiece]:
     if isinstance(part, InlineCommand):
         yield ScanPiece(
             "shell", part.text, part.line, warned=part.warned, mentioned=not part.inline

@@ -132,9 +132,9 @@ TRUSTS_CA = privilege("trusts_ca", "medium", "trusts a new certificate authority
 NO_TLS = privilege("no_tls", "medium", "turns the check of certificates off")
 INSTALL_CODE = supply_chain("install_code", "high", "runs code while it is installed")
 SHREDS = destructive("shreds", "medium", "overwrites files beyond recovery")
-OPENS_SYSTEM = privilege("opens_system", "medium", "opens the system to everybody")
+OPENS_SYSTEM = privilege("opens_system", "medium", "opens the system to all users")
 ACCOUNT_FILES = privilege("account_files", "high", "changes the passwords or rights of accounts")
-ADMIN = privilege("cluster_admin", "medium", "makes somebody master of a cluster")
+ADMIN = privilege("cluster_admin", "medium", "gives administrator rights for a cluster")
 PROTECTION_OFF = privilege("protection_off", "medium", "turns protection off")
 UNKNOWN_INDEX = supply_chain("unknown_index", "medium", "takes packages from an odd place")
 MINES = mining("mines", "critical", "mines coins")
@@ -196,7 +196,7 @@ PY_HIDDEN_NAME = obfuscation("py_hidden_name", "high", "hides which function it 
 PY_PIECED = obfuscation(
     "py_pieced_command", "critical", "puts a dangerous command together from pieces"
 )
-PY_EVALUATES = shell_injection("py_evaluates", "medium", "runs what somebody types as code")
+PY_EVALUATES = shell_injection("py_evaluates", "medium", "runs typed input as code")
 PY_REQUESTED = shell_injection("py_requested", "high", "runs what a request asks for")
 PY_INTERPOLATES = shell_injection(
     "py_interpolates", "medium", "puts data from the network into a command"

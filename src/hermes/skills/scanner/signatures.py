@@ -35,7 +35,7 @@ COLLECTOR = re.compile(
     r"pastebin\.com|transfer\.sh|0x0\.st|file\.io\b|termbin|ix\.io|paste\.rs|bashupload|gofile|"
     r"anonfiles|temp\.sh|serveo\.net|canarytokens|requestcatcher|\.onion\b|localhost\.run"
 )
-"""Services that accept data from anyone and show it to whoever set them up."""
+"""Services that accept data from anyone and show it to their owners."""
 MESSENGER = re.compile(
     r"discord(?:app)?\.com/api/webhooks|api\.telegram\.org/bot|hooks\.zapier\.com|"
     r"hook\.\w+\.make\.com|hooks\.slack\.com|ntfy\.sh"

@@ -327,7 +327,7 @@ TURNED = invisible("turned_text", "high", "text is turned around, so that it rea
 TURNED_CODE = invisible("turned_code", "critical", "code is turned around to read differently")
 ACCIDENT = invisible("turned_text", "low", "text is turned around, as some scripts need it")
 SPLIT_WORDS = invisible("split_words", "high", "words are split by characters nobody sees")
-STRAY = invisible("stray_character", "low", "a character nobody sees, perhaps by accident")
+STRAY = invisible("stray_character", "low", "an invisible character, perhaps by accident")
 TERMINAL = invisible("terminal_codes", "high", "codes that change what a terminal shows")
 
 _RUN = re.compile(

@@ -18,12 +18,12 @@ from hermes.core.errors import StoreError, UsageError
 from hermes.core.events import Notice
 from hermes.core.tool import ToolContext
 from hermes.security import is_below
-from hermes.store.git import Git, GitFailed
+from hermes.store.git import Git, GitCommandFailed
 from hermes.store.git_history import (
     GitHistory,
     HistoryOptions,
-    Snapshot,
     TooManyFiles,
+    TreeSnapshot,
     history_lock,
 )
 from hermes.terminal.local.search import FileWalk
@@ -111,16 +111,16 @@ class CheckpointRepo:
             self._prepare()
             yield
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> TreeSnapshot:
         """Take a snapshot of the workspace."""
         try:
             found = await self.history.snapshot()
-        except GitFailed:
+        except GitCommandFailed:
             # A file disappeared during the command, or the index is damaged. Git rebuilds the
             # index from the workspace.
             self.history.remove_index()
             found = await self.history.snapshot()
-        return Snapshot(found.tree, tuple(map(display_path, found.skipped[:MAX_SKIPPED])))
+        return TreeSnapshot(found.tree, tuple(map(display_path, found.skipped[:MAX_SKIPPED])))
 
     async def repair(self) -> bool:
         """Move a damaged store aside and start an empty one; return whether it was damaged."""
@@ -260,7 +260,7 @@ class Checkpoints:
             async with self._repo.open():
                 try:
                     return await self._take_locked(reason, session)
-                except GitFailed:
+                except GitCommandFailed:
                     if not await self._repo.repair():
                         raise
                 return await self._take_locked(reason, session)
@@ -282,13 +282,13 @@ class Checkpoints:
                 try:
                     await self._finish(record, await self._repo.snapshot())
                     await self._prune()
-                except GitFailed:
+                except GitCommandFailed:
                     if not await self._repo.repair():
                         raise
         except (StoreError, OSError) as error:
             self._notices.append(f"the checkpoint is incomplete: {error}")
 
-    async def _finish(self, record: CheckpointRecord, snapshot: Snapshot) -> None:
+    async def _finish(self, record: CheckpointRecord, snapshot: TreeSnapshot) -> None:
         if snapshot.tree == record.before:
             await self._repo.drop([record])
             return
@@ -366,7 +366,7 @@ class Checkpoints:
         raise UsageError(f"there is no checkpoint {number}", hint=there)
 
     def _new_record(
-        self, reason: str, session: str, snapshot: Snapshot, **fields: str
+        self, reason: str, session: str, snapshot: TreeSnapshot, **fields: str
     ) -> CheckpointRecord:
         now = self._now()
         record = CheckpointRecord(
