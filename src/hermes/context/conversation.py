@@ -104,21 +104,21 @@ def cut_to_tokens(text: str, tokens: int) -> str:
 MARKS = ("[x] ", "[>] ", "[ ] ", "[-] ")
 
 
-class TodoList(NamedTuple):
+class ShownTodoList(NamedTuple):
     text: str
     """The heading and its lines; "" when there is none."""
     place: int
     """Index of the message it stands in; -1 when there is none."""
 
 
-def newest_todo_list(messages: Dicts) -> TodoList:
+def newest_todo_list(messages: Dicts) -> ShownTodoList:
     calls = answered_calls(messages)
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         call = calls.get(index)
         if may_show_list(message, call.name if call else "") and (text := todo_list_in(message)):
-            return TodoList(text, index)
-    return TodoList("", -1)
+            return ShownTodoList(text, index)
+    return ShownTodoList("", -1)
 
 
 def may_show_list(message: Dict, tool: str) -> bool:

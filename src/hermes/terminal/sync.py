@@ -17,7 +17,7 @@ import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal.base import Host
-from hermes.terminal.host.call import ScriptResult, call_script
+from hermes.terminal.host.call import HostScriptResult, call_script
 
 # Which local files belong on a host, and which of them changed.
 
@@ -236,7 +236,7 @@ class Sync:
             raise ToolError(f"{remote} is not an absolute path")
         return remote
 
-    def _check_result(self, answer: ScriptResult) -> None:
+    def _check_result(self, answer: HostScriptResult) -> None:
         if answer.code == NO_TAR:
             raise BackendUnavailable(
                 f"there is no tar on the {self._host.name} backend", hint="install tar there"

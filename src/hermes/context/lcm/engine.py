@@ -1,4 +1,4 @@
-"""The engine: when to compact, what becomes of a conversation, and its tools."""
+"""The engine `lcm`: when to compact, how a conversation is rewritten, and the tools."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ class LcmOptions(CompressionOptions, frozen=True):
     notes_tokens: int = 12_000
     """The same in tokens; the smaller one counts."""
     leaf_tokens: int = 20_000
-    """Tokens of messages one note stands for; a longer stretch gets several."""
+    """Tokens of messages that one note replaces; a longer part gets several notes."""
     page_chars: int = 12_000
     """Characters of one result of a tool."""
 
@@ -52,7 +52,7 @@ class LcmOptions(CompressionOptions, frozen=True):
 # Nodes of one compaction: new leaves, and an inner node if there are too many old ones.
 
 NEW_SHARE = 0.75
-"""Part of the budget for notes that those of one compaction may take; the rest is for old ones."""
+"""Part of the budget that the notes of one compaction may use; the rest is for old notes."""
 
 
 class NodeBuilder:
@@ -67,7 +67,7 @@ class NodeBuilder:
         positions: Sequence[int | None],
         archive: MessageArchive,
     ) -> Iterator[NoteNode]:
-        """A node for each stretch of the middle, as long as one note may stand for."""
+        """Yield a node for each part of the middle that one note can replace."""
         budget = int(self._budget * NEW_SHARE)
         total = sum(unit.tokens for unit in plan.middle)
         fewest = total * 2 * LEAST_TOKENS // max(1, budget)
@@ -84,10 +84,10 @@ class NodeBuilder:
             )
 
     def condensed(self, old: Sequence[NoteNode], new: Sequence[NoteNode]) -> list[NoteNode]:
-        """The old nodes; as many of the oldest as must be become one when all are too long.
+        """Return the old nodes; if all are too long, the oldest become one inner node.
 
-        Only one inner node is made at a time, and only of nodes that stand in the log already:
-        whatever leaves the context can be read there.
+        Only one inner node is made at a time, and only from nodes that are in the log already, so
+        that everything that leaves the context can be read there.
         """
         room = self._budget - sum(text_tokens(node.text) for node in new)
         sizes = [text_tokens(node.text) for node in old]
@@ -104,7 +104,7 @@ class NodeBuilder:
 
 
 def _stretches(units: Sequence[MessageUnit], most_tokens: int) -> Iterator[list[MessageUnit]]:
-    """Neighbouring units with at most so many tokens together, if a single one has not more."""
+    """Yield neighbouring units with at most `most_tokens` together, or one longer unit."""
     stretch: list[MessageUnit] = []
     for unit in units:
         if stretch and sum(each.tokens for each in stretch) + unit.tokens > most_tokens:

@@ -17,8 +17,8 @@
     [END OF CONTEXT COMPACTION. …]                  only where no message of the user can follow:
     a message of the user                           its content stands here, as it was
 
-Nothing else holds the DAG: a new engine learns it from the messages alone. A message that somebody
-changed or added to is an ordinary message.
+The DAG is stored only there: a new engine reads it from the messages. A message that was changed is
+treated as an ordinary message.
 """
 
 import hashlib
@@ -63,9 +63,9 @@ class LogRun(msgspec.Struct, frozen=True):
     first: int
     last: int
     check: str
-    """Of their content, so that another message is never taken for one of them."""
+    """Hash of their content, so that no other message is mistaken for one of them."""
     aside: bool = False
-    """They are in no log; the positions are those of the engine's own copies."""
+    """The messages are in no log; positions are those of the engine's own copies."""
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -91,8 +91,8 @@ class NoteNode(msgspec.Struct, frozen=True):
 
 
 def fingerprint(message: Message) -> bytes:
-    """Of what was said; how it came about (thoughts, finish reason) and what no store can hold do
-    not count."""
+    """Return a hash of the content, without thoughts, finish reason and characters that no store
+    accepts."""
     parts = map(clean, (message.role, *_essence(message)))
     return hashlib.sha256("\0".join(parts).encode()).digest()[:16]
 
@@ -182,13 +182,13 @@ def open_conversation(messages: Dicts) -> OpenedConversation:
 
 
 def escape_text(text: str) -> str:
-    """`text` as the text of a node: nothing in it looks like another part of the message."""
+    """Return `text` for a node, without lines that look like another part of the message."""
     lines = "\n".join(clean(text).strip().splitlines())
     return _MISLEADING.sub(" ", lines).strip("\n") or "(empty)"
 
 
 def notes_in(message: Dict) -> LcmNotes | None:
-    """The notes a message holds; None for every other message."""
+    """Return the notes in a message; None for any other message."""
     if not message_text(message).startswith(PREFIX):
         return None
     text, request = split_request(message)
@@ -202,7 +202,7 @@ def notes_in(message: Dict) -> LcmNotes | None:
 
 
 def todo_in(text: str) -> str:
-    """The todo list at the start of `text`, without what the tool says below it; or ""."""
+    """Return the todo list at the start of `text`, without the lines below it, or ""."""
     if not text.startswith(TODO_LIST):
         return ""
     heading, *lines = text.split("\n")
@@ -252,10 +252,11 @@ def _are_ids(words: Iterable[str]) -> bool:
 def facts_text(
     going: Dicts, before: Iterable[str], room: int, *, pending: str = "", place: str = ""
 ) -> str:
-    """The facts of the messages that go and of earlier notes (`before`), in about so many tokens.
+    """Return the facts of the replaced messages and of earlier notes (`before`), in about `room`
+    tokens.
 
-    `pending` is what the user waits for, if that is to be repeated. `place` says where the newest
-    message of the user is.
+    `pending` is the open request, if it must be repeated. `place` says where the newest message
+    of the user is.
     """
     known = [_read(text) for text in before if text]
     known += [read_summary(message) for message in going if is_summary(message)]

@@ -1,4 +1,4 @@
-"""Which messages stay word for word."""
+"""Decides which messages stay word for word."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -8,7 +8,7 @@ import msgspec
 from hermes.core.messages import Assistant, Message, System, ToolResult, User
 
 CEILING = 1.5
-"""How far the tail may exceed its budget for a good reason."""
+"""Factor by which the tail may exceed its budget, to keep the request with its work."""
 
 T = TypeVar("T")
 
@@ -99,9 +99,11 @@ class Split(msgspec.Struct, frozen=True):
 
 
 def place_notes(split: Split, limits: PlanLimits) -> CompactionPlan:
-    """The plan with a role for the notes, rather the user's. Two equal roles never follow each
-    other: more of the tail is kept, or less of the head or the tail; or the request becomes part
-    of the notes."""
+    """Return the plan with a role for the notes, preferably the user's.
+
+    Two messages of one role never follow each other: more of the tail is kept, or less of the head
+    or the tail, or the request becomes part of the notes.
+    """
     wider = list(_wider_tails(split, limits))
     tries = [(each, role) for role in ("user", "assistant") for each in wider]
     others = (*_shorter_heads(split), *_shorter_tails(split), *_with_answer(split, limits))
@@ -163,8 +165,11 @@ def make_plan(
     head_end: int,
     request: int,
 ) -> CompactionPlan | None:
-    """None when nothing is worth compacting. The head ends before message `head_end`, where notes
-    stood before. `request` is the newest message of the user, -1 when there is none."""
+    """Return the plan, or None if nothing is worth compacting.
+
+    The head ends before message `head_end`, where earlier notes were. `request` is the index of the
+    newest message of the user, -1 if there is none.
+    """
     units = list(units_of(messages, sizes))
     asked = _request_unit(units, request, limits)
     head = _head(units, messages, limits, head_end, asked)
@@ -196,7 +201,7 @@ def _head(
     head_end: int,
     asked: int | None,
 ) -> int:
-    """How many units the head has."""
+    """Return the number of units of the head."""
     head = count = 0
     while head < len(units) and count < limits.first and units[head].start < head_end:
         count += len(units[head])
@@ -221,7 +226,7 @@ def _tail_start(units: Sequence[MessageUnit], head: int, limits: PlanLimits) -> 
 
 
 def _walk_back(units: Sequence[MessageUnit], head: int, *, tokens: int, count: int) -> int:
-    """The first of the last units that have so many tokens, and at least `count` messages."""
+    """Return the start of the last units with at most `tokens`, but at least `count` messages."""
     start, used, seen = len(units), 0, 0
     while start > head and (seen < count or used + units[start - 1].tokens <= tokens):
         start -= 1

@@ -1,4 +1,4 @@
-"""Writing the text of notes: by a model, or without one when none can."""
+"""Writes the text of notes: by a model, or without one if none answers."""
 
 import logging
 import re
@@ -27,7 +27,7 @@ _SPEAKERS = frozenset({"user", "assistant", "tool"})
 
 
 def check_reply(reply: str, source: str) -> str:
-    """The reply as a note on `source`. Raises `Unusable`."""
+    """Return the reply as a note on `source`. Raises `UnusableReply`."""
     text = clean_reply(reply)
     if len(source) <= SHORT_SOURCE:
         return text
@@ -45,8 +45,8 @@ def _words(text: str) -> set[str]:
 
 
 def _copied(text: str, source: str) -> bool:
-    """Whether nearly all of it stands there in one go. Notes that quote sentences have words of
-    their own, or leave something out, in between."""
+    """Return whether nearly all of the text is a copy of `source`. Notes that quote sentences have
+    other words, or gaps, in between."""
     said, there = (" ".join(each.split()) for each in (text, source))
     step = max(1, (len(said) - PIECE_CHARS) // (PIECES - 1))
     pieces = [said[step * number :][:PIECE_CHARS] for number in range(PIECES)]
@@ -66,7 +66,7 @@ def label(message: Message) -> str:
 
 
 def message_as_text(message: Message) -> str:
-    """A message as text. Thoughts are left out; an image is only named."""
+    """Return a message as text, without thoughts and with the names of images."""
     match message:
         case User():
             return "\n".join(
@@ -86,7 +86,7 @@ def _image(part: Image) -> str:
 
 
 def files_in(messages: Iterable[Message]) -> list[str]:
-    """Files that were worked with, those used last and most first."""
+    """Return the files of the conversation, the most recent and most used first."""
     return touched_files([to_dict(message) for message in messages])[:MOST_FILES]
 
 
@@ -109,7 +109,7 @@ def tools_in(messages: Iterable[Message]) -> str:
 
 
 def outline(messages: Sequence[Message], most_chars: int) -> str:
-    """Notes without a model: the first words of each message of the user, tools and files."""
+    """Return notes without a model: the start of each user message, tools and files."""
     facts = [
         f"{what}: {said}"
         for what, said in (("Tools", tools_in(messages)), ("Files", ", ".join(files_in(messages))))
@@ -130,7 +130,7 @@ def outline(messages: Sequence[Message], most_chars: int) -> str:
 
 
 def newest_todo(messages: Sequence[Message]) -> tuple[int, str] | None:
-    """The newest todo list with the index of the message that shows it."""
+    """Return the newest todo list and the index of the message that shows it."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, ToolResult) and message.name in ("todo", ""):
@@ -143,13 +143,13 @@ def newest_todo(messages: Sequence[Message]) -> tuple[int, str] | None:
 log = logging.getLogger(__name__)
 
 LEAST_TOKENS = 60
-"""Of a note, however small the budget."""
+"""Tokens of a note, however small the budget is."""
 QUESTION_TOKENS = 400
 """Tokens of the instructions in the context of the summary model."""
 LEAST_ROOM = 400
 """Bytes of material that make a question worth asking."""
 FINDINGS = 6
-"""One part in so many of a note is for values that the model left out."""
+"""Fraction (1/n) of a note for values that the model omitted."""
 CUTS = (None, 4_000, 1_000, 300)
 """Most characters of one message given to a summariser, tried in turn until all fits."""
 
@@ -163,7 +163,7 @@ INSTRUCTIONS = (
 
 
 class NoteWriter:
-    """Writes the notes of one compaction. `model` is who wrote the last one, or ""."""
+    """Writes the notes of one compaction. `model` wrote the last one; "" if none did."""
 
     def __init__(self, summarisers: Iterable[SummaryModel], focus: str = "") -> None:
         self._summarisers = list(summarisers)
@@ -171,7 +171,7 @@ class NoteWriter:
         self.model = ""
 
     def leaf(self, messages: Sequence[Message], tokens: int) -> str:
-        """Notes on messages, in at most so many tokens. Raises `Interrupted`."""
+        """Return notes on messages, in at most `tokens`. Raises `Interrupted`."""
         chars = tokens * BYTES_PER_TOKEN
         text = self._ask(lambda room: transcript(messages, room), tokens)
         if text is None:
@@ -181,7 +181,7 @@ class NoteWriter:
         return restore_missing(text, findings_in(messages), tokens, files)
 
     def inner(self, nodes: Sequence[NoteNode], tokens: int) -> str:
-        """One note on neighbouring notes."""
+        """Return one note on neighbouring notes."""
         notes = "\n\n".join(node.text for node in nodes)
         text = self._ask(lambda room: in_bytes(notes, room), tokens)
         if text is None:
@@ -191,14 +191,13 @@ class NoteWriter:
         return restore_missing(text, notes.splitlines(), tokens)
 
     def room(self) -> int:
-        """Tokens of messages that the first summariser can read at once and write notes on; 0
-        when there is none."""
+        """Return the tokens of messages that the first summariser can read at once; 0 without
+        one."""
         windows = (each.context_length for each in self._summarisers)
         return max(0, next(windows, 0) * 3 // 4 - QUESTION_TOKENS)
 
     def _ask(self, material: Callable[[int], str], tokens: int) -> str | None:
-        """The first answer that is of use; None when there is none. A model that failed once is
-        not asked again."""
+        """Return the first usable answer, or None. A model that failed is not asked again."""
         for summariser in list(self._summarisers):
             room = (summariser.context_length - QUESTION_TOKENS - tokens) * BYTES_PER_TOKEN
             if room < LEAST_ROOM:
@@ -240,20 +239,20 @@ def transcript(messages: Sequence[Message], most_bytes: int) -> str:
 
 
 def in_bytes(text: str, most_bytes: int) -> str:
-    """`text` with its middle left out, if it must be, so that it has about so many bytes."""
+    """Return `text`, with its middle omitted if it has more than about `most_bytes`."""
     size = len(text.encode("utf-8", "replace"))
     return text if size <= most_bytes else cut_middle(text, len(text) * most_bytes // size)
 
 
 def restore_missing(text: str, lines: Sequence[str], tokens: int, ending: str = "") -> str:
-    """`text` with the newest of `lines` that have values it lacks, and `ending`, in so many
-    tokens: it is the text that is cut."""
+    """Return `text`, the newest of `lines` with values that it lacks, and `ending`, in at most
+    `tokens`. If necessary `text` is cut."""
     more = "".join(f"\n{line}" for line in missing_lines(lines, text, tokens // FINDINGS)) + ending
     return fit(fit(text, tokens - text_tokens(more)) + more, tokens)
 
 
 def fit(text: str, tokens: int) -> str:
-    """`text` in at most so many tokens, as it can stand in the notes."""
+    """Return `text` in at most `tokens`, escaped for the notes."""
     whole = escape_text(text)
     chars = len(whole)
     while text_tokens(whole) > tokens and chars > 1:

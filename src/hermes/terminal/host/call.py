@@ -52,7 +52,7 @@ printf '%s%s\0' "$mark" "$code"
 """
 
 
-class ScriptResult(msgspec.Struct, frozen=True):
+class HostScriptResult(msgspec.Struct, frozen=True):
     code: int
     output: bytes
     errors: bytes
@@ -126,7 +126,7 @@ async def call_script(
     data: bytes | AsyncIterable[bytes] | None = None,
     most: int | None = None,
     on_output: Sink | None = None,
-) -> ScriptResult:
+) -> HostScriptResult:
     """Run `script` with `arguments`, and with `data` as its standard input, if any.
 
     With `on_output` the output is delivered as it arrives. Raises `OutputTooLong` for more than
@@ -171,7 +171,7 @@ async def call_script(
         await running.stop()
     if not ended.is_set():
         raise connection_lost(host, all_errors.replace(mark, b""))
-    return ScriptResult(int(marked.after[:-1]), b"".join(chunks), bytes(errors))
+    return HostScriptResult(int(marked.after[:-1]), b"".join(chunks), bytes(errors))
 
 
 async def _exchange(

@@ -16,7 +16,7 @@ import msgspec
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolError
 from hermes.terminal.base import FileInfo, GrepQuery, GrepResult, Host, Shell, Sink, TextPage
-from hermes.terminal.host.call import OutputTooLong, ScriptResult, call_script
+from hermes.terminal.host.call import HostScriptResult, OutputTooLong, call_script
 from hermes.terminal.host.scripts import (
     FILES,
     GREP,
@@ -275,7 +275,7 @@ def to_extended_regex(pattern: str) -> str:
     return _BRACKETED.sub(lambda found: _CLASSES.get(found[0][1:], found[0]), pattern)
 
 
-def _raise_on_grep_failure(answer: ScriptResult, pattern: str) -> None:
+def _raise_on_grep_failure(answer: HostScriptResult, pattern: str) -> None:
     complaint = answer.errors.decode("utf-8", "replace").strip()
     if complaint == "!ENOSYS":
         raise ToolError(
@@ -373,7 +373,7 @@ class HostFiles:
 
     async def _call(
         self, script: str, *arguments: str, data: bytes | None = None, most: int | None = None
-    ) -> ScriptResult:
+    ) -> HostScriptResult:
         async with self._keep_open():
             return await call_script(self._host, script, *arguments, data=data, most=most)
 
@@ -417,7 +417,7 @@ _REASONS = {
 }
 
 
-def _raise_on_failure(answer: ScriptResult, path: str) -> None:
+def _raise_on_failure(answer: HostScriptResult, path: str) -> None:
     """Raise the failure of the script; `OSError` selects the right subclass by its number."""
     if answer.code == 0:
         return

@@ -10,7 +10,7 @@ from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security import PathGuard
 from hermes.terminal import Files
 from hermes.tools.editing.document import (
-    Document,
+    TextDocument,
     is_binary,
     new_syntax_problem,
     normalize_argument,
@@ -18,7 +18,7 @@ from hermes.tools.editing.document import (
 )
 from hermes.tools.editing.files import (
     MAX_EDIT_BYTES,
-    FileChange,
+    FileEdit,
     FileEditor,
     FileReads,
     WriteTarget,
@@ -118,7 +118,7 @@ class PatchPlan:
 
     async def replace(self, path: str, old: str, new: str, *, replace_all: bool) -> None:
         file = await self._require_text(path)
-        document = Document(file.after or b"")
+        document = TextDocument(file.after or b"")
 
         def work() -> bytes:
             located: LocatedEdits = locate(document.text, old, new, replace_all=replace_all)
@@ -141,7 +141,7 @@ class PatchPlan:
     async def _update(self, section: PatchSection) -> None:
         file = await self._require_text(section.path)
         if section.hunks:
-            document = Document(file.after or b"")
+            document = TextDocument(file.after or b"")
 
             def work() -> bytes:
                 edits, ignored = locate_hunks(document.text, section.hunks)
@@ -191,15 +191,15 @@ class PatchPlan:
                 f"{display_path(file.target.path)} exists already", hint="use `*** Update File:`"
             )
 
-    def changes(self) -> list[FileChange]:
+    def changes(self) -> list[FileEdit]:
         made = [file for file in self._files.values() if file.before != file.after]
         if not made:
             raise ToolError("nothing would change")
         # Write before deleting: if a write fails, no file is lost.
         made.sort(key=lambda file: file.after is None)
-        return [FileChange(file.target, file.before, file.after) for file in made]
+        return [FileEdit(file.target, file.before, file.after) for file in made]
 
-    def report(self, changes: Sequence[FileChange]) -> str:
+    def report(self, changes: Sequence[FileEdit]) -> str:
         """Return for the model what happened to each file, with its diff."""
         parts: list[str] = []
         moved = [file.moved_from for file in self._files.values() if file.moved_from]

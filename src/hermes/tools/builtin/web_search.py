@@ -331,7 +331,7 @@ MAX_SNIPPET_CHARS = 400
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,100}>")
 
 
-class SearchResult(msgspec.Struct, frozen=True):
+class WebSearchResult(msgspec.Struct, frozen=True):
     title: str
     url: str
     snippet: str
@@ -407,12 +407,12 @@ def _result_rows(answer: Any, service: SearchService) -> list[dict[str, Any]]:
     return [{**row, "snippet": row.get(service.snippet)} for row in rows if isinstance(row, dict)]
 
 
-def _parse_results(rows: list[dict[str, Any]]) -> Iterator[SearchResult]:
+def _parse_results(rows: list[dict[str, Any]]) -> Iterator[WebSearchResult]:
     for row in rows:
         url = _clean_line(row.get("url"), 2_000)
         if url.startswith(("http://", "https://")):
             title = _clean_line(row.get("title"), MAX_TITLE_CHARS)
-            yield SearchResult(
+            yield WebSearchResult(
                 title or url, url, _clean_line(row.get("snippet"), MAX_SNIPPET_CHARS)
             )
 
@@ -425,7 +425,7 @@ def _clean_line(value: Any, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-def _format_result(number: int, result: SearchResult) -> str:
+def _format_result(number: int, result: WebSearchResult) -> str:
     lines = (f"{number}. {result.title}", f"   {result.url}", f"   {result.snippet}")
     return "\n".join(line for line in lines if line.strip())
 

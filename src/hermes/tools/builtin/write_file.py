@@ -6,14 +6,14 @@ from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security import PathGuard
 from hermes.terminal import Files
 from hermes.tools.editing.document import (
-    Document,
+    TextDocument,
     encode_text,
     is_binary,
     new_syntax_problem,
     normalize_argument,
 )
 from hermes.tools.editing.files import (
-    FileChange,
+    FileEdit,
     FileEditor,
     FileReads,
     WriteTarget,
@@ -36,7 +36,7 @@ def write_file_tool(
         old = await editor.content(target)
         data, note = _match_encoding(old, content)
         warning = _stale_warning(editor, target)
-        await editor.save(call, [FileChange(target, old, data)])
+        await editor.save(call, [FileEdit(target, old, data)])
         problem = await run_sized(len(data), lambda: new_syntax_problem(target.real, old, data))
         done = "replaced" if target.exists else "created"
         lines = data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
@@ -62,7 +62,7 @@ def _match_encoding(old: bytes | None, content: str) -> tuple[bytes, str]:
     """
     if not old or is_binary(old):
         return content.encode(), ""
-    document, kept = Document(old), []
+    document, kept = TextDocument(old), []
     if document.crlf and "\n" in content and "\r" not in content:
         content = content.replace("\n", "\r\n")
         kept.append("CRLF line ends")

@@ -1,7 +1,7 @@
 """A text file during an edit, unified diffs, and syntax checks.
 
-`Document` shows the text with plain line feeds and keeps the CRLF line ends, byte order mark and
-invalid bytes of the file.
+`TextDocument` shows the text with plain line feeds and keeps the CRLF line ends, byte order mark
+and invalid bytes of the file.
 """
 
 import codecs
@@ -36,7 +36,7 @@ class Edit(msgspec.Struct, frozen=True):
     new: str
 
 
-class Document:
+class TextDocument:
     """The text of a file. Bytes that are not UTF-8 become surrogate escapes and survive an edit."""
 
     def __init__(self, data: bytes) -> None:
@@ -148,7 +148,7 @@ def unified_diff(before: bytes, after: bytes) -> str:
     """Return the diff without its two header lines; "" when only line ends differ."""
     if is_binary(before) or is_binary(after):
         return ""
-    old, new = (Document(data).text.splitlines() for data in (before, after))
+    old, new = (TextDocument(data).text.splitlines() for data in (before, after))
     head = _common_prefix(old, new)
     tail = _common_prefix(old[head:][::-1], new[head:][::-1])
     changed = max(len(old), len(new)) - head - tail

@@ -32,12 +32,12 @@ class ReadPage(msgspec.Struct, frozen=True):
     limit: int
 
 
-class FileStamp(msgspec.Struct, frozen=True):
+class SeenStamp(msgspec.Struct, frozen=True):
     size: int
     modified_ns: int
 
     @classmethod
-    def of(cls, info: FileInfo) -> "FileStamp":
+    def of(cls, info: FileInfo) -> "SeenStamp":
         return cls(info.size, info.modified_ns)
 
 
@@ -50,7 +50,7 @@ class FileReads:
 
     def __init__(self) -> None:
         self._pages: OrderedDict[ReadPage, bytes] = OrderedDict()
-        self._files: OrderedDict[str, FileStamp] = OrderedDict()
+        self._files: OrderedDict[str, SeenStamp] = OrderedDict()
 
     def is_repeat(self, page: ReadPage, text: str) -> bool:
         """Return whether the model has seen the same text for this page.
@@ -67,7 +67,7 @@ class FileReads:
 
     def record(self, path: str, info: FileInfo) -> None:
         """Remember the state of the file `path` (a real path) as seen."""
-        _put_bounded(self._files, path, FileStamp.of(info), MAX_FILES)
+        _put_bounded(self._files, path, SeenStamp.of(info), MAX_FILES)
 
     def has_seen(self, path: str) -> bool:
         return path in self._files
@@ -75,7 +75,7 @@ class FileReads:
     def is_stale(self, path: str, info: FileInfo) -> bool:
         """Return whether the file was changed from outside since the session saw it."""
         seen = self._files.get(path)
-        return seen is not None and seen != FileStamp.of(info)
+        return seen is not None and seen != SeenStamp.of(info)
 
     def forget_pages(self) -> None:
         """Forget the pages after a compaction, which may have removed them. Files stay known."""
@@ -136,7 +136,7 @@ class WriteTarget(msgspec.Struct, frozen=True):
         return self.info is not None
 
 
-class FileChange(msgspec.Struct, frozen=True):
+class FileEdit(msgspec.Struct, frozen=True):
     target: WriteTarget
     before: bytes | None
     """None when the file did not exist or was not read."""
@@ -218,7 +218,7 @@ class FileEditor:
     def is_unread(self, target: WriteTarget) -> bool:
         return target.exists and not self._reads.has_seen(target.real)
 
-    async def save(self, call: ToolContext, changes: Sequence[FileChange]) -> None:
+    async def save(self, call: ToolContext, changes: Sequence[FileEdit]) -> None:
         """Make all changes or none; a cancellation does not interrupt it half-way."""
         call.cancel.check()
         saving = asyncio.ensure_future(self._save_all(changes))
@@ -230,10 +230,10 @@ class FileEditor:
                 saving.exception()  # retrieve it, or asyncio logs it as never retrieved
             raise
 
-    async def _save_all(self, changes: Sequence[FileChange]) -> None:
+    async def _save_all(self, changes: Sequence[FileEdit]) -> None:
         for change in changes:
             await self._require_unchanged(change.target)
-        done: list[FileChange] = []
+        done: list[FileEdit] = []
         for change in changes:
             try:
                 await self._put(change.target.real, change.after)
@@ -262,7 +262,7 @@ class FileEditor:
         else:
             await self._files.write(real, data)
 
-    async def _roll_back(self, problem: ToolError, done: Sequence[FileChange]) -> ToolError:
+    async def _roll_back(self, problem: ToolError, done: Sequence[FileEdit]) -> ToolError:
         left: list[str] = []
         for change in reversed(done):
             try:
@@ -273,7 +273,7 @@ class FileEditor:
             return ToolError(f"{problem}; these are changed already: {', '.join(left)}")
         return ToolError(f"{problem}; nothing was changed") if done else problem
 
-    async def _record(self, change: FileChange) -> None:
+    async def _record(self, change: FileEdit) -> None:
         real = change.target.real
         info = None if change.after is None else await self._stat(real)
         if info is None:

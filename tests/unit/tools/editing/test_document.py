@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hermes.tools.editing.document import Document, Edit, TextLines, new_syntax_problem
+from hermes.tools.editing.document import Edit, TextDocument, TextLines, new_syntax_problem
 
 
 def edited(data: bytes, old: str, new: str) -> bytes:
-    document = Document(data)
+    document = TextDocument(data)
     start = document.text.index(old)
     return document.apply([Edit(start, start + len(old), new)])
 
@@ -42,11 +42,11 @@ def test_lone_carriage_returns_are_text() -> None:
 )
 def test_only_the_edit_changes(lines: list[str], ends: list[str], data: some.DataObject) -> None:
     raw = "".join(line + end for line, end in zip(lines, ends, strict=False))
-    document = Document(raw.encode())
+    document = TextDocument(raw.encode())
     assert document.apply([]) == raw.encode()
     start = data.draw(some.integers(0, len(document.text)))
     end = data.draw(some.integers(start, len(document.text)))
-    result = Document(document.apply([Edit(start, end, "Z")])).text
+    result = TextDocument(document.apply([Edit(start, end, "Z")])).text
     assert result == document.text[:start] + "Z" + document.text[end:]
 
 

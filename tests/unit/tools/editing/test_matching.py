@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.tools.editing.document import Document
+from hermes.tools.editing.document import TextDocument
 from hermes.tools.editing.matching import STEPS, locate
 
 CODE = """\
@@ -32,7 +32,7 @@ OPEN_WITH_CHECK = """\
 def replace(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, str]:
     """The text afterwards, and what was looked past."""
     located = locate(text, old, new, replace_all=replace_all)
-    return Document(text.encode()).apply(located.edits).decode(), located.ignored
+    return TextDocument(text.encode()).apply(located.edits).decode(), located.ignored
 
 
 def test_there_are_nine_looser_steps() -> None:

@@ -1,1 +1,1 @@
-"""What runs beside the script. Sent as text: nothing here imports anything of ours."""
+"""The programs around a script. They are sent as text, so none of them imports Hermes."""

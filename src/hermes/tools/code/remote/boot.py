@@ -1,4 +1,4 @@
-"""The start of the script's process: puts the hook in place, then runs the script as `__main__`."""
+"""Starts the process of a script: installs the hook, then runs the script as `__main__`."""
 
 # pathlib costs milliseconds at each start.
 # ruff: noqa: PTH100, PTH109, PTH118, PTH120, PTH123
@@ -21,7 +21,7 @@ def read(name: str) -> str:
 
 
 def load(name: str) -> dict[str, Any]:
-    """A part of ours, in a namespace that no module list leads to."""
+    """Run one of our files in a namespace that `sys.modules` does not reach."""
     path = os.path.join(FOLDER, name)
     names: dict[str, Any] = {"__name__": name, "__file__": path}
     exec(compile(read(name), path, "exec"), names)
@@ -29,16 +29,16 @@ def load(name: str) -> dict[str, Any]:
 
 
 def prepare() -> None:
-    sys.dont_write_bytecode = True  # or each first import would write outside of the workspace
+    sys.dont_write_bytecode = True  # importing would write outside the workspace
     install, exchange = load("hook.py")["install"], load("client.py")["_exchange"]
-    # From here on a module of the project may stand in for one of the standard library.
+    # From here on, modules of the project may shadow those of the standard library.
     sys.argv[:] = [SCRIPT]
     sys.path[:] = [os.getcwd(), *(path for path in sys.path if path != FOLDER), FOLDER]
     install(exchange, json.loads(read("settings.json")))
 
 
 def run() -> int:
-    """The exit code. Nothing in this frame leads to the hook."""
+    """Run the script and return its exit code. Nothing in this frame leads to the hook."""
     main = types.ModuleType("__main__")
     main.__file__ = SCRIPT
     sys.modules["__main__"] = main

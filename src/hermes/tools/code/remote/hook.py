@@ -1,10 +1,10 @@
-"""The audit hook: holds up what the script is about to do until it has been judged.
+"""The audit hook: suspends an effect of the script until it has been judged.
 
-What lies in the workspace or the temporary folder, and what only reads, passes at once; the rest
-is reported and waits for the verdict. `PermissionError` is raised for what is denied.
+Reads, and writes in the workspace or the temporary folder, pass at once. Other effects are reported
+and wait for the verdict; a denied one raises `PermissionError`.
 """
 
-# Called for every file the script opens: no pathlib here.
+# Called for every file that the script opens; pathlib would be too slow.
 # ruff: noqa: PTH100, PTH109, PTH112, PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH208
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ except ImportError:  # a Python that cannot start programs
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 F_GETPATH = 50
-"""Of macOS; Python knows it by name only since 3.9."""
+"""A constant of macOS; Python has its name only since 3.9."""
 NO_FOLDER = -1
 ANY_FOLDER = -2
 """The event does not say to which open folder a relative path belongs."""
@@ -39,14 +39,14 @@ PIPES = re.compile(r"/proc/\d+/(task/\d+/)?fd/(pipe|socket|anon_inode):")
 OTHERS_MEMORY = re.compile(r"/proc/(\d+)/(task/\d+/)?(environ|mem)$")
 TRACKER = re.compile(r"from multiprocessing\.resource_tracker import main;main\(\d+\)")
 STARTERS = re.compile(r"system|popen|v?fork|exec\w*|posix_spawnp?|syscall|dlopen|dlsym|mprotect")
-"""Functions of the C library that any library leads to."""
+"""Functions of the C library that can be reached through any library."""
 
 
 def install(exchange: Callable[[dict[str, Any]], dict[str, Any]], settings: dict[str, Any]) -> None:
-    """`settings` name the open folders (`roots`) and the places never open (`protected`)."""
+    """Install the hook. `settings` has the writable folders (`roots`) and the `protected` paths."""
 
     def verdict(effect: str, **details: Any) -> None:
-        """Returns when it is allowed."""
+        """Return if the effect is allowed."""
         reply = exchange({"kind": "effect", "effect": effect, **details})
         if "denied" in reply:
             raise PermissionError(errno.EACCES, reply["denied"])
@@ -111,7 +111,7 @@ class FileWatch:
 
     def makes_folder(self, path: Any, _mode: int, folder: int) -> None:
         for real in resolved(path, folder):
-            if not os.path.lexists(real):  # else nothing will happen
+            if not os.path.lexists(real):  # otherwise nothing will happen
                 self.writing(path, real)
 
     def removes(self, path: Any, folder: int) -> None:
@@ -123,7 +123,7 @@ class FileWatch:
         self.removes(target, target_folder)
 
     def links(self, path: Any, target: Any, folder: int, target_folder: int) -> None:
-        """Whoever writes to a second name of a file writes to the file."""
+        """A write through a second name of a file changes the file."""
         self.changes(path, folder, follow=False)
         self.changes(target, target_folder, follow=False)
 
@@ -155,7 +155,7 @@ class FileWatch:
             self.verdict("read", path=shown(path), real=real)
 
     def is_open(self, real: str, *, goes: bool) -> bool:
-        """Whether it may change without a question; `goes` when it would be deleted or moved."""
+        """Return whether a path may be changed without asking; `goes`: it is deleted or moved."""
         if real in self.allowed or any(below(real, tree) for tree in self.allowed_trees):
             return True
         if any(below(real, device) for device in HARMLESS_DEVICES) or PIPES.match(real):
@@ -163,7 +163,7 @@ class FileWatch:
         if any(below(real, place) for place in self.protected):
             return False
         if goes and any(below(place, real) for place in (*self.protected, *self.roots)):
-            return False  # it would take them along
+            return False  # they would be deleted or moved with it
         return any(below(real, root) for root in self.roots) and not is_device(real)
 
 
@@ -187,7 +187,7 @@ class ProgramWatch:
         self.local.judged = judged_as(words, program)
 
     def over_fork_exec(self) -> None:
-        """No event tells of this one, and `multiprocessing` starts programs with it."""
+        """Wrap `fork_exec`, which raises no event; `multiprocessing` starts programs with it."""
         plain = _posixsubprocess.fork_exec
 
         def fork_exec(words: Any, programs: Any, *rest: Any) -> int:
@@ -201,13 +201,13 @@ class ProgramWatch:
             vars(loaded)["_fork_exec"] = fork_exec
 
     def spawns(self, words: Any, program: Any) -> None:
-        """What `subprocess` starts was judged a moment ago."""
+        """Judge a program, unless it was just judged as a call of `subprocess`."""
         judged = self.local.__dict__.pop("judged", None)
         if judged != judged_as(words, program):
             self.command(line_of(words, program))
 
     def replaces(self, words: Any, program: Any) -> None:
-        """`execvp` tries one folder after the other: that is one question."""
+        """Judge a program once, although `execvp` tries one folder after the other."""
         judged = judged_as(words, program)
         if getattr(self.local, "tried", None) != judged:
             self.command(line_of(words, program))
@@ -243,7 +243,7 @@ class NativeWatch:
         }
 
     def loads(self, name: Any) -> None:
-        """Nothing new is loaded without a name; `import ctypes` alone does that."""
+        """Judge a library. Without a name nothing new is loaded, as by `import ctypes`."""
         if name is not None and not self.is_installed(name):
             self.native(f"the library {shown(name)}")
 
@@ -254,7 +254,7 @@ class NativeWatch:
             self.native(f"the function {name}")
 
     def is_installed(self, name: Any) -> bool:
-        """A library of an installed package; importing the package would load it too."""
+        """Return whether it belongs to an installed package, whose import would load it too."""
         if not isinstance(name, (str, bytes)) or os.sep not in os.fsdecode(name):
             return False
         real = os.path.realpath(os.fsdecode(name))
@@ -267,7 +267,7 @@ class NativeWatch:
 
 
 def resolved(path: Any, folder: int, *, follow: bool = True) -> Iterator[str]:
-    """The real path that is meant, or each one that may be."""
+    """Yield the real path that is meant, or each possible one."""
     if isinstance(path, int):
         opened = path_of(path)
         if opened:
@@ -298,7 +298,7 @@ def open_folders() -> list[str]:
 
 
 def path_of(descriptor: int) -> str:
-    """The path of an open file or folder, "" when it has none."""
+    """Return the path of an open file or folder; "" if it has none."""
     try:
         if sys.platform == "darwin":
             path = os.fsdecode(fcntl.fcntl(descriptor, F_GETPATH, bytes(1024)).rstrip(b"\0"))
@@ -318,7 +318,7 @@ def is_device(real: str) -> bool:
 
 
 def line_of(words: Any, program: Any) -> tuple[str, ...]:
-    """The program that really runs, and its arguments."""
+    """Return the program that is run, and its arguments."""
     return (os.fsdecode(program), *map(os.fsdecode, list(words)[1:]))
 
 

@@ -1,8 +1,8 @@
-"""Runs where the shell is: starts the script, passes on what it asks, and ends it for certain.
+"""Runs on the machine of the shell: starts the script, forwards its requests and stops it.
 
-It talks with us over its standard input and output, a JSON object a line. Ours carry a mark, since
-anything else on that machine may print there too. When its input ends, we are gone: the script is
-killed and nothing stays.
+It exchanges JSON objects, one per line, over standard input and output. Its own lines begin with a
+mark, because other programs may print there too. When its input ends, the agent is gone: the script
+is killed and its files are deleted.
 """
 
 # pathlib costs milliseconds at each start.
@@ -29,15 +29,15 @@ SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "PASSWD", "AUTH")
 HEAD_SHARE = 0.4
 CHUNK = 65_536
 LAST_OUTPUT = 1.0
-"""Seconds we read on when the script has ended but another program still holds its output."""
+"""Seconds to keep reading when the script has ended but another program holds its output."""
 
 
 def main(setup: dict[str, Any], environment: dict[str, str]) -> None:
-    Runner(setup, environment).run()
+    ScriptRunner(setup, environment).run()
 
 
-class Runner:
-    """`environment` is that of the machine we are on."""
+class ScriptRunner:
+    """Runs one script; `environment` is that of this machine."""
 
     def __init__(self, setup: dict[str, Any], environment: dict[str, str]) -> None:
         self.setup, self.inherited = setup, environment
@@ -51,7 +51,7 @@ class Runner:
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, lambda *_: self.leave())
-        self.folder = tempfile.mkdtemp(prefix="hermes-code-")  # for us alone
+        self.folder = tempfile.mkdtemp(prefix="hermes-code-")  # private to this user
         try:
             self.write_files(self.listen())
             self.child = child = self.start()
@@ -112,7 +112,7 @@ class Runner:
         return {**kept, **python, "PYTHONPATH": os.pathsep.join(paths)}
 
     def attend(self, child: subprocess.Popen[bytes]) -> None:
-        """Until the script has ended; what it left running is killed."""
+        """Read output until the script has ended, then kill what it left running and report."""
         limits = self.setup["limits"]
         outputs = {name: Output(self, name, limits[name]) for name in ("stdout", "stderr")}
         readers = [
@@ -128,7 +128,7 @@ class Runner:
         os._exit(0)
 
     def stop(self, grace: float) -> None:
-        """Politely, then surely."""
+        """Send SIGTERM, and SIGKILL after `grace` seconds."""
         self.kill(signal.SIGTERM)
         if self.child is not None:
             try:
@@ -140,7 +140,7 @@ class Runner:
         if self.child is not None:
             try:
                 os.killpg(self.child.pid, number)
-            except (ProcessLookupError, PermissionError):  # macOS says the latter of the dead
+            except (ProcessLookupError, PermissionError):  # macOS reports the latter for zombies
                 return
 
     def leave(self) -> None:
@@ -156,7 +156,7 @@ class Runner:
             with self.sending:
                 sys.stdout.buffer.write(self.mark + json.dumps(message).encode() + b"\n")
                 sys.stdout.buffer.flush()
-        except OSError:  # nobody reads any more
+        except OSError:  # the agent no longer reads
             self.leave()
 
     def receive(self, message: dict[str, Any]) -> None:
@@ -168,14 +168,15 @@ class Runner:
             in_background(self.stop, message["grace"])
 
     def listen(self) -> dict[str, Any]:
-        """Where the script reaches us. The folder of the socket is ours alone; a port is not."""
+        """Listen for the script and return the address. A socket in the private folder is preferred
+        to a port, which other users can reach."""
         token = secrets.token_hex(16)
         path = os.path.join(self.folder, "socket")
         port = 0
         try:
             listener = socket.socket(socket.AF_UNIX)
             listener.bind(path)
-        except (AttributeError, OSError):  # there are none here, or the path is too long
+        except (AttributeError, OSError):  # not supported, or the path is too long
             listener = socket.socket(socket.AF_INET)
             listener.bind(("127.0.0.1", 0))
             path, port = "", listener.getsockname()[1]
@@ -189,7 +190,7 @@ class Runner:
             in_background(self.serve, connection, token)
 
     def serve(self, connection: socket.socket, token: bytes) -> None:
-        """Pass on what one thread of the script asks, one message after the other."""
+        """Forward the requests of one thread of the script, one after the other."""
         with connection, connection.makefile("rwb") as stream:
             if not secrets.compare_digest(stream.readline(len(token)), token):
                 return
@@ -203,9 +204,9 @@ class Runner:
 
 
 class Output:
-    """The beginning and the end of what the script prints; the beginning is shown as it comes."""
+    """Keeps the beginning and the end of the output; the beginning is shown as it arrives."""
 
-    def __init__(self, runner: Runner, name: str, limit: int) -> None:
+    def __init__(self, runner: ScriptRunner, name: str, limit: int) -> None:
         self.runner, self.name = runner, name
         self.head_room = int(limit * HEAD_SHARE)
         self.tail_room = limit - self.head_room
