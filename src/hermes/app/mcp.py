@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hermes.app.providers import AuxiliaryModels
-from hermes.config.files import read_document
+from hermes.config.document import read_document
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.config.settings.tools import McpServer

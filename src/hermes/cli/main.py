@@ -208,7 +208,7 @@ def plugin_commands_help(profile: str | None) -> str:
         named = rb"^[^#\n]*\b(?:plugins|memory)\b"
         if not re.search(named, home.config_file.read_bytes(), re.MULTILINE):
             return ""
-        from hermes.config.files import read_document
+        from hermes.config.document import read_document
 
         data = read_document(home.config_file).data
     except (HermesError, OSError):  # every other command reports what is wrong

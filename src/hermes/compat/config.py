@@ -8,10 +8,11 @@ import msgspec
 
 from hermes.app.skills import SkillCatalog, visibility_context
 from hermes.compat.runtime import script_runtime, tell
+from hermes.config.dotenv import Parts
 from hermes.config.edit import set_value, unset_value
 from hermes.config.home import current_home, ensure_hermes_home
 from hermes.config.loader import load
-from hermes.config.schema import MISSING, Parts, find, merge
+from hermes.config.schema import MISSING, find, merge
 from hermes.config.settings import Settings
 from hermes.plugins.hooks import parse_event
 from hermes.prompt.assembly import environment_hints, host_environment, load_soul

@@ -1,8 +1,8 @@
 """Change config.yaml and .env, keeping comments, order, permissions and symbolic links.
 
-Only this module imports ruamel.yaml, and only commands that change files import this module. A
-file that cannot be parsed is never written to. After each change the new text is read back with
-the parser that settings are read with: what it says must be what was meant.
+Only this module imports ruamel.yaml, and only commands that change files import this module. A file
+that cannot be parsed is never written. After each change the new text is parsed again with the
+parser of the settings and compared with the intended value.
 """
 
 import io
@@ -21,16 +21,16 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from hermes.config import files
+from hermes.config import dotenv
+from hermes.config.document import KEEPING, parse_document, read_document
+from hermes.config.dotenv import Parts
 from hermes.config.environment import editor, search_path
-from hermes.config.files import KEEPING, parse_document, read_document
 from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
 from hermes.config.loader import is_known_variable, is_variable_name, modernise
 from hermes.config.schema import (
     MISSING,
     Converter,
     Mismatch,
-    Parts,
     bare,
     child,
     find,
@@ -54,7 +54,7 @@ def set_value(home: Home, parts: Parts, value: Any) -> None:
 
 
 def add_value(home: Home, parts: Parts, item: Any) -> None:
-    """Add `item` to a list in config.yaml, unless it is in it; what others added is kept."""
+    """Append `item` to a list in config.yaml unless it is there; concurrent additions are kept."""
 
     def add(data: Any) -> None:
         held = find(data, parts)
@@ -67,7 +67,7 @@ def add_value(home: Home, parts: Parts, item: Any) -> None:
 
 
 def unset_value(home: Home, parts: Parts) -> bool:
-    """Take one key out of config.yaml; False when it was not there."""
+    """Remove one key from config.yaml; return False if it was not there."""
     if not _holds(read_document(home.config_file).data, parts):
         return False
     _change(home, lambda data: _remove(data, parts))
@@ -75,7 +75,7 @@ def unset_value(home: Home, parts: Parts) -> bool:
 
 
 def migrate(home: Home, backup: Path) -> list[str]:
-    """Rewrite older forms; what was done, or nothing. The old file is kept as `backup`."""
+    """Rewrite older forms and return a description of each. The old file is kept as `backup`."""
     old = read_document(home.config_file)
     moves = modernise(deepcopy(old.data))
     if moves:
@@ -95,21 +95,21 @@ def _modernise(data: Any) -> None:
 
 def set_variable(home: Home, name: str, value: str) -> None:
     """Write one variable to .env, which only its owner may read."""
-    _change_variables(home, lambda text: files.with_variable(text, name, value))
+    _change_variables(home, lambda text: dotenv.with_variable(text, name, value))
 
 
 def unset_variable(home: Home, name: str) -> bool:
-    """Take one variable out of .env; False when it was not there."""
-    before = files.read_text(home.env_file)
-    if files.without_variable(before, name) == before:
+    """Remove one variable from .env; return False if it was not there."""
+    before = dotenv.read_text(home.env_file)
+    if dotenv.without_variable(before, name) == before:
         return False
-    _change_variables(home, lambda text: files.without_variable(text, name))
+    _change_variables(home, lambda text: dotenv.without_variable(text, name))
     return True
 
 
 def _change_variables(home: Home, change: Callable[[str], str]) -> None:
     with _locked(home):
-        text = change(files.read_text(home.env_file))
+        text = change(dotenv.read_text(home.env_file))
         _write(home.env_file, text, mode=0o600)
 
 
@@ -144,7 +144,7 @@ def _edited(path: Path, text: str, change: Change) -> str:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(f"cannot be edited: {reason}", where=tilde(path), hint=KEEPING) from error
     if data is None:
-        # Only comments: ruamel has nowhere to keep them, so they are put in front again.
+        # The file has only comments, which ruamel would drop, so they are put back.
         data = CommentedMap()
         change(data)
         gap = "\n" if text and not text.endswith("\n") else ""
@@ -160,7 +160,7 @@ def _dump(editor: YAML, data: Any) -> str:
 
 
 def _quoted(value: Any) -> Any:
-    """`value` with quotes around text that YAML 1.1 would take for another type.
+    """Return `value` with quotes around text that YAML 1.1 would read as another type.
 
     Settings are read as YAML 1.1; ruamel writes YAML 1.2, where `off` is text.
     """
@@ -181,7 +181,7 @@ def _is_ambiguous(text: str) -> bool:
 
 
 def _indentation(text: str) -> tuple[int, int]:
-    """How far this file indents blocks, and the dashes of lists, below the key they belong to."""
+    """Return the indent of blocks, and of list dashes, that this file uses."""
     mapping, dash = 0, -1
     above = ""
     for line in text.splitlines():
@@ -221,7 +221,7 @@ def _put(data: Any, parts: Parts, value: Any) -> None:
 
 
 def _remove(data: Any, parts: Parts) -> None:
-    """Take the key out, and the blocks that are empty without it."""
+    """Remove the key, and blocks that are empty without it."""
     holder = data
     for part in parts[:-1]:
         holder = child(holder, part)
@@ -231,7 +231,7 @@ def _remove(data: Any, parts: Parts) -> None:
 
 
 def _real_key(holder: MutableMapping[Any, Any], name: str) -> Any:
-    """The key as the file has it: YAML reads an id as a number."""
+    """Return the key as it is in the file: YAML reads an id as a number."""
     return next((key for key in holder if str(key) == name), _quoted(name))
 
 
@@ -252,7 +252,7 @@ def _write(path: Path, text: str, *, mode: int | None) -> None:
 
 @contextmanager
 def _locked(home: Home) -> Iterator[None]:
-    """One writer at a time: two changes at once must both be kept."""
+    """Allow one writer at a time, so that concurrent changes are both kept."""
     root = ensure_hermes_home(home)
     lock = filelock.FileLock(root / ".config.lock", timeout=LOCK_TIMEOUT, mode=0o600)
     try:
@@ -270,11 +270,11 @@ def _locked(home: Home) -> Iterator[None]:
         lock.release()
 
 
-# What `hermes config set KEY VALUE` means: which file, which key, which value.
+# The meaning of `hermes config set KEY VALUE`: which file, which key, which value.
 
 
 class Assignment(NamedTuple):
-    """A change to make: a variable of .env, or a key of config.yaml."""
+    """A change: a variable of .env, or a key of config.yaml."""
 
     variable: str  #: The variable, or empty.
     parts: Parts  #: The key, or empty.
@@ -282,9 +282,9 @@ class Assignment(NamedTuple):
 
 
 def variable_named(key: str) -> str:
-    """The variable `key` names, or nothing when it is a key of config.yaml.
+    """Return the variable that `key` names, or "" for a key of config.yaml.
 
-    Variables are written in capitals; `openai_api_key` is understood too.
+    Variables are in capitals; `openai_api_key` is accepted too.
     """
     if is_variable_name(key):
         return key
@@ -295,9 +295,9 @@ def variable_named(key: str) -> str:
 
 
 def assign(key: str, text: str, *, force: bool = False) -> Assignment:
-    """Work out what setting `key` to `text` means, and refuse what cannot be right.
+    """Determine what setting `key` to `text` means. Raises `UsageError` for invalid values.
 
-    `force` allows keys the settings do not have, for plugins.
+    `force` allows unknown keys, for plugins.
     """
     variable = variable_named(key)
     if variable:
@@ -329,7 +329,7 @@ def _value(key: str, kind: Any, text: str) -> Any:
     if converter.problems:
         first = converter.problems[0]
         raise ConfigError(f"{first.key}: {first.message}", hint="nothing was changed")
-    # A list or block is written as it was given, without all its defaults.
+    # A list or block is written as given, without all its defaults.
     if isinstance(converted, float) and converted.is_integer():
         return int(converted)
     if isinstance(converted, str | int | float):
@@ -340,7 +340,7 @@ def _value(key: str, kind: Any, text: str) -> Any:
 
 
 def _is_text(kind: Any, text: str) -> bool:
-    """Whether `text` is to be taken word for word: the key takes text and YAML sees none."""
+    """Return whether `text` is used verbatim: the key takes text and YAML sees another type."""
     kinds = [bare(member) for member in members(kind)]
     if not any(member is str or get_origin(member) is Literal for member in kinds):
         return False
@@ -361,14 +361,14 @@ def _parsed(key: str, text: str) -> Any:
         ) from error
 
 
-# The editor of the user.
+# The user's editor.
 
 FALLBACKS = ("nano", "vim", "vi")
 
 
 def editor_command(*, terminal: bool = True) -> list[str]:
-    """The user's editor and its arguments. Without a terminal only one that was chosen will do.
-    Raises `UsageError`."""
+    """Return the user's editor and its arguments. Without a terminal, only a configured editor
+    is used. Raises `UsageError`."""
     path = search_path()
     try:
         chosen = shlex.split(editor() or "")

@@ -1,10 +1,10 @@
-"""Where Hermes keeps its files: one home per profile, and which one is in force.
+"""The folders of Hermes: one home per profile, and which one is used.
 
-Which home, first answer wins: `-p NAME`; `HERMES_HOME`; the profile chosen with
-`hermes profile use`; `~/.hermes`. Profiles live in `<default root>/profiles/<name>`; the profile
-"default" is the default root itself. Nothing is created by looking.
+The home is selected by, in this order: `-p NAME`; `HERMES_HOME`; the profile chosen with `hermes
+profile use`; `~/.hermes`. Profiles are in `<default root>/profiles/<name>`; the profile "default"
+is the default root itself. Reading creates nothing.
 
-Only the standard library is imported here, so that `hermes --version` stays cheap.
+Only the standard library is imported here, so that `hermes --version` starts fast.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ ACTIVE_PROFILE = "active_profile"
 
 _PROFILE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _in_force: list["Home"] = []
-"""Homes chosen by `use_home`, the last one counts. Process-wide: plain threads see it too."""
+"""Homes chosen by `use_home`; the last one is used. Process-wide, also for threads."""
 
 
 class Home(NamedTuple):
@@ -32,7 +32,7 @@ class Home(NamedTuple):
 
     @classmethod
     def resolve(cls, profile: str | None = None) -> "Home":
-        """The home that `-p profile`, the environment and the saved choice ask for."""
+        """Return the home selected by `-p profile`, the environment and the saved choice."""
         if profile is not None:
             home = cls.of_profile(profile)
             if not home.root.is_dir() and not home.is_default:
@@ -49,14 +49,14 @@ class Home(NamedTuple):
 
     @classmethod
     def of_profile(cls, name: str) -> "Home":
-        """The home of profile `name`, whether it exists or not."""
+        """Return the home of profile `name`, whether it exists or not."""
         check_profile_name(name)
         root = default_root()
         return cls(root if name == DEFAULT_PROFILE else root / PROFILES / name)
 
     @property
     def profile(self) -> str:
-        """The name of the profile this home belongs to."""
+        """The name of the profile of this home."""
         return DEFAULT_PROFILE if self.is_default else self.root.name
 
     @property
@@ -65,7 +65,7 @@ class Home(NamedTuple):
 
     @property
     def default_root(self) -> Path:
-        """The home of the default profile, beside which the others live."""
+        """The home of the default profile, which contains the others."""
         return self.root if self.is_default else self.root.parent.parent
 
     @property
@@ -94,7 +94,7 @@ class Home(NamedTuple):
 
     @property
     def models(self) -> Path:
-        """Downloaded model weights. Shared by all profiles: they are large and not personal."""
+        """Downloaded model weights, shared by all profiles: they are large and not personal."""
         return self.default_root / "models"
 
     @property
@@ -130,12 +130,12 @@ class Home(NamedTuple):
         return self.root / "cache"
 
     def display(self) -> str:
-        """The folder as a person writes it, with `~`."""
+        """Return the folder with `~`."""
         return tilde(self.root)
 
 
 def _chosen() -> Home:
-    """The home of the profile chosen with `hermes profile use`."""
+    """Return the home of the profile chosen with `hermes profile use`."""
     name = active_profile()
     home = Home.of_profile(name)
     if not home.is_default and not home.root.is_dir():
@@ -148,9 +148,9 @@ def _chosen() -> Home:
 
 
 def use_home(home: Home) -> contextlib.ExitStack:
-    """Make `home` the one `get_hermes_home` answers with, from now on.
+    """Make `home` the result of `get_hermes_home` from now on.
 
-    As a context manager the choice ends with the block.
+    As a context manager, until the end of the block.
     """
     _in_force.append(home)
     undo = contextlib.ExitStack()
@@ -159,28 +159,29 @@ def use_home(home: Home) -> contextlib.ExitStack:
 
 
 def current_home() -> Home:
-    """The home given to `use_home`, else the one the environment asks for."""
+    """Return the home given to `use_home`, or the one that the environment selects."""
     return _in_force[-1] if _in_force else Home.resolve()
 
 
 def get_hermes_home() -> Path:
-    """The folder of the home in force; it may not exist yet."""
+    """Return the folder of the current home; it may not exist yet."""
     return current_home().root
 
 
 def display_hermes_home() -> str:
-    """The same, shortened with `~` for messages."""
+    """Return the same, shortened with `~` for messages."""
     return current_home().display()
 
 
 def default_root() -> Path:
-    """The home of the default profile: `HERMES_HOME` (or the root above it), else `~/.hermes`."""
+    """Return the home of the default profile: `HERMES_HOME` (or the root above it), or
+    `~/.hermes`."""
     named = os.environ.get("HERMES_HOME", "").strip()
     return Home(_absolute(named or "~/.hermes")).default_root
 
 
 def active_profile() -> str:
-    """The profile chosen with `hermes profile use`, or "default"."""
+    """Return the profile chosen with `hermes profile use`, or "default"."""
     choice = default_root() / ACTIVE_PROFILE
     try:
         name = choice.read_text(encoding="utf-8").strip()
@@ -206,7 +207,7 @@ def check_profile_name(name: str) -> None:
 
 
 def check_home(home: Home) -> None:
-    """Raise ConfigError when the home is there but cannot be read."""
+    """Raise ConfigError if the home exists but cannot be read."""
     try:
         os.listdir(home.root)  # noqa: PTH208 - the cheapest call that needs the right to read
     except FileNotFoundError:
@@ -216,7 +217,7 @@ def check_home(home: Home) -> None:
 
 
 def ensure_hermes_home(home: Home | None = None) -> Path:
-    """Create the home folder (only its owner may look inside) and return it."""
+    """Create the home folder, accessible only by its owner, and return it."""
     home = home or current_home()
     try:
         home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -232,7 +233,7 @@ def ensure_hermes_home(home: Home | None = None) -> Path:
 
 
 def unusable(path: Path, error: OSError | UnicodeDecodeError) -> ConfigError:
-    """The error for a file or folder that the system will not let us use."""
+    """Return the error for a file or folder that cannot be used."""
     if isinstance(error, UnicodeDecodeError):
         return ConfigError(f"{tilde(path)} is not UTF-8 text", hint="save it as UTF-8")
     hints = {
@@ -246,7 +247,7 @@ def unusable(path: Path, error: OSError | UnicodeDecodeError) -> ConfigError:
 
 
 def tilde(path: Path) -> str:
-    """`path` with the user's own folder written as `~`."""
+    """Return `path` with the user's home folder written as `~`."""
     with contextlib.suppress(ValueError, RuntimeError):
         inside = path.relative_to(Path.home())
         return str(Path("~") / inside)
@@ -263,16 +264,16 @@ def _absolute(path: str) -> Path:
         ) from error
 
 
-# Make, list, choose, rename and delete profiles.
+# Creating, listing, choosing, renaming and deleting profiles.
 
 CLONED = ("config.yaml", ".env", "SOUL.md")  #: What `--clone` copies.
 
 NEVER_CLONED = (PROFILES, ACTIVE_PROFILE, "models", "logs", "cache", "*.pid", "*.lock", "*.tmp")
-"""What even `--clone-all` leaves behind: other profiles, shared weights, traces of a run."""
+"""Not copied even by `--clone-all`: other profiles, shared weights, files of running processes."""
 
 
 def list_profiles() -> list[Home]:
-    """The default profile, then the others by name."""
+    """Return the default profile, then the others by name."""
     root = default_root()
     folder = root / PROFILES
     found: list[Path] = []
@@ -285,7 +286,7 @@ def list_profiles() -> list[Home]:
 
 
 def choose_profile(name: str) -> Home:
-    """Make `name` the profile used without `-p`."""
+    """Make `name` the profile that is used without `-p`."""
     home = Home.resolve(name)
     root = ensure_hermes_home(Home(default_root()))
     choice = root / ACTIVE_PROFILE
@@ -293,7 +294,7 @@ def choose_profile(name: str) -> Home:
         if home.is_default:
             choice.unlink(missing_ok=True)
         else:
-            from hermes.util.files import write_text  # `hermes --help` does without it
+            from hermes.util.files import write_text  # `hermes --help` does not need it
 
             write_text(choice, f"{name}\n")
     except OSError as error:
@@ -302,7 +303,7 @@ def choose_profile(name: str) -> Home:
 
 
 def create_profile(name: str, *, source: Home | None = None, everything: bool = False) -> Home:
-    """Make the profile `name`, with a copy of the settings (or of everything) of `source`."""
+    """Create the profile `name`, with a copy of the settings (or of everything) of `source`."""
     home = Home.of_profile(name)
     if home.is_default or home.root.exists():
         raise UsageError(f"the profile {name!r} exists already ({tilde(home.root)})")
@@ -326,7 +327,7 @@ def create_profile(name: str, *, source: Home | None = None, everything: bool = 
 
 
 def rename_profile(name: str, new: str) -> Home:
-    """Give the profile another name; the choice of `hermes profile use` goes along."""
+    """Rename the profile, also in the choice of `hermes profile use`."""
     if name == DEFAULT_PROFILE:
         raise UsageError("the default profile cannot be renamed")
     home, renamed = Home.resolve(name), Home.of_profile(new)

@@ -1,4 +1,4 @@
-"""Read the settings of a home: command line, then config.yaml, then variables, then defaults."""
+"""Loading of the settings of a home: command line, then config.yaml, variables, defaults."""
 
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -10,17 +10,17 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from hermes.config import environment
-from hermes.config.files import (
-    Document,
+from hermes.config.document import Document, read_document
+from hermes.config.dotenv import (
+    Parts,
     bindings,
+    describe_unset,
     expand,
     is_reference,
     is_secret_setting,
     is_secret_variable,
     parse,
-    read_document,
     read_text,
-    told,
     unset_in,
     unset_names,
 )
@@ -28,7 +28,6 @@ from hermes.config.home import Home, check_home, tilde
 from hermes.config.schema import (
     MISSING,
     Converter,
-    Parts,
     Problem,
     find,
     locate,
@@ -46,27 +45,28 @@ _TRUE = frozenset({"1", "true", "yes", "on", "y"})
 
 
 class Variable(NamedTuple):
-    """One variable that sets a key."""
+    """A variable that sets a key."""
 
     name: str
     key: str
     flag: str = ""  #: When given, a true value of the variable means this value of the key.
     only_for: tuple[str, ...] = ()
-    """When given, the variable counts only for these values of model.provider."""
+    """If given, the variable applies only to these values of model.provider."""
 
     @property
     def parts(self) -> Parts:
         return split_key(self.key)
 
     def meaning(self, text: str) -> str | None:
-        """The value `text` gives the key, or None when it says nothing."""
+        """Return the value that `text` sets, or None if it sets nothing."""
         if self.flag:
             return self.flag if text.strip().lower() in _TRUE else None
         return text
 
 
 def _group(prefix: str, section: str, names: str) -> Iterator[Variable]:
-    """`TERMINAL_` + `SSH_HOST` sets `terminal.ssh_host`, for each of `names`."""
+    """Return the variables `TERMINAL_` + `SSH_HOST` for `terminal.ssh_host`, for each of
+    `names`."""
     for name in names.split():
         yield Variable(f"{prefix}{name}", f"{section}.{name.lower()}")
 
@@ -143,7 +143,7 @@ VARIABLES: tuple[Variable, ...] = (
     *_group("WEIXIN_", "platforms.weixin.extra", "DM_POLICY GROUP_POLICY"),
     *_group("WECOM_CALLBACK_", "platforms.wecom_callback.extra", "HOST PORT"),
 )
-"""For two variables of one key the first one that is set counts."""
+"""If two variables set one key, the first one that is set is used."""
 
 _KNOWN = re.compile(
     r"(?:"
@@ -161,22 +161,22 @@ _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 def is_variable_name(name: str) -> bool:
-    """Whether `name` is written like a variable and not like a key of config.yaml."""
+    """Return whether `name` is written like a variable and not like a key of config.yaml."""
     return bool(_NAME.fullmatch(name))
 
 
 def is_known_variable(name: str) -> bool:
-    """Whether `name` belongs to something Hermes works with."""
+    """Return whether Hermes uses the variable `name`."""
     return bool(_KNOWN.fullmatch(name)) or is_secret_variable(name)
 
 
 def key_of(name: str) -> str:
-    """The key a variable sets, or nothing."""
+    """Return the key that a variable sets, or ""."""
     return next((variable.key for variable in VARIABLES if variable.name == name), "")
 
 
 class Setting(NamedTuple):
-    """A value that came from a variable."""
+    """A value from a variable."""
 
     value: str
     name: str
@@ -186,9 +186,10 @@ class Setting(NamedTuple):
 def from_variables(
     saved: Mapping[str, str], environ: Mapping[str, str], provider: str
 ) -> dict[Parts, Setting]:
-    """What the variables set. A saved choice beats a stale export; an empty value says nothing.
+    """Return the values that variables set. Saved variables take precedence; empty ones are
+    ignored.
 
-    `provider` is the provider config.yaml or the command line names, or "".
+    `provider` is the provider of config.yaml or the command line, or "".
     """
     found: dict[Parts, Setting] = {}
     for variable in VARIABLES:
@@ -204,7 +205,7 @@ def from_variables(
     return found
 
 
-# Older forms of settings, and what they became.
+# Older forms of settings and their present forms.
 #
 # `modernise` rewrites any nested mapping in place: plain data when settings are read, the
 # comment-keeping form of the file when `hermes config migrate` rewrites it.
@@ -219,14 +220,14 @@ MOVED = {
     "bedrock.guardrail.id": "bedrock.guardrail.guardrail_identifier",
     "bedrock.guardrail.version": "bedrock.guardrail.guardrail_version",
 }
-"""Keys that have another name now. Where both are set the new one counts."""
+"""Renamed keys. If both are set, the new one is used."""
 
 RENAMED_VALUES = {"approvals.mode": {"ask": "manual", "yolo": "off"}}
-"""Values that have another name now, by key."""
+"""Renamed values, by key."""
 
 
 class Move(NamedTuple):
-    """One thing `modernise` did."""
+    """One change by `modernise`."""
 
     old: Parts
     new: Parts
@@ -234,7 +235,7 @@ class Move(NamedTuple):
 
 
 def modernise(data: MutableMapping[str, Any]) -> list[Move]:
-    """Rewrite older forms in `data`; returns what was done."""
+    """Rewrite older forms in `data` and return the changes."""
     moves = [*_model_name(data), *_fallback_model(data)]
     for old, new in MOVED.items():
         moves += _move(data, split_key(old), split_key(new))
@@ -244,7 +245,7 @@ def modernise(data: MutableMapping[str, Any]) -> list[Move]:
 
 
 def _model_name(data: MutableMapping[str, Any]) -> list[Move]:
-    """`model: name` became `model: {default: name}`."""
+    """Rewrite `model: name` as `model: {default: name}`."""
     if not isinstance(data.get("model"), str):
         return []
     data["model"] = {"default": data["model"]}
@@ -252,7 +253,7 @@ def _model_name(data: MutableMapping[str, Any]) -> list[Move]:
 
 
 def _fallback_model(data: MutableMapping[str, Any]) -> list[Move]:
-    """`fallback_model` (one entry or a list) became the end of `fallback_providers`."""
+    """Move `fallback_model` (one entry or a list) to the end of `fallback_providers`."""
     old = data.get("fallback_model")
     chain = data.get("fallback_providers") or []
     if not isinstance(old, MutableMapping | list) or not isinstance(chain, list):
@@ -260,7 +261,7 @@ def _fallback_model(data: MutableMapping[str, Any]) -> list[Move]:
             del data["fallback_model"]
         return []
     entries = old if isinstance(old, list) else [old]
-    complete = [  # an entry without a provider or a model is off
+    complete = [  # an entry without a provider or a model is disabled
         entry
         for entry in entries
         if isinstance(entry, Mapping) and entry.get("provider") and entry.get("model")
@@ -300,7 +301,7 @@ def _rename(data: MutableMapping[str, Any], key: Parts, names: dict[str, str]) -
 
 
 def _holder(data: MutableMapping[str, Any], key: Parts) -> MutableMapping[str, Any] | None:
-    """The block that holds `key`, or None when it is not there."""
+    """Return the block that contains `key`, or None if there is none."""
     holder: Any = data
     for part in key[:-1]:
         holder = holder.get(part)
@@ -324,7 +325,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a value came from, and what it won over."""
+    """The source of a value, and the sources it took precedence over."""
 
     value: Any
     kind: Kind
@@ -333,7 +334,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Loaded:
-    """The settings of one home, and where each came from."""
+    """The settings of one home, and the source of each."""
 
     def __init__(
         self,
@@ -361,7 +362,7 @@ class Loaded:
         return self._sources.saved
 
     def value(self, key: str) -> Any:
-        """The value of a dotted key. Raises UsageError when there is no such key."""
+        """Return the value of a dotted key. Raises UsageError for an unknown key."""
         parts = split_key(key)
         found = find(self.settings, parts)
         if found is MISSING:
@@ -376,7 +377,7 @@ class Loaded:
         return found
 
     def origin(self, key: str) -> Origin:
-        """Where the value of `key` came from. Raises UsageError when there is no such key."""
+        """Return the source of the value of `key`. Raises UsageError for an unknown key."""
         if key not in self._origins:
             value, layers = self.value(key), self._sources.layers(split_key(key))
             top = layers[0] if layers else Origin(None, "default", "the default")
@@ -386,32 +387,33 @@ class Loaded:
         return self._origins[key]
 
     def variable(self, name: str) -> str | None:
-        """A variable: the one saved in .env, else that of the process; empty is not set."""
+        """Return a variable: from .env, else from the process; empty counts as not set."""
         return self.saved.get(name) or environment.variable(name)
 
     def unset(self, name: str) -> tuple[str, ...]:
-        """What a credential that counts as missing refers to, and is not set."""
+        """Return the unset names of a credential that counts as missing."""
         if self.variable(name) or not is_secret_variable(name):
             return ()
         return self._sources.unset.get(name) or unset_names(environment.variables().get(name, ""))
 
     def remember(self, name: str, value: str) -> None:
-        """A variable that was saved in .env just now."""
+        """Record a variable that was just saved in .env."""
         self._sources.saved[name] = value
 
     def reread_variables(self) -> list[str]:
-        """Read .env again; the names of what is new, changed or gone. Settings stay as they are."""
+        """Read .env again and return the names that were added, changed or removed. Settings do
+        not change."""
         saved = dict(self.saved)
         fresh = self._sources.read_saved()
         return sorted(name for name in {*saved, *fresh} if saved.get(name) != fresh.get(name))
 
     def secret(self, name: str) -> str | None:
-        """An API key by the name of its variable."""
+        """Return an API key by the name of its variable."""
         return self.variable(name)
 
     def secrets(self) -> frozenset[str]:
-        """Every known secret value, for redaction: whatever is in .env and no setting of ours, and
-        variables and settings whose names say so."""
+        """Return every known secret value, for redaction: the content of .env except settings,
+        and variables and settings with secret names."""
         named = {**environment.variables(), **self.saved}
         values = {value for name, value in named.items() if is_secret_variable(name)}
         values |= {value for name, value in self.saved.items() if not is_known_variable(name)}
@@ -419,7 +421,8 @@ class Loaded:
         return frozenset(
             value
             for value in values
-            if len(value) >= SHORTEST_SECRET and not is_reference(value)  # which has to be told
+            if len(value) >= SHORTEST_SECRET
+            and not is_reference(value)  # which is sent to the model
         )
 
 
@@ -427,7 +430,7 @@ _defaults = cache(Settings)
 
 
 class Sources:
-    """What was said where, before it became settings."""
+    """All values with their sources, before they are converted to settings."""
 
     def __init__(self, home: Home, overrides: Mapping[str, Any], *, user_config: bool) -> None:
         environ = environment.variables()
@@ -451,7 +454,7 @@ class Sources:
         )
 
     def read_saved(self) -> Mapping[str, str]:
-        """The variables of .env, now."""
+        """Return the current variables of .env."""
         found = bindings(parse(read_text(self.home.env_file)), environment.variables())
         self.saved.clear()
         self.saved.update({each.name: each.value for each in found})
@@ -463,7 +466,7 @@ class Sources:
         return merge(merge(low, self.config), self.overrides)
 
     def layers(self, parts: Parts) -> list[Origin]:
-        """Everything that was said about the key, what counts first."""
+        """Return all values of the key with their sources, the used one first."""
         layers: list[Origin] = []
         given = find(self.overrides, parts)
         if given not in (MISSING, None):
@@ -481,7 +484,7 @@ class Sources:
         return layers
 
     def where_written(self, parts: Parts) -> str:
-        """`file line N` of the key, also when it stands there in an older form."""
+        """Return `file line N` of the key, also in an older form."""
         moved = [move for move in self.moves if parts[: len(move.new)] == move.new]
         old = moved[0].old if moved else parts
         for size in range(len(old), 0, -1):
@@ -511,7 +514,7 @@ class Sources:
 def examine(
     home: Home, overrides: Mapping[str, Any] = NOTHING, *, user_config: bool = True
 ) -> Loaded:
-    """Read everything and report all problems instead of raising at the first.
+    """Load everything and report all problems instead of raising at the first.
 
     Files that cannot be read or parsed at all still raise ConfigError.
     """
@@ -532,10 +535,9 @@ def examine(
 
 
 def load(home: Home, overrides: Mapping[str, Any] = NOTHING, *, user_config: bool = True) -> Loaded:
-    """The settings of `home`. `overrides` have dotted keys, as given on the command line.
+    """Load the settings of `home`. `overrides` have dotted keys, as given on the command line.
 
-    Raises ConfigError for a value that cannot be understood. `user_config=False` leaves
-    config.yaml aside.
+    Raises ConfigError for an invalid value. `user_config=False` ignores config.yaml.
     """
     loaded = examine(home, overrides, user_config=user_config)
     errors = [problem for problem in loaded.problems if problem.severity == "error"]
@@ -551,12 +553,12 @@ def load(home: Home, overrides: Mapping[str, Any] = NOTHING, *, user_config: boo
 
 
 def describe(problem: Problem) -> str:
-    """One line for a person."""
+    """Return a problem as one line."""
     return ": ".join(part for part in (problem.where, problem.key, problem.message) if part)
 
 
 SHELLS = ("quick_commands", "hooks", "mcp_servers")
-"""Settings in which a `${NAME}` may be meant for a shell, or for a program that replaces it."""
+"""Settings in which a `${NAME}` may be meant for a shell or another program."""
 
 
 def _left_unset(sources: Sources) -> list[Problem]:
@@ -575,13 +577,13 @@ def _left_unset(sources: Sources) -> list[Problem]:
     ]
     then = {True: "so it counts as missing", False: "so it stays as it is written"}
     return [
-        Problem(parts, f"{told(names)}, {then[secret]}", "warning", where)
+        Problem(parts, f"{describe_unset(names)}, {then[secret]}", "warning", where)
         for parts, names, secret, where in found
     ]
 
 
 def _plugin_blocks(merged: Mapping[str, Any]) -> frozenset[str]:
-    """Names of plugins, which may have a top-level block of their own."""
+    """Return the names of plugins, which may have top-level blocks."""
     names = [find(merged, ("memory", "provider")), find(merged, ("context", "engine"))]
     enabled = find(merged, ("plugins", "enabled"))
     names += enabled if isinstance(enabled, list) else []

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
+from hermes.config.dotenv import Parts
 from hermes.config.schema import (
     PLACEHOLDER,
-    Parts,
     default_of,
     describe,
     fields_of,
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 
 def meaning(parts: Parts) -> str:
-    """What the key means, or nothing for a block or an unknown key."""
+    """Return the meaning of the key, or "" for a block or an unknown key."""
     place = locate(parts)
     if place is None or not parts:
         return ""
@@ -48,7 +48,7 @@ def meaning(parts: Parts) -> str:
 
 
 def entries(section: type[msgspec.Struct] = Settings, prefix: str = "") -> Iterator[Entry]:
-    """Every key below `section`, in the order of the fields."""
+    """Yield every key below `section`, in the order of the fields."""
     for name, field in fields_of(section).items():
         key = f"{prefix}{name}"
         if is_section(field.type):
@@ -61,7 +61,7 @@ def entries(section: type[msgspec.Struct] = Settings, prefix: str = "") -> Itera
 
 
 def _inside(kind: Any, key: str) -> Iterator[Entry]:
-    """The keys of the blocks that a mapping or a list holds."""
+    """Yield the keys of the blocks inside a mapping or a list."""
     if get_origin(kind) in (dict, tuple):
         inner = get_args(kind)[1 if get_origin(kind) is dict else 0]
         step = f".{PLACEHOLDER}" if get_origin(kind) is dict else "[]"
@@ -73,7 +73,7 @@ def _inside(kind: Any, key: str) -> Iterator[Entry]:
 
 
 def meanings(section: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the meanings of the fields of `section` and of the sections it extends."""
+    """Return the meanings of the fields of `section` and of its base sections."""
     found: dict[str, str] = {}
     for base in reversed(section.__mro__):
         if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
@@ -83,8 +83,8 @@ def meanings(section: type[msgspec.Struct]) -> dict[str, str]:
 
 @cache
 def _texts(module: str) -> dict[str, dict[str, str]]:
-    """Read the meanings of all classes of a module: a comment `#:` behind a field, or a string
-    under it."""
+    """Return the meanings of all classes of a module: a comment `#:` after a field, or a string
+    below it."""
     source = inspect.getsource(sys.modules[module])
     lines, found = source.splitlines(), dict[str, dict[str, str]]()
     for node in ast.parse(source).body:

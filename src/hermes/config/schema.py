@@ -1,7 +1,7 @@
-"""Dotted keys such as `terminal.timeout`, and looking them up in settings and plain data.
+"""Dotted keys such as `terminal.timeout`, their types, and conversion of plain data to settings.
 
-A name that itself holds a dot may be quoted: `providers.openai.models."gpt-4.1".timeout_seconds`.
-It is found without quotes too when it exists.
+A name that contains a dot may be quoted: `providers.openai.models."gpt-4.1".timeout_seconds`. It is
+also found without quotes if it exists.
 """
 
 import json
@@ -19,11 +19,10 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, Union, g
 import msgspec
 from msgspec.structs import FieldInfo
 
+from hermes.config.dotenv import Parts
 from hermes.config.settings import Settings
 from hermes.config.settings.base import TimeZone
 from hermes.core.errors import UsageError
-
-Parts = tuple[str, ...]
 
 MISSING: Final = msgspec.UNSET  #: What `find` answers when there is nothing.
 
@@ -48,7 +47,7 @@ def join_key(parts: Iterable[str]) -> str:
 
 
 def child(value: Any, name: str) -> Any:
-    """What `name` holds inside `value`, or MISSING."""
+    """Return the value of `name` inside `value`, or MISSING."""
     if isinstance(value, msgspec.Struct):
         return getattr(value, name) if name in value.__struct_fields__ else MISSING
     if isinstance(value, Mapping):
@@ -62,7 +61,7 @@ def child(value: Any, name: str) -> Any:
 
 
 def find(value: Any, parts: Parts) -> Any:
-    """What the key holds, or MISSING. Names with dots are tried after shorter ones."""
+    """Return the value of the key, or MISSING. Names with dots are tried after shorter ones."""
     if not parts:
         return value
     for size in range(1, len(parts) + 1):
@@ -75,7 +74,7 @@ def find(value: Any, parts: Parts) -> Any:
 
 
 def nest(flat: Mapping[Parts, Any]) -> dict[str, Any]:
-    """`{("a", "b"): 1}` as `{"a": {"b": 1}}`."""
+    """Return `{("a", "b"): 1}` as `{"a": {"b": 1}}`."""
     nested: dict[str, Any] = {}
     for parts, value in flat.items():
         inner = nested
@@ -86,7 +85,7 @@ def nest(flat: Mapping[Parts, Any]) -> dict[str, Any]:
 
 
 def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, where `high` wins; `null` in `high` means that it does not say."""
+    """Merge both; `high` takes precedence, and `null` in `high` counts as not set."""
     merged = dict(low)
     for key, value in high.items():
         below = merged.get(key)
@@ -97,13 +96,13 @@ def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-# Questions about the tree of settings: what is at a key, which keys there are.
+# Queries of the settings tree: the type of a key, the existing keys.
 
 PLACEHOLDER = "<name>"
 
 
 class Place(NamedTuple):
-    """A key that exists: its parts (a name with dots is one part) and its type."""
+    """An existing key: its parts (a name with dots is one part) and its type."""
 
     parts: Parts
     type: Any
@@ -119,24 +118,24 @@ def is_section(kind: Any) -> bool:
 
 
 def members(kind: Any) -> tuple[Any, ...]:
-    """The types a union is made of; any other type is its own only member."""
+    """Return the member types of a union; of any other type, the type itself."""
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
 def bare(kind: Any) -> Any:
-    """`kind` without constraints."""
+    """Return `kind` without constraints."""
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def default_of(field: FieldInfo) -> Any:
-    """The field's default, or NODEFAULT when it must be given."""
+    """Return the field's default, or NODEFAULT if it is required."""
     if field.default_factory is not msgspec.NODEFAULT:
         return field.default_factory()
     return field.default
 
 
 def locate(parts: Parts, kind: Any = Settings) -> Place | None:
-    """The place `parts` name, or None when the settings have no such key."""
+    """Return the location of `parts`, or None if the settings have no such key."""
     if not parts:
         return Place((), kind)
     for member in members(kind):
@@ -151,7 +150,7 @@ def locate(parts: Parts, kind: Any = Settings) -> Place | None:
 
 
 def _inner(kind: Any, name: str) -> Any:
-    """The type of what `name` holds inside `kind`, or None."""
+    """Return the type of `name` inside `kind`, or None."""
     if is_section(kind):
         field = fields_of(kind).get(name)
         return field.type if field else None
@@ -165,7 +164,7 @@ def _inner(kind: Any, name: str) -> Any:
 
 
 def leaf_keys(section: type[msgspec.Struct] = Settings, prefix: str = "") -> Iterator[str]:
-    """Every key that holds a value of its own, `<name>` standing for names of your choice."""
+    """Yield every key that holds a value; `<name>` stands for a name of your choice."""
     for name, field in fields_of(section).items():
         yield from _leaves(field.type, f"{prefix}{name}")
 
@@ -182,7 +181,7 @@ def _leaves(kind: Any, key: str) -> Iterator[str]:
 
 
 def suggestion(key: str, wanted: str = "") -> str:
-    """A key that looks like `key`, or nothing. `wanted` limits it to one section."""
+    """Return a key similar to `key`, or "". `wanted` limits the search to one section."""
     known = [leaf for leaf in leaf_keys() if leaf.startswith(wanted)]
     sections = {leaf.rpartition(".")[0] for leaf in known} - {""}
     close = get_close_matches(key, [*known, *sections], n=1, cutoff=0.75)
@@ -194,7 +193,7 @@ def suggestion(key: str, wanted: str = "") -> str:
 
 
 def describe(kind: Any) -> str:
-    """What a value of this type is, for a person."""
+    """Describe the values of this type."""
     names = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
     origin = get_origin(kind)
     if origin is Annotated:
@@ -222,10 +221,10 @@ def _with_bounds(kind: Any) -> str:
     return f"{describe(base)}{low}{high}"
 
 
-# Turn plain data (YAML, variables, command line) into settings, leniently, noting every problem.
+# Conversion of plain data (YAML, variables, command line) to settings, collecting all problems.
 #
 # Users write `"true"`, `"90"`, `mode: off` (which YAML reads as false), numbers for ids and `a,b`
-# for lists; all of these are accepted. A value that does not fit is an error, an unknown key a
+# for lists; all of these are accepted. A value of the wrong type is an error, an unknown key a
 # warning.
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -233,18 +232,18 @@ S = TypeVar("S", bound=msgspec.Struct)
 _TRUE = {"true", "yes", "on", "1", "y"}
 _FALSE = {"false", "no", "off", "0", "n"}
 _WORDS = {False: ("off", "none", "false"), True: ("on", "all", "true")}
-"""What a YAML true or false stands for where one of a few words is expected."""
+"""The words that a YAML boolean stands for where an enumerated word is expected."""
 
 
 class Mismatch(Exception):
-    """A value that is not what the key takes."""
+    """A value of the wrong type."""
 
     def __init__(self, expected: str, found: Any) -> None:
         super().__init__(f"expected {expected}, found {show(found)}")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something wrong with the settings; `where` is the file and line or the variable."""
+    """A problem with the settings; `where` is the file and line, or the variable."""
 
     parts: Parts
     message: str
@@ -257,14 +256,14 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Converter:
-    """Converts one document; `problems` fills as it goes."""
+    """Converts one document and collects the `problems`."""
 
     def __init__(self, known: frozenset[str] = frozenset()) -> None:
         self.problems: list[Problem] = []
         self.known = known  #: Top-level blocks that belong to plugins.
 
     def section(self, kind: type[S], data: Any, path: Parts = ()) -> S:
-        """`data` as a `kind`; what is wrong is noted and replaced by its default."""
+        """Convert `data` to a `kind`; invalid parts are reported and replaced by their defaults."""
         if not isinstance(data, Mapping):
             raise Mismatch("a block of keys", data)
         fields = fields_of(kind)
@@ -284,7 +283,7 @@ class Converter:
         return kind(**given)
 
     def value(self, kind: Any, data: Any, path: Parts = ()) -> Any:
-        """`data` as a `kind`; raises Mismatch when it cannot be."""
+        """Convert `data` to a `kind`. Raises Mismatch."""
         origin = get_origin(kind)
         if is_section(kind):
             return self.section(kind, data, path)
@@ -301,7 +300,7 @@ class Converter:
         return _SCALARS[kind](data) if kind in _SCALARS else data
 
     def _try(self, kind: Any, data: Any, path: Parts) -> Any:
-        """`value`, with a Mismatch noted and UNSET in its place."""
+        """Return the converted value, or UNSET after recording a Mismatch."""
         try:
             return self.value(kind, data, path)
         except Mismatch as mismatch:
@@ -314,7 +313,7 @@ class Converter:
             raise Mismatch(describe(kind), data)
         inner = get_args(kind)[1]
         if is_section(inner):
-            # A name without anything below it takes all the defaults.
+            # A name without content has all defaults.
             data = {key: {} if value is None else value for key, value in data.items()}
         held = {str(key): self._try(inner, data[key], (*path, str(key))) for key in data}
         return {key: value for key, value in held.items() if value is not msgspec.UNSET}
@@ -332,7 +331,7 @@ class Converter:
         return tuple(item for item in held if item is not msgspec.UNSET)
 
     def _union(self, kind: Any, data: Any, path: Parts) -> Any:
-        """The member whose shape fits, else the first that can be made of it."""
+        """Convert to the member whose shape fits, else to the first possible one."""
         if data is None and NoneType in members(kind):
             return None
         choices = [member for member in members(kind) if member is not NoneType]
@@ -347,7 +346,7 @@ class Converter:
         raise Mismatch(describe(kind), data)
 
     def _unknown(self, path: Parts) -> None:
-        """Names that begin with `_` are other programs' notes; plugins have blocks of their own."""
+        """Names that begin with `_` are notes of other programs; plugins have their own blocks."""
         if path[-1].startswith("_") or (len(path) == 1 and path[0] in self.known):
             return
         guess = suggestion(join_key(path))
@@ -356,7 +355,7 @@ class Converter:
 
 
 def show(value: Any) -> str:
-    """A value in a message: as YAML or JSON would write it, not too long."""
+    """Return a value for a message, as YAML or JSON would write it, shortened."""
     kinds = {dict: "a block of keys", list: "a list", NoneType: "nothing"}
     if type(value) in kinds:
         return kinds[type(value)]
@@ -365,7 +364,7 @@ def show(value: Any) -> str:
 
 
 def _unset(kind: Any, value: Any) -> bool:
-    """`null` means the default, and so does `""` where text makes no sense."""
+    """`null` means the default, and so does `""` where text is not allowed."""
     if value != "":
         return value is None
     numbers_or_words = {int, float, bool, NoneType}
@@ -384,7 +383,7 @@ def _fits(kind: Any, data: Any) -> bool:
 
 
 def _from_json(data: Any, opening: str) -> Any:
-    """Variables hold lists and blocks as JSON; other text stays as it is."""
+    """Variables hold lists and blocks as JSON; other text is kept."""
     if isinstance(data, str) and data.strip().startswith(opening):
         try:
             return json.loads(data)

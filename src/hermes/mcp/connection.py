@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hermes.config.dotenv import is_secret_variable, unset_names
 from hermes.config.environment import variables
-from hermes.config.files import is_secret_variable, unset_names
 from hermes.config.settings.tools import McpServer
 from hermes.core.errors import ToolError, ToolTimedOut
 from hermes.core.ports import Clock

@@ -22,11 +22,11 @@ import msgspec
 from hermes import __version__
 from hermes.app.log_files import FILES as LOG_FILES
 from hermes.app.providers import Providers
-from hermes.config import environment, files
-from hermes.config.files import is_secret_setting, is_secret_variable, mask
+from hermes.config import dotenv, environment
+from hermes.config.dotenv import Parts, is_secret_setting, is_secret_variable, mask
 from hermes.config.home import Home, ensure_hermes_home, unusable
 from hermes.config.loader import SHORTEST_SECRET, Loaded, key_of
-from hermes.config.schema import Parts, join_key, locate, members
+from hermes.config.schema import join_key, locate, members
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.ops.doctor.check import Outcome
@@ -137,7 +137,7 @@ def known_secrets(home: Home, loaded: Loaded | None) -> frozenset[str]:
 def _of_variables(home: Home) -> Iterator[str]:
     """Return everything in .env except settings, and variables with secret names."""
     try:
-        saved = files.read_dotenv(home.env_file, environment.variables())
+        saved = dotenv.read_dotenv(home.env_file, environment.variables())
     except ConfigError:  # not readable, so it is not in a report either
         saved = {}
     yield from (value for name, value in saved.items()

@@ -4,7 +4,7 @@ from copy import deepcopy
 from typing import Any
 
 from hermes.config import edit
-from hermes.config.files import read_document
+from hermes.config.document import read_document
 from hermes.config.home import Home
 from hermes.config.loader import modernise
 from hermes.core.errors import UsageError

@@ -9,7 +9,7 @@ from hermes import __version__
 from hermes.app.model_choice import ModelFilter, fallback_choices, main_choice
 from hermes.app.providers import Providers, start_of_today
 from hermes.app.session_store import opened_store, store_exists
-from hermes.config.files import mask
+from hermes.config.dotenv import mask
 from hermes.config.home import Home, ensure_hermes_home, unusable
 from hermes.config.loader import Loaded
 from hermes.config.settings.agent import BudgetSettings

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.config.files import read_document
+from hermes.config.document import read_document
 from hermes.config.home import Home, unusable
 from hermes.config.schema import find
 from hermes.core.errors import ConfigError

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from hermes.config.files import is_secret_variable, read_document
+from hermes.config.document import read_document
+from hermes.config.dotenv import is_secret_variable
 from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hermes.config.files import told, unset_names
+from hermes.config.dotenv import describe_unset, unset_names
 from hermes.config.settings import Settings
 from hermes.config.settings.model import AuxiliaryTask, CustomProvider, ModelAlias, RoutingSettings
 from hermes.core.errors import ConfigError, CredentialMissing
@@ -342,7 +342,7 @@ def _explicit_credential(key: str, source: str, address: str) -> Credential:
     """
     if names := unset_names(key):
         raise CredentialMissing(
-            f"the key {source} is missing: {told(names)}",
+            f"the key {source} is missing: {describe_unset(names)}",
             hint=f"hermes config set {names[0]} <key>",
         )
     return Credential(id=GIVEN, secret=key, source=source, base_url=address)

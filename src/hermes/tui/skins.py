@@ -20,7 +20,7 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.tui.text import DEFAULT_COLOURS, Depth, escape_codes, one_line, safe, width
 
 if TYPE_CHECKING:
-    from hermes.config.files import Document
+    from hermes.config.document import Document
 
 BUILTIN_FILE = Path(__file__).with_name("skins.toml")
 MAX_FILE_BYTES = 200_000
@@ -129,7 +129,7 @@ def _read_user_skin(path: Path) -> Skin | None:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise UsageError(f"{path} is too large for a skin", hint=hint)
         # Loads the YAML parser, which a built-in skin does not need.
-        from hermes.config.files import read_document
+        from hermes.config.document import read_document
 
         return _parse_user_skin(path.stem, read_document(path))
     except (FileNotFoundError, NotADirectoryError):

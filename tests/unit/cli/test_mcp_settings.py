@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hermes.config.files import read_dotenv
+from hermes.config.dotenv import read_dotenv
 from tests.unit.cli.test_mcp import Run, config, hermes, servers
 
 __all__ = ["config", "hermes", "servers"]

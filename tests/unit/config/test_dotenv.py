@@ -9,7 +9,7 @@ from dotenv import dotenv_values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.config.files import (
+from hermes.config.dotenv import (
     bindings,
     parse,
     read_dotenv,

@@ -5,8 +5,8 @@ import subprocess
 import pytest
 
 from hermes.config import environment
+from hermes.config.dotenv import is_secret_setting, is_secret_variable, mask, mask_settings
 from hermes.config.environment import child_environment
-from hermes.config.files import is_secret_setting, is_secret_variable, mask, mask_settings
 from hermes.config.home import Home, use_home
 from hermes.config.settings import Settings
 from hermes.config.settings.agent import StoreSettings

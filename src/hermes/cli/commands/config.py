@@ -13,8 +13,8 @@ import yaml
 from hermes.cli.commands.model import resolution_lines
 from hermes.cli.context import Cli, Command, Style, arg, flag
 from hermes.config import edit, environment
+from hermes.config.dotenv import is_secret_variable, mask, mask_settings
 from hermes.config.edit import assign, editor_command, variable_named
-from hermes.config.files import is_secret_variable, mask, mask_settings
 from hermes.config.home import ensure_hermes_home, tilde, unusable
 from hermes.config.loader import Loaded, Origin, describe, examine, is_known_variable, key_of
 from hermes.config.reference import meaning

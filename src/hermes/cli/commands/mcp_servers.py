@@ -19,8 +19,8 @@ from hermes.app.log_files import start_logging, stop_logging
 from hermes.app.mcp import authorizers
 from hermes.cli.context import Cli, table
 from hermes.cli.terminal import one_line
+from hermes.config.dotenv import is_secret_variable
 from hermes.config.environment import search_path
-from hermes.config.files import is_secret_variable
 from hermes.config.settings.tools import McpServer
 from hermes.core.errors import HermesError, ToolError, UsageError
 from hermes.mcp import (

@@ -30,8 +30,8 @@ from hermes.cli.commands.mcp_servers import (
 from hermes.cli.context import Cli, Command, OneOf, arg, flag, repeated
 from hermes.cli.output import PASTE_HINT, examples
 from hermes.cli.session import split_names
+from hermes.config.dotenv import expand
 from hermes.config.environment import variable, variables
-from hermes.config.files import expand
 from hermes.config.home import tilde
 from hermes.config.settings.tools import McpServer
 from hermes.core.errors import Interrupted, ToolError, UsageError

@@ -20,8 +20,8 @@ from hermes.cli.commands.skills_hub import HUB
 from hermes.cli.context import YES, Cli, Command, arg, flag
 from hermes.cli.output import examples
 from hermes.cli.terminal import one_line
+from hermes.config.dotenv import is_secret_setting, mask
 from hermes.config.edit import assign
-from hermes.config.files import is_secret_setting, mask
 from hermes.config.home import tilde
 from hermes.config.schema import MISSING, find, split_key
 from hermes.core.errors import ConfigError, UsageError

@@ -13,7 +13,7 @@ from typing import Any
 from hermes.app.app import App
 from hermes.app.commands import Surface, commands_in
 from hermes.app.installation import InstallFailed, install_extra
-from hermes.config.files import told, unset_names
+from hermes.config.dotenv import describe_unset, unset_names
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError, UsageError
@@ -180,7 +180,7 @@ def unknown(loaded: Loaded) -> dict[str, HermesError]:
 
 def _incomplete(manifest: PlatformManifest, missing: list[str], loaded: Loaded) -> HermesError:
     verb = "is" if len(missing) == 1 else "are"
-    why = "; ".join(told(names) for each in missing if (names := loaded.unset(each)))
+    why = "; ".join(describe_unset(names) for each in missing if (names := loaded.unset(each)))
     return HermesError(
         f"{', '.join(missing)} {verb} missing{why and f': {why}'}",
         hint=f"`hermes gateway setup {manifest.name}` asks for what is missing;"
@@ -213,7 +213,7 @@ def _made(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapte
     connection = getattr(settings.platforms, manifest.name, None)
     if names := unset_names(getattr(connection, "token", "")):
         raise HermesError(
-            f"platforms.{manifest.name}.token is missing: {told(names)}",
+            f"platforms.{manifest.name}.token is missing: {describe_unset(names)}",
             hint=f"hermes config set {names[0]} TOKEN",
         )
     state = home.root / "gateway" / manifest.name

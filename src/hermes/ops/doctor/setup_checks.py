@@ -19,9 +19,9 @@ import psutil
 from hermes.app.model_choice import fallback_choices, main_choice
 from hermes.app.session_store import opened_store
 from hermes.app.skills import external_folders, external_warnings, skill_roots
-from hermes.config import edit, files
+from hermes.config import dotenv, edit
+from hermes.config.dotenv import is_secret_variable
 from hermes.config.environment import search_path
-from hermes.config.files import is_secret_variable
 from hermes.config.home import Home, active_profile, list_profiles, tilde
 from hermes.config.loader import describe, examine
 from hermes.config.schema import join_key
@@ -122,16 +122,16 @@ def variables(context: DoctorContext) -> Findings:
     path = context.home.env_file
     if not path.exists():
         return [ok("there is no .env")]
-    pieces = files.parse(files.read_text(path))
+    pieces = dotenv.parse(dotenv.read_text(path))
     found = [
         *_syntax(pieces, tilde(path)),
         *_keys(pieces),
         *_differences(pieces, context.environment),
     ]
-    return found or [ok(f"{tilde(path)} holds {many(len(files.values(pieces, {})), 'variable')}")]
+    return found or [ok(f"{tilde(path)} holds {many(len(dotenv.values(pieces, {})), 'variable')}")]
 
 
-def _syntax(pieces: list[files.Piece], file: str) -> Iterator[Finding]:
+def _syntax(pieces: list[dotenv.Piece], file: str) -> Iterator[Finding]:
     line, first = 1, dict[str, str]()
     for piece in pieces:
         where, line = f"{file}:{line}", line + len(piece.text.splitlines())
@@ -145,8 +145,8 @@ def _syntax(pieces: list[files.Piece], file: str) -> Iterator[Finding]:
             yield warning(text, "delete one of the two lines")
 
 
-def _keys(pieces: list[files.Piece]) -> Iterator[Finding]:
-    for name, value in files.values(pieces, {}).items():
+def _keys(pieces: list[dotenv.Piece]) -> Iterator[Finding]:
+    for name, value in dotenv.values(pieces, {}).items():
         if is_secret_variable(name) and (doubt := key_problem(value)):
             yield warning(f"{name} {doubt}", f"copy it again: hermes config set {name} KEY")
 
@@ -173,8 +173,8 @@ def _too_short(value: str) -> str:
     return f"has only {len(value)} characters: it looks truncated" if len(value) < least else ""
 
 
-def _differences(pieces: list[files.Piece], environ: Mapping[str, str]) -> Iterator[Finding]:
-    for name, value in files.values(pieces, environ).items():
+def _differences(pieces: list[dotenv.Piece], environ: Mapping[str, str]) -> Iterator[Finding]:
+    for name, value in dotenv.values(pieces, environ).items():
         given = environ.get(name)
         if value and given and given != value:
             text = f"{name} has another value in the environment; the value of .env is used"

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hermes.config.files import told, unset_names
+from hermes.config.dotenv import describe_unset, unset_names
 from hermes.config.settings.platforms import ApiServerPlatform
 from hermes.gateway.platforms.kit.contract import CredentialsRefused
 from hermes.util.hosts import is_loopback
@@ -74,7 +74,7 @@ def _check_key(key: str, unset: Callable[[str], tuple[str, ...]]) -> str:
     """Return the key. A key that is configured but missing or too short is an error."""
     if names := unset_names(key) if key else unset("API_SERVER_KEY"):
         raise CredentialsRefused(
-            f"the key of the API server is missing: {told(names)}",
+            f"the key of the API server is missing: {describe_unset(names)}",
             hint=f"hermes config set {names[0]} KEY; {NEW_KEY}",
         )
     if key and len(key) < MIN_KEY_CHARS:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.config.files import told, unset_names
+from hermes.config.dotenv import describe_unset, unset_names
 from hermes.config.settings.platforms import WebhookExtra
 from hermes.core.errors import ConfigError, UsageError
 from hermes.util.files import write_bytes
@@ -62,7 +62,7 @@ def secret_problem(secret: str, *, on_loopback: bool) -> str:
     if not secret:
         return "it has no secret: give it one, or set WEBHOOK_SECRET"
     if names := unset_names(secret):
-        return f"its secret is missing: {told(names)}"
+        return f"its secret is missing: {describe_unset(names)}"
     if secret == NO_AUTH:
         return "" if on_loopback else f"{NO_AUTH} is for loopback only: {LOOPBACK_HINT}"
     return ""
