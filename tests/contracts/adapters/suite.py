@@ -42,7 +42,7 @@ from tests.contracts.adapters.media_cases import MediaInContract, MediaOutContra
 from tests.contracts.adapters.trouble_cases import (
     ChatGoneContract,
     CutsContract,
-    FindsSentContract,
+    DeliveryCheckContract,
     FormatRefusedContract,
     RateLimitedContract,
     ServerErrorContract,
@@ -57,7 +57,7 @@ MIXINS: dict[type, Callable[[Harness], object]] = {
     ButtonsContract: lambda harness: harness.manifest.capabilities.buttons,
     MediaInContract: lambda harness: harness.manifest.capabilities.media_in,
     MediaOutContract: lambda harness: harness.manifest.capabilities.media_out,
-    FindsSentContract: lambda harness: harness.manifest.capabilities.checks_delivery,
+    DeliveryCheckContract: lambda harness: harness.manifest.capabilities.checks_delivery,
     GroupsContract: lambda harness: "groups" in harness.features,
     RepliesContract: lambda harness: "replies" in harness.features,
     GroupRepliesContract: lambda harness: {"groups", "replies"} <= harness.features,

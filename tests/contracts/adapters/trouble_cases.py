@@ -107,7 +107,7 @@ class CutsContract(Troubles):
             assert len(await shown_with(harness, "there", target.chat_id)) == 1
 
 
-class FindsSentContract:
+class DeliveryCheckContract:
     """Both ways are fine: the message is found, or sending it again shows only one."""
 
     async def test_a_message_that_arrived_unheard_is_shown_once(self, harness: Harness) -> None:
@@ -123,7 +123,7 @@ class FindsSentContract:
             (shown,) = await harness.shown(target.chat_id)
             assert (shown.id, shown.text.strip()) == (found, "in doubt")
 
-    async def test_a_message_that_never_arrived_is_not_found(self, harness: Harness) -> None:
+    async def test_an_absent_message_is_not_found(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
             target, message = (
                 target_of(event.source),
@@ -134,7 +134,7 @@ class FindsSentContract:
             await adapter.send(target, message, "absent-1")
             assert len(await shown_with(harness, "not there", target.chat_id)) == 1
 
-    async def test_a_cut_before_is_found_out_and_made_good(self, harness: Harness) -> None:
+    async def test_a_message_lost_with_its_connection_is_sent_again(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
             target, message = (
                 target_of(event.source),
@@ -149,7 +149,7 @@ class FindsSentContract:
                 await adapter.send(target, message, "good-1")
             assert len(await shown_with(harness, "made good", target.chat_id)) == 1
 
-    async def test_the_same_words_sent_earlier_are_not_mistaken_for_it(
+    async def test_an_earlier_message_with_the_same_text_is_not_taken_for_it(
         self, harness: Harness
     ) -> None:
         async with talking(harness) as (adapter, inbox, event):
@@ -162,7 +162,7 @@ class FindsSentContract:
             await adapter.send(target, message, "done-2")
             assert len(await shown_with(harness, "Done.", target.chat_id)) == 2
 
-    async def test_doubt_leads_to_one_message_whatever_is_done(self, harness: Harness) -> None:
+    async def test_repeated_checks_lead_to_one_message(self, harness: Harness) -> None:
         """Asked twice, as after two crashes in a row."""
         async with talking(harness) as (adapter, _, event):
             target, message = target_of(event.source), OutgoingMessage("only one", plain="only one")

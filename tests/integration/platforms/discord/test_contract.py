@@ -7,7 +7,7 @@ import pytest
 from tests.contracts.adapters.suite import (
     ButtonsContract,
     ChatContract,
-    FindsSentContract,
+    DeliveryCheckContract,
     GroupRepliesContract,
     RepliesContract,
 )
@@ -16,7 +16,7 @@ from tests.integration.platforms.discord.harness import DiscordHarness
 
 
 class TestDiscord(
-    ButtonsContract, RepliesContract, GroupRepliesContract, FindsSentContract, ChatContract
+    ButtonsContract, RepliesContract, GroupRepliesContract, DeliveryCheckContract, ChatContract
 ):
     @pytest.fixture
     async def harness(self, discord_with: Started) -> AsyncIterator[DiscordHarness]:

@@ -8,7 +8,7 @@ import pytest
 from tests.contracts.adapters.suite import (
     ButtonsContract,
     ChatContract,
-    FindsSentContract,
+    DeliveryCheckContract,
     FormatRefusedContract,
     GroupRepliesContract,
     RepliesContract,
@@ -21,7 +21,7 @@ class TestLocal(
     RepliesContract,
     GroupRepliesContract,
     FormatRefusedContract,
-    FindsSentContract,
+    DeliveryCheckContract,
     ChatContract,
 ):
     @pytest.fixture

@@ -4,14 +4,14 @@ import pytest
 
 from tests.contracts.adapters.suite import (
     ChatContract,
-    FindsSentContract,
+    DeliveryCheckContract,
     GroupRepliesContract,
     RepliesContract,
 )
 from tests.integration.platforms.matrix.harness import MatrixHarness
 
 
-class TestMatrix(RepliesContract, GroupRepliesContract, FindsSentContract, ChatContract):
+class TestMatrix(RepliesContract, GroupRepliesContract, DeliveryCheckContract, ChatContract):
     sdk_retries = frozenset({"cut_before", "cut_after"})
     """A send has a name of its own, so it is made again when its connection breaks."""
 

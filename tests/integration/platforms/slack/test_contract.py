@@ -5,13 +5,13 @@ import pytest
 from tests.contracts.adapters.suite import (
     ButtonsContract,
     ChatContract,
-    FindsSentContract,
+    DeliveryCheckContract,
     FormatRefusedContract,
 )
 from tests.integration.platforms.slack.harness import SlackHarness
 
 
-class TestSlack(ButtonsContract, FormatRefusedContract, FindsSentContract, ChatContract):
+class TestSlack(ButtonsContract, FormatRefusedContract, DeliveryCheckContract, ChatContract):
     @pytest.fixture
     async def harness(self, slack: SlackHarness) -> SlackHarness:
         return slack

@@ -331,8 +331,8 @@ class DiscordClient(discord.Client):
             for event in parsers.keys() - ESSENTIAL_EVENTS
         }
         self.listener: DiscordInbound | None = None
-        """Told of each new session: earlier messages may have been missed. A resumed session
-        continues without loss and is not reported."""
+        """Receives messages, interactions and the start of each new session, before which messages
+        may have been missed. A resumed session continues without loss and is not reported."""
         self.guilds_known = asyncio.Event()
         """Set when all available guilds are known."""
         self._missing_guilds: set[int] = set()

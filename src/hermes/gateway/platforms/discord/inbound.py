@@ -191,8 +191,8 @@ class TextBatcher:
     most one batch per queue, used only by the work of that queue.
     """
 
-    def __init__(self, lanes: ChatQueues, pace: BatchTimes, give: DeliverBatch) -> None:
-        self._queues, self._times, self._deliver_batch = lanes, pace, give
+    def __init__(self, queues: ChatQueues, times: BatchTimes, deliver: DeliverBatch) -> None:
+        self._queues, self._times, self._deliver_batch = queues, times, deliver
         self._batches: dict[str, _TextBatch] = {}
 
     def close(self) -> None:
@@ -202,27 +202,27 @@ class TextBatcher:
                 batch.timer.cancel()
         self._batches.clear()
 
-    def start(self, lane: str, event: MessageEvent, message: discord.Message) -> bool:
+    def start(self, queue: str, event: MessageEvent, message: discord.Message) -> bool:
         """Start a batch with the message; return False if it must not wait."""
         if not self._times.delay or event.source.is_bot or event.media or not _is_text(message):
             return False
-        batch = self._batches[lane] = _TextBatch(event, [message])
-        self._restart_timer(lane, batch, self._times.delay)
+        batch = self._batches[queue] = _TextBatch(event, [message])
+        self._restart_timer(queue, batch, self._times.delay)
         return True
 
-    def append(self, lane: str, message: discord.Message, me: int) -> bool:
+    def append(self, queue: str, message: discord.Message, me: int) -> bool:
         """Add the message to the waiting batch; return False if it does not belong to it."""
-        batch = self._batches.get(lane)
+        batch = self._batches.get(queue)
         if batch is None or not self._continues(message, batch.messages[-1], me):
             return False
         ended = len(batch.messages[-1].content) >= FULL_MESSAGE > len(message.content)
         batch.messages.append(message)
-        self._restart_timer(lane, batch, self._times.split_delay if ended else self._times.delay)
+        self._restart_timer(queue, batch, self._times.split_delay if ended else self._times.delay)
         return True
 
-    async def flush(self, lane: str) -> None:
+    async def flush(self, queue: str) -> None:
         """Deliver the waiting batch, before something else."""
-        batch = self._batches.pop(lane, None)
+        batch = self._batches.pop(queue, None)
         if batch is None:
             return
         if batch.timer:
@@ -240,19 +240,19 @@ class TextBatcher:
             and not mentions_others_only(message, me)
         )
 
-    def _restart_timer(self, lane: str, batch: _TextBatch, seconds: float) -> None:
+    def _restart_timer(self, queue: str, batch: _TextBatch, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         if batch.timer:
             batch.timer.cancel()
         batch.due = loop.time() + seconds
-        work = partial(self._flush_if_due, lane, batch)
-        batch.timer = loop.call_at(batch.due, self._queues.put, lane, work)
+        work = partial(self._flush_if_due, queue, batch)
+        batch.timer = loop.call_at(batch.due, self._queues.put, queue, work)
 
-    async def _flush_if_due(self, lane: str, batch: _TextBatch) -> None:
+    async def _flush_if_due(self, queue: str, batch: _TextBatch) -> None:
         # Another part or another message may have arrived just before.
         over = asyncio.get_running_loop().time() >= batch.due
-        if over and self._batches.get(lane) is batch:
-            await self.flush(lane)
+        if over and self._batches.get(queue) is batch:
+            await self.flush(queue)
 
 
 def join_messages(event: MessageEvent, messages: list[discord.Message], me: int) -> MessageEvent:
@@ -416,27 +416,27 @@ class DiscordInbound:
                     if part.author.id != self._bot.me:
                         self._position.add_private(chat, part.author.display_name)
             # A channel and its threads share one queue.
-            lane = str(getattr(message.channel, "parent_id", None) or message.channel.id)
+            queue = str(getattr(message.channel, "parent_id", None) or message.channel.id)
             work = (
-                partial(self._handle_batch, lane, parts)
+                partial(self._handle_batch, queue, parts)
                 if parts
-                else partial(self._handle, lane, message, live=live)
+                else partial(self._handle, queue, message, live=live)
             )
-            self._queues.put(lane, work)
+            self._queues.put(queue, work)
 
-    async def _handle(self, lane: str, message: discord.Message, *, live: bool) -> None:
-        if live and self._batches.append(lane, message, self._bot.me):
+    async def _handle(self, queue: str, message: discord.Message, *, live: bool) -> None:
+        if live and self._batches.append(queue, message, self._bot.me):
             return
-        await self._batches.flush(lane)
+        await self._batches.flush(queue)
         event = await self._parse_until_possible(message)
         if event is None:
             self._position.mark_done(message.id)
-        elif not live or not self._batches.start(lane, event, message):
+        elif not live or not self._batches.start(queue, event, message):
             await self._deliver(event, [message.id])
 
-    async def _handle_batch(self, lane: str, messages: list[discord.Message]) -> None:
+    async def _handle_batch(self, queue: str, messages: list[discord.Message]) -> None:
         """Deliver messages that were joined before."""
-        await self._batches.flush(lane)
+        await self._batches.flush(queue)
         event = await self._parse_until_possible(messages[0])
         numbers = [message.id for message in messages]
         if event is None:

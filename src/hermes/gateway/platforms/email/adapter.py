@@ -93,23 +93,23 @@ class EmailConnection(Connection):
     async def save_to_sent(self, message_id: str, mail: bytes) -> None:
         """Store a sent mail in the Sent folder, unless the server did it."""
 
-        def keep(box: Mailbox) -> str:
+        def save(box: Mailbox) -> str:
             folder = box.sent_folder() if self._sent_folder is None else self._sent_folder
             if folder and not box.contains(folder, message_id):
                 box.append(folder, mail)
             return folder
 
         try:
-            self._sent_folder = await self.session.use(keep)
+            self._sent_folder = await self.session.use(save)
         except AdapterError as error:
             logger.warning("a mail was sent but not stored in the Sent folder: %s", error)
 
     async def is_in_sent_folder(self, message_id: str) -> bool:
-        def look(box: Mailbox) -> bool:
+        def find(box: Mailbox) -> bool:
             folder = box.sent_folder()
             return bool(folder) and box.contains(folder, message_id)
 
-        return await self.session.use(look)
+        return await self.session.use(find)
 
     async def _handle(self, head: MailHead, validity: int) -> bool:
         """Handle a mail; return True if it was for the agent and the gateway has stored it."""

@@ -442,12 +442,12 @@ class MailWatcher:
         known = load_state(self._file, MailboxPosition, None, "the read position of Email")
         self._position = known or self._save_position(validity, following - 1)
 
-    async def run_once(self, works: Callable[[], None]) -> None:
-        """Handle new mail, call `works`, and wait for the signal. Raises `AdapterError`."""
+    async def run_once(self, on_success: Callable[[], None]) -> None:
+        """Handle new mail, call `on_success`, and wait for the signal. Raises `AdapterError`."""
         try:
             await self._signal.arm()
             await self._handle_new()
-            works()
+            on_success()
             await self._signal.wait()
         except OSError as error:
             raise AdapterError(f"Email: the state cannot be written: {error.strerror}") from error

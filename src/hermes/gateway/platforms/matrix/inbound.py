@@ -287,8 +287,8 @@ class MatrixInbound:
         self._moves.update(sync)
 
     async def deliver_new(self, sync: Json) -> None:
-        """Return when the gateway has stored every new message. Raises `Refusal` when the
-        homeserver rejects our login."""
+        """Return when the gateway has stored every new message. Raises `MatrixError` when
+        the homeserver rejects our login."""
         since = self._position.since
         if not since:
             return  # on the first sync there is nothing to catch up with

@@ -256,13 +256,13 @@ class SyncLoop:
         http: MatrixClient,
         position: SyncPosition,
         clock: Clock,
-        absorb: Callable[[Json], Awaitable[None]],
-        take: Callable[[Json], Awaitable[None]],
+        update: Callable[[Json], Awaitable[None]],
+        deliver_new: Callable[[Json], Awaitable[None]],
     ) -> None:
-        """`update` updates rooms and keys from a sync; `take` returns when the gateway has stored
-        all its messages."""
+        """`update` updates rooms and keys from a sync; `deliver_new` returns when the gateway has
+        stored all its messages."""
         self._http, self._position, self._clock = http, position, clock
-        self._update, self._deliver_new = absorb, take
+        self._update, self._deliver_new = update, deliver_new
         self._failures = 0
 
     async def start(self, connection: Connection) -> None:

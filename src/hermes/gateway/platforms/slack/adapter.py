@@ -245,17 +245,17 @@ class SlackAdapter(ConnectedAdapter[SlackConnection]):
         connection = self.connection
         workspace, channel = await self._resolve(target)
 
-        async def look() -> str | None:
+        async def find() -> str | None:
             if message.media:
                 return await connection.uploads.find_timestamp(workspace, channel, row.key)
             return await outbound.find_message(workspace, channel, target.thread_id, row)
 
-        ts = await look()
+        ts = await find()
         since = connection.interrupted.get(row.key, connection.opened_at)
         left = since + self._settle - self._clock.monotonic()
         if ts is None and left > 0:  # Slack may still process the request
             await self._clock.sleep(left)
-            ts = await look()
+            ts = await find()
         connection.interrupted.pop(row.key, None)
         return message_id(workspace.chat_id(channel), ts) if ts else None
 

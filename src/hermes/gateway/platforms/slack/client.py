@@ -431,9 +431,8 @@ class SlackSocket:
     """The Socket Mode connection. The library reconnects when Slack asks for it or the connection
     breaks."""
 
-    def __init__(self, heard: HandleRequest, began: Callable[[], None]) -> None:
-        """`began` is called at the start of each connection, `heard` for each request."""
-        self._handle, self._on_connect = heard, began
+    def __init__(self, handle: HandleRequest, on_connect: Callable[[], None]) -> None:
+        self._handle, self._on_connect = handle, on_connect
         self._client: SocketModeClient | None = None
         self._hello = asyncio.Event()
 

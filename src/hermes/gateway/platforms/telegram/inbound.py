@@ -534,9 +534,9 @@ class UpdateWebhook:
             info = await self._bot.get_webhook_info()
         if info.url != self._url:
             raise NotConnected("Telegram's webhook was changed by another program")
-        told_at = info.last_error_date
-        if info.pending_update_count and told_at and told_at != self._logged_error_at:
-            self._logged_error_at = told_at
+        failed_at = info.last_error_date
+        if info.pending_update_count and failed_at and failed_at != self._logged_error_at:
+            self._logged_error_at = failed_at
             logger.warning("Telegram cannot call our webhook: %s", info.last_error_message)
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
