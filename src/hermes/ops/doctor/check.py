@@ -24,6 +24,7 @@ from hermes.core.errors import (
 )
 from hermes.core.ports import Clock
 from hermes.providers import Credential, Endpoint, Target
+from hermes.util.http import HttpError, fetch
 
 Level = Literal["ok", "warning", "problem"]
 LEVELS: tuple[Level, ...] = ("ok", "warning", "problem")
@@ -155,12 +156,14 @@ class ProviderProbe:
         url = f"{base.rstrip('/')}{KEY_PATHS[endpoint.id]}"
         headers = {"authorization": f"Bearer {credential.secret}"}
         try:
-            response = await self._providers.client.get(url, headers=headers, timeout=PROBE_TIMEOUT)
-        except httpx2.HTTPError as error:
+            response = await fetch(
+                self._providers.client, "GET", url, headers=headers, seconds=PROBE_TIMEOUT
+            )
+        except HttpError as error:
             raise ProviderError(f"{endpoint.id} did not confirm the key") from error
-        if response.status_code in REFUSED:
+        if response.status in REFUSED:
             raise CredentialRefused(
-                f"{endpoint.id} refuses the key", provider=endpoint.id, status=response.status_code
+                f"{endpoint.id} refuses the key", provider=endpoint.id, status=response.status
             )
 
     async def _record_clock_skew(self, response: httpx2.Response) -> None:

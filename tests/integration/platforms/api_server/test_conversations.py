@@ -61,7 +61,7 @@ async def test_it_goes_on_in_its_session_when_the_agent_was_let_go(serve: Serve)
         assert again.headers[SESSION] == first.headers[SESSION]
 
 
-async def test_what_the_client_says_of_the_manner_is_behind_our_prompt_and_not_stored(
+async def test_client_instructions_follow_the_system_prompt_and_are_not_stored(
     served: Served,
 ) -> None:
     async with served.client() as http:
@@ -100,7 +100,7 @@ async def test_a_session_can_be_named(served: Served) -> None:
         assert (gone.status_code, gone.json()["error"]["code"]) == (404, "session_not_found")
 
 
-async def test_a_session_of_another_surface_cannot_be_had(served: Served) -> None:
+async def test_session_of_another_surface_is_not_found(served: Served) -> None:
     store = served.app.store
     await store.create("private", source="cli", model="m", system_prompt="p")
     async with served.client() as http:
@@ -110,7 +110,7 @@ async def test_a_session_of_another_surface_cannot_be_had(served: Served) -> Non
     assert answer.status_code == 404
 
 
-async def test_a_session_that_is_busy_says_so(serve: Serve) -> None:
+async def test_busy_session_gets_409(serve: Serve) -> None:
     def script(request: RecordedRequest) -> StepLike:
         text = str(request.body["messages"][-1]["content"])
         return Step((Text("wait a moment"),), faults=(Stall(),)) if text == "hold" else text
@@ -140,7 +140,7 @@ async def test_after_a_failure_the_client_can_ask_again(serve: Serve) -> None:
         ] == "two"
 
 
-async def test_fifty_at_once_are_all_answered_each_with_its_own(served: Served) -> None:
+async def test_fifty_concurrent_requests_get_their_own_answers(served: Served) -> None:
     async with served.client() as http:
         answers = await asyncio.gather(*[ask(http, f"number {n}") for n in range(50)])
     for number, answer in enumerate(answers):

@@ -140,7 +140,7 @@ class Title(pydantic.BaseModel):
     title: str
 
 
-async def test_an_answer_of_a_certain_form_is_asked_for(serve: Serve) -> None:
+async def test_response_format_becomes_an_instruction(serve: Serve) -> None:
     async with (
         serve(lambda _request: '{"title": "Plum"}') as server,
         async_client(server) as client,
@@ -154,7 +154,7 @@ async def test_an_answer_of_a_certain_form_is_asked_for(serve: Serve) -> None:
             assert json.loads(told)["required"] == ["title"]
 
 
-async def test_the_head_of_a_stream_is_no_stream(serve: Serve) -> None:
+async def test_head_request_gets_no_stream(serve: Serve) -> None:
     async with serve(holding) as server, server.client() as http:
         run = (await http.post("/v1/runs", json={"input": HELD})).json()["run_id"]
         head = await http.head(f"/v1/runs/{run}/events")
@@ -162,7 +162,7 @@ async def test_the_head_of_a_stream_is_no_stream(serve: Serve) -> None:
         await http.post(f"/v1/runs/{run}/stop")
 
 
-async def test_too_many_are_sent_away_with_a_time_to_come_back(serve: Serve) -> None:
+async def test_overload_gets_503_with_retry_after(serve: Serve) -> None:
     options = ApiOptions(port=0, key=KEY, max_turns=1)
     async with serve(holding, options=options) as server, server.client() as http:
         run = (await http.post("/v1/runs", json={"input": HELD})).json()["run_id"]
@@ -173,7 +173,7 @@ async def test_too_many_are_sent_away_with_a_time_to_come_back(serve: Serve) -> 
         await http.post(f"/v1/runs/{run}/stop")
 
 
-async def test_who_leaves_while_waiting_for_a_conversation_asks_nothing(serve: Serve) -> None:
+async def test_client_that_leaves_while_waiting_starts_no_turn(serve: Serve) -> None:
     async with serve(holding) as server, server.client() as http:
         body = {"input": HELD, "conversation": "plan", "stream": True}
         first, second = await dialled(server), await dialled(server)

@@ -84,7 +84,7 @@ async def test_the_async_client_talks_in_every_way(served: Served) -> None:
             await client.responses.retrieve(second.id)
 
 
-async def test_what_it_sends_is_exactly_of_openais_form(serve: Serve) -> None:
+async def test_responses_match_the_types_of_the_openai_sdk(serve: Serve) -> None:
     async with serve(asks_a_tool) as server, server.client() as http:
         whole = await http.post("/v1/chat/completions", json=chat("go"))
         checked(ChatCompletion, whole.json())
@@ -102,7 +102,7 @@ async def test_what_it_sends_is_exactly_of_openais_form(serve: Serve) -> None:
             checked(ResponseStreamEvent, json.loads(data), extensions=OURS)
 
 
-async def test_tools_show_their_progress_and_disturb_nobody(serve: Serve) -> None:
+async def test_tool_progress_is_ignored_by_other_clients(serve: Serve) -> None:
     async with serve(asks_a_tool) as server:
         async with server.client() as http:
             text = (await http.post("/v1/chat/completions", json=chat("go", stream=True))).text
@@ -136,7 +136,7 @@ async def test_calls_of_our_tools_are_items_of_a_response(serve: Serve) -> None:
         assert final.output_text == "Let me see.All done."
 
 
-async def test_a_model_that_fails_is_an_error_of_the_client(serve: Serve) -> None:
+async def test_model_failure_raises_an_api_error(serve: Serve) -> None:
     async with serve(lambda _request: Refuse("unauthorized")) as server:
         async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=KEY) as client:
             with pytest.raises(openai.InternalServerError):
@@ -162,7 +162,7 @@ async def test_a_model_that_fails_is_an_error_of_the_client(serve: Serve) -> Non
         ({"messages": [{"role": "user", "content": [{"type": "file"}]}]}, openai.BadRequestError),
     ],
 )
-async def test_bad_requests_are_told_in_openais_form(
+async def test_bad_requests_use_the_error_format_of_openai(
     served: Served, body: dict[str, Any], kind: type[openai.APIStatusError]
 ) -> None:
     async with async_client(served) as client:

@@ -39,7 +39,7 @@ NO_HTTP = (
 )
 
 
-async def test_what_is_no_http_gets_an_error_and_the_connection_ends(served: Served) -> None:
+async def test_invalid_http_gets_an_error_and_the_connection_is_closed(served: Served) -> None:
     for data in NO_HTTP:
         wire = await dialled(served)
         await wire.send(data)
@@ -62,7 +62,7 @@ async def test_a_request_that_comes_byte_by_byte_is_answered(served: Served) -> 
     wire.close()
 
 
-async def test_requests_one_behind_the_other_are_answered_in_order(served: Served) -> None:
+async def test_pipelined_requests_are_answered_in_order(served: Served) -> None:
     wire = await dialled(served)
     await wire.send(post(served, CHAT, chat("first")) + post(served, CHAT, chat("second")))
     for text in ("first", "second"):
@@ -71,7 +71,7 @@ async def test_requests_one_behind_the_other_are_answered_in_order(served: Serve
     wire.close()
 
 
-async def test_bodies_are_limited_and_clients_without_patience_for_them_too(serve: Serve) -> None:
+async def test_large_bodies_and_slow_clients_are_refused(serve: Serve) -> None:
     options = ApiOptions(port=0, key=KEY, max_body_bytes=2000, body_seconds=0.05, head_seconds=0.05)
     async with serve(options=options) as server:
         whole = post(server, CHAT, chat("x" * 3000))
@@ -97,7 +97,7 @@ async def test_bodies_are_limited_and_clients_without_patience_for_them_too(serv
             wire.close()
 
 
-async def test_who_sends_far_too_much_is_told_so(serve: Serve) -> None:
+async def test_far_too_large_body_gets_413(serve: Serve) -> None:
     """Not by a connection that is reset while it sends."""
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -164,7 +164,7 @@ async def test_a_silent_stream_shows_that_it_is_alive(serve: Serve) -> None:
         wire.close()
 
 
-async def test_a_client_that_never_reads_is_left(serve: Serve) -> None:
+async def test_client_that_never_reads_is_disconnected(serve: Serve) -> None:
     options = ApiOptions(port=0, key=KEY, send_seconds=0.1)
     async with serve(options=options, metrics=lambda: b"x" * 30_000_000) as server:
         head = f"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {KEY}\r\n\r\n"
@@ -177,7 +177,7 @@ async def test_a_client_that_never_reads_is_left(serve: Serve) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_stopping_ends_streams_with_a_word_to_the_client(serve: Serve) -> None:
+async def test_stop_ends_streams_with_an_error_event(serve: Serve) -> None:
     async with serve(holding) as server:
         wire = await dialled(server)
         await wire.send(post(server, CHAT, chat(HELD, stream=True)))
@@ -190,7 +190,7 @@ async def test_stopping_ends_streams_with_a_word_to_the_client(serve: Serve) -> 
         await server.adapter.disconnect()
 
 
-async def test_the_garbage_collector_passes_over_what_there_was_before_while_it_runs(
+async def test_existing_objects_are_frozen_for_garbage_collection(
     serve: Serve,
 ) -> None:
     async with serve(holding) as server:
@@ -199,7 +199,7 @@ async def test_the_garbage_collector_passes_over_what_there_was_before_while_it_
         assert gc.get_freeze_count() == 0
 
 
-async def test_while_the_gateway_ends_it_is_well_and_takes_nothing_new(serve: Serve) -> None:
+async def test_draining_server_is_healthy_and_accepts_no_requests(serve: Serve) -> None:
     """Else its supervisor would start it again in the middle of that."""
     async with serve(holding) as server:
         wire, idle = await dialled(server), await dialled(server)

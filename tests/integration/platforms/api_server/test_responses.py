@@ -46,7 +46,7 @@ async def test_it_goes_on_from_an_older_answer_without_what_came_after(served: S
         assert heard(served) == ["one", "one", "two", "two", "four"]
 
 
-async def test_two_that_go_on_from_one_answer_at_once_do_not_mix(served: Served) -> None:
+async def test_two_continuations_of_one_answer_do_not_mix(served: Served) -> None:
     async with served.client() as http:
         first = await respond(http, "one")
         asked = [respond(http, f"q{n}", previous_response_id=first["id"]) for n in range(4)]
@@ -57,7 +57,7 @@ async def test_two_that_go_on_from_one_answer_at_once_do_not_mix(served: Served)
     assert all([m["content"] for m in each[:-1]] == ["one", "one"] for each in told)
 
 
-async def test_answers_outlive_the_server(serve: Serve) -> None:
+async def test_stored_answers_survive_a_restart(serve: Serve) -> None:
     async with serve() as server, server.client() as http:
         first = await respond(http, "one")
     async with serve() as server, server.client() as http:
@@ -79,7 +79,7 @@ async def test_a_named_conversation_goes_on_one_after_the_other(served: Served) 
     assert len(served.model.calls[-2].body["messages"]) == 10
 
 
-async def test_what_is_not_stored_cannot_be_had_again(served: Served) -> None:
+async def test_unstored_answer_is_not_found(served: Served) -> None:
     async with served.client() as http:
         answer = await respond(http, "one", store=False)
         assert answer["store"] is False
@@ -105,7 +105,7 @@ async def test_more_than_one_message_can_be_added(served: Served) -> None:
     assert heard(served) == ["one", "one", "two", "2", "three"]
 
 
-async def test_what_cannot_be_is_refused(served: Served) -> None:
+async def test_invalid_combinations_are_refused(served: Served) -> None:
     async with served.client() as http:
         for body, param in (
             ({"input": "x", "background": True}, "background"),
@@ -119,7 +119,7 @@ async def test_what_cannot_be_is_refused(served: Served) -> None:
         assert (await http.delete("/v1/responses/resp_0")).status_code == 404
 
 
-async def test_a_stream_says_what_is_stored(served: Served) -> None:
+async def test_stream_equals_the_stored_response(served: Served) -> None:
     async with served.client() as http:
         text = (await http.post("/v1/responses", json={"input": "hi", "stream": True})).text
         last = json.loads(text.strip().split("data: ")[-1])

@@ -60,7 +60,7 @@ def holding(_request: RecordedRequest) -> StepLike:
     return Step((Text("one two three"),), faults=(Stall(after=1),))
 
 
-async def test_a_run_begins_at_once_and_its_events_can_be_heard_again(served: Served) -> None:
+async def test_run_starts_at_once_and_its_events_can_be_replayed(served: Served) -> None:
     async with served.client() as http:
         begun = await http.post("/v1/runs", json={"input": "go", "instructions": "Be brief."})
         assert begun.status_code == 202
@@ -82,7 +82,7 @@ async def test_a_run_begins_at_once_and_its_events_can_be_heard_again(served: Se
         assert told == ["go", "go", "on"]
 
 
-async def test_a_run_goes_on_without_anybody_and_can_be_stopped(serve: Serve) -> None:
+async def test_run_continues_without_client_and_can_be_stopped(serve: Serve) -> None:
     async with serve(holding) as server, server.client() as http:
         run = (await http.post("/v1/runs", json={"input": "go"})).json()["run_id"]
         async with http.stream("GET", f"/v1/runs/{run}/events") as stream:
@@ -95,7 +95,7 @@ async def test_a_run_goes_on_without_anybody_and_can_be_stopped(serve: Serve) ->
         assert (await http.post(f"/v1/runs/{run}/stop")).json()["status"] == "finished"
 
 
-async def test_runs_that_cannot_be(served: Served) -> None:
+async def test_invalid_runs_are_refused(served: Served) -> None:
     async with served.client() as http:
         assert (await http.get("/v1/runs/run_0/events")).status_code == 404
         assert (await http.post("/v1/runs", json={"input": ""})).status_code == 400
@@ -124,7 +124,7 @@ async def test_jobs(serve: Serve) -> None:
         assert (await http.post("/api/jobs", json={"schedule": 7})).status_code == 400
 
 
-async def test_what_a_job_names_must_be_there(serve: Serve, tmp_path: Path) -> None:
+async def test_job_with_unknown_names_is_refused(serve: Serve, tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     desk = JobService.for_home(home, load(home), None, SystemClock())
     async with serve(scheduler=desk) as server, server.client() as http:
@@ -142,9 +142,7 @@ async def test_what_a_job_names_must_be_there(serve: Serve, tmp_path: Path) -> N
         assert f"use one of these ids: {', '.join(ids)}" in both.json()["error"]["message"]
 
 
-async def test_a_job_runs_its_commands_where_those_of_clients_run(
-    serve: Serve, tmp_path: Path
-) -> None:
+async def test_job_uses_the_backend_of_clients(serve: Serve, tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     desk = JobService.for_home(home, load(home), None, SystemClock())
     of_the_terminal = (await desk.create({"schedule": "every 2h", "prompt": "look"}))["id"]
@@ -159,7 +157,7 @@ async def test_a_job_runs_its_commands_where_those_of_clients_run(
         assert changed.json()["job"]["by"] == {"backend": "sandbox"}
 
 
-async def test_what_is_not_there_says_so(served: Served) -> None:
+async def test_unknown_objects_get_404(served: Served) -> None:
     async with served.client() as http:
         for path, status in (("/api/jobs", 503), ("/metrics", 404), ("/nothing", 404)):
             told = await http.get(path)
@@ -169,7 +167,7 @@ async def test_what_is_not_there_says_so(served: Served) -> None:
         assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
 
 
-async def test_figures_and_health(serve: Serve) -> None:
+async def test_metrics_and_health(serve: Serve) -> None:
     more = {"metrics": lambda: b"up 1\n", "status": lambda: {"telegram": "ok"}}
     async with serve(**more) as server, server.client() as http:
         figures = await http.get("/metrics")
@@ -183,7 +181,7 @@ async def test_figures_and_health(serve: Serve) -> None:
             assert (await http.get(path, headers={"Authorization": ""})).status_code == 401
 
 
-async def test_a_page_that_was_named_can_use_it_from_a_browser(serve: Serve) -> None:
+async def test_configured_origin_can_use_it_from_a_browser(serve: Serve) -> None:
     page = "http://localhost:3000"
     options = ApiOptions(port=0, key=KEY, origins=(page,))
     async with serve(options=options) as server, server.client() as http:
@@ -202,7 +200,7 @@ async def test_a_page_that_was_named_can_use_it_from_a_browser(serve: Serve) -> 
         assert "access-control-allow-origin" not in other.headers
 
 
-async def test_without_a_key_a_browser_cannot_be_used_against_it(serve: Serve) -> None:
+async def test_without_a_key_browsers_are_refused(serve: Serve) -> None:
     async with serve(options=ApiOptions(port=0)) as server, server.client() as http:
         path = "/v1/chat/completions"
         assert (await http.post(path, json=chat("hi"))).status_code == 200
@@ -217,7 +215,7 @@ async def test_without_a_key_a_browser_cannot_be_used_against_it(serve: Serve) -
         assert len(server.model.calls) == calls
 
 
-async def test_the_same_key_runs_one_turn_also_at_the_same_time(served: Served) -> None:
+async def test_concurrent_requests_with_one_key_run_one_turn(served: Served) -> None:
     async with served.client() as http:
         headers = {"Idempotency-Key": "k1"}
         asked = [

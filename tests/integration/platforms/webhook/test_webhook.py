@@ -182,7 +182,7 @@ async def test_a_call_becomes_a_message(stage: Stage) -> None:
     await adapter.disconnect()
 
 
-async def test_a_call_that_is_not_kept_is_refused_and_comes_again(stage: Stage) -> None:
+async def test_call_that_is_not_stored_is_refused_and_accepted_on_retry(stage: Stage) -> None:
     stage.inbox.refusals, adapter = 1, await stage.started()
     assert (await stage.call(adapter)).status_code == 503
     assert (await stage.call(adapter)).status_code == 202
@@ -193,7 +193,7 @@ async def test_a_call_that_is_not_kept_is_refused_and_comes_again(stage: Stage) 
     await adapter.disconnect()
 
 
-async def test_the_probe_tells_whether_calls_would_come(stage: Stage) -> None:
+async def test_probe_fails_when_the_server_does_not_answer(stage: Stage) -> None:
     adapter = stage.adapter()
     assert isinstance(await failure(adapter.probe()), NotConnected)
     for _ in range(2):
@@ -203,7 +203,7 @@ async def test_the_probe_tells_whether_calls_would_come(stage: Stage) -> None:
         assert isinstance(await failure(adapter.probe()), NotConnected)
 
 
-async def test_a_port_that_is_taken_is_said_so(stage: Stage) -> None:
+async def test_used_port_is_reported(stage: Stage) -> None:
     adapter = await stage.started()
     stage.listening["port"] = adapter.port
     error = await failure(stage.adapter().connect(stage.inbox.receive))
@@ -212,7 +212,7 @@ async def test_a_port_that_is_taken_is_said_so(stage: Stage) -> None:
     await adapter.disconnect()
 
 
-async def test_a_route_with_a_secret_that_everybody_knows_is_said_at_the_start(
+async def test_unset_secret_is_logged_at_start(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage.listening["secret"] = ""
@@ -229,7 +229,7 @@ async def test_a_route_with_a_secret_that_everybody_knows_is_said_at_the_start(
 
 
 @pytest.mark.parametrize("routes", [{"a b": {}}, {"a": {"promt": "x"}}, {"a": {"events": 1}}])
-async def test_a_wrong_route_is_said_at_the_start(stage: Stage, routes: dict[str, Any]) -> None:
+async def test_invalid_route_is_reported_at_start(stage: Stage, routes: dict[str, Any]) -> None:
     stage.routes = routes
     error = await failure(stage.adapter().connect(stage.inbox.receive))
     assert isinstance(error, CredentialsRefused)
@@ -259,7 +259,7 @@ async def test_an_answer_goes_to_the_chat_of_the_route_once(stage: Stage) -> Non
     await adapter.disconnect()
 
 
-async def test_who_sends_far_too_much_is_told_so(stage: Stage) -> None:
+async def test_far_too_large_body_gets_413(stage: Stage) -> None:
     """Not by a connection that is reset while it sends."""
     adapter = await stage.started()
     for _ in range(3):
@@ -327,7 +327,7 @@ async def test_a_comment_goes_where_the_call_came_from(
     await adapter.disconnect()
 
 
-async def test_what_github_refuses_is_told_apart(stage: Stage) -> None:
+async def test_github_errors_are_distinguished(stage: Stage) -> None:
     stage.routes["one"] |= {"deliver": "github_comment", "deliver_extra": PLACE}
     adapter = await stage.started()
     await stage.call(adapter)
@@ -398,7 +398,7 @@ async def test_a_text_may_go_out_without_the_agent(stage: Stage) -> None:
     await adapter.disconnect()
 
 
-async def test_a_stranger_sends_none_of_our_files(stage: Stage, tmp_path: Path) -> None:
+async def test_call_cannot_make_the_gateway_send_files(stage: Stage, tmp_path: Path) -> None:
     private = tmp_path / "private.txt"
     private.write_text("a secret")
     stage.routes["one"] = {"deliver_only": True, "deliver": "telegram:5", "prompt": "See: {title}"}
@@ -410,7 +410,7 @@ async def test_a_stranger_sends_none_of_our_files(stage: Stage, tmp_path: Path) 
     await adapter.disconnect()
 
 
-async def test_callers_who_say_nothing_keep_nobody_out(
+async def test_silent_connections_do_not_block_others(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TimeLimitedProtocol, "head_seconds", 0.05)
@@ -426,7 +426,7 @@ async def test_callers_who_say_nothing_keep_nobody_out(
     await adapter.disconnect()
 
 
-async def test_requests_that_no_library_sends_do_no_harm(stage: Stage) -> None:
+async def test_malformed_requests_do_no_harm(stage: Stage) -> None:
     adapter = await stage.started()
     head = b"POST /webhooks/one HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     body = b'{"a": 1}'
@@ -462,7 +462,7 @@ async def test_requests_that_no_library_sends_do_no_harm(stage: Stage) -> None:
         {"X-Signature": "{}"},
     ],
 )
-async def test_a_captured_call_of_github_is_no_use_after_a_restart_either(
+async def test_replayed_github_call_is_refused_after_a_restart(
     stage: Stage, named: dict[str, str]
 ) -> None:
     """GitHub signs no time, so it could be played again on any day, under any name."""
@@ -481,7 +481,7 @@ async def test_a_captured_call_of_github_is_no_use_after_a_restart_either(
     await adapter.disconnect()
 
 
-async def test_the_same_words_of_another_sender_count_again_after_a_restart(stage: Stage) -> None:
+async def test_same_body_of_another_sender_is_accepted_after_a_restart(stage: Stage) -> None:
     body = b'{"disk": "full"}'
     said = {"Content-Type": "application/json", "X-Signature": _signed(body)}
     for name in ("one", "two"):

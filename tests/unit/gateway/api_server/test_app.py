@@ -49,12 +49,12 @@ def test_a_wrong_key_is_refused(given: str) -> None:
 
 
 @pytest.mark.parametrize("given", [f"Bearer {KEY}", f"bearer {KEY}", f"BEARER  {KEY} "])
-def test_the_right_key_is_enough_wherever_it_comes_from(given: str) -> None:
+def test_right_key_is_accepted_from_any_host(given: str) -> None:
     headers = {"host": "evil.example", "origin": "https://evil.example", "authorization": given}
     assert check(ApiOptions(key=KEY), headers) == 0
 
 
-def test_a_key_may_have_any_letters() -> None:
+def test_key_may_contain_non_ascii_characters() -> None:
     key = "schlüssel-für-das-tor"
     sent = f"Bearer {key}".encode().decode("latin-1")
     assert check(ApiOptions(key=key), {"authorization": sent}) == 0
@@ -77,7 +77,7 @@ def test_health_needs_no_key() -> None:
         "127.1.2.3",
     ],
 )
-def test_without_a_key_this_machine_is_let_in(host: str) -> None:
+def test_without_a_key_loopback_hosts_are_accepted(host: str) -> None:
     assert check(ApiOptions(), {"host": host}) == 0
 
 
@@ -108,7 +108,7 @@ def test_without_a_key_this_machine_is_let_in(host: str) -> None:
         "[::1",
     ],
 )
-def test_without_a_key_a_name_made_to_point_here_is_refused(host: str) -> None:
+def test_without_a_key_other_host_names_are_refused(host: str) -> None:
     assert check(ApiOptions(), {"host": host}) == 403
 
 
@@ -116,24 +116,24 @@ def test_without_a_key_a_name_made_to_point_here_is_refused(host: str) -> None:
     "origin",
     ["https://evil.example", "null", "http://127.0.0.1:3000", "http://localhost", "file://", "x"],
 )
-def test_without_a_key_no_web_page_may(origin: str) -> None:
+def test_without_a_key_web_pages_are_refused(origin: str) -> None:
     assert check(ApiOptions(), {**HERE, "origin": origin}) == 403
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_without_a_key_a_page_that_hides_its_origin_is_refused(site: str) -> None:
+def test_without_a_key_cross_site_requests_without_origin_are_refused(site: str) -> None:
     assert check(ApiOptions(), {**HERE, "sec-fetch-site": site}) == 403
     assert check(ApiOptions(), {**HERE, "sec-fetch-site": "none"}) == 0
 
 
-def test_the_pages_that_were_named_may() -> None:
+def test_configured_origins_are_accepted() -> None:
     options = ApiOptions(origins=("http://localhost:3000",))
     assert check(options, {**HERE, "origin": "http://localhost:3000"}) == 0
     for other in ("http://localhost:30000", "http://localhost", "https://localhost:3000"):
         assert check(options, {**HERE, "origin": other}) == 403
 
 
-def test_a_browser_that_asks_first_hears_it_only_for_a_page_that_was_named() -> None:
+def test_preflight_is_answered_for_configured_origins_only() -> None:
     door = AccessPolicy(ApiOptions(origins=("http://localhost:3000",)))
     asked = {"access-control-request-method": "POST"}
     told = door.preflight({**asked, "origin": "http://localhost:3000"})
@@ -146,7 +146,7 @@ def test_a_browser_that_asks_first_hears_it_only_for_a_page_that_was_named() -> 
     )
 
 
-def test_what_a_browser_asks_for_comes_back_unless_it_is_no_header() -> None:
+def test_preflight_returns_requested_headers_unless_invalid() -> None:
     door = AccessPolicy(ApiOptions(origins=("*",), key=KEY))
     asked = {"origin": "http://a", "access-control-request-method": "POST"}
     name = "access-control-request-headers"
@@ -157,7 +157,7 @@ def test_what_a_browser_asks_for_comes_back_unless_it_is_no_header() -> None:
     assert "\n" not in told["Access-Control-Allow-Headers"]
 
 
-def test_answers_say_who_may_read_them() -> None:
+def test_responses_name_the_allowed_origin() -> None:
     assert dict(AccessPolicy(ApiOptions()).response_headers({"origin": "http://a"})) == {
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",

@@ -24,7 +24,7 @@ def told(piece: bytes) -> str:
 
 
 @pytest.mark.parametrize(("error", "code"), FAILURES)
-async def test_the_client_hears_what_went_wrong(error: Exception, code: str) -> None:
+async def test_failing_stream_ends_with_an_error_event(error: Exception, code: str) -> None:
     sent: list[MutableMapping[str, Any]] = []
 
     async def send(event: MutableMapping[str, Any]) -> None:
@@ -42,7 +42,7 @@ async def test_the_client_hears_what_went_wrong(error: Exception, code: str) -> 
 
 
 @pytest.mark.parametrize(("error", "code"), FAILURES)
-async def test_who_listens_later_hears_it_too(error: Exception, code: str) -> None:
+async def test_recording_contains_the_error_event(error: Exception, code: str) -> None:
     recording = Recording()
     await recording.record(broken(error))
     half, rest = [piece async for piece in recording.play()]

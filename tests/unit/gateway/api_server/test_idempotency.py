@@ -55,7 +55,7 @@ async def test_the_same_request_at_the_same_time_runs_once() -> None:
     assert sum(("Idempotent-Replayed", "true") in reply.headers for reply in replies) == 19
 
 
-async def test_it_is_forgotten_after_five_minutes() -> None:
+async def test_reply_is_dropped_after_five_minutes() -> None:
     clock, work = HandClock(), Work()
     once = IdempotencyCache(clock)
     work.go.set()
@@ -65,7 +65,7 @@ async def test_it_is_forgotten_after_five_minutes() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_the_five_minutes_begin_when_the_answer_is_there(stream: bool) -> None:
+async def test_five_minutes_start_when_the_reply_is_complete(stream: bool) -> None:
     """A client that gave up after ten minutes asks again for what took eight."""
     clock, work = HandClock(), Work(stream=stream)
     once = IdempotencyCache(clock)
@@ -79,7 +79,7 @@ async def test_the_five_minutes_begin_when_the_answer_is_there(stream: bool) -> 
     assert work.runs == 1
 
 
-async def test_only_so_many_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_size_of_stored_replies_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "MAX_BYTES", 10)
     once, work = IdempotencyCache(HandClock()), Work(stream=True)
     work.go.set()
@@ -102,7 +102,7 @@ async def answered(once: IdempotencyCache, work: Work, key: str = "k") -> bytes:
     return await heard(await once.run_once(request(key), work))
 
 
-async def test_without_a_key_each_runs() -> None:
+async def test_requests_without_a_key_all_run() -> None:
     once, work = IdempotencyCache(HandClock()), Work()
     work.go.set()
     assert [(await once.run_once(request(None), work)).body for _ in range(2)] == [b"1", b"2"]
@@ -124,7 +124,7 @@ async def test_a_key_of_the_wrong_size_is_refused(key: str) -> None:
         await IdempotencyCache(HandClock()).run_once(request(key), Work())
 
 
-async def test_a_client_that_leaves_does_not_stop_the_work_for_its_second_try() -> None:
+async def test_work_continues_for_the_retry_of_a_client_that_left() -> None:
     once, work = IdempotencyCache(HandClock()), Work()
     first = asyncio.ensure_future(once.run_once(request(), work))
     await asyncio.sleep(0)
@@ -133,13 +133,13 @@ async def test_a_client_that_leaves_does_not_stop_the_work_for_its_second_try() 
     assert (await once.run_once(request(), work)).body == b"1"
 
 
-async def test_a_failure_may_be_tried_again() -> None:
+async def test_failed_request_can_be_retried() -> None:
     once, work = IdempotencyCache(HandClock()), Work(status=502)
     work.go.set()
     assert [(await once.run_once(request(), work)).body for _ in range(2)] == [b"1", b"2"]
 
 
-async def test_who_joins_a_stream_late_hears_it_from_the_beginning() -> None:
+async def test_late_reader_of_a_stream_gets_it_from_the_beginning() -> None:
     once, work = IdempotencyCache(HandClock()), Work(stream=True)
     first = asyncio.ensure_future(heard(await once.run_once(request(), work)))
     await asyncio.sleep(0)
@@ -150,7 +150,7 @@ async def test_who_joins_a_stream_late_hears_it_from_the_beginning() -> None:
     assert await heard(await once.run_once(request(), work)) == b"run 1, end"
 
 
-async def test_closing_ends_what_still_runs() -> None:
+async def test_close_cancels_running_work() -> None:
     once, work = IdempotencyCache(HandClock()), Work()
     asked = asyncio.ensure_future(once.run_once(request(), work))
     await asyncio.sleep(0)

@@ -45,7 +45,7 @@ def user(content: object) -> dict[str, object]:
     return {"role": "user", "content": content}
 
 
-def test_system_messages_anywhere_say_how_to_answer() -> None:
+def test_system_messages_become_instructions() -> None:
     talk = read(
         {"role": "system", "content": "Be brief."},
         user("hi"),
@@ -58,13 +58,13 @@ def test_system_messages_anywhere_say_how_to_answer() -> None:
     assert talk.message == User.say("again")
 
 
-def test_pictures_come_inline() -> None:
+def test_images_are_accepted_inline() -> None:
     picture = {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}}
     talk = read(user([{"type": "text", "text": "what is it?"}, picture]))
     assert talk.message == User((Text("what is it?"), Image(PIXEL)))
 
 
-def test_calls_of_the_clients_own_tools_are_history() -> None:
+def test_tool_calls_of_the_client_are_kept_as_history() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     talk = read(
         user("go"),
@@ -92,7 +92,7 @@ def test_calls_of_the_clients_own_tools_are_history() -> None:
         {"type": "video_url"},
     ],
 )
-def test_what_is_not_inline_text_or_picture_is_unsupported(part: dict[str, object]) -> None:
+def test_other_content_types_are_unsupported(part: dict[str, object]) -> None:
     told = refused(msgspec.json.encode({"messages": [user([part])]}))
     assert told.code == "unsupported_content_type"
     assert told.param == "messages[0].content[0]"
@@ -121,11 +121,11 @@ def test_what_is_not_inline_text_or_picture_is_unsupported(part: dict[str, objec
         (b"[" * 100_000, ""),
     ],
 )
-def test_bad_requests_are_told_where_they_are_wrong(body: bytes, param: str) -> None:
+def test_bad_requests_name_the_invalid_field(body: bytes, param: str) -> None:
     assert refused(body).param == param
 
 
-def test_a_system_message_at_the_end_is_what_is_asked() -> None:
+def test_system_message_at_the_end_is_the_question() -> None:
     """So NextChat asks for a summary, and others for a title."""
     brief = {"role": "system", "content": "Be brief."}
     talk = read(brief, user("hi"), answer("Hello."), {"role": "system", "content": "Sum up."})
@@ -136,7 +136,7 @@ def test_a_system_message_at_the_end_is_what_is_asked() -> None:
     assert (alone.instructions, alone.message) == ("", User.say("Make a title."))
 
 
-def test_a_conversation_that_ends_with_an_answer_goes_on() -> None:
+def test_conversation_that_ends_with_an_answer_is_continued() -> None:
     """So Open WebUI asks for more of an answer."""
     talk = read(user("Count."), answer("One, two,"))
     assert talk.history == (User.say("Count."), Assistant((Text("One, two,"),)))
@@ -144,7 +144,7 @@ def test_a_conversation_that_ends_with_an_answer_goes_on() -> None:
     assert read(user("Go on.")).message == User.say("Go on.")
 
 
-def test_a_history_that_no_provider_takes_is_made_fit() -> None:
+def test_invalid_history_is_repaired() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "f"}}
     called = {"role": "assistant", "content": None, "tool_calls": [call]}
     stray = {"role": "tool", "tool_call_id": "c9", "content": "x"}
@@ -159,17 +159,17 @@ def answer(text: str) -> dict[str, object]:
     return {"role": "assistant", "content": text}
 
 
-def test_a_picture_that_is_none_is_refused() -> None:
+def test_image_with_invalid_base64_is_refused() -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,???"}}
     assert "base64" in str(refused(msgspec.json.encode({"messages": [user([picture])]})))
 
 
-def test_fields_nobody_knows_are_ignored() -> None:
+def test_unknown_fields_are_ignored() -> None:
     talk = read(user("hi"), tools=[{"type": "function"}], temperature=9, whatever={"a": [1]})
     assert talk.message == User.say("hi")
 
 
-def test_the_input_of_a_response() -> None:
+def test_input_items_become_messages() -> None:
     assert input_messages("hi") == [User.say("hi")]
     items = [
         InputItem(role="user", content="go"),
@@ -186,7 +186,7 @@ def test_the_input_of_a_response() -> None:
     ]
 
 
-def test_calls_that_one_reply_made_together_stay_together() -> None:
+def test_parallel_calls_stay_in_one_reply() -> None:
     items = [
         InputItem(role="user", content="go"),
         InputItem("message", "assistant", "Let me see."),
@@ -206,7 +206,7 @@ def test_calls_that_one_reply_made_together_stay_together() -> None:
 
 
 @pytest.mark.parametrize("item", [InputItem("item_reference"), InputItem("message")])
-def test_an_item_that_cannot_be_used_is_refused(item: InputItem) -> None:
+def test_unsupported_input_item_is_refused(item: InputItem) -> None:
     with pytest.raises(ApiError) as told:
         input_messages([item])
     assert told.value.param == "input[0]"
@@ -216,7 +216,7 @@ SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}}
 
 
 @pytest.mark.parametrize("given", [None, "json", {}, {"type": "text"}, {"type": 7}, []])
-def test_plain_text_needs_no_word(given: Any) -> None:
+def test_plain_text_format_adds_no_instruction(given: Any) -> None:
     assert format_instructions(given) == ""
 
 
@@ -227,7 +227,7 @@ def test_plain_text_needs_no_word(given: Any) -> None:
         {"type": "json_schema", "name": "t", "schema": SCHEMA},
     ],
 )
-def test_a_schema_is_told_in_both_places_where_it_may_stand(given: Any) -> None:
+def test_schema_is_found_in_both_places(given: Any) -> None:
     assert format_instructions(given).endswith(
         '{"type":"object","properties":{"title":{"type":"string"}}}'
     )
@@ -237,5 +237,5 @@ def test_a_schema_is_told_in_both_places_where_it_may_stand(given: Any) -> None:
     "given",
     [{"type": "json_object"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": 7}],
 )
-def test_json_without_a_schema_is_json_all_the_same(given: Any) -> None:
+def test_json_object_without_schema_adds_the_json_instruction(given: Any) -> None:
     assert format_instructions(given) == ONLY_JSON

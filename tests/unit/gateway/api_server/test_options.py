@@ -19,7 +19,7 @@ def written(token: str = "", **extra: Any) -> ApiServerPlatform:
     return ApiServerPlatform(token=token, extra=ApiServerExtra(**extra))
 
 
-def test_what_config_says_comes_before_variables() -> None:
+def test_settings_take_precedence_over_variables() -> None:
     variables = {f"API_SERVER_{name}": "0" * 16 for name in ("KEY", "MODEL_NAME", "HOST")}
     variables |= {"API_SERVER_PORT": "1", "API_SERVER_CORS_ORIGINS": "https://other.example.com"}
     pages = ("https://Chat.example.com/",)
@@ -42,26 +42,26 @@ def test_what_config_says_comes_before_variables() -> None:
         written(cors_origins=("*",)),
     ],
 )
-def test_a_key_of_config_is_as_good_as_one_of_a_variable(connection: ApiServerPlatform) -> None:
+def test_key_can_come_from_settings(connection: ApiServerPlatform) -> None:
     with pytest.raises(CredentialsRefused) as refused:
         read_options({}.get, connection)
     if "MY_KEY" in f"{connection}":
         assert "${MY_KEY} is not set" in str(refused.value)
 
 
-def test_who_wanted_a_key_does_not_run_without_one() -> None:
+def test_configured_but_missing_key_is_refused() -> None:
     with pytest.raises(CredentialsRefused, match=r"\$\{MY_KEY\} is not set"):
         read_options({}.get, unset={"API_SERVER_KEY": ("MY_KEY",)}.__getitem__)
 
 
-def test_without_anything_said_it_is_for_this_machine() -> None:
+def test_defaults_listen_on_loopback() -> None:
     options = read()
     assert (options.host, options.port, options.key) == ("127.0.0.1", 8642, "")
     assert options.origins == ()
     assert options.model_name == "hermes"
 
 
-def test_what_is_said_counts() -> None:
+def test_variables_are_used() -> None:
     options = read(
         HOST="0.0.0.0",
         PORT="9000",
@@ -94,12 +94,12 @@ def test_what_is_said_counts() -> None:
         {"PORT": "٣"},
     ],
 )
-def test_what_would_be_dangerous_or_cannot_be_is_refused(variables: dict[str, str]) -> None:
+def test_dangerous_or_invalid_options_are_refused(variables: dict[str, str]) -> None:
     with pytest.raises(CredentialsRefused) as refused:
         read(**variables)
     key = variables.get("KEY", "").strip()
     assert not key or key not in str(refused.value)
 
 
-def test_with_a_key_everybody_may_reach_it_and_every_page_may_use_it() -> None:
+def test_with_a_key_any_host_and_origin_is_possible() -> None:
     assert read(HOST="::", KEY=KEY, CORS_ORIGINS="*").origins == ("*",)

@@ -45,7 +45,7 @@ def build(*events: Event) -> tuple[list[Fields], ResponseObject]:
     return sent, builder.response
 
 
-def test_a_turn_with_a_tool() -> None:
+def test_events_of_a_turn_with_a_tool() -> None:
     call = ToolCall("c1", "todo", '{"a":1}')
     sent, response = build(
         TurnStarted("s1", "m", "p"),
@@ -86,13 +86,13 @@ def test_a_turn_with_a_tool() -> None:
     assert set(places) == {0, 1, 2, 3}
 
 
-def test_an_answer_that_was_cut_is_incomplete() -> None:
+def test_truncated_answer_is_incomplete() -> None:
     sent, response = build(TextDelta("b"), TextFinished("b"), finished("truncated"))
     assert sent[-1]["type"] == "response.incomplete"
     assert response.incomplete_details is not None
 
 
-def test_a_failure_in_the_middle_closes_what_was_open() -> None:
+def test_failure_closes_the_open_message() -> None:
     sent, response = build(TextDelta("half a sen"), finished("failed", "the model is gone"))
     assert [each["type"] for each in sent[2:]] == [*SAID, *FINISHED, "response.failed"]
     assert response.status == "failed"

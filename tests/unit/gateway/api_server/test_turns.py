@@ -26,7 +26,7 @@ def agent(name: str) -> Agent:
     return cast("Agent", name)
 
 
-async def test_who_takes_an_agent_has_it_alone() -> None:
+async def test_taken_agent_is_not_found_again() -> None:
     live = ApiAgentPool(Leaving(), 3)
     await live.keep("s1", agent("one"), ("a", "b"))
     kept = live.take("b")
@@ -36,7 +36,7 @@ async def test_who_takes_an_agent_has_it_alone() -> None:
     assert live.count == 0
 
 
-async def test_beyond_the_most_the_oldest_is_left_and_its_session_remembered() -> None:
+async def test_oldest_agent_is_closed_and_its_session_remembered() -> None:
     leaving = Leaving()
     live = ApiAgentPool(leaving, 2)
     for number in range(3):
@@ -47,7 +47,7 @@ async def test_beyond_the_most_the_oldest_is_left_and_its_session_remembered() -
     assert (kept.agent, kept.session_id) == (None, "s0")
 
 
-async def test_another_conversation_of_the_same_words_takes_the_place() -> None:
+async def test_newer_conversation_replaces_one_with_the_same_key() -> None:
     leaving = Leaving()
     live = ApiAgentPool(leaving, 9)
     await live.keep("s1", agent("one"), ("same", session_key("s1")))
@@ -59,7 +59,7 @@ async def test_another_conversation_of_the_same_words_takes_the_place() -> None:
     assert kept.agent == "two"
 
 
-async def test_all_are_left_at_the_end() -> None:
+async def test_close_closes_all_agents() -> None:
     leaving = Leaving()
     live = ApiAgentPool(leaving, 9)
     await live.keep("s1", agent("one"), ("a",))
@@ -75,7 +75,7 @@ def key(*messages: Message, around: str = "") -> str:
     return digest.key
 
 
-def test_the_same_words_make_the_same_key() -> None:
+def test_equal_conversations_have_the_same_key() -> None:
     said = (User.say("hi"), Assistant((Text("Hello!"),)))
     assert key(*said) == key(User.say(" hi\n"), Assistant((Text("Hello! "),)))
     digest = ConversationDigest("")
@@ -85,7 +85,7 @@ def test_the_same_words_make_the_same_key() -> None:
     assert key(aside, said[1]) == key(*said)
 
 
-def test_anything_else_makes_another() -> None:
+def test_different_conversations_have_different_keys() -> None:
     variants = [
         key(User.say("hi")),
         key(User.say("hi"), around="another system prompt"),
@@ -112,33 +112,33 @@ def spoken(*events: Event | str) -> str:
     return speech.text
 
 
-def test_text_comes_as_it_is_said() -> None:
+def test_deltas_are_sent_as_they_arrive() -> None:
     assert spoken("Hello ", "there", TextFinished("Hello there")) == "Hello there"
 
 
-def test_a_reply_that_came_in_one_piece_is_sent_too() -> None:
+def test_reply_without_deltas_is_sent() -> None:
     assert spoken(TextFinished("whole")) == "whole"
 
 
-def test_replies_of_one_turn_are_apart() -> None:
+def test_replies_of_one_turn_are_separated() -> None:
     assert spoken("a", TextFinished("a"), "b", TextFinished("b")) == "a\n\nb"
 
 
-def test_a_reply_that_was_cut_goes_on_in_the_same_word() -> None:
+def test_truncated_reply_is_continued_without_separator() -> None:
     cut = UsageReported(Usage(), finish_reason="length")
     assert spoken("Hel", TextFinished("Hel"), cut, "lo", TextFinished("lo")) == "Hello"
 
 
-def test_a_call_made_again_repeats_nothing() -> None:
+def test_retry_repeats_no_text() -> None:
     assert spoken("Hello", AGAIN, "Hel", "lo the", "re", TextFinished("Hello there")) == (
         "Hello there"
     )
 
 
-def test_another_model_that_says_something_else_is_heard_after_it() -> None:
+def test_different_text_of_a_fallback_model_is_appended() -> None:
     other = FellBack("p", "m", "gone")
     assert spoken("Hello", other, "Go", "od day", TextFinished("Good day")) == ("Hello\n\nGood day")
 
 
-def test_a_second_try_that_says_less_takes_nothing_back() -> None:
+def test_shorter_text_of_a_retry_removes_nothing() -> None:
     assert spoken("Hello there", AGAIN, "Hello", TextFinished("Hello")) == "Hello there"

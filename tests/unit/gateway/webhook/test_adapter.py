@@ -8,7 +8,7 @@ from hermes.gateway.platforms.webhook import adapter
 from hermes.gateway.platforms.webhook.adapter import DeliveryStore, ReplyDelivery
 
 
-def test_old_ones_are_forgotten_while_the_gateway_runs(tmp_path: Path) -> None:
+def test_old_deliveries_are_deleted(tmp_path: Path) -> None:
     kept = DeliveryStore(tmp_path)
     kept.save("one:1", ReplyDelivery("log"))
     (file,) = tmp_path.iterdir()

@@ -158,11 +158,12 @@ class IdempotencyCache:
         cached.recording = Recording()
         recorder = asyncio.ensure_future(cached.recording.record(stream))
         self._recorders.add(recorder)
-        recorder.add_done_callback(lambda recorder: self._recorded(cached, recorder))
 
-    def _recorded(self, cached: _CachedReply, recorder: "asyncio.Task[None]") -> None:
-        self._recorders.discard(recorder)
-        cached.completed_at = self._clock.monotonic()
+        def recorded(recorder: "asyncio.Task[None]") -> None:
+            self._recorders.discard(recorder)
+            cached.completed_at = self._clock.monotonic()
+
+        recorder.add_done_callback(recorded)
 
     def _evict(self) -> None:
         """Remove expired responses, and the oldest ones beyond the limits."""

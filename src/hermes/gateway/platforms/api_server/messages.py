@@ -86,19 +86,14 @@ def split_conversation(messages: Iterable[Message], param: str = "messages") -> 
     instructions = join_texts(*[each.text for each in given if isinstance(each, System)])
     turns = [each for each in given if not isinstance(each, System)]
     last = turns.pop() if turns and isinstance(turns[-1], User) else None
-    history = _usable_history(turns)
+    # Many clients keep an answer that was stopped before its first word as an empty message.
+    filled = (each for each in turns if not (isinstance(each, User) and _is_empty(each)))
+    history = repair_history(filled)
     if last is None and history:
         last = User.say(CONTINUE)
     if not isinstance(last, User) or _is_empty(last):
         raise bad_request("there is no message, or the last one is empty", param=param)
     return ClientConversation(instructions, history, last)
-
-
-def _usable_history(turns: Iterable[Message]) -> tuple[Message, ...]:
-    """Return a history that providers accept. Many clients keep an answer that was stopped
-    before its first word as an empty message."""
-    filled = (each for each in turns if not (isinstance(each, User) and _is_empty(each)))
-    return repair_history(filled)
 
 
 def _is_empty(message: User) -> bool:
