@@ -32,16 +32,9 @@ from hermes.core.messages import (
 from hermes.util.text import clean
 
 COLUMNS = (
-    "role",
-    "content",
-    "tool_call_id",
-    "tool_calls",
-    "tool_name",
-    "finish_reason",
-    "reasoning",
-    "reasoning_details",
-    "codex_reasoning_items",
-)
+    "role", "content", "tool_call_id", "tool_calls", "tool_name", "finish_reason", "reasoning",
+    "reasoning_details", "codex_reasoning_items",
+)  # fmt: skip
 JSON_COLUMNS = ("tool_calls", "reasoning_details", "codex_reasoning_items")
 Row = Sequence[Any]
 """Values of `COLUMNS`, in order."""

@@ -212,15 +212,8 @@ class TapList:
 # The registry
 
 SOURCE_NAMES = (
-    "official",
-    "github",
-    "skills-sh",
-    "well-known",
-    "tap",
-    "claude-marketplace",
-    "git",
-    "folder",
-)
+    "official", "github", "skills-sh", "well-known", "tap", "claude-marketplace", "git", "folder",
+)  # fmt: skip
 """Values of `--source`."""
 UNSUPPORTED_SOURCES = ("clawhub", "lobehub")
 """Known from other agents; they get a message of their own."""

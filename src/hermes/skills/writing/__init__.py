@@ -22,20 +22,7 @@ from hermes.skills.writing.writer import (
 )
 
 __all__ = [
-    "MARK_FILE",
-    "UNUSED_DAYS",
-    "ChangeOutcome",
-    "ChangeRefused",
-    "DraftAction",
-    "SkillDraft",
-    "SkillLimits",
-    "SkillProposal",
-    "SkillWriter",
-    "WritingOptions",
-    "content_hash",
-    "list_files",
-    "parse_mark",
-    "read_overlay",
-    "scan_reasons",
-    "stale_skills",
+    "MARK_FILE", "UNUSED_DAYS", "ChangeOutcome", "ChangeRefused", "DraftAction", "SkillDraft",
+    "SkillLimits", "SkillProposal", "SkillWriter", "WritingOptions", "content_hash", "list_files",
+    "parse_mark", "read_overlay", "scan_reasons", "stale_skills",
 ]  # fmt: skip

@@ -43,88 +43,52 @@ class PostgresTable(msgspec.Struct, frozen=True):
 SESSIONS = PostgresTable(
     "sessions",
     (
-        ("id", f"{TEXT} PRIMARY KEY"),
-        ("source", f"{TEXT} NOT NULL"),
-        ("user_id", TEXT),
-        ("model", TEXT),
-        ("model_config", TEXT),
-        ("system_prompt", TEXT),
+        ("id", f"{TEXT} PRIMARY KEY"), ("source", f"{TEXT} NOT NULL"), ("user_id", TEXT),
+        ("model", TEXT), ("model_config", TEXT), ("system_prompt", TEXT),
         ("parent_session_id", f"{TEXT} REFERENCES sessions(id)"),
-        ("started_at", f"{REAL} NOT NULL"),
-        ("ended_at", REAL),
-        ("end_reason", TEXT),
-        ("message_count", COUNT),
-        ("tool_call_count", COUNT),
-        ("input_tokens", COUNT),
-        ("output_tokens", COUNT),
-        ("cache_read_tokens", COUNT),
-        ("cache_write_tokens", COUNT),
-        ("reasoning_tokens", COUNT),
-        ("billing_provider", TEXT),
-        ("billing_base_url", TEXT),
-        ("billing_mode", TEXT),
-        ("estimated_cost_usd", REAL),
-        ("actual_cost_usd", REAL),
-        ("cost_status", TEXT),
-        ("cost_source", TEXT),
-        ("pricing_version", TEXT),
-        ("title", TEXT),
+        ("started_at", f"{REAL} NOT NULL"), ("ended_at", REAL), ("end_reason", TEXT),
+        ("message_count", COUNT), ("tool_call_count", COUNT), ("input_tokens", COUNT),
+        ("output_tokens", COUNT), ("cache_read_tokens", COUNT), ("cache_write_tokens", COUNT),
+        ("reasoning_tokens", COUNT), ("billing_provider", TEXT), ("billing_base_url", TEXT),
+        ("billing_mode", TEXT), ("estimated_cost_usd", REAL), ("actual_cost_usd", REAL),
+        ("cost_status", TEXT), ("cost_source", TEXT), ("pricing_version", TEXT), ("title", TEXT),
         ("archived_at", REAL),
     ),
-)
+)  # fmt: skip
 
 MESSAGES = PostgresTable(
     "messages",
     (
-        ("id", KEY),
-        ("session_id", f"{TEXT} NOT NULL REFERENCES sessions(id)"),
-        ("role", f"{TEXT} NOT NULL"),
-        ("content", TEXT),
-        ("tool_call_id", TEXT),
-        ("tool_calls", TEXT),
-        ("tool_name", TEXT),
-        ("timestamp", f"{REAL} NOT NULL"),
-        ("token_count", NUMBER),
-        ("finish_reason", TEXT),
-        ("reasoning", TEXT),
-        ("reasoning_details", TEXT),
-        ("codex_reasoning_items", TEXT),
-        ("search", "tsvector"),
+        ("id", KEY), ("session_id", f"{TEXT} NOT NULL REFERENCES sessions(id)"),
+        ("role", f"{TEXT} NOT NULL"), ("content", TEXT), ("tool_call_id", TEXT),
+        ("tool_calls", TEXT), ("tool_name", TEXT), ("timestamp", f"{REAL} NOT NULL"),
+        ("token_count", NUMBER), ("finish_reason", TEXT), ("reasoning", TEXT),
+        ("reasoning_details", TEXT), ("codex_reasoning_items", TEXT), ("search", "tsvector"),
     ),
-)
+)  # fmt: skip
 
 PROJECTIONS = PostgresTable(
     "projections",
     (
-        ("id", KEY),
-        ("session_id", f"{TEXT} NOT NULL REFERENCES sessions(id)"),
-        ("after_id", f"{NUMBER} NOT NULL"),
-        ("reason", f"{TEXT} NOT NULL"),
-        ("basis", f"{TEXT} NOT NULL"),
-        ("created_at", f"{REAL} NOT NULL"),
+        ("id", KEY), ("session_id", f"{TEXT} NOT NULL REFERENCES sessions(id)"),
+        ("after_id", f"{NUMBER} NOT NULL"), ("reason", f"{TEXT} NOT NULL"),
+        ("basis", f"{TEXT} NOT NULL"), ("created_at", f"{REAL} NOT NULL"),
     ),
-)
+)  # fmt: skip
 
 # No reference to `sessions`: model calls outlive a deleted session.
 MODEL_CALLS = PostgresTable(
     "model_calls",
     (
-        ("id", KEY),
-        ("session_id", f"{TEXT} NOT NULL"),
-        ("timestamp", f"{REAL} NOT NULL"),
-        ("task", f"{TEXT} NOT NULL"),
-        ("provider", f"{TEXT} NOT NULL"),
-        ("model", f"{TEXT} NOT NULL"),
-        ("tool", f"{TEXT} NOT NULL"),
-        ("input_tokens", f"{NUMBER} NOT NULL"),
-        ("output_tokens", f"{NUMBER} NOT NULL"),
-        ("cache_read_tokens", f"{NUMBER} NOT NULL"),
-        ("cache_write_tokens", f"{NUMBER} NOT NULL"),
-        ("reasoning_tokens", f"{NUMBER} NOT NULL"),
-        ("cost_usd", REAL),
+        ("id", KEY), ("session_id", f"{TEXT} NOT NULL"), ("timestamp", f"{REAL} NOT NULL"),
+        ("task", f"{TEXT} NOT NULL"), ("provider", f"{TEXT} NOT NULL"),
+        ("model", f"{TEXT} NOT NULL"), ("tool", f"{TEXT} NOT NULL"),
+        ("input_tokens", f"{NUMBER} NOT NULL"), ("output_tokens", f"{NUMBER} NOT NULL"),
+        ("cache_read_tokens", f"{NUMBER} NOT NULL"), ("cache_write_tokens", f"{NUMBER} NOT NULL"),
+        ("reasoning_tokens", f"{NUMBER} NOT NULL"), ("cost_usd", REAL),
         ("seconds", f"{REAL} NOT NULL"),
     ),
-)
+)  # fmt: skip
 
 # One row for each connection that wrote, updated by each of its transactions (see `backend`). With
 # half-empty pages, the many small updates of a row stay on its page.

@@ -117,36 +117,15 @@ def _related(database: Database, session_id: str, statement: str) -> tuple[Sessi
 # Export and restore
 
 TEXTS = (
-    "id",
-    "source",
-    "user_id",
-    "model",
-    "model_config",
-    "system_prompt",
-    "parent_session_id",
-    "end_reason",
-    "billing_provider",
-    "billing_base_url",
-    "billing_mode",
-    "cost_status",
-    "cost_source",
-    "pricing_version",
-    "title",
-)
+    "id", "source", "user_id", "model", "model_config", "system_prompt", "parent_session_id",
+    "end_reason", "billing_provider", "billing_base_url", "billing_mode", "cost_status",
+    "cost_source", "pricing_version", "title",
+)  # fmt: skip
 NUMBERS = (
-    "started_at",
-    "ended_at",
-    "message_count",
-    "tool_call_count",
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "reasoning_tokens",
-    "estimated_cost_usd",
-    "actual_cost_usd",
-    "archived_at",
-)
+    "started_at", "ended_at", "message_count", "tool_call_count", "input_tokens", "output_tokens",
+    "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "estimated_cost_usd",
+    "actual_cost_usd", "archived_at",
+)  # fmt: skip
 SESSION_COLUMNS = (*TEXTS, *NUMBERS)
 
 

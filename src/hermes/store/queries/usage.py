@@ -10,19 +10,9 @@ from hermes.store.records import ActiveSession, Activity, CallSum, QuarterHour, 
 from hermes.store.rows import placeholders
 
 COLUMNS = (
-    "timestamp",
-    "task",
-    "provider",
-    "model",
-    "tool",
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "reasoning_tokens",
-    "cost_usd",
-    "seconds",
-)
+    "timestamp", "task", "provider", "model", "tool", "input_tokens", "output_tokens",
+    "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "cost_usd", "seconds",
+)  # fmt: skip
 REQUIRED = tuple(name for name in COLUMNS if name != "cost_usd")
 INSERT = (
     f"INSERT INTO model_calls (session_id, {', '.join(COLUMNS)})"
