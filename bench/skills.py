@@ -56,7 +56,7 @@ WORDS = (
     " picture table mail calendar server branch paper citation recipe when the user asks for with"
     " and into from a of every new or broken one"
 )
-SYLLABLES = (
+SYLLABLES = [
     "ba",
     "co",
     "di",
@@ -71,14 +71,14 @@ SYLLABLES = (
     "tun",
     "ver",
     "xi",
-)
+]
 
 Figures = dict[str, float]
 TARGETS: Figures = {"cold": 150.0, "new process": 4.0, "same process": 3.0, "characters": BUDGET}
 
 
 def make(home: Path, count: int) -> None:
-    """`count` skills shaped like real ones, always the same; some with conditions."""
+    """Write `count` skills shaped like real ones, always the same; some have conditions."""
     chance = random.Random(7)
     made = ["".join(chance.choices(SYLLABLES, k=chance.randint(2, 4))) for _ in range(600)]
     words = [*WORDS.split(), *made]
@@ -124,7 +124,7 @@ def make(home: Path, count: int) -> None:
 
 
 def worker(home: Path) -> None:
-    """One process: its first list, and the same again."""
+    """Measure in one process: its first list, and the same again."""
     skills = SkillIndex([SkillRoot(home / "skills", Source.USER)], home / "cache" / "skills.json")
     usage = SkillUsage(home / "skills" / ".usage.json")
     marks, text = [time.process_time_ns()], ""
@@ -138,7 +138,7 @@ def worker(home: Path) -> None:
 
 def process(home: Path) -> Figures:
     command = [sys.executable, "-m", "bench.skills", "--worker", str(home)]
-    # Nobody's wish, such as to write no bytecode, is measured along.
+    # PYTHON* variables, such as one that turns bytecode off, would change the figures.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     env = {**kept, "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
     answer = subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE)
@@ -164,7 +164,7 @@ def one_run(home: Path, count: int) -> Figures:
 
 
 def show(figures: Figures) -> list[str]:
-    """Prints the table; the result are the targets that were missed."""
+    """Print the table and return the targets that were missed."""
     print(f"{'CPU ms':<16} {'hermes':>10} {'target':>8}")
     missed = []
     for name, value in figures.items():
