@@ -2,8 +2,6 @@
 
 from urllib.parse import urlsplit
 
-import pytest
-
 from hermes.providers import endpoints
 from hermes.providers.endpoints import (
     ENDPOINTS,
@@ -74,18 +72,13 @@ DOCUMENTED = {
     "llama.cpp": "llamacpp",
 }
 
-every_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda e: e.id)
 
-
-@every_endpoint
-def test_each_provider_is_where_it_should_be(endpoint):
-    host = urlsplit(endpoint.base_url).hostname or ""
-    variable = endpoint.key_vars[0] if endpoint.key_vars else ""
-    assert (host, variable, endpoint.api_mode) == ROWS[endpoint.id]
-
-
-def test_no_provider_is_missing_and_none_is_there_twice():
-    assert sorted(ROWS) == sorted(endpoint.id for endpoint in ENDPOINTS)
+def test_each_provider_is_in_the_table_once_with_its_host_variable_and_api():
+    found = [
+        (e.id, urlsplit(e.base_url).hostname or "", next(iter(e.key_vars), ""), e.api_mode)
+        for e in ENDPOINTS
+    ]
+    assert sorted(found) == sorted((name, *row) for name, row in ROWS.items())
 
 
 def test_a_name_means_one_provider():
@@ -94,31 +87,29 @@ def test_a_name_means_one_provider():
     assert all(name == name.lower().strip() for name in names)
 
 
-@pytest.mark.parametrize(("alias", "provider"), DOCUMENTED.items())
-def test_documented_aliases_are_understood(alias, provider):
-    found = endpoints.find_endpoint(alias)
-    assert found is not None
-    assert found.id == provider
+def test_documented_aliases_are_understood():
+    found = {alias: endpoints.find_endpoint(alias) for alias in DOCUMENTED}
+    assert {alias: one and one.id for alias, one in found.items()} == DOCUMENTED
 
 
-@every_endpoint
-def test_keys_travel_encrypted_unless_they_stay_on_this_machine(endpoint):
-    parts = urlsplit(endpoint.base_url)
-    if endpoint.api_mode == "acp":
-        assert not endpoint.key_vars
-    elif endpoint.base_url and not is_loopback(parts.hostname or ""):
-        assert parts.scheme == "https"
-    assert not endpoint.base_url.endswith("/")
+def test_keys_travel_encrypted_unless_they_stay_on_this_machine():
+    for endpoint in ENDPOINTS:
+        parts = urlsplit(endpoint.base_url)
+        if endpoint.api_mode == "acp":
+            assert not endpoint.key_vars, endpoint.id
+        elif endpoint.base_url and not is_loopback(parts.hostname or ""):
+            assert parts.scheme == "https", endpoint.id
+        assert not endpoint.base_url.endswith("/"), endpoint.id
 
 
-@every_endpoint
-def test_other_hosts_of_a_provider_are_plain_names(endpoint):
-    for host in endpoint.key_hosts:
+def test_other_hosts_of_a_provider_are_plain_names():
+    for endpoint, host in [(each, host) for each in ENDPOINTS for host in each.key_hosts]:
         labels = host.split(".")
-        assert "*" not in labels[-2:], "a whole domain would let strangers in"
-        assert all(label == "*" or label.replace("-", "").isalnum() for label in labels)
-        assert may_receive_key(endpoint, f"https://{host.replace('*', 'eu-west-1')}/v1")
-        assert not may_receive_key(endpoint, f"https://{host.replace('*', 'x')}.example.org/v1")
+        assert "*" not in labels[-2:], f"{host}: a whole domain would let strangers in"
+        assert all(label == "*" or label.replace("-", "").isalnum() for label in labels), host
+        assert may_receive_key(endpoint, f"https://{host.replace('*', 'eu-west-1')}/v1"), host
+        foreign = f"https://{host.replace('*', 'x')}.example.org/v1"
+        assert not may_receive_key(endpoint, foreign), foreign
 
 
 SHARED = {"OPENAI_API_KEY": {"openai", "custom"}}
@@ -133,18 +124,13 @@ def test_a_variable_holds_the_key_of_one_provider():
     assert {name: ids for name, ids in holders.items() if len(ids) > 1} == SHARED
 
 
-@pytest.mark.parametrize(
-    ("provider", "order"),
-    [
-        ("zai", ("GLM_API_KEY", "ZAI_API_KEY", "Z_AI_API_KEY")),
-        ("gemini", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
-        ("copilot", ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN")),
-    ],
-)
-def test_of_several_variables_the_documented_one_counts_first(provider, order):
-    endpoint = endpoints.find_endpoint(provider)
-    assert endpoint is not None
-    assert endpoint.key_vars == order
+def test_of_several_variables_the_documented_one_counts_first():
+    order = {
+        "zai": ("GLM_API_KEY", "ZAI_API_KEY", "Z_AI_API_KEY"),
+        "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        "copilot": ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"),
+    }
+    assert {each.id: each.key_vars for each in ENDPOINTS if each.id in order} == order
 
 
 def test_variables_of_other_programs_do_not_choose_a_provider():
@@ -152,13 +138,13 @@ def test_variables_of_other_programs_do_not_choose_a_provider():
     assert {"GH_TOKEN", "GITHUB_TOKEN", "HF_TOKEN", "AWS_ACCESS_KEY_ID"} <= unasked
 
 
-@every_endpoint
-def test_a_provider_that_can_be_reached_has_a_model_to_begin_with(endpoint):
-    if endpoint.needs_key:
-        assert endpoint.base_url
-        assert endpoint.default_model
-        assert endpoint.key_vars or endpoint.login or endpoint.auth == "aws"
-    assert not endpoint.models_path or endpoint.models_path.startswith("/")
+def test_a_provider_that_can_be_reached_has_a_model_to_begin_with():
+    for endpoint in ENDPOINTS:
+        if endpoint.needs_key:
+            assert endpoint.base_url, endpoint.id
+            assert endpoint.default_model, endpoint.id
+            assert endpoint.key_vars or endpoint.login or endpoint.auth == "aws", endpoint.id
+        assert not endpoint.models_path or endpoint.models_path.startswith("/"), endpoint.id
 
 
 KEYED = [e for e in ENDPOINTS if e.key_vars and e.base_url.startswith("https://")]
@@ -197,27 +183,22 @@ def _host(endpoint: Endpoint) -> str:
     return host.replace("{region}", "eu-west-1")
 
 
-@pytest.mark.parametrize("shape", LOOKALIKES)
-@pytest.mark.parametrize("endpoint", KEYED, ids=lambda e: e.id)
-def test_no_lookalike_of_a_host_gets_its_key(endpoint, shape):
-    host = _host(endpoint)
-    assert not may_receive_key(endpoint, shape.format(host=host))
+def test_no_lookalike_of_a_host_gets_its_key():
+    shown = [(each, shape.format(host=_host(each))) for each in KEYED for shape in LOOKALIKES]
+    assert [(each.id, url) for each, url in shown if may_receive_key(each, url)] == []
 
 
-@pytest.mark.parametrize("endpoint", KEYED, ids=lambda e: e.id)
-def test_a_provider_gets_its_own_key_at_every_path_and_in_any_case(endpoint):
-    url = endpoint.base_url.replace("{region}", "eu-west-1")
-    host = url.removeprefix("https://").split("/")[0]
-    for own in (url, f"https://{host.upper()}/other/path", f"https://{host}:443/v1"):
-        assert may_receive_key(endpoint, own), own
+def test_a_provider_gets_its_own_key_at_every_path_and_in_any_case():
+    for endpoint in KEYED:
+        url, host = endpoint.base_url.replace("{region}", "eu-west-1"), _host(endpoint)
+        for own in (url, f"https://{host.upper()}/other/path", f"https://{host}:443/v1"):
+            assert may_receive_key(endpoint, own), own
 
 
-@pytest.mark.parametrize("endpoint", KEYED, ids=lambda e: e.id)
-def test_no_provider_gets_the_key_of_another(endpoint):
-    for other in KEYED:
-        same_house = _host(other) == _host(endpoint)
-        if not same_house:
-            assert not may_receive_key(other, endpoint.base_url), other.id
+def test_no_provider_gets_the_key_of_another():
+    pairs = [(one, other) for one in KEYED for other in KEYED if _host(one) != _host(other)]
+    told = [(one.id, other.id) for one, other in pairs if may_receive_key(other, one.base_url)]
+    assert told == []
 
 
 def test_a_star_is_one_label():

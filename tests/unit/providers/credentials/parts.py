@@ -1,9 +1,7 @@
 """A clock that is moved by hand, variables of a test, and a bench that builds keyrings."""
 
-import asyncio
 import random
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx2
@@ -13,34 +11,7 @@ from hermes.core.ports import Clock
 from hermes.providers.credentials.auth_file import AuthFile
 from hermes.providers.credentials.pool import Keyring
 from hermes.providers.endpoints import Endpoint, LoginSpec
-
-NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
-
-
-class HandClock:
-    """Sleeping moves it, and so does `pass_`."""
-
-    def __init__(self) -> None:
-        self._passed = 0.0
-        self.slept: list[float] = []
-
-    def now(self) -> datetime:
-        return NOON + timedelta(seconds=self._passed)
-
-    @property
-    def time(self) -> float:
-        return self.now().timestamp()
-
-    def monotonic(self) -> float:
-        return self._passed
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.pass_(seconds)
-        await asyncio.sleep(0)
-
-    def pass_(self, seconds: float) -> None:
-        self._passed += seconds
+from tests.unit.providers.hand_clock import HandClock
 
 
 class Values:

@@ -12,7 +12,8 @@ from hermes.providers.endpoints import Endpoint
 from hermes.providers.target import Credential
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.oauth_server import OAuthServer
-from tests.unit.providers.credentials.parts import Bench, HandClock, Values, shop
+from tests.unit.providers.credentials.parts import Bench, Values, shop
+from tests.unit.providers.hand_clock import HandClock
 
 
 def copilot(server: OAuthServer) -> Endpoint:

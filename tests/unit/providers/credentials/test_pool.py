@@ -16,8 +16,9 @@ from hermes.providers.login.oauth import Tokens
 from hermes.providers.login.tokens import StoredLogin
 from hermes.providers.target import Credential
 from tests.unit.providers.credentials.google_server import GoogleServer
-from tests.unit.providers.credentials.parts import Bench, HandClock, Values, shop
+from tests.unit.providers.credentials.parts import Bench, Values, shop
 from tests.unit.providers.credentials.test_sources import by_hand
+from tests.unit.providers.hand_clock import HandClock
 
 
 def pool_of(keyring: Keyring) -> CredentialPool:

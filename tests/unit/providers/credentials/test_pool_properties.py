@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from hermes.core.errors import CredentialsExhausted
 from hermes.providers.credentials.pool import CredentialPool
-from tests.unit.providers.credentials.parts import Bench, HandClock, shop
+from tests.unit.providers.credentials.parts import Bench, shop
 from tests.unit.providers.credentials.test_sources import by_hand
+from tests.unit.providers.hand_clock import HandClock
 
 KEYS = "abcd"
 STEPS = st.lists(

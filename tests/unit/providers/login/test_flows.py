@@ -32,7 +32,8 @@ from hermes.providers.login.flows import (
 from hermes.providers.login.oauth import Tokens
 from tests.unit.providers.credentials.google_server import CODE, GoogleServer
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer, jwt, said
-from tests.unit.providers.credentials.parts import Bench, HandClock
+from tests.unit.providers.credentials.parts import Bench
+from tests.unit.providers.hand_clock import HandClock
 
 
 class Person:

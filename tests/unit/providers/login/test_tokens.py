@@ -18,7 +18,8 @@ from hermes.providers.login.oauth import Tokens
 from hermes.providers.login.tokens import GeminiTokenFile, StoredLogin, token_refresher
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer, jwt
-from tests.unit.providers.credentials.parts import Bench, HandClock, Values, shop
+from tests.unit.providers.credentials.parts import Bench, Values, shop
+from tests.unit.providers.hand_clock import HandClock
 
 
 def logged_in(bench: Bench, server: OAuthServer, lasts: float) -> StoredLogin:

@@ -3,37 +3,15 @@
 import asyncio
 from collections.abc import Collection
 from contextlib import aclosing
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from hermes.core.errors import CredentialRefused, CredentialsExhausted
 from hermes.core.messages import User
 from hermes.core.model import Model, ModelEvent, ModelRequest
 from hermes.providers.target import Credential
+from tests.unit.providers.hand_clock import NOON, HandClock
 
 ASK = ModelRequest((User.say("hi"),))
-NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
-
-
-class HandClock:
-    """Sleeping moves it, and so does `pass_`."""
-
-    def __init__(self, start: datetime = NOON) -> None:
-        self._start, self._passed = start, 0.0
-        self.slept: list[float] = []
-
-    def now(self) -> datetime:
-        return self._start + timedelta(seconds=self._passed)
-
-    def monotonic(self) -> float:
-        return self._passed
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.pass_(seconds)
-        await asyncio.sleep(0)
-
-    def pass_(self, seconds: float) -> None:
-        self._passed += seconds
 
 
 def key(name: str, secret: str = "") -> Credential:

@@ -32,14 +32,8 @@ from hermes.providers.policy.budget import (
     MeteredModel,
     format_usd,
 )
-from tests.unit.providers.policy.parts import (
-    ASK,
-    NOON,
-    HandClock,
-    MemoryLedger,
-    ask,
-    ask_until_delta,
-)
+from tests.unit.providers.hand_clock import NOON, HandClock
+from tests.unit.providers.policy.parts import ASK, MemoryLedger, ask, ask_until_delta
 
 
 class Wallet:

@@ -16,7 +16,8 @@ from hermes.providers.policy.circuit_breaker import (
     EndpointCircuit,
     EndpointHealth,
 )
-from tests.unit.providers.policy.parts import ASK, HandClock, ask, ask_until_delta
+from tests.unit.providers.hand_clock import HandClock
+from tests.unit.providers.policy.parts import ASK, ask, ask_until_delta
 
 
 def fail(circuit: EndpointCircuit, times: int = 1) -> None:

@@ -31,7 +31,8 @@ from hermes.providers.policy.circuit_breaker import (
     EndpointHealth,
 )
 from hermes.providers.policy.retry import MAX_DELAY, FallbackModel, RetryModel, pause_before
-from tests.unit.providers.policy.parts import HandClock, ask, kinds
+from tests.unit.providers.hand_clock import HandClock
+from tests.unit.providers.policy.parts import ask, kinds
 
 
 class CutOnce:

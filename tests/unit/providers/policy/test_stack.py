@@ -21,7 +21,8 @@ from hermes.providers.policy.circuit_breaker import CircuitBreakerModel, Endpoin
 from hermes.providers.policy.key_rotation import KeyRotationModel
 from hermes.providers.policy.repair import RequestRepairModel
 from hermes.providers.policy.retry import FallbackModel, RetryModel
-from tests.unit.providers.policy.parts import HandClock, MemoryLedger, MemoryPool, ask, key
+from tests.unit.providers.hand_clock import HandClock
+from tests.unit.providers.policy.parts import MemoryLedger, MemoryPool, ask, key
 
 PROFILE = ModelProfile(price=Price(1, 1000, 1, 1), max_output=1000)
 REQUEST = ModelRequest(
