@@ -207,7 +207,7 @@ class Elicitation:
 
     async def answer(self, params: dict[str, Any], ticket: CallTicket | None) -> dict[str, Any]:
         if ticket is None:
-            log.info("%s has a question, but nobody knows for whom", self._server)
+            log.info("%s has a question, but its user is not known", self._server)
             return DECLINED
         request = msgspec.convert(params, ElicitationRequest)
         if request.mode != "form":

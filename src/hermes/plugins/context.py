@@ -138,21 +138,21 @@ def check_schema(given: Any) -> dict[str, Any]:
     conversation, not only calls of this tool.
     """
     if not isinstance(given, dict):
-        raise TypeError("schema is no JSON Schema in a dict")
+        raise TypeError("schema is not a JSON Schema in a dict")
     try:
         schema: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given))
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"schema is no JSON: {error}") from error
+        raise TypeError(f"schema is not JSON: {error}") from error
     parameters = schema.get("parameters", schema if "properties" in schema else {})
     if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
-        raise TypeError("the parameters in schema are no JSON Schema of an object")
+        raise TypeError("the parameters in schema are not a JSON Schema of an object")
     properties, required = parameters.get("properties", {}), parameters.get("required", [])
     if not isinstance(properties, dict) or not all(
         isinstance(each, dict | bool) for each in properties.values()
     ):
-        raise TypeError("the properties in schema are no JSON Schemas in a dict")
+        raise TypeError("the properties in schema are not JSON Schemas in a dict")
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-        raise TypeError("`required` in schema is no list of names")
+        raise TypeError("`required` in schema is not a list of names")
     return schema
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from hermes.config.document import read_document
-from hermes.config.home import Home, unusable
+from hermes.config.home import Home
 from hermes.config.schema import find
 from hermes.core.errors import ConfigError
 from hermes.plugins.manifest import (
@@ -17,6 +17,7 @@ from hermes.plugins.manifest import (
     NAME,
     NAMING,
     PluginManifest,
+    list_folder,
     manifest_file,
     one_line,
     read_manifest,
@@ -148,19 +149,14 @@ def _all(places: PluginPlaces, *, packages: bool) -> Iterator[Plugin]:
         (PluginOrigin.USER, places.user),
         (PluginOrigin.PROJECT, places.project),
     ):
-        if folder is not None:
-            yield from _in_folder(folder, origin)
+        for place in _folders(folder) if folder is not None else ():
+            kind = PROVIDER_FOLDERS.get(place.name)
+            if kind is None:
+                yield _plugin(place, origin, PluginKind.PLUGIN)
+            else:
+                yield from (_plugin(inner, origin, kind) for inner in _folders(place))
     if packages:
         yield from _in_packages()
-
-
-def _in_folder(folder: Path, origin: PluginOrigin) -> Iterator[Plugin]:
-    for place in _folders(folder):
-        kind = PROVIDER_FOLDERS.get(place.name)
-        if kind is None:
-            yield _plugin(place, origin, PluginKind.PLUGIN)
-        else:
-            yield from (_plugin(inner, origin, kind) for inner in _folders(place))
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -169,15 +165,9 @@ def _folders(folder: Path) -> list[Path]:
     One of the two files is enough, and an invalid name does not matter: the problem is reported
     later. Hidden folders are ignored.
     """
-    try:
-        places = sorted(folder.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise unusable(folder, error) from error
     return [
         place
-        for place in places
+        for place in list_folder(folder)
         if place.name in PROVIDER_FOLDERS
         or (
             not place.name.startswith(".")

@@ -1,4 +1,4 @@
-"""Loading plugins: each apart, so that one that fails takes nobody with it."""
+"""Loads plugins, each in isolation: one that fails does not affect the others."""
 
 import hashlib
 import importlib.util

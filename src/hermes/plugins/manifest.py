@@ -57,11 +57,14 @@ def read_manifest(folder: Path) -> PluginManifest:
             hint="a plugin is a folder with plugin.yaml (name, version, description) and"
             " __init__.py",
         )
+    return _Reader(path, _read(path)).manifest(folder.name)
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        data = read_document(path).data
+        return read_document(path).data
     except ConfigError as error:
         raise ConfigError(str(error), hint="correct the file") from error
-    return _Reader(path, data).manifest(folder.name)
 
 
 class _Reader:
@@ -141,15 +144,19 @@ class PluginInfo(msgspec.Struct, frozen=True):
     """Why its plugin.yaml cannot be read."""
 
 
-def plugin_folders(folder: Path) -> Iterator[Path]:
-    """Yield the plugin folders in `folder`, by name; none if `folder` does not exist."""
+def list_folder(folder: Path) -> list[Path]:
+    """Return what is in `folder`, by name; nothing if it does not exist. Raises `ConfigError`."""
     try:
-        places = sorted(folder.iterdir())
+        return sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return []
     except OSError as error:
         raise unusable(folder, error) from error
-    yield from filter(is_plugin, places)
+
+
+def plugin_folders(folder: Path) -> Iterator[Path]:
+    """Yield the plugin folders in `folder`, by name; none if `folder` does not exist."""
+    yield from filter(is_plugin, list_folder(folder))
 
 
 def is_plugin(place: Path) -> bool:
@@ -175,7 +182,4 @@ def read_manifest_data(place: Path) -> dict[str, Any]:
         raise ConfigError(
             "is missing", where=tilde(path), hint="write name, description and version into it"
         )
-    try:
-        return read_document(path).data
-    except ConfigError as error:
-        raise ConfigError(str(error), hint="correct the file") from error
+    return _read(path)

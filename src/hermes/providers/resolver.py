@@ -150,7 +150,9 @@ class Resolver:
             return custom_endpoint(custom)
         endpoint = endpoints.find_endpoint(wanted.lower())
         if endpoint is None:
-            raise ConfigError(f"unknown provider {name!r}", hint=f"known: {self._known_names()}")
+            own = [f"{CUSTOM}:{each.name}" for each in self._settings.custom_providers]
+            known = ", ".join([*(each.id for each in endpoints.ENDPOINTS), *own])
+            raise ConfigError(f"unknown provider {name!r}", hint=f"known: {known}")
         return endpoint
 
     def with_model(self, target: Target, model: str) -> Target:
@@ -158,10 +160,6 @@ class Resolver:
         endpoint = msgspec.structs.replace(self.endpoint(target.provider), api_mode=target.api_mode)
         profile = self._profile(endpoint, target.base_url, model)
         return msgspec.structs.replace(target, model=model, profile=profile)
-
-    def _known_names(self) -> str:
-        own = [f"{CUSTOM}:{custom.name}" for custom in self._settings.custom_providers]
-        return ", ".join([e.id for e in endpoints.ENDPOINTS] + own)
 
     def _possible(self, choice: ModelChoice) -> Iterator[ProviderCandidate]:
         if choice.base_url:

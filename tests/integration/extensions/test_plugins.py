@@ -143,7 +143,7 @@ def test_a_tool_with_a_schema_that_no_endpoint_takes_does_not_end_the_conversati
     with ModelServer(["Still here."]) as server:
         done = hermes("chat", "-q", "go", *at(server))
     assert (done.stdout, done.returncode) == ("Still here.\n", 0)
-    assert "register_tool('odd'): schema is no JSON" in done.stderr
+    assert "register_tool('odd'): schema is not JSON" in done.stderr
 
 
 def test_a_tool_runs_without_a_person_when_it_only_reads_or_the_user_said_so(

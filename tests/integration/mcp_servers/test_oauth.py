@@ -196,6 +196,6 @@ def test_signing_out(hermes: Any, signed_in: GuardedSite, store: LoginStore) -> 
     assert hermes("mcp", "logout", "tickets").stdout == "signed out of tickets\n"
     assert signed_in.login.tokens == {}
     told, _ = said(hermes, LOOK)
-    assert "nobody has signed in to it yet" in told[0]
+    assert "no user has signed in to it yet" in told[0]
     assert hermes("mcp", "remove", "tickets", "--yes").stdout == "removed tickets\n"
     assert hermes("mcp", "list").stdout.startswith("no MCP servers yet")

@@ -81,14 +81,14 @@ def test_an_effect_that_there_is_not_is_told_with_those_there_are(stage: Stage) 
 @pytest.mark.parametrize(
     ("schema", "problem"),
     [
-        ("[]", "schema is no JSON Schema in a dict"),
-        ("{'parameters': None}", "no JSON Schema of an object"),
-        ("{'parameters': {'type': 'string'}}", "no JSON Schema of an object"),
-        ("{'parameters': {'properties': {'a': object()}}}", "schema is no JSON"),
-        ("{'parameters': {'properties': ['a']}}", "no JSON Schemas in a dict"),
-        ("{'parameters': {'properties': {'a': 'string'}}}", "no JSON Schemas in a dict"),
-        ("{'parameters': {'required': 'a'}}", "no list of names"),
-        ("{'parameters': LOOP}", "schema is no JSON"),
+        ("[]", "schema is not a JSON Schema in a dict"),
+        ("{'parameters': None}", "not a JSON Schema of an object"),
+        ("{'parameters': {'type': 'string'}}", "not a JSON Schema of an object"),
+        ("{'parameters': {'properties': {'a': object()}}}", "schema is not JSON"),
+        ("{'parameters': {'properties': ['a']}}", "not JSON Schemas in a dict"),
+        ("{'parameters': {'properties': {'a': 'string'}}}", "not JSON Schemas in a dict"),
+        ("{'parameters': {'required': 'a'}}", "not a list of names"),
+        ("{'parameters': LOOP}", "schema is not JSON"),
     ],
 )
 def test_a_schema_that_endpoints_refuse_is_refused_when_it_is_registered(

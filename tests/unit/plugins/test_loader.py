@@ -30,7 +30,7 @@ BAD = {
         "Mute",
     ),
     "binary": ("\x00", "null bytes"),
-    "bad_tool": ("def register(ctx): ctx.register_tool('t', 's', 5, print)", "no JSON Schema"),
+    "bad_tool": ("def register(ctx): ctx.register_tool('t', 's', 5, print)", "not a JSON Schema"),
     "bad_name": (
         "def register(ctx): ctx.register_tool('my tool', 's', {}, print)",
         "'my tool' is not a valid name",

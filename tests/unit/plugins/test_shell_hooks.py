@@ -271,7 +271,7 @@ def test_a_matcher_that_is_no_pattern_means_all_tools_and_is_told_of() -> None:
     told: list[str] = []
     (hook,) = parse_hooks(setting(ShellHook("x", "te(rm")), ProblemReporter(told.append))
     assert hook.is_for("anything")
-    assert "matcher 'te(rm' is no pattern" in told[0]
+    assert "matcher 'te(rm' is not a pattern" in told[0]
 
 
 def test_a_setting_for_an_unknown_event_is_told_of() -> None:

@@ -34,7 +34,7 @@ def check_address(address: str, what: str, server: str) -> str:
     """
     parts = _split(address)
     if parts is None or parts.username is not None or parts.fragment or _ODD.search(address):
-        raise LoginFailed(f"{what} is no usable address: {quote_address(address)}")
+        raise LoginFailed(f"{what} is not a usable address: {quote_address(address)}")
     here = is_loopback(parts.hostname or "")
     if here and not is_loopback(urlsplit(server).hostname or ""):
         raise LoginFailed(f"{what} is an address on this machine, which is not visited for others")

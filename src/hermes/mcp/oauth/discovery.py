@@ -82,7 +82,7 @@ class LoginHttpClient:
         )
         status = response.status
         if 300 <= status < 400:
-            raise LoginFailed(f"{what} redirects to somewhere else, which is not followed")
+            raise LoginFailed(f"{what} redirects to another address, which is not followed")
         answer = TokenResponse(status, response.json_object())
         if status >= httpx2.codes.INTERNAL_SERVER_ERROR or status == 429:
             raise ServerUnreachable(f"{what} fails: HTTP {status}{_error_text(answer)}")
@@ -180,7 +180,7 @@ async def discover(web: LoginHttpClient) -> DiscoveryResult:
     """Find the login server of an MCP server. Raises `LoginFailed`, or `ServerUnreachable`."""
     if not addresses.may_carry_tokens(web.url):
         raise LoginFailed(
-            f"the url of {web.name} is not protected by TLS, so nobody can sign in to it",
+            f"the url of {web.name} is not protected by TLS, so a login is not possible",
             hint="begin it with https://; only a server on this machine may do without",
         )
     challenge = parse_bearer_challenge(await web.challenge())
@@ -211,7 +211,7 @@ async def _find_resource(web: LoginHttpClient, told: str) -> ProtectedResource |
         if not addresses.covers_url(described.resource, web.url):
             raise LoginFailed(
                 f"{what} is one of another server: {addresses.quote_address(described.resource)}",
-                hint="whoever runs the server has to correct that",
+                hint="the operator of the server has to correct that",
             )
         if not described.authorization_servers:
             raise LoginFailed(f"{what} names no login server")
@@ -247,7 +247,7 @@ async def _fetch_server(web: LoginHttpClient, issuer: str) -> AuthorizationServe
         if "S256" not in server.code_challenge_methods_supported:
             raise LoginFailed(
                 f"the login server of {web.name} does not protect logins with PKCE (S256)",
-                hint="whoever runs it has to switch that on",
+                hint="its operator has to switch that on",
             )
         for field in ("authorization_endpoint", "token_endpoint"):
             addresses.check_address(getattr(server, field), f"{field} of {web.name}", web.url)
@@ -259,4 +259,4 @@ def _convert(fields: dict[str, Any], kind: type[T], what: str) -> T:
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
-        raise LoginFailed(f"{what} makes no sense: {error}") from error
+        raise LoginFailed(f"{what} is invalid: {error}") from error

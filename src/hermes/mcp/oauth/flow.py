@@ -338,7 +338,7 @@ async def _wait_for_redirect(
                 arrival, person.paste, lambda text: parse_redirect(text, state)
             )
     except TimeoutError:
-        raise LoginRequired(name, f"nobody signed in to {name} in time") from None
+        raise LoginRequired(name, f"the login to {name} was not completed in time") from None
     finally:
         if opening is not None:
             opening.cancel()
@@ -356,7 +356,7 @@ def _check_redirect(name: str, server: AuthorizationServer, outcome: RedirectRes
     if (outcome.issuer or promised) and not same_issuer(outcome.issuer, server.issuer):
         raise LoginFailed(
             f"the answer to the login to {name} came from another login server",
-            hint="somebody may have tried to get at the login; nothing was sent to them",
+            hint="this may be an attempt to steal the login; nothing was sent there",
         )
     if outcome.error == "access_denied":
         raise LoginFailed(f"the login to {name} was not granted")

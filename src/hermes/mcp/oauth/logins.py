@@ -126,7 +126,7 @@ class LoginStore:
             )
         login = self.load()
         if login is None:
-            raise LoginRequired(self.name, "nobody has signed in to it yet")
+            raise LoginRequired(self.name, "no user has signed in to it yet")
         if login.url != self.url:
             raise LoginRequired(self.name, "the login is for another address than its `url`")
         return login

@@ -49,17 +49,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return name == self.id or name in self.aliases
 
 
-MERGED_FIELDS = (
-    "label",
-    "context_length",
-    "max_output",
-    "price",
-    "images",
-    "tools",
-    "reasoning",
-    "language",
-    "deprecated",
-)
+MERGED_FIELDS = tuple(n for n in ModelFacts.__struct_fields__ if n not in ("id", "aliases"))
 """Fields merged one by one, each from the best source."""
 
 

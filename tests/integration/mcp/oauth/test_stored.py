@@ -23,7 +23,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 async def test_without_a_login_the_way_to_one_is_named(scene: Scene) -> None:
-    with pytest.raises(LoginRequired, match="nobody has signed in") as caught:
+    with pytest.raises(LoginRequired, match="no user has signed in") as caught:
         await scene.authorizer().headers()
     assert "hermes mcp login tickets" in caught.value.hint
 
