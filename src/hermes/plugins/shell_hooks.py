@@ -345,8 +345,8 @@ def _pattern(matcher: str, key: str, reports: ProblemReporter) -> re.Pattern[str
     try:
         return re.compile(matcher) if matcher else None
     except re.error as error:
-        text = f"hooks.{key}: matcher {matcher!r} is not a pattern ({error}); the hook is for all tools"
-        reports.report(("hooks", key, matcher), text)
+        text = f"matcher {matcher!r} is not a pattern ({error}); the hook is for all tools"
+        reports.report(("hooks", key, matcher), f"hooks.{key}: {text}")
         return None
 
 

@@ -42,7 +42,7 @@ from hermes.util.text import human_duration
 
 
 class CredentialStatus(msgspec.Struct, frozen=True):
-    """A credential with its usage."""
+    """A credential with its usage, or with the part of it that is not written yet."""
 
     credential: Credential
     uses: int = 0
@@ -84,27 +84,6 @@ MIN_USE_INTERVAL = 1e-6
 Pick = Callable[[Sequence[CredentialStatus]], CredentialStatus | None]
 
 
-class PendingUsage(msgspec.Struct, frozen=True):
-    """Uses and rests of a credential that are not written yet."""
-
-    credential: Credential
-    uses: int = 0
-    last_used: float = 0.0
-    resting_until: float = 0.0
-    rest_reason: str = ""
-
-    def minus(self, written: "PendingUsage") -> "PendingUsage | None":
-        """Return what remains after `written` was stored; None for nothing."""
-        rests = self.resting_until > written.resting_until
-        if self.uses == written.uses and not rests:
-            return None
-        return msgspec.structs.replace(
-            self,
-            uses=self.uses - written.uses,
-            resting_until=self.resting_until if rests else 0.0,
-        )
-
-
 class PoolState:
     """Usage of one provider's credentials. `is_set` returns whether a variable has a value."""
 
@@ -112,7 +91,7 @@ class PoolState:
         self, store: AuthFile, provider: str, is_set: Callable[[str], bool], clock: Clock
     ) -> None:
         self._store, self._provider, self._is_set, self._clock = store, provider, is_set, clock
-        self._pending: dict[str, PendingUsage] = {}
+        self._pending: dict[str, CredentialStatus] = {}
         self._writing = asyncio.Lock()
         self._written_at = clock.monotonic()
 
@@ -168,16 +147,20 @@ class PoolState:
             self._written_at = self._clock.monotonic()
             chosen = await asyncio.to_thread(self._change, pending, then)
             for name, written in pending.items():
-                remaining = self._pending[name].minus(written)
-                if remaining is None:
+                now = self._pending[name]
+                rests = now.resting_until > written.resting_until
+                if now.uses == written.uses and not rests:
                     del self._pending[name]
                 else:
-                    self._pending[name] = remaining
+                    until = now.resting_until if rests else 0.0
+                    self._pending[name] = msgspec.structs.replace(
+                        now, uses=now.uses - written.uses, resting_until=until
+                    )
             return chosen
 
     def _change(
         self,
-        pending: Mapping[str, PendingUsage],
+        pending: Mapping[str, CredentialStatus],
         then: Callable[[AuthData], CredentialStatus | None],
     ) -> CredentialStatus | None:
         with self._store.change() as data:
@@ -194,24 +177,27 @@ class PoolState:
         statuses = self._statuses(data, credentials, {})
         chosen = pick(statuses)
         if chosen is not None:
-            use = PendingUsage(chosen.credential, uses=1, last_used=self._next_time(statuses))
+            use = CredentialStatus(chosen.credential, uses=1, last_used=self._next_time(statuses))
             entry = entries_of(data, self._provider).get(chosen.credential.id)
             put_entry(data, self._provider, _merge_usage(entry, use))
         return chosen
 
     def _statuses(
-        self, data: AuthData, credentials: Iterable[Credential], pending: Mapping[str, PendingUsage]
+        self,
+        data: AuthData,
+        credentials: Iterable[Credential],
+        pending: Mapping[str, CredentialStatus],
     ) -> list[CredentialStatus]:
         entries, now = entries_of(data, self._provider), self._now()
         found: list[CredentialStatus] = []
         for one in credentials:
-            entry = _merge_usage(entries.get(one.id), pending.get(one.id, PendingUsage(one)))
+            entry = _merge_usage(entries.get(one.id), pending.get(one.id, CredentialStatus(one)))
             rests = entry.resting_until > now
             until, reason = (entry.resting_until, entry.rest_reason) if rests else (0.0, "")
             found.append(CredentialStatus(one, entry.uses, entry.last_used, until, reason))
         return found
 
-    def _remove_stale(self, data: AuthData, pending: Mapping[str, PendingUsage]) -> None:
+    def _remove_stale(self, data: AuthData, pending: Mapping[str, CredentialStatus]) -> None:
         """Remove past rests and vanished credentials; never a key added by the user."""
         now = self._now()
         for entry in entries_of(data, self._provider).values():
@@ -226,8 +212,8 @@ class PoolState:
 
         remove_entries(data, self._provider, is_gone)
 
-    def _pending_of(self, credential: Credential) -> PendingUsage:
-        return self._pending.get(credential.id, PendingUsage(credential))
+    def _pending_of(self, credential: Credential) -> CredentialStatus:
+        return self._pending.get(credential.id, CredentialStatus(credential))
 
     def _next_time(self, statuses: Sequence[CredentialStatus]) -> float:
         return max(self._now(), max(one.last_used for one in statuses) + MIN_USE_INTERVAL)
@@ -239,7 +225,7 @@ class PoolState:
         log.warning("the usage of the keys of %s could not be stored: %s", self._provider, error)
 
 
-def _merge_usage(entry: KeyEntry | None, pending: PendingUsage) -> KeyEntry:
+def _merge_usage(entry: KeyEntry | None, pending: CredentialStatus) -> KeyEntry:
     """Add usage to the entry. The history of another value under the same name is dropped."""
     credential = pending.credential
     borrowed = credential.id == GIVEN or bool(credential.variable)
