@@ -10,6 +10,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.tool import Tool, ToolContext
 from hermes.terminal import LocalShell
+from hermes.tools.editing.files import FileReads
 
 
 @pytest.fixture
@@ -17,6 +18,11 @@ async def shell(user_home: Path, workspace: Path) -> AsyncIterator[LocalShell]:
     shell = LocalShell({"PATH": os.environ["PATH"], "HOME": str(user_home)}, workspace)
     yield shell
     await shell.close()
+
+
+@pytest.fixture
+def reads() -> FileReads:
+    return FileReads()
 
 
 @pytest.fixture

@@ -20,11 +20,6 @@ Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def reads() -> FileReads:
-    return FileReads()
-
-
-@pytest.fixture
 def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
     return patch_tool(files, guard, reads)
 

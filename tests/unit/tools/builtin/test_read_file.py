@@ -17,11 +17,6 @@ Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def reads() -> FileReads:
-    return FileReads()
-
-
-@pytest.fixture
 def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
     return read_file_tool(files, guard, reads)
 

@@ -18,11 +18,6 @@ Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def reads() -> FileReads:
-    return FileReads()
-
-
-@pytest.fixture
 def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
     return write_file_tool(files, guard, reads)
 
