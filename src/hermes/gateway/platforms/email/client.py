@@ -265,7 +265,7 @@ class Mailbox:
 
 
 class MailboxSession:
-    """The mailbox connection for reading and storing mail: opened on demand, one call at a time."""
+    """A connection to the mailbox, opened on demand, with one call at a time."""
 
     def __init__(self, options: EmailOptions) -> None:
         self._options = options
@@ -273,15 +273,16 @@ class MailboxSession:
         self._box: Mailbox | None = None
         self._closed = False
 
-    async def use(self, work: Callable[[Mailbox], T]) -> T:
+    async def use(self, work: Callable[[Mailbox], T], *, reopen: bool = True) -> T:
         """Run `work` with an open mailbox in a thread. A connection that broke while idle is
-        reopened once. Raises `NotConnected` or `CredentialsRefused`."""
+        reopened once, unless `reopen` is False. Raises `NotConnected` or `CredentialsRefused`."""
         async with self._lock:
             if self._box is not None:
                 try:
                     return await self._run(self._box, work)
                 except NotConnected:
-                    self._box = None
+                    if not reopen:
+                        raise
             return await self._run(await in_thread(self._open), work)
 
     def close(self) -> None:
@@ -290,18 +291,13 @@ class MailboxSession:
             self._box.disconnect()
 
     def _open(self) -> Mailbox:
-        self._check()
-        box = Mailbox(self._options)
-        try:
-            self._check()
-        except NotConnected:  # closed meanwhile
+        box = None if self._closed else Mailbox(self._options)
+        if self._closed and box is not None:  # closed meanwhile
             box.disconnect()
-            raise
-        return box
-
-    def _check(self) -> None:
-        if self._closed:
+            box = None
+        if box is None:
             raise NotConnected("Email is not connected")
+        return box
 
     async def _run(self, box: Mailbox, work: Callable[[Mailbox], T]) -> T:
         self._box = box

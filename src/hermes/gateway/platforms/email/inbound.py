@@ -33,7 +33,6 @@ from hermes.gateway.platforms.email.client import (
 from hermes.gateway.platforms.kit.contract import AdapterError, NotConnected
 from hermes.gateway.platforms.kit.inbound import load_state, write_private
 from hermes.tools.web_pages import plain_text, sanitize_html
-from hermes.util.concurrency import in_thread
 from hermes.util.text import clean
 
 logger = logging.getLogger(__name__)
@@ -370,40 +369,23 @@ class NewMailSignal:
 
     def __init__(self, options: EmailOptions, *, idle: bool) -> None:
         self._options, self._idle = options, idle
-        self._box: Mailbox | None = None
-        self._closed = False
+        self._session = MailboxSession(options)
 
     async def arm(self) -> None:
         """Start watching. Raises `NotConnected` or `CredentialsRefused`."""
         if self._idle:
-            folder = self._options.extra.folder
-            await in_thread(self._run_guarded, lambda box: box.idle(folder))
+            await self._session.use(lambda box: box.idle(self._options.extra.folder))
 
     async def wait(self) -> None:
         """Return when there may be new mail. Raises `NotConnected`."""
         if self._idle:
-            await in_thread(self._run_guarded, _wait_for_change)
+            await self._session.use(_wait_for_change, reopen=False)
         else:
             await asyncio.sleep(self._options.poll_seconds)
 
     def close(self) -> None:
         """End a wait in progress."""
-        self._closed = True
-        if self._box is not None:
-            self._box.disconnect()
-
-    def _run_guarded(self, work: Callable[[Mailbox], None]) -> None:
-        try:
-            if self._box is None:
-                self._box = Mailbox(self._options)
-            if self._closed:
-                raise NotConnected("Email is not connected")
-            self._box.run(work)
-        except BaseException:
-            box, self._box = self._box, None
-            if box is not None:
-                box.disconnect()
-            raise
+        self._session.close()
 
 
 class MailboxPosition(msgspec.Struct, frozen=True):
