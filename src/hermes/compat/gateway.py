@@ -19,7 +19,7 @@ from hermes.config.home import current_home, unusable
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import hooks, pairing, runner
-from hermes.gateway.chat_session import MirrorToChat
+from hermes.gateway.chat_session import mirror_to_chat
 from hermes.gateway.directory import FILE, LOCAL, ORIGIN, ChatDirectory, TargetResolver, split_chat
 from hermes.gateway.outbox import GatewayOutbox
 from hermes.gateway.platforms.kit import connection
@@ -252,7 +252,7 @@ def mirror_to_session(platform: str, chat_id: str, text: str, thread_id: str = "
     is in none. A gateway that has the conversation open sees it when it opens it again."""
     target = ChatTarget(str(platform), str(chat_id), str(thread_id))
     try:
-        return script_runtime().with_store(lambda store: MirrorToChat(store)(target, text))
+        return script_runtime().with_store(lambda store: mirror_to_chat(store, target, text))
     except HermesError as error:
         log.warning("a sent message is not in the history of its chat: %s", error)
         return False

@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Protocol
 
 import msgspec
 
@@ -12,7 +11,14 @@ from hermes.app.commands import Surface, resolve_command
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import GatewaySettings, Role
 from hermes.core.errors import HermesError
-from hermes.gateway.pairing import EVERYBODY, Request, identity, listed, of_platform, switched_on
+from hermes.gateway.pairing import (
+    EVERYBODY,
+    PairingStore,
+    identity,
+    listed,
+    of_platform,
+    switched_on,
+)
 from hermes.gateway.platforms.kit.contract import SessionSource
 
 log = logging.getLogger(__name__)
@@ -42,18 +48,6 @@ class Admission(msgspec.Struct, frozen=True):
     """Reason for the log; never shown in the chat."""
 
 
-class Pairing(Protocol):
-    """The operations of the pairing store that the authorizer needs."""
-
-    def is_approved(self, platform: str, user_id: str) -> bool: ...
-
-    def request(self, platform: str, user_id: str, user_name: str = "") -> Request: ...
-
-    def invitations(self, platform: str) -> Sequence[object]: ...
-
-    def redeem(self, platform: str, code: str, user_id: str, user_name: str = "") -> bool: ...
-
-
 class Authorizer:
     """Checks the author of each message before it is stored.
 
@@ -66,7 +60,7 @@ class Authorizer:
         self,
         settings: Settings,
         variable: Variable,
-        pairing: Pairing,
+        pairing: PairingStore,
         prefixes: Mapping[str, str],
         *,
         trusted: Mapping[str, Role] = NOBODY,
@@ -124,16 +118,16 @@ class Authorizer:
         """Return why a user is authorized; "" if there is no reason."""
         platform = source.platform
         allowed = self._allowlist(platform)
-        roles = listed(platform, self._variable(self._name(platform, "ALLOWED_ROLES")))
+        roles = listed(platform, self._setting(platform, "ALLOWED_ROLES"))
         everywhere = self._everywhere(platform)
         reasons = {
-            "everybody on this platform": self._says_yes(self._name(platform, "ALLOW_ALL_USERS")),
+            "everybody on this platform": switched_on(self._setting(platform, "ALLOW_ALL_USERS")),
             "paired": paired,
             "an owner": user in of_platform(platform, self._settings.gateway.owners),
             "on the list": user in allowed or user in everywhere,
             BY_ROLE: bool(roles & set(source.roles)),
             "everybody is on the list": EVERYBODY in allowed or EVERYBODY in everywhere,
-            "everybody": self._says_yes("GATEWAY_ALLOW_ALL_USERS"),
+            "everybody": switched_on(self._variable("GATEWAY_ALLOW_ALL_USERS")),
         }
         return next((why for why, holds in reasons.items() if holds), "")
 
@@ -142,25 +136,21 @@ class Authorizer:
         unknown = f"{platform} user {user!r} is not let in"
         if source.chat_type not in ("dm", "private") or source.is_bot:
             return Admission(False, why=unknown)
+        name, pairing = source.user_name, self._pairing
         try:
-            if await asyncio.to_thread(self._invited, source, user, text):
+            invited = bool(pairing.invitations(platform))
+            if invited and await asyncio.to_thread(pairing.redeem, platform, text, user, name):
                 return Admission(False, reply=WELCOME, why=f"{unknown}: paired by an invitation")
             if self._behaviour(platform) == "ignore":
                 return Admission(False, why=unknown)
-            asked = await asyncio.to_thread(self._pairing.request, platform, user, source.user_name)
+            asked = await asyncio.to_thread(pairing.request, platform, user, name)
         except HermesError as error:
-            log.error("nobody can be paired on %s: %s", platform, error)
+            log.error("users of %s cannot be paired: %s", platform, error)
             return Admission(False, why=f"{unknown}: {error}")
         if not asked.code:
             return Admission(False, why=f"{unknown}: {asked.why}")
         reply = CODE_REPLY.format(code=asked.code, platform=platform)
         return Admission(False, reply=reply, why=f"{unknown}: a pairing code was made")
-
-    def _invited(self, source: SessionSource, user: str, text: str) -> bool:
-        pairing = self._pairing
-        if not pairing.invitations(source.platform):
-            return False
-        return pairing.redeem(source.platform, text, user, source.user_name)
 
     def _behaviour(self, platform: str) -> str:
         """Return `pair` or `ignore`: the setting of the platform, otherwise the general one."""
@@ -169,26 +159,23 @@ class Authorizer:
             getattr(settings, platform, None),
             getattr(settings.platforms, platform, None),
         ):
-            if said := getattr(section, "unauthorized_dm_behavior", None):
-                return str(said)
+            if own := getattr(section, "unauthorized_dm_behavior", None):
+                return str(own)
         return settings.unauthorized_dm_behavior
 
     def _allowlist(self, platform: str) -> frozenset[str]:
-        return listed(platform, self._variable(self._name(platform, "ALLOWED_USERS")))
+        return listed(platform, self._setting(platform, "ALLOWED_USERS"))
 
     def _everywhere(self, platform: str) -> frozenset[str]:
         return listed(platform, self._variable("GATEWAY_ALLOWED_USERS"))
 
     def _bots_welcome(self, platform: str) -> bool:
-        said = self._variable(self._name(platform, "ALLOW_BOTS")) or ""
-        return said.strip().lower() in BOTS
+        return (self._setting(platform, "ALLOW_BOTS") or "").strip().lower() in BOTS
 
-    def _says_yes(self, name: str) -> bool:
-        return switched_on(self._variable(name))
-
-    def _name(self, platform: str, ending: str) -> str:
+    def _setting(self, platform: str, ending: str) -> str | None:
+        """Return a variable of a platform, such as `TELEGRAM_ALLOWED_USERS`."""
         prefix = self._prefixes.get(platform) or platform.upper().replace("-", "_")
-        return f"{prefix}_{ending}"
+        return self._variable(f"{prefix}_{ending}")
 
 
 ALL = frozenset({"all", "*"})
@@ -226,7 +213,7 @@ def toolsets_for(role: Role, settings: GatewaySettings) -> tuple[str, ...] | Non
 def may(role: Role, command: str, settings: GatewaySettings) -> str:
     """Return why a role may not use a command; "" if it may. `command` is the whole line, such
     as `/model gpt-5 --global`."""
-    name, words = _taken_apart(command)
+    name, words = _parse_command(command)
     if not name:
         return ""
     if role in settings.role_commands:
@@ -258,7 +245,7 @@ def _restricted(name: str, words: list[str]) -> str:
     return ""
 
 
-def _taken_apart(line: str) -> tuple[str, list[str]]:
+def _parse_command(line: str) -> tuple[str, list[str]]:
     """Return the name of a command as the registry knows it, and the words after it.
 
     The resolved name counts, not the typed one: `/yol@our_bot` is `yolo`.

@@ -17,11 +17,17 @@ from hermes.core.errors import HermesError, SessionNotFound, StoreConflict
 from hermes.core.messages import Assistant, Text, User
 from hermes.gateway.auth import toolsets_for
 from hermes.gateway.hooks import about
-from hermes.gateway.messages import INTERNAL_PREFIX, MIRROR_PREFIX, describe_chat, inbox_item
+from hermes.gateway.messages import (
+    INTERNAL_PREFIX,
+    MIRROR_PREFIX,
+    describe_chat,
+    inbox_item,
+    private_folder,
+)
 from hermes.gateway.platforms.kit.contract import ChatTarget, MessageEvent, SessionSource
 from hermes.gateway.platforms.registry import chat_backend, chat_media_folder
 from hermes.gateway.process import this_process
-from hermes.gateway.session_keys import is_shared, memory_scope
+from hermes.gateway.session_keys import is_shared, memory_scope, sharing
 from hermes.memory import safe_name
 from hermes.store.records import ChatLease, ChatRow, InboxRow
 from hermes.store.session_store import SessionStore, under_lease
@@ -126,12 +132,8 @@ class ChatSession:
         return session_id
 
     def _request(self, source: SessionSource, role: Role) -> SessionRequest:
-        settings, gateway = self._gateway.settings, self._gateway
-        shared = is_shared(
-            source,
-            group_sessions_per_user=settings.group_sessions_per_user,
-            thread_sessions_per_user=settings.thread_sessions_per_user,
-        )
+        settings, gateway, root = self._gateway.settings, self._gateway, self._app.home.root
+        shared = is_shared(source, **sharing(settings))
         owner, limited = role == "owner", toolsets_for(role, settings.gateway)
         scope = memory_scope(source, owner=owner, shared=shared)
         thread = f":{source.thread_id}" if source.thread_id else ""
@@ -139,7 +141,10 @@ class ChatSession:
         # A background task asks no questions and has no next turn.
         questions = None if self._worker.parent else self._worker.questions
         request = SessionRequest(
-            working_folder=self._working_folder(scope.user),
+            # Owners work where the settings say, others in a folder of their own.
+            working_folder=private_folder(root / "workspaces" / safe_name(scope.user))
+            if scope.user
+            else Path(settings.gateway.cwd).expanduser(),
             source=source.platform,
             user_id=scope.user,
             approver=questions,
@@ -152,26 +157,11 @@ class ChatSession:
             origin=f"{source.platform}:{source.chat_id}{thread}",
             user_day_usd=None if owner else settings.gateway.user_day_usd,
             sends_files=role != "guest",
-            shared_folders=(self._media_folder(source),),
+            # A sandbox sees only folders that exist when it starts.
+            shared_folders=(private_folder(chat_media_folder(root, source)),),
             patience=gateway.manifests[source.platform].patience,
         )
         return gateway.proxy.request(request) if gateway.proxy else request
-
-    def _working_folder(self, user: str) -> Path:
-        """Return where commands run: for owners by the settings, for others in a folder of their
-        own."""
-        if not user:
-            return Path(self._gateway.settings.gateway.cwd).expanduser()
-        folder = self._app.home.root / "workspaces" / safe_name(user)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return folder
-
-    def _media_folder(self, source: SessionSource) -> Path:
-        """Create the folder before the session starts: a sandbox sees only folders that exist
-        then."""
-        folder = chat_media_folder(self._app.home.root, source)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return folder
 
     async def refresh(self, fence: int) -> None:
         """Close the agent if another process worked on the chat since this one did: its history is
@@ -319,58 +309,54 @@ def _is_wanted(notice: User, mode: str) -> bool:
             return True
 
 
-class MirrorToChat:
-    def __init__(
-        self,
-        store: SessionStore,
-        on_stored: Callable[[str], None] | None = None,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        """`on_stored` is called with the key of a chat for which a message was stored. Without it,
-        this process runs no chat workers."""
-        self._store, self._on_stored, self._now = store, on_stored, now
+async def mirror_to_chat(
+    store: SessionStore,
+    target: ChatTarget,
+    text: str,
+    name: str = "",
+    *,
+    on_stored: Callable[[str], None] | None = None,
+    now: Callable[[], float] = time.time,
+) -> bool:
+    """Copy a text that was sent to a chat into its session. Returns False if the chat has no
+    session.
 
-    async def __call__(self, target: ChatTarget, text: str, name: str = "") -> bool:
-        """Copy a text that was sent to a chat into its session. Returns False if the chat has no
-        session.
-
-        A text with a `name` is stored once, however often it is passed. Raises `StoreError`.
-        """
-        here = [
-            chat
-            for chat in await self._store.chats.select()
-            if chat.session_id and chat.origin and _matches(chat.origin, target)
-        ]
-        # A group may have several sessions: the most recently active one is meant.
-        chat = max(here, key=lambda chat: chat.last_active, default=None)
-        if chat is None:
-            return False
-        message = f"{MIRROR_NOTE}\n{text}"
-        if self._on_stored is not None or not await self._append_now(chat, message):
-            await self._store_message(chat, message, name or secrets.token_hex(8))
+    `on_stored` is called with the key of the chat; without it, this process runs no chat workers.
+    A text with a `name` is stored once, however often it is passed. Raises `StoreError`.
+    """
+    here = [
+        chat
+        for chat in await store.chats.select()
+        if chat.session_id and chat.origin and _matches(chat.origin, target)
+    ]
+    # A group may have several sessions: the most recently active one is meant.
+    chat = max(here, key=lambda chat: chat.last_active, default=None)
+    if chat is None:
+        return False
+    message = f"{MIRROR_NOTE}\n{text}"
+    if on_stored is None and await _append_now(store, chat, message, now()):
         return True
+    source = msgspec.json.decode(chat.origin, type=SessionSource)
+    message_id = f"{MIRROR_PREFIX}{name or secrets.token_hex(8)}"
+    event = MessageEvent(source, message_id, message, sent_at=now())
+    row = await store.inbox.receive(inbox_item(event, chat.session_key), now())
+    if row is not None and on_stored is not None:
+        on_stored(chat.session_key)
+    return True
 
-    async def _store_message(self, chat: ChatRow, text: str, name: str) -> None:
-        source = msgspec.json.decode(chat.origin, type=SessionSource)
-        event = MessageEvent(source, f"{MIRROR_PREFIX}{name}", text, sent_at=self._now())
-        row = await self._store.inbox.receive(inbox_item(event, chat.session_key), self._now())
-        if row is not None and self._on_stored is not None:
-            self._on_stored(chat.session_key)
 
-    async def _append_now(self, chat: ChatRow, text: str) -> bool:
-        """Append the text to the session now. Returns False if a process works on the chat."""
-        now, owner = self._now(), f"note:{this_process()}"
-        lease = await self._store.chats.claim(
-            chat.session_key, owner, now, now + MIRROR_LEASE_SECONDS
-        )
-        if lease is None:
-            return False
-        try:
-            with under_lease(lease):
-                await self._store.append(chat.session_id, Assistant((Text(text),)))
-        finally:
-            await self._store.chats.release(lease)
-        return True
+async def _append_now(store: SessionStore, chat: ChatRow, text: str, now: float) -> bool:
+    """Append a text to a session now. Returns False if a process works on the chat."""
+    owner, until = f"note:{this_process()}", now + MIRROR_LEASE_SECONDS
+    lease = await store.chats.claim(chat.session_key, owner, now, until)
+    if lease is None:
+        return False
+    try:
+        with under_lease(lease):
+            await store.append(chat.session_id, Assistant((Text(text),)))
+    finally:
+        await store.chats.release(lease)
+    return True
 
 
 def _matches(origin: bytes, target: ChatTarget) -> bool:

@@ -326,107 +326,94 @@ def _strip_bot_name(text: str) -> str:
     return f"{word.partition('@')[0]}{space}{rest}"
 
 
-def _chat_context(call: CommandCall) -> ChatCommandContext:
-    if not isinstance(call.talk, ChatCommandContext):
-        raise UsageError(f"/{call.command.name} is for chats")
-    return call.talk
-
-
-async def status(call: CommandCall) -> str:
+async def status(call: CommandCall, chat: ChatCommandContext) -> str:
     """Show the status. Answered at once, also while the agent is being opened."""
-    context = _chat_context(call)
-    if context.open_agent is not None:
-        return await command_handlers.status(call, context.worker.questions.state)
-    row = await context.gateway.store.chats.get(context.worker.key)
+    if chat.open_agent is not None:
+        return await command_handlers.status(call, chat.worker.questions.state)
+    row = await chat.gateway.store.chats.get(chat.worker.key)
     facts = {"Session": f"`{row.session_id}`" if row and row.session_id else "none yet"}
     if row and row.session_id:
         info = await call.app.store.info(row.session_id)
         facts["Session"] += f" “{info.title}”" if info.title else ""
         facts["Conversation"] = many(info.message_count, "message")
-    facts["State"] = "working" if context.worker.working else "waiting for you"
+    facts["State"] = "working" if chat.worker.working else "waiting for you"
     return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
 
-async def new(call: CommandCall) -> str:
-    context, old = _chat_context(call), call.agent.session_id
+async def new(call: CommandCall, chat: ChatCommandContext) -> str:
+    old = call.agent.session_id
     outcome = await command_handlers.new(call)
-    await context.fire_hook("session:end", session_id=old)
+    await chat.fire_hook("session:end", session_id=old)
     for event in ("session:reset", "session:start"):
-        await context.fire_hook(event, session_id=call.agent.session_id)
+        await chat.fire_hook(event, session_id=call.agent.session_id)
     return outcome
 
 
-async def stop(call: CommandCall) -> str:
+async def stop(call: CommandCall, chat: ChatCommandContext) -> str:
     """Stop what runs outside the turn; the turn itself was stopped before."""
-    context = _chat_context(call)
-    background_tasks = context.gateway.background_tasks(context.worker.key)
+    background_tasks = chat.gateway.background_tasks(chat.worker.key)
     for task in background_tasks:
         task.stop_task()
-    if context.open_agent is None:
+    if chat.open_agent is None:
         return command_handlers.stopped_message(len(background_tasks))
     return await command_handlers.stop(call, already_stopped=len(background_tasks))
 
 
-async def background(call: CommandCall) -> str:
+async def background(call: CommandCall, chat: ChatCommandContext) -> str:
     if not call.arguments:
         raise UsageError("the task is missing", hint="/background TASK")
-    name = await _chat_context(call).start_background_task(call.arguments)
+    name = await chat.start_background_task(call.arguments)
     return f"Started `{name}`; the result is posted here. `/agents` lists running tasks."
 
 
-async def agents(call: CommandCall) -> str:
-    context = _chat_context(call)
-    lines = [task.describe_task() for task in context.gateway.background_tasks(context.worker.key)]
+async def agents(call: CommandCall, chat: ChatCommandContext) -> str:
+    lines = [task.describe_task() for task in chat.gateway.background_tasks(chat.worker.key)]
     return command_handlers.format_background(
-        lines + (command_handlers.list_background(call) if context.open_agent else [])
+        lines + (command_handlers.list_background(call) if chat.open_agent else [])
     )
 
 
-async def approve(call: CommandCall) -> str:
-    context = _chat_context(call)
+async def approve(call: CommandCall, chat: ChatCommandContext) -> str:
     word = call.words[0].lower() if call.words else "once"
-    return _questions_for(context).decide(context.event.source, context.role, word)
+    return _questions_for(chat).decide(chat.event.source, chat.role, word)
 
 
-async def steer(call: CommandCall) -> str:
-    context = _chat_context(call)
+async def steer(call: CommandCall, chat: ChatCommandContext) -> str:
     if not call.arguments:
         raise UsageError("the message is missing", hint="/steer MESSAGE")
-    if context.busy and not context.worker.may_steer(context.event.source, context.role):
+    if chat.busy and not chat.worker.may_steer(chat.event.source, chat.role):
         raise UsageError(
             "the running turn belongs to another person", hint="/queue MESSAGE waits for its end"
         )
-    if await context.steer(call.arguments):
+    if await chat.steer(call.arguments):
         return "The agent reads it after its next step."
-    return "Queued for after this turn." if context.busy else ""
+    return "Queued for after this turn." if chat.busy else ""
 
 
-async def deny(call: CommandCall) -> str:
-    context = _chat_context(call)
-    return _questions_for(context).decide(context.event.source, context.role, "deny")
+async def deny(_call: CommandCall, chat: ChatCommandContext) -> str:
+    return _questions_for(chat).decide(chat.event.source, chat.role, "deny")
 
 
-def _questions_for(context: ChatCommandContext) -> ChatQuestions:
+def _questions_for(chat: ChatCommandContext) -> ChatQuestions:
     """Return the open questions of this session; for an owner, otherwise those of the whole
     chat."""
-    own = context.worker.questions
-    if own.has_open or context.role != "owner":
+    own = chat.worker.questions
+    if own.has_open or chat.role != "owner":
         return own
-    return context.gateway.find_questions(context.event.source) or own
+    return chat.gateway.find_questions(chat.event.source) or own
 
 
-async def help_(call: CommandCall) -> str:
-    role, settings = _chat_context(call).role, call.app.loaded.settings.gateway
+async def help_(call: CommandCall, chat: ChatCommandContext) -> str:
+    role, settings = chat.role, call.app.loaded.settings.gateway
     return await command_handlers.help_(call, lambda name: not may(role, name, settings))
 
 
-async def commands(call: CommandCall) -> str:
-    context = _chat_context(call)
+async def commands(call: CommandCall, chat: ChatCommandContext) -> str:
     settings = call.app.loaded.settings.gateway
     known = [
         each
         for each in commands_in(Surface.CHATS, call.app.loaded.settings)
-        if not may(context.role, each.name, settings)
+        if not may(chat.role, each.name, settings)
     ]
     pages = (len(known) + PAGE_SIZE - 1) // PAGE_SIZE
     page = int(call.arguments) if call.arguments.isdecimal() else 1
@@ -440,10 +427,9 @@ async def commands(call: CommandCall) -> str:
     return "\n".join(lines) + more
 
 
-async def sethome(call: CommandCall) -> str:
-    context = _chat_context(call)
-    source = context.event.source
-    manifest = context.gateway.manifests[source.platform]
+async def sethome(call: CommandCall, chat: ChatCommandContext) -> str:
+    source = chat.event.source
+    manifest = chat.gateway.manifests[source.platform]
     thread = f":{source.thread_id}" if source.thread_id else ""
     from hermes.config.edit import set_variable  # only this command writes settings
 
@@ -453,10 +439,9 @@ async def sethome(call: CommandCall) -> str:
     return f"This chat is now the home channel of {manifest.label}."
 
 
-async def resume(call: CommandCall) -> str:
+async def resume(call: CommandCall, chat: ChatCommandContext) -> str:
     """Continue another session of the same user. An id does not give access to the sessions of
     others."""
-    context = _chat_context(call)
     request = call.app.session(call.agent).request
     if not call.arguments:
         return await _own_sessions(call, request.user_id)
@@ -471,7 +456,7 @@ async def resume(call: CommandCall) -> str:
         raise _not_own_session(call)
     if found.id == call.agent.session_id:
         return "This chat is already in that session."
-    await call.app.move(call.agent, found.id, context.continue_with)
+    await call.app.move(call.agent, found.id, chat.continue_with)
     return f"Back in {found.title or found.id}."
 
 
@@ -491,56 +476,52 @@ async def _own_sessions(call: CommandCall, user_id: str) -> str:
     )
 
 
-async def restart(call: CommandCall) -> str:
-    _chat_context(call).gateway.restart()
+async def restart(_call: CommandCall, chat: ChatCommandContext) -> str:
+    chat.gateway.restart()
     return "Restarting. Unfinished turns continue after the restart."
 
 
-async def update(call: CommandCall) -> str:
-    context = _chat_context(call)
-    return context.gateway.updates.begin(context.event.source.target)
+async def update(_call: CommandCall, chat: ChatCommandContext) -> str:
+    return chat.gateway.updates.begin(chat.event.source.target)
 
 
-async def verbose(call: CommandCall) -> str:
-    context = _chat_context(call)
-    manifest = context.gateway.manifests[context.event.source.platform]
+async def verbose(call: CommandCall, chat: ChatCommandContext) -> str:
+    manifest = chat.gateway.manifests[chat.event.source.platform]
     if not manifest.capabilities.edits:
         return f"{manifest.label} cannot show tool calls."
-    progress = context.gateway.display_modes
-    wanted = await progress.change(context.worker.key, manifest.name, call.arguments)
+    progress = chat.gateway.display_modes
+    wanted = await progress.change(chat.worker.key, manifest.name, call.arguments)
     return f"Tool calls in this chat: {wanted}"
 
 
-async def platforms(call: CommandCall) -> str:
-    return _chat_context(call).gateway.status.summary()
+async def platforms(_call: CommandCall, chat: ChatCommandContext) -> str:
+    return chat.gateway.status.summary()
 
 
-async def pair(call: CommandCall) -> str:
-    context = _chat_context(call)
+async def pair(call: CommandCall, chat: ChatCommandContext) -> str:
     return await asyncio.to_thread(
-        pair_command, context.gateway.pairing, context.event.source, call.arguments
+        pair_command, chat.gateway.pairing, chat.event.source, call.arguments
     )
 
 
+def _in_chat(
+    handler: Callable[[CommandCall, ChatCommandContext], Awaitable[str]],
+) -> CommandHandler:
+    async def run(call: CommandCall) -> str:
+        if not isinstance(call.talk, ChatCommandContext):
+            raise UsageError(f"/{call.command.name} is for chats")
+        return await handler(call, call.talk)
+
+    return run
+
+
 CHAT_HANDLERS: Mapping[str, CommandHandler] = {
-    "new": new,
-    "help": help_,
-    "status": status,
-    "stop": stop,
-    "background": background,
-    "agents": agents,
-    "approve": approve,
-    "deny": deny,
-    "steer": steer,
-    "commands": commands,
-    "sethome": sethome,
-    "resume": resume,
-    "restart": restart,
-    "update": update,
-    "verbose": verbose,
-    "platforms": platforms,
-    "pair": pair,
-}
+    handler.__name__.rstrip("_"): _in_chat(handler)
+    for handler in (
+        new, help_, status, stop, background, agents, approve, deny, steer, commands, sethome,
+        resume, restart, update, verbose, platforms, pair,
+    )
+}  # fmt: skip
 
 
 USAGE = (

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -37,6 +37,7 @@ MAX_NAME = 200
 CHATS_SECONDS = 10.0
 """Seconds that a platform has to list its chats."""
 NAME_SIGNS = "#@"
+NO_NAMES_HINT = "no names are known yet; name it by id"
 
 
 class KnownChat(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,7 +82,12 @@ class ChatDirectory:
         for each in chats:
             name = plain_line(each.name)[:MAX_NAME]
             chat = KnownChat(each.chat_id, name, each.chat_type, each.thread_id, account)
-            self._put(platform, chat)
+            known = self._chats.setdefault(platform, {})
+            before = known.pop(chat.key, None)
+            known[chat.key] = chat
+            self._changed = self._changed or before != chat
+            while len(known) > MAX_CHATS:
+                del known[next(iter(known))]
 
     def note_source(self, source: SessionSource) -> None:
         """Add the chat of an authorized message."""
@@ -99,12 +105,18 @@ class ChatDirectory:
         if len(found) == 1:
             return found[0]
         if found:
-            ids = ", ".join(_format_target(platform, each) for each in found[:10])
+            ids = ", ".join(
+                f"{platform}:{each.id}{each.thread_id and f':{each.thread_id}'}"
+                for each in found[:10]
+            )
             raise UsageError(
                 f"{len(found)} chats of {platform} are called {wanted}",
                 hint=f"name one by id: {ids}",
             )
-        raise UsageError(f"no chat of {platform} is called {wanted}", hint=_names_hint(among))
+        names = sorted({each.name for each in among if each.name})
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        hint = f"there are {', '.join(names[:10])}{more}" if names else NO_NAMES_HINT
+        raise UsageError(f"no chat of {platform} is called {wanted}", hint=hint)
 
     def save(self) -> None:
         """Write the file if something changed. Raises `ConfigError` if that fails."""
@@ -117,14 +129,6 @@ class ChatDirectory:
         except OSError as error:
             raise unusable(self._path, error) from error
         self._changed = False
-
-    def _put(self, platform: str, chat: KnownChat) -> None:
-        held = self._chats.setdefault(platform, {})
-        before = held.pop(chat.key, None)
-        held[chat.key] = chat
-        self._changed = self._changed or before != chat
-        while len(held) > MAX_CHATS:
-            del held[next(iter(held))]
 
     def _read(self) -> dict[str, list[KnownChat]]:
         """Read the file. A damaged one is ignored and later overwritten: names are learned
@@ -155,19 +159,6 @@ async def refresh_names(
             log.warning("%s does not tell its chats: %s", connection.manifest.label, error)
         else:
             directory.add_chats(platform, chats, connection.adapter.account)
-
-
-def _format_target(platform: str, chat: KnownChat) -> str:
-    thread = f":{chat.thread_id}" if chat.thread_id else ""
-    return f"{platform}:{chat.id}{thread}"
-
-
-def _names_hint(chats: Sequence[KnownChat]) -> str:
-    names = sorted({each.name for each in chats if each.name})
-    if not names:
-        return "no names are known yet; name it by id"
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return f"there are {', '.join(names[:10])}{more}"
 
 
 ORIGIN, LOCAL = "origin", "local"
@@ -225,9 +216,18 @@ class TargetResolver:
         platform, _, account = named.strip().partition("@")
         platform = platform.lower()
         if platform not in self._platforms:
-            raise UsageError(_unknown_platform(platform), hint=self._hint())
+            unknown = f"there is no platform {platform!r}" if platform else "no target was named"
+            if platform == LOCAL:
+                unknown = f"{LOCAL!r} is a file, which jobs write: a message goes to a chat"
+            raise UsageError(unknown, hint=self._hint())
         if not colon or not rest.strip():
-            return self._require_home(platform, account)
+            if home := self.home(platform, account):
+                return home
+            variable = home_variable(self._platforms[platform])
+            raise UsageError(
+                f"{platform} has no home channel",
+                hint=f"send /sethome there, set {variable}, or name a chat: {platform}:CHAT",
+            )
         return self._chat(platform, rest.strip(), account)
 
     def home(self, platform: str, account: str = "") -> ChatTarget | None:
@@ -255,25 +255,25 @@ class TargetResolver:
 
     def describe(self) -> list[str]:
         """Return the possible targets, one line each."""
-        describe: list[str] = []
+        lines: list[str] = []
         homes = self.homes()
         for name, manifest in self._platforms.items():
             home = homes.get(name)
             called = self._variable(f"{home_variable(manifest)}_NAME") or ""
             about = called or (home.chat_id if home else "")
-            describe.append(
-                f"{name} (home channel: {about})" if home else f"{name} (no home channel)"
-            )
+            lines.append(f"{name} (home channel: {about})" if home else f"{name} (no home channel)")
             chats = [chat for chat in self._directory.chats(name) if chat.name]
             for chat in chats[-MAX_LISTED:]:
                 where = f"{name}@{chat.account}" if chat.account else name
                 thread = f":{chat.thread_id}" if chat.thread_id else ""
-                describe.append(f"{where}:{chat.id}{thread} ({chat.type}: {chat.name})")
-        return describe
+                lines.append(f"{where}:{chat.id}{thread} ({chat.type}: {chat.name})")
+        return lines
 
     def _chat(self, platform: str, rest: str, account: str) -> ChatTarget:
         chat, thread = split_chat(platform, rest)
-        if _is_name(platform, chat) and not self._is_id(platform, chat):
+        # A name is written `#ops`, `@news`, or with its server, `home/#ops`.
+        is_name = platform != "matrix" and (chat[0] in NAME_SIGNS or "/#" in chat)
+        if is_name and not any(each.id == chat for each in self._directory.chats(platform)):
             try:
                 found = self._directory.find(platform, rest, account)
             except UsageError:
@@ -283,34 +283,9 @@ class TargetResolver:
                 return ChatTarget(platform, found.id, found.thread_id, found.account)
         return ChatTarget(platform, chat, thread, account)
 
-    def _is_id(self, platform: str, text: str) -> bool:
-        return any(chat.id == text for chat in self._directory.chats(platform))
-
-    def _require_home(self, platform: str, account: str) -> ChatTarget:
-        home = self.home(platform, account)
-        if home is None:
-            variable = home_variable(self._platforms[platform])
-            raise UsageError(
-                f"{platform} has no home channel",
-                hint=f"send /sethome there, set {variable}, or name a chat: {platform}:CHAT",
-            )
-        return home
-
     def _hint(self) -> str:
         names = ", ".join(self._platforms) or "no platforms with chats"
         return f"there are {names}; `{ORIGIN}` where a chat asked"
-
-
-def _unknown_platform(platform: str) -> str:
-    if platform == LOCAL:
-        return f"{LOCAL!r} is a file, which jobs write: a message goes to a chat"
-    return f"there is no platform {platform!r}" if platform else "no target was named"
-
-
-def _is_name(platform: str, chat: str) -> bool:
-    """Return whether a chat is written as a name: `#ops`, `@news`, or with its server,
-    `home/#ops`."""
-    return platform != "matrix" and (chat[0] in NAME_SIGNS or "/#" in chat)
 
 
 def split_chat(platform: str, rest: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, StoreError, UsageError
 from hermes.core.ports import HookName
 from hermes.gateway.auth import Authorizer
-from hermes.gateway.chat_session import MirrorToChat
+from hermes.gateway.chat_session import mirror_to_chat
 from hermes.gateway.commands import parse_command
 from hermes.gateway.directory import FILE, ChatDirectory, TargetResolver
 from hermes.gateway.hooks import HookRegistry
@@ -31,7 +31,7 @@ from hermes.gateway.platforms.registry import prefixes
 from hermes.gateway.process import dead_owners, this_process
 from hermes.gateway.proxy import Proxy
 from hermes.gateway.questions import ChatQuestions
-from hermes.gateway.session_keys import build_session_key
+from hermes.gateway.session_keys import build_session_key, sharing
 from hermes.gateway.status import StatusReporter
 from hermes.gateway.supervisor import ConnectionRegistry, Supervisor
 from hermes.gateway.turn_view import ChatDisplayModes
@@ -78,7 +78,7 @@ class Gateway:
             app.clock,
             self.connections,
             human_delay=settings.human_delay,
-            mirror=MirrorToChat(app.store, self.wake_chat, self.now),
+            mirror=partial(mirror_to_chat, app.store, on_stored=self.wake_chat, now=self.now),
         )
         self.pairing = PairingStore(root / "pairing", app.clock)
         trusted: Mapping[str, Role] = {
@@ -171,12 +171,7 @@ class Gateway:
         return event
 
     async def _store_message(self, event: MessageEvent, role: Role) -> None:
-        key = build_session_key(
-            event.source,
-            group_sessions_per_user=self.settings.group_sessions_per_user,
-            thread_sessions_per_user=self.settings.thread_sessions_per_user,
-        )
-        item = inbox_item(event, key)
+        item = inbox_item(event, build_session_key(event.source, **sharing(self.settings)))
         row_id = await self.store.inbox.receive(item, self.now())
         if row_id is None:
             log.info("%s: a duplicate message was ignored", item.platform)

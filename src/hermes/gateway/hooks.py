@@ -39,7 +39,7 @@ class Hook(msgspec.Struct, frozen=True):
     events: tuple[str, ...]
     handle: Handler
 
-    def hears(self, event: str) -> bool:
+    def listens_to(self, event: str) -> bool:
         return any(
             event == each or (each.endswith("*") and event.startswith(each[:-1]))
             for each in self.events
@@ -62,7 +62,7 @@ class HookRegistry:
         found: list[Hook] = []
         for each in (*sorted(builtin.glob("*/HOOK.yaml")), *sorted(folder.glob("*/HOOK.yaml"))):
             try:
-                found.append(_hook(each.parent))
+                found.append(_load_hook(each.parent))
             except Exception as error:  # noqa: BLE001 - a hook is user code
                 tell(f"hook {each.parent.name} is left out: {type(error).__name__}: {error}")
         return cls(tuple(found))
@@ -70,8 +70,8 @@ class HookRegistry:
     async def fire(self, event: str, **facts: object) -> None:
         """Start all hooks that listen to an event, without waiting for them."""
         for hook in self.hooks:
-            if hook.hears(event):
-                task = asyncio.ensure_future(_called(hook, event, dict(facts)))
+            if hook.listens_to(event):
+                task = asyncio.ensure_future(_run_hook(hook, event, dict(facts)))
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
 
@@ -97,7 +97,7 @@ class TurnEvents:
     async def see(self, event: Event) -> None:
         match event:
             case TurnStarted():
-                await self._tell("agent:start", session_id=event.session_id)
+                await self._fire("agent:start", session_id=event.session_id)
             case ToolFinished():
                 self._names.append(event.name)
             case ModelCalled():
@@ -105,7 +105,7 @@ class TurnEvents:
             case TurnFinished():
                 await self._step()
                 ended = {"session_id": event.session_id, "response": event.text}
-                await self._tell("agent:end", **ended, failed=event.failed)
+                await self._fire("agent:end", **ended, failed=event.failed)
             case _:
                 pass
 
@@ -113,13 +113,13 @@ class TurnEvents:
         if self._names:
             names, self._names = self._names, []
             self._steps += 1
-            await self._tell("agent:step", iteration=self._steps, tool_names=names)
+            await self._fire("agent:step", iteration=self._steps, tool_names=names)
 
-    async def _tell(self, event: str, **more: object) -> None:
+    async def _fire(self, event: str, **more: object) -> None:
         await self._hooks.fire(event, **self._facts, **more)
 
 
-async def _called(hook: Hook, event: str, context: dict[str, Any]) -> None:
+async def _run_hook(hook: Hook, event: str, context: dict[str, Any]) -> None:
     try:
         async with asyncio.timeout(SECONDS):
             if inspect.iscoroutinefunction(hook.handle):
@@ -132,10 +132,10 @@ async def _called(hook: Hook, event: str, context: dict[str, Any]) -> None:
         log.warning("hook %s failed at %s: %s: %s", hook.name, event, type(error).__name__, error)
 
 
-def _hook(folder: Path) -> Hook:
+def _load_hook(folder: Path) -> Hook:
     about = yaml.safe_load((folder / "HOOK.yaml").read_text(encoding="utf-8"))
     if not isinstance(about, dict):
-        raise TypeError("HOOK.yaml holds no name and events")
+        raise TypeError("HOOK.yaml has no name and events")
     named = about.get("events") or ()
     events = (named,) if isinstance(named, str) else tuple(str(each) for each in named)
     unknown = [each for each in events if each not in EVENTS and not each.startswith(COMMANDS)]

@@ -101,12 +101,6 @@ class Maintenance:
 FILE = "gateway.json"
 
 
-class ResetRule(msgspec.Struct, frozen=True):
-    mode: Literal["both", "idle", "daily", "none"] = "both"
-    idle_minutes: int = 1440
-    at_hour: int = 4
-
-
 class _PlatformRule(msgspec.Struct, frozen=True):
     """Overrides of one platform; other values come from `session_reset`."""
 
@@ -127,8 +121,7 @@ class ResetPolicy:
         zone: tzinfo | None,
     ) -> None:
         """`zone` is the time zone of `at_hour`; None means that of the given times."""
-        self._default = ResetRule(default.mode, default.idle_minutes, default.at_hour)
-        self._by_platform, self._zone = by_platform, zone
+        self._default, self._by_platform, self._zone = default, by_platform, zone
 
     @classmethod
     def read(cls, default: SessionResetSettings, home: Path, zone: tzinfo | None) -> "ResetPolicy":
@@ -144,27 +137,19 @@ class ResetPolicy:
             raise ConfigError(f"{FILE} cannot be read: {error}", where=str(path)) from error
         return cls(default, by_platform, zone)
 
-    def rule(self, platform: str) -> ResetRule:
-        override = self._by_platform.get(platform)
-        if override is None:
-            return self._default
-        values = {
-            key: value
-            for key, value in msgspec.structs.asdict(override).items()
-            if value is not None
-        }
-        return msgspec.structs.replace(self._default, **values)
+    def rule(self, platform: str) -> SessionResetSettings:
+        own = msgspec.structs.asdict(self._by_platform.get(platform, _PlatformRule()))
+        given = {key: value for key, value in own.items() if value is not None}
+        return msgspec.structs.replace(self._default, **given)
 
     def reset_reason(self, platform: str, last: datetime, now: datetime) -> str:
         """Return why a session that was last active at `last` ends; "" while it continues."""
         rule = self.rule(platform)
         if rule.mode in ("idle", "both") and now - last >= timedelta(minutes=rule.idle_minutes):
             return f"{rule.idle_minutes} minutes of silence"
-        if rule.mode in ("daily", "both") and last < self._newest_reset(rule, now) <= now:
+        local = now.astimezone(self._zone) if self._zone else now
+        reset = local.replace(hour=rule.at_hour, minute=0, second=0, microsecond=0, fold=0)
+        reset = reset if reset <= local else reset - timedelta(days=1)
+        if rule.mode in ("daily", "both") and last < reset <= now:
             return f"it is past {rule.at_hour:02d}:00"
         return ""
-
-    def _newest_reset(self, rule: ResetRule, now: datetime) -> datetime:
-        local = now.astimezone(self._zone) if self._zone else now
-        today = local.replace(hour=rule.at_hour, minute=0, second=0, microsecond=0, fold=0)
-        return today if today <= local else today - timedelta(days=1)

@@ -22,7 +22,7 @@ from hermes.gateway.platforms.kit.contract import (
     SessionSource,
 )
 from hermes.gateway.platforms.registry import chat_media_folder, media_folder
-from hermes.gateway.session_keys import is_shared
+from hermes.gateway.session_keys import is_shared, sharing
 from hermes.store.records import InboxItem, InboxRow
 
 if TYPE_CHECKING:
@@ -37,6 +37,12 @@ KINDS = {"dm": "a private chat", "group": "a group", "channel": "a channel"}
 MAX_QUOTED = 4000
 """Maximum number of quoted characters. The quoted message may be the subject of the question, and
 may come from another session."""
+
+
+def private_folder(path: Path) -> Path:
+    """Create a folder that only its owner can read, and return it."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return path
 
 
 def describe_chat(source: SessionSource, settings: Settings, *, shared: bool, homes: str) -> str:
@@ -122,11 +128,7 @@ async def build_user_message(gateway: "Gateway", events: Sequence[MessageEvent])
     texts: list[str] = []
     settings = gateway.settings
     for event in events:
-        shared = is_shared(
-            event.source,
-            group_sessions_per_user=settings.group_sessions_per_user,
-            thread_sessions_per_user=settings.thread_sessions_per_user,
-        )
+        shared = is_shared(event.source, **sharing(settings))
         lines, images = await _describe_files(gateway, event)
         lines = [format_message(event, settings, shared=shared), *lines]
         texts.append("\n".join(line for line in lines if line))
@@ -180,14 +182,9 @@ async def _fetch(gateway: "Gateway", source: SessionSource, media: Media) -> Med
     root, path = gateway.app.home.root, Path(fetched.path)
     if path.parent != media_folder(root):
         return fetched  # the adapter keeps its files elsewhere
-    folder = chat_media_folder(root, source)
-
-    def move() -> Path:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return path.rename(folder / path.name)
-
     try:
-        return msgspec.structs.replace(fetched, path=str(await asyncio.to_thread(move)))
+        moved = path.rename(private_folder(chat_media_folder(root, source)) / path.name)
+        return msgspec.structs.replace(fetched, path=str(moved))
     except OSError as error:
         raise AdapterError(f"{path.name} cannot be stored: {error.strerror}") from error
 

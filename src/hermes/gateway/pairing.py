@@ -1,11 +1,11 @@
-"""Strangers who are let in by a code.
+"""Pairing: authorizes users by a code.
 
-Two ways: a stranger writes, gets a code, and the owner approves it; or the owner makes an
-invitation, and the stranger sends its code. Codes live for an hour and work once.
+There are two ways. A stranger writes, gets a code, and the owner approves it; or the owner creates
+an invitation, and the stranger sends its code. A code is valid for an hour and can be used once.
 
     <folder>/<platform>-pending.json    requests and invitations, codes hashed
-    <folder>/<platform>-approved.json   who is let in, by user id
-    <folder>/_rate_limits.json          who asked when, wrong codes, lockouts
+    <folder>/<platform>-approved.json   authorized users, by user id
+    <folder>/_rate_limits.json          times of requests, wrong codes, lockouts
 """
 
 import contextlib
@@ -260,7 +260,7 @@ class Approved(msgspec.Struct, frozen=True):
     approved_at: float = 0.0
 
 
-class Limits(msgspec.Struct):
+class PairingLimits(msgspec.Struct):
     asked: dict[str, float] = field(default_factory=dict)
     """Time of the last request, by `platform:user`."""
     wrong: dict[str, int] = field(default_factory=dict)
@@ -270,7 +270,7 @@ class Limits(msgspec.Struct):
     locked_until: dict[str, float] = field(default_factory=dict)
 
 
-class Request(msgspec.Struct, frozen=True):
+class PairingRequest(msgspec.Struct, frozen=True):
     code: str = ""
     """"" if no code was created; `why` says the reason."""
     why: str = ""
@@ -303,27 +303,28 @@ class PairingStore:
     def platforms(self) -> list[str]:
         """Return the platforms that have requests or approved users."""
         found = (path.name for path in self._files.folder.glob("*.json"))
-        names = {name.removesuffix(end) for name in found for end in _ends(name)}
+        ends = (PENDING, APPROVED)
+        names = {name.removesuffix(end) for name in found for end in ends if name.endswith(end)}
         return sorted(name for name in names if _PLATFORM.fullmatch(name))
 
-    def request(self, platform: str, user_id: str, user_name: str = "") -> Request:
+    def request(self, platform: str, user_id: str, user_name: str = "") -> PairingRequest:
         """Create a code for a stranger, at most once in ten minutes."""
         user, now = identity(platform, user_id), self._now()
         with self._files.locked():
             limits = self._limits(now)
             if platform in limits.locked_until:
-                return Request(why="too many wrong codes were tried")
+                return PairingRequest(why="too many wrong codes were tried")
             if f"{platform}:{user}" in limits.asked:
-                return Request(why="asked a moment ago")
+                return PairingRequest(why="asked a moment ago")
             others = [each for each in self._waiting(platform) if each.user_id != user]
             if len([each for each in others if each.user_id]) >= MOST_PENDING:
-                return Request(why="too many wait for approval")
+                return PairingRequest(why="too many wait for approval")
             code = new_code()
             made = Pending(hashed(code, self._cost), now, user, user_name[:_LONGEST_NAME])
             limits.asked[f"{platform}:{user}"] = now
             self._files.write(LIMITS, limits)
             self._files.write(_file(platform, PENDING), [*others, made])
-        return Request(code, "a code was made")
+        return PairingRequest(code, "a code was made")
 
     def approve(self, platform: str, text: str) -> tuple[str, Approved]:
         """Approve the request with this code and return its user. The code is used up.
@@ -346,7 +347,10 @@ class PairingStore:
                 raise self._wrong(limits, platform, now)
             limits.wrong.pop(platform, None)
             self._files.write(LIMITS, limits)
-            return self._let_in(platform, found, waiting, now)
+            # The code is deleted first, so that it cannot be used twice after a crash.
+            left = [each for each in waiting if each.user_id != found.user_id]
+            self._files.write(_file(platform, PENDING), left)
+            return found.user_id, self._add(platform, found.user_id, found.user_name, now)
 
     def invite(self, platform: str) -> str:
         """Create an invitation code, which the first person to send it can redeem."""
@@ -383,8 +387,7 @@ class PairingStore:
                 return False
             left = [each for each in waiting if each is not found]
             self._files.write(_file(platform, PENDING), left)
-            approved = Approved(user_name[:_LONGEST_NAME], now)
-            self._add(platform, identity(platform, user_id), approved)
+            self._add(platform, identity(platform, user_id), user_name[:_LONGEST_NAME], now)
         return True
 
     def revoke(self, platform: str, user_id: str) -> bool:
@@ -426,9 +429,9 @@ class PairingStore:
             self._files.write(_file(platform, PENDING), live)
         return live
 
-    def _limits(self, now: float) -> Limits:
+    def _limits(self, now: float) -> PairingLimits:
         """Return the limits without expired entries."""
-        held = self._files.read(LIMITS, Limits) or Limits()
+        held = self._files.read(LIMITS, PairingLimits) or PairingLimits()
         held.asked = {who: at for who, at in held.asked.items() if abs(now - at) < ASK_SECONDS}
         held.locked_until = {
             platform: min(until, now + LOCKOUT_SECONDS)
@@ -437,7 +440,7 @@ class PairingStore:
         }
         return held
 
-    def _wrong(self, limits: Limits, platform: str, now: float) -> UsageError:
+    def _wrong(self, limits: PairingLimits, platform: str, now: float) -> UsageError:
         limits.wrong[platform] = count = limits.wrong.get(platform, 0) + 1
         hint = f"{MOST_WRONG - count} more wrong codes and {platform} is locked for an hour"
         if count >= MOST_WRONG:
@@ -455,24 +458,17 @@ class PairingStore:
             self._files.write(_file(platform, PENDING), [each for each in waiting if each.user_id])
         self._files.write(LIMITS, limits)
 
-    def _let_in(
-        self, platform: str, found: Pending, waiting: list[Pending], now: float
-    ) -> tuple[str, Approved]:
-        """The code is deleted first, so that it cannot be used twice after a crash."""
-        left = [each for each in waiting if each.user_id != found.user_id]
-        self._files.write(_file(platform, PENDING), left)
-        approved = Approved(found.user_name, now)
-        self._add(platform, found.user_id, approved)
-        return found.user_id, approved
-
-    def _add(self, platform: str, user: str, approved: Approved) -> None:
-        self._files.write(_file(platform, APPROVED), {**self.approved(platform), user: approved})
+    def _add(self, platform: str, user: str, user_name: str, now: float) -> Approved:
+        approved = Approved(user_name, now)
+        everyone = {**self.approved(platform), user: approved}
+        self._files.write(_file(platform, APPROVED), everyone)
+        return approved
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
 
 
-def _refuse_locked(limits: Limits, platform: str, now: float) -> None:
+def _refuse_locked(limits: PairingLimits, platform: str, now: float) -> None:
     until = limits.locked_until.get(platform)
     if until is not None:
         minutes = max(1, round((until - now) / 60))
@@ -493,7 +489,3 @@ def _file(platform: str, ending: str) -> str:
     if not _PLATFORM.fullmatch(platform):
         raise UsageError(f"{platform!r} is not the name of a platform")
     return f"{platform}{ending}"
-
-
-def _ends(name: str) -> list[str]:
-    return [end for end in (PENDING, APPROVED) if name.endswith(end)]

@@ -136,7 +136,8 @@ class ChatQuestions:
         if pending.consent:
             _resolve(pending, (Consent.ONCE if reply.lower() in YES else Consent.DENY).value)
         else:
-            _resolve(pending, _pick_choice(reply, pending.choices))
+            numbers = {str(number): each for number, each in enumerate(pending.choices, 1)}
+            _resolve(pending, numbers.get(reply, reply))
 
     def decide(self, source: SessionSource, role: Role, word: str) -> str:
         """Handle `/approve [session|always]` and `/deny`. Returns the confirmation. Raises
@@ -188,13 +189,6 @@ class ChatQuestions:
 def same_person(one: SessionSource, other: SessionSource) -> bool:
     ids = (one.platform, one.account, one.user_id)
     return bool(one.user_id) and ids == (other.platform, other.account, other.user_id)
-
-
-def _pick_choice(reply: str, choices: tuple[str, ...]) -> str:
-    """Return the choice that the reply names by number, otherwise the reply itself."""
-    if reply.isdecimal() and 1 <= int(reply) <= len(choices):
-        return choices[int(reply) - 1]
-    return reply
 
 
 def _resolve(pending: PendingQuestion, answer: str) -> None:

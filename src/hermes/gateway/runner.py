@@ -302,8 +302,12 @@ class GatewayRunner:
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._background.add(task)
-        task.add_done_callback(self._background.discard)
-        task.add_done_callback(_log_failure)
+        task.add_done_callback(self._on_task_done)
+
+    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.warning("a background operation of the gateway failed", exc_info=fault)
 
     async def _close(self) -> None:
         """Let turns finish, stop the others with a notice, send the last messages, close all
@@ -376,8 +380,3 @@ async def _run_forever(work: Callable[[], Awaitable[None]], clock: Clock) -> Non
         except Exception:  # without this part the gateway would run and do nothing
             log.exception("a part of the gateway failed and is restarted")
             await clock.sleep(RETRY_SECONDS)
-
-
-def _log_failure(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and (fault := task.exception()) is not None:
-        log.warning("a background operation of the gateway failed", exc_info=fault)

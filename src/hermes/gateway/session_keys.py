@@ -1,4 +1,4 @@
-"""The name of the conversation a message belongs to. Only this module makes one.
+"""The key of the conversation that a message belongs to. Only this module creates keys.
 
     agent:main:<platform>:dm:<chat>[:<thread>]
     agent:main:<platform>:group|channel:<chat>[:<user>]
@@ -6,15 +6,16 @@
 
     background:<time>_<number>:<that of the chat>
 
-The last is that of a task beside a conversation. A platform of which we have several accounts is
-written `<platform>@<account>`. In ids `:`, `@` of an account, `%` and whatever cannot be seen are
-written as `%3A`: no id makes two parts of one.
+The last form is the key of a background task. A platform with several accounts is written
+`<platform>@<account>`. In ids, `:`, `%`, invisible characters and the `@` of an account are escaped
+like `%3A`, so that no id looks like two parts.
 """
 
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from hermes.config.settings import Settings
 from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.memory import MemoryScope
 
@@ -25,6 +26,14 @@ _CHAT_TYPES: Mapping[str, str] = {"private": "dm"}
 """Other names of chat types."""
 _UNSAFE = re.compile(r"[%:\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u2064\ufeff]")
 _UNSAFE_ACCOUNT = re.compile(f"@|{_UNSAFE.pattern}")
+
+
+def sharing(settings: Settings) -> dict[str, bool]:
+    """Return the settings that decide which chats share one session, as keyword arguments."""
+    return {
+        "group_sessions_per_user": settings.group_sessions_per_user,
+        "thread_sessions_per_user": settings.thread_sessions_per_user,
+    }
 
 
 def build_session_key(

@@ -18,7 +18,6 @@ from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.contract import (
     Adapter,
     Capabilities,
-    ChatTarget,
     CredentialsRefused,
     PlatformManifest,
     Receive,
@@ -86,7 +85,7 @@ class Supervisor:
         self._changed, self._jitter = changed, jitter
         self._doubt = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._abandoned: set[asyncio.Task[None]] = set()
+        self._abandoned: set[asyncio.Future[object]] = set()
         """Calls that exceeded their time limit and did not end; kept so that no caller has to
         wait for them."""
         self.health = Health(adapter.manifest.name, "stopped", self._now())
@@ -112,19 +111,15 @@ class Supervisor:
 
     async def _run(self) -> None:
         pause = self._patience.first_pause
-        while not self._is_refused():
+        while True:
             if await self._connect():
                 pause = self._patience.first_pause
                 await self._watch()
             await self._disconnect()
-            await self._clock.sleep(0 if self._is_refused() else pause * self._spread())
+            if self.health.refused:
+                return
+            await self._clock.sleep(pause * (0.5 + self._jitter() / 2))
             pause = min(pause * 2, self._patience.longest_pause)
-
-    def _is_refused(self) -> bool:
-        return self.health.refused
-
-    def _spread(self) -> float:
-        return 0.5 + self._jitter() / 2
 
     async def _connect(self) -> bool:
         first = self.health.state == "stopped"
@@ -157,14 +152,15 @@ class Supervisor:
 
     async def _disconnect(self) -> None:
         if self._abandoned:  # give it time to clean up after itself
-            await self._problem(_ended(set(self._abandoned)), self._patience.disconnect)
+            waiting = asyncio.wait(set(self._abandoned))
+            await self._problem(waiting, self._patience.disconnect)
         problem = await self._problem(self.adapter.disconnect(), self._patience.disconnect)
         if problem is not None:
             logger.warning(
                 "%s did not disconnect cleanly: %s", self.adapter.manifest.label, problem
             )
 
-    async def _works(self, call: Awaitable[None], seconds: float) -> bool:
+    async def _works(self, call: Awaitable[object], seconds: float) -> bool:
         """Return whether a call succeeded; otherwise the state holds the error."""
         problem = await self._problem(call, seconds)
         if problem is None:
@@ -179,10 +175,10 @@ class Supervisor:
         logger.warning("%s failed: %s", self.adapter.manifest.label, problem)
         return False
 
-    async def _problem(self, call: Awaitable[None], seconds: float) -> Exception | None:
+    async def _problem(self, call: Awaitable[object], seconds: float) -> Exception | None:
         """Return the error of a call, if any. A call that takes too long is abandoned, because
         it may ignore its cancellation."""
-        work = asyncio.ensure_future(_done(call))
+        work = asyncio.ensure_future(call)
         limit = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
             await asyncio.wait({work, limit}, return_when=asyncio.FIRST_COMPLETED)
@@ -201,7 +197,7 @@ class Supervisor:
             raise fault
         return _readable(fault)
 
-    def _abandon(self, work: asyncio.Task[None]) -> None:
+    def _abandon(self, work: asyncio.Future[object]) -> None:
         self._abandoned.discard(work)
         if not work.cancelled() and (fault := work.exception()) is not None:
             logger.debug("%s: an abandoned call ended: %s", self.adapter.manifest.label, fault)
@@ -217,14 +213,6 @@ class Supervisor:
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
-
-
-async def _done(call: Awaitable[None]) -> None:
-    await call
-
-
-async def _ended(tasks: set[asyncio.Task[None]]) -> None:
-    await asyncio.wait(tasks)
 
 
 def _readable(fault: Exception | None) -> Exception | None:
@@ -282,12 +270,6 @@ class ConnectionRegistry:
 
     def get(self, platform: str, account: str = "") -> PlatformConnection | None:
         return self._up.get((platform, account))
-
-    def for_target(self, target: ChatTarget) -> PlatformConnection | None:
-        """Return the connection for a target; without an account, the first one of its platform."""
-        if connection := self._up.get((target.platform, target.account)):
-            return connection
-        return next((each for each in self if each.manifest.name == target.platform), None)
 
     def __iter__(self) -> Iterator[PlatformConnection]:
         return iter(tuple(self._up.values()))

@@ -444,7 +444,13 @@ class ChatDisplayModes:
 
     def __init__(self, settings: Settings, file: Path) -> None:
         self._settings, self._file = settings, file
-        self._modes: dict[str, ToolProgress] = _read_modes(file)
+        self._modes: dict[str, ToolProgress] = {}
+        try:
+            self._modes = msgspec.json.decode(file.read_bytes(), type=dict[str, ToolProgress])
+        except FileNotFoundError:
+            pass
+        except (OSError, msgspec.MsgspecError) as error:
+            log.warning("%s is ignored, all chats use the default display: %s", file, error)
 
     def options(self, key: str, platform: str) -> DisplayOptions:
         """Return the display options of a chat."""
@@ -463,13 +469,3 @@ class ChatDisplayModes:
         data = msgspec.json.encode(self._modes)
         await asyncio.to_thread(files.write_bytes, self._file, data, mode=0o600)
         return wanted
-
-
-def _read_modes(file: Path) -> dict[str, ToolProgress]:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, ToolProgress])
-    except FileNotFoundError:
-        return {}
-    except (OSError, msgspec.MsgspecError) as error:
-        log.warning("%s is ignored, all chats use the default display: %s", file, error)
-        return {}

@@ -67,7 +67,7 @@ class UpdateRunner:
     def begin(self, target: ChatTarget) -> str:
         """Start an update and return the immediate reply. Raises `UsageError` if this
         installation cannot update itself."""
-        _check(self.found or installation())
+        _check_updatable(self.found or installation())
         if self._task is not None and not self._task.done():
             return "An update is already running."
         self._task = asyncio.create_task(self._update(target))
@@ -106,10 +106,10 @@ class UpdateRunner:
         try:
             code, said = await self._run("--check")
             if code == NEWER:
-                self._keep(_Note(target, __version__))
+                self._write_note(_Note(target, __version__))
                 code, said = await self._run()
                 if code == 0:
-                    self._keep(_Note(target, __version__, "done", said))
+                    self._write_note(_Note(target, __version__, "done", said))
                     self._restart()
                     return
                 self._note.unlink(missing_ok=True)
@@ -121,7 +121,7 @@ class UpdateRunner:
     async def _run(self, *words: str) -> tuple[int, str]:
         """Run `hermes update` and return its exit code and output. The process and its output
         file outlive the gateway."""
-        process = self._started(*words)
+        process = self._start_process(*words)
         while process.poll() is None:  # noqa: ASYNC110 - asyncio would kill it with the gateway
             await asyncio.sleep(PAUSE)
         text = clean(self._output.read_text("utf-8", errors="replace")).strip()
@@ -129,7 +129,7 @@ class UpdateRunner:
         shown = text if len(text) <= MOST_OUTPUT else f"…{text[-MOST_OUTPUT:]}"
         return process.returncode, f"```\n{shown}\n```"
 
-    def _started(self, *words: str) -> subprocess.Popen[bytes]:
+    def _start_process(self, *words: str) -> subprocess.Popen[bytes]:
         self._output.parent.mkdir(mode=0o700, exist_ok=True)
         with self._output.open("wb") as file:
             return subprocess.Popen(
@@ -141,11 +141,11 @@ class UpdateRunner:
                 env=variables(),
             )
 
-    def _keep(self, note: _Note) -> None:
+    def _write_note(self, note: _Note) -> None:
         files.write_bytes(self._note, msgspec.json.encode(note), mode=0o600)
 
 
-def _check(found: Checkout | Package) -> None:
+def _check_updatable(found: Checkout | Package) -> None:
     if isinstance(found, Package):
         raise UsageError(
             f"{found.installer} installed Hermes here, so I cannot update myself",

@@ -74,7 +74,7 @@ async def test_a_platform_that_is_refused_is_told_of_once(
 ) -> None:
     monkeypatch.setenv("API_SERVER_PORT", "99999")
     await harness.open(echoing, platforms__api_server__enabled=True)
-    await harness.until(lambda: "no port" in "".join(harness.notes), "the note")
+    await harness.until(lambda: "not a port" in "".join(harness.notes), "the note")
     await harness.close()
     told = [note for note in harness.notes if "API server" in note]
-    assert told == ["API server is not connected: API_SERVER_PORT is 99999, which is no port"]
+    assert told == ["API server is not connected: API_SERVER_PORT is 99999, which is not a port"]
