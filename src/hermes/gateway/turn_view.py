@@ -446,9 +446,8 @@ class ChatDisplayModes:
         self._settings, self._file = settings, file
         self._modes: dict[str, ToolProgress] = {}
         try:
-            self._modes = msgspec.json.decode(file.read_bytes(), type=dict[str, ToolProgress])
-        except FileNotFoundError:
-            pass
+            if file.exists():
+                self._modes = msgspec.json.decode(file.read_bytes(), type=dict[str, ToolProgress])
         except (OSError, msgspec.MsgspecError) as error:
             log.warning("%s is ignored, all chats use the default display: %s", file, error)
 
