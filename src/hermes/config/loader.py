@@ -422,7 +422,7 @@ class Loaded:
             value
             for value in values
             if len(value) >= SHORTEST_SECRET
-            and not is_reference(value)  # which is sent to the model
+            and not is_reference(value)  # a `${NAME}` is not secret
         )
 
 
