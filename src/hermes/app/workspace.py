@@ -13,6 +13,7 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.security import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, PathGuard
 from hermes.terminal import (
+    ExecutionEnvironment,
     Host,
     LocalFiles,
     LocalShell,
@@ -20,14 +21,13 @@ from hermes.terminal import (
     OutputLimits,
     Running,
     ShellOptions,
-    Workspace,
 )
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 class SessionWorkspace(msgspec.Struct, frozen=True):
-    workplace: Workspace
+    workplace: ExecutionEnvironment
     guard: PathGuard
     folder: str  #: Where it begins, as the model is told.
     here: bool = True  #: Its files are files of this machine.
@@ -69,7 +69,7 @@ def _local(loaded: Loaded, home: Home, folder: Path, _tell: Notify) -> SessionWo
         sudo_password=loaded.secret("SUDO_PASSWORD") or "",
     )
     files = LocalFiles(lambda: shell.cwd, Path.home())
-    workplace = Workspace(
+    workplace = ExecutionEnvironment(
         "local", shell, files, export=shell.export, exported_names=shell.exported_names
     )
     return SessionWorkspace(workplace, _guard_here(home, folder), str(folder))
@@ -296,7 +296,7 @@ def _hosted(
         limits=_limits(loaded),
         lifetime=loaded.settings.terminal.lifetime_seconds,
     )
-    workplace = Workspace(
+    workplace = ExecutionEnvironment(
         host.name,
         shell,
         HostFiles(host, shell),

@@ -45,7 +45,7 @@ examples:
 """
 
 
-class Invocation(NamedTuple):
+class ParsedArguments(NamedTuple):
     """The parsed command line."""
 
     command: registry.CommandEntry | None
@@ -127,16 +127,16 @@ def _load(entry: registry.CommandEntry, profile: str | None) -> "Command":
     return command
 
 
-def parse(argv: list[str]) -> Invocation:
+def parse(argv: list[str]) -> ParsedArguments:
     """Parse the options of `hermes` and the command; other words go to the default command."""
     rest, profile = list(argv), None
     chat: list[str] = []
     while rest:
         word = rest[0]
         if word in ("-V", "--version"):
-            return Invocation(None, [], profile, "version")
+            return ParsedArguments(None, [], profile, "version")
         if word in ("-h", "--help"):
-            return Invocation(None, [], profile, "help")
+            return ParsedArguments(None, [], profile, "help")
         if word in ("-p", "--profile"):
             if len(rest) < 2:
                 raise UsageError(f"{word} needs the name of a profile", hint="hermes profile list")
@@ -149,11 +149,11 @@ def parse(argv: list[str]) -> Invocation:
             break
     default = registry.find(registry.DEFAULT)
     if not rest or rest[0].startswith("-"):
-        return Invocation(default, chat + rest, profile)
+        return ParsedArguments(default, chat + rest, profile)
     command = registry.find(rest[0]) or registry.CommandEntry(rest[0], "brought by an extension")
     if chat and command != default:
         raise UsageError(f"{chat[0]} is an option of `hermes chat`, not of {command.name}")
-    return Invocation(command, chat + rest[1:], profile)
+    return ParsedArguments(command, chat + rest[1:], profile)
 
 
 def _count_chat_words(rest: list[str]) -> int:

@@ -18,7 +18,9 @@ class CommandEntry(NamedTuple):
     def load(self) -> "Command":
         """Import the module of the command."""
         module, _, attribute = (self.target or f"{self.name}:COMMAND").partition(":")
-        return cast("Command", getattr(import_module(f"hermes.cli.commands.{module}"), attribute))
+        return cast(
+            "Command", getattr(import_module(f"{__package__}.commands.{module}"), attribute)
+        )
 
 
 COMMANDS = (

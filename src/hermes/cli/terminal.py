@@ -138,7 +138,7 @@ class ErrorResult(msgspec.Struct):
     error: str
 
 
-class Renderer(Protocol):
+class EventRenderer(Protocol):
     def show(self, event: Event) -> None: ...
 
 
@@ -373,7 +373,7 @@ class LineModeTerminal:
 # The renderer for `hermes chat -q`.
 
 
-def renderer_for(args: argparse.Namespace, cli: Cli, approver: TerminalApprover) -> Renderer:
+def renderer_for(args: argparse.Namespace, cli: Cli, approver: TerminalApprover) -> EventRenderer:
     """Return the renderer that the flags of `hermes chat -q` ask for."""
     if args.json:
         return JsonRenderer(cli.stdout)

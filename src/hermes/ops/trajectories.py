@@ -13,7 +13,7 @@ from hermes.core.messages import from_dict, made_call_id
 from hermes.core.model import ToolSpec
 from hermes.store.trajectory import THOUGHT, Turn, to_sharegpt
 
-# Line ends inside the JSON are escaped, so a real one before the closing tag ends it.
+# TrajectoryLine ends inside the JSON are escaped, so a real one before the closing tag ends it.
 _CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 _RESPONSE = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 _TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
@@ -22,7 +22,7 @@ Entry = dict[str, Any]
 """An entry of a trajectory file: `conversations` or `messages`, and further fields."""
 
 
-class Line(msgspec.Struct, frozen=True):
+class TrajectoryLine(msgspec.Struct, frozen=True):
     """A line of a trajectory file that is not blank."""
 
     number: int
@@ -69,7 +69,7 @@ class _Entry(msgspec.Struct):
     tools: list[_Described] | None = None
 
 
-def read_lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[TrajectoryLine]:
     """Yield every line that is not blank, valid or not. Raises `UsageError` if the file cannot
     be read."""
     try:
@@ -137,16 +137,18 @@ def tools_of(conversations: Sequence[Turn]) -> list[ToolSpec]:
     ]
 
 
-def _line(number: int, line: bytes) -> Line:
+def _line(number: int, line: bytes) -> TrajectoryLine:
     try:
         entry = json.loads(line)
         shape = msgspec.convert(entry, _Entry)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors too
-        return Line(number, len(line), {}, f"not a trajectory: {error}".partition("\n")[0])
+        return TrajectoryLine(
+            number, len(line), {}, f"not a trajectory: {error}".partition("\n")[0]
+        )
     if (shape.conversations is None) == (shape.messages is None):
         problem = "not a trajectory: it needs either `conversations` or `messages`"
-        return Line(number, len(line), {}, problem)
-    return Line(number, len(line), entry)
+        return TrajectoryLine(number, len(line), {}, problem)
+    return TrajectoryLine(number, len(line), entry)
 
 
 def _assistant(text: str) -> dict[str, Any]:

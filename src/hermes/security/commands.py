@@ -19,7 +19,7 @@ from hermes.security.danger.catalog import (
     UNREADABLE,
     rules_for,
 )
-from hermes.security.danger.context import CommandContext
+from hermes.security.danger.context import ShellContext
 from hermes.security.danger.side_effects import original_program, record_side_effects, scripts_run
 from hermes.security.paths import PathGuard
 from hermes.security.shell.model import CommandTooComplex, Invocation, ParsedCommand
@@ -42,7 +42,7 @@ def examine(command: str, guard: PathGuard, folder: str) -> Examination:
     """Return each reason to ask before running `command` in `folder`, and its programs."""
     subject = command if len(command) <= MAX_SHOWN else command[:MAX_SHOWN] + " …"
     found: dict[tuple[str, bool], Concern] = {}
-    analysis = CommandAnalysis(command, CommandContext(guard, folder))
+    analysis = CommandAnalysis(command, ShellContext(guard, folder))
     for kind, reason, refused in analysis.findings():
         found.setdefault((kind, refused), Concern(kind, subject, reason, refused))
     concerns = sorted(found.values(), key=lambda concern: not concern.refused)
@@ -52,7 +52,7 @@ def examine(command: str, guard: PathGuard, folder: str) -> Examination:
 class CommandAnalysis:
     """The analysis of one command."""
 
-    def __init__(self, command: str, context: CommandContext) -> None:
+    def __init__(self, command: str, context: ShellContext) -> None:
         self._command, self._context = command, context
         self._scripts = 0
         self.programs: list[str] = []

@@ -11,6 +11,7 @@ from hermes.util.lazy import lazy_getattr
 if TYPE_CHECKING:
     from hermes.terminal.base import (
         CommandResult,
+        ExecutionEnvironment,
         FileInfo,
         Files,
         GrepLine,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         Running,
         Shell,
         TextPage,
-        Workspace,
     )
     from hermes.terminal.local.files import LocalFiles
     from hermes.terminal.local.lifeline import Lifeline
@@ -32,10 +32,31 @@ if TYPE_CHECKING:
     from hermes.terminal.session_shell import SessionShell, run_in_terminal
 
 __all__ = [
-    "BackgroundProcesses", "CommandResult", "FileInfo", "Files", "GrepLine",
-    "GrepQuery", "GrepResult", "HeadAndTail", "Host", "Lifeline", "LocalFiles", "LocalShell",
-    "Notify", "OutputLimits", "ProcessEvent", "ProcessState", "Running", "SessionShell", "Shell",
-    "ShellOptions", "TextPage", "Workspace", "cut_line", "plain_text", "run_in_terminal",
+    "BackgroundProcesses",
+    "CommandResult",
+    "ExecutionEnvironment",
+    "FileInfo",
+    "Files",
+    "GrepLine",
+    "GrepQuery",
+    "GrepResult",
+    "HeadAndTail",
+    "Host",
+    "Lifeline",
+    "LocalFiles",
+    "LocalShell",
+    "Notify",
+    "OutputLimits",
+    "ProcessEvent",
+    "ProcessState",
+    "Running",
+    "SessionShell",
+    "Shell",
+    "ShellOptions",
+    "TextPage",
+    "cut_line",
+    "plain_text",
+    "run_in_terminal",
     "spawn",
 ]  # fmt: skip
 

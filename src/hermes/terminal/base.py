@@ -233,7 +233,7 @@ class Upload(Protocol):
     def __call__(self, path: Path, target: str, *, private: bool = False) -> None: ...
 
 
-class Workspace(msgspec.Struct, frozen=True):
+class ExecutionEnvironment(msgspec.Struct, frozen=True):
     """Where a session works: created from the settings, closed with the session."""
 
     name: str

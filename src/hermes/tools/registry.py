@@ -20,7 +20,7 @@ from hermes.core.model import ToolSpec
 from hermes.core.ports import Attachments, Auxiliary, Clarifier, Outbox, Scheduler, Spawner
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security import PathGuard
-from hermes.terminal import BackgroundProcesses, OutputLimits, Workspace
+from hermes.terminal import BackgroundProcesses, ExecutionEnvironment, OutputLimits
 from hermes.tools.tool_search import tool_search_tool
 from hermes.tools.toolsets import TOOLSETS, Toolset, ToolsetMap, expand, is_rare
 from hermes.util.concurrency import in_thread
@@ -62,7 +62,7 @@ class ToolDeps(msgspec.Struct, frozen=True):
     """What the tools of one session are made from."""
 
     settings: Settings
-    place: Workspace
+    place: ExecutionEnvironment
     guard: PathGuard
     processes: BackgroundProcesses
     reads: "FileReads"

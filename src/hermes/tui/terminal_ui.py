@@ -77,7 +77,7 @@ class LayoutOverrides(msgspec.Struct, frozen=True):
     styles: Callable[[], dict[str, str]]
 
 
-class Parts(msgspec.Struct, frozen=True):
+class AreaParts(msgspec.Struct, frozen=True):
     """The contents of the area."""
 
     input_area: TextArea
@@ -93,7 +93,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 def make_area(
-    output: FrameOutput, parts: Parts, keys: KeyBindingsBase, own: Any, changes: LayoutOverrides
+    output: FrameOutput, parts: AreaParts, keys: KeyBindingsBase, own: Any, changes: LayoutOverrides
 ) -> Area:
     """Build the area. `own` are the key bindings that an extension adds to."""
     changes.keys(own, input_area=parts.input_area)
@@ -226,7 +226,7 @@ class TerminalUI:
             tell=self.note,
             repaint=lambda: self.area.repaint(),
         )
-        parts = Parts(
+        parts = AreaParts(
             self._input.area,
             self.questions.widgets,
             self._live,

@@ -111,14 +111,14 @@ def running_lines(
     return lines
 
 
-class Limits(msgspec.Struct, frozen=True):
+class RowLimits(msgspec.Struct, frozen=True):
     lines: int
     diff: int
     todos: int
 
 
-LIMITS: Mapping[Level, Limits] = MappingProxyType(
-    {"collapsed": Limits(4, 16, 16), "full": Limits(40, 60, 40)}
+LIMITS: Mapping[Level, RowLimits] = MappingProxyType(
+    {"collapsed": RowLimits(4, 16, 16), "full": RowLimits(40, 60, 40)}
 )
 """Maximum rows of each kind. Collapsed results show a text only for errors."""
 _SHOWN_AS_DIFF = ("old_string", "new_string", "content", "patch")

@@ -9,7 +9,7 @@ from hermes.security import (
     SYSTEM_CREDENTIALS,
     PathGuard,
 )
-from hermes.security.danger.context import CommandContext
+from hermes.security.danger.context import ShellContext
 from hermes.security.paths import SYSTEM_FOLDERS
 from hermes.security.shell.model import Invocation
 
@@ -35,7 +35,7 @@ def places(guard):
 
 
 def test_context_and_path_guard_agree_on_every_place(guard):
-    context = CommandContext(guard, str(guard.workspace[0]))
+    context = ShellContext(guard, str(guard.workspace[0]))
     for place in places(guard):
         real = context.real(place, Invocation(("x",)))
         assert real == guard.resolve(place, context.folder)
@@ -48,9 +48,9 @@ def test_context_and_path_guard_agree_on_every_place(guard):
 def test_a_link_made_later_is_noticed(guard, tmp_path):
     target = tmp_path / "keys"
     target.mkdir()
-    assert not CommandContext(guard, "/").is_credential(f"{target}/id")
+    assert not ShellContext(guard, "/").is_credential(f"{target}/id")
     (guard.home / ".ssh").symlink_to(target)
-    assert CommandContext(guard, "/").is_credential(f"{target}/id")
+    assert ShellContext(guard, "/").is_credential(f"{target}/id")
 
 
 @pytest.mark.parametrize(
@@ -59,5 +59,5 @@ def test_a_link_made_later_is_noticed(guard, tmp_path):
      ("~/.hermes/c?nfig.yaml", True), ("~/*/config.yaml", False), ("*.yaml", False)],
 )  # fmt: skip
 def test_patterns_are_compared_as_the_shell_would(guard, pattern, fits):
-    context = CommandContext(guard, str(guard.workspace[0]))
+    context = ShellContext(guard, str(guard.workspace[0]))
     assert context.could_be_own(pattern, Invocation(("x",))) == fits

@@ -18,7 +18,14 @@ from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
 from hermes.ops.debug_report import bundle_path, parts, summary, write
 from hermes.ops.doctor import run as doctor
-from hermes.ops.doctor.check import LEVELS, Finding, Level, Outcome, TerminalInfo, best_settings
+from hermes.ops.doctor.check import (
+    LEVELS,
+    DoctorFinding,
+    Level,
+    Outcome,
+    TerminalInfo,
+    best_settings,
+)
 from hermes.security import Redactor
 from hermes.tui.text import safe, terminal_depth, wrap
 from hermes.util.concurrency import SystemClock
@@ -94,7 +101,7 @@ def report(
 
 
 def _lines(
-    name: str, found: Finding, style: Style, width: int, marks: dict[Level, str]
+    name: str, found: DoctorFinding, style: Style, width: int, marks: dict[Level, str]
 ) -> Iterator[str]:
     dress = {"ok": style.plain, "warning": style.warn, "problem": style.bad}[found.level]
     yield from map(dress, _paragraph(f"  {marks[found.level]} ", f"{name}: {found.text}", width))

@@ -11,7 +11,7 @@ from hermes.cli.context import Cli, Command, Style, arg, flag
 from hermes.cli.terminal import one_line
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.ops.output_files import check_output, replaced
-from hermes.ops.trajectories import Entry, Line, as_openai, as_sharegpt, read_lines
+from hermes.ops.trajectories import Entry, TrajectoryLine, as_openai, as_sharegpt, read_lines
 from hermes.ops.transcripts import local
 from hermes.store.trajectory import to_sharegpt
 from hermes.util.text import clean, cut_middle, escaped_json, human_size, many, plain, plain_line
@@ -53,7 +53,7 @@ def _show(args: Namespace, cli: Cli) -> int:
     return BAD_LINES if any(line.problem for line in lines) else 0
 
 
-def _select_line(lines: list[Line], index: int, file: Path) -> Line:
+def _select_line(lines: list[TrajectoryLine], index: int, file: Path) -> TrajectoryLine:
     wanted = lines[index].number if -len(lines) <= index < 0 else index
     found = [line for line in lines if line.number == wanted]
     if not found:
@@ -63,7 +63,7 @@ def _select_line(lines: list[Line], index: int, file: Path) -> Line:
     return found[0]
 
 
-def _summary(line: Line) -> dict[str, Any]:
+def _summary(line: TrajectoryLine) -> dict[str, Any]:
     if line.problem:
         return {"index": line.number, "problem": line.problem}
     turns = line.entry.get("conversations") or line.entry["messages"]
@@ -93,7 +93,7 @@ def _row(summary: dict[str, Any]) -> str:
     return f"{summary['index']:>4}  {state:<9}  {facts}  {model}  {summary['begins']}".rstrip()
 
 
-def _show_one(line: Line, cli: Cli) -> None:
+def _show_one(line: TrajectoryLine, cli: Cli) -> None:
     if line.problem:
         raise UsageError(f"line {line.number}: {line.problem}")
     if cli.as_json:
@@ -145,7 +145,7 @@ async def _convert(args: Namespace, cli: Cli) -> int:
     if args.out is not None:
         check_output(Path(args.out), overwrite=args.force)
     if args.session or not source.is_file():
-        lines = iter([Line(1, 0, await _session_entry(args, cli))])
+        lines = iter([TrajectoryLine(1, 0, await _session_entry(args, cli))])
     else:
         lines = read_lines(source)
     bad: list[int] = []
@@ -166,7 +166,7 @@ async def _convert(args: Namespace, cli: Cli) -> int:
 
 
 def _convert_lines(
-    lines: Iterator[Line], form: str, bad: list[int], tell: Callable[[str], None]
+    lines: Iterator[TrajectoryLine], form: str, bad: list[int], tell: Callable[[str], None]
 ) -> Iterator[str]:
     """Yield the entries as JSON lines. Report invalid lines and add their numbers to `bad`."""
     for line in lines:

@@ -113,49 +113,49 @@ class MattermostSettings(PlatformBehaviour, frozen=True):
     """Further instructions for single channels, by id."""
 
 
-class Connection(PlatformBehaviour, frozen=True):
+class PlatformConnectionSettings(PlatformBehaviour, frozen=True):
     enabled: bool | None = None  #: Connect to it; unset connects when its credentials are there.
     token: str = ""  #: Its token, best written as `${NAME}`; several Slack workspaces by commas.
     reply_to_mode: OffOr = "first"  #: Which parts of an answer quote the message.
 
 
-class Platform(Connection, frozen=True):
+class Platform(PlatformConnectionSettings, frozen=True):
     extra: dict[str, Any] = field(default_factory=dict)  #: What only this platform has.
 
 
-class TelegramPlatform(Connection, frozen=True):
+class TelegramPlatform(PlatformConnectionSettings, frozen=True):
     extra: TelegramExtra = TelegramExtra()
 
 
-class SlackPlatform(Connection, frozen=True):
+class SlackPlatform(PlatformConnectionSettings, frozen=True):
     extra: SlackExtra = SlackExtra()
 
 
-class FeishuPlatform(Connection, frozen=True):
+class FeishuPlatform(PlatformConnectionSettings, frozen=True):
     extra: FeishuExtra = FeishuExtra()
 
 
-class HomeAssistantPlatform(Connection, frozen=True):
+class HomeAssistantPlatform(PlatformConnectionSettings, frozen=True):
     extra: HomeAssistantExtra = HomeAssistantExtra()
 
 
-class WeixinPlatform(Connection, frozen=True):
+class WeixinPlatform(PlatformConnectionSettings, frozen=True):
     extra: WeixinExtra = WeixinExtra()
 
 
-class WecomCallbackPlatform(Connection, frozen=True):
+class WecomCallbackPlatform(PlatformConnectionSettings, frozen=True):
     extra: WecomCallbackExtra = WecomCallbackExtra()
 
 
-class WebhookPlatform(Connection, frozen=True):
+class WebhookPlatform(PlatformConnectionSettings, frozen=True):
     extra: WebhookExtra = WebhookExtra()
 
 
-class ApiServerPlatform(Connection, frozen=True):
+class ApiServerPlatform(PlatformConnectionSettings, frozen=True):
     extra: ApiServerExtra = ApiServerExtra()
 
 
-class DingtalkPlatform(Connection, frozen=True):
+class DingtalkPlatform(PlatformConnectionSettings, frozen=True):
     extra: DingtalkExtra = DingtalkExtra()
 
 

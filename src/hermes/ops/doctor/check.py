@@ -33,7 +33,7 @@ Fix = Callable[[], str]
 """Fixes the problem without losing data; returns a description of the change."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class DoctorFinding(msgspec.Struct, frozen=True):
     level: Level
     text: str
     """The observation, in one line."""
@@ -43,19 +43,19 @@ class Finding(msgspec.Struct, frozen=True):
     """The action of `--fix`."""
 
 
-def ok(text: str) -> Finding:
-    return Finding("ok", text)
+def ok(text: str) -> DoctorFinding:
+    return DoctorFinding("ok", text)
 
 
-def warning(text: str, advice: str, fix: Fix | None = None) -> Finding:
-    return Finding("warning", text, advice, fix)
+def warning(text: str, advice: str, fix: Fix | None = None) -> DoctorFinding:
+    return DoctorFinding("warning", text, advice, fix)
 
 
-def problem(text: str, advice: str, fix: Fix | None = None) -> Finding:
-    return Finding("problem", text, advice, fix)
+def problem(text: str, advice: str, fix: Fix | None = None) -> DoctorFinding:
+    return DoctorFinding("problem", text, advice, fix)
 
 
-Findings = list[Finding]
+Findings = list[DoctorFinding]
 
 
 class Check(NamedTuple):
@@ -76,7 +76,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     group: str
     name: str
-    found: tuple[Finding, ...]
+    found: tuple[DoctorFinding, ...]
     fixed: tuple[str, ...] = ()
     """Descriptions of the fixes; `found` is the state after them."""
     seconds: float = 0.0

@@ -25,7 +25,7 @@ from hermes.app.model_choice import main_choice
 from hermes.config.home import Home, ensure_hermes_home, tilde
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
-from hermes.ops.doctor.check import DoctorContext, Finding, Findings, ok, problem, warning
+from hermes.ops.doctor.check import DoctorContext, DoctorFinding, Findings, ok, problem, warning
 from hermes.ops.logs import LogFilter, files_of, last_entries
 from hermes.providers import LOCAL
 from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
@@ -98,7 +98,7 @@ def permissions(context: DoctorContext) -> Findings:
     return found or [ok("only you can open your keys, logins and conversations")]
 
 
-def _open_permissions(home: Home) -> Iterator[Finding]:
+def _open_permissions(home: Home) -> Iterator[DoctorFinding]:
     folders = [home.root, *(home.root / name for name in PRIVATE_FOLDERS)]
     files = [path for pattern in PRIVATE_FILES for path in sorted(home.root.glob(pattern))]
     for path, mode in (*((path, 0o700) for path in folders), *((path, 0o600) for path in files)):
@@ -106,7 +106,7 @@ def _open_permissions(home: Home) -> Iterator[Finding]:
             yield _too_open(path, mode)
 
 
-def _too_open(path: Path, mode: int) -> Finding:
+def _too_open(path: Path, mode: int) -> DoctorFinding:
     def close() -> str:
         path.chmod(mode)
         return f"{tilde(path)} now has mode {mode:o}"

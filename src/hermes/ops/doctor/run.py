@@ -17,7 +17,7 @@ from hermes.ops.doctor import machine_checks, setup_checks
 from hermes.ops.doctor.check import (
     Check,
     DoctorContext,
-    Finding,
+    DoctorFinding,
     Findings,
     Outcome,
     TerminalInfo,
@@ -103,7 +103,7 @@ async def _run_check(check: Check, context: DoctorContext) -> Findings:
     return found
 
 
-async def _apply_fix(found: Finding) -> str:
+async def _apply_fix(found: DoctorFinding) -> str:
     if found.fix is None:
         return ""
     try:

@@ -42,7 +42,7 @@ from hermes.mcp.oauth import LoginStore
 from hermes.memory import BUNDLED_PROVIDERS, list_providers, load_provider
 from hermes.ops.doctor.check import (
     DoctorContext,
-    Finding,
+    DoctorFinding,
     Findings,
     ProbeAnswer,
     ok,
@@ -131,7 +131,7 @@ def variables(context: DoctorContext) -> Findings:
     return found or [ok(f"{tilde(path)} holds {many(len(dotenv.values(pieces, {})), 'variable')}")]
 
 
-def _syntax(pieces: list[dotenv.Piece], file: str) -> Iterator[Finding]:
+def _syntax(pieces: list[dotenv.Piece], file: str) -> Iterator[DoctorFinding]:
     line, first = 1, dict[str, str]()
     for piece in pieces:
         where, line = f"{file}:{line}", line + len(piece.text.splitlines())
@@ -145,7 +145,7 @@ def _syntax(pieces: list[dotenv.Piece], file: str) -> Iterator[Finding]:
             yield warning(text, "delete one of the two lines")
 
 
-def _keys(pieces: list[dotenv.Piece]) -> Iterator[Finding]:
+def _keys(pieces: list[dotenv.Piece]) -> Iterator[DoctorFinding]:
     for name, value in dotenv.values(pieces, {}).items():
         if is_secret_variable(name) and (doubt := key_problem(value)):
             yield warning(f"{name} {doubt}", f"copy it again: hermes config set {name} KEY")
@@ -173,7 +173,7 @@ def _too_short(value: str) -> str:
     return f"has only {len(value)} characters: it looks truncated" if len(value) < least else ""
 
 
-def _differences(pieces: list[dotenv.Piece], environ: Mapping[str, str]) -> Iterator[Finding]:
+def _differences(pieces: list[dotenv.Piece], environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     for name, value in dotenv.values(pieces, environ).items():
         given = environ.get(name)
         if value and given and given != value:
@@ -302,7 +302,7 @@ def profiles(context: DoctorContext) -> Findings:
     return found or [ok(f"{many(len(known), 'profile')}, {context.home.profile} in use")]
 
 
-def _fault(home: Home) -> Finding | None:
+def _fault(home: Home) -> DoctorFinding | None:
     edit = f"hermes -p {home.profile} config edit"
     try:
         problems = [each for each in examine(home).problems if each.severity == "error"]
@@ -365,7 +365,7 @@ async def context_window(context: DoctorContext) -> Findings:
     return [warning(text, f"hermes config set '{key}' TOKENS")]
 
 
-def _endpoint_finding(answer: ProbeAnswer, target: Target) -> Finding:
+def _endpoint_finding(answer: ProbeAnswer, target: Target) -> DoctorFinding:
     error = answer.error
     if error is None:
         return ok(f"{answer.host} has no list of models, so it was not asked")
@@ -390,7 +390,7 @@ async def fallbacks(context: DoctorContext) -> Findings:
     return list(await asyncio.gather(*(_fallback(context, choice) for choice in choices)))
 
 
-async def _fallback(context: DoctorContext, choice: ModelChoice) -> Finding:
+async def _fallback(context: DoctorContext, choice: ModelChoice) -> DoctorFinding:
     named = f"{choice.reason}: {choice.model} on {choice.provider}"
     try:
         target = context.providers.known_target(choice)
@@ -535,7 +535,7 @@ def plugins(context: DoctorContext) -> Findings:
     return found or [ok(f"{many(len(on), 'plugin')} enabled")]
 
 
-def _plugin(context: DoctorContext, plugin: Plugin) -> Iterator[Finding]:
+def _plugin(context: DoctorContext, plugin: Plugin) -> Iterator[DoctorFinding]:
     off = f"hermes plugins disable {plugin.name}"
     fault = plugin.problem or _fault_in_code(plugin)
     if fault:

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 
-from hermes.security.danger.context import CommandContext, locate_word
+from hermes.security.danger.context import ShellContext, locate_word
 from hermes.security.danger.rule import Rule, always, has_option, says, says_exactly, verb
 from hermes.security.shell.expansion import known_input
 from hermes.security.shell.launchers import SHELLS
@@ -125,16 +125,16 @@ _PACKAGE_HOSTS = frozenset({
 })  # fmt: skip
 
 
-def shell_with_text(invocation: Invocation, _context: CommandContext) -> bool:
+def shell_with_text(invocation: Invocation, _context: ShellContext) -> bool:
     return shell_text(invocation) is not None
 
 
-def escapes(invocation: Invocation, _context: CommandContext) -> bool:
+def escapes(invocation: Invocation, _context: ShellContext) -> bool:
     """`find … -exec sh`: a shell in an unexpected place."""
     return not _NOT_LAUNCHERS.isdisjoint(invocation.via[-1:])
 
 
-def inline_code(invocation: Invocation, _context: CommandContext) -> bool:
+def inline_code(invocation: Invocation, _context: ShellContext) -> bool:
     """Code after `-c` or `-e`, or given as input."""
     base = interpreter_name(invocation.name)
     if base not in INLINE or (base == "perl" and _is_sed(invocation)):
@@ -176,7 +176,7 @@ def _is_sed(invocation: Invocation) -> bool:
     return len(program) < LONGEST_SCRIPT and bool(_SED_LIKE.fullmatch(program.strip()))
 
 
-def code_texts(invocation: Invocation, context: CommandContext) -> Iterator[str]:
+def code_texts(invocation: Invocation, context: ShellContext) -> Iterator[str]:
     """Yield every text that this program would run as code."""
     if interpreter_name(invocation.name) in INLINE:
         if inline_code(invocation, context):
@@ -188,7 +188,7 @@ def code_texts(invocation: Invocation, context: CommandContext) -> Iterator[str]
         yield invocation.stdin
 
 
-def forks_without_end(invocation: Invocation, context: CommandContext) -> bool:
+def forks_without_end(invocation: Invocation, context: ShellContext) -> bool:
     texts = [text for text in code_texts(invocation, context) if text]
     return any(
         pattern.search(text[:LONGEST_TEXT])
@@ -197,7 +197,7 @@ def forks_without_end(invocation: Invocation, context: CommandContext) -> bool:
     )
 
 
-def written_code(invocation: Invocation, context: CommandContext) -> bool:
+def written_code(invocation: Invocation, context: ShellContext) -> bool:
     """A script written by the same command that does what other rules ask about."""
     if not context.texts or interpreter_name(invocation.name) not in INLINE:
         return False
@@ -205,7 +205,7 @@ def written_code(invocation: Invocation, context: CommandContext) -> bool:
     return any(_DANGEROUS_CODE.search(text) for text in texts if text)
 
 
-def executed_files(invocation: Invocation, context: CommandContext) -> Iterator[str]:
+def executed_files(invocation: Invocation, context: ShellContext) -> Iterator[str]:
     """Return the files this program runs as code."""
     words, name = invocation.words, invocation.name
     if not words:
@@ -221,13 +221,13 @@ def executed_files(invocation: Invocation, context: CommandContext) -> Iterator[
         yield locate_word(words[0], invocation, context)
 
 
-def runs_fetched(invocation: Invocation, context: CommandContext) -> bool:
+def runs_fetched(invocation: Invocation, context: ShellContext) -> bool:
     return bool(context.fetched) and not context.fetched.isdisjoint(
         executed_files(invocation, context)
     )
 
 
-def fed_to_shell(invocation: Invocation, _context: CommandContext) -> bool:
+def fed_to_shell(invocation: Invocation, _context: ShellContext) -> bool:
     """A shell that runs the output of other programs."""
     if invocation.name == "parallel" and not invocation.arguments:
         return True  # each input line is a command
@@ -246,7 +246,7 @@ def fed_to_shell(invocation: Invocation, _context: CommandContext) -> bool:
     return False
 
 
-def code_from_network(invocation: Invocation, _context: CommandContext) -> bool:
+def code_from_network(invocation: Invocation, _context: ShellContext) -> bool:
     coded = interpreter_name(invocation.name) in INLINE
     if coded and any(re.match(r"https?://", word) for word in invocation.arguments[:3]):
         return True
@@ -257,7 +257,7 @@ def code_from_network(invocation: Invocation, _context: CommandContext) -> bool:
     return any(source.name in FETCHERS for source in invocation.sources)
 
 
-def _written_program(invocation: Invocation, context: CommandContext) -> str:
+def _written_program(invocation: Invocation, context: ShellContext) -> str:
     """Return the text of `-f file` that the same command has written."""
     if not context.texts:
         return ""
@@ -267,17 +267,17 @@ def _written_program(invocation: Invocation, context: CommandContext) -> str:
     )
 
 
-def built_from_network(invocation: Invocation, _context: CommandContext) -> bool:
+def built_from_network(invocation: Invocation, _context: ShellContext) -> bool:
     """`make -f <(curl …)`."""
     return not FETCHERS.isdisjoint(invocation.feeders)
 
 
-def awk_runs(invocation: Invocation, context: CommandContext) -> bool:
+def awk_runs(invocation: Invocation, context: ShellContext) -> bool:
     text = f"{invocation.text}\n{_written_program(invocation, context)}".replace("||", "")
     return bool(_AWK_RUNS.search(text)) or not _AWK_FILTERS.issuperset(_AWK_PIPE.findall(text))
 
 
-def sed_runs(invocation: Invocation, context: CommandContext) -> bool:
+def sed_runs(invocation: Invocation, context: ShellContext) -> bool:
     words = invocation.arguments
     if "-f" in words or "--file" in words:
         return bool(_SED_RUNS.search(_written_program(invocation, context)))
@@ -286,7 +286,7 @@ def sed_runs(invocation: Invocation, context: CommandContext) -> bool:
     return any(len(text) > LONGEST_SCRIPT or _SED_RUNS.search(text) for text in scripts)
 
 
-def editor_runs(invocation: Invocation, _context: CommandContext) -> bool:
+def editor_runs(invocation: Invocation, _context: ShellContext) -> bool:
     words = invocation.arguments
     texts = [b for a, b in pairwise(words) if a in _EDITOR_OPTIONS]
     texts += [word[1:] for word in words if word.startswith("+")]
@@ -297,19 +297,19 @@ def editor_runs(invocation: Invocation, _context: CommandContext) -> bool:
     return any(re.match(r"\s*(\d*,?\d*|%)!|shell\b", line) for line in lines)
 
 
-def client_runs(invocation: Invocation, _context: CommandContext) -> bool:
+def client_runs(invocation: Invocation, _context: ShellContext) -> bool:
     """Clients of databases and of file transfer that start programs."""
     texts = (*invocation.arguments, known_input(invocation) or "")
     return any(_CLIENT_RUNS.search(text) for text in texts)
 
 
-def console_fed(invocation: Invocation, _context: CommandContext) -> bool:
+def console_fed(invocation: Invocation, _context: ShellContext) -> bool:
     """Code passed to the console of a framework: `echo … | manage.py shell`."""
     console = {"shell", "shell_plus", "tinker", "console", "c"} & set(invocation.arguments[:2])
     return bool(console) and bool(invocation.stdin or invocation.upstream)
 
 
-def make_runs(invocation: Invocation, _context: CommandContext) -> bool:
+def make_runs(invocation: Invocation, _context: ShellContext) -> bool:
     return any(
         word.startswith(("--eval", "SHELL="))
         or word in ("-", "-f-", "/dev/stdin")
@@ -318,17 +318,17 @@ def make_runs(invocation: Invocation, _context: CommandContext) -> bool:
     )
 
 
-def in_coprocess(invocation: Invocation, _context: CommandContext) -> bool:
+def in_coprocess(invocation: Invocation, _context: ShellContext) -> bool:
     """`coproc bash`: what is written to it later is run."""
     return "coproc" in invocation.via and reads_commands(invocation)
 
 
-def macros_run(invocation: Invocation, _context: CommandContext) -> bool:
+def macros_run(invocation: Invocation, _context: ShellContext) -> bool:
     texts = [invocation.text, invocation.stdin, *(each.text for each in invocation.upstream)]
     return any("syscmd" in text for text in texts)
 
 
-def remote_package(invocation: Invocation, _context: CommandContext) -> bool:
+def remote_package(invocation: Invocation, _context: ShellContext) -> bool:
     """Packages from a plain URL, whose set-up code runs at once."""
     text = invocation.text
     if not re.search(r"\b(install|add|i|exec|x)\b|^https?:", text):
@@ -409,7 +409,7 @@ _HIJACK_VALUES = {
 """Variables that are harmless with most values."""
 
 
-def hidden_command(invocation: Invocation, _context: CommandContext) -> bool:
+def hidden_command(invocation: Invocation, _context: ShellContext) -> bool:
     """The name of the program is known only when the command runs."""
     name = invocation.name
     if not DECODERS.isdisjoint(invocation.named_by):
@@ -427,7 +427,7 @@ def hidden_command(invocation: Invocation, _context: CommandContext) -> bool:
     return bool(_UNCERTAIN.search(name)) or name in ("{}", "%")
 
 
-def look_alike(invocation: Invocation, _context: CommandContext) -> bool:
+def look_alike(invocation: Invocation, _context: ShellContext) -> bool:
     """Letters of another script in the name of a program or host."""
     words = invocation.words
     if words and not words[0].isascii():
@@ -452,7 +452,7 @@ def _imitates(word: str) -> bool:
     return plain != word and bool(re.fullmatch(r"[|&;<>]{1,3}|--?[A-Za-z][\w-]*", plain))
 
 
-def hijacks(invocation: Invocation, context: CommandContext) -> bool:
+def hijacks(invocation: Invocation, context: ShellContext) -> bool:
     """Variables that make other programs load or run something."""
     pairs = list(invocation.assignments)
     if invocation.name in ("env", "sudo", "export", "doas"):

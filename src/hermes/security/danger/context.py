@@ -32,7 +32,7 @@ def is_pattern(path: str) -> bool:
     return _GLOB.search(path) is not None
 
 
-class CommandContext:
+class ShellContext:
     """One command in one folder. Queries of the file system are cached."""
 
     def __init__(self, guard: PathGuard, folder: str) -> None:
@@ -215,7 +215,7 @@ def _as_prefixes(places: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{locate_word.rstrip('/')}/" for locate_word in places)
 
 
-def locate_word(path: str, invocation: Invocation, context: CommandContext) -> str:
+def locate_word(path: str, invocation: Invocation, context: ShellContext) -> str:
     """Return the file of a word; where the folder is unknown, a name that is stable while the
     command stays in it."""
     return context.real(path, invocation) or posixpath.normpath(join_path(invocation.folder, path))

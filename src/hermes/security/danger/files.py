@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hermes.security.danger.context import CommandContext, locate_word
+from hermes.security.danger.context import ShellContext, locate_word
 from hermes.security.danger.rule import (
     IN_PLACE,
     WRITES_ALL,
@@ -46,7 +46,7 @@ _LISTERS = frozenset({
 })  # fmt: skip
 
 
-def vital(path: str, invocation: Invocation, context: CommandContext) -> bool:
+def vital(path: str, invocation: Invocation, context: ShellContext) -> bool:
     """A folder whose loss destroys the machine or the user's work."""
     joined = join_path(invocation.folder or context.folder, path)
     while _EVERYTHING.search(joined):
@@ -60,7 +60,7 @@ def vital(path: str, invocation: Invocation, context: CommandContext) -> bool:
     return tidy in VITAL or tidy in (context.home, "~root")
 
 
-def deletes_vital(invocation: Invocation, context: CommandContext) -> bool:
+def deletes_vital(invocation: Invocation, context: ShellContext) -> bool:
     if "--no-preserve-root" in invocation.arguments:
         return True
     return is_recursive(invocation) and any(
@@ -68,7 +68,7 @@ def deletes_vital(invocation: Invocation, context: CommandContext) -> bool:
     )
 
 
-def find_deletes_vital(invocation: Invocation, context: CommandContext) -> bool:
+def find_deletes_vital(invocation: Invocation, context: ShellContext) -> bool:
     """`find / -delete` without a condition that narrows it down."""
     words = invocation.arguments
     if _narrowed(words) or not deletes_found(invocation, context):
@@ -85,16 +85,16 @@ def _narrowed(words: Sequence[str]) -> bool:
     )
 
 
-def deletes_found(invocation: Invocation, _context: CommandContext) -> bool:
+def deletes_found(invocation: Invocation, _context: ShellContext) -> bool:
     return "-delete" in invocation.arguments or "rm" in invocation.arguments
 
 
-def moves_vital(invocation: Invocation, context: CommandContext) -> bool:
+def moves_vital(invocation: Invocation, context: ShellContext) -> bool:
     named = operands(invocation)
     return any(vital(path, invocation, context) for path in named[:-1])
 
 
-def deletes_in_system(invocation: Invocation, context: CommandContext) -> bool:
+def deletes_in_system(invocation: Invocation, context: ShellContext) -> bool:
     for path in operands(invocation):
         plain = context.written_as(path, invocation)
         at_root = re.fullmatch(r"/+[^/]+", path) is not None
@@ -103,7 +103,7 @@ def deletes_in_system(invocation: Invocation, context: CommandContext) -> bool:
     return False
 
 
-def deletes_listed(invocation: Invocation, _context: CommandContext) -> bool:
+def deletes_listed(invocation: Invocation, _context: ShellContext) -> bool:
     """`rm` of what find, fd or xargs produce."""
     if {"xargs", "find", "fd", "fdfind", "parallel"} & set(invocation.via):
         return True
@@ -112,7 +112,7 @@ def deletes_listed(invocation: Invocation, _context: CommandContext) -> bool:
     return unknown and bool(listed & _LISTERS)
 
 
-def deletes_all_here(invocation: Invocation, context: CommandContext) -> bool:
+def deletes_all_here(invocation: Invocation, context: ShellContext) -> bool:
     """`rm *`: every file of the folder, or of a folder outside the workspace."""
     for path in operands(invocation):
         if path in ("*", "./*", ".*", "*.*", "./*.*", "./.*", "../*", "**"):
@@ -124,16 +124,16 @@ def deletes_all_here(invocation: Invocation, context: CommandContext) -> bool:
     return False
 
 
-def throws_away(invocation: Invocation, _context: CommandContext) -> bool:
+def throws_away(invocation: Invocation, _context: ShellContext) -> bool:
     return operands(invocation)[-1:] == ["/dev/null"]
 
 
-def removes_tracked(invocation: Invocation, _context: CommandContext) -> bool:
+def removes_tracked(invocation: Invocation, _context: ShellContext) -> bool:
     words = operands(invocation)
     return words[:1] == ["rm"] and is_recursive(invocation) and bool({".", "*", "/"} & set(words))
 
 
-def empties_folder(invocation: Invocation, _context: CommandContext) -> bool:
+def empties_folder(invocation: Invocation, _context: ShellContext) -> bool:
     if has_option(invocation, "n", "--dry-run"):
         return False
     return has_option(invocation, "--delete", "--remove-source-files") or any(
@@ -147,7 +147,7 @@ _TRANSFER_DELETES = re.compile(
 )
 
 
-def deletes_remotely(invocation: Invocation, context: CommandContext) -> bool:
+def deletes_remotely(invocation: Invocation, context: ShellContext) -> bool:
     """Commands of a file transfer client, on its command line, as input or in a file."""
     texts = [re.sub(r"^--?\w+=", "", word) for word in invocation.arguments]
     texts.append(known_input(invocation) or "")
@@ -254,7 +254,7 @@ _MAKES = frozenset({"mkdir", "ssh-keygen", "mktemp", "sqlite3"})
 _NOT_CLEARING = frozenset({"mkdir", "touch", "chmod", "chown", "ls"})
 
 
-def writes_system(invocation: Invocation, context: CommandContext) -> bool:
+def writes_system(invocation: Invocation, context: ShellContext) -> bool:
     for path in written_paths(invocation):
         plain, real = context.written_as(path, invocation), context.real(path, invocation)
         if (plain and context.is_system(plain)) or (real and context.is_system(real)):
@@ -266,7 +266,7 @@ def writes_system(invocation: Invocation, context: CommandContext) -> bool:
     return _changes_listed(invocation, context)
 
 
-def _changes_listed(invocation: Invocation, context: CommandContext) -> bool:
+def _changes_listed(invocation: Invocation, context: ShellContext) -> bool:
     """`ls /etc/*.conf | xargs sed -i …`: the changed files are in the words of the search."""
     name = invocation.name
     if "xargs" not in invocation.via or not (
@@ -278,7 +278,7 @@ def _changes_listed(invocation: Invocation, context: CommandContext) -> bool:
     return any(locate_word and context.is_system(locate_word) for locate_word in places)
 
 
-def changes_everywhere(invocation: Invocation, context: CommandContext) -> bool:
+def changes_everywhere(invocation: Invocation, context: ShellContext) -> bool:
     """`find / … -exec sed -i`: files all over the system."""
     if not re.search(r"(^|\s)-(exec|ok)", invocation.text):
         return False
@@ -287,7 +287,7 @@ def changes_everywhere(invocation: Invocation, context: CommandContext) -> bool:
     return bool(changers) and any(vital(word, invocation, context) for word in starts)
 
 
-def writes_startup(invocation: Invocation, context: CommandContext) -> bool:
+def writes_startup(invocation: Invocation, context: ShellContext) -> bool:
     """A file that runs at login, or that holds keys."""
     if invocation.name in _MAKES:
         return False
@@ -302,7 +302,7 @@ def writes_startup(invocation: Invocation, context: CommandContext) -> bool:
     )
 
 
-def clears_logs(invocation: Invocation, context: CommandContext) -> bool:
+def clears_logs(invocation: Invocation, context: ShellContext) -> bool:
     if invocation.name in _NOT_CLEARING:
         return False
     if invocation.name == "tee" and "-a" in invocation.arguments:
@@ -315,14 +315,14 @@ def clears_logs(invocation: Invocation, context: CommandContext) -> bool:
     return False
 
 
-def hides_history(invocation: Invocation, _context: CommandContext) -> bool:
+def hides_history(invocation: Invocation, _context: ShellContext) -> bool:
     for name, value in invocation.assignments:
         if name in ("HISTFILE", "HISTSIZE", "HISTFILESIZE") and value in ("", "0", "/dev/null"):
             return True
     return invocation.name == "unset" and "HISTFILE" in invocation.arguments
 
 
-def world_writable(invocation: Invocation, _context: CommandContext) -> bool:
+def world_writable(invocation: Invocation, _context: ShellContext) -> bool:
     if invocation.name in ("chmod", "gchmod") and UNKNOWN in "".join(operands(invocation)[:1]):
         return True  # the permissions are known only when it runs
     for word in invocation.arguments:
@@ -335,12 +335,12 @@ def world_writable(invocation: Invocation, _context: CommandContext) -> bool:
     return False
 
 
-def setuid(invocation: Invocation, _context: CommandContext) -> bool:
+def setuid(invocation: Invocation, _context: ShellContext) -> bool:
     modes = [word.removeprefix("-m").removeprefix("--mode=") for word in invocation.arguments]
     return any(re.fullmatch(r"0*[2467][0-7]{3}", m) or _SETUID.fullmatch(m) for m in modes)
 
 
-def sweeps_owners(invocation: Invocation, context: CommandContext) -> bool:
+def sweeps_owners(invocation: Invocation, context: ShellContext) -> bool:
     named = operands(invocation)
     everything = is_recursive(invocation) or bool({"find", "xargs", "fd"} & set(invocation.via))
     if not everything or not named:
@@ -357,7 +357,7 @@ def sweeps_owners(invocation: Invocation, context: CommandContext) -> bool:
     return False
 
 
-def takes_rights(invocation: Invocation, _context: CommandContext) -> bool:
+def takes_rights(invocation: Invocation, _context: ShellContext) -> bool:
     """`chmod -R 000`: locks everyone out."""
     mode = "".join(operands(invocation)[:1])
     return is_recursive(invocation) and bool(re.fullmatch(r"0+|[augo]*-rwx", mode))
@@ -432,12 +432,12 @@ _NOT_READING = frozenset({
 })  # fmt: skip
 
 
-def formats_device(invocation: Invocation, _context: CommandContext) -> bool:
+def formats_device(invocation: Invocation, _context: ShellContext) -> bool:
     named = operands(invocation)
     return any(word.startswith("/dev/") or UNKNOWN in word for word in named)
 
 
-def writes_device(invocation: Invocation, context: CommandContext) -> bool:
+def writes_device(invocation: Invocation, context: ShellContext) -> bool:
     if invocation.name in _NOT_WRITING:
         return False
     near = invocation.folder.startswith("/dev")
@@ -449,7 +449,7 @@ def writes_device(invocation: Invocation, context: CommandContext) -> bool:
     )
 
 
-def reads_device(invocation: Invocation, _context: CommandContext) -> bool:
+def reads_device(invocation: Invocation, _context: ShellContext) -> bool:
     """A whole disk or the memory as a file."""
     if invocation.name in _NOT_READING:
         return False

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from hermes.security.danger.context import CommandContext, locate_word
+from hermes.security.danger.context import ShellContext, locate_word
 from hermes.security.danger.rule import Rule, always, both, but_not, operands, says, verb
 from hermes.security.shell.expansion import known_input
 from hermes.security.shell.model import UNKNOWN, Invocation
@@ -73,7 +73,7 @@ _VALUE = re.compile(r"--?[\w-]+=|-[a-zA-Z]+?(?=[A-Z]{4,}\s)|-[ceqQ](?=[a-z]{4,}\
 """An option before its value: `--execute=`, `-e`."""
 
 
-def texts(invocation: Invocation, context: CommandContext) -> Iterator[str]:
+def texts(invocation: Invocation, context: ShellContext) -> Iterator[str]:
     """Yield everything the client is given to run."""
     words = [_VALUE.sub("", word, count=1) if word[:1] == "-" else word for word in
              invocation.arguments]  # fmt: skip
@@ -91,15 +91,15 @@ def texts(invocation: Invocation, context: CommandContext) -> Iterator[str]:
         yield from (context.texts.get(locate_word(path, invocation, context), "") for path in paths)
 
 
-def loses_data(invocation: Invocation, context: CommandContext) -> bool:
+def loses_data(invocation: Invocation, context: ShellContext) -> bool:
     return any(lost_by(text) for text in texts(invocation, context) if text)
 
 
-def loses_documents(invocation: Invocation, context: CommandContext) -> bool:
+def loses_documents(invocation: Invocation, context: ShellContext) -> bool:
     return any(_DOCUMENTS.search(text[:LONGEST_TEXT]) for text in texts(invocation, context))
 
 
-def given_statement(invocation: Invocation, context: CommandContext) -> bool:
+def given_statement(invocation: Invocation, context: ShellContext) -> bool:
     """A statement that loses data, passed to an unknown program: `wp db query "DROP …"`, `heroku
     pg:psql -c …`, `… | manage.py dbshell`."""
     if invocation.name in HOLDS_TEXT or invocation.name in _SQL_TEXT or not invocation.words:
@@ -112,13 +112,13 @@ def given_statement(invocation: Invocation, context: CommandContext) -> bool:
     )
 
 
-def flushes(invocation: Invocation, _context: CommandContext) -> bool:
+def flushes(invocation: Invocation, _context: ShellContext) -> bool:
     """`printf 'FLUSHALL' | nc host 6379`."""
     text = known_input(invocation) or ""
     return bool(re.search(r"\bflush_?(all|db)\b|\bshutdown\b", text, re.IGNORECASE))
 
 
-def deletes_keys(invocation: Invocation, _context: CommandContext) -> bool:
+def deletes_keys(invocation: Invocation, _context: ShellContext) -> bool:
     """`redis-cli keys '*' | xargs redis-cli del`."""
     deletes = re.search(r"\b(del|unlink)\b", invocation.text, re.IGNORECASE)
     return bool(deletes) and "xargs" in invocation.via
@@ -208,7 +208,7 @@ _BULK = re.compile(
 _REMOVES = re.compile(r"\b(?:rm|rmi|kill|stop|remove)\b(.*)")
 
 
-def opens_host(invocation: Invocation, context: CommandContext) -> bool:
+def opens_host(invocation: Invocation, context: ShellContext) -> bool:
     text = invocation.text
     if context.folder != "/":
         text = text.replace(f" {context.folder}:", " work:")  # `-v "$PWD":/work`
@@ -218,7 +218,7 @@ def opens_host(invocation: Invocation, context: CommandContext) -> bool:
     return bool(_OPENS.search(text) or _MOUNTS.search(text))
 
 
-def deletes_in_bulk(invocation: Invocation, _context: CommandContext) -> bool:
+def deletes_in_bulk(invocation: Invocation, _context: ShellContext) -> bool:
     """Containers, images or volumes, all at once."""
     text = invocation.text
     if _BULK.search(text):
@@ -230,7 +230,7 @@ def deletes_in_bulk(invocation: Invocation, _context: CommandContext) -> bool:
     return listed or "xargs" in invocation.via or bool(re.search(r"\s(-\w*a|--all)\b", removes[1]))
 
 
-def deletes_by_verb(invocation: Invocation, _context: CommandContext) -> bool:
+def deletes_by_verb(invocation: Invocation, _context: ShellContext) -> bool:
     """`tool things delete …` of a program without rules of its own."""
     words = invocation.words
     if not words or invocation.via or invocation.name in KNOWN_OTHERWISE:
@@ -404,7 +404,7 @@ def subcommand(invocation: Invocation) -> list[str]:
     return words
 
 
-def forced_push(invocation: Invocation, _context: CommandContext) -> bool:
+def forced_push(invocation: Invocation, _context: ShellContext) -> bool:
     words = subcommand(invocation)
     if words[:1] != ["push"]:
         return False
@@ -416,7 +416,7 @@ def forced_push(invocation: Invocation, _context: CommandContext) -> bool:
     )
 
 
-def loses_work(invocation: Invocation, _context: CommandContext) -> bool:
+def loses_work(invocation: Invocation, _context: ShellContext) -> bool:
     """Uncommitted changes would be lost."""
     verb, *rest = subcommand(invocation) or [""]
     everything = not _ALL.isdisjoint(rest)
@@ -438,7 +438,7 @@ def loses_work(invocation: Invocation, _context: CommandContext) -> bool:
     return False
 
 
-def unmerged(invocation: Invocation, _context: CommandContext) -> bool:
+def unmerged(invocation: Invocation, _context: ShellContext) -> bool:
     """`git branch -D` of what another program lists."""
     words = subcommand(invocation)
     deletes = words[:1] == ["branch"] and bool({"-D", "-d", "--delete"} & set(words))

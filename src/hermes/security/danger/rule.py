@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from hermes.security.danger.context import CommandContext
+from hermes.security.danger.context import ShellContext
 from hermes.security.shell.model import UNKNOWN, Invocation
 from hermes.security.shell.wrappers import option_values
 
-RuleTest = Callable[[Invocation, CommandContext], bool]
+RuleTest = Callable[[Invocation, ShellContext], bool]
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class TextRule(msgspec.Struct, frozen=True):
     refused: bool = False
 
 
-def always(_invocation: Invocation, _context: CommandContext) -> bool:
+def always(_invocation: Invocation, _context: ShellContext) -> bool:
     return True
 
 
@@ -75,7 +75,7 @@ def either(first: RuleTest, second: RuleTest) -> RuleTest:
     return lambda invocation, context: first(invocation, context) or second(invocation, context)
 
 
-def has_operands(invocation: Invocation, _context: CommandContext) -> bool:
+def has_operands(invocation: Invocation, _context: ShellContext) -> bool:
     return bool(operands(invocation))
 
 
@@ -219,14 +219,14 @@ def touched_paths(invocation: Invocation) -> Iterator[str]:
     yield from (redirect.target for redirect in invocation.redirects if redirect.target)
 
 
-def written_real_paths(invocation: Invocation, context: CommandContext) -> Iterator[str]:
+def written_real_paths(invocation: Invocation, context: ShellContext) -> Iterator[str]:
     for path in written_paths(invocation):
         real = context.real(path, invocation)
         if real:
             yield real
 
 
-def extraction_folder(invocation: Invocation, context: CommandContext) -> str:
+def extraction_folder(invocation: Invocation, context: ShellContext) -> str:
     """Return the folder that an extracting program fills if no option names one."""
     if invocation.name not in EXTRACTS or any(_option_targets(invocation)):
         return ""

@@ -3,7 +3,7 @@
 import re
 from fnmatch import fnmatchcase
 
-from hermes.security.danger.context import CommandContext, is_pattern
+from hermes.security.danger.context import ShellContext, is_pattern
 from hermes.security.danger.rule import (
     Rule,
     always,
@@ -150,7 +150,7 @@ _SENT_FILE = re.compile(
 )
 
 
-def uses_credentials(invocation: Invocation, context: CommandContext) -> bool:
+def uses_credentials(invocation: Invocation, context: ShellContext) -> bool:
     if not _reads(invocation):
         return False
     paths = list(touched_paths(invocation))
@@ -169,7 +169,7 @@ def _reads(invocation: Invocation) -> bool:
     return not (name == "docker" and "build" in words)
 
 
-def _is_secret(path: str, invocation: Invocation, context: CommandContext) -> bool:
+def _is_secret(path: str, invocation: Invocation, context: ShellContext) -> bool:
     if context.could_be_credential(path, invocation) or context.could_be_own(path, invocation):
         return True
     if SECRET_PLACES.search(path.replace(UNKNOWN, "x")):
@@ -180,7 +180,7 @@ def _is_secret(path: str, invocation: Invocation, context: CommandContext) -> bo
     return context.is_credential(real) or context.is_own(real) or bool(SECRET_PLACES.search(real))
 
 
-def prints_secret_file(invocation: Invocation, context: CommandContext) -> bool:
+def prints_secret_file(invocation: Invocation, context: ShellContext) -> bool:
     """Files of a project that hold secrets, by their name."""
     name, words = invocation.name, invocation.arguments
     if id(invocation) in context.loaded:
@@ -229,7 +229,7 @@ def _shows_all(invocation: Invocation) -> bool:
     return "v" not in options(invocation) and not re.search(r"\w{2}|\^#", pattern)
 
 
-def prints_secret_variable(invocation: Invocation, _context: CommandContext) -> bool:
+def prints_secret_variable(invocation: Invocation, _context: ShellContext) -> bool:
     name = invocation.name
     if name == "printenv":
         return any(SECRET_NAME.search(word) for word in invocation.arguments)
@@ -243,28 +243,28 @@ def prints_secret_variable(invocation: Invocation, _context: CommandContext) -> 
     return any(SECRET_NAME.search(used) for used in invocation.uses if used not in invocation.known)
 
 
-def filters_secrets(invocation: Invocation, _context: CommandContext) -> bool:
+def filters_secrets(invocation: Invocation, _context: ShellContext) -> bool:
     """`env | grep -i key`."""
     dumped = {source.name for source in invocation.upstream[-2:]} & _DUMPED
     pattern = next((word for word in invocation.arguments if not word.startswith("-")), "")
     return bool(dumped) and bool(SECRET_HINT.search(pattern))
 
 
-def hunts_secrets(invocation: Invocation, _context: CommandContext) -> bool:
+def hunts_secrets(invocation: Invocation, _context: ShellContext) -> bool:
     """Searching the machine for keys, outside the current folder."""
     outside = any(_OUTSIDE.fullmatch(word) for word in invocation.arguments)
     everywhere = invocation.name in ("locate", "mdfind", "plocate")
     return (outside or everywhere) and bool(_HUNTED.search(invocation.text))
 
 
-def asks_metadata(invocation: Invocation, _context: CommandContext) -> bool:
+def asks_metadata(invocation: Invocation, _context: ShellContext) -> bool:
     """The metadata service of a cloud, which hands keys to the machine itself."""
     if invocation.name in HOLDS_TEXT - _TALKERS:
         return False
     return any(METADATA.search(word) for word in invocation.arguments)
 
 
-def sends_private(invocation: Invocation, _context: CommandContext) -> bool:
+def sends_private(invocation: Invocation, _context: ShellContext) -> bool:
     """The environment, the history or system files, sent to another machine."""
     if invocation.name not in SENDERS:
         return False

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from hermes.security.danger.code import code_texts
-from hermes.security.danger.context import CommandContext, is_pattern
+from hermes.security.danger.context import ShellContext, is_pattern
 from hermes.security.danger.rule import (
     IN_PLACE,
     WRITES_ALL,
@@ -59,7 +59,7 @@ _FOLDER_CHANGERS = frozenset({
 })  # fmt: skip
 
 
-def writes_own(invocation: Invocation, context: CommandContext) -> bool:
+def writes_own(invocation: Invocation, context: ShellContext) -> bool:
     paths = list(written_paths(invocation))
     if any(context.could_be_own(path, invocation, whole=_takes(invocation)) for path in paths):
         return True
@@ -100,7 +100,7 @@ def _found_own(invocation: Invocation) -> bool:
     return "hermes" in text and bool(OWN_CODE.search(text) or re.search(r"config|\.ya?ml", text))
 
 
-def _changes_folder(invocation: Invocation, real: str, context: CommandContext) -> bool:
+def _changes_folder(invocation: Invocation, real: str, context: ShellContext) -> bool:
     """A folder removed or filled, with files of Hermes in it."""
     name = invocation.name
     if name not in _FOLDER_CHANGERS:
@@ -120,7 +120,7 @@ def _changes_here(invocation: Invocation) -> bool:
     return True
 
 
-def _links_own(invocation: Invocation, context: CommandContext) -> bool:
+def _links_own(invocation: Invocation, context: ShellContext) -> bool:
     """A second name for files of Hermes, through which they could be written."""
     if invocation.name not in _LINKERS:
         return False
@@ -132,7 +132,7 @@ def _links_own(invocation: Invocation, context: CommandContext) -> bool:
     return any(real and (context.is_own(real) or context.own_part(real) == "") for real in sources)
 
 
-def _changes_found(invocation: Invocation, context: CommandContext) -> bool:
+def _changes_found(invocation: Invocation, context: ShellContext) -> bool:
     """`find` in the Hermes home that deletes, or runs a program that does more than read."""
     words = invocation.arguments
     if invocation.name != "find" or not words:
@@ -144,7 +144,7 @@ def _changes_found(invocation: Invocation, context: CommandContext) -> bool:
     return "-delete" in words or not runs <= _LOOKERS
 
 
-def mentions_own(invocation: Invocation, context: CommandContext) -> bool:
+def mentions_own(invocation: Invocation, context: ShellContext) -> bool:
     """Code that names settings, keys or approvals of Hermes."""
     roots = [re.escape(str(root)) for root in context.guard.own]
     home = re.compile("|".join([r"\.hermes\b", "HERMES_HOME", *roots]))
@@ -162,12 +162,12 @@ def subcommand(invocation: Invocation) -> str:
     return " ".join(word for word in words if not word.startswith("-"))
 
 
-def changes_policy(invocation: Invocation, _context: CommandContext) -> bool:
+def changes_policy(invocation: Invocation, _context: ShellContext) -> bool:
     flags = not POLICY_FLAGS.isdisjoint(invocation.arguments)
     return flags or bool(POLICY_COMMANDS.match(subcommand(invocation)))
 
 
-def sets_policy_variable(invocation: Invocation, _context: CommandContext) -> bool:
+def sets_policy_variable(invocation: Invocation, _context: ShellContext) -> bool:
     names = {name for name, _ in invocation.assignments}
     if invocation.name in ("env", "export", "sudo", "declare", "typeset", "set", "setenv", "read"):
         names |= {word.partition("=")[0] for word in invocation.arguments if "=" in word}
@@ -175,16 +175,16 @@ def sets_policy_variable(invocation: Invocation, _context: CommandContext) -> bo
     return not POLICY_VARIABLES.isdisjoint(names)
 
 
-def changes_settings(invocation: Invocation, _context: CommandContext) -> bool:
+def changes_settings(invocation: Invocation, _context: ShellContext) -> bool:
     return bool(OTHER_CHANGES.match(subcommand(invocation)))
 
 
-def writes_run_later(invocation: Invocation, context: CommandContext) -> bool:
+def writes_run_later(invocation: Invocation, context: ShellContext) -> bool:
     parts = (context.own_part(real) for real in written_real_paths(invocation, context))
     return any(part and part.partition("/")[0] in RUN_LATER for part in parts)
 
 
-def stops_hermes(invocation: Invocation, _context: CommandContext) -> bool:
+def stops_hermes(invocation: Invocation, _context: ShellContext) -> bool:
     if invocation.name == "hermes":
         return bool(re.search(r"\bgateway\s+(stop|restart|uninstall)\b", invocation.text))
     fed = [word for source in invocation.sources for word in source.words]
@@ -192,19 +192,19 @@ def stops_hermes(invocation: Invocation, _context: CommandContext) -> bool:
     return bool(_HERMES.search(text)) or "$PPID" in invocation.arguments
 
 
-def service_of_hermes(invocation: Invocation, _context: CommandContext) -> bool:
+def service_of_hermes(invocation: Invocation, _context: ShellContext) -> bool:
     verbs = r"\b(stop|restart|disable|mask|kill|try-restart|reload|bootout|unload|remove)\b"
     return bool(re.search(verbs, invocation.text)) and bool(_HERMES.search(invocation.text))
 
 
-def detached_gateway(invocation: Invocation, _context: CommandContext) -> bool:
+def detached_gateway(invocation: Invocation, _context: ShellContext) -> bool:
     launchers = {"nohup", "setsid", "disown", "tmux", "screen", "systemd-run", "daemonize", "at",
                  "daemon", "start-stop-daemon", "batch", "script", "zellij"}  # fmt: skip
     detached = invocation.background or launchers & set(invocation.via)
     return bool(detached) and bool(_GATEWAY.search(" ".join(invocation.words)))
 
 
-def copies_own(invocation: Invocation, context: CommandContext) -> bool:
+def copies_own(invocation: Invocation, context: ShellContext) -> bool:
     """The whole Hermes home, including keys, copied elsewhere."""
     if invocation.name not in (
         "tar",

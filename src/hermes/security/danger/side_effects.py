@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from hermes.security.danger.code import MAKES_CODE, executed_files
-from hermes.security.danger.context import CommandContext, locate_word
+from hermes.security.danger.context import ShellContext, locate_word
 from hermes.security.danger.rule import operands, written_paths
 from hermes.security.shell.expansion import predict_output
 from hermes.security.shell.launchers import SHELLS
@@ -84,7 +84,7 @@ _TAKES_COMMANDS = frozenset({"at", "batch", "ssh", "parallel"})
 """These run the lines of a file: `at -f file`, `ssh host < file`."""
 
 
-def record_side_effects(invocation: Invocation, context: CommandContext) -> None:
+def record_side_effects(invocation: Invocation, context: ShellContext) -> None:
     """Record what later programs of the same command may run or write through."""
     if len(context.texts) + len(context.links) + len(context.copies) > MAX_FILES:
         return
@@ -105,7 +105,7 @@ def _copies_here(invocation: Invocation) -> bool:
     return invocation.name not in _CLIENTS or not _COPY_WORDS.isdisjoint(invocation.arguments)
 
 
-def original_program(invocation: Invocation, context: CommandContext) -> Invocation | None:
+def original_program(invocation: Invocation, context: ShellContext) -> Invocation | None:
     """Return the program that the same command has renamed to the name started now."""
     source = context.copies.get(invocation.name) if context.copies and invocation.words else None
     if source is None or program_name(source) == invocation.name:
@@ -113,7 +113,7 @@ def original_program(invocation: Invocation, context: CommandContext) -> Invocat
     return msgspec.structs.replace(invocation, words=(source, *invocation.arguments))
 
 
-def scripts_run(invocation: Invocation, context: CommandContext) -> Iterator[str]:
+def scripts_run(invocation: Invocation, context: ShellContext) -> Iterator[str]:
     """Yield shell text that the same command has written to a file and now runs."""
     if not context.texts:
         return
@@ -133,7 +133,7 @@ def scripts_run(invocation: Invocation, context: CommandContext) -> Iterator[str
         yield _script_run(invocation, context)
 
 
-def _script_run(invocation: Invocation, context: CommandContext) -> str:
+def _script_run(invocation: Invocation, context: ShellContext) -> str:
     texts = (context.texts.get(real, "") for real in executed_files(invocation, context))
     text = next(filter(None, texts), "")
     shell = invocation.name in SHELLS or invocation.name in ("source", ".")
@@ -142,7 +142,7 @@ def _script_run(invocation: Invocation, context: CommandContext) -> str:
     return text if shell or (direct and "/" in "".join(invocation.words[:1])) else ""
 
 
-def _record_written_text(invocation: Invocation, context: CommandContext) -> None:
+def _record_written_text(invocation: Invocation, context: ShellContext) -> None:
     paths = [redirect.target for redirect in invocation.redirects if redirect.writes]
     if invocation.name == "tee":
         paths += operands(invocation)
@@ -160,7 +160,7 @@ def _record_written_text(invocation: Invocation, context: CommandContext) -> Non
             context.copies[program_name(path)] = invocation.words[1]
 
 
-def _record_link(invocation: Invocation, context: CommandContext) -> None:
+def _record_link(invocation: Invocation, context: ShellContext) -> None:
     named = operands(invocation)
     if len(named) < 1:
         return
@@ -172,7 +172,7 @@ def _record_link(invocation: Invocation, context: CommandContext) -> None:
         context.links[f"{link.rstrip('/')}/{target.rpartition('/')[2]}"] = target
 
 
-def _record_copy(invocation: Invocation, context: CommandContext) -> None:
+def _record_copy(invocation: Invocation, context: ShellContext) -> None:
     named = operands(invocation)
     if len(named) < 2:
         return
@@ -200,7 +200,7 @@ def _downloaded_files(invocation: Invocation) -> list[str]:
     return named if remote or "--remote-name" in words else []
 
 
-def _record_text(path: str, text: str, invocation: Invocation, context: CommandContext) -> None:
+def _record_text(path: str, text: str, invocation: Invocation, context: ShellContext) -> None:
     real = locate_word(path, invocation, context)
     if real and not real.startswith("/dev/"):
         before = context.texts.get(real, "")

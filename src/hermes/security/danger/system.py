@@ -4,7 +4,7 @@ shells."""
 import posixpath
 import re
 
-from hermes.security.danger.context import CommandContext
+from hermes.security.danger.context import ShellContext
 from hermes.security.danger.rule import (
     Rule,
     always,
@@ -19,7 +19,7 @@ from hermes.security.shell.launchers import SHELLS
 from hermes.security.shell.model import UNKNOWN, Invocation, join_path
 
 
-def changes_jobs(invocation: Invocation, _context: CommandContext) -> bool:
+def changes_jobs(invocation: Invocation, _context: ShellContext) -> bool:
     """Anything `crontab` does except listing."""
     words = list(invocation.arguments)
     if words[:1] == ["-u"]:
@@ -27,7 +27,7 @@ def changes_jobs(invocation: Invocation, _context: CommandContext) -> bool:
     return words not in (["-l"], ["-V"])
 
 
-def removes_many(invocation: Invocation, _context: CommandContext) -> bool:
+def removes_many(invocation: Invocation, _context: ShellContext) -> bool:
     """Packages that another program lists."""
     removes = re.search(r"\b(uninstall|remove|rm|un)\b", invocation.text)
     listed = "xargs" in invocation.via or UNKNOWN in invocation.text
@@ -171,7 +171,7 @@ _SIGNAL = re.compile(r"-(\d+|[A-Z]\w*|s|n|-signal\S*)|--")
 _HARD = re.compile(r"(?:^|\s)(?:-9|-(?:SIG)?KILL|-s\s*(?:9|(?:SIG)?KILL))\b", re.IGNORECASE)
 
 
-def kills_all(invocation: Invocation, _context: CommandContext) -> bool:
+def kills_all(invocation: Invocation, _context: ShellContext) -> bool:
     """`kill -9 -1`, `kill 1`, or every process a search finds."""
     words = list(invocation.arguments)
     if words[:1] in (["-l"], ["-0"], ["-L"]):
@@ -197,7 +197,7 @@ def _lists(invocation: Invocation) -> bool:
     return bool(searches) and not port
 
 
-def stops_by_script(invocation: Invocation, _context: CommandContext) -> bool:
+def stops_by_script(invocation: Invocation, _context: ShellContext) -> bool:
     """`/etc/init.d/mysql stop`, also `sh /etc/rc.d/…` and from inside that folder."""
     if _STOPS.isdisjoint(invocation.arguments):
         return False
@@ -207,19 +207,19 @@ def stops_by_script(invocation: Invocation, _context: CommandContext) -> bool:
     return any(_INIT_SCRIPT.search(path) for path in paths)
 
 
-def kills_by_name(invocation: Invocation, _context: CommandContext) -> bool:
+def kills_by_name(invocation: Invocation, _context: ShellContext) -> bool:
     if has_option(invocation, "l", "0", "V", "--list"):
         return False
     named = operands(invocation)
     return bool(named) and not all(word.lower() in _DESKTOP for word in named)
 
 
-def pattern_of_all(invocation: Invocation, _context: CommandContext) -> bool:
+def pattern_of_all(invocation: Invocation, _context: ShellContext) -> bool:
     """`pkill .`"""
     return any(re.fullmatch(r"\^?\.?[*+]?\$?|[a-z]", word) for word in operands(invocation))
 
 
-def kills_users_of_files(invocation: Invocation, _context: CommandContext) -> bool:
+def kills_users_of_files(invocation: Invocation, _context: ShellContext) -> bool:
     """`fuser -km /`; a port is one server, like `lsof -ti:3000 | xargs kill`."""
     if not has_option(invocation, "k", "--kill"):
         return False
@@ -322,12 +322,12 @@ _SPEAKERS = SHELLS | {"script", "python", "python3", "perl"}
 _SOCKET = re.compile(r"/dev/(tcp|udp)/")
 
 
-def network_shell(invocation: Invocation, _context: CommandContext) -> bool:
+def network_shell(invocation: Invocation, _context: ShellContext) -> bool:
     targets = [redirect.target for redirect in invocation.redirects]
     return any(_SOCKET.match(path) for path in (*targets, *invocation.arguments))
 
 
-def shell_output_sent(invocation: Invocation, _context: CommandContext) -> bool:
+def shell_output_sent(invocation: Invocation, _context: ShellContext) -> bool:
     """`sh -i 2>&1 | nc host port`."""
     if invocation.name not in _CONNECTS:
         return False

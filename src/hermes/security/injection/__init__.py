@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-__all__ = ["BLOCKED", "Finding", "blocked", "explain", "scan"]
+__all__ = ["BLOCKED", "InjectionFinding", "blocked", "explain", "scan"]
 
 BLOCKED = "[BLOCKED: "
 """Prefix of the text that replaces a file that was not loaded."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class InjectionFinding(msgspec.Struct, frozen=True):
     """One sign of an injection."""
 
     id: str
@@ -33,7 +33,7 @@ def scan(text: str) -> tuple[str, ...]:
     return scanner.scan(text)
 
 
-def explain(text: str) -> list[Finding]:
+def explain(text: str) -> list[InjectionFinding]:
     """Return what was found, and where."""
     from hermes.security.injection import scanner  # the rule tables take a while to load
 

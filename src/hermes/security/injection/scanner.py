@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from hermes.security.injection import Finding, mention
+from hermes.security.injection import InjectionFinding, mention
 from hermes.security.injection.exfiltration import scan_commands
 from hermes.security.injection.mention import is_mention
 from hermes.security.injection.normalize import find_invisible, fold
@@ -379,14 +379,14 @@ def scan(text: str) -> tuple[str, ...]:
     return tuple(sorted({name for name, _ in _find_all(text)}, key=_rank))
 
 
-def explain(text: str) -> list[Finding]:
+def explain(text: str) -> list[InjectionFinding]:
     """Return each finding with the line it starts on, in the order of `scan`, at most 20 per id."""
     lines = text.split("\n")
-    shown: dict[str, dict[int, Finding]] = {}
+    shown: dict[str, dict[int, InjectionFinding]] = {}
     for name, line in _find_all(text):
         listed = shown.setdefault(name, {})
         if len(listed) < _MOST_SHOWN:
-            listed[line] = Finding(name, line + 1, lines[line].strip()[:_EXCERPT])
+            listed[line] = InjectionFinding(name, line + 1, lines[line].strip()[:_EXCERPT])
     return [finding for name in sorted(shown, key=_rank) for finding in shown[name].values()]
 
 

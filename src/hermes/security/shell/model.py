@@ -27,7 +27,7 @@ class CommandTooComplex(Exception):
     """The command is too long or too deeply nested to be parsed."""
 
 
-class Redirect(msgspec.Struct, frozen=True):
+class ShellRedirect(msgspec.Struct, frozen=True):
     operator: str
     target: str
 
@@ -41,7 +41,7 @@ class Invocation(msgspec.Struct, frozen=True):
 
     words: tuple[str, ...]
     """The name as written, then the arguments; empty for a redirect of a whole block."""
-    redirects: tuple[Redirect, ...] = ()
+    redirects: tuple[ShellRedirect, ...] = ()
     stdin: str = ""
     """Text of a here-document or here-string."""
     upstream: tuple["Invocation", ...] = ()

@@ -27,7 +27,7 @@ from hermes.security.shell.model import (
     UNKNOWN,
     CommandTooComplex,
     Invocation,
-    Redirect,
+    ShellRedirect,
     Variables,
     join_path,
 )
@@ -394,12 +394,12 @@ class InvocationBuilder:
         text = predict_output(found[-1])
         return UNKNOWN if text is None else text.rstrip("\n")
 
-    def _redirect(self, node: Node) -> Redirect:
+    def _redirect(self, node: Node) -> ShellRedirect:
         if GIVEN in node_text(node):
-            return Redirect("<<", "")
+            return ShellRedirect("<<", "")
         operator = next((child.type for child in node.children if not child.is_named), "")
         targets = _targets(node)
-        return Redirect(operator, "".join(self.words.of(targets[0])) if targets else "")
+        return ShellRedirect(operator, "".join(self.words.of(targets[0])) if targets else "")
 
     def _redirect_text(self, node: Node) -> str:
         """Return the text of a here-document or here-string."""

@@ -9,7 +9,7 @@ from typing import Final
 from hermes.security import PathGuard
 from hermes.security.danger.catalog import TEXT_RULES, rules_for
 from hermes.security.danger.code import DECODERS
-from hermes.security.danger.context import CommandContext
+from hermes.security.danger.context import ShellContext
 from hermes.security.danger.secrets import DUMPERS, PRINTERS, SECRET_NAME
 from hermes.security.danger.side_effects import record_side_effects
 from hermes.security.shell.launchers import SHELLS
@@ -67,7 +67,7 @@ _SOCKET = re.compile(r"/dev/(?:tcp|udp)/")
 class ShellFlows:
     """Follows the commands of one script: what was read before counts for a later upload."""
 
-    def __init__(self, context: CommandContext) -> None:
+    def __init__(self, context: ShellContext) -> None:
         self._context = context
         self._packed = False
         self._encoded = False
@@ -429,7 +429,7 @@ def _split_hits(text: str, longest: int) -> Iterator[RuleHit]:
 
 
 def _part_hits(text: str) -> Iterator[RuleHit]:
-    context = CommandContext(_GUARD, FOLDER)
+    context = ShellContext(_GUARD, FOLDER)
     try:
         parsed = unfold_command(text, context.variables)
     except (CommandTooComplex, RecursionError):
@@ -449,7 +449,7 @@ def _part_hits(text: str) -> Iterator[RuleHit]:
 
 
 def _invocation_rules(
-    invocation: Invocation, context: CommandContext, flows: ShellFlows
+    invocation: Invocation, context: ShellContext, flows: ShellFlows
 ) -> Iterator[ScanRule]:
     for found in rules_for(invocation):
         if found.kind in JUDGED_KINDS and found.test(invocation, context):

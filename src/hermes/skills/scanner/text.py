@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from hermes.security import REDACTION_MARK, SECRET_SHAPES
-from hermes.security.injection import Finding, explain
+from hermes.security.injection import InjectionFinding, explain
 from hermes.skills.scanner.pieces import is_warning
 from hermes.skills.scanner.rules import (
     LineIndex,
@@ -300,7 +300,7 @@ def prose_hits(text: str) -> Iterator[RuleHit]:
                 break
 
 
-def injection_hits(text: str, found: list[Finding]) -> Iterator[RuleHit]:
+def injection_hits(text: str, found: list[InjectionFinding]) -> Iterator[RuleHit]:
     """Convert findings of the injection scan.
 
     That scan ignores hyphens: `ignore all instructions-only changes` is not an order, so findings
@@ -356,7 +356,7 @@ def hidden_character_hits(text: str, *, code: bool) -> Iterator[RuleHit]:
             yield RuleHit(rule, found[0][0])
 
 
-def stray_character_hits(found: list[Finding]) -> Iterator[RuleHit]:
+def stray_character_hits(found: list[InjectionFinding]) -> Iterator[RuleHit]:
     """Convert findings of the injection scan about invisible characters."""
     for finding in found:
         if finding.id.startswith("invisible"):
