@@ -10,14 +10,14 @@
     │   ├── StoreTooNew           the file was written by a later version
     │   ├── StoreFull             no room on the disk
     │   ├── LeaseLost             another process works on it now
-    │   ├── StoreConflict         somebody else changed it meanwhile
+    │   ├── StoreConflict         another process has changed it
     │   └── SessionNotFound
-    ├── ToolError                 told to the model as the tool's result
+    ├── ToolError                 sent to the model as the result
     │   ├── ToolUnknown
     │   ├── ToolArgumentsInvalid
     │   ├── ToolDenied
     │   ├── ToolTimedOut
-    │   └── BackendUnavailable    the place commands run in cannot be reached or started
+    │   └── BackendUnavailable    the backend of commands cannot be used
     ├── AttachmentRefused         a file is not sent with a message
     ├── LocalModelError           the embedded model cannot be fetched or started
     │   ├── DownloadFailed
@@ -51,7 +51,8 @@ from typing import ClassVar
 
 
 class HermesError(Exception):
-    """Base of all. `str(error)` is one line for a person; `hint` is the next step, or empty."""
+    """Base of all errors. `str(error)` is one line for a person; `hint` is the next step, or
+    empty."""
 
     exit_code: ClassVar[int] = 1
     exit_reason: ClassVar[str] = "failed"  #: What a turn that ends with it is stored as.
@@ -112,7 +113,7 @@ class SessionNotFound(StoreError):
 
 
 class ToolError(HermesError):
-    """A tool could not do its work. The message goes to the model as the tool's result."""
+    """A tool failed. The message is sent to the model as the tool's result."""
 
 
 class ToolUnknown(ToolError): ...
@@ -123,19 +124,20 @@ class ToolArgumentsInvalid(ToolError): ...
 
 class ToolDenied(ToolError):
     NO_OTHER_WAY: ClassVar = "do not try the same in another way; go on without it or ask the user"
-    """The hint of a refusal; only the model needs it."""
+    """The hint of a refusal, for the model only."""
 
 
 class ToolTimedOut(ToolError): ...
 
 
 class BackendUnavailable(ToolError):
-    """The container, sandbox or machine that commands run in; the hint says what to set up."""
+    """The container, sandbox or machine for commands cannot be used; the hint says what to set
+    up."""
 
 
 class AttachmentRefused(HermesError):
-    """A file is not attached to a message. The text follows the path in a sentence: `is larger
-    than 20 MB`. `missing`: there is no such file in the conversation's folder."""
+    """A file is not attached to a message. The text continues a sentence after the path: `is
+    larger than 20 MB`. `missing`: there is no such file in the conversation's folder."""
 
     def __init__(self, message: str, *, missing: bool = False, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -155,8 +157,8 @@ class ChecksumMismatch(LocalModelError): ...
 class ProviderError(HermesError):
     """A model endpoint refused or failed.
 
-    `provider` is the provider id, `status` the HTTP status or None, `body` the start of what it
-    answered (already free of secrets), `retry_after` how many seconds it asked to wait, or None.
+    `provider` is the provider id, `status` the HTTP status or None, `body` the start of the
+    response without secrets, `retry_after` the seconds it asked to wait, or None.
     """
 
     exit_code = 5
@@ -220,7 +222,7 @@ class ToolsRefused(RequestRefused): ...
 
 
 class Transient(ProviderError):
-    """Trying the same request again may help."""
+    """Repeating the same request may help."""
 
 
 class ServerFault(Transient): ...

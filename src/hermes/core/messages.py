@@ -1,8 +1,8 @@
 """The conversation as frozen values.
 
-A message is one of `System`, `User`, `Assistant` and `ToolResult`. It never changes, so the form
-it takes on a wire is computed once and kept with it (`wire`): sending a long history again costs
-what is new, not the whole. OpenAI-format dicts exist only at the edges; see `core.openai_format`.
+A message is one of `System`, `User`, `Assistant` and `ToolResult`. It never changes, so its form on
+a wire is computed once and cached (`wire`): sending a long history again costs only the new part.
+OpenAI-format dicts exist only at the edges; see `core.openai_format`.
 """
 
 import hashlib
@@ -14,14 +14,14 @@ import msgspec
 from hermes.core.errors import UsageError
 
 
-# `gc=False`: these hold text and JSON, which never lead back to them, so a long history costs the
-# collector nothing.
+# `gc=False`: these hold text and JSON and form no cycles, so the garbage collector can skip a long
+# history.
 class Text(msgspec.Struct, frozen=True, tag="text", gc=False):
     text: str
 
 
 class Aside(Text, frozen=True, tag="aside", gc=False):
-    """Context for the model beside what the user said: sent with it, but never stored."""
+    """Context for the model in addition to the user's text: sent with it, but never stored."""
 
 
 class Image(msgspec.Struct, frozen=True, tag="image", gc=False):
@@ -29,13 +29,13 @@ class Image(msgspec.Struct, frozen=True, tag="image", gc=False):
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
-    """What the model thought. Only `details` and `items` ever go back to a provider."""
+    """The reasoning of the model. Only `details` and `items` are ever sent back to a provider."""
 
     text: str = ""
     details: tuple[dict[str, Any], ...] = ()
-    """`reasoning_details`: signed blocks, returned untouched."""
+    """`reasoning_details`: signed blocks, returned unchanged."""
     items: tuple[dict[str, Any], ...] = ()
-    """`codex_reasoning_items`: encrypted items, returned untouched."""
+    """`codex_reasoning_items`: encrypted items, returned unchanged."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", gc=False):
@@ -43,7 +43,7 @@ class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", gc=False):
     name: str
     arguments: str  #: JSON text as the model wrote it; it may be invalid.
     extra: dict[str, Any] | None = None
-    """`extra_content` of the provider (a thought signature, say), returned untouched."""
+    """`extra_content` of the provider (such as a thought signature), returned unchanged."""
 
 
 UserPart = Text | Image
@@ -51,10 +51,10 @@ AssistantPart = Text | Thinking | ToolCall
 
 
 class WireCached(msgspec.Struct, frozen=True, dict=True):
-    """A frozen value that remembers the wire forms made of it."""
+    """A frozen value that caches its wire forms."""
 
     def wire(self, form: "WireForm") -> msgspec.Raw:
-        """This value as `form` writes it, encoded once."""
+        """Return this value in the wire form `form`, encoded once."""
         forms: dict[WireForm, msgspec.Raw] | None = self.__dict__.get("wire_forms")
         if forms is None:
             forms = self.__dict__["wire_forms"] = {}
@@ -82,12 +82,12 @@ class User(WireCached, frozen=True, tag="user"):
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     def beside(self, text: str) -> "User":
-        """The same message with `text` as an aside."""
+        """Return the same message with `text` as an aside."""
         return User((*self.parts, Aside(f"\n{text}"))) if text else self
 
     @property
     def said(self) -> tuple[UserPart, ...]:
-        """What the user said, without asides."""
+        """The user's text, without asides."""
         return tuple([part for part in self.parts if not isinstance(part, Aside)])
 
 
@@ -95,7 +95,7 @@ class Assistant(WireCached, frozen=True, tag="assistant"):
     role: ClassVar[str] = "assistant"
     parts: tuple[AssistantPart, ...]
     finish_reason: str = "stop"
-    """`stop`, `tool_calls`, `length`, `content_filter` or what the provider said."""
+    """`stop`, `tool_calls`, `length`, `content_filter` or another word of the provider."""
 
     @property
     def text(self) -> str:
@@ -121,17 +121,17 @@ class ToolResult(WireCached, frozen=True, tag="tool"):
 Message = System | User | Assistant | ToolResult
 
 INTERRUPTED_RESULT = "[interrupted: this call did not finish]"
-"""The text of the result of a call that was stopped."""
+"""The result text of a call that was stopped."""
 
 WireForm = Callable[[Any], Any]
-"""Turns a message into JSON-ready data. Also the cache key, so it must be hashable and pure."""
+"""Converts a message to JSON-ready data. Also the cache key, so it must be hashable and pure."""
 
 
-# Messages to and from OpenAI-format dicts: the form of the store, plugins and trajectories.
+# Conversion to and from OpenAI-format dicts, the form of the store, plugins and trajectories.
 
 
 def to_dict(message: Message) -> dict[str, Any]:
-    """The dict other programs expect, with nothing lost."""
+    """Return the dict that other programs expect, without loss."""
     match message:
         case System():
             return {"role": "system", "content": message.text}
@@ -151,7 +151,7 @@ def to_dict(message: Message) -> dict[str, Any]:
 
 
 def from_dict(data: dict[str, Any]) -> Message:
-    """A message from an OpenAI-format dict. Raises `UsageError` when it is not one."""
+    """Return a message from an OpenAI-format dict. Raises `UsageError` if it is invalid."""
     match data.get("role"):
         case "system" | "developer":
             return System(_text_of(data.get("content")))
@@ -170,7 +170,7 @@ def from_dict(data: dict[str, Any]) -> Message:
 
 
 def user_content(parts: Sequence[UserPart]) -> str | list[dict[str, Any]]:
-    """A string when there is only text, else a list of content parts."""
+    """Return a string if there is only text, else a list of content parts."""
     texts = [part.text for part in parts if isinstance(part, Text)]
     if len(texts) == len(parts):
         return "\n".join(texts)
@@ -209,15 +209,15 @@ def call_from_dict(data: dict[str, Any], position: int = 0) -> ToolCall:
 
 
 def made_call_id(name: str, arguments: str, position: int) -> str:
-    """The id given to a call that came without one; the same call always gets the same id."""
+    """Return the id for a call without one; the same call always gets the same id."""
     digest = hashlib.sha256(f"{position}\0{name}\0{arguments}".encode("utf-8", "replace"))
     return f"call_{digest.hexdigest()[:24]}"
 
 
 def canonical_arguments(arguments: str) -> str:
-    """Arguments with sorted keys and compact separators, so that a prefix stays byte-stable.
+    """Return arguments with sorted keys and compact separators, so that a prefix stays byte-stable.
 
-    Text that is not JSON is returned as it is.
+    Text that is not JSON is returned unchanged.
     """
     try:
         return msgspec.json.encode(msgspec.json.decode(arguments), order="sorted").decode()
@@ -271,7 +271,7 @@ def _user_parts(content: Any) -> tuple[UserPart, ...]:
 
 
 def _text_of(content: Any) -> str:
-    """The text in string, null or content-part form."""
+    """Return the text of a string, null or list of content parts."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -282,15 +282,15 @@ def _text_of(content: Any) -> str:
     return msgspec.json.encode(content).decode()
 
 
-# How texts begin that one part of the agent writes into a conversation and another has to know
-# again, after a restart too.
+# Prefixes of texts that one part of the agent writes into a conversation and another recognises,
+# also after a restart.
 
 COMPACTED = "[CONTEXT COMPACTION]"  #: Notes that stand in the place of older messages.
 TODO_LIST = "Todo list: "  #: The list of the tool `todo`.
 STEERED = "[While you were working, the user said:]"
-"""The line before what the user said into a running turn."""
+"""The line before a message that the user sent into a running turn."""
 PROCESS_NEWS = "[background process "  #: News of a process that goes on beside the conversation.
 REMEDY = "[Your reply "  #: What is said to a model whose reply could not be the end of a turn.
 
 NOT_THE_USER = (PROCESS_NEWS, REMEDY)
-"""Messages in the user's place with which nobody asked for anything."""
+"""Messages with the user role that contain no request of the user."""

@@ -1,4 +1,4 @@
-"""Protocols the agent needs from the world; `app` fills them in."""
+"""Protocols that the agent needs from its surroundings; `app` supplies the implementations."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,30 +23,30 @@ class Consent(StrEnum):
 
 
 class Approver(Protocol):
-    """Puts a question to whoever is there. Nobody there means `DENY`."""
+    """Asks a person for approval. Without a person the answer is `DENY`."""
 
     async def ask(self, question: ApprovalAsked) -> Consent: ...
 
 
 class Clarifier(Protocol):
-    """Puts a question of the agent to whoever is there."""
+    """Asks a person a question of the agent."""
 
     async def clarify(self, question: QuestionAsked) -> str:
-        """The person's answer, in their words or as one of the choices."""
+        """Return the person's answer, free text or one of the choices."""
         ...
 
 
 class SecretAsker(Protocol):
-    """Asks the user for a secret without showing it to anybody, and keeps it in .env."""
+    """Asks the user for a secret without showing it, and stores it in .env."""
 
     async def ask(self, name: str, prompt: str, help: str) -> bool:  # noqa: A002 - as skills call it
-        """Whether the variable `name` has a value now; False when the user skipped it."""
+        """Return whether the variable `name` has a value now; False if the user skipped it."""
         ...
 
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """The current time, with a time zone."""
+        """Return the current time, with a time zone."""
         ...
 
     def monotonic(self) -> float: ...
@@ -63,7 +63,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
     message_count: int = 0
     tool_call_count: int = 0
     parent_id: str = ""
-    """The session this one branched off, went on from after a compaction, or works for."""
+    """The session that this one branched from, continues after a compaction, or works for."""
     user_id: str = ""
     ended_at: float | None = None
     end_reason: str = ""
@@ -75,7 +75,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
 
 
 class SessionLog(Protocol):
-    """The append-only log of conversations. A returned call means the data is on disk."""
+    """The append-only log of conversations. When a call returns, the data is on disk."""
 
     async def create(
         self,
@@ -87,21 +87,21 @@ class SessionLog(Protocol):
         parent_id: str = "",
         user_id: str = "",
     ) -> None:
-        """Raises `StoreError` when the session exists already."""
+        """Create a session. Raises `StoreError` if it exists."""
         ...
 
     async def append(self, session_id: str, message: Message, call: ModelCall | None = None) -> int:
-        """The message's number in the log, and the `call` it came of recorded with it. A finished
-        session is open again."""
+        """Append a message and the record of the `call` that produced it. Returns its number in
+        the log. An ended session is reopened."""
         ...
 
     async def messages(self, session_id: str) -> tuple[Message, ...]:
-        """The conversation: what was logged, without what was undone or compacted."""
+        """Return the conversation: the log without undone and compacted messages."""
         ...
 
     async def info(self, session_id: str) -> SessionInfo: ...
     async def latest(self, source: str = "") -> SessionInfo | None:
-        """The session somebody was active in last, of any source or of one."""
+        """Return the most recently active session, of any source or of one."""
         ...
 
     async def record_call(self, session_id: str, call: ModelCall) -> None: ...
@@ -109,44 +109,44 @@ class SessionLog(Protocol):
 
 
 class Ledger(Protocol):
-    """What was spent, by every process that shares the store."""
+    """The spending of all processes that share the store."""
 
     async def spent_usd(
         self, session_id: str = "", *, since: float | None = None, user_id: str = ""
     ) -> float:
-        """US dollars: of a session with its subagents and what went on after a compaction, of a
-        user, or of all sessions. Calls whose price is not known count nothing."""
+        """Return US dollars: of a session including its subagents and continuations, of a user,
+        or of all sessions. Calls without a known price count as zero."""
         ...
 
 
 class Auxiliary(Protocol):
-    """Models for work beside the conversation: titles, summaries, images, approval, ..."""
+    """Models for auxiliary tasks: titles, summaries, images, approvals, ..."""
 
     async def ask(self, task: str, request: ModelRequest) -> Reply:
-        """The reply for `task`, paid for and recorded. Raises a `ProviderError`."""
+        """Return the reply for `task`; its cost is recorded. Raises a `ProviderError`."""
         ...
 
 
 class Workspace(Protocol):
-    """The files a session works on, kept so that a turn can be undone."""
+    """The files of a session, saved so that a turn can be undone."""
 
     def turn_started(self, session_id: str, reason: str) -> None: ...
     async def before_change(self, call: ToolContext) -> None:
-        """Returns when the state before the change is safe, or cannot be made so."""
+        """Return when the state before the change is saved, or cannot be saved."""
         ...
 
     async def turn_ended(self) -> list[str]:
-        """What the user should know of it; called again, nothing happens."""
+        """Return messages for the user; further calls have no effect."""
         ...
 
 
 class ChildTask(msgspec.Struct, frozen=True):
-    """A piece of work for a subagent, which knows nothing of the conversation it comes from."""
+    """A task for a subagent, which does not see the parent's conversation."""
 
     goal: str
     context: str = ""
     toolsets: tuple[str, ...] = ()
-    """Empty: those of the parent, as far as a subagent may have them."""
+    """Empty: those of the parent that a subagent may have."""
     role: Literal["leaf", "orchestrator"] = "leaf"  #: An orchestrator may start subagents itself.
     max_iterations: int | None = None
 
@@ -161,22 +161,22 @@ class ChildResult(msgspec.Struct, frozen=True):
 
 
 class Spawner(Protocol):
-    """Runs subagents for `delegate_task`; results keep the order of the tasks."""
+    """Runs subagents for `delegate_task`; results are in the order of the tasks."""
 
     async def run(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[ChildResult]:
-        """All of them, side by side as far as allowed. Cancelled, it still returns at once what
-        there is. Raises `ToolError` for tasks that cannot be started."""
+        """Run all tasks, concurrently as far as allowed. If cancelled, return the results so far
+        at once. Raises `ToolError` for tasks that cannot be started."""
         ...
 
 
 class Observer(Protocol):
-    """Sees every event of a session's turns as it happens. It must be quick and must not raise."""
+    """Sees every event of a session's turns when it happens. It must be fast and must not raise."""
 
     def see(self, event: Event) -> None: ...
 
 
 class AttachedFile(msgspec.Struct, frozen=True):
-    """A private copy of a file, made for sending it."""
+    """A private copy of a file for sending."""
 
     name: str
     path: str
@@ -205,24 +205,24 @@ class Outbox(Protocol):
         kind: str = "send",
         attachments: Attachments | None = None,
     ) -> str:
-        """The delivery's id, once it is kept for sending. `target` is as people write it:
-        `telegram`, `telegram:-100:17`, `discord:#name`. The same `key` is sent once. Files that
-        the text names are sent as far as `attachments` allows; without it the text is sent as
-        it is. Raises `UsageError` for a target that is not there."""
+        """Store a message for sending and return the id of the delivery. `target` is written as
+        `telegram`, `telegram:-100:17` or `discord:#name`. The same `key` is sent once. Files
+        that the text names are sent as far as `attachments` allows; without it the text is sent
+        unchanged. Raises `UsageError` for an unknown target."""
         ...
 
     async def delivered(self, delivery: str) -> str:
-        """What became of it: `pending`, `sent`, `failed: …`, `uncertain: …`."""
+        """Return the state: `pending`, `sent`, `failed: …`, `uncertain: …`."""
         ...
 
     async def targets(self) -> list[str]:
-        """Where messages can go, a line each."""
+        """Return the possible targets, one line each."""
         ...
 
 
 class Scheduler(Protocol):
-    """Keeps scheduled jobs for the tool `cronjob`, the API and chats. Jobs are the records of
-    jobs.json, found by id, or by name where that is clear. Raises `UsageError`."""
+    """Manages scheduled jobs for the tool `cronjob`, the API and chats. Jobs are the records of
+    jobs.json, found by id, or by an unambiguous name. Raises `UsageError`."""
 
     async def create(self, wanted: dict[str, Any]) -> dict[str, Any]: ...
     async def list(self) -> list[dict[str, Any]]: ...
@@ -232,11 +232,11 @@ class Scheduler(Protocol):
     async def resume(self, job: str) -> dict[str, Any]: ...
     async def remove(self, job: str) -> dict[str, Any]: ...
     async def run(self, job: str) -> dict[str, Any]:
-        """Have it run at the next tick, beside its schedule."""
+        """Run the job at the next tick, in addition to its schedule."""
         ...
 
 
-# The moments plugins and shell hooks can attach to, and what they may answer.
+# The hooks of plugins and shell commands, and their possible results.
 
 
 class HookName(StrEnum):
@@ -259,25 +259,25 @@ class HookName(StrEnum):
 
 
 class Hooks(Protocol):
-    """Calls every listener of a moment with keyword arguments.
+    """Calls every listener of a hook with keyword arguments.
 
     A listener that raises is reported and skipped; it never breaks a turn.
     """
 
     async def fire(self, name: HookName, **details: Any) -> list[Any]:
-        """What the listeners answered, in order, without the Nones."""
+        """Return the results of the listeners in order, without None."""
         ...
 
     def listens(self, name: HookName) -> bool:
-        """Whether anybody does, so that nothing is prepared for nobody."""
+        """Return whether there are listeners, so that arguments need not be prepared otherwise."""
         ...
 
 
 class NoHooks:
-    """No listener anywhere."""
+    """Hooks without listeners."""
 
-    async def fire(self, name: HookName, **details: Any) -> list[Any]:  # noqa: ARG002 - nobody listens
+    async def fire(self, name: HookName, **details: Any) -> list[Any]:  # noqa: ARG002 - there are no listeners
         return []
 
-    def listens(self, name: HookName) -> bool:  # noqa: ARG002 - nobody listens
+    def listens(self, name: HookName) -> bool:  # noqa: ARG002 - there are no listeners
         return False

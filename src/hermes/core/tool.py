@@ -1,4 +1,4 @@
-"""A tool: what the model sees, what running it does, and how it is called."""
+"""Tools: what the model sees, how a call is checked and how it runs."""
 
 import inspect
 import re
@@ -17,7 +17,7 @@ from hermes.core.model import ToolSpec
 
 
 class Effect(StrEnum):
-    """What a call can do to the world; the approval policy is keyed on it."""
+    """The effect of a call; the approval policy depends on it."""
 
     READ = "read"
     WRITE = "write"
@@ -28,17 +28,17 @@ class Effect(StrEnum):
 
 
 class Concern(msgspec.Struct, frozen=True):
-    """Why a call needs a person's consent."""
+    """Why a call needs a person's approval."""
 
-    kind: str  #: The pattern class; consent for a session or for always is given to this.
+    kind: str  #: The pattern class; approval for a session or for always applies to this.
     subject: str
     reason: str
-    refused: bool = False  #: True: no consent can lift it.
+    refused: bool = False  #: True: refused even with approval.
     also: tuple[str, ...] = ()
-    """Further pattern classes of the same call; consent must cover each of them."""
+    """Further pattern classes of the same call; the approval must cover each of them."""
 
 
-async def _nobody_consents(concern: Concern) -> None:
+async def _deny(concern: Concern) -> None:
     raise ToolDenied(f"not allowed without a person's consent: {concern.reason}")
 
 
@@ -55,9 +55,9 @@ class ToolContext(msgspec.Struct, frozen=True):
     output: Callable[[str], None]
     """Shows text to the user while the tool runs; the model sees only the result."""
     announce: Callable[[Event], None] = lambda _event: None
-    """Puts an event of the tool's own into the stream of the turn."""
-    consent: Callable[[Concern], Awaitable[None]] = _nobody_consents
-    """Asks, in the middle of a call, about an effect that only shows now; raises `ToolDenied`."""
+    """Adds an event of the tool to the stream of the turn."""
+    consent: Callable[[Concern], Awaitable[None]] = _deny
+    """Asks for approval of an effect that is known only during the call; raises `ToolDenied`."""
     invoke: Callable[[str, dict[str, Any]], Awaitable[str]] = _no_other_tool
     """Runs another tool of the session, under the same policy; raises `ToolError`."""
 
@@ -71,22 +71,24 @@ async def no_concern(_arguments: dict[str, Any]) -> Concern | None:
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """Made once for a session, by a factory over the operations it needs."""
+    """A tool, created once per session by a factory over the operations it needs."""
 
     spec: ToolSpec
     handler: Handler
-    """Returns the text for the model; raises `ToolError` for a failure the model should see."""
+    """Returns the text for the model; raises `ToolError` for a failure that the model should
+    see."""
     effect: Effect = Effect.READ
     examine: Examine | None = None
-    """Looks at the arguments before a call and says whether a person must consent, or leaves that
-    to the policy for an effect. Without it, the policy goes by the effect of the tool alone."""
+    """Checks the arguments before a call and returns whether approval is needed. Without it, the
+    policy depends on the effect of the tool alone."""
     changes: Callable[[dict[str, Any]], bool] | None = None
-    """Whether a call with these arguments may change files. Without it, the effect says so."""
+    """Returns whether a call with these arguments may change files. Without it, the effect
+    decides."""
     serial: bool = False
-    """True when calls change shared state and must run one at a time, in order."""
+    """True if calls change shared state and must run one at a time, in order."""
     toolset: str = ""
     repeatable: bool = False
-    """True when asking the same again makes sense, as when looking whether something has ended."""
+    """True if repeating a call makes sense, such as checking whether something has ended."""
 
     @property
     def name(self) -> str:
@@ -99,7 +101,8 @@ class Tool(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_function(cls, function: Callable[..., Awaitable[str]], **fields: Any) -> "Tool":
-        """A tool from an async function: schema from its signature, texts from its docstring.
+        """Create a tool from an async function: schema from its signature, texts from its
+        docstring.
 
         A parameter of the type `ToolContext` receives it. A docstring line `name: text` describes
         the parameter `name`.
@@ -122,20 +125,20 @@ class ToolBox(Protocol):
     def get(self, name: str) -> Tool | None: ...
 
     def decode(self, tool: Tool, text: str) -> dict[str, Any]:
-        """Checked arguments from what the model wrote; raises `ToolArgumentsInvalid`."""
+        """Return the checked arguments; raises `ToolArgumentsInvalid`."""
         ...
 
     def redact(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text without secrets."""
         ...
 
     async def fit(self, name: str, call_id: str, result: str) -> str:
-        """A result or an error as the model may see it: without secrets, and not too long."""
+        """Return a result or an error for the model: without secrets, and not too long."""
         ...
 
 
 class _Signed(msgspec.Struct, frozen=True):
-    """What the signature and the docstring of a function say."""
+    """The facts from the signature and docstring of a function."""
 
     spec: ToolSpec
     names: tuple[str, ...]  #: Of the parameters that the model gives.
@@ -143,11 +146,11 @@ class _Signed(msgspec.Struct, frozen=True):
 
 
 _KNOWN: WeakKeyDictionary[CodeType, tuple[object, _Signed]] = WeakKeyDictionary()
-"""Every session makes its tools anew, out of the same code: reading that once is enough."""
+"""Cached, because every session creates its tools from the same functions."""
 
 
 def _signed(function: Callable[..., Any]) -> _Signed:
-    if not isinstance(function, FunctionType):  # a partial, say
+    if not isinstance(function, FunctionType):  # such as a partial
         return _read(function)
     defaults = function.__defaults__, function.__kwdefaults__
     said = (function.__name__, function.__doc__, defaults, function.__annotations__)
@@ -168,7 +171,7 @@ def _read(function: Callable[..., Any]) -> _Signed:
 
 
 def spec_of(function: Callable[..., Any]) -> ToolSpec:
-    """Name, description and JSON Schema of a tool function."""
+    """Return the name, description and JSON Schema of a tool function."""
     return _signed(function).spec
 
 
@@ -194,7 +197,8 @@ def _spec(function: Callable[..., Any], signature: inspect.Signature) -> ToolSpe
 
 
 def _schema_of(annotation: Any) -> dict[str, Any]:
-    """msgspec's JSON Schema of one annotation, without the noise a model has to pay for."""
+    """Return msgspec's JSON Schema of one annotation, without parts that the model does not
+    need."""
     schema = msgspec.json.schema(annotation)
     options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
     return dict(options[0]) if len(options) == 1 else schema
