@@ -177,11 +177,12 @@ def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWo
 
 def _singularity(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> SessionWorkspace:
     from hermes.terminal import singularity  # loaded only when chosen
+    from hermes.terminal.remote import EngineOptions
 
     options = _container(
         loaded,
         home,
-        singularity.SingularityOptions,
+        EngineOptions,
         image=loaded.settings.terminal.singularity_image,
         environment=child_environment((), loaded.saved),
         credential_files=_credentials(loaded, home),

@@ -23,7 +23,7 @@ from hermes.terminal.remote import (
     ABANDONED,
     LEAD_GROUP,
     CloudHost,
-    CloudOptions,
+    ContainerOptions,
     RemoteProcess,
     is_owner_gone,
     owner_mark,
@@ -237,7 +237,7 @@ MANAGED_LABEL, OWNER_LABEL, TASK_LABEL, KEEP_LABEL = (
 log = logging.getLogger(__name__)
 
 
-class DaytonaOptions(CloudOptions, frozen=True, kw_only=True):
+class DaytonaOptions(ContainerOptions, frozen=True, kw_only=True):
     """Processors and memory are rounded up to whole processors and GiB."""
 
     disk: int = 51200

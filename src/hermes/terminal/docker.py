@@ -24,6 +24,7 @@ from hermes.terminal.remote import (
     HOME,
     WORKSPACE,
     EngineClient,
+    EngineOptions,
     Mount,
     is_owner_gone,
     owner_mark,
@@ -148,35 +149,13 @@ TMPFS = (
 )
 
 
-class DockerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Each field names the setting it comes from."""
-
-    image: str
-    """`terminal.docker_image`."""
-    environment: dict[str, str] = {}
-    """Environment of the client program: `PATH`, `HOME`, `DOCKER_HOST` and so on."""
-    task: str = "default"
-    """Owner of the kept files; tasks with the same name share them."""
+class DockerOptions(EngineOptions, frozen=True, kw_only=True):
     volumes: tuple[str, ...] = ()
     """`terminal.docker_volumes`."""
-    forward_env: dict[str, str] = {}
-    """The variables named by `terminal.docker_forward_env`, with their values."""
     workspace: str = ""
     """Folder mounted at /workspace (`terminal.docker_mount_cwd_to_workspace`), or empty."""
-    cpu: float = 1
-    """`terminal.container_cpu`; 0 means no limit."""
-    memory: int = 5120
-    """`terminal.container_memory` in MB; 0 means no limit."""
     disk: int = 51200
     """`terminal.container_disk` in MB, if the storage driver supports a limit; 0 means no limit."""
-    persistent: bool = True
-    """`terminal.container_persistent`: /workspace and /root outlive the container."""
-    sandbox_dir: str = ""
-    """`terminal.sandbox_dir`, never empty when `persistent`."""
-    credential_files: tuple[Mount, ...] = ()
-    """`terminal.credential_files`, from `credential_mounts`."""
-    program: str = ""
-    """docker or podman; empty: docker if its engine answers, else podman."""
     network: str = ""
     """The network to join; empty: the engine's default; `none`: no network."""
 

@@ -17,7 +17,7 @@ from hermes.terminal.remote import (
     ABANDONED,
     LEAD_GROUP,
     CloudHost,
-    CloudOptions,
+    ContainerOptions,
     RemoteProcess,
     is_owner_gone,
     owner_mark,
@@ -36,9 +36,9 @@ TASK_TAG = "hermes-task"
 log = logging.getLogger(__name__)
 
 
-class ModalOptions(CloudOptions, frozen=True, kw_only=True):
-    sandbox_dir: str = ""
-    """`terminal.sandbox_dir`: stores the id of the last snapshot; never empty if `persistent`."""
+class ModalOptions(ContainerOptions, frozen=True, kw_only=True):
+    """`sandbox_dir` stores the id of the last snapshot."""
+
     lifetime: int = 300
     """`terminal.lifetime_seconds`: idle seconds after which Modal ends the sandbox."""
     token_id: str = ""

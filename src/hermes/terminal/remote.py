@@ -150,6 +150,36 @@ class Mount(msgspec.Struct, frozen=True):
         return f"{self.source}:{self.target}" + ":ro" * self.read_only
 
 
+class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of all containers and cloud sandboxes, with the settings they come from."""
+
+    image: str
+    """`terminal.docker_image`, `terminal.modal_image` and so on."""
+    task: str = "default"
+    """Owner of the kept files; tasks with the same name share them."""
+    forward_env: dict[str, str] = {}
+    """Variables passed to commands, with their values."""
+    cpu: float = 1
+    """`terminal.container_cpu`; 0 means no limit."""
+    memory: int = 5120
+    """`terminal.container_memory` in MB; 0 means no limit."""
+    persistent: bool = True
+    """`terminal.container_persistent`: files outlive the container."""
+    sandbox_dir: str = ""
+    """`terminal.sandbox_dir`, never empty when `persistent`."""
+
+
+class EngineOptions(ContainerOptions, frozen=True, kw_only=True):
+    """Options of containers that an engine on this machine runs."""
+
+    environment: dict[str, str] = {}
+    """Environment of the client program: `PATH`, `HOME`, `DOCKER_HOST` and so on."""
+    credential_files: tuple[Mount, ...] = ()
+    """`terminal.credential_files`, from `credential_mounts`."""
+    program: str = ""
+    """The client program; empty: the first that is installed and whose engine answers."""
+
+
 def parse_volume(text: str) -> Mount:
     """Parse a volume of the settings: `host:container[:ro|rw]`."""
     parts = text.split(":")
@@ -341,23 +371,6 @@ class RemoteProcess(ABC):
     async def _abandon(self) -> None:
         """Do what the service allows for a program that did not end when its input closed."""
         return
-
-
-class CloudOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of all cloud backends. Each field names the setting it comes from."""
-
-    image: str
-    """`terminal.modal_image` or `terminal.daytona_image`."""
-    task: str = "default"
-    """Name of the task that owns the files."""
-    forward_env: dict[str, str] = {}
-    """Variables passed to commands, with their values."""
-    cpu: float = 1
-    """`terminal.container_cpu`."""
-    memory: int = 5120
-    """`terminal.container_memory` in MB."""
-    persistent: bool = True
-    """`terminal.container_persistent`."""
 
 
 class CloudHost(ABC):

@@ -18,8 +18,8 @@ from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.remote import (
     HOME,
     EngineClient,
+    EngineOptions,
     EngineResult,
-    Mount,
     is_owner_gone,
     owner_mark,
     persistent_folder,
@@ -38,36 +38,11 @@ LIMIT_ERRORS = ("cgroup", "--cpus", "--memory")
 log = logging.getLogger(__name__)
 
 
-class SingularityOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Each field names the setting it comes from."""
-
-    image: str
-    """`terminal.singularity_image`: `docker://…` or a file."""
-    environment: dict[str, str] = {}
-    """Environment of the client program: `PATH`, `HOME`, `APPTAINER_CACHEDIR` and so on."""
-    task: str = "default"
-    """Owner of the kept files; tasks with the same name share them."""
-    forward_env: dict[str, str] = {}
-    """Variables passed to commands, with their values."""
-    cpu: float = 1
-    """`terminal.container_cpu`, if the machine supports a limit; 0 means no limit."""
-    memory: int = 5120
-    """`terminal.container_memory` in MB, if the machine supports a limit; 0 means no limit."""
-    persistent: bool = True
-    """`terminal.container_persistent`: changes are kept in an overlay."""
-    sandbox_dir: str = ""
-    """`terminal.sandbox_dir`, never empty when `persistent`."""
-    credential_files: tuple[Mount, ...] = ()
-    """`terminal.credential_files`, from `credential_mounts`."""
-    program: str = ""
-    """apptainer or singularity; empty: the first that is installed."""
-
-
 class SingularityHost:
     name = "singularity"
 
     def __init__(
-        self, options: SingularityOptions, lifeline: Lifeline, notify: Notify = log_notice
+        self, options: EngineOptions, lifeline: Lifeline, notify: Notify = log_notice
     ) -> None:
         self._options, self._lifeline, self._notify = options, lifeline, notify
         self._lock = asyncio.Lock()

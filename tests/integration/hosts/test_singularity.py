@@ -18,8 +18,8 @@ import pytest
 
 from hermes.core.errors import BackendUnavailable
 from hermes.terminal import Lifeline
-from hermes.terminal.remote import Mount, owner_mark
-from hermes.terminal.singularity import SingularityHost, SingularityOptions
+from hermes.terminal.remote import EngineOptions, Mount, owner_mark
+from hermes.terminal.singularity import SingularityHost
 
 FAKE = r"""#!/bin/sh
 here=@HERE@
@@ -98,7 +98,7 @@ async def make(fake: Fake) -> AsyncIterator[Make]:
             "sandbox_dir": str(fake.folder / "kept"),
             **options,
         }
-        hosts.append(SingularityHost(SingularityOptions(**settings), lifeline, fake.told.append))
+        hosts.append(SingularityHost(EngineOptions(**settings), lifeline, fake.told.append))
         return hosts[-1]
 
     yield make
@@ -204,9 +204,10 @@ async def test_a_killed_process_leaves_no_instance(fake: Fake) -> None:
     program = f"""
 import asyncio
 from hermes.terminal.local.lifeline import Lifeline
-from hermes.terminal.singularity import SingularityHost, SingularityOptions
+from hermes.terminal.remote import EngineOptions
+from hermes.terminal.singularity import SingularityHost
 async def main():
-    options = SingularityOptions(image="x", environment={fake.environment!r}, persistent=False)
+    options = EngineOptions(image="x", environment={fake.environment!r}, persistent=False)
     await SingularityHost(options, Lifeline()).open()
     print("open", flush=True)
     await asyncio.sleep(1000)
