@@ -126,7 +126,7 @@ def test_changes_of_yours_are_never_lost(place: Place) -> None:
     assert (place.root / "CHANGELOG.md").read_text() == "mine"
     git(place.root, "checkout", "-q", "CHANGELOG.md")
     (place.root / "new.txt").write_text("mine")
-    assert "new.txt is in the way" in place.update().stderr
+    assert "new.txt conflicts with a file of the new version" in place.update().stderr
     assert (place.root / "new.txt").read_text() == "mine"
     assert place.version == "1.0"
 
@@ -150,7 +150,7 @@ def test_commits_of_yours_are_named(place: Place) -> None:
         (lambda place: git(place.root, "checkout", "-q", "--detach"), "is on no branch"),
         (
             lambda place: git(place.root, "branch", "-q", "--unset-upstream"),
-            "follows no other one",
+            "follows no other branch",
         ),
     ],
     ids=["gone", "offline", "detached", "alone"],

@@ -2,6 +2,7 @@
 
 import io
 import json
+from argparse import RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,14 +49,25 @@ class Hermes:
 
 
 def run(name: str, words: tuple[object, ...], cli: Cli) -> Outcome:
+    """Run a command. An error becomes its message and exit code, as at the command line."""
+    try:
+        code = _run(name, words, cli)
+    except HermesError as error:
+        cli.note(f"hermes: {error}\n  {error.hint}")
+        code = error.exit_code
+    return Outcome(code, cli.stdout.getvalue(), cli.stderr.getvalue())
+
+
+def call(name: str, home: Home, *words: object) -> Outcome:
+    """Run a command. Raises `HermesError`."""
+    cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
+    return Outcome(_run(name, words, cli), cli.stdout.getvalue(), cli.stderr.getvalue())
+
+
+def _run(name: str, words: tuple[object, ...], cli: Cli) -> int:
     command = find(name)
     assert command is not None
-    parser = Parser(prog=f"hermes {name}")
+    parser = Parser(prog=f"hermes {name}", formatter_class=RawDescriptionHelpFormatter)
     command.load().configure(parser)
     with use_home(cli.home):
-        try:
-            code = run_command(parser.parse_args([str(word) for word in words]), cli)
-        except HermesError as error:
-            cli.note(f"hermes: {error}\n  {error.hint}")
-            code = error.exit_code
-    return Outcome(code, cli.stdout.getvalue(), cli.stderr.getvalue())
+        return run_command(parser.parse_args([str(word) for word in words]), cli)

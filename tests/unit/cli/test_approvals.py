@@ -5,18 +5,11 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from hermes.cli.main import main
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
+from tests.unit.cli.terminal import Outcome
 
 Run = Callable[..., Outcome]
 

@@ -3,45 +3,27 @@
 import io
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from hermes.cli.commands import auth
 from hermes.cli.context import Cli, run_command
-from hermes.cli.main import Parser, main
+from hermes.cli.main import Parser
 from hermes.config.home import Home
 from hermes.providers import endpoints
 from hermes.providers.credentials.auth_file import AuthFile
 from hermes.providers.endpoints import Endpoint
+from tests.unit.cli.terminal import Hermes, Terminal
 from tests.unit.providers.credentials.oauth_server import OAuthServer, jwt
 
 KEY = "sk-or-v1-0123456789abcdef"
 OTHER = "sk-or-v1-fedcba9876543210"
 
 
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
 @pytest.fixture
-def hermes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run `hermes auth …` in this process; `stdin` is what is piped into it."""
-
-    def call(*words: str, stdin: str = "") -> Outcome:
-        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
-        code = main(["auth", *words])
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
-
-    return call
+def hermes(hermes_home: Path) -> Hermes:
+    return Hermes("auth", hermes_home)
 
 
 @pytest.fixture
@@ -55,7 +37,7 @@ def rests(store: AuthFile, index: int, seconds: float) -> None:
         entry |= {"resting_until": time.time() + seconds, "rest_reason": "rate limited"}
 
 
-def test_without_keys_it_says_how_to_begin(hermes: Run, hermes_home: Path) -> None:
+def test_without_keys_it_says_how_to_begin(hermes: Hermes, hermes_home: Path) -> None:
     outcome = hermes()
     assert outcome.code == 0
     assert "no keys and no logins yet" in outcome.out
@@ -63,7 +45,7 @@ def test_without_keys_it_says_how_to_begin(hermes: Run, hermes_home: Path) -> No
     assert not hermes_home.exists()
 
 
-def test_a_key_is_added_listed_and_removed(hermes: Run, store: AuthFile) -> None:
+def test_a_key_is_added_listed_and_removed(hermes: Hermes, store: AuthFile) -> None:
     assert hermes("add", "openrouter", "--api-key", KEY, "--label", "work").out == (
         "added sk-o…cdef to openrouter as number 1 of 1\n"
     )
@@ -79,7 +61,7 @@ def test_a_key_is_added_listed_and_removed(hermes: Run, store: AuthFile) -> None
     assert "no keys" in hermes("list", "openrouter").out
 
 
-def test_a_whole_key_is_never_shown(hermes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_key_is_never_shown(hermes: Hermes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENROUTER_API_KEY", "short-key-1")
     outcomes = [
         hermes("add", "openrouter", "--api-key", KEY),
@@ -97,7 +79,7 @@ def test_a_whole_key_is_never_shown(hermes: Run, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_key_that_is_there_is_not_added_twice(
-    hermes: Run, store: AuthFile, monkeypatch: pytest.MonkeyPatch
+    hermes: Hermes, store: AuthFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hermes("add", "openrouter", "--api-key", KEY)
     again = hermes("add", "openrouter", "--api-key", KEY)
@@ -132,7 +114,7 @@ def test_a_key_that_is_there_is_not_added_twice(
     ],
 )
 def test_mistakes_are_one_clear_line(
-    hermes: Run, store: AuthFile, words: tuple[str, ...], stdin: str, message: str
+    hermes: Hermes, store: AuthFile, words: tuple[str, ...], stdin: str, message: str
 ) -> None:
     outcome = hermes(*words, stdin=stdin)
     assert outcome.code == 2
@@ -141,14 +123,14 @@ def test_mistakes_are_one_clear_line(
     assert not store.path.exists()
 
 
-def test_a_label_names_one_key(hermes: Run) -> None:
+def test_a_label_names_one_key(hermes: Hermes) -> None:
     hermes("add", "openrouter", "--api-key", KEY, "--label", "work")
     outcome = hermes("add", "openrouter", "--api-key", OTHER, "--label", "work")
     assert (outcome.code, "with the label 'work' already" in outcome.err) == (2, True)
 
 
 def test_keys_of_variables_are_listed_and_say_where_to_remove_them(
-    hermes: Run, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+    hermes: Hermes, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hermes_home.mkdir()
     (hermes_home / ".env").write_text(f"OPENROUTER_API_KEY={KEY}\n")
@@ -163,7 +145,9 @@ def test_keys_of_variables_are_listed_and_say_where_to_remove_them(
     assert "unset DEEPSEEK_API_KEY" in hermes("remove", "deepseek", "1").err
 
 
-def test_the_login_of_another_program_is_not_ours_to_remove(hermes: Run, user_home: Path) -> None:
+def test_the_login_of_another_program_is_not_ours_to_remove(
+    hermes: Hermes, user_home: Path
+) -> None:
     file = user_home / ".claude" / ".credentials.json"
     file.parent.mkdir()
     held = {"accessToken": "sk-ant-oat01-0123456789abcdef", "refreshToken": "r", "expiresAt": 1}
@@ -176,7 +160,7 @@ def test_the_login_of_another_program_is_not_ours_to_remove(hermes: Run, user_ho
 
 
 def test_a_resting_key_says_until_when_and_why_and_can_be_woken(
-    hermes: Run, store: AuthFile
+    hermes: Hermes, store: AuthFile
 ) -> None:
     for key in (KEY, OTHER):
         hermes("add", "openrouter", "--api-key", key)
@@ -193,20 +177,17 @@ def test_a_resting_key_says_until_when_and_why_and_can_be_woken(
     assert hermes("reset", "--all").out == "1 key of all providers can be used again\n"
 
 
-def test_nobody_there_means_nothing_is_removed(hermes: Run, store: AuthFile) -> None:
+def test_nobody_there_means_nothing_is_removed(hermes: Hermes, store: AuthFile) -> None:
     hermes("add", "openrouter", "--api-key", KEY)
     outcome = hermes("remove", "openrouter", "1")
     assert (outcome.code, "needs --yes" in outcome.err) == (2, True)
     assert len(store.read()["credential_pool"]["openrouter"]) == 1
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, 0), ("", 1, 1)])
-def test_a_person_is_asked(hermes: Run, store: AuthFile, answer: str, code: int, left: int) -> None:
+def test_a_person_is_asked(
+    hermes: Hermes, store: AuthFile, answer: str, code: int, left: int
+) -> None:
     hermes("add", "openrouter", "--api-key", KEY)
     parser = Parser()
     auth.COMMAND.configure(parser)
@@ -217,7 +198,7 @@ def test_a_person_is_asked(hermes: Run, store: AuthFile, answer: str, code: int,
     assert len(store.read().get("credential_pool", {}).get("openrouter", [])) == left
 
 
-def test_keys_for_endpoints_of_ones_own(hermes: Run, hermes_home: Path) -> None:
+def test_keys_for_endpoints_of_ones_own(hermes: Hermes, hermes_home: Path) -> None:
     hermes_home.mkdir()
     own = "custom_providers:\n- {name: Mine, base_url: http://127.0.0.1:9/v1}\n"
     (hermes_home / "config.yaml").write_text(own)
@@ -229,7 +210,7 @@ def test_keys_for_endpoints_of_ones_own(hermes: Run, hermes_home: Path) -> None:
     assert hermes("remove", "custom:Mine", "1", "--yes").code == 0
 
 
-def test_a_strategy_is_shown(hermes: Run, hermes_home: Path) -> None:
+def test_a_strategy_is_shown(hermes: Hermes, hermes_home: Path) -> None:
     hermes_home.mkdir()
     (hermes_home / "config.yaml").write_text(
         "credential_pool_strategies: {openrouter: round_robin}\n"
@@ -239,7 +220,7 @@ def test_a_strategy_is_shown(hermes: Run, hermes_home: Path) -> None:
     assert hermes("list").out.startswith("openrouter (round_robin)\n")
 
 
-def test_a_damaged_file_stops_with_what_to_do(hermes: Run, store: AuthFile) -> None:
+def test_a_damaged_file_stops_with_what_to_do(hermes: Hermes, store: AuthFile) -> None:
     store.path.parent.mkdir()
     store.path.write_text("{")
     for words in (("list",), ("add", "openrouter", "--api-key", KEY), ("reset", "--all")):
@@ -249,13 +230,13 @@ def test_a_damaged_file_stops_with_what_to_do(hermes: Run, store: AuthFile) -> N
     assert store.path.read_text() == "{"
 
 
-def test_entries_of_unknown_form_are_mentioned(hermes: Run, store: AuthFile) -> None:
+def test_entries_of_unknown_form_are_mentioned(hermes: Hermes, store: AuthFile) -> None:
     with store.change() as data:
         data["credential_pool"] = {"openrouter": [{"theirs": 1}]}
     assert "kept and not used: 1" in hermes("list").err
 
 
-def test_help_has_examples(hermes: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_examples(hermes: Hermes, capsys: pytest.CaptureFixture[str]) -> None:
     for words in ((), ("add",), ("list",), ("remove",), ("reset",)):
         with pytest.raises(SystemExit):
             hermes(*words, "--help")
@@ -276,7 +257,7 @@ class TestLogin:
         server.close()
 
     def test_a_code_is_shown_and_the_login_kept(
-        self, hermes: Run, server: OAuthServer, store: AuthFile
+        self, hermes: Hermes, server: OAuthServer, store: AuthFile
     ) -> None:
         outcome = hermes("add", "shop")
         assert outcome.code == 0
@@ -290,7 +271,7 @@ class TestLogin:
         assert store.read()["providers"] == {}
 
     def test_a_refusal_stores_nothing(
-        self, hermes: Run, server: OAuthServer, store: AuthFile
+        self, hermes: Hermes, server: OAuthServer, store: AuthFile
     ) -> None:
         server.polls = ["authorization_pending", "access_denied"]
         outcome = hermes("add", "shop")
@@ -298,7 +279,7 @@ class TestLogin:
         assert not store.path.exists()
 
     def test_a_new_login_replaces_one_that_is_gone(
-        self, hermes: Run, server: OAuthServer, store: AuthFile
+        self, hermes: Hermes, server: OAuthServer, store: AuthFile
     ) -> None:
         hermes("add", "shop")
         with store.change() as data:
@@ -310,7 +291,7 @@ class TestLogin:
 
     def test_the_login_of_the_codex_cli_is_offered_and_copied_on_demand(
         self,
-        hermes: Run,
+        hermes: Hermes,
         server: OAuthServer,
         store: AuthFile,
         user_home: Path,
@@ -330,7 +311,7 @@ class TestLogin:
         assert (held["refresh_token"], held["account_id"]) == ("cli", "acc")
         assert json.loads((folder / "auth.json").read_text())["tokens"] == tokens
 
-    def test_a_key_can_be_added_beside_a_login(self, hermes: Run, server: OAuthServer) -> None:
+    def test_a_key_can_be_added_beside_a_login(self, hermes: Hermes, server: OAuthServer) -> None:
         hermes("add", "shop")
         assert "as number 2 of 2" in hermes("add", "shop", "--api-key", KEY).out
         piped = hermes("add", "shop", "--type", "api-key", stdin=OTHER)

@@ -1,19 +1,16 @@
 """`hermes checkpoints` in a folder the agent has worked in."""
 
-import argparse
 import asyncio
-import io
 import json
 from pathlib import Path
 
 import pytest
 
-from hermes.cli.commands import checkpoints as command
-from hermes.cli.context import Cli, run_command
 from hermes.cli.registry import find
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.tools.checkpoints.checkpoints import Checkpoints
+from tests.unit.cli.terminal import call
 
 
 @pytest.fixture
@@ -25,12 +22,7 @@ def work(user_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def hermes_checkpoints(home: Path, *arguments: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of `hermes checkpoints ARGUMENTS`."""
-    parser = argparse.ArgumentParser()
-    command.COMMAND.configure(parser)
-    cli = Cli(Home(home), io.StringIO(), io.StringIO(), io.StringIO())
-    code = run_command(parser.parse_args(arguments), cli)
-    return code, cli.stdout.getvalue(), cli.stderr.getvalue()
+    return call("checkpoints", Home(home), *arguments)
 
 
 async def agent_works(home: Path, work: Path) -> None:

@@ -1,31 +1,19 @@
 """`hermes cron` as a user sees it."""
 
-import argparse
 import asyncio
-import io
 import json
 import re
 import shutil
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from hermes.cli.commands import cron
-from hermes.cli.context import Cli, run_command
-from hermes.cli.main import Parser
 from hermes.config.home import Home
-from hermes.core.errors import HermesError
 from hermes.cron import HeartbeatFile, new_owner, retire_owner
 from hermes.store.records import Run
 from hermes.store.session_store import open_store
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
+from tests.unit.cli.terminal import Hermes, Outcome
 
 
 class Scene:
@@ -34,15 +22,7 @@ class Scene:
         self.home = Home(home)
 
     def run(self, *words: str) -> Outcome:
-        stdout, stderr = io.StringIO(), io.StringIO()
-        parser = Parser(prog="hermes cron", formatter_class=argparse.RawDescriptionHelpFormatter)
-        cron.COMMAND.configure(parser)
-        args = parser.parse_args(words)
-        try:
-            code = run_command(args, Cli(self.home, io.StringIO(), stdout, stderr))
-        except HermesError as error:
-            return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
-        return Outcome(code, stdout.getvalue(), stderr.getvalue())
+        return Hermes("cron", self.home.root)(*words)
 
     def document(self, *words: str):
         outcome = self.run(*words, "--json")
@@ -105,8 +85,8 @@ def test_a_job_is_made_shown_changed_and_removed(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("option", "name", "told"),
     [
-        ("--skill", "postbox-lok", "there is no skill 'postbox-lok' (did you mean postbox-look?)"),
-        ("--toolsets", "webb", "did you mean web? (the toolsets are browser, "),
+        ("--skill", "postbox-lok", "there is no skill 'postbox-lok'\n  did you mean postbox-look?"),
+        ("--toolsets", "webb", "did you mean web?\n  the toolsets are browser, "),
     ],
 )
 def test_a_name_that_nothing_has_is_refused(

@@ -1,15 +1,13 @@
-import argparse
-import io
 import json
 
 import pytest
 
-from hermes.cli.commands import doctor
 from hermes.cli.commands.doctor import MARKS, PLAIN_MARKS, report
-from hermes.cli.context import Cli, Style, run_command
+from hermes.cli.context import Style
 from hermes.config.home import Home
 from hermes.ops.doctor.check import Outcome, ok, problem, warning
 from hermes.tui.text import width
+from tests.unit.cli.terminal import call
 
 
 @pytest.fixture
@@ -19,11 +17,7 @@ def home(hermes_home):
 
 def hermes_doctor(home, *arguments):
     """Exit code and stdout of `hermes doctor --offline ARGUMENTS`."""
-    parser = argparse.ArgumentParser()
-    doctor.DOCTOR.configure(parser)
-    cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    code = run_command(parser.parse_args(["--offline", *arguments]), cli)
-    return code, cli.stdout.getvalue()
+    return call("doctor", home, "--offline", *arguments)[:2]
 
 
 def test_a_new_user_has_no_problem_and_looking_makes_nothing(home):

@@ -1,34 +1,17 @@
 """`hermes hooks` as a user sees it."""
 
-import argparse
-import io
 import json
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
 
-from hermes.cli.commands import hooks
-from hermes.cli.context import Cli, run_command
-from hermes.cli.main import Parser
-from hermes.config.home import Home
-from hermes.core.errors import HermesError
 from hermes.plugins.shell_hooks import HookApprovals
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
+from tests.unit.cli.terminal import Hermes, Outcome
 
 
 class Scene:
@@ -47,16 +30,7 @@ class Scene:
         (self.home / "config.yaml").write_text(yaml.safe_dump({"hooks": events}))
 
     def run(self, *words: str, typed: str | None = None) -> Outcome:
-        kind = io.StringIO if typed is None else Terminal
-        stdin, stdout, stderr = kind(typed or ""), kind(), io.StringIO()
-        parser = Parser(prog="hermes hooks", formatter_class=argparse.RawDescriptionHelpFormatter)
-        hooks.COMMAND.configure(parser)
-        args = parser.parse_args(words)
-        try:
-            code = run_command(args, Cli(Home(self.home), stdin, stdout, stderr))
-        except HermesError as error:
-            return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
-        return Outcome(code, stdout.getvalue(), stderr.getvalue())
+        return Hermes("hooks", self.home)(*words, typed=typed)
 
 
 @pytest.fixture

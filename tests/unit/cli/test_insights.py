@@ -1,15 +1,12 @@
-import argparse
 import asyncio
-import io
 import json
 from datetime import UTC
 
 import pytest
 
 from hermes.app.session_store import opened_store
-from hermes.cli.commands import insights
 from hermes.cli.commands.insights import ASCII, ChartBar, Charts, page
-from hermes.cli.context import Cli, Style, run_command
+from hermes.cli.context import Style
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User
@@ -18,6 +15,7 @@ from hermes.ops.insights import insights_of
 from hermes.store.session_store import open_store
 from hermes.tui.text import width
 from hermes.util.concurrency import SystemClock
+from tests.unit.cli.terminal import call
 
 
 @pytest.fixture
@@ -26,11 +24,7 @@ def home(hermes_home):
 
 
 def hermes_insights(home, *arguments):
-    parser = argparse.ArgumentParser()
-    insights.COMMAND.configure(parser)
-    cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    code = run_command(parser.parse_args(arguments), cli)
-    return code, cli.stdout.getvalue()
+    return call("insights", home, *arguments)[:2]
 
 
 @pytest.fixture

@@ -10,31 +10,20 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from hermes.cli.commands import mcp
-from hermes.cli.context import Cli, run_command
+from hermes.cli.context import Cli
 from hermes.cli.main import Parser
 from hermes.config.dotenv import read_dotenv
 from hermes.config.home import Home
 from hermes.config.loader import load
-from hermes.core.errors import HermesError
 from hermes.mcp.oauth import LoginStore
 from tests.integration.mcp.oauth.guarded import GuardedSite, LoginSite
 from tests.integration.mcp.stage import PROGRAM
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
+from tests.unit.cli.terminal import Outcome, Terminal, run
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -72,14 +61,7 @@ def hermes(hermes_home: Path) -> Run:
         kind = io.StringIO if typed is None and not browser else Terminal
         stdout, stderr = kind(), io.StringIO()
         source = Elsewhere(stdout) if browser else kind(typed or stdin)
-        parser = Parser(prog="hermes mcp", formatter_class=argparse.RawDescriptionHelpFormatter)
-        mcp.COMMAND.configure(parser)
-        try:
-            args = parser.parse_args(words)
-            code = run_command(args, Cli(Home(hermes_home), source, stdout, stderr))
-        except HermesError as error:
-            return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
-        return Outcome(code, stdout.getvalue(), stderr.getvalue())
+        return run("mcp", words, Cli(Home(hermes_home), source, stdout, stderr))
 
     return call
 
@@ -221,7 +203,7 @@ def test_mistakes_are_one_clear_line(
     before = config.read_text()
     outcome = hermes(*words)
     assert (outcome.code, complaint in outcome.err) == (2, True), outcome.err
-    assert "\n" not in outcome.err
+    assert len(outcome.err.splitlines()) == 2, "the message, and a hint"
     assert "sk-secret" not in outcome.err
     assert config.read_text() == before
 
@@ -551,3 +533,32 @@ def test_every_action_explains_itself(capsys: pytest.CaptureFixture[str]) -> Non
         shown = capsys.readouterr().out
         assert "usage: hermes mcp" in shown
         assert action == "list" or "example" in shown
+
+
+def test_an_address_that_makes_no_sense_does_not_spoil_the_list(hermes: Run, config: Path) -> None:
+    config.write_text("mcp_servers:\n  bad: {url: 'http://me:secret@['}\n")
+    listed = hermes("list")
+    assert listed.code == 0
+    assert "✗ bad  wrong settings" in listed.out
+    assert "its `url` is not a web address (it must start with https://)" in listed.out
+    assert "secret" not in listed.out
+    tested = hermes("test", "bad")
+    assert (tested.code, tested.out) == (
+        1,
+        "✗ settings: its `url` is not a web address (it must start with https://)\n",
+    )
+
+
+def test_servers_with_nearly_the_same_name_keep_their_own_secrets(
+    hermes: Run, config: Path, servers: Callable[[], Any], hermes_home: Path
+) -> None:
+    for name, secret in (("a-b", "one"), ("a_b", "two"), ("A-B", "three")):
+        words = ("--url", "https://x.example/mcp", "--header", f"X-Key={secret}", "--no-test")
+        assert hermes("add", name, *words).code == 0
+    assert {name: each.headers["X-Key"] for name, each in servers().items()} == {
+        "a-b": "one",
+        "a_b": "two",
+        "A-B": "three",
+    }
+    assert hermes("remove", "a-b", "--yes").code == 0
+    assert sorted(read_dotenv(hermes_home / ".env").values()) == ["three", "two"]

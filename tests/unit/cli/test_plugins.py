@@ -1,24 +1,19 @@
 """`hermes plugins` as a user sees it."""
 
-import argparse
-import io
 import json
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pexpect
 import pytest
 
-from hermes.cli.commands import plugins
-from hermes.cli.context import Cli, run_command
-from hermes.cli.main import Parser
-from hermes.config.dotenv import read_dotenv
+from hermes.config.files import read_dotenv
 from hermes.config.home import Home
 from hermes.config.loader import load
-from hermes.core.errors import HermesError
+from tests.unit.cli.terminal import Hermes
 from tests.unit.plugins.stage import write_plugin
 
 BOOBY_TRAP = "raise SystemExit('this code was run')\n"
@@ -32,37 +27,9 @@ provides_hooks: [on_session_start]
 """
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
 @pytest.fixture
-def hermes(hermes_home: Path) -> Run:
-    """Run `hermes plugins …`; with `typed` it sits at a terminal."""
-
-    def call(*words: str, typed: str | None = None) -> Outcome:
-        kind = io.StringIO if typed is None else Terminal
-        stdin, stdout, stderr = kind(typed or ""), kind(), io.StringIO()
-        parser = Parser(prog="hermes plugins", formatter_class=argparse.RawDescriptionHelpFormatter)
-        plugins.COMMAND.configure(parser)
-        args = parser.parse_args(words)
-        try:
-            code = run_command(args, Cli(Home(hermes_home), stdin, stdout, stderr))
-        except HermesError as error:
-            return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
-        return Outcome(code, stdout.getvalue(), stderr.getvalue())
-
-    return call
+def hermes(hermes_home: Path) -> Hermes:
+    return Hermes("plugins", hermes_home)
 
 
 @pytest.fixture
@@ -76,7 +43,7 @@ def settings(hermes_home: Path) -> Callable[[], Any]:
 
 
 def test_a_folder_is_installed_shown_and_not_enabled(
-    hermes: Run, weather: Path, settings: Callable[[], Any]
+    hermes: Hermes, weather: Path, settings: Callable[[], Any]
 ) -> None:
     outcome = hermes("install", str(weather))
     assert outcome.out.splitlines() == [
@@ -105,7 +72,7 @@ def test_a_folder_is_installed_shown_and_not_enabled(
     ],
 )
 def test_enabling_is_asked_or_said(
-    hermes: Run,
+    hermes: Hermes,
     weather: Path,
     settings: Callable[[], Any],
     words: tuple[str, ...],
@@ -117,7 +84,7 @@ def test_enabling_is_asked_or_said(
 
 
 def test_enable_and_disable_change_both_lists_and_keep_comments(
-    hermes: Run, weather: Path, hermes_home: Path, settings: Callable[[], Any]
+    hermes: Hermes, weather: Path, hermes_home: Path, settings: Callable[[], Any]
 ) -> None:
     hermes("install", str(weather))
     (hermes_home / "config.yaml").write_text(
@@ -135,7 +102,7 @@ def test_enable_and_disable_change_both_lists_and_keep_comments(
 
 
 def test_a_plugin_that_is_gone_can_still_be_disabled(
-    hermes: Run, hermes_home: Path, settings: Callable[[], Any]
+    hermes: Hermes, hermes_home: Path, settings: Callable[[], Any]
 ) -> None:
     hermes_home.mkdir()
     (hermes_home / "config.yaml").write_text("plugins: {enabled: [ghost]}\n")
@@ -143,20 +110,20 @@ def test_a_plugin_that_is_gone_can_still_be_disabled(
     assert settings().plugins.enabled == ()
 
 
-def test_names_that_do_not_exist_are_told_with_those_that_do(hermes: Run) -> None:
+def test_names_that_do_not_exist_are_told_with_those_that_do(hermes: Hermes) -> None:
     outcome = hermes("enable", "wether")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "there is no plugin 'wether' (plugins here: disk-cleanup;" in outcome.err
+    assert "there is no plugin 'wether'\n  plugins here: disk-cleanup;" in outcome.err
 
 
-def test_a_broken_plugin_is_not_enabled(hermes: Run, hermes_home: Path) -> None:
+def test_a_broken_plugin_is_not_enabled(hermes: Hermes, hermes_home: Path) -> None:
     place = write_plugin(hermes_home / "plugins", "broken")
     (place / "__init__.py").unlink()
     assert "__init__.py is missing" in hermes("enable", "broken").err
     assert "__init__.py is missing" in hermes("list").out
 
 
-def test_the_list_as_json(hermes: Run, hermes_home: Path) -> None:
+def test_the_list_as_json(hermes: Hermes, hermes_home: Path) -> None:
     write_plugin(hermes_home / "plugins" / "memory", "elephant")
     rows = {row["name"]: row for row in json.loads(hermes("ls", "--json").out)}
     assert rows["elephant"]["kind"] == "memory provider"
@@ -165,7 +132,7 @@ def test_the_list_as_json(hermes: Run, hermes_home: Path) -> None:
     assert rows["holographic"]["origin"] == "built in"
 
 
-def test_update_and_remove(hermes: Run, weather: Path, hermes_home: Path) -> None:
+def test_update_and_remove(hermes: Hermes, weather: Path, hermes_home: Path) -> None:
     hermes("install", str(weather), "--enable")
     assert hermes("update").out == "weather: up to date\n"
     (weather / "plugin.yaml").write_text(MANIFEST.replace("1.2.0", "1.3.0"))
@@ -178,7 +145,7 @@ def test_update_and_remove(hermes: Run, weather: Path, hermes_home: Path) -> Non
 
 
 def test_a_removed_plugin_is_forgotten_under_both_its_names(
-    hermes: Run, hermes_home: Path, settings: Callable[[], Any]
+    hermes: Hermes, hermes_home: Path, settings: Callable[[], Any]
 ) -> None:
     """Its folder may be called otherwise than itself, and the settings know it by either."""
     write_plugin(hermes_home / "plugins", "folder", manifest="name: weather\n")
@@ -187,12 +154,12 @@ def test_a_removed_plugin_is_forgotten_under_both_its_names(
     assert settings().plugins.enabled == ("other",)
 
 
-def test_what_came_with_hermes_cannot_be_removed(hermes: Run) -> None:
+def test_what_came_with_hermes_cannot_be_removed(hermes: Hermes) -> None:
     for name in ("disk-cleanup", "holographic"):
         assert "hermes plugins disable" in hermes("remove", name, "--yes").err
 
 
-def test_one_update_that_fails_does_not_keep_others_back(hermes: Run, tmp_path: Path) -> None:
+def test_one_update_that_fails_does_not_keep_others_back(hermes: Hermes, tmp_path: Path) -> None:
     sources = [write_plugin(tmp_path / "sources", name) for name in ("one", "two")]
     for source in sources:
         hermes("install", str(source))
@@ -202,18 +169,18 @@ def test_one_update_that_fails_does_not_keep_others_back(hermes: Run, tmp_path: 
     assert "one: " in outcome.err
 
 
-def test_a_password_in_an_address_is_not_shown(hermes: Run) -> None:
+def test_a_password_in_an_address_is_not_shown(hermes: Hermes) -> None:
     outcome = hermes("install", "https://me:hunter2@127.0.0.1:1/x.git")
     assert outcome.code != 0
     assert "hunter2" not in outcome.out + outcome.err
 
 
-def test_without_a_terminal_the_help_is_shown(hermes: Run) -> None:
+def test_without_a_terminal_the_help_is_shown(hermes: Hermes) -> None:
     assert "install" in hermes().out
 
 
 def test_the_menu_switches_plugins_and_chooses_providers(
-    hermes: Run, weather: Path, settings: Callable[[], Any], hermes_home: Path
+    hermes: Hermes, weather: Path, settings: Callable[[], Any], hermes_home: Path
 ) -> None:
     hermes("install", str(weather))
     write_plugin(hermes_home / "plugins" / "memory", "elephant")
@@ -238,7 +205,7 @@ def test_the_menu_switches_plugins_and_chooses_providers(
     assert (now.memory.provider, now.context.engine) == ("", "compressor")
 
 
-def test_a_provider_can_be_enabled_by_name(hermes: Run, settings: Callable[[], Any]) -> None:
+def test_a_provider_can_be_enabled_by_name(hermes: Hermes, settings: Callable[[], Any]) -> None:
     assert hermes("enable", "lcm").out == "context engine: lcm\n"
     assert hermes("disable", "lcm").out == "context engine: compressor\n"
     assert settings().context.engine == "compressor"
@@ -280,7 +247,7 @@ def register(ctx):
     ],
 )
 def test_what_a_plugin_brings_is_shown_with_the_plugin(
-    hermes: Run, hermes_home: Path, settings: str, shown: list[str]
+    hermes: Hermes, hermes_home: Path, settings: str, shown: list[str]
 ) -> None:
     write_plugin(hermes_home / "plugins", "both", BOTH)
     (hermes_home / "config.yaml").write_text(settings)
@@ -290,7 +257,7 @@ def test_what_a_plugin_brings_is_shown_with_the_plugin(
 
 
 def test_choosing_a_provider_allows_it_again(
-    hermes: Run, hermes_home: Path, settings: Callable[[], Any]
+    hermes: Hermes, hermes_home: Path, settings: Callable[[], Any]
 ) -> None:
     write_plugin(hermes_home / "plugins" / "memory", "elephant")
     (hermes_home / "config.yaml").write_text("plugins:\n  disabled: [elephant, other]\n")
@@ -299,7 +266,7 @@ def test_choosing_a_provider_allows_it_again(
 
 
 def test_a_folder_whose_name_cannot_be_one_is_listed_with_that(
-    hermes: Run, hermes_home: Path
+    hermes: Hermes, hermes_home: Path
 ) -> None:
     write_plugin(hermes_home / "plugins", "my plugin", BOOBY_TRAP, manifest="name: mine\n")
     write_plugin(hermes_home / "plugins", ".hidden", BOOBY_TRAP)
@@ -309,7 +276,9 @@ def test_a_folder_whose_name_cannot_be_one_is_listed_with_that(
     assert "cannot be loaded" in hermes("enable", "my plugin").err
 
 
-def test_a_variable_that_is_missing_is_said_without_a_terminal(hermes: Run, tmp_path: Path) -> None:
+def test_a_variable_that_is_missing_is_said_without_a_terminal(
+    hermes: Hermes, tmp_path: Path
+) -> None:
     source = write_plugin(tmp_path, "keyed", manifest="name: keyed\nrequires_env: [MY_API_KEY]\n")
     outcome = hermes("install", str(source), "--enable")
     assert "keyed needs MY_API_KEY: `hermes config set MY_API_KEY …`" in outcome.err

@@ -1,25 +1,18 @@
 """`hermes skills` without anything installed, and without a network."""
 
-import argparse
-import io
 from pathlib import Path
 
 import pytest
 
-from hermes.cli.commands import skills as command
-from hermes.cli.context import Cli, run_command
 from hermes.cli.registry import find
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.skills.hub.contents import HubError
+from tests.unit.cli.terminal import call
 
 
 def hermes_skills(home: Path, *arguments: str) -> tuple[int, str, str]:
-    parser = argparse.ArgumentParser()
-    command.COMMAND.configure(parser)
-    cli = Cli(Home(home), io.StringIO(), io.StringIO(), io.StringIO())
-    code = run_command(parser.parse_args(arguments), cli)
-    return code, cli.stdout.getvalue(), cli.stderr.getvalue()
+    return call("skills", Home(home), *arguments)
 
 
 def test_it_is_a_command() -> None:

@@ -4,7 +4,6 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -12,13 +11,7 @@ from hermes.cli.commands import profile
 from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser, main
 from hermes.config.home import Home, _in_force
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
+from tests.unit.cli.terminal import Outcome, Terminal
 
 Run = Callable[..., Outcome]
 
@@ -101,11 +94,6 @@ def test_nobody_there_means_no_deletion(hermes: Run, user_home: Path) -> None:
     hermes("create", "work")
     assert "needs --yes" in hermes("delete", "work").err
     assert (user_home / ".hermes" / "profiles" / "work").is_dir()
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("work", 0, False), ("y", 1, True)])

@@ -1,6 +1,4 @@
-import argparse
 import contextlib
-import io
 import json
 import logging
 import os
@@ -12,10 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermes.cli.commands import logs
-from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
+from tests.unit.cli.terminal import call
 
 
 @pytest.fixture
@@ -26,12 +23,7 @@ def home(tmp_path):
 
 
 def hermes_logs(home, *arguments):
-    """Exit code, stdout and stderr of `hermes logs ARGUMENTS`."""
-    parser = argparse.ArgumentParser()
-    logs.COMMAND.configure(parser)
-    cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    code = run_command(parser.parse_args(arguments), cli)
-    return code, cli.stdout.getvalue(), cli.stderr.getvalue()
+    return call("logs", home, *arguments)
 
 
 def line(message, *, level="INFO", session="-", logger="hermes.agent", ago=0.0):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.lifecycle.conftest import Run
+from tests.unit.cli.conftest import Run
 
 
 @pytest.fixture

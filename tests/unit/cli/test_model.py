@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import yaml
@@ -11,13 +10,7 @@ import yaml
 from hermes.cli.main import main
 from hermes.core.messages import Text, Thinking, ToolCall
 from hermes.core.testing import ModelServer, Refuse, Step
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
+from tests.unit.cli.terminal import Outcome
 
 Run = Callable[..., Outcome]
 

@@ -16,7 +16,7 @@ from hermes.core.errors import UsageError
 from hermes.ops.restore import KEPT_SNAPSHOTS, Snapshots, finish_restore
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import open_store
-from tests.unit.cli.lifecycle.conftest import Run
+from tests.unit.cli.conftest import Run
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -1,10 +1,8 @@
 """A report holds nothing that is secret or personal, wherever it was planted."""
 
-import argparse
 import asyncio
 import base64
 import getpass
-import io
 import json
 import tarfile
 from pathlib import Path
@@ -12,13 +10,12 @@ from urllib.parse import quote
 
 import pytest
 
-from hermes.cli.commands import doctor
-from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import User
 from hermes.ops.debug_report import WINDOW, Cleaner
 from hermes.store.session_store import open_store
+from tests.unit.cli.terminal import call
 
 SHAPED = {
     "openrouter": "sk-or-v1-" + "0a1b2c3d" * 8,
@@ -137,12 +134,7 @@ def _plant_logs(home):
 
 
 def hermes_debug(home, *arguments):
-    parser = argparse.ArgumentParser()
-    doctor.DEBUG.configure(parser)
-    cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    args = parser.parse_args(arguments)
-    code = run_command(args, cli)
-    return code, cli.stdout.getvalue()
+    return call("debug", home, *arguments)[:2]
 
 
 def assert_clean(text, home):

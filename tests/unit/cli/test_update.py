@@ -7,7 +7,7 @@ import pytest
 from hermes.app.installation import Checkout, Package
 from hermes.config.home import Home
 from hermes.ops.profiles import make_alias
-from tests.unit.cli.lifecycle.conftest import Run
+from tests.unit.cli.conftest import Run
 
 PACKAGE = Package(
     "pip", "python -m pip install --upgrade git+https://x", "python -m pip uninstall hermes"

@@ -1,23 +1,19 @@
 """`hermes trajectory`: what is in trajectory files, and other forms of them and of sessions."""
 
-import argparse
 import asyncio
-import io
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from hermes.cli.commands import trajectory
-from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
-from hermes.core.errors import HermesError
 from hermes.core.messages import Assistant, Text, Thinking, ToolCall, ToolResult, User, from_dict
 from hermes.core.model import ToolSpec
 from hermes.store.session_store import open_store
 from hermes.store.trajectory import save_trajectory, to_sharegpt
 from hermes.util.text import human_size
+from tests.unit.cli.terminal import Hermes, Outcome
 
 TERMINAL = ToolSpec("terminal", "Run a command.", {"type": "object", "properties": {}})
 CONVERSATION = (
@@ -37,35 +33,20 @@ CONVERSATION = (
 )
 
 
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
+class TrajectoryOutcome(Outcome):
     @property
     def entries(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-class Command:
-    def __init__(self, home: Home) -> None:
-        self.home = home
-
-    def __call__(self, *words: object) -> Outcome:
-        cli = Cli(self.home, io.StringIO(), io.StringIO(), io.StringIO())
-        parser = argparse.ArgumentParser()
-        trajectory.COMMAND.configure(parser)
-        try:
-            code = run_command(parser.parse_args([str(word) for word in words]), cli)
-        except HermesError as error:
-            cli.note(f"hermes: {error}\n  {error.hint}")
-            code = error.exit_code
-        return Outcome(code, cli.stdout.getvalue(), cli.stderr.getvalue())
+class Command(Hermes):
+    def __call__(self, *words: object) -> TrajectoryOutcome:
+        return TrajectoryOutcome(*super().__call__(*words))
 
 
 @pytest.fixture
 def hermes(tmp_path: Path) -> Command:
-    return Command(Home(tmp_path / "home"))
+    return Command("trajectory", tmp_path / "home")
 
 
 @pytest.fixture

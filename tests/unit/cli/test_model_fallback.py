@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.cli.lifecycle.conftest import Run
+from tests.unit.cli.conftest import Run
 
 OWN = ("--base-url", "http://127.0.0.1:9/v1")
 

@@ -4,37 +4,17 @@ import json
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from hermes.cli.context import Cli
-from hermes.cli.main import main
-from hermes.config.home import _in_force
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
+from tests.unit.cli.terminal import Hermes, Outcome
 
 
 @pytest.fixture
-def hermes(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """Run `hermes config …` in this process."""
-
-    def call(*words: str) -> Outcome:
-        code = main(["config", *words])
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
-
-    yield call
-    _in_force.clear()
+def hermes(hermes_home: Path) -> Hermes:
+    return Hermes("config", hermes_home)
 
 
 @pytest.fixture
@@ -43,19 +23,19 @@ def config(hermes_home: Path) -> Path:
     return hermes_home / "config.yaml"
 
 
-def test_without_an_action_it_shows_help(hermes: Run) -> None:
+def test_without_an_action_it_shows_help(hermes: Hermes) -> None:
     outcome = hermes()
     assert outcome.code == 0
     assert "explain" in outcome.out
 
 
-def test_paths_are_printed_without_making_anything(hermes: Run, hermes_home: Path) -> None:
+def test_paths_are_printed_without_making_anything(hermes: Hermes, hermes_home: Path) -> None:
     assert hermes("path").out == f"{hermes_home}/config.yaml\n"
     assert hermes("env-path").out == f"{hermes_home}/.env\n"
     assert not hermes_home.exists()
 
 
-def test_a_setting_goes_to_the_file_and_back(hermes: Run, hermes_home: Path) -> None:
+def test_a_setting_goes_to_the_file_and_back(hermes: Hermes, hermes_home: Path) -> None:
     assert hermes("set", "terminal.timeout", "300").code == 0
     assert (hermes_home / "config.yaml").read_text() == "terminal:\n  timeout: 300\n"
     assert hermes("get", "terminal.timeout").out == "300\n"
@@ -87,7 +67,7 @@ def test_a_setting_goes_to_the_file_and_back(hermes: Run, hermes_home: Path) -> 
     ],
 )
 def test_a_value_is_written_as_it_is_meant(
-    hermes: Run, hermes_home: Path, key: str, value: str, written: str | None
+    hermes: Hermes, hermes_home: Path, key: str, value: str, written: str | None
 ) -> None:
     outcome = hermes("set", key, value)
     assert (outcome.code, outcome.err) == (0, "")
@@ -111,7 +91,7 @@ def test_a_value_is_written_as_it_is_meant(
     ],
 )
 def test_a_wrong_value_is_refused_and_nothing_is_written(
-    hermes: Run, hermes_home: Path, key: str, value: str, code: int, message: str
+    hermes: Hermes, hermes_home: Path, key: str, value: str, code: int, message: str
 ) -> None:
     outcome = hermes("set", key, value)
     assert outcome.code == code
@@ -120,7 +100,7 @@ def test_a_wrong_value_is_refused_and_nothing_is_written(
     assert not (hermes_home / "config.yaml").exists()
 
 
-def test_an_unknown_key_can_be_forced(hermes: Run) -> None:
+def test_an_unknown_key_can_be_forced(hermes: Hermes) -> None:
     assert hermes("set", "my_plugin.colour", "red").code == 2
     assert hermes("set", "--force", "my_plugin.colour", "red").code == 0
     assert hermes("get", "my_plugin.colour").out == "red\n"
@@ -128,7 +108,7 @@ def test_an_unknown_key_can_be_forced(hermes: Run) -> None:
 
 @pytest.mark.parametrize("name", ["OPENROUTER_API_KEY", "openrouter_api_key"])
 def test_a_key_goes_to_the_env_file_which_is_private(
-    hermes: Run, hermes_home: Path, name: str
+    hermes: Hermes, hermes_home: Path, name: str
 ) -> None:
     outcome = hermes("set", name, "sk-or-0123456789abcdefgh")
     assert "saved in ~/.hermes/.env" in outcome.out
@@ -142,19 +122,19 @@ def test_a_key_goes_to_the_env_file_which_is_private(
     assert hermes("get", name).code == 2
 
 
-def test_other_variables_go_to_the_env_file_too(hermes: Run, hermes_home: Path) -> None:
+def test_other_variables_go_to_the_env_file_too(hermes: Hermes, hermes_home: Path) -> None:
     assert hermes("set", "TERMINAL_ENV", "docker").err == ""
     assert (hermes_home / ".env").read_text() == "TERMINAL_ENV=docker\n"
     assert hermes("get", "terminal.backend").out == "docker\n"
     assert "does not use SOMETHING_ELSE" in hermes("set", "SOMETHING_ELSE", "1").err
 
 
-def test_a_variable_that_the_file_overrules_is_said_so(hermes: Run, config: Path) -> None:
+def test_a_variable_that_the_file_overrules_is_said_so(hermes: Hermes, config: Path) -> None:
     config.write_text("terminal: {backend: local}\n")
     assert "config.yaml sets terminal.backend" in hermes("set", "TERMINAL_ENV", "ssh").err
 
 
-def test_show_masks_secrets(hermes: Run, config: Path) -> None:
+def test_show_masks_secrets(hermes: Hermes, config: Path) -> None:
     secret = "sk-0123456789abcdefghijkl"
     config.write_text(
         "model: {api_key: '${MY_API_KEY}', base_url: 'http://me:hush@h'}\n"
@@ -171,13 +151,13 @@ def test_show_masks_secrets(hermes: Run, config: Path) -> None:
     assert shown["variables"] == {"MY_API_KEY": "sk-0…ijkl", "TERMINAL_TIMEOUT": "5"}
 
 
-def test_show_can_be_limited_to_what_differs(hermes: Run, config: Path) -> None:
+def test_show_can_be_limited_to_what_differs(hermes: Hermes, config: Path) -> None:
     config.write_text("timezone: UTC\nterminal: {timeout: 5, cwd: .}\n")
     out = hermes("show", "--changed").out
     assert out.splitlines()[1:] == ["timezone: UTC", "terminal:", "  timeout: 5"]
 
 
-def test_settings_of_skills_are_shown_and_missing_ones_named(hermes: Run, config: Path) -> None:
+def test_settings_of_skills_are_shown_and_missing_ones_named(hermes: Hermes, config: Path) -> None:
     folder = config.parent / "skills" / "wiki"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(
@@ -200,7 +180,7 @@ def test_settings_of_skills_are_shown_and_missing_ones_named(hermes: Run, config
 
 
 def test_migrate_asks_for_settings_of_skills(
-    hermes: Run, config: Path, monkeypatch: pytest.MonkeyPatch
+    hermes: Hermes, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = config.parent / "skills" / "wiki"
     folder.mkdir(parents=True)
@@ -229,13 +209,13 @@ def test_migrate_asks_for_settings_of_skills(
     assert asked[3:] == asked[2:3], "only what is not set is asked again"
 
 
-def test_show_mentions_what_is_wrong(hermes: Run, config: Path) -> None:
+def test_show_mentions_what_is_wrong(hermes: Hermes, config: Path) -> None:
     config.write_text("terminal: {timout: 5}\n")
     assert "did you mean terminal.timeout?" in hermes("show").err
 
 
 def test_explain_says_where_a_value_comes_from(
-    hermes: Run, config: Path, monkeypatch: pytest.MonkeyPatch
+    hermes: Hermes, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config.write_text("# mine\nterminal:\n  timeout: 300\n")
     (config.parent / ".env").write_text("TERMINAL_TIMEOUT=60\n")
@@ -254,7 +234,7 @@ def test_explain_says_where_a_value_comes_from(
     assert "from       the default" in hermes("explain", "agent.max_turns").out
 
 
-def test_explain_knows_blocks_variables_and_mistakes(hermes: Run, config: Path) -> None:
+def test_explain_knows_blocks_variables_and_mistakes(hermes: Hermes, config: Path) -> None:
     (config.parent / ".env").write_text("TERMINAL_TIMEOUT=60\nMY_API_KEY=abcdefgh\n")
     out = hermes("explain", "terminal").out
     assert "terminal.timeout = 60  (TERMINAL_TIMEOUT in ~/.hermes/.env)\n" in out
@@ -269,7 +249,7 @@ def test_explain_knows_blocks_variables_and_mistakes(hermes: Run, config: Path) 
     assert (outcome.code, "did you mean terminal.timeout?" in outcome.err) == (2, True)
 
 
-def test_check_lists_every_mistake_and_fails(hermes: Run, config: Path) -> None:
+def test_check_lists_every_mistake_and_fails(hermes: Hermes, config: Path) -> None:
     config.write_text("terminal: {timeout: x, nope: 1}\n")
     env = config.parent / ".env"
     env.write_text("A_KEY=1\n")
@@ -284,7 +264,7 @@ def test_check_lists_every_mistake_and_fails(hermes: Run, config: Path) -> None:
     assert [problem["severity"] for problem in found["problems"]] == ["error", "warning", "warning"]
 
 
-def test_check_names_variables_that_are_not_set(hermes: Run, config: Path) -> None:
+def test_check_names_variables_that_are_not_set(hermes: Hermes, config: Path) -> None:
     config.write_text("model:\n  api_key: ${NOBODY_HAS_THIS}\n  base_url: http://h\n")
     (config.parent / ".env").write_text("WEBHOOK_SECRET=${NOR_THIS}\n")
     (config.parent / ".env").chmod(0o600)
@@ -295,7 +275,7 @@ def test_check_names_variables_that_are_not_set(hermes: Run, config: Path) -> No
     assert second.endswith(".env: WEBHOOK_SECRET: ${NOR_THIS} is not set, so it counts as missing")
 
 
-def test_check_reports_a_file_that_cannot_be_parsed(hermes: Run, config: Path) -> None:
+def test_check_reports_a_file_that_cannot_be_parsed(hermes: Hermes, config: Path) -> None:
     config.write_text("a: [\n")
     outcome = hermes("check")
     assert outcome.code == 1
@@ -303,13 +283,13 @@ def test_check_reports_a_file_that_cannot_be_parsed(hermes: Run, config: Path) -
     assert hermes("check", "--json").code == 1
 
 
-def test_check_is_content_with_nothing(hermes: Run, hermes_home: Path) -> None:
+def test_check_is_content_with_nothing(hermes: Hermes, hermes_home: Path) -> None:
     assert hermes("check").code == 0
     assert not hermes_home.exists()
 
 
 @pytest.mark.parametrize("words", [("show",), ("get", "timezone"), ("explain", "timezone")])
-def test_a_broken_file_is_one_line_with_the_place(hermes: Run, config: Path, words) -> None:
+def test_a_broken_file_is_one_line_with_the_place(hermes: Hermes, config: Path, words) -> None:
     config.write_text("a: [\n")
     outcome = hermes(*words)
     assert outcome.code == 3
@@ -327,7 +307,7 @@ def editor(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
 
 
 def test_edit_opens_the_users_editor(
-    hermes: Run, hermes_home: Path, tmp_path: Path, monkeypatch
+    hermes: Hermes, hermes_home: Path, tmp_path: Path, monkeypatch
 ) -> None:
     editor(tmp_path, monkeypatch, 'test "$1" = --wait && echo "timezone: UTC" >> "$2"')
     outcome = hermes("edit")
@@ -340,7 +320,7 @@ def test_edit_opens_the_users_editor(
     [("a: [", "cannot be used: ~/.hermes/config.yaml:2:1"), ("worktree: x", "expected true or")],
 )
 def test_edit_keeps_a_mistaken_text_and_says_what_is_wrong(
-    hermes: Run, config: Path, tmp_path: Path, monkeypatch, text: str, complaint: str
+    hermes: Hermes, config: Path, tmp_path: Path, monkeypatch, text: str, complaint: str
 ) -> None:
     editor(tmp_path, monkeypatch, f'echo "{text}" > "$2"')
     outcome = hermes("edit")
@@ -350,7 +330,7 @@ def test_edit_keeps_a_mistaken_text_and_says_what_is_wrong(
 
 
 def test_edit_without_an_editor_says_what_to_do(
-    hermes: Run, hermes_home: Path, monkeypatch
+    hermes: Hermes, hermes_home: Path, monkeypatch
 ) -> None:
     assert "there is no editor to use" in hermes("edit").err
     monkeypatch.setenv("EDITOR", "no-such-editor")
@@ -358,7 +338,7 @@ def test_edit_without_an_editor_says_what_to_do(
     assert not hermes_home.exists()
 
 
-def test_migrate_rewrites_older_forms(hermes: Run, config: Path) -> None:
+def test_migrate_rewrites_older_forms(hermes: Hermes, config: Path) -> None:
     config.write_text("# mine\nmax_turns: 5\nmodel: m\n")
     outcome = hermes("migrate")
     assert outcome.code == 0

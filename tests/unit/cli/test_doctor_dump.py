@@ -1,14 +1,10 @@
-import argparse
-import io
-
 import pytest
 
-from hermes.cli.commands import doctor
-from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
 from hermes.config.settings import Settings
 from hermes.ops.debug_report import changed_settings, debug_text
 from hermes.ops.doctor.check import best_settings
+from tests.unit.cli.terminal import call
 
 KEY = "sk-or-v1-" + "0a1b2c3d" * 8
 
@@ -28,11 +24,9 @@ def home(hermes_home):
 
 
 def hermes_dump(home, *arguments):
-    parser = argparse.ArgumentParser()
-    doctor.DUMP.configure(parser)
-    cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    assert run_command(parser.parse_args(arguments), cli) == 0
-    return cli.stdout.getvalue()
+    outcome = call("dump", home, *arguments)
+    assert outcome.code == 0
+    return outcome.out
 
 
 def test_a_summary_names_versions_model_settings_and_keys_that_are_set(home):
