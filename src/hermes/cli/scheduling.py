@@ -50,10 +50,8 @@ def target_check(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]
         from hermes.cron import check_platform  # most commands never check a target
 
         await check_platform(target)
-        raise UsageError(
-            f"{name} is not set up",
-            hint=f"`hermes gateway setup {name}` does that; `local` is a file",
-        )
+        hint = f"`hermes gateway setup {name}` does that; `local` is a file"
+        raise UsageError(f"{name} is not set up", hint=hint)
 
     return check
 

@@ -93,10 +93,8 @@ def check_key(text: str) -> str:
     if not key:
         raise UsageError("the key is empty", hint="hermes auth add PROVIDER --api-key KEY")
     if len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError(
-            "this is not a key: a key is one word of ASCII characters",
-            hint="look for spaces, line breaks and typographic quotes in it",
-        )
+        hint = "look for spaces, line breaks and typographic quotes in it"
+        raise UsageError("this is not a key: a key is one word of ASCII characters", hint=hint)
     return key
 
 
@@ -113,10 +111,8 @@ async def _log_in(args: Namespace, cli: Cli, auth: CredentialService, endpoint: 
     auth.login_of(endpoint)
     found = auth.importable(endpoint)
     if args.copy and found is None:
-        raise UsageError(
-            f"there is no login of another program to copy for {endpoint.id}",
-            hint=f"log in: hermes auth add {endpoint.id} --type oauth",
-        )
+        problem = f"there is no login of another program to copy for {endpoint.id}"
+        raise UsageError(problem, hint=f"log in: hermes auth add {endpoint.id} --type oauth")
     if found is not None and (args.copy or _offer_copy(cli, found[0])):
         auth.save_login(endpoint, found[1])
         cli.say(

@@ -198,10 +198,8 @@ def _stop_process(found: GatewayProcess, cli: Cli, *, force: bool) -> None:
     try:
         gone = stop_gateway(found, seconds=seconds, force=force)
     except PermissionError:
-        raise HermesError(
-            f"process {found.pid}, the gateway of {where}, belongs to another user",
-            hint="stop it as that user, or with sudo",
-        ) from None
+        problem = f"process {found.pid}, the gateway of {where}, belongs to another user"
+        raise HermesError(problem, hint="stop it as that user, or with sudo") from None
     if not gone:
         raise HermesError(
             f"process {found.pid}, the gateway of {where}, did not end in {seconds:g} s",

@@ -83,10 +83,8 @@ def _lines(text: str, names: list[str]) -> dict[str, str]:
         if not name or name.startswith("#"):
             continue
         if not equals or not is_variable_name(name) or name not in names:
-            raise UsageError(
-                "standard input has a line that is not a credential of the platform",
-                hint=f"a line is NAME=VALUE with one of {', '.join(names)}",
-            )
+            problem = "standard input has a line that is not a credential of the platform"
+            raise UsageError(problem, hint=f"a line is NAME=VALUE with one of {', '.join(names)}")
         found[name] = value.strip().strip("'\"")
     return found
 
@@ -147,10 +145,8 @@ def _check(platform: PlatformManifest, cli: Cli) -> None:
     loaded.reread_variables()
     if missing := lacking(platform, loaded):
         names = " and ".join(missing)
-        raise UsageError(
-            f"{platform.label} cannot connect without {names}",
-            hint=f"hermes gateway setup {platform.name}, or: hermes config set {missing[0]} …",
-        )
+        hint = f"hermes gateway setup {platform.name}, or: hermes config set {missing[0]} …"
+        raise UsageError(f"{platform.label} cannot connect without {names}", hint=hint)
 
 
 def _next_steps(platform: PlatformManifest, cli: Cli) -> None:

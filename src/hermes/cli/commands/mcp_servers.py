@@ -57,10 +57,8 @@ class ServerArguments(msgspec.Struct, frozen=True):
 
 def check_server_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} cannot be the name of an MCP server",
-            hint="use letters, digits, -, _ and ., at most 32, for example: tickets",
-        )
+        hint = "use letters, digits, -, _ and ., at most 32, for example: tickets"
+        raise UsageError(f"{name!r} cannot be the name of an MCP server", hint=hint)
     return name
 
 
@@ -77,10 +75,8 @@ def parse_server_arguments(
     `read_token` returns the token for `--auth header`. Variables in `taken` are already in use.
     """
     if bool(args.url) == bool(args.command):
-        raise UsageError(
-            "say either --url or --command",
-            hint="hermes mcp add time --command uvx --args mcp-server-time",
-        )
+        hint = "hermes mcp add time --command uvx --args mcp-server-time"
+        raise UsageError("say either --url or --command", hint=hint)
     secrets = _Secrets(args.name, taken)
     if args.url:
         return _remote_settings(args, read_token, secrets)
@@ -143,10 +139,8 @@ def _check_url(url: str, auth: str | None) -> None:
     if not is_web_address(url):
         raise UsageError(f"{url!r} is not a web address", hint="start it with https://")
     if auth == OAUTH and not may_carry_tokens(url):
-        raise UsageError(
-            "a login needs https, so that it cannot be read on the way",
-            hint="begin the url with https://; only a server on this machine may do without",
-        )
+        hint = "begin the url with https://; only a server on this machine may do without"
+        raise UsageError("a login needs https, so that it cannot be read on the way", hint=hint)
 
 
 class _Secrets:
@@ -199,10 +193,8 @@ def server_named(cli: Cli, name: str) -> McpServer:
         return servers[name]
     close = get_close_matches(name, servers, n=1)
     known = ", ".join(sorted(servers)) or "none; `hermes mcp add` adds one"
-    raise UsageError(
-        f"there is no MCP server {name!r}",
-        hint=f"did you mean {close[0]}?" if close else f"there are: {known}",
-    )
+    hint = f"did you mean {close[0]}?" if close else f"there are: {known}"
+    raise UsageError(f"there is no MCP server {name!r}", hint=hint)
 
 
 def catalog_cache(cli: Cli) -> CatalogCache:

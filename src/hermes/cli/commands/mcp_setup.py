@@ -139,10 +139,8 @@ def _check_known(cli: Cli, name: str, settings: McpServer, wanted: Collection[st
     known = [tool.name for tool in catalog.tools]
     strange = [each for each in wanted if each not in known]
     if strange:
-        raise UsageError(
-            f"{name} has no tool {', '.join(map(repr, strange))}",
-            hint=f"it has: {', '.join(known) or 'none'}",
-        )
+        hint = f"it has: {', '.join(known) or 'none'}"
+        raise UsageError(f"{name} has no tool {', '.join(map(repr, strange))}", hint=hint)
 
 
 def _menu(cli: Cli, name: str, settings: McpServer) -> dict[str, Any] | None:
@@ -337,10 +335,8 @@ LONGEST_TOKEN = 16_384
 def _add(args: Namespace, cli: Cli) -> None:
     name = check_server_name(args.name)
     if name in cli.load().settings.mcp_servers:
-        raise UsageError(
-            f"there is an MCP server {name} already",
-            hint=f"`hermes mcp configure {name}` changes it, `hermes mcp remove {name}` removes it",
-        )
+        hint = f"`hermes mcp configure {name}` changes it, `hermes mcp remove {name}` removes it"
+        raise UsageError(f"there is an MCP server {name} already", hint=hint)
     given = parse_server_arguments(args, lambda: _token(cli, name), cli.load().saved.keys())
     settings = _expand_settings(cli, given)
     waits = args.auth == OAUTH and not cli.interactive

@@ -103,10 +103,8 @@ class NoteFiles:
             return found[0]
         known = ", ".join(notes.owner for notes in found or self.all(target)) or "none"
         problem = f"{len(found)} notes" if found else "no notes"
-        raise UsageError(
-            f"there are {problem} for {target} {of}".rstrip(),
-            hint=f"name one of them with --of; there are notes of: {known}",
-        )
+        hint = f"name one of them with --of; there are notes of: {known}"
+        raise UsageError(f"there are {problem} for {target} {of}".rstrip(), hint=hint)
 
     def _own(self, target: NoteTarget) -> OwnedNotes | None:
         scope = MemoryScope(project=project_root(Path.cwd()) if target == "project" else "")
@@ -566,10 +564,8 @@ def _require_one_text(found: list[MemoryItem], wanted: str) -> list[MemoryItem]:
     if not texts:
         raise UsageError(f"nothing holds {wanted!r}", hint="`hermes memory show` lists everything")
     shown = "\n".join(f"  - {item.mark}{_preview(text)}" for text, item in [*texts.items()][:10])
-    raise UsageError(
-        f"{len(texts)} things hold {wanted!r}:\n{shown}",
-        hint="give a longer part of the one you mean, or the id in [ ]",
-    )
+    hint = "give a longer part of the one you mean, or the id in [ ]"
+    raise UsageError(f"{len(texts)} things hold {wanted!r}:\n{shown}", hint=hint)
 
 
 def _preview(text: str) -> str:

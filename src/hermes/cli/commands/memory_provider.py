@@ -257,10 +257,8 @@ def _field_value(field: ConfigField, given: Mapping[str, str], saved: str, cli: 
         )
     if field.required and not (answer or held):
         place = f" ({field.url})" if field.url else ""
-        raise UsageError(
-            f"{field.key} is needed: {field.description}{place}",
-            hint=f"--set {field.key}=VALUE",
-        )
+        hint = f"--set {field.key}=VALUE"
+        raise UsageError(f"{field.key} is needed: {field.description}{place}", hint=hint)
     return answer
 
 

@@ -80,10 +80,8 @@ def _targets(
     if not every:
         target = lister.target(provider, current) if provider else current
         if target is None or target.provider == RESOLVER_LOCAL:
-            raise UsageError(
-                "the embedded model is in use, which has no list",
-                hint="`hermes local list` shows the embedded ones; `hermes models PROVIDER` others",
-            )
+            hint = "`hermes local list` shows the embedded ones; `hermes models PROVIDER` others"
+            raise UsageError("the embedded model is in use, which has no list", hint=hint)
         yield target
         return
     names = lister.with_keys()

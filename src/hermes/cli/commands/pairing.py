@@ -121,10 +121,8 @@ def _revoke(args: Namespace, cli: Cli) -> None:
     store = _store(cli)
     platform = _platform(args.platform, store)
     if not store.revoke(platform, args.user):
-        raise UsageError(
-            f"{args.user!r} was not let in by a code on {platform}",
-            hint="`hermes pairing list` shows who was; users on a list are removed from the list",
-        )
+        hint = "`hermes pairing list` shows who was; users on a list are removed from the list"
+        raise UsageError(f"{args.user!r} was not let in by a code on {platform}", hint=hint)
     cli.emit(
         {"platform": platform, "user_id": args.user, "revoked": True},
         f"{plain_line(args.user)} is shut out of {platform}",

@@ -132,10 +132,8 @@ def find_row(cli: Cli, name: str) -> PluginRow:
     found = next((row for row in rows if row.name == name), None)
     if found is None:
         known = ", ".join(row.name for row in rows if row.kind is PluginKind.PLUGIN) or "none"
-        raise UsageError(
-            f"there is no plugin {name!r}",
-            hint=f"plugins here: {known}; `hermes plugins install` adds one",
-        )
+        hint = f"plugins here: {known}; `hermes plugins install` adds one"
+        raise UsageError(f"there is no plugin {name!r}", hint=hint)
     return found
 
 

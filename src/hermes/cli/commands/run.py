@@ -64,10 +64,8 @@ def _run_module(words: list[str]) -> None:
     sys.argv[:] = [name, *arguments]
     sys.path.insert(0, str(Path.cwd()))
     if _module_spec(name) is None:
-        raise UsageError(
-            f"there is no module {name}",
-            hint="it is looked for in this folder, then where installed",
-        )
+        hint = "it is looked for in this folder, then where installed"
+        raise UsageError(f"there is no module {name}", hint=hint)
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 

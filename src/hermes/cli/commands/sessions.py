@@ -167,10 +167,8 @@ QUESTION = "number to go on with, words to search for, Enter for more, q to leav
 )
 def _browse(args: Namespace, cli: Cli) -> int:
     if not cli.interactive:
-        raise UsageError(
-            "browse asks, and this is not a terminal",
-            hint="`hermes sessions list` and `hermes sessions search` print",
-        )
+        hint = "`hermes sessions list` and `hermes sessions search` print"
+        raise UsageError("browse asks, and this is not a terminal", hint=hint)
     chosen = asyncio.run(_choose(cli, args.source))
     if not chosen:
         return 0

@@ -125,10 +125,8 @@ def _reset(args: Namespace, cli: Cli) -> bool:
 
 def _guide(args: Namespace, cli: Cli) -> None:
     if not cli.interactive:
-        raise UsageError(
-            "cannot ask: this is not a terminal",
-            hint="say what to set with options; `hermes setup --help` shows them",
-        )
+        hint = "say what to set with options; `hermes setup --help` shows them"
+        raise UsageError("cannot ask: this is not a terminal", hint=hint)
     try:
         _ask_sections([args.section] if args.section else list(SECTIONS), cli, bool(args.section))
     except (KeyboardInterrupt, Interrupted):

@@ -324,10 +324,8 @@ def _update_line(one: UpdateStatus) -> str:
 async def _publish(args: Namespace, cli: Cli, hub: Hub) -> int:
     parcel = await prepare_skill(_skill_folder(cli, args.path), cli.load().secrets())
     if not args.dry_run and not hub.api.has_token:
-        raise UsageError(
-            "publishing needs a token of GitHub that may write to the repository",
-            hint=f"set it: {SET_TOKEN.partition(' (')[0]}",
-        )
+        problem = "publishing needs a token of GitHub that may write to the repository"
+        raise UsageError(problem, hint=f"set it: {SET_TOKEN.partition(' (')[0]}")
     plan = await plan_publication(hub.api, parcel, args.repo, args.folder)
     if not args.json:
         _say_plan(cli, plan)

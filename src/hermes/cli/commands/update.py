@@ -36,10 +36,8 @@ async def run_update(args: Namespace, cli: Cli) -> int:
 
 def _say_command(found: Package, args: Namespace, cli: Cli) -> None:
     if args.rollback:
-        raise UpdateFailed(
-            f"{found.installer} installed Hermes, so {found.installer} goes back",
-            hint="install the earlier version from where you got this one",
-        )
+        problem = f"{found.installer} installed Hermes, so {found.installer} goes back"
+        raise UpdateFailed(problem, hint="install the earlier version from where you got this one")
     how = f". To update it, run:\n  {found.update}" if found.update else f"; {NO_SOURCE}"
     cli.emit(
         {"version": __version__, "installer": found.installer, "command": found.update},

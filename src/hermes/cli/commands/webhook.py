@@ -74,10 +74,8 @@ async def _subscribe(args: Namespace, cli: Cli) -> None:
         hint = "leave --secret out, and a good one is made"
         raise UsageError(f"calls would be refused: {why}", hint=hint)
     if name in extra.routes:
-        raise UsageError(
-            f"{name!r} is a route of config.yaml",
-            hint=f"change platforms.webhook.extra.routes.{name}",
-        )
+        problem = f"{name!r} is a route of config.yaml"
+        raise UsageError(problem, hint=f"change platforms.webhook.extra.routes.{name}")
     route = WebhookRoute(
         events=split_names([args.events]),
         secret=args.secret or secrets.token_hex(32),
@@ -227,10 +225,8 @@ def _test(args: Namespace, cli: Cli) -> int:
             address, content=body, headers=headers, timeout=TEST_SECONDS, trust_env=False
         )
     except httpx2.HTTPError as error:
-        raise HermesError(
-            f"{address} does not answer: {error}",
-            hint="is the gateway running, with the platform webhook? hermes gateway status",
-        ) from None
+        hint = "is the gateway running, with the platform webhook? hermes gateway status"
+        raise HermesError(f"{address} does not answer: {error}", hint=hint) from None
     cli.say(f"{answer.status_code}  {plain_line(answer.text)[:500]}")
     nothing = _ignored_reason(answer, route)
     if nothing:
