@@ -223,21 +223,20 @@ class Elicitation:
             return DECLINED
         with ticket.paused():
             async with ticket.caller.asking:
-                return await self._fill(
-                    _Questioner(clarifier, ticket.call, self._timeout), request, asked
-                )
+                user = _Questioner(clarifier, ticket.call, self._timeout)
+                return await self._fill(user, request.message, asked)
 
     async def _fill(
-        self, desk: "_Questioner", request: ElicitationRequest, asked: list[FormField]
+        self, user: "_Questioner", message: str, asked: list[FormField]
     ) -> dict[str, Any]:
-        why = one_line(request.message, MESSAGE_CHARS)
+        why = one_line(message, MESSAGE_CHARS)
         head = f"The MCP server {self._server} asks: {why}"
         content: dict[str, Any] = {}
         try:
-            if not asked and await desk.ask(head, (YES, NO)) != YES:
+            if not asked and await user.ask(head, (YES, NO)) != YES:
                 return DECLINED
             for field in asked:
-                content |= await desk.fill(head, field)
+                content |= await user.fill(head, field)
                 head = f"The MCP server {self._server} also asks"
         except _Declined:
             return DECLINED

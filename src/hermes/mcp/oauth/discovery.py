@@ -189,8 +189,12 @@ async def discover(web: LoginHttpClient) -> DiscoveryResult:
         # Servers of early 2025 have no metadata: they are their own login server.
         issuer = addresses.origin_of(web.url)
         described = ProtectedResource(addresses.canonical_url(web.url), (issuer,))
-    server = await _first_server(web, described.authorization_servers[:MAX_SERVERS])
-    if server is None:
+    for issuer in described.authorization_servers[:MAX_SERVERS]:
+        addresses.check_address(issuer, f"the login server of {web.name}", web.url)
+        server = await _fetch_server(web, issuer)
+        if server is not None:  # the first one that publishes metadata
+            break
+    else:
         raise LoginFailed(
             f"{web.name} names no login server that describes itself",
             hint="it may want a key instead: `headers` of the server in mcp_servers",
@@ -216,18 +220,6 @@ async def _find_resource(web: LoginHttpClient, told: str) -> ProtectedResource |
         if not described.authorization_servers:
             raise LoginFailed(f"{what} names no login server")
         return described
-    return None
-
-
-async def _first_server(
-    web: LoginHttpClient, issuers: tuple[str, ...]
-) -> AuthorizationServer | None:
-    """Return the first login server that publishes metadata."""
-    for issuer in issuers:
-        addresses.check_address(issuer, f"the login server of {web.name}", web.url)
-        server = await _fetch_server(web, issuer)
-        if server is not None:
-            return server
     return None
 
 

@@ -233,7 +233,13 @@ async def login(
                     f" {(error.strerror or '').lower()}",
                     hint="stop what uses it, or choose another one with --port",
                 ) from error
-            client = await _obtain_client(web, found.server, wishes, redirect, scope)
+            if wishes.client_id:
+                registered = urlsplit(redirect).port or 0
+                client = configured_client(
+                    wishes.client_id, wishes.client_secret, registered, found.server
+                )
+            else:
+                client = await register_client(web, found.server, redirect, scope)
             verifier = secrets.token_urlsafe(48)
             address = _authorization_url(found, client, redirect, scope, state, verifier)
             person.show(address)
@@ -282,19 +288,6 @@ def _choose_scope(found: DiscoveryResult, wishes: LoginOptions, earlier: McpLogi
     return (
         join_scopes(scope, OFFLINE) if scope and OFFLINE in found.server.scopes_supported else scope
     )
-
-
-async def _obtain_client(
-    web: LoginHttpClient,
-    server: AuthorizationServer,
-    wishes: LoginOptions,
-    redirect: str,
-    scope: str,
-) -> OAuthClient:
-    if wishes.client_id:
-        port = urlsplit(redirect).port or 0
-        return configured_client(wishes.client_id, wishes.client_secret, port, server)
-    return await register_client(web, server, redirect, scope)
 
 
 def _authorization_url(
