@@ -75,15 +75,11 @@ class Problems(msgspec.Struct, frozen=True):
     """Problems of the search index."""
 
 
-def all_problems(connection: apsw.Connection) -> list[str]:
-    """Return every problem that SQLite can find. Reads the whole file; writers wait while the
-    search index is compared with the messages."""
-    found = find_problems(connection)
-    return found.tables + found.search
-
-
 def find_problems(connection: apsw.Connection) -> Problems:
-    """Return the problems of tables and of the search index."""
+    """Return the problems of tables and of the search index that SQLite can find.
+
+    Reads the whole file; writers wait while the search index is compared with the messages.
+    """
     try:
         parts, indexes = _schema(connection)
         tables = _tree_problems(connection, [part for part in parts if not part.search])

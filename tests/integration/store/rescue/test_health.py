@@ -10,7 +10,6 @@ from hermes.store.sqlite.backend import connect
 from hermes.store.sqlite.health import (
     QUICK_CHECK_BYTES,
     SearchIndexDamaged,
-    all_problems,
     check,
     find_problems,
 )
@@ -36,6 +35,11 @@ def big(tmp_path_factory):
     path = make(tmp_path_factory.mktemp("big") / "state.db", messages=3500, sizes=(1500, 3500))
     assert path.stat().st_size > QUICK_CHECK_BYTES
     return path
+
+
+def all_problems(connection: apsw.Connection) -> list[str]:
+    found = find_problems(connection)
+    return found.tables + found.search
 
 
 def verdict(path, look=check):
