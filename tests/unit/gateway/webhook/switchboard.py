@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,11 @@ import msgspec
 from hermes.gateway.platforms.webhook.adapter import create_app
 from hermes.gateway.platforms.webhook.requests import WebhookCall, WebhookHandler, WebhookLimits
 from hermes.gateway.platforms.webhook.subscriptions import WebhookRoute, WebhookRoutes
+from tests.unit.gateway.hand_clock import HandClock
 
 SECRET = "the-secret-of-one-route"
 OTHER = "the-secret-of-another-route"
 NOW = 1_790_000_000.0
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.at = NOW
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.at, UTC)
-
-    def monotonic(self) -> float:
-        return self.at
-
-    async def sleep(self, seconds: float) -> None:
-        self.at += seconds
 
 
 class Switchboard:
@@ -38,7 +24,7 @@ class Switchboard:
     ) -> None:
         self.kept: list[WebhookCall] = []
         self.takes = True
-        self.clock = HandClock()
+        self.clock = HandClock(NOW)
         fixed = routes or {"one": WebhookRoute(secret=SECRET), "two": WebhookRoute(secret=OTHER)}
         usual = {"secret": "", "on_loopback": True, "per_minute": 30, "max_body_bytes": 10_000}
         made = WebhookLimits(**(usual | limits))

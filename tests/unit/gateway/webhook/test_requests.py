@@ -98,7 +98,7 @@ async def test_calls_without_id_are_distinguished_after_the_window(tmp_path: Pat
     board = Switchboard(tmp_path)
     said = {"Content-Type": "application/json", "X-Signature": digest(BODY)}
     for seconds, status in ((0, "accepted"), (60, "duplicate"), (3600, "accepted")):
-        board.clock.at += seconds
+        board.clock.time += seconds
         assert (await board.post("/webhooks/one", BODY, said)).json()["status"] == status
     assert len({call.delivery for call in board.kept}) == 2
 
@@ -283,10 +283,10 @@ async def test_replayed_call_with_an_old_timestamp_is_refused(board: Switchboard
         "X-Webhook-Timestamp": stamp,
     }
     assert (await board.post("/webhooks/one", ISSUE_BODY, said)).status_code == 202
-    board.clock.at += 299
+    board.clock.time += 299
     for copy in (said, {**said, "X-Webhook-Id": "another-name"}):
         assert (await board.post("/webhooks/one", ISSUE_BODY, copy)).json()["status"] == "duplicate"
-    board.clock.at += 2
+    board.clock.time += 2
     assert (await board.post("/webhooks/one", ISSUE_BODY, said)).status_code == 401
     assert len(board.kept) == 1
 
@@ -419,7 +419,7 @@ async def test_unsigned_calls_do_not_count_towards_the_rate_limit(tmp_path: Path
         answer = await board.call(body, X_GitHub_Delivery=f"n-{number}")
         statuses.append(answer.status_code)
     assert statuses == [202, 202, 429]
-    board.clock.at += 61
+    board.clock.time += 61
     assert (await board.call(encoded({"n": 9}), X_GitHub_Delivery="n-9")).status_code == 202
 
 
