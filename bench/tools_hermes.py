@@ -13,7 +13,7 @@ from hermes.app.tools import SessionTools, build_approvals, build_toolbox, find_
 from hermes.app.workspace import make_workspace
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import load
-from hermes.core.events import ToolFinished
+from hermes.core.events import Event, ToolFinished
 from hermes.core.messages import Assistant, ToolCall
 from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.core.ports import NoHooks
@@ -45,11 +45,9 @@ async def caller() -> AsyncIterator[Call]:
         turn = Turn("bench", (), (), ModelRequest(()), IterationBudget(90), 90)
         text = msgspec.json.encode(arguments).decode()
         turn.add_reply(Reply(Assistant((ToolCall("c1", name, text),)), Usage()))
-        result = ""
-        async for event in dispatcher.run(turn):
-            if isinstance(event, ToolFinished):
-                result = event.result
-        return result
+        events: list[Event] = []
+        await dispatcher.run(turn, events.append)
+        return next(event.result for event in events if isinstance(event, ToolFinished))
 
     try:
         yield call

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from functools import partial
 
 import msgspec
 
@@ -13,7 +13,7 @@ from hermes.agent.dispatch import ToolDispatcher
 from hermes.agent.loop import AddContext, TurnDeps, no_added_context, run_turn
 from hermes.agent.turn import IterationBudget, PendingMessages, Turn
 from hermes.core.errors import HermesError, UsageError
-from hermes.core.events import Event, Notice, TurnFinished
+from hermes.core.events import Emit, Event, Notice, TurnFinished
 from hermes.core.messages import Assistant, Message, System, Text, User
 from hermes.core.model import ModelRequest, ModelSource
 from hermes.core.ports import Observer, SessionLog, Workspace
@@ -108,22 +108,27 @@ class Agent:
         last = self._history[-1]
         return not isinstance(last, Assistant) or bool(last.calls)
 
-    async def run(self, message: User) -> AsyncGenerator[Event, None]:
+    def run(self, message: User) -> AsyncGenerator[Event, None]:
         """Store `message` and yield the events of the turn that answers it."""
-        async with aclosing(self._run(self._sanitize(message))) as events:
-            async for event in events:
-                yield event
+        return event_stream(partial(self.turn, self._sanitize(message)))
 
-    async def resume(self) -> AsyncGenerator[Event, None]:
+    def resume(self) -> AsyncGenerator[Event, None]:
         """Continue an unfinished turn. Tool calls that have a result are not repeated."""
-        if not self.unfinished:
-            raise UsageError("there is no unfinished turn to continue")
-        async with aclosing(self._run(None)) as events:
-            async for event in events:
-                yield event
+        return event_stream(partial(self.turn, None))
 
-    async def _run(self, question: User | None) -> AsyncGenerator[Event, None]:
+    async def turn(self, question: User | None, emit: Emit) -> None:
+        """Run a turn. `emit` is called with each event; the last one is `TurnFinished`.
+
+        `emit` must not block. Cancelling stops the turn, which can then be resumed.
+        """
+        if question is None and not self.unfinished:
+            raise UsageError("there is no unfinished turn to continue")
         turn = self._begin()
+
+        def send(event: Event) -> None:
+            self.session_id = turn.session_id
+            emit(self._observe(event))
+
         workspace = self._options.workspace
         if workspace is not None:
             workspace.turn_started(self.session_id, question.text if question else "resumed")
@@ -136,23 +141,19 @@ class Agent:
                 self._compactor,
                 self._options.add_context,
             )
-            async with aclosing(run_turn(turn, deps, question)) as events:
-                async for event in events:
-                    self.session_id = turn.session_id
-                    if isinstance(event, TurnFinished):
-                        for text in await self._end_workspace_turn():
-                            yield self._observe(Notice(text))
-                        error = self._options.redact(event.error)
-                        event = msgspec.structs.replace(event, error=error)
-                        self._history = repair_history(turn.messages)
-                        for text in await self._finish(event):
-                            yield self._observe(Notice(text))
-                    yield self._observe(event)
+            end = await run_turn(turn, deps, question, send)
+            for text in await self._end_workspace_turn():
+                send(Notice(text))
+            end = msgspec.structs.replace(end, error=self._options.redact(end.error))
+            self.session_id, self._history = turn.session_id, repair_history(turn.messages)
+            for text in await self._finish(end):
+                send(Notice(text))
         finally:
             await self._end_workspace_turn()
             # A stop between a reply and its tools leaves calls without results.
             self.session_id, self._history = turn.session_id, repair_history(turn.messages)
             self._turn = None
+        send(end)
 
     def _begin(self) -> Turn:
         if self._turn is not None:
@@ -252,3 +253,19 @@ class Agent:
             for part in message.parts
         )
         return message if parts == message.parts else User(parts)
+
+
+async def event_stream(work: Callable[[Emit], Awaitable[object]]) -> AsyncGenerator[Event, None]:
+    """Yield the events that `work` emits. Closing the iterator cancels the work and waits for its
+    cleanup. An exception of the work is raised after its last event."""
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+    task = asyncio.ensure_future(work(events.put_nowait))
+    task.add_done_callback(lambda _: events.put_nowait(None))
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+        await task
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})

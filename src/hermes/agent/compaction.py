@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import operator
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from hermes.agent.turn import Turn
 from hermes.context.policy import CompactionPolicy, Compressed
 from hermes.core.errors import ContextOverflow, HermesError
-from hermes.core.events import Compacted, CompactionStarted, Event, Notice
+from hermes.core.events import Compacted, CompactionStarted, Emit, Event, Notice
 from hermes.core.messages import Message, to_dict
 from hermes.core.ports import Clock
 from hermes.store.records import LoggedMessage
@@ -46,36 +46,36 @@ class Compactor:
         self._background_input: tuple[Message, ...] = ()
         """The conversation that is compacted in the background."""
 
-    async def before_first_call(self, turn: Turn) -> AsyncGenerator[Event, None]:
+    async def before_first_call(self, turn: Turn, emit: Emit) -> None:
         """Adopt a compaction made between the turns; compact a history that is too long."""
         self.policy.new_turn()
         if problem := self.policy.take_problem():
-            yield Notice(problem)
+            emit(Notice(problem))
         if (ready := self._take_prepared(turn.messages)) is not None:
-            yield await self._continue_in_new_session(turn, ready)
+            emit(await self._continue_in_new_session(turn, ready))
         for _ in range(MAX_ROUNDS):
             if not self.policy.is_due_at_start(turn.messages):
                 return
-            yield self._started(turn)
+            emit(self._started(turn))
             event = await self._compact(turn)
             if event is None:
                 return
-            yield event
+            emit(event)
 
-    async def after_tools(self, turn: Turn) -> AsyncGenerator[Event, None]:
+    async def after_tools(self, turn: Turn, emit: Emit) -> None:
         """Compact if it is due, or warn that it soon will be."""
         if self.policy.is_due(turn.messages):
-            yield self._started(turn)
+            emit(self._started(turn))
             if (event := await self._compact(turn)) is not None:
-                yield event
+                emit(event)
         elif warning := self.policy.take_warning(turn.messages):
-            yield Notice(warning)
+            emit(Notice(warning))
         if problem := self.policy.take_problem():
-            yield Notice(problem)
+            emit(Notice(problem))
 
-    async def recover(self, turn: Turn, error: ContextOverflow) -> AsyncGenerator[Event, None]:
+    async def recover(self, turn: Turn, error: ContextOverflow, emit: Emit) -> None:
         """Compact after a request was refused as too long; raise `error` if that fails."""
-        yield self._started(turn)
+        emit(self._started(turn))
         self.policy.record_overflow(turn.messages)
         event = await self._compact(turn)
         if event is None:
@@ -83,7 +83,7 @@ class Compactor:
                 error.hint or "start a new conversation, or use a model with a larger context"
             )
             raise error
-        yield event
+        emit(event)
 
     async def compact_now(self, turn: Turn, focus: str) -> Event:
         """Compact at the user's request."""

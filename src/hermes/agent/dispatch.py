@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from hermes.agent.turn import Turn
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError, ToolUnknown
-from hermes.core.events import Event, ToolFinished, ToolOutput, ToolStarted
+from hermes.core.events import Emit, ToolFinished, ToolOutput, ToolStarted
 from hermes.core.messages import INTERRUPTED_RESULT, ToolCall, ToolResult
 from hermes.core.ports import Clock, HookName, Hooks, SessionLog, Workspace
 from hermes.core.tool import Concern, Effect, Tool, ToolBox, ToolContext
@@ -19,7 +19,6 @@ from hermes.util.text import LineBuffer
 
 logger = logging.getLogger(__name__)
 
-Emit = Callable[[Event], None]
 T = TypeVar("T")
 
 STOP_GRACE_SECONDS = 0.8
@@ -57,19 +56,15 @@ class ToolDispatcher:
         self._hooks, self._clock, self._workspace = hooks, clock, workspace
         self._stragglers: set[asyncio.Future[Any]] = set()
 
-    async def run(self, turn: Turn) -> AsyncGenerator[Event, None]:
-        """Run the calls of the last reply and yield their events. Each result is stored at once."""
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        work = asyncio.ensure_future(self._run_all(turn, events.put_nowait))
-        work.add_done_callback(lambda _: events.put_nowait(None))
+    async def run(self, turn: Turn, emit: Emit) -> None:
+        """Run the calls of the last reply. Each result is stored at once."""
+        work = asyncio.ensure_future(self._run_all(turn, emit))
         try:
-            while (event := await events.get()) is not None:
-                yield event
+            await asyncio.shield(work)
         finally:
             if not work.done():
                 turn.cancel.cancel("the turn was abandoned")
-            results = await work
-            turn.add_results(results)
+            turn.add_results(await work)  # each call has a stored result, also after a stop
         turn.cancel.check()
 
     async def _run_all(self, turn: Turn, emit: Emit) -> list[ToolResult]:

@@ -5,9 +5,9 @@ loses nor repeats work. `turn.cancel` guards every wait, so a stop takes effect 
 Compaction runs between a complete set of tool results and the next request, never inside one.
 """
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 from typing import assert_never
 
@@ -18,7 +18,7 @@ from hermes.agent.dispatch import ToolDispatcher
 from hermes.agent.turn import PendingMessages, Turn
 from hermes.core.errors import ContextOverflow, HermesError, StoreError
 from hermes.core.events import (
-    Event,
+    Emit,
     ModelCalled,
     Notice,
     TextFinished,
@@ -52,42 +52,42 @@ class TurnDeps(msgspec.Struct, frozen=True):
     add_context: AddContext
 
 
-async def run_turn(
-    turn: Turn, deps: TurnDeps, question: User | None
-) -> AsyncGenerator[Event, None]:
-    """Yield all events of a turn. A failure is the last event, never an exception.
+async def run_turn(turn: Turn, deps: TurnDeps, question: User | None, emit: Emit) -> TurnFinished:
+    """Run one turn and return its end, which the caller emits as the last event.
 
-    `question` is None for an unfinished turn, which continues where it was.
+    `question` is None for an unfinished turn, which continues where it was. A failure becomes a
+    `TurnFinished` with its error. Only cancellation of the task propagates; the turn then stays
+    unfinished in the log and can be resumed.
     """
-    yield TurnStarted(turn.session_id, deps.model.name, deps.model.provider)
+    emit(TurnStarted(turn.session_id, deps.model.name, deps.model.provider))
     try:
-        async with aclosing(_run_steps(turn, deps, question)) as events:
-            async for event in events:
-                yield event
+        await _run_steps(turn, deps, question, emit)
         end = turn.finished()
     except HermesError as error:
         end = turn.failed(error)
     except Exception as bug:  # the boundary: a turn ends with an event, also on our own bugs
         logger.exception("the turn failed")
         end = turn.failed(HermesError(f"internal error: {type(bug).__name__}: {bug}"))
-    yield await _store_end(turn, deps.log, end)
+    return await _store_end(turn, deps.log, end)
 
 
-async def _run_steps(
-    turn: Turn, deps: TurnDeps, question: User | None
-) -> AsyncGenerator[Event, None]:
+async def _run_steps(turn: Turn, deps: TurnDeps, question: User | None, emit: Emit) -> None:
     if question is not None:
         await _store_question(turn, deps, question)
-    async with aclosing(deps.compactor.before_first_call(turn)) as events:
-        async for event in events:
-            yield event
+    await deps.compactor.before_first_call(turn, emit)
     while turn.next_step():
-        async with aclosing(_call_model_compacting(turn, deps)) as events:
-            async for event in events:
-                yield event
-        async with aclosing(_handle_reply(turn, deps)) as events:
-            async for event in events:
-                yield event
+        await _call_model_compacting(turn, deps, emit)
+        # Let surfaces handle the reply: what the user says to it still belongs to this turn.
+        await asyncio.sleep(0)
+        if turn.calls:
+            await deps.tools.run(turn, emit)  # stores each result as soon as it exists
+        if (turn.calls or deps.pending.steered) and (message := deps.pending.take()):
+            await _store_user_message(turn, deps, message)
+            emit(Notice(message.text))
+        elif remedy := turn.remedy():
+            await _store_user_message(turn, deps, remedy)
+        if turn.calls:
+            await deps.compactor.after_tools(turn, emit)
 
 
 async def _store_question(turn: Turn, deps: TurnDeps, question: User) -> None:
@@ -103,52 +103,31 @@ async def _store_question(turn: Turn, deps: TurnDeps, question: User) -> None:
     turn.messages[-1] = question.beside(context)
 
 
-async def _handle_reply(turn: Turn, deps: TurnDeps) -> AsyncGenerator[Event, None]:
-    """Run the tool calls of the reply, or add a message that needs another reply."""
-    if turn.calls:
-        async with aclosing(deps.tools.run(turn)) as events:
-            async for event in events:
-                yield event
-    if (turn.calls or deps.pending.steered) and (message := deps.pending.take()):
-        await _store_user_message(turn, deps, message)
-        yield Notice(message.text)
-    elif remedy := turn.remedy():
-        await _store_user_message(turn, deps, remedy)
-    if turn.calls:
-        async with aclosing(deps.compactor.after_tools(turn)) as events:
-            async for event in events:
-                yield event
-
-
 async def _store_user_message(turn: Turn, deps: TurnDeps, message: User) -> None:
     await deps.log.append(turn.session_id, message)
     turn.add_user_message(message)
 
 
-async def _call_model_compacting(turn: Turn, deps: TurnDeps) -> AsyncGenerator[Event, None]:
+async def _call_model_compacting(turn: Turn, deps: TurnDeps, emit: Emit) -> None:
     """Make one model call, repeated with a compacted history while the request is too long."""
     for rounds_left in reversed(range(MAX_ROUNDS + 1)):
         try:
-            async with aclosing(_call_model(turn, deps)) as events:
-                async for event in events:
-                    yield event
+            await _call_model(turn, deps, emit)
             return
         except ContextOverflow as error:
             if not rounds_left:
                 raise
-            async with aclosing(deps.compactor.recover(turn, error)) as events:
-                async for event in events:
-                    yield event
+            await deps.compactor.recover(turn, error, emit)
 
 
-async def _call_model(turn: Turn, deps: TurnDeps) -> AsyncGenerator[Event, None]:
+async def _call_model(turn: Turn, deps: TurnDeps, emit: Emit) -> None:
     """Make one model call. The reply is stored before anything acts on it."""
-    yield ModelCalled(turn.iteration)
+    emit(ModelCalled(turn.iteration))
     began = monotonic()
     async for event in turn.cancel.iterate(deps.model.stream(turn.request())):
         match event:
             case TextDelta() | ReasoningDelta() | Retrying() | FellBack():
-                yield event
+                emit(event)
             case Reply():
                 message, usage = event.message, event.usage
                 seconds = round(monotonic() - began, 3)
@@ -159,8 +138,8 @@ async def _call_model(turn: Turn, deps: TurnDeps) -> AsyncGenerator[Event, None]
                 deps.compactor.policy.record_usage(turn.messages, usage)
                 turn.add_reply(event)
                 if message.text:
-                    yield TextFinished(message.text)
-                yield _usage_event(turn.session_id, event, seconds)
+                    emit(TextFinished(message.text))
+                emit(_usage_event(turn.session_id, event, seconds))
             case _:
                 assert_never(event)
 

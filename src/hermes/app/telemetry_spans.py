@@ -248,9 +248,9 @@ class SpanObserver:
                     else None,
                     "hermes.cost_usd": event.cost_usd,
                 }
-                about = {name: value for name, value in known.items() if value not in (None, "")}
-                about |= self._content.reply(self._text, event.finish_reason)
-                self._call.set_attributes({**usage_attributes(event.usage), **about})
+                told = {name: value for name, value in known.items() if value not in (None, "")}
+                said = self._content.reply(self._text, event.finish_reason)
+                self._call.set_attributes({**usage_attributes(event.usage), **told, **said})
                 self._end_call("")
             case _:
                 pass  # other events leave no trace

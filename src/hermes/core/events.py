@@ -4,6 +4,7 @@ Each event encodes to a JSON object whose `type` names it, so `hermes chat --jso
 written line by line.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -188,6 +189,7 @@ Event = (
     | Notice
     | TurnFinished
 )
+Emit = Callable[[Event], None]  #: Takes an event of a turn. It neither blocks nor raises.
 
 
 def to_json(event: Event) -> bytes:
