@@ -130,7 +130,7 @@ COMMAND_REGISTRY: tuple[CommandDef, ...] = (
     CommandDef(
         "sethome", _C, "make this chat the home channel of its platform", "", ("set-home",), _THERE
     ),
-    CommandDef("pair", _C, "let somebody else in", "[CODE | list]", where=_THERE),
+    CommandDef("pair", _C, "let another user in", "[CODE | list]", where=_THERE),
     CommandDef("restart", _C, "restart the gateway", where=_THERE, at_once=True),
     CommandDef(
         "update", _C, "update Hermes and restart the gateway", where=_THERE, at_once=True

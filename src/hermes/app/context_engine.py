@@ -32,7 +32,7 @@ BUILTIN = {
     "compressor": ("ContextCompressor", "CompressionOptions"),
     "lcm": ("LcmEngine", "LcmOptions"),
 }
-"""The engines that are always there, and their classes, by the name of their folder."""
+"""The classes of the built-in engines, by the name of their module."""
 OURS = "hermes.context."  #: Where their code is.
 STOPPED = "the compaction was stopped"
 T = TypeVar("T")
@@ -41,8 +41,8 @@ T = TypeVar("T")
 def make_engine(
     settings: Settings, home: Home, target: Target, registered: Sequence[ContextEngine] = ()
 ) -> ContextEngine:
-    """The engine that `context.engine` names; `registered` are those of plugins. A small model
-    looks after its window itself."""
+    """Return the engine that `context.engine` names; `registered` are those of plugins. A small
+    model has none."""
     if target.profile.small:
         return NoEngine()
     window = target.profile.context_length
@@ -57,7 +57,7 @@ def make_engine(
 
 
 def _own(engine: ContextEngine) -> ContextEngine:
-    """A plugin registers one engine for all; each conversation has to have its own."""
+    """Copy an engine that a plugin registered: each conversation needs its own."""
     try:
         return copy.deepcopy(engine)
     except TypeError as error:
@@ -88,7 +88,7 @@ def engine_folder(home: Home) -> Path:
 
 
 class LazySummaryModels(Sequence[SummaryModel]):
-    """Found out with the first look: few conversations are ever shortened."""
+    """Found at the first access: few conversations are ever compacted."""
 
     def __init__(self, find: Callable[[], list[SummaryModel]]) -> None:
         self._find = find
@@ -105,14 +105,14 @@ class LazySummaryModels(Sequence[SummaryModel]):
 
 
 class EngineTask:
-    """What a piece of an engine's work asks for, while somebody waits for what it makes."""
+    """The model requests of one call of an engine, which end when the caller stops waiting."""
 
     def __init__(self) -> None:
         self._asking: set[asyncio.Task[Any] | None] = set()
         self._over = False
 
     def end(self) -> None:
-        """Nobody waits any more: what is asked for ends, and nothing more is."""
+        """Cancel the requests and refuse further ones."""
         self._over = True
         self.interrupt()
 
@@ -139,7 +139,7 @@ _engine_task: ContextVar[EngineTask] = ContextVar("errand")  #: Of the thread an
 
 
 class ContextEngineRunner:
-    """What an engine, in its thread, may use of the event loop: models and the log."""
+    """One engine and what it may use from its thread: models and the log."""
 
     def __init__(
         self, engine: ContextEngine, auxiliary: AuxiliaryModels, store: SessionStore
@@ -186,8 +186,8 @@ class ContextEngineRunner:
             log.exception("the context engine failed at the end of its conversation")
 
     def summarisers(self) -> Sequence[SummaryModel]:
-        """The models of the task, and last the one of the conversation. What the settings name is
-        looked at now, since it may be wrong; the rest when it is needed."""
+        """Return the models of the task, followed by that of the conversation. What the settings
+        name is checked now, since it may be wrong; otherwise the models are found when needed."""
         found = LazySummaryModels(self._summarisers)
         return found if self._auxiliary.is_auto(TASK) else list(found)
 
@@ -208,7 +208,7 @@ class ContextEngineRunner:
         return SummaryModel(ask, targets[0].profile.context_length)
 
     async def history(self, session_id: str) -> Dicts:
-        """Every message of the conversation and of those it went on from after a compaction."""
+        """Return all messages of the session and of those it continues after compactions."""
         line = [session_id]
         for info in await self._store.ancestors(session_id):
             if info.end_reason != "compression":
@@ -225,8 +225,7 @@ class ContextEngineRunner:
         return [to_dict(message) for message in found]
 
     async def run(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """What `work` of an engine makes, in a thread. When nobody waits for it any more, whatever
-        it asks for ends."""
+        """Run `work` of the engine in a thread. Cancellation ends its model requests."""
         errand = EngineTask()
 
         def begin() -> T:
@@ -241,7 +240,7 @@ class ContextEngineRunner:
             raise
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, for a thread beside the event loop."""
+        """Wait in a thread for `work`, which runs in the event loop."""
         errand = _engine_task.get(self._stray)
         return asyncio.run_coroutine_threadsafe(errand.ask(work), self._loop).result()
 
@@ -251,7 +250,7 @@ def _which(target: Target) -> tuple[str, str, str]:
 
 
 def engine_tools(engine: ContextEngine) -> list[Tool]:
-    """The engine's own tools; they look into its conversation and nowhere else."""
+    """Return the tools of the engine."""
     try:
         return [_engine_tool(engine, schema) for schema in engine.get_tool_schemas()]
     except Exception as error:  # the same
@@ -259,7 +258,6 @@ def engine_tools(engine: ContextEngine) -> list[Tool]:
 
 
 def _unusable(engine: ContextEngine, why: str, error: Exception) -> ConfigError:
-    """An engine may be anybody's code."""
     return ConfigError(
         f"the context engine {engine.name} {why}: {type(error).__name__}: {error}",
         hint="correct the plugin, or set context.engine to another one",

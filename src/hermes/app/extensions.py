@@ -60,7 +60,7 @@ class Extensions:
         ask: Any = None,
         taken: ReservedNames = ReservedNames(),  # noqa: B008 - frozen
     ) -> None:
-        """`ask(event, command)` asks for the consent to a shell hook; None: nobody is there."""
+        """`ask(event, command)` asks for approval of a shell hook; None if no user can be asked."""
         self._home, self._loaded, self._ask = home, loaded, ask
         self.hooks: Hooks = NoHooks()
         self.commands: dict[str, SlashCommand] = {}

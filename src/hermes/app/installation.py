@@ -76,7 +76,7 @@ def start_command() -> list[str]:
 
 
 def _editable(root: Path) -> Package:
-    """A checkout that somebody installed into an environment of their own."""
+    """A checkout that the user installed into another environment."""
     here, python = shlex.quote(str(root)), shlex.quote(sys.executable)
     return Package(
         "pip",

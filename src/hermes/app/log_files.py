@@ -38,7 +38,7 @@ _COMPONENT_OF = {
 }
 
 
-class LogEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+class LogFileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is written of one record, and read back from either form."""
 
     time: str  #: ISO 8601 with offset; empty when a line that was read had none.
@@ -55,20 +55,20 @@ def component_of(logger: str) -> str:
     return _COMPONENT_OF.get(rest.partition(".")[0], "agent") if package == "hermes" else "agent"
 
 
-def as_text(entry: LogEntry) -> str:
+def as_text(entry: LogFileEntry) -> str:
     message = entry.message.replace("\n", "\n    ")
     session = entry.session or NO_SESSION
     return f"{entry.time} {entry.level} [{session}] {entry.logger}: {message}"
 
 
-def as_json(entry: LogEntry) -> str:
+def as_json(entry: LogFileEntry) -> str:
     return msgspec.json.encode(entry).decode()
 
 
 class RedactingFormatter(logging.Formatter):
     """The whole record as one text, without secrets: message, arguments, traceback and stack."""
 
-    def __init__(self, redact: Callable[[str], str], form: Callable[[LogEntry], str]) -> None:
+    def __init__(self, redact: Callable[[str], str], form: Callable[[LogFileEntry], str]) -> None:
         super().__init__()
         self._redact = redact
         self._form = form
@@ -84,7 +84,7 @@ class RedactingFormatter(logging.Formatter):
         if record.stack_info:
             texts.append(self.formatStack(record.stack_info))
         return self._form(
-            LogEntry(
+            LogFileEntry(
                 time=moment.isoformat(sep=" ", timespec="milliseconds"),
                 level=record.levelname,
                 logger=record.name,

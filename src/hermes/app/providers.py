@@ -378,8 +378,8 @@ class Providers:
                 logger.info("the models of %s are not known: %s", target.provider, found.note)
 
     def learn_meanwhile(self) -> bool:
-        """The same beside a conversation, for the next one. False before `main` was made ready:
-        nobody knows yet whom to ask."""
+        """Do the same in the background, for the next conversation. Return False before `main` was
+        called."""
         if self._main is None:
             return False
         self._learning = asyncio.create_task(self.learn(self._main))
@@ -415,7 +415,7 @@ class Providers:
 class SessionModels:
     """A `ModelSource`: each turn begins with the main model again.
 
-    `within` a turn of somebody else, as a subagent's is, money is that turn's.
+    A subagent works `within` the turn of its parent and does not begin a new one in the budget.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The session store of a home, for whoever looks at past conversations."""
+"""Open the session store of a home, and prune it."""
 
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 async def prune_when_due(
     store: SessionStore, settings: SessionSettings, home: Home, now: Callable[[], float]
 ) -> int:
-    """Delete ended sessions older than the settings allow, at most once in the interval; how many
-    went. What fails is logged: nobody waits for it."""
+    """Delete ended sessions older than the settings allow, at most once in the interval. Return
+    their number. A failure is logged."""
     try:
         return await _prune(store, settings, home, now)
     except (StoreError, OSError) as error:

@@ -25,17 +25,17 @@ class TelemetryOptions(msgspec.Struct, frozen=True):
 
 class Telemetry(Protocol):
     def observer(self, parent: Observer | None = None) -> Observer:
-        """One for each agent. With the observer of its parent, the turns of a subagent belong to
-        the trace of the turn it works for."""
+        """Return the observer of an agent. The turns of a subagent belong to the trace of its
+        parent."""
         ...
 
     def close(self) -> None:
-        """Send what is left, as far as that takes no more than a few seconds. Never raises."""
+        """Send the remaining spans within a few seconds. Never raises."""
         ...
 
 
 def telemetry_of(wanted: TelemetrySettings, redact: Callable[[str], str]) -> Telemetry | None:
-    """None when nobody wants to see traces."""
+    """Return None if telemetry is off."""
     if not wanted.enabled:
         return None
     options = TelemetryOptions(
@@ -45,8 +45,8 @@ def telemetry_of(wanted: TelemetrySettings, redact: Callable[[str], str]) -> Tel
 
 
 def start_telemetry(options: TelemetryOptions, redact: Callable[[str], str]) -> Telemetry:
-    """`redact` takes secrets out of every text. Raises `ConfigError` when spans can never be sent;
-    a collector that is not there is no reason."""
+    """`redact` removes secrets from texts. Raises `ConfigError` for a wrong setting or a missing
+    package, not for a collector that does not answer."""
     if not options.endpoint.startswith(("http://", "https://")):
         raise ConfigError(
             "telemetry.endpoint must begin with http:// or https://",

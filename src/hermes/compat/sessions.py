@@ -1,4 +1,4 @@
-"""`SessionDB`: the documented synchronous interface of the store, for plugins and scripts.
+"""`hermes_state.SessionDB` and `gateway.session`: the store, for plugins and scripts.
 
 Its dicts have the columns of the tables, with decoded JSON columns.
 """
@@ -311,8 +311,7 @@ class ChatSessions:
     """Of the home in force."""
 
     def list_sessions(self, active_minutes: float | None = None) -> list[SessionEntry]:
-        """The chats that are in a conversation, or those of them somebody wrote in lately; the
-        newest first."""
+        """Return the chats that have a conversation, or those active lately; the newest first."""
         since = 0.0 if active_minutes is None else time.time() - active_minutes * 60
         rows = script_runtime().with_store(lambda store: store.chats.select())
         found = [_entry(row) for row in rows if row.session_id and row.last_active >= since]

@@ -25,7 +25,7 @@ class Mark(NamedTuple):
     column: int
 
 
-class Document:
+class YamlDocument:
     """The content of a YAML file with a mapping at its top, or empty."""
 
     def __init__(
@@ -69,12 +69,12 @@ class Document:
         return tilde(self.path)
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path) -> YamlDocument:
     """Read `path`; a missing or empty file is an empty document. Raises ConfigError."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        return Document(path, {})
+        return YamlDocument(path, {})
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"is not UTF-8 text (byte {error.start})",
@@ -86,7 +86,7 @@ def read_document(path: Path) -> Document:
     return parse_document(path, text)
 
 
-def parse_document(path: Path, text: str) -> Document:
+def parse_document(path: Path, text: str) -> YamlDocument:
     """Parse the present or future content of `path`. Raises ConfigError."""
     try:
         return _compose(path, text)
@@ -122,7 +122,7 @@ def _check_depth(text: str) -> None:
             raise RecursionError
 
 
-def _compose(path: Path, text: str) -> Document:
+def _compose(path: Path, text: str) -> YamlDocument:
     _check_depth(text)
     loader = yaml.CSafeLoader(text)
     try:
@@ -133,7 +133,7 @@ def _compose(path: Path, text: str) -> Document:
     finally:
         loader.dispose()
     if data is None:
-        return Document(path, {})
+        return YamlDocument(path, {})
     if not isinstance(data, dict) or not isinstance(node, yaml.MappingNode):
         kind = "a list" if isinstance(data, list) else "a single value"
         raise ConfigError(
@@ -141,7 +141,7 @@ def _compose(path: Path, text: str) -> Document:
             where=f"{tilde(path)}:1:1",
             hint=f"settings are written as `key: value`; {KEEPING}",
         )
-    return Document(path, data, node, duplicates)
+    return YamlDocument(path, data, node, duplicates)
 
 
 def _explain(error: yaml.MarkedYAMLError, text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from hermes.config import environment
-from hermes.config.document import Document, read_document
+from hermes.config.document import YamlDocument, read_document
 from hermes.config.dotenv import (
     Parts,
     bindings,
@@ -440,7 +440,7 @@ class Sources:
         """Names that a variable of .env refers to and that are not set."""
         self.read_saved()
         self.document = (
-            read_document(home.config_file) if user_config else Document(home.config_file, {})
+            read_document(home.config_file) if user_config else YamlDocument(home.config_file, {})
         )
         modern = deepcopy(self.document.data)
         self.moves: tuple[Move, ...] = tuple(modernise(modern))

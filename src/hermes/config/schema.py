@@ -101,7 +101,7 @@ def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
 PLACEHOLDER = "<name>"
 
 
-class Place(NamedTuple):
+class SettingLocation(NamedTuple):
     """An existing key: its parts (a name with dots is one part) and its type."""
 
     parts: Parts
@@ -134,10 +134,10 @@ def default_of(field: FieldInfo) -> Any:
     return field.default
 
 
-def locate(parts: Parts, kind: Any = Settings) -> Place | None:
+def locate(parts: Parts, kind: Any = Settings) -> SettingLocation | None:
     """Return the location of `parts`, or None if the settings have no such key."""
     if not parts:
-        return Place((), kind)
+        return SettingLocation((), kind)
     for member in members(kind):
         for size in range(1, len(parts) + 1):
             name = ".".join(parts[:size])
@@ -145,7 +145,7 @@ def locate(parts: Parts, kind: Any = Settings) -> Place | None:
             if inner is not None:
                 rest = locate(parts[size:], inner)
                 if rest is not None:
-                    return Place((name, *rest.parts), rest.type)
+                    return SettingLocation((name, *rest.parts), rest.type)
     return None
 
 

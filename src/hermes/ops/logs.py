@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from hermes.app.log_files import NO_SESSION, LogEntry, component_of, rotated
+from hermes.app.log_files import NO_SESSION, LogFileEntry, component_of, rotated
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -19,7 +19,7 @@ _HEAD = re.compile(
     r"(?:\[(?P<session>[^\]]*)\] )?(?P<logger>[\w.-]+): (?P<message>.*)"
 )
 _INDENT = "    "
-_json_entry = msgspec.json.Decoder(LogEntry)
+_json_entry = msgspec.json.Decoder(LogFileEntry)
 
 
 class LogFilter(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class LogFilter(msgspec.Struct, frozen=True):
     since: float = 0.0
     """Unix time of the earliest entry."""
 
-    def has(self, entry: LogEntry) -> bool:
+    def has(self, entry: LogFileEntry) -> bool:
         return (
             _rank(entry.level) >= _rank(self.level)
             and entry.session.startswith(self.session)
@@ -52,12 +52,12 @@ def files_of(path: Path) -> list[Path]:
 
 def last_entries(
     path: Path, count: int, wanted: LogFilter, end: int | None = None
-) -> list[LogEntry]:
+) -> list[LogFileEntry]:
     """Return the last `count` matching entries, oldest first, without reading unneeded files.
 
     Of the newest file only the first `end` bytes are read.
     """
-    entries: list[LogEntry] = []
+    entries: list[LogFileEntry] = []
     for file in files_of(path):
         if len(entries) >= count or (wanted.since and file.stat().st_mtime < wanted.since):
             break
@@ -67,18 +67,20 @@ def last_entries(
     return entries[max(0, len(entries) - count) :]
 
 
-def follow(path: Path, wanted: LogFilter, start: int, pause: float = 0.25) -> Iterator[LogEntry]:
+def follow(
+    path: Path, wanted: LogFilter, start: int, pause: float = 0.25
+) -> Iterator[LogFileEntry]:
     """Yield matching entries from byte `start` on, across rotations, until the caller stops."""
     for lines in _arriving_lines(path, start, pause):
         yield from (entry for entry in parse(lines) if wanted.has(entry))
 
 
-def parse(lines: Iterable[str]) -> Iterator[LogEntry]:
+def parse(lines: Iterable[str]) -> Iterator[LogFileEntry]:
     """Yield the entries in `lines`, of either format.
 
     A line that begins no entry belongs to the previous one; at the start of a file it is its own.
     """
-    held: LogEntry | None = None
+    held: LogFileEntry | None = None
     for text in lines:
         entry = _from_json(text) if text.startswith("{") else _from_text(text)
         if entry is None and held is not None:
@@ -88,24 +90,24 @@ def parse(lines: Iterable[str]) -> Iterator[LogEntry]:
             continue
         if held is not None:
             yield held
-        held = entry or LogEntry("", "", "", text)
+        held = entry or LogFileEntry("", "", "", text)
     if held is not None:
         yield held
 
 
-def _from_json(text: str) -> LogEntry | None:
+def _from_json(text: str) -> LogFileEntry | None:
     try:
         return _json_entry.decode(text)
     except msgspec.DecodeError:
         return None
 
 
-def _from_text(text: str) -> LogEntry | None:
+def _from_text(text: str) -> LogFileEntry | None:
     match = _HEAD.match(text)
     if match is None:
         return None
     session = match["session"] or ""
-    return LogEntry(
+    return LogFileEntry(
         time=match["time"],
         level=match["level"],
         logger=match["logger"],
@@ -119,7 +121,7 @@ def _rank(level: str) -> int:
     return LEVELS.index(level) if level in LEVELS else -1
 
 
-def _unix_time(entry: LogEntry) -> float:
+def _unix_time(entry: LogFileEntry) -> float:
     try:
         return datetime.fromisoformat(entry.time.replace(",", ".")).timestamp()
     except ValueError:

@@ -20,7 +20,7 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.tui.text import DEFAULT_COLOURS, Depth, escape_codes, one_line, safe, width
 
 if TYPE_CHECKING:
-    from hermes.config.document import Document
+    from hermes.config.document import YamlDocument
 
 BUILTIN_FILE = Path(__file__).with_name("skins.toml")
 MAX_FILE_BYTES = 200_000
@@ -140,7 +140,7 @@ def _read_user_skin(path: Path) -> Skin | None:
         raise UsageError(f"the skin {path.stem} is invalid: {error}", hint=hint) from error
 
 
-def _parse_user_skin(name: str, document: "Document") -> Skin:
+def _parse_user_skin(name: str, document: "YamlDocument") -> Skin:
     """Keys that the file does not have are taken from the default skin. Raises `ConfigError`."""
     try:
         for keys, _ in document.duplicates:

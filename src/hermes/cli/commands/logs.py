@@ -4,7 +4,7 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from hermes.app.log_files import COMPONENTS, FILES, LogEntry, as_json, as_text
+from hermes.app.log_files import COMPONENTS, FILES, LogFileEntry, as_json, as_text
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.core.errors import UsageError
 from hermes.ops.logs import LEVELS, LogFilter, files_of, follow, last_entries
@@ -26,7 +26,7 @@ def run(args: Namespace, cli: Cli) -> int:
         return 1
     form = as_json if args.json else as_text
 
-    def show(entry: LogEntry) -> None:
+    def show(entry: LogFileEntry) -> None:
         cli.say(form(entry) if entry.level else entry.message)
 
     end = path.stat().st_size

@@ -139,7 +139,7 @@ class WebExtractTask(AuxiliaryTask, frozen=True):
     timeout: Seconds = 360  #: Longest time for one call.
 
 
-class CompressionTask(AuxiliaryTask, frozen=True):
+class CompressionTaskSettings(AuxiliaryTask, frozen=True):
     timeout: Seconds = 120  #: Longest time for one call.
 
 
@@ -151,7 +151,7 @@ class AuxiliarySettings(Section, frozen=True):
     vision: VisionTask = VisionTask()
     web_extract: WebExtractTask = WebExtractTask()
     approval: AuxiliaryTask = AuxiliaryTask()
-    compression: CompressionTask = CompressionTask()
+    compression: CompressionTaskSettings = CompressionTaskSettings()
     session_search: SessionSearchTask = SessionSearchTask()
     skills_hub: AuxiliaryTask = AuxiliaryTask()
     mcp: AuxiliaryTask = AuxiliaryTask()
