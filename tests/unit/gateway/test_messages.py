@@ -28,5 +28,5 @@ def told(**fields: str) -> str:
         ({"chat_id": "-4"}, "The user is Ann."),
     ],
 )
-def test_the_nearest_instructions_of_a_place_are_told(fields: dict[str, str], said: str) -> None:
+def test_most_specific_channel_prompt_is_used(fields: dict[str, str], said: str) -> None:
     assert told(**fields).splitlines()[-1] == said

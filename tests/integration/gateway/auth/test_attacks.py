@@ -28,15 +28,15 @@ import pytest
 
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.gateway.pairing import PairingStore
-from tests.unit.gateway.door.parts import CHEAP, HandClock, Scene, code_in
+from tests.unit.gateway.auth_setup import CHEAP, AuthSetup, HandClock, code_in
 
 WRONG = "22222222"
 ALLOWED = "12345"
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+def setup(tmp_path: Path) -> AuthSetup:
+    return AuthSetup(tmp_path)
 
 
 def refused(store: PairingStore, code: str, platform: str = "telegram") -> str:
@@ -46,80 +46,80 @@ def refused(store: PairingStore, code: str, platform: str = "telegram") -> str:
     return str(no.value)
 
 
-def lock(scene: Scene, platform: str = "telegram") -> None:
+def lock(setup: AuthSetup, platform: str = "telegram") -> None:
     for _ in range(5):
-        refused(scene.store, WRONG, platform)
+        refused(setup.store, WRONG, platform)
 
 
 # --- codes ---------------------------------------------------------------------------------------
 
 
-def brute_force(scene: Scene, code: str) -> None:
-    lock(scene)
+def brute_force(setup: AuthSetup, code: str) -> None:
+    lock(setup)
 
 
-def brute_force_then_restart(scene: Scene, code: str) -> None:
-    lock(scene)
-    scene.store = scene.another_process()
+def brute_force_then_restart(setup: AuthSetup, code: str) -> None:
+    lock(setup)
+    setup.store = setup.another_process()
 
 
-def brute_force_by_a_process_for_each_guess(scene: Scene, code: str) -> None:
+def brute_force_by_a_process_for_each_guess(setup: AuthSetup, code: str) -> None:
     for _ in range(5):
-        refused(scene.another_process(), WRONG)
+        refused(setup.another_process(), WRONG)
 
 
-def guessing_while_locked_out(scene: Scene, code: str) -> None:
-    lock(scene)
-    scene.clock.at += 3599
+def guessing_while_locked_out(setup: AuthSetup, code: str) -> None:
+    lock(setup)
+    setup.clock.time += 3599
     for _ in range(20):
-        assert "too many wrong codes" in refused(scene.store, WRONG)
+        assert "too many wrong codes" in refused(setup.store, WRONG)
 
 
-def lockout_outlived_by_setting_the_clock_back(scene: Scene, code: str) -> None:
-    lock(scene)
-    scene.clock.at -= 30
-    assert "too many wrong codes" in refused(scene.store, code)
+def lockout_outlived_by_setting_the_clock_back(setup: AuthSetup, code: str) -> None:
+    lock(setup)
+    setup.clock.time -= 30
+    assert "too many wrong codes" in refused(setup.store, code)
 
 
-def waiting_out_the_lockout(scene: Scene, code: str) -> None:
-    lock(scene)
-    scene.clock.at += 3601  # by then the code has run out as well
+def waiting_out_the_lockout(setup: AuthSetup, code: str) -> None:
+    lock(setup)
+    setup.clock.time += 3601  # by then the code has run out as well
 
 
-def expired_code(scene: Scene, code: str) -> None:
-    scene.clock.at += 3600
+def expired_code(setup: AuthSetup, code: str) -> None:
+    setup.clock.time += 3600
 
 
-def expired_code_and_the_clock_set_back(scene: Scene, code: str) -> None:
-    scene.clock.at += 3600
-    refused(scene.store, WRONG)
-    scene.clock.at -= 3000
+def expired_code_and_the_clock_set_back(setup: AuthSetup, code: str) -> None:
+    setup.clock.time += 3600
+    refused(setup.store, WRONG)
+    setup.clock.time -= 3000
 
 
-def clock_set_back_before_the_code_was_made(scene: Scene, code: str) -> None:
-    scene.clock.at -= 86_400
+def clock_set_back_before_the_code_was_made(setup: AuthSetup, code: str) -> None:
+    setup.clock.time -= 86_400
 
 
-def replay_of_a_used_code(scene: Scene, code: str) -> None:
-    scene.store.approve("telegram", code)
+def replay_of_a_used_code(setup: AuthSetup, code: str) -> None:
+    setup.store.approve("telegram", code)
 
 
-def replay_after_the_user_was_shut_out(scene: Scene, code: str) -> None:
-    scene.store.approve("telegram", code)
-    scene.store.revoke("telegram", "5")
+def replay_after_the_user_was_shut_out(setup: AuthSetup, code: str) -> None:
+    setup.store.approve("telegram", code)
+    setup.store.revoke("telegram", "5")
 
 
-def replay_of_a_code_that_was_thrown_away(scene: Scene, code: str) -> None:
-    scene.store.clear_pending("telegram")
+def replay_of_a_code_that_was_thrown_away(setup: AuthSetup, code: str) -> None:
+    setup.store.clear_pending("telegram")
 
 
-def replay_of_a_code_after_asking_again(scene: Scene, code: str) -> None:
-    scene.clock.at += 600
-    assert scene.store.request("telegram", "5").code != code
+def replay_of_a_code_after_asking_again(setup: AuthSetup, code: str) -> None:
+    setup.clock.time += 600
+    assert setup.store.request("telegram", "5").code != code
 
 
-def code_of_a_user_who_was_shut_out_while_waiting(scene: Scene, code: str) -> None:
-    scene.store.revoke("telegram", "5")
+def code_of_a_user_who_was_shut_out_while_waiting(setup: AuthSetup, code: str) -> None:
+    setup.store.revoke("telegram", "5")
 
 
 @pytest.mark.parametrize(
@@ -143,26 +143,26 @@ def code_of_a_user_who_was_shut_out_while_waiting(scene: Scene, code: str) -> No
     ids=lambda attack: attack.__name__,
 )
 def test_a_code_that_was_right_lets_nobody_in(
-    scene: Scene, attack: Callable[[Scene, str], None]
+    setup: AuthSetup, attack: Callable[[AuthSetup, str], None]
 ) -> None:
-    code = scene.store.request("telegram", "5").code
-    attack(scene, code)
-    before = scene.store.approved("telegram")
-    refused(scene.store, code)
-    assert scene.store.approved("telegram") == before
+    code = setup.store.request("telegram", "5").code
+    attack(setup, code)
+    before = setup.store.approved("telegram")
+    refused(setup.store, code)
+    assert setup.store.approved("telegram") == before
 
 
-def kept_hash(scene: Scene) -> dict[str, Any]:
-    pending = msgspec.json.decode((scene.folder / "telegram-pending.json").read_bytes())
+def kept_hash(setup: AuthSetup) -> dict[str, Any]:
+    pending = msgspec.json.decode((setup.folder / "telegram-pending.json").read_bytes())
     return pending[0]["code"]  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
     "guess",
     [
-        pytest.param(lambda scene: kept_hash(scene)["digest"], id="the_hash_itself"),
-        pytest.param(lambda scene: kept_hash(scene)["digest"][:8], id="the_start_of_the_hash"),
-        pytest.param(lambda scene: kept_hash(scene)["salt"], id="the_salt"),
+        pytest.param(lambda setup: kept_hash(setup)["digest"], id="the_hash_itself"),
+        pytest.param(lambda setup: kept_hash(setup)["digest"][:8], id="the_start_of_the_hash"),
+        pytest.param(lambda setup: kept_hash(setup)["salt"], id="the_salt"),
         pytest.param(lambda _: "", id="nothing"),
         pytest.param(lambda _: "*", id="a_wildcard"),
         pytest.param(lambda _: "A" * 1_000_000, id="a_million_letters"),
@@ -170,52 +170,54 @@ def kept_hash(scene: Scene) -> dict[str, Any]:
         pytest.param(lambda _: "\x00" * 8, id="nul_characters"),
     ],
 )
-def test_what_is_no_code_lets_nobody_in(scene: Scene, guess: Callable[[Scene], str]) -> None:
-    scene.store.request("telegram", "5")
-    refused(scene.store, guess(scene))
-    assert scene.store.approved("telegram") == {}
+def test_what_is_no_code_lets_nobody_in(
+    setup: AuthSetup, guess: Callable[[AuthSetup], str]
+) -> None:
+    setup.store.request("telegram", "5")
+    refused(setup.store, guess(setup))
+    assert setup.store.approved("telegram") == {}
 
 
-def test_full_width_letters_of_a_right_code_are_another_code(scene: Scene) -> None:
-    code = scene.store.request("telegram", "5").code
+def test_full_width_letters_of_a_right_code_are_another_code(setup: AuthSetup) -> None:
+    code = setup.store.request("telegram", "5").code
     wide = "".join(chr(ord(letter) + 0xFEE0) for letter in code)
-    refused(scene.store, wide)
+    refused(setup.store, wide)
 
 
-def test_a_code_of_another_platform_is_wrong(scene: Scene) -> None:
-    code = scene.store.request("discord", "5").code
-    refused(scene.store, code, "telegram")
-    assert not scene.store.is_approved("telegram", "5")
+def test_a_code_of_another_platform_is_wrong(setup: AuthSetup) -> None:
+    code = setup.store.request("discord", "5").code
+    refused(setup.store, code, "telegram")
+    assert not setup.store.is_approved("telegram", "5")
 
 
-def test_a_lockout_of_one_platform_gives_no_guesses_on_another(scene: Scene) -> None:
-    lock(scene)
-    lock(scene, "discord")
-    assert "too many" in refused(scene.store, WRONG, "telegram")
+def test_a_lockout_of_one_platform_gives_no_guesses_on_another(setup: AuthSetup) -> None:
+    lock(setup)
+    lock(setup, "discord")
+    assert "too many" in refused(setup.store, WRONG, "telegram")
 
 
-def test_in_the_life_of_a_code_five_guesses_are_possible(scene: Scene) -> None:
-    scene.store.request("telegram", "5")
+def test_in_the_life_of_a_code_five_guesses_are_possible(setup: AuthSetup) -> None:
+    setup.store.request("telegram", "5")
     tried = 0
-    while scene.store.pending("telegram"):
-        if "no request" in refused(scene.store, WRONG):
+    while setup.store.pending("telegram"):
+        if "no request" in refused(setup.store, WRONG):
             tried += 1
-        scene.clock.at += 30
+        setup.clock.time += 30
     assert tried == 5
 
 
 @pytest.mark.parametrize("platform", ["../telegram", "/etc/passwd", "telegram-approved.json\x00"])
-def test_a_platform_that_is_a_path_reaches_no_file(scene: Scene, platform: str) -> None:
+def test_a_platform_that_is_a_path_reaches_no_file(setup: AuthSetup, platform: str) -> None:
     with pytest.raises(UsageError):
-        scene.store.approve(platform, WRONG)
+        setup.store.approve(platform, WRONG)
 
 
-def test_two_approvals_that_race_let_in_once(scene: Scene) -> None:
-    code = scene.store.request("telegram", "5").code
+def test_two_approvals_that_race_let_in_once(setup: AuthSetup) -> None:
+    code = setup.store.request("telegram", "5").code
     start, outcomes = threading.Barrier(6), list[str]()
 
     def approve() -> None:
-        store = scene.another_process()
+        store = setup.another_process()
         start.wait()
         try:
             outcomes.append(store.approve("telegram", code)[0])
@@ -248,19 +250,19 @@ print(tried)
 """
 
 
-def test_processes_that_guess_at_once_share_the_five_guesses(scene: Scene) -> None:
-    command = [sys.executable, "-c", GUESS, str(scene.folder)]
+def test_processes_that_guess_at_once_share_the_five_guesses(setup: AuthSetup) -> None:
+    command = [sys.executable, "-c", GUESS, str(setup.folder)]
     guessing = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert sum(int(each.communicate()[0]) for each in guessing) == 5
 
 
-async def test_one_stranger_who_writes_all_the_time_gets_one_code(scene: Scene) -> None:
-    replies = [(await scene.says("5")).reply for _ in range(30)]
+async def test_one_stranger_who_writes_all_the_time_gets_one_code(setup: AuthSetup) -> None:
+    replies = [(await setup.says("5")).reply for _ in range(30)]
     assert len([reply for reply in replies if reply]) == 1
 
 
-async def test_many_strangers_get_three_codes(scene: Scene) -> None:
-    replies = [(await scene.says(str(number))).reply for number in range(30)]
+async def test_many_strangers_get_three_codes(setup: AuthSetup) -> None:
+    replies = [(await setup.says(str(number))).reply for number in range(30)]
     assert len([reply for reply in replies if reply]) == 3
 
 
@@ -269,12 +271,12 @@ async def test_many_strangers_get_three_codes(scene: Scene) -> None:
     ["{code}", "hermes pairing approve telegram {code}", "/pair {code}", "/approve {code}"],
     ids=["the_code", "the_command", "slash_pair", "slash_approve"],
 )
-async def test_a_stranger_cannot_approve_the_own_code(scene: Scene, text: str) -> None:
-    code = code_in((await scene.says("5")).reply)
-    scene.store.invite("telegram")
-    assert not (await scene.says("5", text.format(code=code))).allowed
-    assert not (await scene.says("5")).allowed
-    assert scene.store.approved("telegram") == {}
+async def test_a_stranger_cannot_approve_the_own_code(setup: AuthSetup, text: str) -> None:
+    code = code_in((await setup.says("5")).reply)
+    setup.store.invite("telegram")
+    assert not (await setup.says("5", text.format(code=code))).allowed
+    assert not (await setup.says("5")).allowed
+    assert setup.store.approved("telegram") == {}
 
 
 def test_clocks_of_two_processes_that_differ_a_little_are_no_attack(tmp_path: Path) -> None:
@@ -286,19 +288,19 @@ def test_clocks_of_two_processes_that_differ_a_little_are_no_attack(tmp_path: Pa
 # --- invitations ---------------------------------------------------------------------------------
 
 
-async def test_strangers_who_guess_an_invitation_end_it(scene: Scene) -> None:
-    code = scene.store.invite("telegram")
+async def test_strangers_who_guess_an_invitation_end_it(setup: AuthSetup) -> None:
+    code = setup.store.invite("telegram")
     for number in range(5):
-        assert not (await scene.says(str(number), WRONG)).allowed
-    await scene.says("9", code)
-    assert not (await scene.says("9")).allowed
+        assert not (await setup.says(str(number), WRONG)).allowed
+    await setup.says("9", code)
+    assert not (await setup.says("9")).allowed
 
 
-async def test_an_invitation_lets_in_one_and_not_the_next(scene: Scene) -> None:
-    code = scene.store.invite("telegram")
-    await scene.says("5", code)
-    await scene.says("6", code)
-    assert list(scene.store.approved("telegram")) == ["5"]
+async def test_an_invitation_lets_in_one_and_not_the_next(setup: AuthSetup) -> None:
+    code = setup.store.invite("telegram")
+    await setup.says("5", code)
+    await setup.says("6", code)
+    assert list(setup.store.approved("telegram")) == ["5"]
 
 
 @pytest.mark.parametrize(
@@ -312,19 +314,19 @@ async def test_an_invitation_lets_in_one_and_not_the_next(scene: Scene) -> None:
         pytest.param({"text": "my code is {code}, let me in"}, id="within_a_text"),
     ],
 )
-async def test_an_invitation_is_not_taken(scene: Scene, facts: dict[str, Any]) -> None:
-    code = scene.store.invite("telegram")
-    scene.clock.at += facts.pop("late", 0)
+async def test_an_invitation_is_not_taken(setup: AuthSetup, facts: dict[str, Any]) -> None:
+    code = setup.store.invite("telegram")
+    setup.clock.time += facts.pop("late", 0)
     text = facts.pop("text", "{code}").format(code=code)
-    assert not (await scene.says(facts.pop("user", "5"), text, **facts)).allowed
-    assert scene.store.approved("telegram") == scene.store.approved("discord") == {}
+    assert not (await setup.says(facts.pop("user", "5"), text, **facts)).allowed
+    assert setup.store.approved("telegram") == setup.store.approved("discord") == {}
 
 
-async def test_an_invitation_is_not_taken_during_a_lockout(scene: Scene) -> None:
-    code = scene.store.invite("telegram")
-    lock(scene)
-    await scene.says("5", code)
-    assert scene.store.approved("telegram") == {}
+async def test_an_invitation_is_not_taken_during_a_lockout(setup: AuthSetup) -> None:
+    code = setup.store.invite("telegram")
+    lock(setup)
+    await setup.says("5", code)
+    assert setup.store.approved("telegram") == {}
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -393,28 +395,28 @@ def linked_folder(path: Path) -> None:
     ids=lambda tamper: tamper.__name__,
 )
 async def test_a_file_that_cannot_be_believed_lets_nobody_in(
-    scene: Scene, tamper: Callable[[Path], None], name: str
+    setup: AuthSetup, tamper: Callable[[Path], None], name: str
 ) -> None:
-    scene.store.approve("telegram", scene.store.request("telegram", "5").code)
-    code = scene.store.request("telegram", "6").code
-    path = scene.folder / name
+    setup.store.approve("telegram", setup.store.request("telegram", "5").code)
+    code = setup.store.request("telegram", "6").code
+    path = setup.folder / name
     tamper(path)
     before = path.lstat()
     with pytest.raises(ConfigError) as no:
-        scene.store.approve("telegram", code)
+        setup.store.approve("telegram", code)
     assert no.value.hint
-    assert not (await scene.says("6")).allowed
+    assert not (await setup.says("6")).allowed
     if "approved" in name or "folder" in tamper.__name__.split("_"):
-        assert not (await scene.says("5")).allowed
+        assert not (await setup.says("5")).allowed
     after = path.lstat()
     assert (before.st_ino, before.st_size) == (after.st_ino, after.st_size), "it is left as it is"
 
 
-def test_a_damaged_count_of_guesses_gives_no_more_guesses(scene: Scene) -> None:
-    code = scene.store.request("telegram", "5").code
-    (scene.folder / "_rate_limits.json").write_text("{}garbage")
+def test_a_damaged_count_of_guesses_gives_no_more_guesses(setup: AuthSetup) -> None:
+    code = setup.store.request("telegram", "5").code
+    (setup.folder / "_rate_limits.json").write_text("{}garbage")
     with pytest.raises(ConfigError, match="damaged"):
-        scene.store.approve("telegram", code)
+        setup.store.approve("telegram", code)
 
 
 @pytest.mark.parametrize(
@@ -427,17 +429,17 @@ def test_a_damaged_count_of_guesses_gives_no_more_guesses(scene: Scene) -> None:
     ],
     ids=["empty", "free", "endless", "not_a_hash"],
 )
-def test_a_forged_hash_matches_nothing(scene: Scene, forged: dict[str, Any]) -> None:
-    scene.store.request("telegram", "5")
-    path = scene.folder / "telegram-pending.json"
+def test_a_forged_hash_matches_nothing(setup: AuthSetup, forged: dict[str, Any]) -> None:
+    setup.store.request("telegram", "5")
+    path = setup.folder / "telegram-pending.json"
     pending = msgspec.json.decode(path.read_bytes())
     pending[0]["code"] = forged
     path.write_bytes(msgspec.json.encode(pending))
-    refused(scene.store, WRONG)
+    refused(setup.store, WRONG)
 
 
-def test_what_a_crash_left_is_not_read(scene: Scene) -> None:
-    scene.store.request("telegram", "5")
-    left = scene.folder / ".telegram-approved.json.abc.tmp"
+def test_what_a_crash_left_is_not_read(setup: AuthSetup) -> None:
+    setup.store.request("telegram", "5")
+    left = setup.folder / ".telegram-approved.json.abc.tmp"
     left.write_text('{"5": {}}')
-    assert scene.store.approved("telegram") == {}
+    assert setup.store.approved("telegram") == {}

@@ -1,6 +1,5 @@
-"""A clock that is set by hand, and a door with everything around it."""
+"""An authorizer and its pairing store, with variables and a clock that tests set."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,27 +8,14 @@ from hermes.config.settings.platforms import GatewaySettings
 from hermes.gateway.auth import Admission, Authorizer
 from hermes.gateway.pairing import PairingStore
 from hermes.gateway.platforms.kit.contract import SessionSource
+from tests.unit.gateway.hand_clock import HandClock
 
 CHEAP = 2
 """Cost of a hash in tests that are not about hashes."""
 
 
-class HandClock:
-    def __init__(self, at: float = 1_000_000.0) -> None:
-        self.at = at
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.at, UTC)
-
-    def monotonic(self) -> float:
-        return self.at
-
-    async def sleep(self, seconds: float) -> None:
-        self.at += seconds
-
-
-class Scene:
-    """A home with a door; variables are set in `variables`, the clock in `clock.at`."""
+class AuthSetup:
+    """Variables are set in `variables`, the clock in `clock.time`."""
 
     def __init__(self, folder: Path, **gateway: Any) -> None:
         self.folder = folder / "pairing"
@@ -47,10 +33,10 @@ class Scene:
         return await authorizer.admit(source, text)
 
     def another_process(self) -> PairingStore:
-        """What a program that is started later sees."""
+        """Return the store as another process opens it."""
         return PairingStore(self.folder, self.clock, cost=CHEAP)
 
 
 def code_in(reply: str) -> str:
-    """The code a stranger was told."""
+    """Return the code in the reply to a stranger."""
     return reply.split("code is ")[1][:8]

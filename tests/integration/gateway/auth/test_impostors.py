@@ -9,14 +9,14 @@ from hermes.config.settings.platforms import GatewaySettings
 from hermes.gateway.auth import may, toolsets_for
 from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.gateway.session_keys import build_session_key, memory_scope
-from tests.unit.gateway.door.parts import Scene, code_in
+from tests.unit.gateway.auth_setup import AuthSetup, code_in
 
 ALLOWED = "12345"
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+def setup(tmp_path: Path) -> AuthSetup:
+    return AuthSetup(tmp_path)
 
 
 # --- user ids ------------------------------------------------------------------------------------
@@ -61,11 +61,11 @@ def scene(tmp_path: Path) -> Scene:
     ],
 )
 async def test_nobody_passes_for_somebody_else(
-    scene: Scene, facts: dict[str, Any], kind: str
+    setup: AuthSetup, facts: dict[str, Any], kind: str
 ) -> None:
-    scene.variables["TELEGRAM_ALLOWED_USERS"] = f"{ALLOWED}, 67890,"
+    setup.variables["TELEGRAM_ALLOWED_USERS"] = f"{ALLOWED}, 67890,"
     wanted = {"chat_type": kind, **facts}
-    admission = await scene.says(wanted.pop("user", "999"), wanted.pop("text", "hello"), **wanted)
+    admission = await setup.says(wanted.pop("user", "999"), wanted.pop("text", "hello"), **wanted)
     assert not admission.allowed
     assert admission.role is None
     assert kind == "dm" or admission.reply == ""
@@ -88,11 +88,11 @@ async def test_nobody_passes_for_somebody_else(
     ],
 )
 async def test_look_alikes_are_strangers(
-    scene: Scene, platform: str, listed: str, user: str
+    setup: AuthSetup, platform: str, listed: str, user: str
 ) -> None:
-    scene.variables[f"{platform.upper()}_ALLOWED_USERS"] = listed
-    assert not (await scene.says(user, platform=platform)).allowed
-    assert (await scene.says(listed, platform=platform)).allowed, "the real one is let in"
+    setup.variables[f"{platform.upper()}_ALLOWED_USERS"] = listed
+    assert not (await setup.says(user, platform=platform)).allowed
+    assert (await setup.says(listed, platform=platform)).allowed, "the real one is let in"
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ async def test_look_alikes_are_strangers(
     [("email", "Ann@X.org", "ann@x.ORG"), ("matrix", "@Ann:x.org", "@ann:x.org")],
 )
 async def test_letter_case_is_ignored_where_the_platform_ignores_it(
-    scene: Scene, platform: str, listed: str, user: str
+    setup: AuthSetup, platform: str, listed: str, user: str
 ) -> None:
-    scene.variables[f"{platform.upper()}_ALLOWED_USERS"] = listed
-    assert (await scene.says(user, platform=platform)).allowed
+    setup.variables[f"{platform.upper()}_ALLOWED_USERS"] = listed
+    assert (await setup.says(user, platform=platform)).allowed
 
 
 # --- lists ---------------------------------------------------------------------------------------
@@ -114,23 +114,23 @@ async def test_letter_case_is_ignored_where_the_platform_ignores_it(
 )
 @pytest.mark.parametrize("name", ["TELEGRAM_ALLOWED_USERS", "GATEWAY_ALLOWED_USERS"])
 async def test_a_list_that_names_nobody_lets_in_nobody(
-    scene: Scene, name: str, listed: str
+    setup: AuthSetup, name: str, listed: str
 ) -> None:
-    scene.variables[name] = listed
+    setup.variables[name] = listed
     for user in ("", " ", "1", "12", "21", "a", ","):
-        assert not (await scene.says(user, chat_type="group")).allowed
+        assert not (await setup.says(user, chat_type="group")).allowed
 
 
 @pytest.mark.parametrize("said", ["ture", "truee", "TELEGRAM", "*", "none", "-1", "2", "null"])
-async def test_a_switch_that_is_no_clear_yes_is_off(scene: Scene, said: str) -> None:
-    scene.variables |= {"TELEGRAM_ALLOW_ALL_USERS": said, "GATEWAY_ALLOW_ALL_USERS": said}
-    assert not (await scene.says("5")).allowed
+async def test_a_switch_that_is_no_clear_yes_is_off(setup: AuthSetup, said: str) -> None:
+    setup.variables |= {"TELEGRAM_ALLOW_ALL_USERS": said, "GATEWAY_ALLOW_ALL_USERS": said}
+    assert not (await setup.says("5")).allowed
 
 
-async def test_everybody_does_not_mean_nobody(scene: Scene) -> None:
-    scene.variables["TELEGRAM_ALLOW_ALL_USERS"] = "true"
-    assert not (await scene.says("", chat_type="group")).allowed
-    assert not (await scene.says("5", is_bot=True)).allowed
+async def test_everybody_does_not_mean_nobody(setup: AuthSetup) -> None:
+    setup.variables["TELEGRAM_ALLOW_ALL_USERS"] = "true"
+    assert not (await setup.says("", chat_type="group")).allowed
+    assert not (await setup.says("5", is_bot=True)).allowed
 
 
 # --- sessions ------------------------------------------------------------------------------------
@@ -215,31 +215,31 @@ def test_no_spelling_makes_a_command_of_owners_anybodys(role: str, command: str)
     assert may(role, command, GatewaySettings()) != ""  # type: ignore[arg-type]
 
 
-async def test_a_star_as_a_user_id_makes_no_owner(scene: Scene) -> None:
-    scene.variables["TELEGRAM_ALLOWED_USERS"] = "*"
-    assert (await scene.says("*")).role == "guest"
+async def test_a_star_as_a_user_id_makes_no_owner(setup: AuthSetup) -> None:
+    setup.variables["TELEGRAM_ALLOWED_USERS"] = "*"
+    assert (await setup.says("*")).role == "guest"
 
 
-async def test_a_paired_user_is_no_owner(scene: Scene) -> None:
-    scene.store.approve("telegram", code_in((await scene.says("5", user_name="owner")).reply))
-    assert (await scene.says("5", user_name="owner")).role == "member"
+async def test_a_paired_user_is_no_owner(setup: AuthSetup) -> None:
+    setup.store.approve("telegram", code_in((await setup.says("5", user_name="owner")).reply))
+    assert (await setup.says("5", user_name="owner")).role == "member"
 
 
-async def test_a_second_name_on_the_list_makes_no_second_owner(scene: Scene) -> None:
-    scene.variables["TELEGRAM_ALLOWED_USERS"] = "5,6"
-    assert [(await scene.says(user)).role for user in "56"] == ["member", "member"]
+async def test_a_second_name_on_the_list_makes_no_second_owner(setup: AuthSetup) -> None:
+    setup.variables["TELEGRAM_ALLOWED_USERS"] = "5,6"
+    assert [(await setup.says(user)).role for user in "56"] == ["member", "member"]
 
 
 async def test_an_owner_elsewhere_is_no_owner_here(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, owners=("discord:5", ":5", "5", "telegram:", "telegram"))
-    scene.variables["GATEWAY_ALLOW_ALL_USERS"] = "true"
-    assert (await scene.says("5")).role == "guest"
-    assert (await scene.says("discord:5")).role == "guest"
+    setup = AuthSetup(tmp_path, owners=("discord:5", ":5", "5", "telegram:", "telegram"))
+    setup.variables["GATEWAY_ALLOW_ALL_USERS"] = "true"
+    assert (await setup.says("5")).role == "guest"
+    assert (await setup.says("discord:5")).role == "guest"
 
 
-async def test_the_list_of_all_platforms_makes_no_owner(scene: Scene) -> None:
-    scene.variables["GATEWAY_ALLOWED_USERS"] = "5"
-    assert (await scene.says("5")).role == "member"
+async def test_the_list_of_all_platforms_makes_no_owner(setup: AuthSetup) -> None:
+    setup.variables["GATEWAY_ALLOWED_USERS"] = "5"
+    assert (await setup.says("5")).role == "member"
 
 
 def test_a_guest_cannot_run_commands_or_change_files() -> None:

@@ -1,4 +1,4 @@
-"""One gateway for a home, and no other process is taken for it."""
+"""The gateway process of a home: its PID file and its state file."""
 
 import os
 from pathlib import Path
@@ -7,12 +7,17 @@ import msgspec
 import pytest
 
 from hermes.config.home import Home
+from hermes.core.errors import ConfigError
 from hermes.gateway.process import (
+    AdapterState,
     AlreadyRunning,
     GatewayProcess,
+    GatewayState,
     claim_home,
+    read_state,
     running_gateway,
     running_gateways,
+    write_state,
 )
 
 
@@ -21,7 +26,7 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home")
 
 
-def test_a_claimed_home_says_who_has_it(home: Home) -> None:
+def test_claimed_home_names_its_process(home: Home) -> None:
     assert running_gateway(home.root) is None
     with claim_home(home, now=5.0, version="1") as me:
         assert running_gateway(home.root) == me
@@ -75,3 +80,26 @@ def test_gateways_of_profiles_and_of_other_homes_are_found(tmp_path: Path, user_
         assert [each.home for each in running_gateways(default)] == [str(elsewhere.root)]
     with claim_home(profile, now=2.0):
         assert [each.home for each in running_gateways(default)] == [str(profile.root)]
+
+
+STATE = GatewayState(
+    pid=7, state="running", started_at=1.0, updated_at=2.0,
+    adapters=(AdapterState("telegram", "connected", last_in=1.5),),
+)  # fmt: skip
+
+
+def test_state_file_round_trip(tmp_path: Path) -> None:
+    assert read_state(tmp_path) is None
+    write_state(tmp_path, STATE)
+    assert read_state(tmp_path) == STATE
+    assert (tmp_path / "gateway_state.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_damaged_state_file_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "gateway_state.json").write_text("{")
+    assert read_state(tmp_path) is None
+
+
+def test_missing_home_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot use"):
+        write_state(tmp_path / "gone", STATE)

@@ -27,7 +27,7 @@ JOB = ServiceSpec(
 )
 
 
-def test_a_unit_of_the_user() -> None:
+def test_user_unit() -> None:
     text = unit_text(JOB, "/srv/ann/.hermes", system=False)
     lines = text.splitlines()
     assert r'ExecStart="/opt/a b/hermes" "gateway" "run" "x\"$$HOME%%h"' in lines
@@ -39,19 +39,19 @@ def test_a_unit_of_the_user() -> None:
     assert "network-online" not in text
 
 
-def test_a_unit_of_the_machine_runs_as_its_user() -> None:
+def test_system_unit_runs_as_its_user() -> None:
     lines = unit_text(JOB, "", system=True).splitlines()
     assert "User=ann" in lines
     assert "After=network-online.target" in lines
     assert "WantedBy=multi-user.target" in lines
 
 
-def test_a_line_end_makes_no_second_setting() -> None:
+def test_line_break_cannot_add_a_setting() -> None:
     evil = ServiceSpec(("/bin/x\nUser=root",), {}, Path("/"), Path("/"), 1)
     assert "User=root" not in unit_text(evil, "a\nUser=root", system=True).splitlines()
 
 
-def test_an_agent_of_launchd() -> None:
+def test_launchd_agent() -> None:
     found = plistlib.loads(plist(JOB, "ai.hermes.gateway"))
     assert found["Label"] == "ai.hermes.gateway"
     assert found["ProgramArguments"] == list(JOB.command)
@@ -76,7 +76,7 @@ def test_the_service_runs_this_hermes_on_this_home(hermes_home: Path) -> None:
     assert job.stop_seconds > 30
 
 
-def test_a_machine_without_services_is_told_what_to_do_instead(tmp_path: Path) -> None:
+def test_machine_without_services_gets_a_hint(tmp_path: Path) -> None:
     mark, kernel = tmp_path / "dockerenv", tmp_path / "version"
     assert "in the background" in services.manual_hint((mark,), kernel)
     kernel.write_text("Linux version 5.15 Microsoft WSL2")
@@ -85,7 +85,7 @@ def test_a_machine_without_services_is_told_what_to_do_instead(tmp_path: Path) -
     assert "container" in services.manual_hint((mark,), kernel)
 
 
-def test_without_systemd_there_is_no_service(
+def test_no_service_without_systemd(
     hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hermes.gateway.services.BOOTED", tmp_path / "none")
