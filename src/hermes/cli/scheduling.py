@@ -166,7 +166,7 @@ class GatewayJobs:
         jobs = await JobService.for_home(app.home, app.loaded, app.store.runs, app.clock).list()
         return any(job["state"] != "completed" for job in jobs)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         if self._ticker is None:
             return ""
         from hermes.cron import format_local

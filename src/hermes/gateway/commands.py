@@ -221,7 +221,8 @@ class ChatCommandContext:
             return True
         name = line.split(None, 1)[0].removeprefix("/").lower()
         command = exact_command(name, Surface.CHATS)
-        if command is not None and command.name in AGENT_COMMANDS and self._agent_has_other_role:
+        other_role = self.worker.session.role not in (None, self.role)
+        if command is not None and command.name in AGENT_COMMANDS and other_role:
             self.show(f"The agent works for another person; use `/{name}` after that turn.")
             return True
         await self.fire_hook(f"command:{name}", command=name, args=line.partition(" ")[2])
@@ -230,11 +231,6 @@ class ChatCommandContext:
     async def fire_hook(self, event: str, **facts: object) -> None:
         """Report an event of this chat to the gateway hooks."""
         await self.gateway.hooks.fire(event, **about(self.event.source, self.worker.key), **facts)
-
-    @property
-    def _agent_has_other_role(self) -> bool:
-        """Whether the open agent works with the rights of another role."""
-        return self.worker.session.role not in (None, self.role)
 
     async def continue_with(self, agent: Agent) -> None:
         try:

@@ -316,7 +316,9 @@ class PairingStore:
                 return PairingRequest(why="too many wrong codes were tried")
             if f"{platform}:{user}" in limits.asked:
                 return PairingRequest(why="asked a moment ago")
-            others = [each for each in self._waiting(platform) if each.user_id != user]
+            others = [
+                each for each in self._live(platform, delete_expired=True) if each.user_id != user
+            ]
             if len([each for each in others if each.user_id]) >= MOST_PENDING:
                 return PairingRequest(why="too many wait for approval")
             code = new_code()
@@ -341,7 +343,7 @@ class PairingStore:
                     f"{text.strip()[:20]!r} is not a pairing code",
                     hint=f"a code has {LENGTH} letters and digits, such as K7PXM2QA",
                 )
-            waiting = self._waiting(platform)
+            waiting = self._live(platform, delete_expired=True)
             found = _match(code, [each for each in waiting if each.user_id])
             if found is None:
                 raise self._wrong(limits, platform, now)
@@ -358,7 +360,7 @@ class PairingStore:
         with self._files.locked():
             limits = self._limits(now)
             _refuse_locked(limits, platform, now)
-            waiting = self._waiting(platform)
+            waiting = self._live(platform, delete_expired=True)
             if sum(not each.user_id for each in waiting) >= MOST_PENDING:
                 raise UsageError(
                     f"{MOST_PENDING} invitations to {platform} are open already",
@@ -380,7 +382,7 @@ class PairingStore:
         with self._files.locked():
             if platform in self._limits(now).locked_until:
                 return False
-            waiting = self._waiting(platform)
+            waiting = self._live(platform, delete_expired=True)
             found = _match(code, [each for each in waiting if not each.user_id])
             if found is None:
                 self._guessed(platform, waiting, now)
@@ -396,7 +398,7 @@ class PairingStore:
         user = identity(platform, user_id)
         with self._files.locked():
             held = self.approved(platform)
-            waiting = self._waiting(platform)
+            waiting = self._live(platform, delete_expired=True)
             left = [each for each in waiting if each.user_id != user]
             if len(left) != len(waiting):
                 self._files.write(_file(platform, PENDING), left)
@@ -408,24 +410,22 @@ class PairingStore:
     def clear_pending(self, platform: str) -> int:
         """Remove all requests and invitations. Returns their number."""
         with self._files.locked():
-            waiting = self._waiting(platform)
+            waiting = self._live(platform, delete_expired=True)
             if waiting:
                 self._files.write(_file(platform, PENDING), [])
         return len(waiting)
 
-    def _live(self, platform: str) -> list[Pending]:
+    def _live(self, platform: str, *, delete_expired: bool = False) -> list[Pending]:
         """Return the codes that have not expired. A code from the future predates a clock change
-        and is ignored."""
+        and is ignored.
+
+        With the lock held, expired codes can be deleted, so that setting the clock back does not
+        revive them.
+        """
         held = self._files.read(_file(platform, PENDING), list[Pending]) or []
         now = self._now()
-        return [each for each in held if -SKEW_SECONDS <= now - each.made_at < LIFE_SECONDS]
-
-    def _waiting(self, platform: str) -> list[Pending]:
-        """Return the same with the lock held, and delete expired codes, so that setting the
-        clock back does not revive them."""
-        live = self._live(platform)
-        held = self._files.read(_file(platform, PENDING), list[Pending]) or []
-        if len(live) != len(held):
+        live = [each for each in held if -SKEW_SECONDS <= now - each.made_at < LIFE_SECONDS]
+        if delete_expired and len(live) != len(held):
             self._files.write(_file(platform, PENDING), live)
         return live
 

@@ -2,8 +2,8 @@
 run on the API server of another Hermes.
 
 For a chat, the other Hermes is the model of its session: the history is stored here and sent with
-each request. The other side has its own tools, memory and instructions, and the rights of its key,
-whoever writes.
+each request. The other side has its own tools, memory and instructions. Every user has the rights
+of its key there.
 """
 
 import hashlib
@@ -51,12 +51,6 @@ class Proxy:
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    @property
-    def in_the_open(self) -> bool:
-        """Whether the connection is neither encrypted nor local."""
-        url = self.target.base_url
-        return url.startswith("http://") and not is_loopback(url)
-
     def request(self, request: SessionRequest) -> SessionRequest:
         """Return the request with the other Hermes as its model.
 
@@ -96,11 +90,11 @@ class Proxy:
 
 def load_proxy(loaded: Loaded) -> Proxy | None:
     """Read the proxy settings; None if turns run here. Raises `ConfigError`."""
-    said = loaded.settings.gateway.proxy_url.strip()
-    if not said:
+    url = loaded.settings.gateway.proxy_url.strip()
+    if not url:
         return None
     try:
-        address = check_base_url(said, "gateway.proxy_url").removesuffix(API)
+        address = check_base_url(url, "gateway.proxy_url").removesuffix(API)
     except ConfigError as error:
         raise ConfigError(str(error), hint=HINT) from None
     key = (loaded.variable(KEY) or "").strip()
@@ -128,10 +122,11 @@ def load_proxy(loaded: Loaded) -> Proxy | None:
 
 
 async def check_proxy(
-    proxy: Proxy, client: httpx2.AsyncClient, tell: Callable[[str], None]
+    proxy: Proxy, client: httpx2.AsyncClient, warn: Callable[[str], None]
 ) -> None:
     """Report problems at the start of the gateway, before a chat runs into them."""
-    if proxy.in_the_open:
-        tell("gateway.proxy_url is not https: others on the way can read the chats and the key")
+    url = proxy.target.base_url
+    if url.startswith("http://") and not is_loopback(url):
+        warn("gateway.proxy_url is not https: others on the way can read the chats and the key")
     if trouble := await proxy.trouble(client):
-        tell(f"{trouble}\n{trouble.hint}")
+        warn(f"{trouble}\n{trouble.hint}")

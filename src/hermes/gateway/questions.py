@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -11,6 +11,7 @@ from hermes.core.errors import UsageError
 from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import Consent
 from hermes.gateway.auth import OWNERS
+from hermes.gateway.outbox import GatewayOutbox
 from hermes.gateway.platforms.kit.contract import Button, SessionSource
 
 YES = frozenset({"yes", "y", "approve", "ok", "go"})
@@ -31,9 +32,6 @@ ANSWER_HINTS: Mapping[Role, str] = {
 """How each role can answer an approval in words."""
 MAX_SUBJECT = 1500
 
-SendQuestion = Callable[[str, tuple[Button, ...]], Awaitable[None]]
-"""Sends a text to the chat, with buttons where the platform has them."""
-
 
 class PendingQuestion(msgspec.Struct, eq=False):
     """A question without an answer yet."""
@@ -49,8 +47,8 @@ class PendingQuestion(msgspec.Struct, eq=False):
 class ChatQuestions:
     """Implements `core.ports.Approver` and `Clarifier` for one chat."""
 
-    def __init__(self, send: SendQuestion) -> None:
-        self._send = send
+    def __init__(self, outbox: GatewayOutbox) -> None:
+        self._outbox = outbox
         self.person: SessionSource | None = None
         """The author of the message in work."""
         self.role: Role = "guest"
@@ -114,7 +112,7 @@ class ChatQuestions:
         self._pending[token] = pending
         try:
             named = tuple(Button(each.label, f"{token}:{each.data}") for each in buttons)
-            await self._send(text, named)
+            await self._outbox.notify(self.person.target, text, "question", named)
             return await pending.answer
         finally:
             del self._pending[token]

@@ -98,7 +98,7 @@ class CronSupport(Protocol):
         """Return whether there is a job that may run."""
         ...
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Describe the state of the jobs in a few words; "" if there is nothing to say."""
         ...
 
@@ -178,7 +178,7 @@ class GatewayRunner:
                     platforms,
                     restart=partial(self.stop, RESTART),
                     warn=self._warn,
-                    describe_jobs=scheduling.told if scheduling else str,
+                    describe_jobs=scheduling.describe if scheduling else str,
                     proxy=proxy,
                 )
                 self.gateway.status.unavailable = self._unavailable

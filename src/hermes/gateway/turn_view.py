@@ -456,15 +456,15 @@ class ChatDisplayModes:
         usual = display_options(self._settings, platform)
         return msgspec.structs.replace(usual, progress=self._modes.get(key, usual.progress))
 
-    async def change(self, key: str, platform: str, said: str) -> ToolProgress:
+    async def change(self, key: str, platform: str, wanted: str) -> ToolProgress:
         """Set the mode of a chat to the named one, or to the next one, and return it. Raises
         `UsageError`."""
         now = self.options(key, platform).progress
         following = MODES[(MODES.index(now) + 1) % len(MODES)]
-        wanted = next((mode for mode in MODES if mode == (said.lower() or following)), None)
-        if wanted is None:
-            raise UsageError(f"{said!r} is not a display mode", hint=", ".join(MODES))
-        self._modes[key] = wanted
+        mode = next((mode for mode in MODES if mode == (wanted.lower() or following)), None)
+        if mode is None:
+            raise UsageError(f"{wanted!r} is not a display mode", hint=", ".join(MODES))
+        self._modes[key] = mode
         data = msgspec.json.encode(self._modes)
         await asyncio.to_thread(files.write_bytes, self._file, data, mode=0o600)
-        return wanted
+        return mode

@@ -30,7 +30,7 @@ NEWER = 10
 """Exit code of `hermes update --check` if there is a newer version."""
 MOST_OUTPUT = 1500
 
-Say = Callable[[ChatTarget, str], Awaitable[None]]
+SendText = Callable[[ChatTarget, str], Awaitable[None]]
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -46,21 +46,21 @@ class _Note(msgspec.Struct, frozen=True):
 class UpdateRunner:
     """Runs updates for chats.
 
-    `say` sends a message and `restart` restarts the gateway. `found` and `command` are the
+    `send` sends a message and `restart` restarts the gateway. `found` and `command` are the
     installation and its start command.
     """
 
     def __init__(
         self,
         home: Home,
-        say: Say,
+        send: SendText,
         restart: Callable[[], None],
         *,
         found: Checkout | Package | None = None,
         command: Sequence[str] = (),
     ) -> None:
         self._note, self._output = home.root / NOTE, home.logs / OUTPUT
-        self._say, self._restart = say, restart
+        self._send, self._restart = send, restart
         self.found, self.command = found, command
         self._task: asyncio.Task[None] | None = None
 
@@ -90,7 +90,7 @@ class UpdateRunner:
                 f" {__version__}; run `/update` to try again."
             )
         try:
-            await self._say(note.target, text)
+            await self._send(note.target, text)
         except HermesError as error:  # the gateway starts anyway
             log.warning("the result of the last update cannot be reported: %s", error)
         self._note.unlink(missing_ok=True)
@@ -104,19 +104,19 @@ class UpdateRunner:
 
     async def _update(self, target: ChatTarget) -> None:
         try:
-            code, said = await self._run("--check")
+            code, output = await self._run("--check")
             if code == NEWER:
                 self._write_note(_Note(target, __version__))
-                code, said = await self._run()
+                code, output = await self._run()
                 if code == 0:
-                    self._write_note(_Note(target, __version__, "done", said))
+                    self._write_note(_Note(target, __version__, "done", output))
                     self._restart()
                     return
                 self._note.unlink(missing_ok=True)
-            await self._say(target, said if code == 0 else f"The update failed.\n{said}")
+            await self._send(target, output if code == 0 else f"The update failed.\n{output}")
         except (HermesError, OSError) as error:
             log.error("the update failed: %s", error)
-            await self._say(target, f"The update failed: {error}")
+            await self._send(target, f"The update failed: {error}")
 
     async def _run(self, *words: str) -> tuple[int, str]:
         """Run `hermes update` and return its exit code and output. The process and its output

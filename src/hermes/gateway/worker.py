@@ -37,7 +37,7 @@ from hermes.gateway.messages import (
     side_reply,
 )
 from hermes.gateway.outgoing import SIDE_LANE, OutgoingMeta
-from hermes.gateway.platforms.kit.contract import Button, Media, MessageEvent, SessionSource
+from hermes.gateway.platforms.kit.contract import Media, MessageEvent, SessionSource
 from hermes.gateway.questions import ChatQuestions, same_person
 from hermes.gateway.session_keys import background_name, background_parent
 from hermes.gateway.turn_view import TurnView
@@ -111,7 +111,7 @@ class ChatWorker:
 
     def __init__(self, gateway: "Gateway", key: str) -> None:
         self.gateway, self.key, self.parent = gateway, key, background_parent(key)
-        self.questions = ChatQuestions(self._send_question)
+        self.questions = ChatQuestions(gateway.outbox)
         self.session = ChatSession(self)
         self.turn: ChatTurn | None = None
         """The running turn."""
@@ -450,7 +450,12 @@ class ChatWorker:
                 await self.gateway.store.inbox.start(ids, agent.session_id, turn.lease)
                 events = agent.run(message)
             turn.reached_agent = True
-            finish = await self._follow(turn, agent, events, view) if events else _finished(agent)
+            if events is not None:
+                finish = await self._follow(turn, agent, events, view)
+            else:  # the reply is already in the log
+                last = agent.history[-1]
+                text = last.text if isinstance(last, Assistant) else ""
+                finish = TurnFinished(agent.session_id, "answered", text, _NO_USAGE, 0)
         except Interrupted:
             finish = TurnFinished(agent.session_id, "interrupted", "", _NO_USAGE, 0)
         finally:
@@ -556,11 +561,6 @@ class ChatWorker:
         self.gateway.outbox.wake()
         self._release_steered(steered)
 
-    async def _send_question(self, text: str, buttons: tuple[Button, ...]) -> None:
-        if self.source is None:
-            raise RuntimeError("a question was asked outside a turn")
-        await self.gateway.outbox.notify(self.source.target, text, "question", buttons)
-
 
 def next_batch(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
     """Return the messages for the next turn.
@@ -615,13 +615,6 @@ def _home_copy(
 
 def _ids(rows: Sequence[InboxRow]) -> tuple[int, ...]:
     return tuple(row.id for row in rows)
-
-
-def _finished(agent: Agent) -> TurnFinished:
-    """Return the end of a turn whose reply is already in the log."""
-    last = agent.history[-1]
-    text = last.text if isinstance(last, Assistant) else ""
-    return TurnFinished(agent.session_id, "answered", text, _NO_USAGE, 0)
 
 
 def _text(finish: TurnFinished, stop_reason: StopReason) -> str:

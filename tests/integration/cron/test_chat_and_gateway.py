@@ -44,14 +44,14 @@ async def test_gateway_reports_running_and_next_jobs(hermes_home: Path) -> None:
     with ModelServer([], models=("lab-model", "other-model")) as server:
         async with started(home_of(hermes_home, server)) as app:
             jobs, stop = GatewayJobs(), asyncio.Event()
-            assert (jobs.told(), await jobs.is_needed(app)) == ("", False)
+            assert (jobs.describe(), await jobs.is_needed(app)) == ("", False)
             await jobs.scheduler(app, FakeOutbox()).create({"schedule": "every 1d", "prompt": "x"})
             assert await jobs.is_needed(app)
             looking = asyncio.create_task(jobs.run(app, FakeOutbox(), stop))
             async with asyncio.timeout(20):
-                while not jobs.told():
+                while not jobs.describe():
                     await asyncio.sleep(0.02)
-            assert jobs.told().startswith("next 2")
+            assert jobs.describe().startswith("next 2")
             stop.set()
             await looking
 
