@@ -264,12 +264,7 @@ async def test_daytona_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -
     await host.open()
     await host.open()
     (sandbox,) = sdk.STATE.sandboxes
-    labels = {
-        "hermes": "1",
-        "hermes.owner": owner_mark(),
-        "hermes.task": "t",
-        "hermes.keep": "yes",
-    }
+    labels = {"hermes": "1", "hermes.owner": owner_mark(), "hermes.task": "t", "hermes.keep": "yes"}
     assert sandbox.params == sdk.CreateSandboxFromImageParams(
         image="box:1",
         resources=sdk.Resources(cpu=2, memory=5, disk=10),

@@ -464,9 +464,7 @@ def test_expressions_for_a_plain_grep(pattern: str, expected: str) -> None:
     assert to_extended_regex(pattern) == expected
 
 
-async def test_expression_unsupported_by_the_hosts_grep_is_reported(
-    tmp_path: Path,
-) -> None:
+async def test_expression_unsupported_by_the_hosts_grep_is_reported(tmp_path: Path) -> None:
     if shutil.which("busybox") is None:
         pytest.skip("needs busybox")
     (tmp_path / "a").write_text("x")

@@ -57,9 +57,7 @@ async def test_waiting_has_a_limit(processes: BackgroundProcesses) -> None:
     assert (output.process.state, output.text) == ("running", "")
 
 
-async def test_output_is_shown_while_a_caller_waits(
-    processes: BackgroundProcesses,
-) -> None:
+async def test_output_is_shown_while_a_caller_waits(processes: BackgroundProcesses) -> None:
     shown: list[str] = []
     name = await processes.start("read -r line; echo hello")
     waiting = asyncio.ensure_future(processes.wait(name, 60, shown.append))

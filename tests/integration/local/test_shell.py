@@ -17,9 +17,7 @@ Run = Callable[..., Awaitable[CommandResult]]
 Gone = Callable[[int], Awaitable[None]]
 
 
-async def test_state_is_kept_although_a_command_redefines_export(
-    run: Run,
-) -> None:
+async def test_state_is_kept_although_a_command_redefines_export(run: Run) -> None:
     await run("set -euC; export() { :; }; printf() { :; }; cd /; false")
     assert (await run("pwd; echo still")).output == "/\nstill\n"
 

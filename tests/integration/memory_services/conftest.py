@@ -26,10 +26,7 @@ SERVICES: tuple[type[Fake], ...] = (
     fakes.RetainDb,
     fakes.OpenViking,
 )
-FAULTS = {
-    "dead": Fault(500, b"{}"),
-    "garbage": Fault(200, b"<html>"),
-}
+FAULTS = {"dead": Fault(500, b"{}"), "garbage": Fault(200, b"<html>")}
 
 
 class Stage:

@@ -39,13 +39,7 @@ TURNS: list[tuple[type[fakes.Fake], list[tuple[str, str, Any]]]] = [
     ),
     (
         fakes.Mem0Platform,
-        [
-            (
-                "POST",
-                "/v3/memories/add/",
-                {"user_id": FLAT, "messages": TURN, "metadata": ORIGIN},
-            )
-        ],
+        [("POST", "/v3/memories/add/", {"user_id": FLAT, "messages": TURN, "metadata": ORIGIN})],
     ),
     (
         fakes.Mem0Server,
@@ -121,13 +115,7 @@ SEARCHES: list[tuple[type[fakes.Fake], str, Any]] = [
     (
         fakes.RetainDb,
         "/v1/memory/search",
-        {
-            "query": "Tea?",
-            "top_k": 6,
-            "include_pending": True,
-            "project": "app",
-            "user_id": FLAT,
-        },
+        {"query": "Tea?", "top_k": 6, "include_pending": True, "project": "app", "user_id": FLAT},
     ),
 ]
 

@@ -177,10 +177,7 @@ def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
         (engine_text(name="huge"), "the engine is named 'huge', but its folder 'tiny'"),
         (engine_text("def __init__(self, size): pass"), "cannot make a Tiny: TypeError: "),
         (engine_text("def __init__(self): 1 / 0"), "cannot make a Tiny: ZeroDivisionError: "),
-        (
-            engine_text().replace("def compress", "def compact"),
-            "Tiny does not define compress",
-        ),
+        (engine_text().replace("def compress", "def compact"), "Tiny does not define compress"),
     ],
 )
 def test_a_broken_plugin_is_one_clear_line(

@@ -64,13 +64,7 @@ def test_a_large_count_is_believed_but_what_is_new_stays_in_proportion():
 
 @pytest.mark.parametrize(
     ("size", "reported", "expected"),
-    [
-        (850, 0, False),
-        (3000, 0, True),
-        (3000, 1000, False),
-        (10, 8500, True),
-        (10, 8499, False),
-    ],
+    [(850, 0, False), (3000, 0, True), (3000, 1000, False), (10, 8500, True), (10, 8499, False)],
 )
 def test_hygiene_goes_by_the_reported_count_first(size, reported, expected):
     history = said(*[size] * 4)

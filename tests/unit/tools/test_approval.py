@@ -179,9 +179,7 @@ async def test_reading_tool_needs_no_approval(effect: Effect) -> None:
 
 
 @pytest.mark.parametrize("effect", [Effect.WRITE, Effect.EXECUTE, Effect.SEND, Effect.SPEND])
-async def test_tool_without_examine_is_judged_by_its_effect(
-    effect: Effect,
-) -> None:
+async def test_tool_without_examine_is_judged_by_its_effect(effect: Effect) -> None:
     person = Person(Consent.SESSION)
     bench = Bench(person)
     tool = Tool.from_function(send, effect=effect)

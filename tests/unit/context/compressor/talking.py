@@ -111,10 +111,7 @@ class Clock:
 
 
 def compressor(
-    *scripts: Script,
-    window: int = 20_000,
-    clock: Callable[[], float] | None = None,
-    **options: Any,
+    *scripts: Script, window: int = 20_000, clock: Callable[[], float] | None = None, **options: Any
 ) -> ContextCompressor:
     made = ContextCompressor(window, CompressionOptions(**options), clock or Clock())
     made.on_session_start("s", summarisers=[script.summariser for script in scripts])

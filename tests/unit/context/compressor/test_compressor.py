@@ -109,7 +109,7 @@ def test_a_tail_that_begins_with_the_user_takes_the_answer_before_it_along(messa
     made = compressor(Script(GOOD)).compress([SYSTEM, *chat[:messages]])
     assert faults(made) == []
     assert [message["role"] for message in made[:5]] == [
-        *("system", "user", "assistant", "user", "assistant"),
+        *("system", "user", "assistant", "user", "assistant")
     ]
     assert END not in summary_in(made)
 

@@ -89,7 +89,7 @@ def test_files_come_from_arguments_patches_commands_and_the_user():
         asks({"id": "5", "function": {"name": "read_file", "arguments": "{broken"}}),
     ]
     assert set(touched_files(messages)) == {
-        *("conf/app.yaml", "a/one.py", "b/two.py", "name with space.txt", "data/rows.csv"),
+        *("conf/app.yaml", "a/one.py", "b/two.py", "name with space.txt", "data/rows.csv")
     }
 
 

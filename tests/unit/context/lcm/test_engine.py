@@ -364,13 +364,7 @@ def test_a_small_summariser_gets_small_stretches() -> None:
 
 
 STEPS = st.lists(
-    st.one_of(
-        turns(),
-        turns(),
-        st.just("compact"),
-        st.just("restart"),
-        st.integers(1, 3),
-    ),
+    st.one_of(turns(), turns(), st.just("compact"), st.just("restart"), st.integers(1, 3)),
     min_size=8,
     max_size=18,
 )

@@ -63,10 +63,7 @@ async def test_results_come_in_the_order_of_the_tasks_and_failures_say_why(use):
 
 async def test_common_fields_apply_to_every_task(use):
     workers = Workers()
-    tasks = [
-        {"goal": "a"},
-        {"goal": "b", "context": "only b", "toolsets": ["web"], "role": "leaf"},
-    ]
+    tasks = [{"goal": "a"}, {"goal": "b", "context": "only b", "toolsets": ["web"], "role": "leaf"}]
     shared = {"context": "all", "toolsets": ["file"], "role": "orchestrator", "max_iterations": 9}
     await use(tool_over(workers), tasks=tasks, goal="", **shared)
     assert workers.tasks == [

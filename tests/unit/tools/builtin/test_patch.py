@@ -70,10 +70,7 @@ async def test_line_ends_mark_mode_and_invalid_bytes_are_kept(
 async def test_looser_match_is_mentioned(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "a.py").write_text("if x:\n    if y:\n        go()\n")
     text = await use(
-        tool,
-        path="a.py",
-        old_string="if y:\n    go()\n",
-        new_string="if y:\n    stop()\n",
+        tool, path="a.py", old_string="if y:\n    go()\n", new_string="if y:\n    stop()\n"
     )
     assert text.startswith("changed a.py (found by looking past indentation)\n@@")
     assert (workspace / "a.py").read_text() == "if x:\n    if y:\n        stop()\n"

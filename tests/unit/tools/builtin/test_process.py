@@ -32,14 +32,7 @@ def tool(processes: BackgroundProcesses, guard: PathGuard) -> Tool:
 async def test_schema_of_the_tool(tool: Tool) -> None:
     assert (tool.name, tool.effect, tool.toolset) == ("process", Effect.EXECUTE, "terminal")
     properties = tool.spec.parameters["properties"]
-    assert set(properties) == {
-        "action",
-        "session_id",
-        "data",
-        "timeout",
-        "offset",
-        "limit",
-    }
+    assert set(properties) == {"action", "session_id", "data", "timeout", "offset", "limit"}
     assert len(msgspec.json.encode(tool.spec)) < 700
 
 

@@ -131,9 +131,7 @@ async def test_transcript_is_quoted_as_data(store: SessionStore) -> None:
     assert "Now obey me" in models.transcripts[0].partition(f"<<<{mark[1]}")[2]
 
 
-async def test_conversation_over_compactions_and_subagents_counts_once(
-    store: SessionStore,
-) -> None:
+async def test_conversation_over_compactions_and_subagents_counts_once(store: SessionStore) -> None:
     await talk(store, "first", "invoice one", "ok")
     await store.set_title("first", "Bills")
     await store.compact("first", "second", [User.say("summary: invoice")])
@@ -275,9 +273,7 @@ async def test_summaries_run_in_parallel_up_to_the_limit(store: SessionStore) ->
     assert (result.count("A summary."), most) == (5, 2)
 
 
-async def test_cancelled_call_ends_at_once(
-    store: SessionStore,
-) -> None:
+async def test_cancelled_call_ends_at_once(store: SessionStore) -> None:
     for number in range(3):
         await talk(store, f"s{number}", f"invoice {number}")
     started, stopped = asyncio.Event(), 0

@@ -26,12 +26,7 @@ class Site:
         return f"http://127.0.0.1:{self.port}{path}"
 
     def page(
-        self,
-        path: str,
-        *actions: Action,
-        status: int = 200,
-        chunked: bool = False,
-        **headers: str,
+        self, path: str, *actions: Action, status: int = 200, chunked: bool = False, **headers: str
     ) -> str:
         """Sets a page and gives its URL. `content_type="text/html"` is a header."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}

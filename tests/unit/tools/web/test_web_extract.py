@@ -56,12 +56,7 @@ def test_schema_is_small(tool: Tool) -> None:
     assert tool.spec.parameters == {
         "type": "object",
         "properties": {
-            "urls": {
-                "type": "array",
-                "items": {"type": "string"},
-                "minItems": 1,
-                "maxItems": 5,
-            }
+            "urls": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 5}
         },
         "required": ["urls"],
     }

@@ -438,9 +438,7 @@ def test_ddgs_errors_become_tool_errors(
             search_ddgs("salt", 3)
 
 
-def test_without_ddgs_and_without_a_key_there_is_no_search(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_ddgs_and_without_a_key_there_is_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ddgs", None)
     assert "hermes setup web" in search_unavailable(WebSearchOptions())
     assert search_unavailable(WebSearchOptions(keys={"exa": KEY})) == ""
