@@ -122,13 +122,13 @@ async def _snapshot_replaced(cli: Cli, archive: Archive) -> str:
     """Save the files that the import replaces as a snapshot; return its path."""
     now = datetime.now(UTC).astimezone()
     kind = archive.manifest.kind
-    shelf = Snapshots(cli.home)
+    snapshots = Snapshots(cli.home)
     if not contents(cli.home, kind).items:
         return "nothing"
-    target = shelf.new_file("before import", now)
+    target = snapshots.new_file("before import", now)
     progress = progress_on(cli, "keeping")
     await copy_home(cli.home, target, now, kind=kind, label="before import", progress=progress)
-    shelf.prune(KEPT_SNAPSHOTS, spared=archive.where)
+    snapshots.prune(KEPT_SNAPSHOTS, spared=archive.where)
     return tilde(target)
 
 

@@ -174,8 +174,8 @@ async def _runs(args: Namespace, cli: Cli, context: CronCommandContext) -> None:
 
     def lines(run: Run) -> str:
         more = (run.error, run.delivered, run.output if args.job else "")
-        told = (f"    {plain_line(text)}" for text in more if text)
-        return "\n".join((_run_line(run, names, context), *told))
+        details = (f"    {plain_line(text)}" for text in more if text)
+        return "\n".join((_run_line(run, names, context), *details))
 
     cli.emit(await context.runs(job_id, args.limit), line=lines, empty="no runs yet")
 
@@ -388,5 +388,5 @@ def _format_tick_line(job: Job, run: Run) -> str:
         return f"… {name}"
     took = human_duration((run.ended_at or 0.0) - (run.started_at or run.ended_at or 0.0))
     mark = "✗" if run.state in TROUBLE else "✓"
-    told = "; ".join(plain_line(each) for each in (run.error, run.delivered) if each)
-    return f"{mark} {name}: {run.state} after {took}{told and f': {told}'}"
+    details = "; ".join(plain_line(each) for each in (run.error, run.delivered) if each)
+    return f"{mark} {name}: {run.state} after {took}{details and f': {details}'}"

@@ -154,9 +154,9 @@ def _next_steps(platform: PlatformManifest, cli: Cli) -> None:
     cli.say(f"{platform.label} is set up; its credentials are in {tilde(cli.home.env_file)}")
     if platform.chats and not platform.checks_callers:
         allowed = listed(platform.name, loaded.variable(_allowed_users_variable(platform)))
-        everybody = f"{registry.prefix(platform)}_ALLOW_ALL_USERS"
-        if switched_on(loaded.variable(everybody)):
-            cli.note(f"note: everybody can write to it, since {everybody} is set")
+        allow_all = f"{registry.prefix(platform)}_ALLOW_ALL_USERS"
+        if switched_on(loaded.variable(allow_all)):
+            cli.note(f"note: any user can write to it, since {allow_all} is set")
         elif not allowed:
             cli.note(
                 "no user is allowed yet: write to it, and approve the code you get with"

@@ -128,7 +128,7 @@ def _revoke(args: Namespace, cli: Cli) -> None:
         f"{plain_line(args.user)} is shut out of {platform}",
     )
     if not args.json and cli.load().variable("GATEWAY_ALLOW_ALL_USERS"):
-        cli.note("note: GATEWAY_ALLOW_ALL_USERS is set, which may let in everybody all the same")
+        cli.note("note: GATEWAY_ALLOW_ALL_USERS is set, so that any user may still be allowed")
 
 
 @COMMAND.action(

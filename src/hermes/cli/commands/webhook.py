@@ -52,7 +52,7 @@ with the secret: X-Hub-Signature-256 as GitHub sends it, or X-Gitlab-Token.
     "subscribe",
     "add an address, or change it",
     arg("name", help="the last part of the address"),
-    arg("--prompt", default="", help="what the agent is told; {a.b} is a value"),
+    arg("--prompt", default="", help="the message to the agent; {a.b} is a value"),
     arg("--events", default="", metavar="KINDS", help="only these, with commas"),
     arg("--description", default="", help="for `list`"),
     arg("--skills", default="", metavar="NAMES", help="loaded first, with commas"),
