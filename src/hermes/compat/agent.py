@@ -1,4 +1,4 @@
-"""`AIAgent`: the agent by the names that scripts know, without async."""
+"""`run_agent.AIAgent`: a synchronous agent for scripts."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +21,6 @@ from hermes.core.model import ReasoningDelta, TextDelta
 from hermes.core.ports import Clarifier
 from hermes.tools import selected_toolsets
 from hermes.util.concurrency import LoopThread
-
-# What a script hears of its agent while it works.
 
 LONGEST = 100  #: Characters of a call's arguments in a line about it.
 
@@ -90,11 +88,11 @@ Fallback = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 class AIAgent:
-    """One conversation. What is not said comes from the settings of the home in force.
+    """One conversation. The defaults are the settings of the current home.
 
-    `fallback_model` is a dict with `provider` and `model`, or a list of such. `session_id` names
-    the conversation: an old one is gone on with. `quiet_mode` False tells on standard error what
-    the agent does. Errors of a turn are in its result; only wrong use and wrong settings raise.
+    `fallback_model` is a dict with `provider` and `model`, or a list of such. An existing
+    `session_id` is continued. Without `quiet_mode`, standard error shows what the agent does.
+    Errors of a turn are in its result; only wrong use and wrong settings raise.
     """
 
     def __init__(
@@ -160,7 +158,7 @@ class AIAgent:
 
     @property
     def session_id(self) -> str:
-        """The conversation at the moment: a compaction goes on in another session."""
+        """The current session; a compaction continues in another one."""
         return self._agent.session_id if self._agent else self._request.session_id
 
     @property
@@ -178,8 +176,8 @@ class AIAgent:
         conversation_history: Sequence[Dict] | None = None,
         task_id: str | None = None,
     ) -> Dict:
-        """One turn; what came of it. `system_message` and `conversation_history` (OpenAI-format
-        dicts) count in the first turn of a new conversation, `task_id` names that one."""
+        """Run a turn and return its result. `system_message`, `conversation_history` (OpenAI-format
+        dicts) and `task_id`, its session id, are for the first turn of a new conversation."""
         if not user_message.strip():
             raise UsageError("the message is empty")
         history = _messages(conversation_history)
@@ -197,13 +195,13 @@ class AIAgent:
             self._loop.tell(lambda: agent.interrupt(reason))
 
     def steer(self, text: str) -> None:
-        """Say something into the running turn, from any thread."""
+        """Send a message into the running turn, from any thread."""
         if self._agent is not None:
             agent = self._agent
             self._loop.tell(lambda: agent.steer(text))
 
     def close(self) -> None:
-        """Let go of everything; nothing that was said is lost without it."""
+        """Close the session. Nothing is lost without it."""
         if self._app is not None:
             self._loop.run(self._app.__aexit__(None, None, None))
             self._app = self._agent = None
@@ -280,12 +278,12 @@ def _result(agent: Agent, end: TurnFinished) -> Dict:
 
 
 def _messages(given: Sequence[Dict] | None) -> tuple[Message, ...]:
-    """A system message among them is left out: the conversation has its own."""
+    """Convert messages; system messages are left out, since the conversation has its own."""
     return tuple(from_dict(each) for each in given or () if each.get("role") != "system")
 
 
 def _chain(fallback: Fallback) -> list[Dict] | None:
-    """The entries with both a provider and a model; None when nothing was said."""
+    """Return the entries with a provider and a model; None without an argument."""
     if fallback is None:
         return None
     entries = [fallback] if isinstance(fallback, Mapping) else list(fallback)

@@ -1,4 +1,4 @@
-"""`gateway.config`: which platforms there are and how they are set up, as plain records."""
+"""The modules of `gateway`: settings, delivery, chats, hooks, pairing, locks and the runner."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ from hermes.util.concurrency import SystemClock
 
 
 class PlatformName(StrEnum):
-    """Those that the settings know. One that a plugin brings is a mere string."""
+    """The platforms that the settings have. Those of plugins are plain strings."""
 
     TELEGRAM = "telegram"
     DISCORD = "discord"
@@ -75,11 +75,11 @@ class PlatformConfig:
     token: str = field(default="", repr=False)
     home_channel: str = ""
     extra: dict[str, Any] = field(default_factory=dict, repr=False)
-    """What only this platform has; it may hold secrets."""
+    """Settings of this platform only; may contain secrets."""
 
     @classmethod
     def of(cls, manifest: PlatformManifest, loaded: Loaded) -> "PlatformConfig":
-        """As the settings have it. Without a token of its own it is the first secret variable."""
+        """Read the settings. Without a token there, the first secret variable is used."""
         said = _section(_section(loaded.raw, "platforms"), manifest.name)
         secrets = (each.name for each in manifest.credentials if each.secret)
         return cls(
@@ -102,7 +102,7 @@ class GatewayConfig:
         return cls({platform_named(name): PlatformConfig.of(each, loaded) for name, each in found})
 
     def get_connected_platforms(self) -> list[PlatformName | str]:
-        """Those that a gateway would connect to."""
+        """Return the platforms that a gateway would connect to."""
         return [name for name, each in self.platforms.items() if each.enabled]
 
     def get_home_channel(self, platform: PlatformName | str) -> str:
@@ -111,8 +111,8 @@ class GatewayConfig:
         return found.home_channel if found else ""
 
     def overrides(self) -> dict[str, Any]:
-        """For the loader: exactly these platforms, set up like this. Those of plugins are as the
-        settings have them."""
+        """Return overrides for the loader that enable exactly these platforms, except for those of
+        plugins."""
         said: dict[str, Any] = {}
         for platform in PlatformName:
             wanted = self.platforms.get(platform) or PlatformConfig()
@@ -133,7 +133,7 @@ def _section(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 class DeliveryTarget(msgspec.Struct, frozen=True):
-    """Where a message goes, as it is written: `telegram`, `telegram:-100:17`, `local`, `origin`."""
+    """The target of a message: `telegram`, `telegram:-100:17`, `local` or `origin`."""
 
     platform: PlatformName | str
     chat_id: str = ""  #: "" is the home channel.
@@ -160,8 +160,8 @@ class DeliveryTarget(msgspec.Struct, frozen=True):
 
 
 class DeliveryRouter:
-    """Of the home in force. A message is kept and goes out as soon as a gateway of the home is
-    connected: at once or later, and also after a crash."""
+    """Stores messages in the outbox of the current home; its gateway sends them once it is
+    connected, also after a crash."""
 
     async def deliver(
         self,
@@ -186,7 +186,7 @@ class DeliveryRouter:
 
 
 def post_of(runtime: ScriptRuntime, store: SessionStore) -> GatewayOutbox:
-    """The post of a home, outside of its gateway."""
+    """Return the outbox of a home, outside of its gateway."""
     platforms = configured(runtime.loaded)
     directory = ChatDirectory(runtime.home.root / FILE)
     targets = TargetResolver(platforms, runtime.loaded.variable, directory)
@@ -221,8 +221,7 @@ def load_directory() -> dict[str, Any]:
 
 
 def resolve_channel_name(platform: str, name: str) -> str | None:
-    """The id of the chat with this name, with its thread as `id:thread`; None when there is none,
-    or more than one."""
+    """Return the id of the chat with this name, or `id:thread`; None if none or several match."""
     try:
         chat = _directory().find(platform, name)
     except UsageError:
@@ -231,12 +230,12 @@ def resolve_channel_name(platform: str, name: str) -> str | None:
 
 
 def lookup_channel_name(platform: str, chat_id: str, thread_id: str = "") -> str | None:
-    """The name of a chat; None when it is not known."""
+    """Return the name of a chat; None if it is unknown."""
     return _directory().name_of(platform, str(chat_id), str(thread_id)) or None
 
 
 def format_directory_for_display() -> str:
-    """A line for each chat, with its target."""
+    """Return a line for each chat, with its target."""
     platforms = load_directory()["platforms"]
     lines = [
         f"{platform}:{chat['id']}{':' + thread if (thread := chat.get('thread_id')) else ''}"
@@ -248,8 +247,8 @@ def format_directory_for_display() -> str:
 
 
 def mirror_to_session(platform: str, chat_id: str, text: str, thread_id: str = "") -> bool:
-    """Note in the conversation of a chat what was sent there by other means; False when the chat
-    is in none. A gateway that has the conversation open sees it when it opens it again."""
+    """Add a message that was sent by other means to the conversation of a chat. Return False if it
+    has none. A gateway with an open conversation sees the message when it opens it again."""
     target = ChatTarget(str(platform), str(chat_id), str(thread_id))
     try:
         return script_runtime().with_store(lambda store: mirror_to_chat(store, target, text))
@@ -269,11 +268,11 @@ class ScriptHooks(hooks.HookRegistry):
     """Empty before `discover_and_load`."""
 
     def discover_and_load(self) -> None:
-        """Take those of the home in force; one that cannot be loaded is told and left out."""
+        """Load the hooks of the current home; one that fails is reported and left out."""
         self.hooks = self.load(script_runtime().home.hooks, tell).hooks
 
     async def emit(self, event_type: str, context: dict[str, Any] | None = None) -> None:
-        """Tell everybody who wants to hear of it, and wait for them."""
+        """Call the listeners and wait for them."""
         await self.fire(event_type, **(context or {}))
         await self.close()
 
@@ -292,7 +291,7 @@ class ScriptPairing(pairing.PairingStore):
 
 
 class Acquired(NamedTuple):
-    """True or False, and can be taken apart: `acquired, problem = acquire_scoped_lock(…)`."""
+    """A bool that can be unpacked: `acquired, problem = acquire_scoped_lock(…)`."""
 
     acquired: bool
     problem: str = ""  #: Who has the lock, in words.
@@ -309,8 +308,8 @@ def acquire_scoped_lock(
     identity: str,
     metadata: dict[str, Any] | None = None,  # noqa: ARG001 - only who holds it is written down
 ) -> Acquired:
-    """Take the lock of a token for this process; one that is ours already is fine. `scope` is the
-    platform, `identity` the token, which is written nowhere."""
+    """Take the lock of a token for this process, which may hold it already. `scope` is the
+    platform, `identity` the token, which is not stored."""
     home = script_runtime().home
     if (scope, identity) in _held:
         return Acquired(True)
@@ -324,7 +323,7 @@ def acquire_scoped_lock(
 
 
 def release_scoped_lock(scope: str, identity: str) -> None:
-    """A lock that is not ours is left alone."""
+    """Release a lock of this process; others stay."""
     connection.release_scoped_lock(_held.pop((scope, identity), None))
 
 

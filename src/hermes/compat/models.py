@@ -1,4 +1,4 @@
-"""`agent.auxiliary_client`: one question to a model, beside any conversation."""
+"""Models by their documented names: `agent.auxiliary_client`, `hermes_cli.auth` and others."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from hermes.config.loader import load
 from hermes.config.settings.model import AuxiliaryTask
 from hermes.core import errors
 from hermes.core.errors import HermesError, ProviderError, ReplyInvalid, UsageError
-from hermes.core.messages import ToolCall, from_dict
+from hermes.core.messages import from_dict
 from hermes.core.model import ModelRequest, Reply, ToolSpec
 from hermes.providers import (
     CUSTOM,
@@ -32,10 +32,10 @@ from hermes.providers.failures.classify import failed_in_stream, refused, unreac
 
 Dicts = Sequence[Mapping[str, Any]]
 CHANGES = ("provider", "model", "base_url", "api_key", "timeout", "extra_body")
-"""What a caller may say instead of the settings."""
+"""Settings that a caller may replace."""
 
 NO_MAIN = Target(provider="", model="", base_url="")
-"""Stands for the model of conversations when that cannot be used, and is not needed."""
+"""Stands for a model of conversations that cannot be used and is not needed."""
 
 
 def call_llm(
@@ -48,12 +48,12 @@ def call_llm(
     reasoning_effort: str = "",
     **instead: Any,
 ) -> Any:
-    """The reply in the shape of OpenAI's client: `reply.choices[0].message.content`.
+    """Return the reply in the form of OpenAI's client: `reply.choices[0].message.content`.
 
-    `task` is one of `auxiliary` in the settings (`vision`, `compression`, …), which say who
-    answers; without one it is the model of conversations. `provider`, `model`, `base_url`,
-    `api_key`, `timeout` and `extra_body` are used instead of what the settings say. The cap of
-    the day counts. Raises `ProviderError`, `UsageError` or `ConfigError`.
+    `task` is one of `auxiliary` in the settings (`vision`, `compression`, …), which name its
+    model; the default is the model of conversations. `provider`, `model`, `base_url`, `api_key`,
+    `timeout` and `extra_body` replace the settings. The daily cost limit applies. Raises
+    `ProviderError`, `UsageError` or `ConfigError`.
     """
     if unknown := [name for name in instead if name not in CHANGES]:
         raise TypeError(f"call_llm has no parameter {unknown[0]!r}")
@@ -72,9 +72,8 @@ def call_llm(
 def resolve_provider_client(
     provider: str | None = None, model: str | None = None, **instead: Any
 ) -> tuple["ScriptModelClient", str]:
-    """A client with `client.chat.completions.create(messages=…)`, and the model it asks. Without a
-    provider it is that of conversations; `base_url` and `api_key` can be given. Raises
-    `ConfigError` or `CredentialMissing`."""
+    """Return a client with `client.chat.completions.create(messages=…)`, and its model. The default
+    is the model of conversations. Raises `ConfigError` or `CredentialMissing`."""
     runtime = script_runtime()
     given = {"provider": provider, "model": model, **instead}
     asked = _asked(runtime, None, given)
@@ -83,7 +82,7 @@ def resolve_provider_client(
 
 
 class ScriptModelClient:
-    """As much of OpenAI's client as one question needs."""
+    """The part of OpenAI's client that one request needs."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = {key: value for key, value in given.items() if value is not None}
@@ -114,7 +113,7 @@ def _asked(runtime: ScriptRuntime, task: str | None, instead: Mapping[str, Any])
 
 
 def _targets(runtime: ScriptRuntime, task: str, asked: AuxiliaryTask) -> tuple[Target, ...]:
-    """Who is asked, in order."""
+    """Return the models to ask, in order."""
     providers = runtime.providers
     try:
         main = providers.known_target(providers.main_choice())
@@ -146,11 +145,19 @@ def _spec(tool: Mapping[str, Any]) -> ToolSpec:
 
 def _completion(reply: Reply) -> SimpleNamespace:
     message, usage = reply.message, reply.usage
+    calls = [
+        SimpleNamespace(
+            id=call.id,
+            type="function",
+            function=SimpleNamespace(name=call.name, arguments=call.arguments),
+        )
+        for call in message.calls
+    ]
     said = SimpleNamespace(
         role="assistant",
         content=message.text or None,
         reasoning=message.thinking or None,
-        tool_calls=list(map(_call, message.calls)) or None,
+        tool_calls=calls or None,
     )
     return SimpleNamespace(
         model=reply.model,
@@ -162,11 +169,6 @@ def _completion(reply: Reply) -> SimpleNamespace:
             total_tokens=usage.total,
         ),
     )
-
-
-def _call(call: ToolCall) -> SimpleNamespace:
-    function = SimpleNamespace(name=call.name, arguments=call.arguments)
-    return SimpleNamespace(id=call.id, type="function", function=function)
 
 
 # `agent.credential_pool`: the keys of a provider.
@@ -186,12 +188,12 @@ class LoadedPool:
         return len(self._found)
 
     def sources(self) -> list[str]:
-        """Where each comes from, in words."""
+        """Return where each key comes from, in words."""
         return [each.source for each in self._found]
 
     def select(self) -> str:
-        """A key to be sent now, by the strategy of `credential_pool_strategies`; an expiring token
-        is renewed first. Raises `CredentialMissing` or `CredentialsExhausted`."""
+        """Return the key to send next, by `credential_pool_strategies`; an expiring token is
+        renewed first. Raises `CredentialMissing` or `CredentialsExhausted`."""
         pool = self._shared.providers.keyring.pool(self._endpoint, self._found)
         return self._shared.run(pool.take()).secret
 
@@ -201,7 +203,7 @@ class LoadedPool:
 
 
 def load_pool(provider: str) -> LoadedPool:
-    """Raises `ConfigError` when there is no such provider."""
+    """Raises `ConfigError` for an unknown provider."""
     runtime = script_runtime()
     return LoadedPool(runtime, runtime.providers.resolver.endpoint(provider))
 
@@ -222,7 +224,7 @@ STAY = (
     errors.SignatureRefused,
     errors.OptionRefused,
 )
-"""With these another model does not help, or not yet."""
+"""Errors for which another model does not help, or not yet."""
 
 
 class ClassifiedError(msgspec.Struct, frozen=True):
@@ -244,8 +246,8 @@ def classify_api_error(
     model: str = "",  # noqa: ARG001 - documented; the class does not depend on it
     **_more: Any,
 ) -> ClassifiedError:
-    """`error` is what a client of an API raised: ours, httpx2, or one with `status_code` and a
-    `body` or `response`, as the SDKs of OpenAI and Anthropic have."""
+    """`error` is an exception of ours, of httpx2, or one with `status_code` and `body` or
+    `response`, as the SDKs of OpenAI and Anthropic raise."""
     kind = _ours(error, provider)
     return ClassifiedError(
         reason=re.sub(r"(?<!^)(?=[A-Z])", "_", type(kind).__name__).lower(),
@@ -300,8 +302,8 @@ Dict = dict[str, Any]
 
 
 def resolve_provider(requested: str | None = None) -> str:
-    """The id of a provider from its id, an alias or the name of a custom one; without a name that
-    of conversations. Raises `ConfigError` when there is none."""
+    """Return the id of a provider by its id, alias or custom name; by default that of
+    conversations. Raises `ConfigError`."""
     runtime = script_runtime()
     name = (requested or "").strip()
     if name.lower() in ("", "auto"):
@@ -316,10 +318,9 @@ def resolve_runtime_provider(
     base_url: str | None = None,
     api_key: str | None = None,
 ) -> Dict:
-    """Where requests go: `provider`, `model`, `api_mode`, `base_url`, `api_key` (a fresh token
-    where there is a login), `source` in words, and `expires_at` of the key in seconds of the
-    epoch, or None. Without arguments it is what conversations use. Raises `ConfigError` or
-    `CredentialMissing`."""
+    """Return where requests go: `provider`, `model`, `api_mode`, `base_url`, `api_key` (a fresh
+    token for a login), `source` in words, and `expires_at` of the key in Unix seconds or None. The
+    default is the model of conversations. Raises `ConfigError` or `CredentialMissing`."""
     runtime = script_runtime()
     asked = runtime.providers.main_choice()
     if requested == asked.provider and not base_url and not api_key:
@@ -355,11 +356,15 @@ async def _with_key(runtime: ScriptRuntime, target: Target) -> Dict:
 
 def switch_model(model: str, *, base_url: str = "", save: bool = True) -> Dict:
     """Choose the model of conversations, as `hermes model set` does: a name, an alias of
-    `model_aliases`, or `provider:model`. What cannot be used is not saved. The result has
-    `provider`, `model`, `base_url`, `context_length` and `warning` (or "")."""
+    `model_aliases`, or `provider:model`. An unusable one is not saved. Return `provider`, `model`,
+    `base_url`, `context_length` and `warning`."""
     runtime = script_runtime()
     providers, loaded = runtime.providers, load(runtime.home)
-    choice = parse_choice(model, loaded, _current(runtime))
+    try:
+        current = providers.known_target(providers.main_choice())
+    except HermesError:
+        current = None  # nothing to keep of a choice that does not work
+    choice = parse_choice(model, loaded, current)
     if base_url:
         choice = msgspec.structs.replace(choice, base_url=base_url)
     target = providers.known_target(choice)
@@ -374,16 +379,9 @@ def switch_model(model: str, *, base_url: str = "", save: bool = True) -> Dict:
     }
 
 
-def _current(runtime: ScriptRuntime) -> Target | None:
-    try:
-        return runtime.providers.known_target(runtime.providers.main_choice())
-    except HermesError:
-        return None  # nothing to keep of a choice that does not work
-
-
 def get_model_context_length(model: str, base_url: str = "", provider: str = "") -> int:
-    """Tokens a model can take, as far as anybody knows: the settings, the list of the endpoint,
-    the tables that are shipped, or else a careful guess. No network."""
+    """Return the context length of a model from the settings, the list of the endpoint, our tables,
+    or else a careful guess, without network access."""
     runtime = script_runtime()
     providers, settings = runtime.providers, runtime.loaded.settings
     named = parse_model(model, providers.custom_names())

@@ -34,7 +34,6 @@ from hermes.memory import (
     BuiltinMemory,
     MemoryOptions,
     MemoryScope,
-    NoteChange,
     apply_action,
     open_memory,
 )
@@ -46,7 +45,6 @@ from hermes.tools import (
     PRESETS,
     Assembled,
     Toolset,
-    ToolsetMap,
     assemble,
     coerce_arguments,
     discover_builtin,
@@ -405,26 +403,22 @@ TOOLSETS: dict[str, Dict] = {name: _as_dict(each) for name, each in (SHIPPED | P
 
 def get_toolset(name: str) -> Dict | None:
     """Return `description`, `tools` and `includes`; None for an unknown toolset."""
-    found = _known().get(name)
+    found = standalone_tools().toolsets.known.get(name)
     return _as_dict(found) if found else None
 
 
 def get_all_toolsets() -> dict[str, Dict]:
     """Return the toolsets that are built in, of plugins and of the settings."""
-    return {name: _as_dict(each) for name, each in _known().items()}
+    return {name: _as_dict(each) for name, each in standalone_tools().toolsets.known.items()}
 
 
 def validate_toolset(name: str) -> bool:
-    return name in ALL_TOOLS or name in _known()
+    return name in ALL_TOOLS or name in standalone_tools().toolsets.known
 
 
 def resolve_toolset(name: str) -> list[str]:
     """Return the tools of a toolset, with those of included ones. Raises `UsageError`."""
-    return expand([name], _known())
-
-
-def _known() -> ToolsetMap:
-    return standalone_tools().toolsets.known
+    return expand([name], standalone_tools().toolsets.known)
 
 
 # `tools.mcp_tool`: the tools of MCP servers.
@@ -472,7 +466,7 @@ class MemoryStore:
 
     def change(self, action: str, target: str, content: str = "", old_text: str = "") -> Dict:
         try:
-            change = self._write(action, target, content, old_text)
+            change = apply_action(self._memory.notebook(target), action, content, old_text)
             entries = self.entries(target)
         except ToolError as error:
             told = f"{error} ({error.hint})" if error.hint else str(error)
@@ -489,9 +483,6 @@ class MemoryStore:
         """The notes as in the prompt of a new conversation."""
         found = self._memory.snapshot()
         return "\n\n".join(filter(None, (found.memory, found.user)))
-
-    def _write(self, action: str, target: str, content: str, old_text: str) -> NoteChange:
-        return apply_action(self._memory.notebook(target), action, content, old_text)
 
 
 def memory_tool(
