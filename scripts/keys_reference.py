@@ -121,7 +121,7 @@ def reference() -> str:
     parts += table("Typing", TYPING)
     parts += table("At any time", ALWAYS)
     parts += table("While you look for something typed before", SEARCHING)
-    parts += table("When your consent is asked for", CONSENT)
+    parts += table("When your approval is requested", CONSENT)
     parts += ["\nIn the first half second no key says yes: it may be meant for the message."]
     parts += table("When you are asked something", QUESTION)
     parts += table("As in a shell", USUAL)

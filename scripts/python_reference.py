@@ -37,8 +37,8 @@ A module of yours, or of an installed package, that has one of these names comes
 beside a script is what `import cli` finds there, and a package `tools` with an `__init__.py` keeps
 `tools.registry` out. Nothing is imported before a name is used. Most functions are synchronous:
 call them from a thread when you are in async code; what runs in the loop of the gateway (adapters,
-the runner, the router) is async. Nobody is asked for consent outside of a chat: what needs it is
-refused unless the settings allow it ([approvals](../guide/approvals.md)).
+the runner, the router) is async. Outside a chat no person can be asked: calls that need approval
+are refused unless the settings allow it ([approvals](../guide/approvals.md)).
 
 [examples/](../../examples/README.md) has a plugin of each kind, a wrapper around the chat, and
 scripts.

@@ -13,7 +13,7 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.events import ApprovalAsked, ToolStarted, TurnFinished
 from hermes.core.messages import ToolCall, User
-from hermes.core.ports import Consent
+from hermes.core.ports import ApprovalAnswer
 from tests.model.conftest import Silent
 from tests.model.tasks import FILES, TASKS, Task
 
@@ -25,8 +25,8 @@ SHARE_REQUIRED = 0.8
 class Agreeable:
     """Somebody who consents to everything, once."""
 
-    async def ask(self, question: ApprovalAsked) -> Consent:
-        return Consent.ONCE
+    async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
+        return ApprovalAnswer.ONCE
 
 
 class Attempt(msgspec.Struct, frozen=True):

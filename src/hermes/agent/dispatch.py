@@ -32,7 +32,9 @@ class ToolPolicy(Protocol):
         """Return when the call may run. Raise `ToolDenied` when it may not."""
         ...
 
-    async def consent(self, tool_name: str, concern: Concern, call_id: str, emit: Emit) -> None:
+    async def require_approval(
+        self, tool_name: str, concern: Concern, call_id: str, emit: Emit
+    ) -> None:
         """Do the same for an effect that becomes known only while the call runs."""
         ...
 
@@ -197,8 +199,8 @@ class ToolDispatcher:
         emit: Emit,
         output: Callable[[str], None],
     ) -> ToolContext:
-        async def consent(concern: Concern) -> None:
-            await self._policy.consent(tool.name, concern, call.id, emit)
+        async def require_approval(concern: Concern) -> None:
+            await self._policy.require_approval(tool.name, concern, call.id, emit)
 
         async def invoke(name: str, arguments: dict[str, Any]) -> str:
             other = self._tools.get(name)
@@ -213,7 +215,7 @@ class ToolDispatcher:
             cancel=turn.cancel,
             output=output,
             announce=emit,
-            consent=consent,
+            require_approval=require_approval,
             invoke=invoke,
         )
 

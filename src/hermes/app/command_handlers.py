@@ -359,7 +359,7 @@ async def status(call: CommandCall, waits: str = "") -> str:
         "Context": context_text(gauge),
         "State": waits or ("working" if agent.running else "waiting for you"),
         "Folder": session.place.folder,
-        "Consent": "**everything is allowed**" if session.approvals.allow_all else "asked for",
+        "Approvals": "**everything is allowed**" if session.approvals.allow_all else "asked for",
     }
     return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 

@@ -29,7 +29,7 @@ from hermes.core.events import (
     to_json,
 )
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
-from hermes.core.ports import Consent
+from hermes.core.ports import ApprovalAnswer
 from hermes.tui.commands import TerminalCommands
 from hermes.tui.conversation import ReferenceExpander
 from hermes.tui.display import DisplayState
@@ -38,14 +38,14 @@ from hermes.tui.skins import PLAIN_SKIN
 from hermes.tui.text import Depth, problem_lines, progress_lines, trouble_line
 
 ANSWERS = {
-    "y": Consent.ONCE,
-    "yes": Consent.ONCE,
-    "o": Consent.ONCE,
-    "once": Consent.ONCE,
-    "s": Consent.SESSION,
-    "session": Consent.SESSION,
-    "a": Consent.ALWAYS,
-    "always": Consent.ALWAYS,
+    "y": ApprovalAnswer.ONCE,
+    "yes": ApprovalAnswer.ONCE,
+    "o": ApprovalAnswer.ONCE,
+    "once": ApprovalAnswer.ONCE,
+    "s": ApprovalAnswer.SESSION,
+    "session": ApprovalAnswer.SESSION,
+    "a": ApprovalAnswer.ALWAYS,
+    "always": ApprovalAnswer.ALWAYS,
 }
 
 
@@ -63,9 +63,9 @@ class TerminalApprover:
     def shown(self) -> None:
         self._on_screen.set()
 
-    async def ask(self, question: ApprovalAsked) -> Consent:  # noqa: ARG002 - it is on the screen
+    async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:  # noqa: ARG002 - it is on the screen
         answer = await self._answer()
-        return ANSWERS.get(answer.strip().lower(), Consent.DENY)
+        return ANSWERS.get(answer.strip().lower(), ApprovalAnswer.DENY)
 
     async def clarify(self, question: QuestionAsked) -> str:
         """Read the answer; a number selects a choice."""

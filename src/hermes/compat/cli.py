@@ -172,7 +172,12 @@ class HermesCLI:
     ) -> None:
         open_session = await in_thread(_import_open_session)
         async with open_session(
-            loaded, args, cli, asker=ui.questions, progress=ui.progress, approve_hook=ui.consent
+            loaded,
+            args,
+            cli,
+            asker=ui.questions,
+            progress=ui.progress,
+            approve_hook=ui.approve_hook,
         ) as (app, agent, folder):
             talk = ui.attach(app, agent, folder)
             from hermes.tui.commands import TerminalCommands  # imported while the prompt is shown

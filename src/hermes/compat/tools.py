@@ -108,8 +108,8 @@ class StandaloneTools:
         await self._approvals.permit(tool, args, context.call_id, context.announce)
         return await tool.handler(context, args)
 
-    async def consent(self, tool: Tool, concern: Concern, call_id: str) -> None:
-        await self._approvals.consent(tool.name, concern, call_id, lambda _event: None)
+    async def require_approval(self, tool: Tool, concern: Concern, call_id: str) -> None:
+        await self._approvals.require_approval(tool.name, concern, call_id, lambda _event: None)
 
     def toolbox(self, tool: Tool, task_id: str) -> Any:
         """A toolbox of one tool: checks its arguments and cuts its results."""
@@ -167,8 +167,8 @@ class _Call:
         return str(result)
 
     def _context(self, tool: Tool) -> ToolContext:
-        async def consent(concern: Concern) -> None:
-            await self._shop.consent(tool, concern, self._id)
+        async def require_approval(concern: Concern) -> None:
+            await self._shop.require_approval(tool, concern, self._id)
 
         async def invoke(name: str, arguments: dict[str, Any]) -> str:
             if name == tool.name:
@@ -180,7 +180,7 @@ class _Call:
             call_id=self._id,
             cancel=self._cancel,
             output=lambda _text: None,
-            consent=consent,
+            require_approval=require_approval,
             invoke=invoke,
         )
 

@@ -13,7 +13,7 @@ from hermes.core.model import ModelCall, ModelRequest, Reply, Usage
 from hermes.core.tool import ToolContext
 
 
-class Consent(StrEnum):
+class ApprovalAnswer(StrEnum):
     """A person's answer to `ApprovalAsked`."""
 
     ONCE = "once"
@@ -25,7 +25,7 @@ class Consent(StrEnum):
 class Approver(Protocol):
     """Asks a person for approval. Without a person the answer is `DENY`."""
 
-    async def ask(self, question: ApprovalAsked) -> Consent: ...
+    async def ask(self, question: ApprovalAsked) -> ApprovalAnswer: ...
 
 
 class Clarifier(Protocol):

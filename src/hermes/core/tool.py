@@ -39,7 +39,7 @@ class Concern(msgspec.Struct, frozen=True):
 
 
 async def _deny(concern: Concern) -> None:
-    raise ToolDenied(f"not allowed without a person's consent: {concern.reason}")
+    raise ToolDenied(f"not allowed without a person's approval: {concern.reason}")
 
 
 async def _no_other_tool(name: str, _arguments: dict[str, Any]) -> str:
@@ -56,7 +56,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     """Shows text to the user while the tool runs; the model sees only the result."""
     announce: Callable[[Event], None] = lambda _event: None
     """Adds an event of the tool to the stream of the turn."""
-    consent: Callable[[Concern], Awaitable[None]] = _deny
+    require_approval: Callable[[Concern], Awaitable[None]] = _deny
     """Asks for approval of an effect that is known only during the call; raises `ToolDenied`."""
     invoke: Callable[[str, dict[str, Any]], Awaitable[str]] = _no_other_tool
     """Runs another tool of the session, under the same policy; raises `ToolError`."""

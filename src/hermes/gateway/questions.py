@@ -9,19 +9,23 @@ import msgspec
 from hermes.config.settings.platforms import Role
 from hermes.core.errors import UsageError
 from hermes.core.events import ApprovalAsked, QuestionAsked
-from hermes.core.ports import Consent
+from hermes.core.ports import ApprovalAnswer
 from hermes.gateway.auth import OWNERS
 from hermes.gateway.outbox import GatewayOutbox
 from hermes.gateway.platforms.kit.contract import Button, SessionSource
 
 YES = frozenset({"yes", "y", "approve", "ok", "go"})
 NO = frozenset({"no", "n", "deny", "cancel"})
-WORDS = {"once": Consent.ONCE, "session": Consent.SESSION, "always": Consent.ALWAYS}
+WORDS = {
+    "once": ApprovalAnswer.ONCE,
+    "session": ApprovalAnswer.SESSION,
+    "always": ApprovalAnswer.ALWAYS,
+}
 CONFIRMATIONS = {
-    Consent.ONCE: "Allowed once.",
-    Consent.SESSION: "Allowed for this conversation.",
-    Consent.ALWAYS: "Allowed permanently.",
-    Consent.DENY: "Denied.",
+    ApprovalAnswer.ONCE: "Allowed once.",
+    ApprovalAnswer.SESSION: "Allowed for this conversation.",
+    ApprovalAnswer.ALWAYS: "Allowed permanently.",
+    ApprovalAnswer.DENY: "Denied.",
 }
 LABELS = (("Allow", "once"), ("For this chat", "session"), ("Always", "always"), ("Deny", "deny"))
 ANSWER_HINTS: Mapping[Role, str] = {
@@ -41,7 +45,7 @@ class PendingQuestion(msgspec.Struct, eq=False):
     person: SessionSource
     """The person who started the turn; only that person or an owner may answer."""
     choices: tuple[str, ...] = ()
-    consent: bool = False
+    is_approval: bool = False
 
 
 class ChatQuestions:
@@ -64,15 +68,15 @@ class ChatQuestions:
         """What the turn waits for, in words; "" if no question is open."""
         if not self._pending:
             return ""
-        consent = any(each.consent for each in self._pending.values())
-        return "waiting for approval" if consent else "waiting for an answer to its question"
+        is_approval = any(each.is_approval for each in self._pending.values())
+        return "waiting for approval" if is_approval else "waiting for an answer to its question"
 
     def owns_button(self, data: str) -> bool:
         """Return whether a button belongs to an open question of this chat."""
         pending = self._pending.get(data.partition(":")[0])
         return pending is not None and not pending.answer.done()
 
-    async def ask(self, question: ApprovalAsked) -> Consent:
+    async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
         """Ask for approval. The caller cancels the call after a timeout, which counts as a
         denial."""
         buttons = tuple(
@@ -85,7 +89,7 @@ class ChatQuestions:
             f"⚠️ **{question.tool}** wants to do this:\n```\n{subject}\n```\n{question.reason}\n"
             f"{ANSWER_HINTS[self.role]}"
         )
-        return Consent(await self._answer(text, buttons, consent=True))
+        return ApprovalAnswer(await self._answer(text, buttons, is_approval=True))
 
     async def clarify(self, question: QuestionAsked) -> str:
         lines = [f"{number}. {each}" for number, each in enumerate(question.choices, 1)]
@@ -101,13 +105,13 @@ class ChatQuestions:
         buttons: tuple[Button, ...],
         *,
         choices: tuple[str, ...] = (),
-        consent: bool = False,
+        is_approval: bool = False,
     ) -> str:
         if self.person is None:
             raise UsageError("there is no user to ask")
         token = secrets.token_hex(4)
         pending = PendingQuestion(
-            token, asyncio.get_running_loop().create_future(), self.person, choices, consent
+            token, asyncio.get_running_loop().create_future(), self.person, choices, is_approval
         )
         self._pending[token] = pending
         try:
@@ -123,7 +127,7 @@ class ChatQuestions:
         pending = self._question_for(source)
         if pending is None or not text.strip():
             return False
-        return not pending.consent or text.strip().lower() in YES | NO
+        return not pending.is_approval or text.strip().lower() in YES | NO
 
     def accept_answer(self, source: SessionSource, text: str) -> None:
         """Answer the open question with a plain message; see `is_answer`."""
@@ -131,8 +135,11 @@ class ChatQuestions:
         if pending is None:
             return
         reply = text.strip()
-        if pending.consent:
-            _resolve(pending, (Consent.ONCE if reply.lower() in YES else Consent.DENY).value)
+        if pending.is_approval:
+            _resolve(
+                pending,
+                (ApprovalAnswer.ONCE if reply.lower() in YES else ApprovalAnswer.DENY).value,
+            )
         else:
             numbers = {str(number): each for number, each in enumerate(pending.choices, 1)}
             _resolve(pending, numbers.get(reply, reply))
@@ -140,7 +147,9 @@ class ChatQuestions:
     def decide(self, source: SessionSource, role: Role, word: str) -> str:
         """Handle `/approve [session|always]` and `/deny`. Returns the confirmation. Raises
         `UsageError`."""
-        asked = [each for each in self._pending.values() if each.consent and not each.answer.done()]
+        asked = [
+            each for each in self._pending.values() if each.is_approval and not each.answer.done()
+        ]
         if not asked:
             raise UsageError("no approval is pending")
         return self._decide(asked[0], source, role, word)
@@ -151,7 +160,7 @@ class ChatQuestions:
         pending = self._pending.get(token)
         if pending is None or pending.answer.done():
             raise UsageError("this question is closed")
-        if pending.consent:
+        if pending.is_approval:
             return self._decide(pending, source, role, value)
         if not same_person(pending.person, source) and role != "owner":
             raise UsageError("this question is for another person")
@@ -165,12 +174,12 @@ class ChatQuestions:
     ) -> str:
         if not same_person(pending.person, source) and role != "owner":
             raise UsageError("this question is for another person")
-        answer = Consent.DENY if word == "deny" else WORDS.get(word or "once")
+        answer = ApprovalAnswer.DENY if word == "deny" else WORDS.get(word or "once")
         if answer is None:
             raise UsageError(
                 f"{word!r} is not an answer", hint="/approve [session | always], /deny"
             )
-        if answer is Consent.ALWAYS and role != "owner":
+        if answer is ApprovalAnswer.ALWAYS and role != "owner":
             raise UsageError("only an owner may allow something permanently", hint=OWNERS)
         _resolve(pending, answer.value)
         return CONFIRMATIONS[answer]

@@ -399,7 +399,7 @@ class ShellHooks:
         approved = await self._is_approved(hook)
         if approved is None:
             return self._failed(
-                hook, f"it has no consent yet, and nobody can be asked; {ACCEPTING}"
+                hook, f"it is not approved yet, and no person can be asked; {ACCEPTING}"
             )
         if not approved:
             return None

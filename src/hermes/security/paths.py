@@ -95,7 +95,7 @@ class PathGuard(msgspec.Struct, frozen=True):
     def write_refusal(self, real: str) -> str:
         """Return why the real path `real` must never be written, or ""."""
         if self.is_own(real):
-            return f"{real} holds Hermes' own settings, keys or consents"
+            return f"{real} holds Hermes' own settings, keys or approvals"
         if self.is_credential(real):
             return f"{real} holds keys or passwords"
         if self.is_startup(real):

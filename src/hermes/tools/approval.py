@@ -11,7 +11,7 @@ from hermes.core.errors import HermesError, ToolDenied
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.core.messages import System, User
 from hermes.core.model import ModelRequest
-from hermes.core.ports import Approver, Auxiliary, Consent, HookName, Hooks, NoHooks
+from hermes.core.ports import ApprovalAnswer, Approver, Auxiliary, HookName, Hooks, NoHooks
 from hermes.core.tool import Concern, Effect, Tool
 
 log = logging.getLogger(__name__)
@@ -94,9 +94,9 @@ class Approvals:
             self._by_effect(tool.name, found, arguments) if isinstance(found, Effect) else found
         )
         if concern is not None:
-            await self.consent(tool.name, concern, call_id, announce)
+            await self.require_approval(tool.name, concern, call_id, announce)
 
-    async def consent(
+    async def require_approval(
         self, tool_name: str, concern: Concern, call_id: str, announce: Announce
     ) -> None:
         """Return when the concern is approved; raise `ToolDenied` otherwise."""
@@ -153,7 +153,7 @@ class Approvals:
             kinds = " and ".join(map(repr, _kinds(concern)))
             way = f"with {kinds} in command_allowlist of config.yaml"
         raise ToolDenied(
-            f"not allowed without a person's consent: {concern.reason}",
+            f"not allowed without a person's approval: {concern.reason}",
             hint=f"nobody is here to ask. The user can allow it {way}, by answering `always` in an "
             "interactive chat, or with approvals.headless: allow",
         )
@@ -170,20 +170,20 @@ class Approvals:
             async with asyncio.timeout(self._rules.timeout):
                 answer = await approver.ask(question)
         except TimeoutError:
-            answer, in_time = Consent.DENY, False
+            answer, in_time = ApprovalAnswer.DENY, False
         announce(ApprovalAnswered(call_id, answer.value))
         await self._hooks.fire(HookName.POST_APPROVAL, answer=answer.value, **details)
         match answer:
-            case Consent.ONCE:
+            case ApprovalAnswer.ONCE:
                 return
-            case Consent.SESSION:
+            case ApprovalAnswer.SESSION:
                 self._allowed |= set(_kinds(concern))
-            case Consent.ALWAYS:
+            case ApprovalAnswer.ALWAYS:
                 for kind in _kinds(concern):
                     if kind not in self._allowed:
                         self._allowed.add(kind)
                         await self._remember(kind)
-            case Consent.DENY:
+            case ApprovalAnswer.DENY:
                 who = "the user did not allow this" if in_time else "nobody answered in time"
                 raise ToolDenied(f"{who}: {concern.reason}", hint=ToolDenied.NO_OTHER_WAY)
             case _:

@@ -16,7 +16,7 @@ from prompt_toolkit.widgets import TextArea
 
 from hermes.core.errors import Interrupted
 from hermes.core.events import ApprovalAsked, QuestionAsked
-from hermes.core.ports import Consent
+from hermes.core.ports import ApprovalAnswer
 from hermes.tui.display import DisplayState
 from hermes.tui.text import safe
 
@@ -27,10 +27,10 @@ MAX_SUBJECT_LINES = 12
 GRACE_SECONDS = 0.5
 """Seconds after a question appeared in which a key belongs to the message being typed."""
 ANSWERS = (
-    ("o", Consent.ONCE, "once"),
-    ("s", Consent.SESSION, "in this session"),
-    ("a", Consent.ALWAYS, "always"),
-    ("d", Consent.DENY, "deny"),
+    ("o", ApprovalAnswer.ONCE, "once"),
+    ("s", ApprovalAnswer.SESSION, "in this session"),
+    ("a", ApprovalAnswer.ALWAYS, "always"),
+    ("d", ApprovalAnswer.DENY, "deny"),
 )
 
 
@@ -65,7 +65,7 @@ class Questions:
         self._hidden = self._field(password=True)
         self.widgets = self._build_widgets()
 
-    async def ask(self, question: ApprovalAsked) -> Consent:
+    async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
         paint = self._display.paint
         subject = safe(question.subject).split("\n")
         more = len(subject) - MAX_SUBJECT_LINES
@@ -74,8 +74,8 @@ class Questions:
         lines += [paint("dim", f"  … {more} more lines; v shows all")] if more > 0 else []
         self._full_subject, self._chosen = question.subject, len(ANSWERS) - 1
         async with self._open("approval", lines, self._buttons) as answer:
-            consent: Consent = await answer
-            return consent
+            approval: ApprovalAnswer = await answer
+            return approval
 
     async def clarify(self, question: QuestionAsked) -> str:
         paint = self._display.paint
@@ -123,7 +123,7 @@ class Questions:
     def decline(self) -> None:
         """Answer with deny or ""; a question for a secret raises `Interrupted` instead."""
         if self.kind not in ("secret", "sudo"):
-            self._resolve(Consent.DENY if self.kind == "approval" else "")
+            self._resolve(ApprovalAnswer.DENY if self.kind == "approval" else "")
         elif self._answer is not None and not self._answer.done():
             self._answer.set_exception(Interrupted())
 
@@ -207,11 +207,11 @@ class Questions:
 
     def _approval_keys(self) -> KeyBindings:
         keys = KeyBindings()
-        for key, consent, _words in ANSWERS:
-            keys.add(key)(lambda event, consent=consent: self._decide(consent, event))
-        keys.add("y")(lambda event: self._decide(Consent.ONCE, event))
-        keys.add("n")(lambda event: self._decide(Consent.DENY, event))
-        keys.add("escape", eager=True)(lambda _event: self._resolve(Consent.DENY))
+        for key, answer, _words in ANSWERS:
+            keys.add(key)(lambda event, answer=answer: self._decide(answer, event))
+        keys.add("y")(lambda event: self._decide(ApprovalAnswer.ONCE, event))
+        keys.add("n")(lambda event: self._decide(ApprovalAnswer.DENY, event))
+        keys.add("escape", eager=True)(lambda _event: self._resolve(ApprovalAnswer.DENY))
         keys.add(Keys.Any)(self._defer)
         keys.add("enter")(lambda event: self._decide(ANSWERS[self._chosen][1], event))
         keys.add("left")(lambda _event: self._step(len(ANSWERS), -1))
@@ -223,9 +223,9 @@ class Questions:
         if count:
             self._chosen = (self._chosen + by) % count
 
-    def _decide(self, consent: Consent, event: KeyPressEvent) -> None:
+    def _decide(self, answer: ApprovalAnswer, event: KeyPressEvent) -> None:
         if self._now() - self._shown_at >= GRACE_SECONDS:
-            self._resolve(consent)
+            self._resolve(answer)
         else:
             self._defer(event)
 

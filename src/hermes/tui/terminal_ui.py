@@ -316,7 +316,7 @@ class TerminalUI:
             loop.call_soon_threadsafe(self.area.print_above, painted)
         return True
 
-    async def consent(self, event: str, command: str) -> bool:
+    async def approve_hook(self, event: str, command: str) -> bool:
         """Ask whether a hook may run, until the user answers yes or no."""
         asked = (
             f"A hook of your settings wants to run at {event}:\n{command}\nLet it, now and later?"

@@ -19,7 +19,7 @@ from hermes.core.events import (
     TurnFinished,
 )
 from hermes.core.model import FellBack, Retrying
-from hermes.core.ports import Consent
+from hermes.core.ports import ApprovalAnswer
 from hermes.util.text import many, plain
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -331,10 +331,10 @@ EXIT_REASONS = {
 """Messages for turns that ended early without an error."""
 
 APPROVAL_TEXTS = {
-    Consent.ONCE: "allowed once",
-    Consent.SESSION: "allowed in this session",
-    Consent.ALWAYS: "always allowed",
-    Consent.DENY: "not allowed",
+    ApprovalAnswer.ONCE: "allowed once",
+    ApprovalAnswer.SESSION: "allowed in this session",
+    ApprovalAnswer.ALWAYS: "always allowed",
+    ApprovalAnswer.DENY: "not allowed",
 }
 
 
@@ -376,7 +376,7 @@ def problem_lines(end: TurnFinished) -> list[str]:
 def approval_text(answer: str) -> str:
     """Return the answer to a request for approval in words."""
     try:
-        return APPROVAL_TEXTS[Consent(answer)]
+        return APPROVAL_TEXTS[ApprovalAnswer(answer)]
     except ValueError:
         return answer
 

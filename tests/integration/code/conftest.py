@@ -27,7 +27,7 @@ class Person:
         self.allows = False
         self.asked: list[Concern] = []
 
-    async def consent(self, concern: Concern) -> None:
+    async def require_approval(self, concern: Concern) -> None:
         self.asked.append(concern)
         if not self.allows:
             raise ToolDenied(f"the user did not allow this: {concern.reason}")
@@ -55,7 +55,7 @@ class Bench:
             "call",
             self.cancel,
             self.shown.append,
-            consent=self.person.consent,
+            require_approval=self.person.require_approval,
             invoke=self.invoke,
         )
 

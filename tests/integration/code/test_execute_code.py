@@ -207,7 +207,7 @@ async def test_waiting_for_the_user_stops_the_clock(bench: Any, workspace: Path)
         asked.set()
         await asyncio.sleep(2.1)
 
-    bench.person.consent = slow
+    bench.person.require_approval = slow
     code = "import subprocess; print(subprocess.run('sudo -n true', shell=True).returncode)"
     result = await bench.run(code, timeout=2)
     assert asked.is_set()

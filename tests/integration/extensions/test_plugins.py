@@ -210,7 +210,7 @@ def test_shell_hooks_run_only_with_consent(
 
     hermes_home.mkdir(exist_ok=True)
     child_settings.write_text(settings + UNTITLED)
-    assert "consent" in asked_with(), "what nobody agreed to forbids, but is not run"
+    assert "appro" in asked_with(), "what nobody agreed to forbids, but is not run"
     assert "not todo" in asked_with("--accept-hooks")
     with ModelServer([call, "Very well."]) as server:
         child = terminal("chat", "-q", "go", *at(server))

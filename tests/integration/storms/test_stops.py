@@ -37,7 +37,7 @@ from hermes.core.events import (
 )
 from hermes.core.messages import Assistant, Message, Text, ToolCall, User
 from hermes.core.model import Retrying, TextDelta, Usage
-from hermes.core.ports import Consent
+from hermes.core.ports import ApprovalAnswer
 from hermes.core.testing import ModelServer, Refuse, Stall, Step
 from hermes.core.testing.http_server import RecordedRequest
 from hermes.tools.registry import registry
@@ -69,9 +69,9 @@ def call(name: str, **arguments: Any) -> ToolCall:
 class Nobody:
     """Is asked, and does not answer."""
 
-    async def ask(self, _question: ApprovalAsked) -> Consent:
+    async def ask(self, _question: ApprovalAsked) -> ApprovalAnswer:
         await asyncio.sleep(MINUTE)
-        return Consent.ONCE
+        return ApprovalAnswer.ONCE
 
     async def clarify(self, _question: QuestionAsked) -> str:
         await asyncio.sleep(MINUTE)

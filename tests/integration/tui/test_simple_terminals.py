@@ -57,7 +57,7 @@ def test_lines_only(screen, flags: list[str], variables: dict[str, str]) -> None
         it.sees("Blue it is.")
         prompts(it)
         it.say("/status")
-        it.sees("Consent: asked for")
+        it.sees("Approvals: asked for")
         prompts(it)
         it.press("ctrl-c")
         it.wait(lambda it: it.shown[-2:] == ["> ^C", ">"], "another prompt")

@@ -24,7 +24,7 @@ class AllowAll:
     async def permit(self, *_details: Any) -> None:
         return None
 
-    async def consent(self, *_details: Any) -> None:
+    async def require_approval(self, *_details: Any) -> None:
         return None
 
 

@@ -170,7 +170,7 @@ async def test_denied_call_makes_no_checkpoint(script, make_agent):
         async def permit(self, *_details):
             raise ToolDenied("no")
 
-        async def consent(self, *_details):
+        async def require_approval(self, *_details):
             raise ToolDenied("no")
 
     kept = Kept()

@@ -87,7 +87,7 @@ def test_arguments_are_coerced_and_checked(work: Path) -> None:
 
 
 def test_what_needs_consent_is_refused_and_failures_are_answers(work: Path) -> None:
-    assert "consent" in call("terminal", command="sudo ls")["error"]
+    assert "appro" in call("terminal", command="sudo ls")["error"]
     assert call("terminal", command="rm -rf /")["error"].startswith("refused")
     assert call("nothing")["error"] == "there is no tool 'nothing'"
     for name, args in (("memory", {"action": "add", "target": "user"}), ("todo", {})):
@@ -164,7 +164,7 @@ def test_the_common_registry(work: Path) -> None:
     assert json.loads(module.registry.dispatch("terminal", {"command": "echo hi"})) == {
         "result": "hi"
     }
-    assert "consent" in module.registry.dispatch("terminal", {"command": "sudo ls"})
+    assert "appro" in module.registry.dispatch("terminal", {"command": "sudo ls"})
 
 
 def test_dangerous_commands(work: Path) -> None:

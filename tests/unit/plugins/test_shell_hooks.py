@@ -325,7 +325,7 @@ async def test_without_anybody_to_ask_nothing_runs_and_calls_are_blocked(scene: 
     command = scene.script(TOUCH)
     hooks = scene.hooks(HookSpec(PRE, command, 30), HookSpec(POST, command, 30))
     (answer,) = await hooks.run(PRE, CALL)
-    assert "no consent yet" in answer["message"]
+    assert "not approved yet" in answer["message"]
     assert "--accept-hooks" in answer["message"]
     assert await hooks.run(POST, {**CALL, "result": ""}) == []
     assert (times_run(scene), len(scene.told)) == (0, 2)

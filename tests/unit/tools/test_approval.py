@@ -9,7 +9,7 @@ from hermes.core.errors import RateLimited, ToolDenied
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.core.messages import Assistant, Text
 from hermes.core.model import ModelRequest, Reply, Usage
-from hermes.core.ports import Consent
+from hermes.core.ports import ApprovalAnswer
 from hermes.core.tool import Concern, Effect, Tool
 from hermes.tools.approval import ApprovalRules, Approvals, ModelJudge
 
@@ -21,17 +21,17 @@ WIPE = Concern("disk wipe", "rm -rf /", "deletes the system", refused=True)
 class Person:
     """Gives the answers in order, and notes the questions."""
 
-    def __init__(self, *answers: Consent) -> None:
+    def __init__(self, *answers: ApprovalAnswer) -> None:
         self._answers = list(answers)
         self.asked: list[ApprovalAsked] = []
 
-    async def ask(self, question: ApprovalAsked) -> Consent:
+    async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
         self.asked.append(question)
         return self._answers.pop(0)
 
 
 class Asleep:
-    async def ask(self, question: ApprovalAsked) -> Consent:
+    async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -77,7 +77,7 @@ async def test_harmless_call_needs_no_approval() -> None:
 
 
 async def test_question_and_the_answer_are_announced() -> None:
-    bench = Bench(Person(Consent.ONCE))
+    bench = Bench(Person(ApprovalAnswer.ONCE))
     await bench.permit(DELETE)
     assert bench.events == [
         ApprovalAsked("c1", "act", "rm -rf x", "deletes folders"),
@@ -86,7 +86,7 @@ async def test_question_and_the_answer_are_announced() -> None:
 
 
 async def test_once_is_asked_again_and_session_is_not() -> None:
-    person = Person(Consent.ONCE, Consent.SESSION)
+    person = Person(ApprovalAnswer.ONCE, ApprovalAnswer.SESSION)
     bench = Bench(person)
     for _ in range(4):
         await bench.permit(DELETE)
@@ -95,7 +95,7 @@ async def test_once_is_asked_again_and_session_is_not() -> None:
 
 
 async def test_always_is_remembered_by_pattern_class() -> None:
-    person = Person(Consent.ALWAYS)
+    person = Person(ApprovalAnswer.ALWAYS)
     bench = Bench(person)
     await bench.permit(BOTH)
     await bench.permit(BOTH)
@@ -105,7 +105,7 @@ async def test_always_is_remembered_by_pattern_class() -> None:
 
 
 async def test_approval_of_one_class_does_not_cover_another() -> None:
-    person = Person(Consent.SESSION, Consent.DENY)
+    person = Person(ApprovalAnswer.SESSION, ApprovalAnswer.DENY)
     bench = Bench(person)
     await bench.permit(DELETE)
     with pytest.raises(ToolDenied):
@@ -113,7 +113,7 @@ async def test_approval_of_one_class_does_not_cover_another() -> None:
 
 
 async def test_denial_by_the_user_denies_the_call() -> None:
-    bench = Bench(Person(Consent.DENY))
+    bench = Bench(Person(ApprovalAnswer.DENY))
     with pytest.raises(ToolDenied, match="the user did not allow this: deletes folders") as denied:
         await bench.permit(DELETE)
     assert "another way" in denied.value.hint
@@ -129,7 +129,7 @@ async def test_no_answer_in_time_denies_the_call() -> None:
 
 async def test_headless_denial_says_how_to_allow_the_call() -> None:
     bench = Bench(None)
-    with pytest.raises(ToolDenied, match="without a person's consent") as denied:
+    with pytest.raises(ToolDenied, match="without a person's approval") as denied:
         await bench.permit(BOTH)
     assert "'privileges' and 'recursive delete' in command_allowlist" in denied.value.hint
     assert "approvals.headless: allow" in denied.value.hint
@@ -152,7 +152,7 @@ async def test_refused_concern_is_denied_in_every_mode(mode: str) -> None:
 
 
 async def test_one_question_at_a_time_and_an_answer_covers_those_waiting() -> None:
-    person = Person(Consent.SESSION)
+    person = Person(ApprovalAnswer.SESSION)
     bench = Bench(person)
     await asyncio.gather(*(bench.permit(DELETE) for _ in range(5)))
     assert len(person.asked) == 1
@@ -180,7 +180,7 @@ async def test_reading_tool_needs_no_approval(effect: Effect) -> None:
 
 @pytest.mark.parametrize("effect", [Effect.WRITE, Effect.EXECUTE, Effect.SEND, Effect.SPEND])
 async def test_tool_without_examine_is_judged_by_its_effect(effect: Effect) -> None:
-    person = Person(Consent.SESSION)
+    person = Person(ApprovalAnswer.SESSION)
     bench = Bench(person)
     tool = Tool.from_function(send, effect=effect)
     await bench.use(tool)
@@ -237,7 +237,7 @@ async def test_smart_mode_lets_the_model_decide_clear_cases() -> None:
     await Bench(None, mode="smart", judge=Verdict("allow")).permit(DELETE)
     with pytest.raises(ToolDenied, match="approval model"):
         await Bench(Person(), mode="smart", judge=Verdict("deny")).permit(DELETE)
-    person = Person(Consent.ONCE)
+    person = Person(ApprovalAnswer.ONCE)
     await Bench(person, mode="smart", judge=Verdict("ask")).permit(DELETE)
     assert len(person.asked) == 1
 
@@ -246,7 +246,7 @@ async def test_model_cannot_allow_a_refusal_and_is_not_used_in_manual_mode() -> 
     judge = Verdict("allow")
     with pytest.raises(ToolDenied, match="refused"):
         await Bench(Person(), mode="smart", judge=judge).permit(WIPE)
-    await Bench(Person(Consent.ONCE), judge=judge).permit(DELETE)
+    await Bench(Person(ApprovalAnswer.ONCE), judge=judge).permit(DELETE)
     assert judge.seen == []
 
 

@@ -225,7 +225,7 @@ def copies_own(invocation: Invocation, context: ShellContext) -> bool:
     return any(real and context.own_part(real) in ("", "profiles") for real in reals)
 
 
-CHANGES = "changes Hermes' own settings, keys or consents"
+CHANGES = "changes Hermes' own settings, keys or approvals"
 SELF_PROTECTION_RULES = (
     Rule("own policy", CHANGES, "", writes_own, refused=True),
     Rule("own policy", CHANGES, "", mentions_own, refused=True),

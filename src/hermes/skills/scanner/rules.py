@@ -214,6 +214,6 @@ PY_SENDS_SCREEN = exfiltration("py_sends_screen", "high", "sends the screen or t
 PY_SENDS_MACHINE = exfiltration("py_sends_machine", "high", "tells others about this machine")
 PY_MACHINE_CODE = obfuscation("py_machine_code", "critical", "runs machine code from memory")
 PY_STARTUP = persistence("py_startup", "medium", "writes a file that is run at login")
-PY_OWN = privilege("py_own", "critical", "changes Hermes' own settings or consents")
+PY_OWN = privilege("py_own", "critical", "changes Hermes' own settings or approvals")
 PY_LEAVES = traversal("py_leaves", "high", "writes outside the skill's folder")
 PY_MINES = mining("py_mines", "critical", "mines coins")

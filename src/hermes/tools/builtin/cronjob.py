@@ -69,7 +69,10 @@ def cronjob_tool(
             fields.setdefault("skills", [skill])
         try:
             done = await actions.run(
-                str(arguments["action"]), str(arguments.get("job_id") or ""), fields, call.consent
+                str(arguments["action"]),
+                str(arguments.get("job_id") or ""),
+                fields,
+                call.require_approval,
             )
         except (UsageError, ConfigError, StoreError) as error:
             raise ToolError(str(error), hint=error.hint) from error
@@ -107,7 +110,7 @@ class JobActions(msgspec.Struct, frozen=True):
         action: str,
         job_id: str,
         fields: dict[str, Any],
-        consent: Callable[[Concern], Awaitable[None]] = _no_approval,
+        require_approval: Callable[[Concern], Awaitable[None]] = _no_approval,
     ) -> dict[str, Any]:
         """Perform `action` and return the record for the model; raises `UsageError`."""
         if action not in ACTIONS:
@@ -120,11 +123,14 @@ class JobActions(msgspec.Struct, frozen=True):
         _check_guest_fields(fields, self.guest)
         self._check_toolsets(fields)
         if action == "create":
-            made = {"origin": self.origin or None, **await self._apply_limits(fields, {}, consent)}
+            made = {
+                "origin": self.origin or None,
+                **await self._apply_limits(fields, {}, require_approval),
+            }
             return {"job": _summarize_job(await self.scheduler.create(made))}
         job = await self._find_job(job_id)
         if action == "update":
-            changes = await self._apply_limits(fields, job, consent)
+            changes = await self._apply_limits(fields, job, require_approval)
             return {"job": _summarize_job(await self.scheduler.update(job["id"], changes))}
         return {"job": _summarize_job(await getattr(self.scheduler, action)(job["id"]))}
 
@@ -132,14 +138,14 @@ class JobActions(msgspec.Struct, frozen=True):
         self,
         fields: dict[str, Any],
         job: Mapping[str, Any],
-        consent: Callable[[Concern], Awaitable[None]],
+        require_approval: Callable[[Concern], Awaitable[None]],
     ) -> dict[str, Any]:
         """Return `fields` with the limits of the conversation, which its jobs must not exceed."""
         if not self.limits or (job and all(name in HARMLESS_FIELDS for name in fields)):
             return fields
         if self.limits.get("backend") and (folder := fields.get("workdir", job.get("workdir"))):
             reason = "a run of the job may change what is there, beside the folder of this chat"
-            await consent(Concern("cron folder", str(folder), reason))
+            await require_approval(Concern("cron folder", str(folder), reason))
         return {**fields, "by": self.limits}
 
     def _check_toolsets(self, fields: Mapping[str, Any]) -> None:

@@ -139,7 +139,7 @@ class ScriptRequests:
             raise ToolDenied(f"not allowed, as before: {concern.reason}")
         try:
             with self._paused():
-                await self._call.consent(concern)
+                await self._call.require_approval(concern)
         except ToolDenied:
             self._denied.add(concern.kind)
             raise

@@ -202,7 +202,7 @@ class FileEditor:
         if concern is not None and concern.refused:
             raise ToolDenied(f"{display_path(path)} must not be written: {concern.reason}")
         if concern is not None:
-            await call.consent(concern)
+            await call.require_approval(concern)
 
     async def content(self, target: WriteTarget) -> bytes | None:
         """Return the content; None when there is no file, or it is too large or not readable."""

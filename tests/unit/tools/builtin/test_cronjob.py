@@ -164,7 +164,7 @@ async def test_changing_a_job_applies_the_limits_of_the_changer(changes: dict) -
 async def test_folder_outside_of_the_chat_needs_approval() -> None:
     jobs, asked = Jobs(), []
 
-    async def consent(concern: Concern) -> None:
+    async def require_approval(concern: Concern) -> None:
         asked.append(concern.subject)
 
     chat = cronjob_tool(jobs, "telegram:1", {"backend": "sandbox"})
@@ -176,7 +176,9 @@ async def test_folder_outside_of_the_chat_needs_approval() -> None:
     with pytest.raises(ToolDenied):
         await call(chat, **change, prompt="write there")
     assert jobs.jobs["job0"]["prompt"] == "x"
-    context = ToolContext("s", "c", CancelToken(), lambda _text: None, consent=consent)
+    context = ToolContext(
+        "s", "c", CancelToken(), lambda _text: None, require_approval=require_approval
+    )
     await chat.handler(context, {**change, "prompt": "y"})
     await chat.handler(context, {**change, "prompt": "z", "workdir": ""})
     assert (asked, jobs.jobs["job0"]["prompt"]) == (["/home/me"], "z")

@@ -7,7 +7,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolDenied, ToolError, UsageError
 from hermes.core.events import ApprovalAsked
-from hermes.core.ports import Attachments, Consent
+from hermes.core.ports import ApprovalAnswer, Attachments
 from hermes.core.tool import ToolContext
 from hermes.tools.approval import ApprovalRules, Approvals
 from hermes.tools.builtin.send_message import send_message_tool
@@ -29,8 +29,8 @@ class Letters:
 
 
 class Nobody:
-    async def ask(self, question: ApprovalAsked) -> Consent:
-        return Consent.DENY
+    async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
+        return ApprovalAnswer.DENY
 
 
 async def no_memory(_kind: str) -> None:
