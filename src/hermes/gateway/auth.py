@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 import msgspec
 
@@ -19,7 +18,8 @@ from hermes.gateway.pairing import (
     of_platform,
     switched_on,
 )
-from hermes.gateway.platforms.kit.contract import SessionSource
+from hermes.gateway.platforms.kit.contract import PlatformManifest, SessionSource
+from hermes.gateway.platforms.registry import prefix
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,6 @@ Variable = Callable[[str], str | None]
 BOTS = frozenset({"all", "mentions", "true", "1", "yes", "on"})
 """Values of <P>_ALLOW_BOTS that let other programs write, if their ids are authorized too."""
 BY_ROLE = "has a role that is on the list"
-NOBODY: Mapping[str, Role] = MappingProxyType({})
 
 CODE_REPLY = (
     "You are not authorized yet. Your pairing code is {code}; it is valid for one hour.\n"
@@ -51,9 +50,7 @@ class Admission(msgspec.Struct, frozen=True):
 class Authorizer:
     """Checks the author of each message before it is stored.
 
-    `prefixes` are the prefixes of variables by platform (`telegram` has `TELEGRAM`). `trusted` are
-    the platforms that authenticate users themselves, such as the API server with its key, with the
-    role of those users.
+    Users of platforms that authenticate them, such as the API server with its key, are members.
     """
 
     def __init__(
@@ -61,12 +58,10 @@ class Authorizer:
         settings: Settings,
         variable: Variable,
         pairing: PairingStore,
-        prefixes: Mapping[str, str],
-        *,
-        trusted: Mapping[str, Role] = NOBODY,
+        manifests: Mapping[str, PlatformManifest],
     ) -> None:
-        self._settings, self._variable, self._pairing = settings, variable, pairing
-        self._prefixes, self._trusted = prefixes, trusted
+        self._settings, self._variable = settings, variable
+        self._pairing, self._manifests = pairing, manifests
 
     async def admit(self, source: SessionSource, text: str) -> Admission:
         """Decide whether a message may reach the agent. The platform says who wrote it; `text`
@@ -82,8 +77,9 @@ class Authorizer:
 
     def known(self, source: SessionSource) -> Admission | None:
         """Return the admission of an authorized user; None for others. Has no side effects."""
-        if role := self._trusted.get(source.platform):
-            return Admission(True, role, why="the platform lets in whom it knows")
+        manifest = self._manifests.get(source.platform)
+        if manifest is not None and manifest.checks_callers:
+            return Admission(True, "member", why="the platform lets in whom it knows")
         user = identity(source.platform, source.user_id)
         if not user or (source.is_bot and not self._bots_welcome(source.platform)):
             return None
@@ -174,8 +170,9 @@ class Authorizer:
 
     def _setting(self, platform: str, ending: str) -> str | None:
         """Return a variable of a platform, such as `TELEGRAM_ALLOWED_USERS`."""
-        prefix = self._prefixes.get(platform) or platform.upper().replace("-", "_")
-        return self._variable(f"{prefix}_{ending}")
+        manifest = self._manifests.get(platform)
+        name = prefix(manifest) if manifest else platform.upper().replace("-", "_")
+        return self._variable(f"{name}_{ending}")
 
 
 ALL = frozenset({"all", "*"})

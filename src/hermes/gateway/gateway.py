@@ -3,7 +3,7 @@ chat."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -27,7 +27,6 @@ from hermes.gateway.outbox import GatewayOutbox
 from hermes.gateway.pairing import PairingStore
 from hermes.gateway.platforms.kit.contract import MessageEvent, PlatformManifest, SessionSource
 from hermes.gateway.platforms.kit.inbound import GroupRules, group_rules, is_for_us
-from hermes.gateway.platforms.registry import prefixes
 from hermes.gateway.process import dead_owners, this_process
 from hermes.gateway.proxy import Proxy
 from hermes.gateway.questions import ChatQuestions
@@ -81,12 +80,7 @@ class Gateway:
             mirror=partial(mirror_to_chat, app.store, on_stored=self.wake_chat, now=self.now),
         )
         self.pairing = PairingStore(root / "pairing", app.clock)
-        trusted: Mapping[str, Role] = {
-            name: "member" for name, each in manifests.items() if each.checks_callers
-        }
-        self._auth = Authorizer(
-            settings, variable, self.pairing, prefixes(manifests), trusted=trusted
-        )
+        self._auth = Authorizer(settings, variable, self.pairing, manifests)
         self._resets = ResetPolicy.read(settings.session_reset, root, user_zone(settings))
         self.hooks = HookRegistry.load(app.home.hooks, warn)
         self.display_modes = ChatDisplayModes(settings, root / "gateway" / "tool_progress.json")

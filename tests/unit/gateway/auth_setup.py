@@ -23,13 +23,12 @@ class AuthSetup:
         self.variables: dict[str, str] = {}
         self.store = PairingStore(self.folder, self.clock, cost=CHEAP)
         self.settings = Settings(gateway=GatewaySettings(**gateway))
-        self.prefixes = {name: name.upper() for name in ("telegram", "discord", "matrix", "email")}
 
     async def says(
         self, user: str, text: str = "hello", platform: str = "telegram", **facts: Any
     ) -> Admission:
         source = SessionSource(platform, facts.pop("chat_id", "c1"), user_id=user, **facts)
-        authorizer = Authorizer(self.settings, self.variables.get, self.store, self.prefixes)
+        authorizer = Authorizer(self.settings, self.variables.get, self.store, {})
         return await authorizer.admit(source, text)
 
     def another_process(self) -> PairingStore:

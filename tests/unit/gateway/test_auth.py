@@ -15,8 +15,12 @@ from hermes.config.settings.platforms import (
     TelegramSettings,
 )
 from hermes.gateway.auth import OWNERS_ONLY, Authorizer, may, toolsets_for
-from hermes.gateway.platforms.kit.contract import SessionSource
+from hermes.gateway.platforms.kit.contract import Capabilities, PlatformManifest, SessionSource
 from tests.unit.gateway.auth_setup import AuthSetup, code_in
+
+WEBHOOK = PlatformManifest(
+    "webhook", "Webhook", "x:X", Capabilities(max_chars=1), checks_callers=True
+)
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ async def test_stranger_gets_a_code_in_a_private_chat(setup: AuthSetup) -> None:
 
 
 async def test_checking_a_user_creates_no_code(setup: AuthSetup) -> None:
-    authorizer = Authorizer(setup.settings, setup.variables.get, setup.store, setup.prefixes)
+    authorizer = Authorizer(setup.settings, setup.variables.get, setup.store, {})
     assert authorizer.known(SessionSource("telegram", "5", user_id="5")) is None
     assert setup.store.pending("telegram") == []
     assert code_in((await setup.says("5")).reply)
@@ -164,9 +168,7 @@ async def test_other_bots_are_refused_unless_allowed(setup: AuthSetup) -> None:
 
 
 async def test_platform_that_authenticates_users_is_trusted(setup: AuthSetup) -> None:
-    authorizer = Authorizer(
-        setup.settings, setup.variables.get, setup.store, {}, trusted={"webhook": "member"}
-    )
+    authorizer = Authorizer(setup.settings, setup.variables.get, setup.store, {"webhook": WEBHOOK})
     admission = await authorizer.admit(SessionSource("webhook", "route"), "")
     assert (admission.allowed, admission.role) == (True, "member")
 

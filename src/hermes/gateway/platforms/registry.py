@@ -65,11 +65,6 @@ def home_variable(of: PlatformManifest) -> str:
     return of.home_variable or f"{prefix(of)}_HOME_CHANNEL"
 
 
-def prefixes(known: dict[str, PlatformManifest]) -> dict[str, str]:
-    """Beginnings of variables, by platform."""
-    return {name: prefix(each) for name, each in known.items()}
-
-
 # Installing what a platform needs beside Hermes itself.
 
 SERVER = "server"
