@@ -69,7 +69,7 @@ class ApprovalSettings(Section, frozen=True):
     platform_timeouts: dict[str, Seconds] = field(default_factory=dict)
     """The same for single platforms; unset is `timeout`, but for mail at least twelve hours."""
     headless: Literal["deny", "allow"] = "deny"
-    """Dangerous actions when nobody is there to ask, as in scheduled jobs."""
+    """Dangerous actions without a person to ask, as in scheduled jobs."""
     effects: dict[str, Literal["allow", "ask", "deny"]] = field(default_factory=dict)
     """What tools may do that cannot be judged call by call, such as those of MCP servers: by effect
     (read, write, execute, network, send, spend) or by tool."""

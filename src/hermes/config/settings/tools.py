@@ -180,7 +180,7 @@ class McpServer(Section, frozen=True):
     timeout: Seconds = 120  #: Longest call of one of its tools.
     connect_timeout: Seconds = 60  #: Longest time to connect.
     idle_timeout: Seconds = 600
-    """A program nobody has called for so long is stopped, and started again when it is needed."""
+    """A program without calls for this time is stopped, and started again when it is needed."""
     tools: McpTools = McpTools()
     sampling: McpSampling = McpSampling()
 

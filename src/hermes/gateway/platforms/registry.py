@@ -1,5 +1,5 @@
-"""The platforms there are: each folder beside this file with a `manifest.py`, and what plugins add.
-No library of a platform is imported to find it."""
+"""The available platforms: each folder next to this file with a `manifest.py`, and those of
+plugins. Finding a platform does not import its library."""
 
 import asyncio
 import hashlib
@@ -29,11 +29,11 @@ from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
 from hermes.util.extras import EXTRAS
 
 added: dict[str, PlatformManifest] = {}
-"""Those of plugins of this process."""
+"""Manifests of the plugins of this process."""
 
 
 def manifests() -> dict[str, PlatformManifest]:
-    """By name."""
+    """All manifests by name."""
     return added | shipped()
 
 
@@ -52,12 +52,12 @@ def manifest(name: str) -> PlatformManifest:
 
 
 def missing_modules(of: PlatformManifest) -> list[str]:
-    """Modules of the platform's library that are not installed."""
+    """Return the modules of the platform's library that are not installed."""
     return [name for name in of.needs if find_spec(name) is None]
 
 
 def prefix(of: PlatformManifest) -> str:
-    """`TELEGRAM` of `TELEGRAM_ALLOWED_USERS`."""
+    """Return `TELEGRAM` of `TELEGRAM_ALLOWED_USERS`."""
     return of.env_prefix or of.name.upper()
 
 
@@ -65,18 +65,18 @@ def home_variable(of: PlatformManifest) -> str:
     return of.home_variable or f"{prefix(of)}_HOME_CHANNEL"
 
 
-# Installing what a platform needs beside Hermes itself.
+# Installing the library of a platform.
 
 SERVER = "server"
-"""The extra of platforms that are servers themselves."""
+"""The extra of platforms that are servers."""
 
 
 class LibrariesMissing(HermesError):
-    """What a platform needs is not installed; the hint says how to."""
+    """The library of a platform is not installed; the hint says how to install it."""
 
 
 def install_libraries(platform: PlatformManifest) -> bool:
-    """Install what the platform needs from the lock files. Returns whether something had to be
+    """Install the library of the platform from the lock files. Returns whether anything was
     installed; raises `LibrariesMissing`."""
     if not missing_modules(platform):
         return False
@@ -100,7 +100,7 @@ def install_libraries(platform: PlatformManifest) -> bool:
 
 
 def extra_of(platform: PlatformManifest) -> str | None:
-    """The extra with the library of a platform; None when no extra has it."""
+    """Return the extra with the library of a platform; None if there is none."""
     if platform.name in EXTRAS:
         return platform.name
     return SERVER if set(platform.needs) <= {"starlette", "uvicorn"} else None
@@ -112,7 +112,7 @@ log = logging.getLogger(__name__)
 
 
 def configured(loaded: Loaded) -> dict[str, PlatformManifest]:
-    """Platforms that are switched on, or not switched off and have what they need."""
+    """Return platforms that are enabled, or not disabled and completely configured."""
     return {name: each for name, each in manifests().items() if is_configured(each, loaded)}
 
 
@@ -127,7 +127,7 @@ def is_configured(manifest: PlatformManifest, loaded: Loaded) -> bool:
 
 
 def _switched(manifest: PlatformManifest, loaded: Loaded) -> bool | None:
-    """Whether somebody said that it is on or off; None when nobody did."""
+    """Return whether the settings enable or disable it; None if they do not say."""
     connection = getattr(loaded.settings.platforms, manifest.name, None)
     said = getattr(connection, "enabled", None)
     if said is not None:
@@ -137,14 +137,14 @@ def _switched(manifest: PlatformManifest, loaded: Loaded) -> bool | None:
 
 
 def lacking(manifest: PlatformManifest, loaded: Loaded) -> list[str]:
-    """Required variables that are not there."""
+    """Return the required variables that are not set."""
     needed = [each.name for each in manifest.credentials if each.required]
     return [name for name in needed if not loaded.variable(name)]
 
 
 def half_given(loaded: Loaded) -> list[tuple[PlatformManifest, HermesError]]:
-    """Platforms with some of their variables that cannot connect without others, and what to do;
-    not those that somebody switched on or off."""
+    """Return a message for each platform with some but not all of its variables, unless it is
+    explicitly enabled or disabled."""
     open_ones = [each for each in manifests().values() if _switched(each, loaded) is None]
     return [
         (each, _incomplete(each, missing, loaded))
@@ -159,7 +159,7 @@ def half_given(loaded: Loaded) -> list[tuple[PlatformManifest, HermesError]]:
 
 
 def unknown(loaded: Loaded) -> dict[str, HermesError]:
-    """What is switched on, and is no platform of ours."""
+    """Return enabled names that are not platforms."""
     said = loaded.settings.platforms
     switched_on = [name for name in said.__struct_fields__ if getattr(said, name).enabled]
     return {
@@ -184,7 +184,8 @@ def _incomplete(manifest: PlatformManifest, missing: list[str], loaded: Loaded) 
 
 
 def make_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapter:
-    """Raises a `HermesError` when its library is missing or it cannot be made."""
+    """Create an adapter. Raises a `HermesError` if its library is missing or it cannot be
+    created."""
     if missing := missing_modules(manifest):
         modules = "module" if len(missing) == 1 else "modules"
         raise HermesError(
@@ -195,7 +196,7 @@ def make_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any]) ->
         return _made(manifest, app, extra)
     except HermesError:
         raise
-    except Exception as error:  # one platform's fault is no matter of the others
+    except Exception as error:  # the failure of one platform must not affect the others
         log.exception("%s cannot be made", manifest.label)
         raise HermesError(
             f"unexpected {type(error).__name__}", hint="`hermes logs gateway` has the details"
@@ -235,14 +236,14 @@ def media_folder(home: Path) -> Path:
 
 
 def chat_media_folder(home: Path, source: SessionSource) -> Path:
-    """The folder for files that were sent to us in one chat; no other chat can send them on."""
+    """Return the folder for files that were sent in one chat; no other chat can send them."""
     chat = f"{source.platform}\0{source.account}\0{source.chat_id}"
     return media_folder(home) / hashlib.sha256(chat.encode()).hexdigest()[:16]
 
 
 def chat_backend(settings: Settings) -> str:
-    """Where commands of chats run: in a sandbox, unless the settings say otherwise; "" is where
-    they run elsewhere too."""
+    """Return the backend for commands of chats: a sandbox unless configured otherwise; "" is the
+    general backend."""
     wanted = settings.gateway.terminal
     if wanted != "auto":
         return wanted
@@ -250,7 +251,7 @@ def chat_backend(settings: Settings) -> str:
 
 
 def without_sandbox(settings: Settings) -> str:
-    """What whoever starts the gateway should hear before a chat does; "" when all is well."""
+    """Return a warning for the start of the gateway, or ""."""
     if chat_backend(settings) != "sandbox":
         return ""
     if not is_installed("bwrap"):
