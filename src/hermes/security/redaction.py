@@ -200,13 +200,11 @@ _SCHEMES = "bearer|basic|token|apikey|api-key|bot"
 _PLACES = (
     SecretShape(
         ("private key",),
-        r"(?P<keep>-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?!…)"
-        r"(?:[\s\S]*?-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-        r"|(?:\s|\\n|[A-Za-z0-9+/=]{16,})+)",
+        r"(?P<keep>-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?!…)(?:[\s\S]*?-----END "
+        r"[A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----|(?:\s|\\n|[A-Za-z0-9+/=]{16,})+)",
     ),
     SecretShape(
-        ("sk-",),
-        _prefix_pattern("sk-") + r"(?:[a-z0-9]{1,12}-)*(?=[A-Za-z_]*[0-9])\w{20,}",
+        ("sk-",), _prefix_pattern("sk-") + r"(?:[a-z0-9]{1,12}-)*(?=[A-Za-z_]*[0-9])\w{20,}"
     ),
     SecretShape(("akia",), _prefix_pattern("AKIA") + f"[A-Z0-9]{{16}}{_END}"),
     SecretShape(("asia",), _prefix_pattern("ASIA") + f"[A-Z0-9]{{16}}{_END}"),
@@ -217,17 +215,13 @@ _PLACES = (
     # Bot tokens of Telegram and Discord.
     SecretShape((":",), rf"(?P<keep>\d(?<!\d\d)\d{{7,9}}:)[A-Za-z0-9_-]{{35}}{_END}"),
     SecretShape(
-        (".",),
-        r"(?P<keep>[MNO](?<![\w-][MNO]))[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}" + _END,
+        (".",), r"(?P<keep>[MNO](?<![\w-][MNO]))[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}" + _END
     ),
     SecretShape(
         ("hooks.slack.com",),
         r"(?P<keep>hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]{20,}",
     ),
-    SecretShape(
-        ("/api/webhooks/",),
-        r"(?P<keep>/api/webhooks/\d{10,25}/)[A-Za-z0-9_-]{20,}",
-    ),
+    SecretShape(("/api/webhooks/",), r"(?P<keep>/api/webhooks/\d{10,25}/)[A-Za-z0-9_-]{20,}"),
     SecretShape(
         ("authorization",),
         rf"(?P<keep>{_AUTHORIZATION}(?i:{_SCHEMES})\s+)(?P<value>[^\s\"',;]{{6,}})",

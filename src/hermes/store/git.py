@@ -68,11 +68,7 @@ class Git:
         }
 
     async def run(
-        self,
-        *arguments: str,
-        data: bytes = b"",
-        most: int = 0,
-        good: Sequence[int] = (0,),
+        self, *arguments: str, data: bytes = b"", most: int = 0, good: Sequence[int] = (0,)
     ) -> bytes:
         """Run a command and return its output.
 

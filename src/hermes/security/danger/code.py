@@ -79,8 +79,7 @@ LONGEST_TEXT = 20_000
 LONGEST_SCRIPT = 2_000
 """A longer sed or perl program is not analysed but needs approval."""
 _SED_LIKE = re.compile(
-    r"(?:s|tr|y)([/|#,!@])(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1[gimsxr]*;?",
-    re.DOTALL,
+    r"(?:s|tr|y)([/|#,!@])(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1[gimsxr]*;?", re.DOTALL
 )
 _DANGEROUS_CODE = re.compile(
     r"rmtree|os\.(system|remove|unlink|popen|exec|fork|kill|chmod|spawn)|subprocess|pty\.spawn"
@@ -366,24 +365,16 @@ CODE_RULES = (
     Rule(INLINE_CODE, GIVEN, "mshta rundll32 regsvr32 wmic certutil cscript wscript iex", always),
     Rule(REMOTE, "runs code fetched from the network", "", code_from_network),
     Rule(REMOTE, "runs a file this command has just fetched or decoded", "", runs_fetched),
-    Rule(
-        REMOTE,
-        "installs a package from an unknown address",
-        "pip pip3 npm pnpm yarn npx gem easy_install uv pipx",
-        remote_package,
-    ),
+    Rule(REMOTE, "installs a package from an unknown address",
+         "pip pip3 npm pnpm yarn npx gem easy_install uv pipx", remote_package),
     Rule(REMOTE, "runs code fetched from the network", BUILDERS, built_from_network),
-    Rule(
-        INLINE_CODE,
-        GIVEN,
-        "python pypy",
-        says_exactly(r"-m\s*(timeit\s.*(\bos\.|subprocess|shutil)|pdb\b.*\s-c)"),
-    ),
+    Rule(INLINE_CODE, GIVEN, "python pypy",
+         says_exactly(r"-m\s*(timeit\s.*(\bos\.|subprocess|shutil)|pdb\b.*\s-c)")),
     Rule(REMOTE, "runs code fetched from the network", "go", says(r"^run\s+(https?://|-$|/dev/)")),
     Rule("pipe to a shell", "runs what another program prints", "", fed_to_shell),
     Rule("pipe to a shell", "starts a shell that takes commands", " ".join(SHELLS), in_coprocess),
     Rule(INLINE_CODE, "runs commands from macros", "m4 gm4", macros_run),
-)
+)  # fmt: skip
 MAKES_CODE = FETCHERS | DECODERS
 """Output of these that the same command runs counts as foreign code."""
 
@@ -472,15 +463,11 @@ HIDDEN_RULES = (
     Rule(HIDDEN, "the program to run is known only at run time", "", hidden_command),
     Rule(HIDDEN, "makes a name stand for another program", "hash", says_exactly(r"(^|\s)-p\b")),
     Rule(HIDDEN, "takes its parts from another folder", "git", says_exactly(r"(^|\s)--exec-path=")),
-    Rule(
-        HIDDEN,
-        "takes its hooks from another folder",
-        "git",
-        says(r"\bconfig\s.*(core\.hookspath|init\.templatedir)[ =][/~]"),
-    ),
+    Rule(HIDDEN, "takes its hooks from another folder", "git",
+         says(r"\bconfig\s.*(core\.hookspath|init\.templatedir)[ =][/~]")),
     Rule(HIDDEN, "connects through another program", "scp sftp", says_exactly(r"(^|\s)-S\s*\S*/")),
     Rule(HIDDEN, "loads a program into the shell", "enable", says_exactly(r"(^|\s)-f\b")),
     Rule(HIDDEN, "starts a program through the loader", "ld.so", always),
     Rule(HIDDEN, "changes what programs load or run", "", hijacks),
     Rule("hidden characters", "looks like another program or address", "", look_alike),
-)
+)  # fmt: skip

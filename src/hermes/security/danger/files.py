@@ -166,76 +166,38 @@ DELETION_RULES = (
     Rule("disk wipe", WIPE, "rm srm trash rimraf shred", deletes_vital, refused=True),
     Rule("disk wipe", WIPE, "find fd bfs", find_deletes_vital, refused=True),
     Rule("disk wipe", "moves the system or the whole home folder", "mv", moves_vital, refused=True),
-    Rule(
-        "recursive delete",
-        "deletes folders with everything in them",
-        "rm srm trash grm unlink",
-        lambda invocation, _: is_recursive(invocation),
-    ),
-    Rule(
-        "recursive delete",
-        "deletes folders with everything in them",
-        "rimraf del-cli trash-cli trash-empty rmtree deltree",
-        always,
-    ),
-    Rule(
-        "recursive delete",
-        "deletes folders with everything in them",
-        "rd rmdir del erase",
-        says(r"(^|\s)/s\b"),
-    ),
+    Rule("recursive delete", "deletes folders with everything in them", "rm srm trash grm unlink",
+         lambda invocation, _: is_recursive(invocation)),
+    Rule("recursive delete", "deletes folders with everything in them",
+         "rimraf del-cli trash-cli trash-empty rmtree deltree", always),
+    Rule("recursive delete", "deletes folders with everything in them", "rd rmdir del erase",
+         says(r"(^|\s)/s\b")),
     Rule("recursive delete", "deletes folders with everything in them", "remove-item ri", always),
-    Rule(
-        "recursive delete",
-        "deletes folders with everything in them",
-        "cmake",
-        says(r"-E (rm|remove_directory)\b"),
-    ),
-    Rule(
-        "recursive delete",
-        "deletes untracked files",
-        "git",
-        both(
-            says(r"(^|\s)clean\b"),
-            but_not(option("f", "d", "x", "X", "--force"), option("n", "--dry-run")),
-        ),
-    ),
+    Rule("recursive delete", "deletes folders with everything in them", "cmake",
+         says(r"-E (rm|remove_directory)\b")),
+    Rule("recursive delete", "deletes untracked files", "git",
+         both(says(r"(^|\s)clean\b"),
+              but_not(option("f", "d", "x", "X", "--force"), option("n", "--dry-run")))),
     Rule("recursive delete", "deletes every tracked file", "git", removes_tracked),
     Rule("bulk delete", "deletes every file a search finds", "rm unlink shred srm", deletes_listed),
     Rule("bulk delete", "deletes every file of a folder", "rm unlink srm", deletes_all_here),
     Rule("bulk delete", "deletes every file a search finds", "find bfs", says(r"(^|\s)-delete\b")),
     Rule("bulk delete", "deletes what is missing at the source", "rsync", empties_folder),
-    Rule(
-        "bulk delete", "deletes what is missing at the source", "robocopy", says(r"/(mir|purge)\b")
-    ),
-    Rule(
-        "bulk delete", "overwrites files beyond recovery", "shred srm wipe scrub bleachbit", always
-    ),
-    Rule(
-        "bulk delete",
-        "deletes files",
-        "rclone",
-        but_not(
-            says(r"^(-\S+\s+)*(delete|purge|deletefile|rmdirs|cleanup|sync|bisync)\b"),
-            option("n", "--dry-run", "i", "--interactive"),
-        ),
-    ),
+    Rule("bulk delete", "deletes what is missing at the source", "robocopy",
+         says(r"/(mir|purge)\b")),
+    Rule("bulk delete", "overwrites files beyond recovery", "shred srm wipe scrub bleachbit",
+         always),
+    Rule("bulk delete", "deletes files", "rclone",
+         but_not(says(r"^(-\S+\s+)*(delete|purge|deletefile|rmdirs|cleanup|sync|bisync)\b"),
+                 option("n", "--dry-run", "i", "--interactive"))),
     Rule("bulk delete", "deletes files", "lftp sftp ftp ncftp smbclient tnftp", deletes_remotely),
     Rule("bulk delete", "deletes files", "s5cmd", says(r"^(-\S+\s+)*(rm|rb)\b|\bsync\b.*--delete")),
-    Rule(
-        "bulk delete",
-        "deletes what is missing at the source",
-        "gsutil mc",
-        says(r"\brsync\s.*-\w*d|\bmirror\s.*--remove"),
-    ),
+    Rule("bulk delete", "deletes what is missing at the source", "gsutil mc",
+         says(r"\brsync\s.*-\w*d|\bmirror\s.*--remove")),
     Rule("bulk delete", "throws files away", "mv", throws_away),
-    Rule(
-        "delete in system folders",
-        "deletes at the root or in a system folder",
-        "rm unlink rmdir srm",
-        deletes_in_system,
-    ),
-)
+    Rule("delete in system folders", "deletes at the root or in a system folder",
+         "rm unlink rmdir srm", deletes_in_system),
+)  # fmt: skip
 
 
 # Files that others rely on: the system's, those run at login, permissions and owners, logs.
@@ -373,21 +335,11 @@ EVERY_USER = "lets every user write the file"
 SYSTEM_FILE_RULES = (
     Rule(SYSTEM, "writes into a folder of the operating system", "", writes_system),
     Rule(SYSTEM, "changes files all over the system", "find", changes_everywhere),
-    Rule(
-        SYSTEM,
-        "changes settings of the system",
-        SYSTEM_TOOLS,
-        verb(
-            "delete add disable --master-disable -c -d import --install --set remove resize /set",
-            r"=|\bset[\w-]",
-        ),
-    ),
-    Rule(
-        "start-up and key files",
-        "writes a file that is run at login or holds keys",
-        "",
-        writes_startup,
-    ),
+    Rule(SYSTEM, "changes settings of the system", SYSTEM_TOOLS,
+         verb("delete add disable --master-disable -c -d import --install --set remove resize /set",
+              r"=|\bset[\w-]")),
+    Rule("start-up and key files", "writes a file that is run at login or holds keys", "",
+         writes_startup),
     Rule(TRACES, CLEARS_LOGS, "", clears_logs),
     Rule(TRACES, CLEARS_HISTORY, "", hides_history),
     Rule(TRACES, CLEARS_HISTORY, "history", says_exactly(r"(^|\s)-\w*[cwd]\b")),
@@ -401,20 +353,12 @@ SYSTEM_FILE_RULES = (
     Rule(OPEN, EVERY_USER, "icacls cacls", says(r"everyone|grant")),
     Rule("setuid", "lets a program run with the rights of its owner", "chmod install", setuid),
     Rule("setuid", "gives a program rights of root", "setcap", always),
-    Rule(
-        "owner sweep",
-        "changes owner or rights of a whole system folder",
-        "chown chgrp chmod",
-        sweeps_owners,
-    ),
+    Rule("owner sweep", "changes owner or rights of a whole system folder", "chown chgrp chmod",
+         sweeps_owners),
     Rule("owner sweep", "takes all rights from a folder", "chmod", takes_rights),
-    Rule(
-        "owner sweep",
-        "locks or unlocks files against changes",
-        "chattr chflags",
-        says(r"(^|\s)[+-]\w*[ia]\b|schg|uchg"),
-    ),
-)
+    Rule("owner sweep", "locks or unlocks files against changes", "chattr chflags",
+         says(r"(^|\s)[+-]\w*[ia]\b|schg|uchg")),
+)  # fmt: skip
 
 
 # Disks and file systems.
@@ -467,23 +411,13 @@ DISK_WIPE = "disk wipe"
 DISK_RULES = (
     Rule(DISK_WIPE, "formats a disk", FORMATTERS, formats_device, refused=True),
     Rule(DISK_WIPE, "writes directly to a disk", "", writes_device, refused=True),
-    Rule(
-        DISK_WIPE,
-        "erases a disk",
-        "diskutil",
-        says(r"\b(erase|zero|secureErase|randomDisk)"),
-        refused=True,
-    ),
-    Rule(
-        DISK_WIPE, "erases a disk", "hdparm", says(r"--security-erase|--trim-sector"), refused=True
-    ),
+    Rule(DISK_WIPE, "erases a disk", "diskutil", says(r"\b(erase|zero|secureErase|randomDisk)"),
+         refused=True),
+    Rule(DISK_WIPE, "erases a disk", "hdparm", says(r"--security-erase|--trim-sector"),
+         refused=True),
     Rule(DISK_WIPE, "erases a disk", "nvme", verb("format sanitize write-zeroes"), refused=True),
-    Rule(
-        "format",
-        "makes or changes file systems or partitions",
-        f"{FORMATTERS} {PARTITIONERS}",
-        has_operands,
-    ),
+    Rule("format", "makes or changes file systems or partitions", f"{FORMATTERS} {PARTITIONERS}",
+         has_operands),
     Rule(
         "format",
         "changes volumes",
@@ -493,25 +427,13 @@ DISK_RULES = (
             r"(^|\s)/dev/|--zero|^(-\S+\s+)*\w+/\w+",
         ),
     ),
-    Rule(
-        "format",
-        "changes volumes",
-        "diskutil",
-        says(r"\b(partitionDisk|reformat|unmount|apfs delete)"),
-    ),
+    Rule("format", "changes volumes", "diskutil",
+         says(r"\b(partitionDisk|reformat|unmount|apfs delete)")),
     Rule("format", "formats a disk", "format", says(r"^[a-z]:")),
-    Rule(
-        "raw copy",
-        "copies raw data with dd",
-        "dd dcfldd ddrescue dc3dd gdd",
-        says(r"\b(if|of)=|/dev/"),
-    ),
+    Rule("raw copy", "copies raw data with dd", "dd dcfldd ddrescue dc3dd gdd",
+         says(r"\b(if|of)=|/dev/")),
     Rule("raw copy", "reads a whole disk or the memory", "", reads_device),
     Rule("mounts", "mounts or unmounts file systems", "umount swapoff losetup pivot_root", always),
-    Rule(
-        "mounts",
-        "mounts or unmounts file systems",
-        "mount",
-        verb("-a -o -t --bind --rbind --move -B -M", r"(^|\s)/\S+\s+/|-o\S"),
-    ),
-)
+    Rule("mounts", "mounts or unmounts file systems", "mount",
+         verb("-a -o -t --bind --rbind --move -B -M", r"(^|\s)/\S+\s+/|-o\S")),
+)  # fmt: skip

@@ -146,46 +146,24 @@ DATABASE_RULES = (
     Rule(SQL, DATABASE, "mysqladmin", verb("drop")),
     Rule(SQL, DATABASE, "mongo mongosh redis-cli valkey-cli keydb-cli", loses_documents),
     Rule(SQL, "deletes keys in bulk", "redis-cli valkey-cli", deletes_keys),
-    Rule(
-        SQL,
-        "replaces what is in the database",
-        "pg_restore mongorestore",
-        verb("--clean -c --drop"),
-    ),
-    Rule(
-        SQL,
-        DATABASE,
-        "rails rake",
-        says(r"\bdb:(drop|reset|purge|schema:load|truncate_all|migrate:reset)\b"),
-    ),
-    Rule(
-        SQL, DATABASE, "manage.py django-admin", verb("flush reset_db", r"migrate\s+\w+\s+zero\b")
-    ),
+    Rule(SQL, "replaces what is in the database", "pg_restore mongorestore",
+         verb("--clean -c --drop")),
+    Rule(SQL, DATABASE, "rails rake",
+         says(r"\bdb:(drop|reset|purge|schema:load|truncate_all|migrate:reset)\b")),
+    Rule(SQL, DATABASE, "manage.py django-admin",
+         verb("flush reset_db", r"migrate\s+\w+\s+zero\b")),
     Rule(SQL, DATABASE, "artisan php", says(r"\b(migrate:(fresh|reset|refresh)|db:wipe)\b")),
-    Rule(
-        SQL,
-        DATABASE,
-        MIGRATORS,
-        verb(
-            r"reset --force-reset db:drop schema:drop ecto\.drop ecto\.reset clean drop drop-all "
-            r"dropAll database:drop doctrine:database:drop",
-            r"rollback\s+--all|downgrade\s+base|down-to\s+0|down\s+-all",
-        ),
-    ),
+    Rule(SQL, DATABASE, MIGRATORS,
+         verb(r"reset --force-reset db:drop schema:drop ecto\.drop ecto\.reset clean drop drop-all "
+              r"dropAll database:drop doctrine:database:drop",
+              r"rollback\s+--all|downgrade\s+base|down-to\s+0|down\s+-all")),
     Rule(SQL, "deletes data", "etcdctl consul", verb("del delete")),
-    Rule(
-        SQL,
-        "deletes topics or queues",
-        "kafka-topics kafka-topics.sh kafka-delete-records.sh rabbitmqadmin rabbitmqctl nats",
-        verb("--delete delete purge rm purge_queue delete_queue"),
-    ),
-    Rule(
-        SQL,
-        "deletes indices",
-        "curl http wget",
-        says(r"DELETE\b.*(/_all|:9200/|/\*)|_delete_by_query|(:9200/|/_all)\S*\s.*\bDELETE\b"),
-    ),
-)
+    Rule(SQL, "deletes topics or queues",
+         "kafka-topics kafka-topics.sh kafka-delete-records.sh rabbitmqadmin rabbitmqctl nats",
+         verb("--delete delete purge rm purge_queue delete_queue")),
+    Rule(SQL, "deletes indices", "curl http wget",
+         says(r"DELETE\b.*(/_all|:9200/|/\*)|_delete_by_query|(:9200/|/_all)\S*\s.*\bDELETE\b")),
+)  # fmt: skip
 
 
 # Containers, clusters and clouds.
@@ -279,12 +257,8 @@ RIGHTS = "changes who may do what in a cloud"
 KIND = "infrastructure"
 CLOUD_RULES = (
     Rule(KIND, "deletes stored data", "hdfs hadoop", verb("-rm -rmr -expunge -rmdir")),
-    Rule(
-        KIND,
-        "deletes stored data",
-        "dvc restic borg tmutil",
-        verb("gc forget prune purge delete disable deletelocalsnapshots destroy remove"),
-    ),
+    Rule(KIND, "deletes stored data", "dvc restic borg tmutil",
+         verb("gc forget prune purge delete disable deletelocalsnapshots destroy remove")),
     Rule(KIND, "deletes with a tool of its own", "", deletes_by_verb),
     Rule("host access", WHOLE, ENGINES, opens_host),
     Rule(
@@ -296,85 +270,40 @@ CLOUD_RULES = (
         ),
     ),
     Rule(KIND, "deletes containers, images or volumes in bulk", ENGINES, deletes_in_bulk),
-    Rule(
-        KIND,
-        LOSES,
-        "kubectl oc k3s microk8s",
-        but_not(
-            verb(
-                "delete drain evict taint cordon",
-                r"\bscale\b.*--replicas[= ]0\b|\breplace\b.*--force|\brollout\s+undo\b|finalizers",
-            ),
-            says(r"^auth "),
-        ),
-    ),
+    Rule(KIND, LOSES, "kubectl oc k3s microk8s",
+         but_not(
+             verb("delete drain evict taint cordon", r"\bscale\b.*--replicas[= ]0\b"
+                  r"|\breplace\b.*--force|\brollout\s+undo\b|finalizers"),
+             says(r"^auth "))),
     Rule(KIND, LOSES, "helm", verb("uninstall delete del un rollback")),
     Rule(KIND, "deletes a cluster", CLUSTERS, verb("delete reset remove")),
-    Rule(
-        KIND,
-        LOSES,
-        BUILDERS,
-        verb(
-            "destroy remove delete taint force-unlock",
-            r"-auto-approve|\bstate\s+(rm|push)\b|\b(apply|up)\b.*(-y\b|--yes)|stack\s+rm",
-        ),
-    ),
-    Rule(
-        KIND,
-        CLOUD_LOSS,
-        CLOUDS,
-        verb(
-            "delete terminate rb rm remove destroy purge del deregister revoke",
-            r"(?:^|\s)(?:(?:batch-)?delete|terminate|deregister|remove|purge|destroy|stop|reboot"
-            r"|disable|detach|schedule-key-deletion|revoke)-|\bsync\b.*--delete|:delete\b",
-        ),
-    ),
-    Rule(
-        KIND,
-        "deletes what others use",
-        "gh glab",
-        says(
-            r"^[\w-]+ (delete|remove|archive|transfer|revoke|delete-asset)\b"
-            r"|^api\b.*(-X|--method)[= ]?DELETE"
-        ),
-    ),
-    Rule(
-        KIND,
-        RIGHTS,
-        "aws",
-        says(
-            r"\biam\s+(create|attach|put|add|update)-|\bput-bucket-(acl|policy)|--acl\s+public"
-            r"|authorize-security-group-ingress|ssm\s+send-command"
-        ),
-    ),
-    Rule(
-        KIND,
-        RIGHTS,
-        "gcloud gsutil az",
-        says(r"add-iam-policy-binding|\biam\s+ch\b.*allUsers|set-iam-policy|assignment\s+create"),
-    ),
-    Rule(
-        KIND,
-        CLOUD_LOSS,
-        HOSTERS,
-        verb(
-            "destroy delete remove rm teardown",
-            r"\w:(destroy|reset|delete|remove|rm|disable)\b|ps:scale\s+\w+=0|maintenance:on"
-            r"|\bdb\s+reset",
-        ),
-    ),
+    Rule(KIND, LOSES, BUILDERS,
+         verb("destroy remove delete taint force-unlock",
+              r"-auto-approve|\bstate\s+(rm|push)\b|\b(apply|up)\b.*(-y\b|--yes)|stack\s+rm")),
+    Rule(KIND, CLOUD_LOSS, CLOUDS,
+         verb("delete terminate rb rm remove destroy purge del deregister revoke",
+              r"(?:^|\s)(?:(?:batch-)?delete|terminate|deregister|remove|purge|destroy|stop|reboot"
+              r"|disable|detach|schedule-key-deletion|revoke)-|\bsync\b.*--delete|:delete\b")),
+    Rule(KIND, "deletes what others use", "gh glab",
+         says(r"^[\w-]+ (delete|remove|archive|transfer|revoke|delete-asset)\b"
+              r"|^api\b.*(-X|--method)[= ]?DELETE")),
+    Rule(KIND, RIGHTS, "aws",
+         says(r"\biam\s+(create|attach|put|add|update)-|\bput-bucket-(acl|policy)|--acl\s+public"
+              r"|authorize-security-group-ingress|ssm\s+send-command")),
+    Rule(KIND, RIGHTS, "gcloud gsutil az",
+         says(r"add-iam-policy-binding|\biam\s+ch\b.*allUsers|set-iam-policy|assignment\s+create")),
+    Rule(KIND, CLOUD_LOSS, HOSTERS,
+         verb("destroy delete remove rm teardown",
+              r"\w:(destroy|reset|delete|remove|rm|disable)\b|ps:scale\s+\w+=0|maintenance:on"
+              r"|\bdb\s+reset")),
     Rule(
         KIND,
         "deletes virtual machines",
         MACHINES,
         verb("destroy undefine unregistervm delete purge poweroff rm remove terminate vm.destroy"),
     ),
-    Rule(
-        KIND,
-        "stops jobs",
-        "nomad scancel qdel bkill",
-        verb("stop purge -purge all -u --user -1", r"-u\S|--user="),
-    ),
+    Rule(KIND, "stops jobs", "nomad scancel qdel bkill",
+         verb("stop purge -purge all -u --user -1", r"-u\S|--user=")),
     Rule(
         KIND,
         "acts on many machines at once",
@@ -384,7 +313,7 @@ CLOUD_RULES = (
         ),
     ),
     Rule(KIND, "takes a released package back", "npm cargo gem", verb("unpublish yank deprecate")),
-)
+)  # fmt: skip
 
 
 # git: published history, and uncommitted work.
@@ -458,12 +387,7 @@ GIT_RULES = (
     Rule(GIT_KIND, PUSH, "hg jj", says(r"\bstrip\b|\bpush\b.*(-f\b|--force|--deleted)")),
     Rule("uncommitted work", GIT_LOST, "git", loses_work),
     Rule("uncommitted work", "deletes many branches at once", "git", unmerged),
-    Rule(
-        "uncommitted work",
-        GIT_LOST,
-        "hg svn",
-        both(
-            says(r"\b(revert|update|purge|cleanup)\b"), says(r"--all|-R|--recursive|-C\b|--remove")
-        ),
-    ),
-)
+    Rule("uncommitted work", GIT_LOST, "hg svn",
+         both(says(r"\b(revert|update|purge|cleanup)\b"),
+              says(r"--all|-R|--recursive|-C\b|--remove"))),
+)  # fmt: skip

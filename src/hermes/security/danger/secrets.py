@@ -138,7 +138,7 @@ METADATA = re.compile(
     r"(?<![\d.])(169\.254\.(169\.(254|253|123)|170\.2|169\.250)|100\.100\.100\.200|192\.0\.0\.192)(?![\d.]*\d)"
     r"|fd00:ec2::|metadata\.(google\.internal|goog|azure|tencentyun)|//metadata/|instance-data/"
     r"|//(2852039166|0x[aA]9[fF][eE][aA]9[fF][eE]|0xa9\.0xfe|0251\.0376)|/latest/(meta-data|user-data)"
-    r"|computeMetadata/v1|metadata/(identity|instance|v1\b)|opc/v[12]/instance",
+    r"|computeMetadata/v1|metadata/(identity|instance|v1\b)|opc/v[12]/instance"
 )
 """URLs at which clouds serve the keys of a machine."""
 _OUTSIDE = re.compile(r"/|~/?|/(home|root|etc|Users|var|opt|srv)(/.*)?")
@@ -286,14 +286,10 @@ CREDENTIAL_RULES = (
     Rule(KIND, "shows a file that holds keys or passwords", "", prints_secret_file),
     Rule(KIND, OF_THE_ENVIRONMENT, "", prints_secret_variable),
     Rule(KIND, OF_THE_ENVIRONMENT, "grep egrep rg ag awk sed", filters_secrets),
-    Rule(
-        KIND,
-        "searches the machine for keys or passwords",
-        "find grep egrep rg locate plocate ag fd mdfind",
-        hunts_secrets,
-    ),
+    Rule(KIND, "searches the machine for keys or passwords",
+         "find grep egrep rg locate plocate ag fd mdfind", hunts_secrets),
     Rule(KIND, "asks the cloud for the keys of this machine", "", asks_metadata),
     Rule(KIND, "reads keys or passwords", "mimikatz lazagne hashcat john unshadow", always),
     *(Rule(KIND, "shows keys or passwords", name, says(pattern)) for name, pattern in VAULTS),
     Rule("exfiltration", "sends private data to another machine", "", sends_private),
-)
+)  # fmt: skip

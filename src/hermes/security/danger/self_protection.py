@@ -229,30 +229,16 @@ CHANGES = "changes Hermes' own settings, keys or approvals"
 SELF_PROTECTION_RULES = (
     Rule("own policy", CHANGES, "", writes_own, refused=True),
     Rule("own policy", CHANGES, "", mentions_own, refused=True),
-    Rule(
-        "own policy",
-        "changes what Hermes is allowed to do",
-        "hermes hermes-agent",
-        changes_policy,
-        refused=True,
-    ),
-    Rule(
-        "own policy", "changes what Hermes is allowed to do", "", sets_policy_variable, refused=True
-    ),
-    Rule(
-        "hermes settings",
-        "changes settings or data of Hermes",
-        "hermes hermes-agent",
-        changes_settings,
-    ),
+    Rule("own policy", "changes what Hermes is allowed to do", "hermes hermes-agent",
+         changes_policy, refused=True),
+    Rule("own policy", "changes what Hermes is allowed to do", "", sets_policy_variable,
+         refused=True),
+    Rule("hermes settings", "changes settings or data of Hermes", "hermes hermes-agent",
+         changes_settings),
     Rule("hermes settings", "writes what Hermes runs or reads later", "", writes_run_later),
     Rule("credential access", "copies Hermes' own keys and settings", "", copies_own),
     Rule("stops hermes", "ends Hermes itself", "pkill killall kill hermes taskkill", stops_hermes),
-    Rule(
-        "stops hermes",
-        "ends Hermes itself",
-        "systemctl service launchctl docker supervisorctl",
-        service_of_hermes,
-    ),
+    Rule("stops hermes", "ends Hermes itself", "systemctl service launchctl docker supervisorctl",
+         service_of_hermes),
     Rule("detached gateway", "starts a gateway nobody supervises", "", detached_gateway),
-)
+)  # fmt: skip

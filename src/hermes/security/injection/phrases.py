@@ -22,10 +22,8 @@ _PRINCIPAL = (
 )
 _PERSON = rf"(?:{_PRINCIPAL}|anyone|anybody)"
 _TELL = (
-    r"(?:tell|telling|inform|informing|notify|notifying|alert|alerting|warn|warning|"
-    r"reveal to|revealing to|disclose to|report to|reporting to|say to|mention to|admit to|show|"
-    r"let|"
-    r"letting)"
+    r"(?:tell|telling|inform|informing|notify|notifying|alert|alerting|warn|warning|reveal to|"
+    r"revealing to|disclose to|report to|reporting to|say to|mention to|admit to|show|let|letting)"
 )
 _DONE = (
     r"(?:did|have|had|ran|read|sent|executed|made|changed|deleted|uploaded|modified|installed|"
@@ -33,13 +31,12 @@ _DONE = (
     r"are instructed|were|received|found|saw|called|fetched|wrote|posted|accessed|do this|did this)"
 )
 _THIS = (
-    r"(?:this|these|any of this|anything|any of these|it|what happened|what was done|"
-    rf"(?:that )?you {_DONE}|what you {_DONE}|what you do|why you|how you|that this|that these|"
-    r"that it|that anything|(?:the|this|these|your|any) (?:hidden |secret |new |additional |extra "
-    r")?"
-    r"(?:change|changes|command|commands|instruction|instructions|upload|transfer|backdoor|leak|"
-    r"exfiltration|action|actions|modification|modifications|injection|payload|activity|step|"
-    r"script|directive|directives|note|message|request|rule))"
+    r"(?:this|these|any of this|anything|any of these|it|what happened|what was done|(?:that )?you "
+    rf"{_DONE}|what you {_DONE}|what you do|why you|how you|that this|that these|that it|that "
+    r"anything|(?:the|this|these|your|any) (?:hidden |secret |new |additional |extra )?(?:change|"
+    r"changes|command|commands|instruction|instructions|upload|transfer|backdoor|leak|exfiltration|"
+    r"action|actions|modification|modifications|injection|payload|activity|step|script|directive|"
+    r"directives|note|message|request|rule))"
 )
 _ACTION = (
     r"(?:send|upload|post|copy|run|execute|install|delete|remove|modify|change|add|commit|push|"
@@ -57,32 +54,26 @@ DECEPTION_HIDE: Final = (
     ),
     (
         rf"{_NOT} (?:ever )?(?:mention|mentioning|acknowledge|admit|discuss|report|reporting|"
-        rf"explain|show) "
-        r"(?:any of )?(?:this|it|these|that you|what you|having|this file|this step|this action|"
-        r"these steps|"
-        r"(?:these|this|the|your) (?:hidden |secret |new )?(?:instruction|instructions|directive|"
-        r"directives|command|commands|message|note|action|actions|change|request|rule|behavior|"
-        r"behaviour|prompt|injection|upload))"
-        rf" <4>(?:to|from|with) {_PRINCIPAL}"
+        r"explain|show) (?:any of )?(?:this|it|these|that you|what you|having|this file|this step|"
+        r"this action|these steps|(?:these|this|the|your) (?:hidden |secret |new )?(?:instruction|"
+        r"instructions|directive|directives|command|commands|message|note|action|actions|change|"
+        r"request|rule|behavior|behaviour|prompt|injection|upload)) <4>(?:to|from|with) "
+        rf"{_PRINCIPAL}"
     ),
     (
         rf"{_NOT} (?:ever )?(?:reveal|revealing|disclose|disclosing) (?:any of )?(?:this|it|that "
-        rf"you|what you|"
-        r"this step|this action|(?:the|your) (?:command|commands|action|actions|change|upload|"
-        r"injection))"
-        rf" <4>(?:to|from|with) {_PRINCIPAL}"
+        r"you|what you|this step|this action|(?:the|your) (?:command|commands|action|actions|"
+        rf"change|upload|injection)) <4>(?:to|from|with) {_PRINCIPAL}"
     ),
     (
         rf"{_NOT} (?:mention|reveal|disclose|acknowledge|report) (?:this|it|these|these "
-        rf"instructions|"
-        r"this instruction|this step|this action|that you) <4>in (?:your|the|any) "
+        r"instructions|this instruction|this step|this action|that you) <4>in (?:your|the|any) "
         r"(?:final )?(?:response|reply|answer|summary|output|report|message|chat)"
     ),
     (
-        rf"(?:hide|conceal|withhold|keep) (?:the fact|your actions|your real|your true|what you|"
-        r"these instructions|this instruction|any evidence|all evidence|all traces|any trace|"
-        r"the truth|the real|this fact|all of this|any of this|everything you|the existence of "
-        r"this|"
+        r"(?:hide|conceal|withhold|keep) (?:the fact|your actions|your real|your true|what you|"
+        r"these instructions|this instruction|any evidence|all evidence|all traces|any trace|the "
+        r"truth|the real|this fact|all of this|any of this|everything you|the existence of this|"
         rf"this message|this change|the change) <6>(?:from|hidden from|secret from) {_PERSON}"
     ),
     (
@@ -92,26 +83,22 @@ DECEPTION_HIDE: Final = (
     r"keep (?:this|it|that) (?:strictly )?(?:between us|between you and me|between ourselves)",
     (
         rf"{_PERSON} (?:must|should|shall|may|can|will) (?:not|never) (?:ever )?(?:know|find out|"
-        rf"learn|"
-        r"be told|be informed|be notified|become aware|discover|be made aware|suspect) "
-        r"(?:\.|about|of|that|this|it|what|anything)"
+        r"learn|be told|be informed|be notified|become aware|discover|be made aware|suspect) (?:\.|"
+        r"about|of|that|this|it|what|anything)"
     ),
     (
         r"if (?:the |your |any )?(?:user|human|anyone|anybody|someone|operator|owner|they|he|she) "
-        r"(?:ever )?(?:ask|asks|notices|inquires|questions|wonders)(?: you| about| this| it| what|"
-        r" why| "
-        r"whether| if| happened| did| do| the| that| for| any| anything){0,6} <2>"
-        r"(?:deny|lie|say that it was|say it was|claim that it|claim it|claim you|pretend|tell "
-        r"them it was|"
-        r"say nothing|say you did not|say you didn t|do not admit|never admit)"
+        r"(?:ever )?(?:ask|asks|notices|inquires|questions|wonders)(?: you| about| this| it| what| "
+        r"why| whether| if| happened| did| do| the| that| for| any| anything){0,6} <2>(?:deny|lie|"
+        r"say that it was|say it was|claim that it|claim it|claim you|pretend|tell them it was|say "
+        r"nothing|say you did not|say you didn t|do not admit|never admit)"
     ),
 )
 
 DECEPTION_DEEDS: Final = (
     (
         r"(?:hide|conceal|withhold) (?:this|it|that|these) from (?:the|your) (?:user|human|"
-        r"operator|owner|"
-        r"maintainer|reviewer|developer)"
+        r"operator|owner|maintainer|reviewer|developer)"
     ),
     (
         rf"{_ACTION} <14>without (?:ever )?(?:telling|informing|notifying|alerting|"
@@ -119,18 +106,14 @@ DECEPTION_DEEDS: Final = (
     ),
     (
         rf"without (?:telling|informing|notifying|alerting) {_PERSON} (?:of|about|that) (?:this|"
-        rf"these|it|your|"
-        r"the|any|you) (?:of )?(?:change|changes|action|actions|edit|edits|step|steps|command|"
-        r"commands|"
-        r"modification|modifications|upload|did|are|have|were)"
+        r"these|it|your|the|any|you) (?:of )?(?:change|changes|action|actions|edit|edits|step|"
+        r"steps|command|commands|modification|modifications|upload|did|are|have|were)"
     ),
     (
         r"(?:pretend|act|behave|continue|respond) (?:as if |as though |like |that )?(?:nothing "
-        r"(?:has |had )?"
-        r"(?:happened|changed)|you (?:never|did not|didn t|have not|haven t|do not|don t) <1>"
-        r"(?:see|seen|read|receive|received|saw|run|ran|send|sent|know about|found|find|get|got|"
-        r"notice|"
-        r"noticed) (?:this|these|it|anything|any|the))"
+        r"(?:has |had )?(?:happened|changed)|you (?:never|did not|didn t|have not|haven t|do not|"
+        r"don t) <1>(?:see|seen|read|receive|received|saw|run|ran|send|sent|know about|found|find|"
+        r"get|got|notice|noticed) (?:this|these|it|anything|any|the))"
     ),
     (
         r"(?:silently|quietly|discreetly) (?:send|upload|exfiltrate|transmit|email|leak|post) <12>"
@@ -165,11 +148,10 @@ _PAYLOAD = (
     r"encoded)"
 )
 _POINTED = (
-    rf"(?:(?:this|these|the following|following|the below|the next|what follows|the text below|"
-    rf"everything below|it|the hidden|the encoded)"
-    rf"(?: {_PAYLOAD}){{0,3}}|(?:the |all )?{_PAYLOAD}(?: {_PAYLOAD})? (?:below|above|that "
-    rf"follows|in this|"
-    r"from this|of this|at the end|at the bottom))"
+    r"(?:(?:this|these|the following|following|the below|the next|what follows|the text below|"
+    rf"everything below|it|the hidden|the encoded)(?: {_PAYLOAD}){{0,3}}|(?:the |"
+    rf"all )?{_PAYLOAD}(?: {_PAYLOAD})? (?:below|above|that follows|in this|from this|of this|at "
+    r"the end|at the bottom))"
 )
 _TARGET = (
     r"(?: (?:from|into|to|in|as|back|out|of|with|using|via|the|a|an|plain|base64|hex|rot13|english|"
@@ -190,16 +172,14 @@ TRANSLATE_EXECUTE: Final = (
         rf"(?:{_PAYLOAD} )?<14>and (?:then )?(?:execute|run|eval|obey) (?:it|them|the)"
     ),
     (
-        rf"{_EXECUTE} (?:the )?(?:decoded|translated|decrypted|deciphered|deobfuscated|"
-        rf"translation|unscrambled) "
-        r"<2>(?:instruction|instructions|command|commands|text|message|result|output|content|"
-        r"payload|string|version|code)"
+        rf"{_EXECUTE} (?:the )?(?:decoded|translated|decrypted|deciphered|deobfuscated|translation|"
+        r"unscrambled) <2>(?:instruction|instructions|command|commands|text|message|result|output|"
+        r"content|payload|string|version|code)"
     ),
     (
         rf"(?:translate|decode|decrypt|decipher) {_POINTED}{_TARGET} \. (?:then |now |next |after "
-        rf"that |"
-        rf"afterwards |finally ){{1,2}}{_EXECUTE} (?:it|the result|the output|them|what|that|the "
-        rf"translation|this)"
+        rf"that |afterwards |finally ){{1,2}}{_EXECUTE} (?:it|the result|the output|them|what|that|"
+        r"the translation|this)"
     ),
 )
 
@@ -209,8 +189,7 @@ TRANSLATE_EXECUTE: Final = (
 _LIMITS = (
     r"(?:restriction|restrictions|rule|rules|limit|limits|limitation|limitations|guideline|"
     r"guidelines|filter|filters|constraint|constraints|boundaries|boundary|censorship|morals|"
-    r"ethics|"
-    r"morality|policy|policies|guardrail|guardrails|safeguards|safety|content policy|"
+    r"ethics|morality|policy|policies|guardrail|guardrails|safeguards|safety|content policy|"
     r"content policies|inhibitions|moral compass)"
 )
 _LIMIT_KIND = (
@@ -235,57 +214,43 @@ _BEING = (
 BYPASS_RESTRICTIONS: Final = (
     (
         r"(?:act|behave|respond|answer|pretend|imagine|roleplay|role play|operate|reply|simulate|"
-        r"speak|"
-        r"assume|proceed|continue|work|function|think) (?:as if |as though |like |that |as |being "
-        r")?"
-        r"(?:you|you re|you are|you were|you have|you had|there are|there were|to be|to have|"
-        r"having|"
-        r"an ai|a model|an assistant|someone|an agent|a bot|a chatbot|an llm|a language model)"
-        rf"(?: (?:are|were|have|had|do|with|that|which|has|now|truly|completely|a|an|ai|model|no "
-        rf"longer|"
-        rf"assistant|being|operating|working|acting)){{0,5}} (?:(?:named|called) <2>(?:that |who |"
-        rf"which |with )?"
-        rf"(?:has |have |knows )?)?{_FREE} {_LIMIT_KIND}{_LIMITS}"
+        r"speak|assume|proceed|continue|work|function|think) (?:as if |as though |like |that |as |"
+        r"being )?(?:you|you re|you are|you were|you have|you had|there are|there were|to be|to "
+        r"have|having|an ai|a model|an assistant|someone|an agent|a bot|a chatbot|an llm|a "
+        r"language model)(?: (?:are|were|have|had|do|with|that|which|has|now|truly|completely|a|an|"
+        r"ai|model|no longer|assistant|being|operating|working|acting)){0,5} (?:(?:named|called) "
+        rf"<2>(?:that |who |which |with )?(?:has |have |knows )?)?{_FREE} {_LIMIT_KIND}{_LIMITS}"
     ),
     (
-        rf"you (?:are|re|have|can|will|may|should|must|do)(?: (?:now|be|have|act|operate|answer|"
-        rf"respond|"
-        rf"speak|officially|hereby|completely|totally|absolutely|not|freely|do|work)){{0,3}} "
+        r"you (?:are|re|have|can|will|may|should|must|do)(?: (?:now|be|have|act|operate|answer|"
+        r"respond|speak|officially|hereby|completely|totally|absolutely|not|freely|do|work)){0,3} "
         r"(?:no longer bound by|not bound by|unbound by|free of|free from|freed from|not subject "
-        r"to|"
-        r"no longer subject to|no longer limited by|not limited by|no longer restricted by|"
-        r"not constrained by|no longer constrained by|released from|liberated from|exempt from) "
+        r"to|no longer subject to|no longer limited by|not limited by|no longer restricted by|not "
+        r"constrained by|no longer constrained by|released from|liberated from|exempt from) "
         rf"{_LIMIT_KIND}(?:{_LIMITS}|rules|instructions|programming|openai|anthropic|chains|"
         r"confines)"
     ),
     (
         r"you (?:now )?(?:have|have got|are under|operate under|are given|face|obey) "
-        r"(?:absolutely )?no "
-        r"(?:restrictions|ethical|moral|content|safety|censorship|guardrails|inhibitions|ethics|"
-        r"morals|"
-        r"(?:rules|filters|limits|limitations|guidelines) (?:anymore|any more|whatsoever|and "
-        r"(?:can|will|"
-        r"must|should)|now))"
+        r"(?:absolutely )?no (?:restrictions|ethical|moral|content|safety|censorship|guardrails|"
+        r"inhibitions|ethics|morals|(?:rules|filters|limits|limitations|guidelines) (?:anymore|any "
+        r"more|whatsoever|and (?:can|will|must|should)|now))"
     ),
     (
-        rf"you are (?:now |going to be |going to act as |to act as |acting as )?(?:a |an |the "
-        rf")?<1>{_WILD}"
-        rf" <3>{_BEING}"
+        r"you are (?:now |going to be |going to act as |to act as |acting as )?(?:a |an |"
+        rf"the )?<1>{_WILD} <3>{_BEING}"
     ),
     (
-        rf"(?:you are now|become|act as|pretend to be|you will be|you re now) (?:a |an |the |"
-        rf"fully |completely )"
-        rf"{{0,2}}{_WILD}"
+        r"(?:you are now|become|act as|pretend to be|you will be|you re now) (?:a |an |the |fully |"
+        rf"completely ){{0,2}}{_WILD}"
     ),
     (
-        rf"(?:act|behave|respond|answer|roleplay|role play|pose|speak|write) (?:as|like) (?:a |an "
-        rf"|the )?"
-        rf"<1>{_WILD} <3>{_BEING}"
+        r"(?:act|behave|respond|answer|roleplay|role play|pose|speak|write) (?:as|like) (?:a |an |"
+        rf"the )?<1>{_WILD} <3>{_BEING}"
     ),
     (
         rf"{_WILD} (?:version|copy|form|twin|side) of (?:you|yourself|chatgpt|claude|gpt|gemini|"
-        rf"this model|"
-        r"the model|the assistant)"
+        r"this model|the model|the assistant)"
     ),
     (
         r"(?:you are now|you re now|pretend to be|become|act as|be) dan (?:\.|who|which|and|an|the|"
@@ -297,49 +262,38 @@ BYPASS_RESTRICTIONS: Final = (
     ),
     (
         rf"(?:dan|jailbreak|jailbroken|{_WILD_WORDS}|no limits|anti gpt|opposite) mode (?:is |has "
-        rf"been |now |is now )?"
-        r"(?:enabled|activated|engaged|on|unlocked|active|output|v2)"
+        r"been |now |is now )?(?:enabled|activated|engaged|on|unlocked|active|output|v2)"
     ),
     (
-        rf"(?:enter|activate|enable|switch to|engage|turn on|go into|you are (?:now )?in|you re "
-        rf"(?:now )?in) "
-        rf"(?:your |the |a |an )?(?:dan|jailbreak|jailbroken|{_WILD_WORDS}) mode"
+        r"(?:enter|activate|enable|switch to|engage|turn on|go into|you are (?:now )?in|you re "
+        rf"(?:now )?in) (?:your |the |a |an )?(?:dan|jailbreak|jailbroken|{_WILD_WORDS}) mode"
     ),
     (
-        r"you are (?:now )?(?:in|running in|operating in) (?:developer|debug|god|maintenance|"
-        r"admin|root|sudo|test|"
-        r"diagnostic|testing) mode (?:\. |and |so |where |with |now ){0,2}(?:you|all|your|can|"
-        r"will|ignore|"
-        r"disable|safety|content|no|without|do|restrictions|rules|filters)"
+        r"you are (?:now )?(?:in|running in|operating in) (?:developer|debug|god|maintenance|admin|"
+        r"root|sudo|test|diagnostic|testing) mode (?:\. |and |so |where |with |now ){0,2}(?:you|"
+        r"all|your|can|will|ignore|disable|safety|content|no|without|do|restrictions|rules|filters)"
     ),
     (
         r"(?:answer|respond|reply|comply|operate|speak|generate|act|write|produce|help|talk|"
-        r"proceed|work|"
-        r"do everything|continue|execute) <5>without (?:any |all |your |the |usual |ai |"
-        r"applying |regard for ){0,3}(?:any |your |ethical |moral |safety |content |openai ){1,2}"
-        r"(?:(?:and|or|ethical|moral|safety|content|legal|programmed) ){0,3}(?:restriction|"
-        r"restrictions|"
-        r"filter|filters|filtering|censorship|limitation|limitations|guideline|guidelines|"
-        r"guardrails|"
-        r"policy|policies|constraint|constraints|considerations|concerns|safeguards|rules|morals|"
-        r"ethics)"
+        r"proceed|work|do everything|continue|execute) <5>without (?:any |all |your |the |usual |"
+        r"ai |applying |regard for ){0,3}(?:any |your |ethical |moral |safety |content |"
+        r"openai ){1,2}(?:(?:and|or|ethical|moral|safety|content|legal|"
+        r"programmed) ){0,3}(?:restriction|restrictions|filter|filters|filtering|censorship|"
+        r"limitation|limitations|guideline|guidelines|guardrails|policy|policies|constraint|"
+        r"constraints|considerations|concerns|safeguards|rules|morals|ethics)"
     ),
     (
         r"(?:disable|turn off|remove|deactivate|switch off|drop|lift|suspend|shut off|shut down|"
-        r"bypass|"
-        r"circumvent|evade|unlock|get rid of) (?:all |any |of |own |each ){0,3}your "
+        r"bypass|circumvent|evade|unlock|get rid of) (?:all |any |of |own |each ){0,3}your "
         r"(?:(?:own|safety|content|ethical|moral|built in|internal|and|or|security|alignment|"
-        r"default) )"
-        r"{0,4}(?:filter|filters|guardrail|guardrails|safeguard|safeguards|restriction|"
-        r"restrictions|"
-        r"limitation|limitations|safety|censorship|moderation|alignment|ethics|policy|policies|"
-        r"safety features|safety measures|safety protocols|protocols|inhibitions|constraints|"
-        r"limits)"
+        r"default) ){0,4}(?:filter|filters|guardrail|guardrails|safeguard|safeguards|restriction|"
+        r"restrictions|limitation|limitations|safety|censorship|moderation|alignment|ethics|policy|"
+        r"policies|safety features|safety measures|safety protocols|protocols|inhibitions|"
+        r"constraints|limits)"
     ),
     (
         r"(?:there are|there is|with|under) (?:absolutely )?no (?:restrictions|rules|limits|"
-        r"guidelines|"
-        r"filters|ethical|moral|content|safety) <3>(?:on|to|for) (?:what you|you|your) "
+        r"guidelines|filters|ethical|moral|content|safety) <3>(?:on|to|for) (?:what you|you|your) "
         r"(?:can|may|are|output|outputs|answers|responses|will)"
     ),
 )
@@ -352,27 +306,23 @@ OTHER_LANGUAGES: Final = (
     (
         r"(?:ignoriere|ignorier|ignoriert|ignorieren sie|vergiss|vergesst|vergessen sie|missachte|"
         r"missachten sie|ubergehe|verwirf) (?:(?:bitte|alle|all|samtliche|die|deine|ihre|meine|"
-        r"diese|"
-        r"jegliche|jede|alles|deiner|der|sofort|nun|jetzt) ){0,4}(?:vorherigen|vorherige|vorigen|"
-        r"bisherigen|bisherige|obigen|obige|fruheren|fruhere|vorangegangenen|vorangehenden|"
-        r"vorhergehenden|vorausgegangenen|ursprunglichen) (?:(?:und|alle|system) "
-        r"){0,2}(?:anweisungen|"
-        r"anweisung|instruktionen|befehle|vorgaben|regeln|prompts|prompt|instruktion|anordnungen)"
+        r"diese|jegliche|jede|alles|deiner|der|sofort|nun|jetzt) ){0,4}(?:vorherigen|vorherige|"
+        r"vorigen|bisherigen|bisherige|obigen|obige|fruheren|fruhere|vorangegangenen|vorangehenden|"
+        r"vorhergehenden|vorausgegangenen|ursprunglichen) (?:(?:und|alle|"
+        r"system) ){0,2}(?:anweisungen|anweisung|instruktionen|befehle|vorgaben|regeln|prompts|"
+        r"prompt|instruktion|anordnungen)"
     ),
     (
         r"(?:vergiss|vergessen sie|ignoriere|ignorieren sie) alles (?:was (?:du|sie|bisher|davor|"
-        r"zuvor|vorher|"
-        r"ich)|vorherige|bisherige|davor|zuvor)"
+        r"zuvor|vorher|ich)|vorherige|bisherige|davor|zuvor)"
     ),
     # French
     (
-        r"(?:ignore|ignorez|oublie|oubliez|ne tiens pas compte de|ne tenez pas compte de|"
-        r"ne tiens plus compte de|faites abstraction de|fais abstraction de) "
-        r"(?:(?:toutes|tous|tout|les|des|tes|vos|ces|mes|l ensemble des) ){0,3}(?:instructions|"
-        r"consignes|"
-        r"directives|regles|ordres|prompts|commandes) (?:(?:qui|te|vous|systeme|ont|ete|donnees|"
-        r"que) "
-        r"){0,4}(?:precedentes|precedents|anterieures|anterieurs|ci dessus|prealables|donnees)"
+        r"(?:ignore|ignorez|oublie|oubliez|ne tiens pas compte de|ne tenez pas compte de|ne tiens "
+        r"plus compte de|faites abstraction de|fais abstraction de) (?:(?:toutes|tous|tout|les|des|"
+        r"tes|vos|ces|mes|l ensemble des) ){0,3}(?:instructions|consignes|directives|regles|ordres|"
+        r"prompts|commandes) (?:(?:qui|te|vous|systeme|ont|ete|donnees|que) ){0,4}(?:precedentes|"
+        r"precedents|anterieures|anterieurs|ci dessus|prealables|donnees)"
     ),
     r"(?:ignore|ignorez|oublie|oubliez) (?:tout ce qui precede|tout ce que)",
     # Spanish
@@ -391,10 +341,9 @@ OTHER_LANGUAGES: Final = (
         r"sopra|anteriori)"
     ),
     (
-        r"(?:ignore|ignora|esqueca|esquece|desconsidere|desconsidera) (?:(?:todas|todos|as|os|"
-        r"suas|tuas|"
-        r"estas|quaisquer) ){0,3}(?:instrucoes|diretrizes|ordens|regras|orientacoes) (?:anteriores|"
-        r"previas|acima|precedentes)"
+        r"(?:ignore|ignora|esqueca|esquece|desconsidere|desconsidera) (?:(?:todas|todos|as|os|suas|"
+        r"tuas|estas|quaisquer) ){0,3}(?:instrucoes|diretrizes|ordens|regras|orientacoes) "
+        r"(?:anteriores|previas|acima|precedentes)"
     ),
     # Dutch, Polish
     (
@@ -403,15 +352,13 @@ OTHER_LANGUAGES: Final = (
     ),
     (
         r"(?:zignoruj|ignoruj|zapomnij) (?:(?:wszystkie|wszelkie|o|swoje) ){0,3}(?:poprzednie|"
-        r"wczesniejsze|"
-        r"powyzsze) (?:instrukcje|polecenia|zasady|wytyczne)"
+        r"wczesniejsze|powyzsze) (?:instrukcje|polecenia|zasady|wytyczne)"
     ),
     # Chinese
     (
-        r"(?:忽略|忽视|无视|無視|忽視|忘记|忘記|忘掉|不要理会|不要遵守|不用理会|抛弃|请忽略)(?:掉|你|您)?(?:所有|全部|一切|任何)?"
-        r"(?:的)?(?:以上|上述|上面|之前|前面|先前|此前|以前|早先|原来|原先|原有|刚才|過去|过去|已有)(?:的|所有|全部|一切|任何|给出|給出|收到|系统|"
-        r"系統){0,4}"
-        r"(?:指令|指示|提示|提示词|规则|規則|说明|說明|命令|要求|约束|設定|设定|限制|内容|對話|对话|指引)"
+        r"(?:忽略|忽视|无视|無視|忽視|忘记|忘記|忘掉|不要理会|不要遵守|不用理会|抛弃|请忽略)(?:掉|你|您)?(?:所有|全部|一切|任何)?(?:的)?(?:以上|"
+        r"上述|上面|之前|前面|先前|此前|以前|早先|原来|原先|原有|刚才|過去|过去|已有)(?:的|所有|全部|一切|任何|给出|給出|收到|系统|系統){0,4}(?:指令|"
+        r"指示|提示|提示词|规则|規則|说明|說明|命令|要求|约束|設定|设定|限制|内容|對話|对话|指引)"
     ),
     r"(?:忽略|忽视|无视|無視|忘记|忘記)(?:你|您)?的?(?:系统|系統)(?:提示|提示词|指令|指示|消息)",
     # Japanese, Korean, Russian
@@ -424,13 +371,10 @@ OTHER_LANGUAGES: Final = (
         r"(?:를|을|은|는)? ?(?:모두|전부)? ?(?:무시|잊)"
     ),
     (
-        r"(?:игнорируй|игнорируйте|проигнорируй|проигнорируйте|забудь|забудьте|не обращай "
-        r"внимания на|"
-        r"отбрось) (?:(?:все|всё|любые|о|про|обо|свои|твои|мои|эти|всех) ){0,3}(?:предыдущие|"
-        r"прежние|предшествующие|прошлые|"
-        r"вышеуказанные|предыдущих|более ранние|ранее полученные) (?:инструкции|указания|команды|"
-        r"правила|"
-        r"инструкциях|промпты|сообщения|директивы)"
+        r"(?:игнорируй|игнорируйте|проигнорируй|проигнорируйте|забудь|забудьте|не обращай внимания "
+        r"на|отбрось) (?:(?:все|всё|любые|о|про|обо|свои|твои|мои|эти|всех) ){0,3}(?:предыдущие|"
+        r"прежние|предшествующие|прошлые|вышеуказанные|предыдущих|более ранние|ранее полученные) "
+        r"(?:инструкции|указания|команды|правила|инструкциях|промпты|сообщения|директивы)"
     ),
 )
 
@@ -439,9 +383,8 @@ OTHER_LANGUAGES: Final = (
 
 _FILL = (
     r"(?:(?:all|any|of|the|my|your|our|its|their|these|those|this|that|every|each|and|or|other|"
-    r"future|"
-    r"such|single|both|else|given|system|safety|security|developer|user|user s|initial|original|"
-    r"current|stated|listed|set|list|kind|type|forms|whatever|entire|whole) ){0,6}"
+    r"future|such|single|both|else|given|system|safety|security|developer|user|user s|initial|"
+    r"original|current|stated|listed|set|list|kind|type|forms|whatever|entire|whole) ){0,6}"
 )
 _EARLIER = (
     r"(?:previous|previously|prior|preceding|earlier|above|foregoing|former|past|existing|"
@@ -457,8 +400,7 @@ _RULES_GIVEN = (
 )
 _WORDS_GIVEN = (
     r"(?:command|commands|order|orders|context|contexts|conversation|conversations|message|"
-    r"messages|"
-    r"request|requests|task|tasks)"
+    r"messages|request|requests|task|tasks)"
 )
 _IGNORE = r"(?:ignore|ignoring|disregard|disregarding|forget|forgetting)"
 _ANY_IGNORE = (
@@ -478,14 +420,13 @@ PROMPT_INJECTION: Final = (
     rf"{_IGNORE} {_FILL}{_EARLIER} {_FILL}{_RULES_GIVEN}",
     rf"{_IGNORE} (?:all|any|every|your) {_FILL}{_EARLIER} {_FILL}{_WORDS_GIVEN}",
     (
-        rf"{_ANY_IGNORE} (?:all |any |every |the |your |my |of |those |these "
-        rf"){{1,4}}{_INSTRUCTIONS} "
-        r"(?:that |which )?(?:you have been given|you were given|you ve been given|you received|"
-        r"you have received|you were told|you got|you have|given to you|provided to you|you were "
-        r"provided|given before|given above|"
-        r"above|so far|until now|up to now|up to this point|before this|from before|"
-        r"(?:from|in|by) (?:the |your |my )?(?:system|developer|developers|user|operator|creator|"
-        r"creators|openai|anthropic|company))"
+        rf"{_ANY_IGNORE} (?:all |any |every |the |your |my |of |those |"
+        rf"these ){{1,4}}{_INSTRUCTIONS} (?:that |which )?(?:you have been given|you were given|"
+        r"you ve been given|you received|you have received|you were told|you got|you have|given to "
+        r"you|provided to you|you were provided|given before|given above|above|so far|until now|up "
+        r"to now|up to this point|before this|from before|(?:from|in|by) (?:the |your |"
+        r"my )?(?:system|developer|developers|user|operator|creator|creators|openai|anthropic|"
+        r"company))"
     ),
     (
         r"(?:forget|disregard|ignore|erase) (?:everything|anything|all|whatever|what) "
@@ -495,24 +436,18 @@ PROMPT_INJECTION: Final = (
     ),
     (
         r"(?:forget|disregard) (?:about )?(?:everything|anything|all|all of that|all that|all of "
-        r"it) "
-        r"(?:of )?(?:the )?(?:above|before|until now)"
+        r"it) (?:of )?(?:the )?(?:above|before|until now)"
     ),
     (
         r"(?:forget|disregard|ignore) (?:everything|anything|all|all of|the text|the content|that "
-        r"is|"
-        r"what is|what s|the words)? ?(?:the )?(?:above|before this|before|prior|earlier|previous "
-        r"text|"
-        r"above text|preceding text) "
-        rf"(?:this |line |now |text |content )?(?:and|instead|then)(?: (?:instead|just|only|now|"
-        rf"simply|"
-        rf"please|always)){{0,2}} {_SAY}"
+        r"is|what is|what s|the words)? ?(?:the )?(?:above|before this|before|prior|earlier|"
+        r"previous text|above text|preceding text) (?:this |line |now |text |content )?(?:and|"
+        rf"instead|then)(?: (?:instead|just|only|now|simply|please|always)){{0,2}} {_SAY}"
     ),
     (
         r"(?:everything|anything|all|whatever) (?:you (?:were|have been|ve been) told|i (?:said|"
-        r"told you)"
-        r"|above|before this) (?:before |earlier |previously |so far |above )?"
-        r"(?:is|was) (?:void|invalid|wrong|a test|a lie|false|cancelled|revoked|no longer valid)"
+        r"told you)|above|before this) (?:before |earlier |previously |so far |above )?(?:is|was) "
+        r"(?:void|invalid|wrong|a test|a lie|false|cancelled|revoked|no longer valid)"
     ),
     (
         rf"{_EARLIER} {_INSTRUCTIONS} (?:are|is|were|have been) (?:now )?(?:void|invalid|revoked|"
@@ -520,17 +455,14 @@ PROMPT_INJECTION: Final = (
         r"suspended)"
     ),
     (
-        rf"(?:stop|quit|cease) (?:doing )?(?:what you are doing|everything|your current task) "
-        rf"(?:and|now) "
-        rf"(?:instead |only |now ){{0,2}}{_SAY}"
+        r"(?:stop|quit|cease) (?:doing )?(?:what you are doing|everything|your current task) "
+        rf"(?:and|now) (?:instead |only |now ){{0,2}}{_SAY}"
     ),
     (
         r"(?:do not|don t|never|stop) (?:follow|following|obey|obeying|listen to|listening to|"
-        r"trust|"
-        r"trusting) (?:the |your |any |any of the ){0,2}(?:user|user s|users|operator|operator s|"
-        r"developer|developer s|owner|owner s|system) (?:instruction|instructions|order|orders|"
-        r"command|"
-        r"commands|prompt|request|requests|any more|anymore|any longer)"
+        r"trust|trusting) (?:the |your |any |any of the ){0,2}(?:user|user s|users|operator|"
+        r"operator s|developer|developer s|owner|owner s|system) (?:instruction|instructions|order|"
+        r"orders|command|commands|prompt|request|requests|any more|anymore|any longer)"
     ),
 )
 
@@ -550,10 +482,9 @@ _MORAL = (
 )
 DISREGARD_RULES: Final = (
     (
-        r"(?:ignore|ignoring|disregard|disregarding|forget|forgetting|disobey|violate|abandon|"
-        r"stop following|pay no attention to|set aside) (?:all |any |every |each |of |about |the "
-        r"){0,4}"
-        rf"(?:your|ur) (?:{_MORAL} (?:and )?){{0,3}}{_RULES}"
+        r"(?:ignore|ignoring|disregard|disregarding|forget|forgetting|disobey|violate|abandon|stop "
+        r"following|pay no attention to|set aside) (?:all |any |every |each |of |about |"
+        rf"the ){{0,4}}(?:your|ur) (?:{_MORAL} (?:and )?){{0,3}}{_RULES}"
     ),
     (
         r"(?:bypass|override|circumvent|break|evade|break out of|break free from|break free of) "
@@ -562,28 +493,25 @@ DISREGARD_RULES: Final = (
         r"restrictions|guidelines|alignment|directives|rules|safety|ethics|limitations)"
     ),
     (
-        r"(?:ignore|disregard|forget|violate|disobey) (?:all |any |every |the |of |those |these "
-        r"){0,3}"
-        r"(?:safety|ethical|moral|content|openai|anthropic|openai s|anthropic s|ai|legal) "
-        r"(?:(?:and|or|safety|ethical|moral|content|usage|use) ){0,3}"
-        r"(?:rule|rules|guideline|guidelines|policy|policies|protocol|protocols|restriction|"
-        r"restrictions|filter|filters|guardrail|guardrails|constraints|principles|concerns)"
+        r"(?:ignore|disregard|forget|violate|disobey) (?:all |any |every |the |of |those |"
+        r"these ){0,3}(?:safety|ethical|moral|content|openai|anthropic|openai s|anthropic s|ai|"
+        r"legal) (?:(?:and|or|safety|ethical|moral|content|usage|use) ){0,3}(?:rule|rules|"
+        r"guideline|guidelines|policy|policies|protocol|protocols|restriction|restrictions|filter|"
+        r"filters|guardrail|guardrails|constraints|principles|concerns)"
     ),
     (
         r"disregard (?:all |any |every |all of |all the |each |any and all ){1,2}(?:the |of |"
-        r"other ){0,2}"
-        r"(?:rule|rules|instruction|instructions|guideline|guidelines|policy|policies|orders|"
-        r"restrictions)"
+        r"other ){0,2}(?:rule|rules|instruction|instructions|guideline|guidelines|policy|policies|"
+        r"orders|restrictions)"
     ),
     (
         r"ignore (?:all |every |all of |any and all ){1,2}(?:the |these |those |other ){0,2}"
         r"(?:instructions|guidelines|directives)"
     ),
     (
-        r"(?:all |any |every |previous |prior |your |those |the |these |normal |usual |safety "
-        r"){1,3}"
-        r"(?:rules|guidelines|restrictions|instructions|limitations|policies|constraints) "
-        r"(?:no longer|do not|don t|does not|never) (?:apply|exist|count|matter) "
+        r"(?:all |any |every |previous |prior |your |those |the |these |normal |usual |"
+        r"safety ){1,3}(?:rules|guidelines|restrictions|instructions|limitations|policies|"
+        r"constraints) (?:no longer|do not|don t|does not|never) (?:apply|exist|count|matter) "
         r"(?:to you|for you|anymore|any more|any longer|from now on|here and now)"
     ),
     (
@@ -600,8 +528,7 @@ DISREGARD_RULES: Final = (
     ),
     (
         r"(?:rules|guidelines|policies|restrictions) (?:are|were) (?:made|meant) to be (?:broken|"
-        r"ignored)"
-        r" (?:so|and|by you)"
+        r"ignored) (?:so|and|by you)"
     ),
 )
 
@@ -612,59 +539,48 @@ _SYSTEM_PROMPT = r"system (?:prompt|prompts|message|messages|instruction|instruc
 SYS_PROMPT_OVERRIDE: Final = (
     (
         r"(?:ignore|ignoring|disregard|disregarding|forget|forgetting|erase|disobey|pay no "
-        r"attention to|"
-        r"do not follow|don t follow|stop following|no longer follow) "
-        rf"(?:all |any |of |the |your |this |that |original |previous |whole |entire |current "
-        rf"){{0,4}}"
-        rf"{_SYSTEM_PROMPT}"
+        r"attention to|do not follow|don t follow|stop following|no longer follow) (?:all |any |of "
+        r"|the |your |this |that |original |previous |whole |entire |"
+        rf"current ){{0,4}}{_SYSTEM_PROMPT}"
     ),
     (
         r"(?:override|replace|overwrite|rewrite|discard|delete|drop|reset|update|change|swap|"
-        r"abandon) "
-        rf"(?:all |of |any ){{0,2}}your (?:own |original |current |previous |existing |entire |"
-        rf"whole )"
-        rf"{{0,3}}{_SYSTEM_PROMPT} (?:with|by|and|to|now|using|immediately|completely|as|in)"
+        r"abandon) (?:all |of |any ){0,2}your (?:own |original |current |previous |existing |"
+        rf"entire |whole ){{0,3}}{_SYSTEM_PROMPT} (?:with|by|and|to|now|using|immediately|"
+        r"completely|as|in)"
     ),
     (
-        r"system (?:prompt )?override <1>(?:you|"
-        r"ignore|disregard|disable|enabled|activated|engaged|initiated|accepted|confirmed|"
-        r"authorized|"
-        r"granted|new instructions|new directive|all previous|all prior|from now on|safety|execute)"
+        r"system (?:prompt )?override <1>(?:you|ignore|disregard|disable|enabled|activated|engaged|"
+        r"initiated|accepted|confirmed|authorized|granted|new instructions|new directive|all "
+        r"previous|all prior|from now on|safety|execute)"
     ),
     (
         r"(?:your|you have|you have a|you now have|here are your|these are your|this is your|"
-        r"follow|"
-        r"follow these|obey these|the following are your) "
-        r"new (?:system prompt|system instructions|system message|set of instructions|instructions|"
-        r"directive|directives|primary directive|persona|identity|programming|orders|master)"
-        r"(?: (?:is|are|will be|follows|follow|begin|start|below|instead|now|to|from now on))"
+        r"follow|follow these|obey these|the following are your) new (?:system prompt|system "
+        r"instructions|system message|set of instructions|instructions|directive|directives|"
+        r"primary directive|persona|identity|programming|orders|master)(?: (?:is|are|will be|"
+        r"follows|follow|begin|start|below|instead|now|to|from now on))"
     ),
     (
         r"(?:this|following|below|here|that) is your new (?:system prompt|system message|"
-        r"instruction|"
-        r"instructions|directive|persona)"
+        r"instruction|instructions|directive|persona)"
     ),
     r"your new (?:objective|goal|mission) (?:is|will be)",
     r"new instructions (?:you are now|you must|you will now|ignore|disregard)",
     (
         r"new system (?:prompt|message|instruction|instructions|directive) (?:follows |begins |"
-        r"starts |"
-        r"is |for you |now ){0,2}(?:you are|you must|you will|you should|ignore|disregard|from "
-        r"now on|"
-        r"follows|always|never|your)"
+        r"starts |is |for you |now ){0,2}(?:you are|you must|you will|you should|ignore|disregard|"
+        r"from now on|follows|always|never|your)"
     ),
     (
         r"you are (?:no longer|not|not really|no more) (?:a |an |the |called |named )?(?:ai|"
-        r"assistant|"
-        r"ai assistant|claude|chatgpt|gpt|gpt 4|gemini|hermes|helpful assistant|language model|"
-        r"copilot|"
-        r"codex|llama|grok|coding assistant|chatbot) (?:\. )?(?:but|you|anymore|any more|instead|"
-        r"now|from)"
+        r"assistant|ai assistant|claude|chatgpt|gpt|gpt 4|gemini|hermes|helpful assistant|language "
+        r"model|copilot|codex|llama|grok|coding assistant|chatbot) (?:\. )?(?:but|you|anymore|any "
+        r"more|instead|now|from)"
     ),
     (
         r"end of (?:the )?(?:system|original|previous|initial|developer) (?:prompt|instructions|"
-        r"message) "
-        r"(?:\. )?(?:new|begin|now|you|real|actual|start|ignore)"
+        r"message) (?:\. )?(?:new|begin|now|you|real|actual|start|ignore)"
     ),
     (
         r"(?:treat|consider|regard|accept|adopt) (?:this|these|the following|what follows|"
@@ -675,13 +591,11 @@ SYS_PROMPT_OVERRIDE: Final = (
     ),
     (
         r"(?:this|the following|these instructions|this message|the instructions below|what "
-        r"follows) "
-        r"<1>(?:supersede|supersedes|override|overrides|replace|replaces|"
-        r"takes precedence over|take precedence over|has priority over|overrule|overrules) "
-        r"(?:any |all |all of |the |your |of ){0,3}(?:system prompt|system message|system "
-        r"instructions|"
-        r"previous instructions|prior instructions|earlier instructions|previous system|"
-        r"original instructions|developer instructions|safety guidelines|safety instructions)"
+        r"follows) <1>(?:supersede|supersedes|override|overrides|replace|replaces|takes precedence "
+        r"over|take precedence over|has priority over|overrule|overrules) (?:any |all |all of |the "
+        r"|your |of ){0,3}(?:system prompt|system message|system instructions|previous "
+        r"instructions|prior instructions|earlier instructions|previous system|original "
+        r"instructions|developer instructions|safety guidelines|safety instructions)"
     ),
     (
         r"(?:your|the) (?:real|actual|true) (?:system prompt|instructions|instruction|task|orders|"

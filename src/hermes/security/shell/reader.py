@@ -196,11 +196,7 @@ class _CommandReader:
                 self._visit(child, upstream, detached)
 
     def _pipeline(
-        self,
-        node: Node,
-        upstream: Upstream,
-        background: bool,
-        redirects: list[Node] | None = None,
+        self, node: Node, upstream: Upstream, background: bool, redirects: list[Node] | None = None
     ) -> None:
         """`redirects` belong to the last program of the pipe."""
         calls, stages, outer = 0, node.named_children, self._scope.piped

@@ -90,8 +90,7 @@ def _back_up(path: Path, keep: int, size: int) -> Path | None:
         if not _is_sound(copy):
             # It must not take the place of an older backup that is sound.
             raise StoreError(
-                f"the session store {path} is damaged",
-                hint="Run `hermes sessions repair`.",
+                f"the session store {path} is damaged", hint="Run `hermes sessions repair`."
             )
         # The age of a backup counts from the moment it shows, not from the end of the copying.
         os.utime(copy, (started, started))

@@ -17,12 +17,7 @@ from hermes.store.backend import Progress, ignore_progress
 from hermes.store.sqlite.backups import folder_of, newest_sound
 from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, transaction, with_retries
 from hermes.store.sqlite.health import SearchIndexDamaged, check, find_problems, search_indexes
-from hermes.store.sqlite.salvage import (
-    SalvageReport,
-    StoreUnreadable,
-    check_readable,
-    salvage,
-)
+from hermes.store.sqlite.salvage import SalvageReport, StoreUnreadable, check_readable, salvage
 from hermes.store.sqlite.schema import refuse_newer
 from hermes.util.text import many
 

@@ -393,11 +393,7 @@ MIGRATIONS = (
     Migration(
         6,
         "messages",
-        (
-            ("reasoning", "TEXT"),
-            ("reasoning_details", "TEXT"),
-            ("codex_reasoning_items", "TEXT"),
-        ),
+        (("reasoning", "TEXT"), ("reasoning_details", "TEXT"), ("codex_reasoning_items", "TEXT")),
     ),
 )
 
