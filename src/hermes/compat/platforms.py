@@ -56,24 +56,24 @@ Options = dict[str, Any]
 Handler = Callable[[MessageEvent], Awaitable[object]]
 
 MEDIA_IN = ("image", "voice", "audio", "video", "document")
-MEDIA_OUT = ("image", "voice", "video", "document")  #: Each is sent by the method of its name.
+MEDIA_OUT = ("image", "voice", "video", "document")  #: Kinds that are sent by the method `send_KIND`.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,39}")
 
 
 @dataclass
 class SendResult:
-    """What became of a message."""
+    """The result of sending a message."""
 
     success: bool
     message_id: str = ""  #: The platform's name for it.
     error: str = ""
-    retryable: bool = False  #: It surely is not there and may be tried again.
+    retryable: bool = False  #: True if it was certainly not delivered and may be sent again.
 
 
 class BasePlatformAdapter:
-    """One platform. `connect`, `disconnect` and `send_message` are needed; of the rest those that
-    the platform can do. Sending raises nothing: a `SendResult` says what went wrong. Further
-    parameters than the ones before `reply_to` or `caption` may be left out."""
+    """One platform. `connect`, `disconnect` and `send_message` are required; override the others
+    that the platform supports. Sending does not raise: a `SendResult` reports the problem.
+    Parameters from `reply_to` or `caption` on may be omitted."""
 
     is_connected = True
     """False once the connection is lost: the gateway disconnects and connects again."""
@@ -83,7 +83,7 @@ class BasePlatformAdapter:
         self._handler: Handler | None = None
 
     async def connect(self) -> bool:
-        """Returns when messages flow; False, or an exception, when they do not."""
+        """Connect. Return False or raise if it fails."""
         raise NotImplementedError
 
     async def disconnect(self) -> None:
@@ -96,7 +96,7 @@ class BasePlatformAdapter:
         reply_to: str | None = None,
         metadata: Options | None = None,
     ) -> SendResult:
-        """`metadata` has the `thread_id`, if there is one, and a `key` unique to the message."""
+        """`metadata` contains the `thread_id`, if any, and a `key` unique to the message."""
         raise NotImplementedError
 
     async def send(
@@ -106,7 +106,7 @@ class BasePlatformAdapter:
         reply_to: str | None = None,
         metadata: Options | None = None,
     ) -> SendResult:
-        """Another name of `send_message`; either may be written."""
+        """Another name of `send_message`; an adapter overrides either."""
         options = fitting(self.send_message, reply_to=reply_to, metadata=metadata)
         return await self.send_message(chat_id, content, **options)
 
@@ -129,12 +129,12 @@ class BasePlatformAdapter:
     send_voice = send_video = send_document = send_image
 
     def set_message_handler(self, handler: Handler) -> None:
-        """Who gets the messages; the gateway sets it before `connect`."""
+        """Set the receiver of messages. The gateway calls it before `connect`."""
         self._handler = handler
 
     async def handle_message(self, event: MessageEvent) -> None:
-        """To be called with each message that comes in. Returns once it is kept, so that the
-        platform may be told; a message that comes twice is taken once, by its id."""
+        """Call this with each incoming message. It returns once the message is stored, so that the
+        adapter may acknowledge it; a message with a known id is ignored."""
         if self._handler is not None:
             await self._handler(event)
 
@@ -193,7 +193,7 @@ def unregister_platform(name: str) -> None:
 
 
 def fitting(method: Callable[..., Any], **options: Any) -> Options:
-    """Those of the options that a method takes."""
+    """Return the options that a method accepts."""
     parameters = inspect.signature(method).parameters
     if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         return options
@@ -204,16 +204,14 @@ def _has(adapter: type[BasePlatformAdapter], method: str) -> bool:
     return getattr(adapter, method) is not getattr(BasePlatformAdapter, method)
 
 
-# Makes an adapter with the documented interface one of the gateway's.
-
 T = TypeVar("T")
 
 CHAT_TYPES: dict[str, ChatType] = {"": "dm", "dm": "dm", "private": "dm", "channel": "channel"}
-"""Whatever else a chat is called is a group: what is private is not told there."""
+"""Every other type counts as a group, in which private information is not shown."""
 
 
 class PluginAdapter(ContractAdapter):
-    """Which adapter it is says the name in the manifest."""
+    """Adapts an adapter of a plugin, found by the name in the manifest, to the gateway."""
 
     def __init__(self, context: AdapterContext) -> None:
         super().__init__(context)
@@ -257,7 +255,7 @@ class PluginAdapter(ContractAdapter):
         await _guarded(self._inner.send_typing(target.chat_id, **options))
 
     async def fetch(self, media: Media, limit: int) -> Media:
-        """The adapter has put it on this machine already."""
+        """Copy the file, which the adapter has stored on this machine."""
         return await MediaCache(self.context.cache).copy(
             Path(media.path or media.ref), media, limit
         )
@@ -267,8 +265,8 @@ class PluginAdapter(ContractAdapter):
 
 
 def tidied(event: MessageEvent, platform: str) -> MessageEvent:
-    """With ids that are strings, and only kinds of chats there are. Without an id of its own a
-    message gets one: then it is taken again when it comes again."""
+    """Return the event with string ids and a known chat type. A message without an id gets a new
+    one, so it is not recognised when it comes again."""
     said = event.source
     source = SessionSource(
         platform=platform,
@@ -305,7 +303,7 @@ def _made(context: AdapterContext) -> BasePlatformAdapter:
 
 
 async def _guarded(call: Awaitable[T]) -> T:
-    """A fault of a plugin stops nothing."""
+    """Turn an exception of the plugin into `SendRefused`."""
     try:
         return await call
     except Exception as error:  # the adapter is code of a plugin
@@ -318,7 +316,7 @@ def _metadata(target: ChatTarget, key: str = "") -> dict[str, Any]:
 
 
 def _accepted(sent: SendResult | str | None, otherwise: str) -> str:
-    """The platform's name for a message; adapters that do not say it send all the same."""
+    """Return the platform's id of the message, or `otherwise` if the adapter gives none."""
     if not isinstance(sent, SendResult):
         return _word(sent) or otherwise
     if sent.success:
