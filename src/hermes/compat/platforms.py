@@ -56,7 +56,7 @@ Options = dict[str, Any]
 Handler = Callable[[MessageEvent], Awaitable[object]]
 
 MEDIA_IN = ("image", "voice", "audio", "video", "document")
-MEDIA_OUT = ("image", "voice", "video", "document")  #: Kinds that are sent by the method `send_KIND`.
+MEDIA_OUT = ("image", "voice", "video", "document")  #: Sent by the method `send_KIND`.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,39}")
 
 
@@ -67,7 +67,7 @@ class SendResult:
     success: bool
     message_id: str = ""  #: The platform's name for it.
     error: str = ""
-    retryable: bool = False  #: True if it was certainly not delivered and may be sent again.
+    retryable: bool = False  #: Certainly not delivered; may be sent again.
 
 
 class BasePlatformAdapter:

@@ -1,10 +1,29 @@
-"""Messages are values, and their wire form is made once."""
+"""Messages and their OpenAI form."""
+
+import json
 
 import msgspec
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from hermes.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, User, to_dict
+from hermes.core.errors import UsageError
+from hermes.core.messages import (
+    Assistant,
+    Image,
+    Message,
+    System,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+    call_from_dict,
+    canonical_arguments,
+    from_dict,
+    made_call_id,
+    to_dict,
+)
 from tests.unit.core import strategies
 
 
@@ -58,3 +77,124 @@ def test_the_parts_of_a_reply_are_found_by_kind():
 
 def test_the_text_of_a_user_leaves_out_pictures():
     assert User((Text("see"), Image("data:x"), Text("this"))).text == "see\nthis"
+
+
+@given(strategies.messages)
+def test_writing_what_was_read_changes_nothing(message):
+    data = to_dict(message)
+    assert to_dict(from_dict(data)) == data
+
+
+@given(strategies.messages)
+def test_a_dict_is_plain_json(message):
+    data = to_dict(message)
+    assert json.loads(json.dumps(data)) == data
+
+
+@given(
+    st.builds(
+        lambda thought, text, calls, finish: Assistant(
+            (
+                *([thought] if thought != Thinking() else []),
+                *([Text(text)] if text else []),
+                *calls,
+            ),
+            finish,
+        ),
+        strategies.thoughts,
+        strategies.texts,
+        st.lists(strategies.calls, max_size=3),
+        strategies.names,
+    )
+)
+def test_a_reply_in_the_usual_order_comes_back_the_same(reply):
+    assert from_dict(to_dict(reply)) == reply
+
+
+@given(strategies.results)
+def test_a_tool_result_comes_back_the_same(result):
+    assert from_dict(to_dict(result)) == result
+
+
+@given(strategies.texts, strategies.texts)
+def test_a_picture_among_texts_comes_back_in_its_place(before, after):
+    user = User((Text(before), Image("https://x/y.png"), Text(after)))
+    assert from_dict(to_dict(user)) == user
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"role": "developer", "content": "rules"}, System("rules")),
+        ({"role": "system", "content": [{"type": "text", "text": "rules"}]}, System("rules")),
+        ({"role": "user", "content": None}, User((Text(""),))),
+        (
+            {"role": "user", "content": [{"type": "input_image", "image_url": "data:x"}]},
+            User((Image("data:x"),)),
+        ),
+        ({"role": "user", "content": ["bare", {"type": "text", "text": "block"}]},
+         User((Text("bare"), Text("block")))),
+        ({"role": "assistant", "content": None}, Assistant(())),
+        (
+            {"role": "assistant", "content": "x", "reasoning_content": "hm"},
+            Assistant((Thinking("hm"), Text("x"))),
+        ),
+        (
+            {"role": "tool", "tool_call_id": "c1", "tool_name": "ls", "content": {"a": 1}},
+            ToolResult("c1", "ls", '{"a":1}'),
+        ),
+    ],
+)  # fmt: skip
+def test_the_dialects_are_understood(data, message):
+    assert from_dict(data) == message
+
+
+@pytest.mark.parametrize("role", ["robot", None, 3])
+def test_an_unknown_role_is_a_usage_error(role):
+    with pytest.raises(UsageError, match="unknown role"):
+        from_dict({"role": role, "content": "x"})
+
+
+def test_a_reply_with_calls_and_no_finish_reason_ended_in_calls():
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    reply = from_dict({"role": "assistant", "content": "", "tool_calls": [call]})
+    assert reply == Assistant((ToolCall("c1", "f", "{}"),), "tool_calls")
+
+
+def test_a_written_call_carries_both_names_of_its_id():
+    data = to_dict(Assistant((ToolCall("c1", "f", "{}", extra={"k": 1}),), "tool_calls"))
+    assert data["tool_calls"] == [
+        {
+            "id": "c1",
+            "call_id": "c1",
+            "type": "function",
+            "function": {"name": "f", "arguments": "{}"},
+            "extra_content": {"k": 1},
+        }
+    ]
+
+
+def test_arguments_that_came_as_an_object_become_text():
+    assert call_from_dict({"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}) == (
+        ToolCall("c", "f", '{"a":1}')
+    )
+
+
+def test_a_call_without_an_id_gets_the_same_one_each_time():
+    data = {"function": {"name": "f", "arguments": "{}"}}
+    first, again, second = call_from_dict(data), call_from_dict(data), call_from_dict(data, 1)
+    assert first.id == again.id == made_call_id("f", "{}", 0)
+    assert first.id != second.id
+    assert first.id.startswith("call_")
+
+
+@given(strategies.objects)
+def test_canonical_arguments_do_not_depend_on_order_or_spaces(value):
+    shuffled = dict(reversed(list(value.items())))
+    loose = canonical_arguments(json.dumps(shuffled, indent=2))
+    assert loose == canonical_arguments(json.dumps(value))
+    assert json.loads(loose) == value
+
+
+def test_arguments_that_are_not_json_stay_as_they_are():
+    assert canonical_arguments('{"a": ') == '{"a": '

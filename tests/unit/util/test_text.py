@@ -1,17 +1,27 @@
+"""Operations on text."""
+
 import asyncio
+import json
 import re
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hermes.util.concurrency import current_session, in_session
 from hermes.util.text import (
+    LONGEST_HELD,
+    LineBuffer,
     clean,
     cut_middle,
+    escaped_json,
     human_duration,
     human_size,
     new_session_id,
     parse_duration,
+    plain,
+    plain_line,
 )
 
 
@@ -65,3 +75,84 @@ async def test_tasks_started_in_a_session_know_it_and_others_do_not():
     with in_session("one"):
         inside = asyncio.create_task(seen())
     assert (await inside, await seen()) == ("one", "")
+
+
+def test_escape_sequences_go_and_the_text_stays():
+    assert plain("\x1b[1;31mred\x1b[0m and \x9b2Jmore") == "red and more"
+    assert plain("\x1b]0;new title\x07text") == "text"
+    assert plain("\x1b]52;c;c3RvbGVu\x1b\\text") == "text"
+    assert plain("\x1bP1$r0m\x1b\\a\x1b(0b\x1bcc") == "abc"
+
+
+def test_a_sequence_without_an_end_swallows_no_other_line():
+    assert plain("\x1b]0;open\nnext") == "\nnext"
+    assert plain("end\x1b") == "end"
+    assert plain("end\x1b[") == "end"
+
+
+def test_every_line_end_is_a_newline_and_tabs_stay():
+    assert plain("a\r\nb\rc\u2028d\x0be\tf") == "a\nb\nc\nd\ne\tf"
+
+
+def test_text_cannot_be_turned_around():
+    assert plain("gnp\u202e.exe\u2066") == "gnp.exe"
+    said = "\u05e9\u05dc\u05d5\u05dd \u200f world \U0001f469\u200d\U0001f4bb"
+    assert plain(said) == said
+
+
+@given(st.text())
+def test_nothing_a_terminal_obeys_is_left(text):
+    cleaned = plain(text)
+    assert not [c for c in cleaned if (ord(c) < 32 and c not in "\n\t") or 0x7F <= ord(c) < 0xA0]
+    assert "\n" not in plain_line(text)
+    assert plain(cleaned) == cleaned
+
+
+@given(st.text())
+def test_json_says_the_same_on_one_line(text):
+    document = escaped_json(json.dumps(text, ensure_ascii=False))
+    assert json.loads(document) == text
+    assert len(document.splitlines()) == 1
+
+
+def through(*pieces: str) -> tuple[list[str], str]:
+    """What came out before the end, and what the end brought."""
+    given_on: list[str] = []
+    lines = LineBuffer(given_on.append)
+    for piece in pieces:
+        lines.add(piece)
+    before = list(given_on)
+    lines.flush()
+    return before, "".join(given_on[len(before) :])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        (("one\ntw", "o\nthree"), (["one\n", "two\n"], "three")),
+        (("10 %\r20", " %\r"), (["10 %\r", "20 %\r"], "")),
+        (("no end",), ([], "no end")),
+        (("a\n", ""), (["a\n"], "")),
+    ],
+)
+def test_lines_come_whole(pieces, expected):
+    assert through(*pieces) == expected
+
+
+def test_a_key_of_many_lines_comes_in_one_piece():
+    key = ["-----BEGIN PRIVATE KEY-----\n", "abc\n", "def\n", "-----END PRIVATE KEY-----\n"]
+    assert through("x\n", *key) == (["x\n", "".join(key)], "")
+
+
+def test_an_endless_line_is_cut_between_words():
+    word = "word " * (LONGEST_HELD // 5 + 10)
+    before, rest = through(word)
+    assert all(piece.endswith(" ") for piece in before)
+    assert "".join(before) + rest == word
+    assert len(through("x" * (LONGEST_HELD * 3))[0]) >= 1
+
+
+@given(st.lists(st.text()))
+def test_nothing_is_lost_or_changed(pieces):
+    before, rest = through(*pieces)
+    assert "".join(before) + rest == "".join(pieces)

@@ -1,13 +1,15 @@
-"""Programs that are started, and stopped at an awkward moment."""
+"""Child programs and the identity of processes."""
 
 import asyncio
+import os
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hermes.util.processes import end_group, start_program
+from hermes.util.processes import end_group, process_began, start_program, this_machine
 
 
 def helper(folder: Path) -> str:
@@ -46,3 +48,39 @@ async def test_it_runs_in_a_group_of_its_own_and_ends_with_it(tmp_path: Path, go
 async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await start_program(str(tmp_path / "missing"))
+
+
+def test_a_process_that_is_not_there_never_began() -> None:
+    assert process_began(2**22 + 1) == ""
+    assert process_began(os.getpid()) == process_began(os.getpid()) != ""
+    assert process_began(1) != process_began(os.getpid())
+
+
+def test_a_process_that_nobody_has_waited_for_is_gone() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        began = process_began(process.pid)
+        assert process.stdin is not None
+        process.stdin.close()  # now it ends
+        while process_began(process.pid) == began:
+            time.sleep(0.01)
+        assert process_began(process.pid) == ""
+
+
+def test_a_process_of_somebody_else_may_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hidden(path: Path, *_: object, **__: object) -> str:
+        if path.match("/proc/*/stat"):
+            raise FileNotFoundError(path)
+        return "boot"
+
+    def refused(_pid: int, _signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "read_text", hidden)
+    assert process_began(2**22 + 1) == ""
+    monkeypatch.setattr(os, "kill", refused)
+    assert process_began(2**22 + 1) is None
+
+
+def test_the_name_of_this_machine_stays() -> None:
+    assert this_machine() == this_machine()
+    assert ":" not in this_machine()

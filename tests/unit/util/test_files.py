@@ -1,9 +1,12 @@
+"""Atomic writes and real paths."""
+
 import os
 from pathlib import Path
 
 import pytest
 
 from hermes.util import files
+from hermes.util.files import inside, upwards
 
 
 def mode(path: Path) -> int:
@@ -66,3 +69,21 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
         assert pipe.is_fifo()
     finally:
         os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("folder", "way"),
+    [
+        ("/a/b", ("/a/b", "/a", "/")),
+        ("/", ("/",)),
+        ("a/b", ("a/b", "a", ".")),
+        ("/a/", ("/a", "/")),
+    ],
+)
+def test_the_way_up(folder: str, way: tuple[str, ...]) -> None:
+    assert upwards(folder) == way
+
+
+@pytest.mark.parametrize(("folder", "path"), [("/a", "/a/x"), ("/a/", "/a/x"), ("/", "/x")])
+def test_something_in_a_folder(folder: str, path: str) -> None:
+    assert inside(folder, "x") == path

@@ -1,4 +1,4 @@
-"""The model in the process: what it plays, records and refuses."""
+"""Scripted models and their faults."""
 
 import asyncio
 
