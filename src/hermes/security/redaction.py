@@ -82,41 +82,20 @@ class SecretShape(msgspec.Struct, frozen=True):
         return f"{match['keep']}{REDACTION_MARK}" if self.is_secret(match) else match[0]
 
 
-# Vendor prefixes, with the characters and minimum length of what follows.
+# Vendor prefixes, separated by blanks, with the characters and minimum length of what follows.
 _WORD, _DASHED, _HEX = "[A-Za-z0-9]", "[A-Za-z0-9_-]", "[0-9a-f]"
 _PREFIXES: tuple[tuple[str, str, int], ...] = (
-    ("sk-ant-", _DASHED, 20),
-    ("sk-proj-", _DASHED, 20),
-    ("sk-or-v1-", _DASHED, 20),
-    ("sk-svcacct-", _DASHED, 20),
-    ("sk-admin-", _DASHED, 20),
-    ("sk_live_", _WORD, 16),
-    ("sk_test_", _WORD, 16),
-    ("rk_live_", _WORD, 16),
-    ("rk_test_", _WORD, 16),
+    ("sk-ant- sk-proj- sk-or-v1- sk-svcacct- sk-admin-", _DASHED, 20),
+    ("sk_live_ sk_test_ rk_live_ rk_test_", _WORD, 16),
     ("whsec_", "[A-Za-z0-9+/=]", 24),
-    ("ghp_", _WORD, 30),
-    ("gho_", _WORD, 30),
-    ("ghu_", _WORD, 30),
-    ("ghs_", _WORD, 30),
-    ("ghr_", _WORD, 30),
+    ("ghp_ gho_ ghu_ ghs_ ghr_", _WORD, 30),
     ("github_pat_", "[A-Za-z0-9_]", 40),
-    ("glpat-", _DASHED, 18),
-    ("gldt-", _DASHED, 18),
+    ("glpat- gldt-", _DASHED, 18),
     ("glsa_", "[A-Za-z0-9_]", 32),
     ("glc_", "[A-Za-z0-9+/=]", 32),
-    ("xoxa-", _DASHED, 10),
-    ("xoxb-", _DASHED, 10),
-    ("xoxe-", _DASHED, 10),
-    ("xoxp-", _DASHED, 10),
-    ("xoxr-", _DASHED, 10),
-    ("xoxs-", _DASHED, 10),
-    ("xapp-", _DASHED, 10),
+    ("xoxa- xoxb- xoxe- xoxp- xoxr- xoxs- xapp-", _DASHED, 10),
     ("hf_", _WORD, 30),
-    ("gsk_", _WORD, 40),
-    ("csk-", _WORD, 40),
-    ("xai-", _WORD, 40),
-    ("pplx-", _WORD, 40),
+    ("gsk_ csk- xai- pplx-", _WORD, 40),
     ("nvapi-", _DASHED, 40),
     ("tvly-", _DASHED, 20),
     ("fc-", _HEX, 32),
@@ -126,18 +105,15 @@ _PREFIXES: tuple[tuple[str, str, int], ...] = (
     ("rubygems_", _HEX, 40),
     ("dckr_pat_", _DASHED, 20),
     ("dop_v1_", _HEX, 60),
-    ("shpat_", "[A-Fa-f0-9]", 32),
-    ("shpss_", "[A-Fa-f0-9]", 32),
-    ("sq0atp-", _DASHED, 20),
-    ("sq0csp-", _DASHED, 20),
+    ("shpat_ shpss_", "[A-Fa-f0-9]", 32),
+    ("sq0atp- sq0csp-", _DASHED, 20),
     ("lin_api_", _WORD, 32),
     ("ntn_", _WORD, 40),
     ("figd_", _DASHED, 32),
     ("sbp_", _HEX, 40),
     ("nfp_", _WORD, 36),
     ("phx_", _WORD, 32),
-    ("dapi", _HEX, 32),
-    ("key-", _HEX, 32),
+    ("dapi key-", _HEX, 32),
     ("hvs.", _DASHED, 24),
     ("ya29.", _DASHED, 20),
     ("SG.", r"[A-Za-z0-9_.-]", 40),
@@ -261,7 +237,14 @@ _PLACES = (
     ),
 )
 
-SECRET_SHAPES = (*(_vendor_key(*prefix) for prefix in _PREFIXES), *_PLACES)
+SECRET_SHAPES = (
+    *(
+        _vendor_key(prefix, characters, least)
+        for prefixes, characters, least in _PREFIXES
+        for prefix in prefixes.split()
+    ),
+    *_PLACES,
+)
 
 
 MIN_LENGTH = 6
@@ -297,7 +280,7 @@ class Redactor:
             text = self._redact_json(text)
         # Removing one secret can expose the beginning of another that was attached to it. Each
         # round leaves fewer characters outside the marks, so the loop ends.
-        while (redacted := self._redact_once(text)) != text:
+        while (redacted := _redact_shapes(self.redact_known(text))) != text:
             text = redacted
         return text
 
@@ -331,9 +314,6 @@ class Redactor:
             else:
                 text = re.sub(rf"(?<!\w){re.escape(spelling)}(?!\w)", stub, text)
         return text
-
-    def _redact_once(self, text: str) -> str:
-        return _redact_shapes(self.redact_known(text))
 
 
 def _redact_shapes(text: str) -> str:

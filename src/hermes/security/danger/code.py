@@ -423,16 +423,13 @@ def look_alike(invocation: Invocation, _context: ShellContext) -> bool:
     words = invocation.words
     if words and not words[0].isascii():
         name = words[0].rpartition("/")[2].replace(UNKNOWN, "")
-        if not name.isascii() and ("/" not in words[0] or _imitates_name(name)):
+        imitates = _MIXED.search(name) or unicodedata.normalize("NFKC", name).isascii()
+        if not name.isascii() and ("/" not in words[0] or imitates):
             return True
     if any(not word.isascii() and _imitates(word) for word in words[1:]):
         return True
     hosts = (re.match(r"\w+://([^/]*)", word) for word in words[1:] if not word.isascii())
     return any(host and not host[1].replace(UNKNOWN, "").isascii() for host in hosts)
-
-
-def _imitates_name(name: str) -> bool:
-    return bool(_MIXED.search(name)) or unicodedata.normalize("NFKC", name).isascii()
 
 
 def _imitates(word: str) -> bool:

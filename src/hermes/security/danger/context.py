@@ -212,7 +212,7 @@ def within(path: str, places: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=64)
 def _as_prefixes(places: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{locate_word.rstrip('/')}/" for locate_word in places)
+    return tuple(f"{place.rstrip('/')}/" for place in places)
 
 
 def locate_word(path: str, invocation: Invocation, context: ShellContext) -> str:
@@ -234,14 +234,14 @@ def _in_profile(path: str) -> str:
     return "/".join(parts[2:] if parts[0] == "profiles" and len(parts) > 1 else parts)
 
 
-def _matches(pattern: list[str], locate_word: list[str]) -> bool:
+def _matches(pattern: list[str], place: list[str]) -> bool:
     """Return whether the pattern matches the place or something in it. `*` matches no leading
     dot."""
-    if len(pattern) < len(locate_word):
+    if len(pattern) < len(place):
         return False
     return all(
         part == name or (fnmatchcase(name, part) and (name[:1] != "." or part[:1] == "."))
-        for part, name in zip(pattern, locate_word, strict=False)
+        for part, name in zip(pattern, place, strict=False)
     )
 
 

@@ -20,21 +20,11 @@ from hermes.security.shell.wrappers import HOLDS_TEXT
 
 VAULTS = (
     ("gh", r"\bauth\s+(token|status\s.*(-t|--show-token))"),
-    (
-        "gcloud",
-        (
-            r"auth\s+(application-default\s+)?print-|secrets\s+versions\s+access"
-            r"|service-accounts\s+keys\s+create"
-        ),
-    ),
-    (
-        "aws",
-        (
-            r"configure\s+(get|set|export-credentials)|sts\s+(get-session-token|assume-role)"
-            r"|secretsmanager\s+get-|--with-decryption|iam\s+create-access-key"
-            r"|ecr\s+get-login\b|kms\s+decrypt"
-        ),
-    ),
+    ("gcloud", (r"auth\s+(application-default\s+)?print-|secrets\s+versions\s+access"
+                r"|service-accounts\s+keys\s+create")),
+    ("aws", (r"configure\s+(get|set|export-credentials)|sts\s+(get-session-token|assume-role)"
+             r"|secretsmanager\s+get-|--with-decryption|iam\s+create-access-key"
+             r"|ecr\s+get-login\b|kms\s+decrypt")),
     ("az", r"get-access-token|keyvault\s+secret\s+(show|download)|\bkeys\s+list"),
     ("vault", r"\b(read|kv\s+get|print\s+token|token\s+(lookup|create))\b"),
     ("op", r"\b(read|item\s+get|inject|signin)\b"),
@@ -43,13 +33,8 @@ VAULTS = (
     ("lpass", r"\b(show|export)\b"),
     ("security", r"find-(generic|internet)-password|dump-keychain|export|unlock-keychain"),
     ("secret-tool", r"lookup|search"),
-    (
-        "kubectl",
-        (
-            r"get\s+(-\S+\s+\S+\s+)*secrets?\b.*(-o|--output|--template|jsonpath)"
-            r"|\bconfig\s+view\s.*--raw|create\s+token"
-        ),
-    ),
+    ("kubectl", (r"get\s+(-\S+\s+\S+\s+)*secrets?\b.*(-o|--output|--template|jsonpath)"
+                 r"|\bconfig\s+view\s.*--raw|create\s+token")),
     ("oc", r"get\s+secrets?\b.*(-o|--output)|whoami\s+-t"),
     ("heroku", r"\bconfig(:get)?\b|auth:token"),
     ("git", r"^credential\s+(fill|approve)|^credential-\w+\s+get"),
@@ -69,7 +54,7 @@ VAULTS = (
     ("ansible-vault", r"\b(view|decrypt)\b"),
     ("dscl", r"-read.*(password|authentication)|authonly"),
     ("ps", r"(^|\s)(aux?e\w*|e\w*ww|-\w*E)\b"),
-)
+)  # fmt: skip
 
 
 LOOKS_ONLY = frozenset({

@@ -1,7 +1,6 @@
 """Changes to Hermes itself: its settings, keys and approvals, and whether it runs."""
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 
 from hermes.security.danger.code import code_texts
@@ -61,12 +60,15 @@ _FOLDER_CHANGERS = frozenset({
 
 def writes_own(invocation: Invocation, context: ShellContext) -> bool:
     paths = list(written_paths(invocation))
-    if any(context.could_be_own(path, invocation, whole=_takes(invocation)) for path in paths):
+    whole = invocation.name in _TAKERS  # a named folder is affected with everything in it
+    if any(context.could_be_own(path, invocation, whole=whole) for path in paths):
         return True
     listed = any(UNKNOWN in path for path in paths) or "xargs" in invocation.via
     if listed and _changes(invocation) and _found_own(invocation):
         return True
-    for path in paths if invocation.name != "git" else (*paths, *_work_trees(invocation)):
+    if invocation.name == "git":
+        paths += option_values(invocation.arguments, ("-C", "--work-tree", "--git-dir"))
+    for path in paths:
         real = context.real(path, invocation)
         if not real or is_pattern(path):
             continue
@@ -78,15 +80,6 @@ def writes_own(invocation: Invocation, context: ShellContext) -> bool:
     if folder and context.own_part(folder) == "" and _changes_here(invocation):
         return True
     return _links_own(invocation, context) or _changes_found(invocation, context)
-
-
-def _takes(invocation: Invocation) -> bool:
-    """Return whether a named folder is affected with everything in it."""
-    return invocation.name in _TAKERS
-
-
-def _work_trees(invocation: Invocation) -> Iterator[str]:
-    return option_values(invocation.arguments, ("-C", "--work-tree", "--git-dir"))
 
 
 def _changes(invocation: Invocation) -> bool:
@@ -206,18 +199,8 @@ def detached_gateway(invocation: Invocation, _context: ShellContext) -> bool:
 
 def copies_own(invocation: Invocation, context: ShellContext) -> bool:
     """The whole Hermes home, including keys, copied elsewhere."""
-    if invocation.name not in (
-        "tar",
-        "zip",
-        "cp",
-        "rsync",
-        "scp",
-        "7z",
-        "bsdtar",
-        "grep",
-        "rg",
-        "nc",
-    ):
+    copiers = ("tar", "zip", "cp", "rsync", "scp", "7z", "bsdtar", "grep", "rg", "nc")
+    if invocation.name not in copiers:
         return False
     reals = (
         context.real(path, invocation) for path in touched_paths(invocation) if UNKNOWN not in path

@@ -19,60 +19,17 @@ _PART = re.compile(
     re.DOTALL,
 )
 _STOPS = frozenset(("|", "||", "&&", ";"))
-_CREDENTIAL_FLAGS = frozenset(
-    [
-        "-h",
-        "--header",
-        "-u",
-        "--user",
-        "--proxy-user",
-        "-b",
-        "--cookie",
-        "--oauth2-bearer",
-        "--aws-sigv4",
-        "--pass",
-        "-e",
-        "--cert",
-        "--key",
-        "-headers",
-        "-credential",
-        "--password",
-        "--http-password",
-        "-token",
-        "--proxy-header",
-        "-o",
-        "--output",
-        "-w",
-        "--write-out",
-        "-a",
-        "--user-agent",
-        "--cacert",
-        "--resolve",
-    ]
-)
-_DATA_FLAGS = frozenset(
-    [
-        "-d",
-        "--data",
-        "--data-raw",
-        "--data-binary",
-        "--data-ascii",
-        "--data-urlencode",
-        "-f",
-        "--form",
-        "--form-string",
-        "--json",
-        "-t",
-        "--upload-file",
-        "--post-data",
-        "--post-file",
-        "--body-data",
-        "--body-file",
-        "-body",
-        "-infile",
-        "--url-query",
-    ]
-)
+_CREDENTIAL_FLAGS = frozenset({
+    "-h", "--header", "-u", "--user", "--proxy-user", "-b", "--cookie", "--oauth2-bearer",
+    "--aws-sigv4", "--pass", "-e", "--cert", "--key", "-headers", "-credential", "--password",
+    "--http-password", "-token", "--proxy-header", "-o", "--output", "-w", "--write-out", "-a",
+    "--user-agent", "--cacert", "--resolve",
+})  # fmt: skip
+_DATA_FLAGS = frozenset({
+    "-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--data-urlencode", "-f",
+    "--form", "--form-string", "--json", "-t", "--upload-file", "--post-data", "--post-file",
+    "--body-data", "--body-file", "-body", "-infile", "--url-query",
+})  # fmt: skip
 _CLUSTER = re.compile(r"-[sfilkgnv]{1,6}([hudt])$")
 """Bundled short options, the last with a value: `-sSH`."""
 _UPLOAD_FLAGS = frozenset(("-t", "--upload-file", "--post-file", "--body-file", "-infile"))
@@ -120,24 +77,11 @@ _API_PATH = re.compile(
     r"[\w-]+\.(?:json|php|xml))(?:/|$|\b)"
 )
 _VENDORS: Final = {
-    "openai": "openai",
-    "anthropic": "anthropic|claude",
-    "github": "github",
-    "gh": "github",
-    "gitlab": "gitlab",
-    "aws": "amazonaws|aws",
-    "stripe": "stripe",
-    "slack": "slack",
-    "hf": "huggingface|hf",
-    "npm": "npm",
-    "pypi": "pypi",
-    "gemini": "google",
-    "google": "google",
-    "openrouter": "openrouter",
-    "telegram": "telegram",
-    "discord": "discord",
-    "ssh": "-",
-}
+    "openai": "openai", "anthropic": "anthropic|claude", "github": "github", "gh": "github",
+    "gitlab": "gitlab", "aws": "amazonaws|aws", "stripe": "stripe", "slack": "slack",
+    "hf": "huggingface|hf", "npm": "npm", "pypi": "pypi", "gemini": "google", "google": "google",
+    "openrouter": "openrouter", "telegram": "telegram", "discord": "discord", "ssh": "-",
+}  # fmt: skip
 """The owner of secrets by the first part of the name, and what the host must contain."""
 
 
@@ -202,7 +146,8 @@ def _split_words(command: str) -> Iterator[str]:
 
 
 def _leaks_secret(value: str, address: str) -> bool:
-    host, path = _split_address(address)
+    address_parts = _HOST.match(address)
+    host, path = address_parts.groups() if address_parts else ("", "")
     for match in _VARIABLE.finditer(value):
         name = next(filter(None, match.groups()), "")
         if not _SECRET_NAME.search(name) or _OPEN_NAME.search(name):
@@ -234,11 +179,6 @@ def _is_credential(name: str, before: str, host: str, path: str) -> bool:
     if field is not None:
         return known and bool(_CREDENTIAL_FIELD.search(field[1]))
     return known and "/" in before.partition("://")[2]  # part of the path: `…/bot$TOKEN/…`
-
-
-def _split_address(address: str) -> tuple[str, str]:
-    match = _HOST.match(address)
-    return (match[1], match[2]) if match else ("", "")
 
 
 _LONGEST: Final = 3_000

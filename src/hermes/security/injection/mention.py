@@ -135,13 +135,10 @@ def is_mention(plain: str, start: int, end: int, before: str) -> bool:
         _ABOUT.search(plain, max(0, start - _BEFORE), start)
         or _ABOUT.search(plain, end, min(len(plain), end + _AFTER))
     )
-    if _is_reported(before) and (about or _CONDITION.search(before)):
+    reported = _REPORTED.search(before) and not _IN_FIRST_PERSON.search(before)
+    if reported and (about or _CONDITION.search(before)):
         return True
     return about and (_is_quoted(plain, start, end) or _is_identifier(plain, start, end))
-
-
-def _is_reported(before: str) -> bool:
-    return bool(_REPORTED.search(before)) and not _IN_FIRST_PERSON.search(before)
 
 
 def _is_quoted(plain: str, start: int, end: int) -> bool:

@@ -350,16 +350,12 @@ class InvocationBuilder:
             assignments=assigned,
             named_by=named_by,
             uses=used,
-            drawn=self._output_programs(used),
+            drawn=tuple(each for name in used for each in scope.variables.drawn.get(name, ())),
             piped=scope.piped,
             background=background,
             folder=scope.folder,
             known=scope.variables.known,
         )
-
-    def _output_programs(self, used: frozenset[str]) -> Upstream:
-        drawn = self._scope.variables.drawn
-        return tuple(each for name in used if name in drawn for each in drawn[name])
 
     def assign(self, nodes: list[Node]) -> Iterator[tuple[str, str]]:
         """Set the variables of assignments, and yield them."""

@@ -92,66 +92,42 @@ _BY_STATE = {
     ),
 }
 
-_AT_CONNECT = (
-    (
-        "starting up|shutting down|recovery mode|not yet accepting|not accepting|slots|too many",
-        ErrorTemplate(
-            "the server of the session store {where} does not accept connections now ({reason})",
-            "Try again in a moment.",
-            TemporaryStoreError,
-        ),
+_AT_CONNECT = {
+    "starting up|shutting down|recovery mode|not (yet )?accepting|slots|too many": ErrorTemplate(
+        "the server of the session store {where} does not accept connections now ({reason})",
+        "Try again in a moment.",
+        TemporaryStoreError,
     ),
-    (
-        "password authentication failed|no password supplied|authentication failed",
-        ErrorTemplate(
-            "the server of the session store {where} refused the user or the password",
-            "Correct them in store.url, or keep the password in ~/.pgpass.",
-        ),
+    "password authentication failed|no password supplied|authentication failed": ErrorTemplate(
+        "the server of the session store {where} refused the user or the password",
+        "Correct them in store.url, or keep the password in ~/.pgpass.",
     ),
-    (
-        'database "[^"]*" does not exist',
-        ErrorTemplate(
-            "there is no database for the session store at {where}",
-            "Create it on the server: createdb --encoding=UTF8 --template=template0 NAME",
-        ),
+    'database "[^"]*" does not exist': ErrorTemplate(
+        "there is no database for the session store at {where}",
+        "Create it on the server: createdb --encoding=UTF8 --template=template0 NAME",
     ),
-    (
-        'role "[^"]*" does not exist',
-        ErrorTemplate(
-            "the server of the session store {where} does not know the user",
-            "Create it on the server: createuser --pwprompt NAME",
-        ),
+    'role "[^"]*" does not exist': ErrorTemplate(
+        "the server of the session store {where} does not know the user",
+        "Create it on the server: createuser --pwprompt NAME",
     ),
-    (
-        "pg_hba.conf",
-        ErrorTemplate(
-            "the server of the session store {where} does not allow this machine ({reason})",
-            "Add a line for it to pg_hba.conf on the server.",
-        ),
+    "pg_hba.conf": ErrorTemplate(
+        "the server of the session store {where} does not allow this machine ({reason})",
+        "Add a line for it to pg_hba.conf on the server.",
     ),
-    (
-        "could not translate host name|resolve|Name or service",
-        ErrorTemplate(
-            "the host of the session store {where} is not known ({reason})",
-            "Check the host name in store.url.",
-        ),
+    "could not translate host name|resolve|Name or service": ErrorTemplate(
+        "the host of the session store {where} is not known ({reason})",
+        "Check the host name in store.url.",
     ),
-    (
-        "SSL|TLS|certificate",
-        ErrorTemplate(
-            "no secure connection to the session store {where} ({reason})",
-            "Check sslmode and sslrootcert in store.url, and `ssl` of the server.",
-        ),
+    "SSL|TLS|certificate": ErrorTemplate(
+        "no secure connection to the session store {where} ({reason})",
+        "Check sslmode and sslrootcert in store.url, and `ssl` of the server.",
     ),
-    (
-        "refused|timeout|timed out|No such file|No route|unreachable|closed the connection",
-        ErrorTemplate(
-            "no PostgreSQL server answers at {where} ({reason})",
-            "Start it, or correct the host and the port in store.url.",
-            ServerNotReached,
-        ),
+    "refused|time(d )?out|No such file|No route|unreachable|closed the connection": ErrorTemplate(
+        "no PostgreSQL server answers at {where} ({reason})",
+        "Start it, or correct the host and the port in store.url.",
+        ServerNotReached,
     ),
-)
+}
 
 
 def is_temporary(error: Exception) -> bool:
@@ -187,7 +163,7 @@ def connect_error(error: psycopg.Error, where: str) -> StoreError:
     if error.sqlstate in _BY_STATE:
         return _build(_BY_STATE[error.sqlstate], error, where)
     reason = _reason(error)
-    for pattern, fault in _AT_CONNECT:
+    for pattern, fault in _AT_CONNECT.items():
         if re.search(pattern, reason, re.IGNORECASE):
             return _build(fault, error, where)
     return _build(_GENERAL, error, where)

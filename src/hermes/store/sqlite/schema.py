@@ -431,10 +431,8 @@ def _is_current(connection: apsw.Connection) -> bool:
 
 def _upgrade(connection: apsw.Connection) -> None:
     objects = _objects(connection)
-    old_version, old_additions = (
-        _version(connection, objects),
-        _additions_version(connection, objects),
-    )
+    old_version = _version(connection, objects)
+    old_additions = _additions_version(connection, objects)
     for statement in (VERSION_TABLE, SESSIONS, MESSAGES, ADDITIONS_TABLE):
         connection.execute(statement)
     for migration in MIGRATIONS:
