@@ -1,9 +1,12 @@
 """examples/memory-provider, installed and used."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hermes.compat import install as install_documented_names
+from hermes.compat import uninstall as uninstall_documented_names
 from hermes.config.home import Home
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
@@ -61,6 +64,14 @@ def test_setup_asks_what_its_schema_says(terminal, hermes_home: Path, configure)
     assert "provider: notebook" in (hermes_home / "config.yaml").read_text()
 
 
+@pytest.fixture
+def documented_names() -> Iterator[None]:
+    install_documented_names()
+    yield
+    uninstall_documented_names()
+
+
+@pytest.mark.usefixtures("documented_names")
 def test_users_of_a_chat_never_share_a_notebook(hermes_home: Path) -> None:
     def of(user: str):
         provider = find_provider("notebook", Home(hermes_home))
