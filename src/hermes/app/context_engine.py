@@ -68,7 +68,7 @@ def _own(engine: ContextEngine) -> ContextEngine:
 
 
 def _builtin(name: str, window: int, settings: Settings) -> ContextEngine:
-    """Only the engine in use is imported."""
+    """Import only the engine in use."""
     given = settings.compression
     module = import_module(f"{OURS}{name}")
     kind, options = BUILTIN[name]
@@ -88,7 +88,7 @@ def engine_folder(home: Home) -> Path:
 
 
 class LazySummaryModels(Sequence[SummaryModel]):
-    """Found at the first access: few conversations are ever compacted."""
+    """Resolved at the first access, because few conversations are ever compacted."""
 
     def __init__(self, find: Callable[[], list[SummaryModel]]) -> None:
         self._find = find
@@ -166,7 +166,7 @@ class ContextEngineRunner:
                 engine.on_session_start(session_id, **told)
             else:
                 await in_thread(engine.on_session_start, session_id, **told)
-        except Exception as error:  # an engine may be somebody's plugin
+        except Exception as error:  # an engine may be a plugin
             raise _unusable(engine, "cannot begin", error) from error
 
     async def end(self, session_id: str, messages: Sequence[Message]) -> None:

@@ -19,12 +19,12 @@ from hermes.tools import ToolEntry
 from hermes.tools.registry import registry
 
 Inject = Callable[[str, str], bool]
-"""Puts a message into the conversation: its text and its role; False when that cannot be."""
+"""Adds a message to the conversation: text and role; returns False if that is not possible."""
 
 
 class SlashCommand(msgspec.Struct, frozen=True):
     handler: Callable[[str], Any]
-    """Async: takes the text behind the command and gives what to show. It never raises."""
+    """Async: receives the text after the command and returns the answer. It never raises."""
     description: str
 
 
@@ -35,20 +35,20 @@ class CliCommand(msgspec.Struct, frozen=True):
 
 
 class ReservedNames(msgspec.Struct, frozen=True):
-    """Names that plugins cannot have."""
+    """Names that plugins cannot use."""
 
     commands: Iterable[str] = ()  #: Slash commands.
     cli_commands: Iterable[str] = ()  #: Subcommands.
 
 
 class Extensions:
-    """What plugins registered. Implements `plugins.host.Host`."""
+    """The registrations of plugins. Implements `plugins.host.Host`."""
 
     _open: ClassVar[list["Extensions"]] = []
 
     @classmethod
     def in_force(cls) -> "Extensions | None":
-        """Those of this process that were made last, for plugins that ask by a documented path."""
+        """The newest instance of this process, for plugins that use a documented path."""
         return cls._open[-1] if cls._open else None
 
     def __init__(
@@ -71,7 +71,7 @@ class Extensions:
         self.inject: Inject | None = None  #: Set by the conversation of a terminal.
         self.outcomes: tuple[Any, ...] = ()
         self._replaced: dict[str, ToolEntry | None] = {}
-        """Tools of plugins, and what had their names before."""
+        """Tools of plugins, and the tools that they replace."""
         self._shell: Any = None
         self._names: Any = None
         self._open.append(self)
@@ -81,7 +81,7 @@ class Extensions:
 
     def _load(self, tell: Callable[[str], None], taken: ReservedNames) -> None:
         settings = self._loaded.settings
-        if not is_logging():  # what is wrong with a plugin belongs into the log
+        if not is_logging():  # problems of a plugin are logged
             secrets = self._loaded.secrets() | stored_secrets(self._home)
             start_logging(self._home, settings.logging, Redactor(secrets))
         # Only for homes with plugins or hooks: others must not pay for it at start-up.
@@ -134,7 +134,7 @@ class Extensions:
         return ShellHooks(hooks, approvals, options, reports)
 
     async def settle(self) -> None:
-        """Ask for the consents that are missing, rather than in the middle of a turn."""
+        """Request missing approvals now instead of during a turn."""
         if self._shell is not None and self._ask is not None:
             await self._shell.settle()
 
@@ -179,7 +179,7 @@ class Extensions:
 
 
 def message_injector(loop: asyncio.AbstractEventLoop, agent: Callable[[], Any]) -> Inject:
-    """Into the running turn, or as the next message; called from any thread."""
+    """Add the message to the running turn, or send it as the next; called from any thread."""
 
     def put(content: str) -> None:
         talking = agent()

@@ -1,4 +1,4 @@
-"""How this Hermes was installed, and how it is started from anywhere."""
+"""How Hermes was installed, and how to start it."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ LAUNCHER = "hermes"
 
 
 class Checkout(msgspec.Struct, frozen=True):
-    """A folder with the source and the launcher, which keeps its own environment in `.venv`."""
+    """A checkout with the source and the launcher, and its own environment in `.venv`."""
 
     root: Path
 
@@ -35,7 +35,7 @@ class Checkout(msgspec.Struct, frozen=True):
 
     @property
     def cache(self) -> Path:
-        """The set-up's lock, and what an update works with."""
+        """The folder of the lock of the set-up and of update files."""
         return self.root / ".cache"
 
     @property
@@ -44,17 +44,18 @@ class Checkout(msgspec.Struct, frozen=True):
 
 
 class Package(msgspec.Struct, frozen=True):
-    """Installed by another program, which also updates and removes it."""
+    """An installation by another program, which also updates and removes it."""
 
     installer: str  #: `pip`, `pipx` or `uv`.
     update: str
-    """The command that updates it; empty when nothing says where it came from. It never names the
-    package alone: on a package index, another project has the name."""
+    """The command that updates it; empty if its source is not known. It never names only the
+    package: on a package index, the name belongs to another project."""
     remove: str  #: The command that removes it.
 
 
 def installation(source: Path | None = None, prefix: str = sys.prefix) -> Checkout | Package:
-    """Where the running program comes from. `source` is the folder of the package `hermes`."""
+    """Return how the running program was installed. `source` is the folder of the package
+    `hermes`."""
     package = source or Path(hermes.__file__).resolve().parent
     root = package.parent.parent
     if (root / LAUNCHER).is_file() and (root / "scripts" / "setup.py").is_file():
@@ -65,7 +66,7 @@ def installation(source: Path | None = None, prefix: str = sys.prefix) -> Checko
 
 
 def start_command() -> list[str]:
-    """The words that start this very Hermes from any folder."""
+    """Return the command that starts this Hermes from any folder."""
     found = installation()
     if isinstance(found, Checkout):
         return [str(found.launcher)]
@@ -76,7 +77,7 @@ def start_command() -> list[str]:
 
 
 def _editable(root: Path) -> Package:
-    """A checkout that the user installed into another environment."""
+    """Return the checkout if it was installed into another environment."""
     here, python = shlex.quote(str(root)), shlex.quote(sys.executable)
     return Package(
         "pip",
@@ -100,7 +101,7 @@ def _package(prefix: str) -> Package:
 
 
 def _source() -> str:
-    """The address this was installed from, as installers write it; empty when it is not known."""
+    """Return the address it was installed from, as installers record it; "" if unknown."""
     try:
         text = distribution(DISTRIBUTION).read_text("direct_url.json")
         record: Any = json.loads(text or "{}")
@@ -146,7 +147,7 @@ async def install_extra(name: str) -> list[str]:
 
 
 def installer() -> list[str]:
-    """The command that runs scripts/setup.py for the environment in use."""
+    """Return the command that runs scripts/setup.py for the current environment."""
     package = Path(hermes.__file__).resolve().parent
     place = installation()
     if isinstance(place, Checkout):

@@ -1,4 +1,4 @@
-"""What a process needs to reach models: keys, facts, connections, the resolver."""
+"""Access to models for one process: keys, model facts, connections and the resolver."""
 
 import asyncio
 import logging
@@ -63,11 +63,11 @@ if TYPE_CHECKING:
     from hermes.providers.acp import AgentPool
 
 
-# From a resolved target to a model that answers, in the policies around it.
+# From a resolved target to a model with its policies.
 
 
 class ModelChainBuilder:
-    """Makes models for one process; what it holds is shared by all of them."""
+    """Creates models for one process, which share its state."""
 
     def __init__(
         self,
@@ -80,13 +80,13 @@ class ModelChainBuilder:
         self._resolver, self._keyring, self._client = resolver, keyring, client
         self._clock, self._local = clock, local
         self._health = EndpointHealth(clock)
-        self._plain: set[tuple[str, str]] = set()  #: Models that were found to refuse options.
+        self._plain: set[tuple[str, str]] = set()  #: Models that refuse options.
         self._agents: AgentPool | None = None
 
     def chain(self, links: Sequence[Target | ModelChoice], budget: Budget) -> Model:
-        """The first of `links` that works; for one turn or one piece of work.
+        """Return a model that uses the first of `links` that works, for one turn.
 
-        A choice is resolved when its turn comes; one that cannot be is passed over.
+        A choice is resolved when it is needed; one that cannot be resolved is skipped.
         """
         alone = len(links) == 1
 
@@ -99,12 +99,13 @@ class ModelChainBuilder:
         return FallbackModel([entry(link) for link in links])
 
     def model(self, target: Target, budget: Budget, *, patient: bool = True) -> Model:
-        """One target with its keys. Not `patient`: there is another one to turn to."""
+        """Return a model for one target. Without `patient` it gives up early, because there is a
+        fallback."""
         if target.credentials:
             inner: Model = self._rotating(target, budget)
         else:
             inner = self._watched(target, None, budget)
-        # What may have reached an agent is not asked for again: it would act twice.
+        # A request that an agent may have received is not repeated: it would act twice.
         again = (Unreachable,) if target.profile.is_agent else RETRYABLE_ERRORS
         return RetryModel(inner, self._clock, patient=patient, retry_on=again)
 
@@ -138,7 +139,7 @@ class ModelChainBuilder:
         return SmallModel(wire, msgspec.structs.replace(SMALL, context=context))
 
     def _program(self, target: Target) -> Model:
-        """An agent on this machine. What drives it is loaded by those who use one."""
+        """Return a model that is an agent program on this machine."""
         from hermes.providers.acp import AcpModel, AgentPool, agent_command  # few use an agent
 
         if self._agents is None:
@@ -146,7 +147,7 @@ class ModelChainBuilder:
         return AcpModel(target, self._agents)
 
     async def close(self) -> None:
-        """End the programs that were started."""
+        """Stop the agent programs that were started."""
         if self._agents is not None:
             await self._agents.close()
 
@@ -155,7 +156,7 @@ class ModelChainBuilder:
         return self._health.circuit(target.provider, target.base_url, name)
 
 
-# The caps of `budget` as the budgets of this process keep them.
+# The spending caps of the settings.
 
 logger = logging.getLogger(__name__)
 
@@ -165,24 +166,24 @@ def spending_limits(budget: BudgetSettings) -> BudgetLimits:
 
 
 def spend_counter(settings: Settings, ledger: Ledger, clock: Clock) -> DailySpend | None:
-    """What is spent today, shared by all sessions of the process; None without a cap."""
+    """Return the daily budget, shared by all sessions of the process; None without a cap."""
     if settings.budget.day_usd is None:
         return None
     return DailySpend(settings.budget.day_usd, ledger, clock, user_zone(settings))
 
 
 class Budgets:
-    """One for each session: its turns and the work beside them share the caps."""
+    """Budgets by session, shared by its turns and auxiliary tasks."""
 
     def __init__(self, settings: Settings, store: SessionStore, clock: Clock) -> None:
         self._settings, self._store, self._clock = settings, store, clock
-        # Kept as long as somebody works with it; what a session spent is in the ledger.
+        # Weak references: the spending of a session is in the ledger.
         self._budgets: WeakValueDictionary[str, Budget] = WeakValueDictionary()
         self._users: dict[str, DailySpend] = {}
         self._day = spend_counter(settings, store, clock)
 
     def of(self, session_id: str, request: SessionRequest | None = None) -> Budget:
-        """That of the session; `request` says who it is for and what it may cost."""
+        """Return the budget of the session. `request` names its user and caps."""
         budget = self._budgets.get(session_id)
         if budget is None:
             budget = self._budgets[session_id] = self._made(session_id, request)
@@ -226,13 +227,13 @@ class Budgets:
 
 
 def start_of_today(settings: Settings, clock: Clock) -> float:
-    """Midnight of the user's day, in seconds since the epoch."""
+    """Return midnight of the user's day, in seconds since the epoch."""
     return start_of_day(clock.now(), user_zone(settings)).timestamp()
 
 
 @asynccontextmanager
 async def trial_budget(home: Home, loaded: Loaded, clock: Clock) -> AsyncIterator[Budget]:
-    """For trying a model out: calls of no session, under the cap of the day all the same."""
+    """Return a budget for testing a model: without a session, but under the daily cap."""
     settings = loaded.settings
     if settings.budget.day_usd is None:
         yield Budget(BudgetLimits(), NoSpending(), "", clock)
@@ -243,7 +244,7 @@ async def trial_budget(home: Home, loaded: Loaded, clock: Clock) -> AsyncIterato
 
 
 class NoSpending:
-    """A `Ledger` for those who have no cap to keep."""
+    """A `Ledger` that records nothing, for processes without a cap."""
 
     async def spent_usd(
         self,
@@ -256,7 +257,7 @@ class NoSpending:
 
 
 def user_zone(settings: Settings) -> ZoneInfo | None:
-    """The time zone of the setting; None is the machine's."""
+    """Return the time zone of the setting; None is the machine's."""
     return ZoneInfo(settings.timezone) if settings.timezone else None
 
 
@@ -264,7 +265,7 @@ def user_zone(settings: Settings) -> ZoneInfo | None:
 
 
 def build_keyring(home: Home, loaded: Loaded, client: httpx2.AsyncClient, clock: Clock) -> Keyring:
-    """`client` stays the caller's."""
+    """The caller closes `client`."""
     return Keyring(
         AuthFile(home.auth_file),
         loaded,
@@ -280,7 +281,7 @@ TOKENS = ("access_token", "refresh_token", "client_secret")
 
 
 def stored_secrets(home: Home) -> frozenset[str]:
-    """Every secret in auth.json, for redaction."""
+    """Return every secret in auth.json, for redaction."""
     data = AuthFile(home.auth_file).read()
     keys = {e.secret for name in stored_providers(data) for e in entries_of(data, name).values()}
     logins = data.get("providers", {}).values()
@@ -289,22 +290,22 @@ def stored_secrets(home: Home) -> frozenset[str]:
 
 
 def user_home(home: Home) -> Path:
-    """Where other programs keep their logins."""
+    """Return the folders with logins of other programs."""
     try:
         return Path.home()
-    except RuntimeError:  # nobody knows where it is: nothing of other programs is found
+    except RuntimeError:  # without a home folder, logins of other programs are not found
         return home.root
 
 
 CONNECTIONS = httpx2.Limits(
     max_connections=None, max_keepalive_connections=100, keepalive_expiry=600.0
 )
-"""As many as there are calls at a time. An idle one is kept for as long as a person may think
-between two turns: a new one costs a handshake."""
+"""The number of concurrent calls. An idle connection is kept while a person may think between
+two turns: a new one costs a handshake."""
 
 
 class Providers:
-    """Shared by everything in the process; connections are kept open until it is closed."""
+    """The HTTP client of the process. Connections stay open until it is closed."""
 
     def __init__(
         self, home: Home, loaded: Loaded, clock: Clock, progress: DownloadProgress
@@ -316,7 +317,7 @@ class Providers:
         # Loaded here, because importing this module must not load the HTTP library's parser.
         from hermes.providers import make_transport
 
-        # Redirects are never followed: a key would travel along.
+        # Redirects are never followed, because the key would be sent along.
         self.client = httpx2.AsyncClient(
             follow_redirects=False,
             trust_env=True,
@@ -341,7 +342,7 @@ class Providers:
         await self.close()
 
     def known_target(self, choice: ModelChoice) -> Target:
-        """Where requests go; the embedded model by its own name."""
+        """Return the target of requests; of the embedded model, its name."""
         target = self.resolver.resolve(choice)
         return self.local.known(target) if target.provider == LOCAL else target
 
@@ -349,14 +350,14 @@ class Providers:
         return main_choice(self._loaded)
 
     async def main(self) -> Target:
-        """What answers in conversations, made ready: the embedded model is fetched and started
-        before the first turn, where its progress can be shown. A price that a cap needs is looked
-        up."""
+        """Return the target of conversations, ready for use: the embedded model is downloaded
+        and started before the first turn, where its progress can be shown, and a price that a
+        cap needs is looked up."""
         self._main = await self.ready(self.main_choice())
         return self._main
 
     async def ready(self, choice: ModelChoice) -> Target:
-        """The target of a choice, made ready as `main` is."""
+        """Return the target of a choice, ready for use like `main`."""
         target = self.known_target(choice)
         if target.provider == LOCAL:
             await self.local.ready(target)
@@ -368,9 +369,9 @@ class Providers:
         return target
 
     async def learn(self, target: Target) -> None:
-        """Bring what is known of the endpoint's models up to date, once a day at most.
+        """Update the facts about the endpoint's models, at most once a day.
 
-        Only knowledge is at stake: an endpoint that does not list its models is passed over.
+        Failures are ignored, because only facts are affected.
         """
         if target.base_url and not self.known.is_fresh(target.base_url):
             found = await self.lister.models(target, ModelFilter())
@@ -386,7 +387,7 @@ class Providers:
         return True
 
     def doubt(self, target: Target) -> str:
-        """What speaks against the model's name: the endpoint's last list does not have it."""
+        """Return why the model's name is doubtful: the endpoint's last list does not contain it."""
         listed = self.known.cached_list(target.base_url)
         if listed is None or listed.find(target.model) is not None:
             return ""
@@ -409,7 +410,7 @@ class Providers:
         await self.client.aclose()
 
 
-# The models of one session: for its turns, and for the work beside them.
+# The models of one session: for its turns and for auxiliary tasks.
 
 
 class SessionModels:
@@ -445,7 +446,7 @@ class SessionModels:
 
 
 class AuxiliaryModels:
-    """Finds the model for a task, pays from the session's budget and records each call."""
+    """Finds the model for a task, charges the session's budget and records each call."""
 
     def __init__(
         self,
@@ -459,18 +460,18 @@ class AuxiliaryModels:
         self._settings, self._providers, self.main = settings, providers, main
         self._budget, self._log = budget, log
         self.session_id = session_id
-        """The session that the calls are recorded with; a compaction moves on to another."""
+        """The session of the recorded calls; a compaction changes it."""
 
     def current_session(self) -> str:
         return self.session_id
 
     def is_auto(self, task: str) -> bool:
-        """Whether the settings leave it to us whom to ask."""
+        """Return whether the settings leave the choice of the model to Hermes."""
         asked = self._asked(task)
         return asked.provider in ("", "auto") and not asked.base_url
 
     def targets(self, task: str) -> tuple[Target, ...]:
-        """What would be asked, in order."""
+        """Return the targets of a task, in order."""
         return auxiliary_targets(task, self._asked(task), self.main, self._providers.resolver)
 
     def _asked(self, task: str) -> AuxiliaryTask:
@@ -481,7 +482,8 @@ class AuxiliaryModels:
         return asked
 
     def wished(self, task: str, models: Sequence[str]) -> tuple[Target, ...]:
-        """The targets of a task, before them the first of `models` that the main provider has."""
+        """Return the targets of a task, preceded by the first of `models` that the main provider
+        has."""
         listed = self._providers.known.cached_list(self.main.base_url)
         found = next((name for name in models if listed and listed.find(name)), None)
         if found is None:
@@ -494,7 +496,7 @@ class AuxiliaryModels:
     async def ask_one_of(
         self, targets: Sequence[Target], task: str, request: ModelRequest
     ) -> Reply:
-        """The reply of the first of `targets` that works."""
+        """Return the reply of the first of `targets` that works."""
         began = self._providers.clock.monotonic()
         model = self._providers.maker.chain(targets, self._budget)
         reply: Reply | None = None

@@ -14,7 +14,7 @@ from hermes.util import files
 
 
 def store_exists(home: Home, url: str) -> bool:
-    """Whether there can be sessions. Asking creates nothing."""
+    """Return whether there can be sessions, without creating anything."""
     return bool(url) or home.state_db.exists()
 
 
@@ -22,7 +22,7 @@ def store_exists(home: Home, url: str) -> bool:
 async def opened_store(
     home: Home, url: str, tell: Callable[[str], None]
 ) -> AsyncIterator[SessionStore]:
-    """The store, closed at the end. `tell` gets what the user must know about its state."""
+    """Open the store until the end of the block. `tell` receives messages about its state."""
     store = open_store(url, home.state_db, tell)
     try:
         yield store
@@ -30,7 +30,7 @@ async def opened_store(
         store.close()
 
 
-# Old sessions deleted by themselves, for those who ask for it (`sessions.auto_prune`).
+# Automatic deletion of old sessions (`sessions.auto_prune`).
 
 HOUR, DAY = 3600.0, 86400.0
 MARK = "sessions-pruned-at"
@@ -71,7 +71,7 @@ async def _prune(
 
 
 def _last(read: Callable[[], str]) -> float:
-    """When it was done last; never, as far as known, is long ago."""
+    """Return the time of the last run; 0 if unknown."""
     with suppress(OSError, ValueError):
         return float(read())
     return 0.0
@@ -80,7 +80,7 @@ def _last(read: Callable[[], str]) -> float:
 # Daily backups of the SQLite store (`sessions.daily_backups`)
 
 QUICK_BACKUP_BYTES = 32 * 2**20
-"""The largest store that is copied while a user waits for the end of the program."""
+"""Maximum size of a store that is copied while a user waits for the program to end."""
 
 
 def back_up_when_due(home: Home, settings: Settings, *, max_bytes: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The skills of a process, and what a session has of them."""
+"""The skills of a process and of its sessions."""
 
 import os
 import sys
@@ -37,27 +37,27 @@ from hermes.skills import skill_roots as roots
 from hermes.skills.writing import SkillWriter, WritingOptions, scan_reasons
 
 SYSTEMS = {"darwin": "macos", "win32": "windows"}
-MOST_HINTS = 200  #: Names in the working folder that are looked at.
+MOST_HINTS = 200  #: Names in the working folder that are used for ranking.
 
 
 def skill_roots(
     loaded: Loaded, home: Home, brought: Sequence[SkillRoot] = ()
 ) -> tuple[SkillRoot, ...]:
-    """Every folder with skills; `brought` are those of plugins."""
+    """Return every folder with skills; `brought` are those of plugins."""
     external = external_folders(loaded, home)
     return roots(home.skills, external=external, plugins=brought, bundled=bundled_folder())
 
 
 def external_folders(loaded: Loaded, home: Home) -> list[Path]:
-    """Those of `skills.external_dirs`; one that does not begin with / or ~ lies in the home. An
-    empty one would be whatever folder Hermes was started in."""
+    """Return the folders of `skills.external_dirs`; a relative one is in the home. An empty
+    entry is skipped: it would mean the folder in which Hermes was started."""
     names = loaded.settings.skills.external_dirs
-    expanded = os.path.expanduser  # `~nobody` stays as it is, and is not there
+    expanded = os.path.expanduser  # `~` of an unknown user is kept and does not exist
     return [home.root / expanded(name.strip()) for name in names if name.strip()]
 
 
 def external_warnings(loaded: Loaded) -> list[str]:
-    """What is wrong with that setting itself."""
+    """Return problems of that setting."""
     empty = any(not name.strip() for name in loaded.settings.skills.external_dirs)
     return ["skills.external_dirs has an empty entry, which is left out"] if empty else []
 
@@ -65,7 +65,7 @@ def external_warnings(loaded: Loaded) -> list[str]:
 def visibility_context(
     loaded: Loaded, platform: str, tools: Iterable[str] = (), toolsets: Iterable[str] = ()
 ) -> VisibilityContext:
-    """This machine, what is there, and what is switched off."""
+    """Return the conditions of this machine: system, tools, disabled skills."""
     settings = loaded.settings.skills
     off = (*settings.disabled, *settings.platform_disabled.get(platform, ()))
     system = SYSTEMS.get(sys.platform, "linux")
@@ -75,7 +75,7 @@ def visibility_context(
 
 
 class SkillCatalog:
-    """Shared by all sessions of a process."""
+    """The skills that all sessions of a process share."""
 
     def __init__(
         self, loaded: Loaded, home: Home, brought: Sequence[SkillRoot], tell: Callable[[str], None]
@@ -92,11 +92,11 @@ class SkillCatalog:
             try:
                 # Finish an update that was killed half-way before the skills are read.
                 HubStore(home.skills / HUB_FOLDER.parent).finish_interrupted()
-            except ConfigError as error:  # the hub's commands say more; the skills are there
+            except ConfigError as error:  # the commands of the hub report it; the skills are usable
                 tell(f"{error}; {error.hint}")
 
     def index(self, context: VisibilityContext, folder: Path | None) -> str:
-        """The list for the prompt; what is in `folder` says which skills matter most."""
+        """Return the list for the prompt; the files in `folder` influence the ranking."""
         budget = self._loaded.settings.skills.index_chars
         hints = tuple(_names_in(folder)) if folder is not None else ()
         return skills_prompt(
@@ -133,7 +133,7 @@ class SkillCatalog:
 
     @cached_property
     def _writer(self) -> SkillWriter:
-        """One for all sessions: what it has warned of once, it knows."""
+        """One for all sessions, so that each warning is given once."""
         folder = self._home.skills
         return SkillWriter(
             folder,
@@ -145,14 +145,14 @@ class SkillCatalog:
         )
 
     def writing_tool(self, session_id: Callable[[], str], *, review: bool = False) -> Tool:
-        """skill_manage; with `review` for a look back at what was done."""
+        """Return the tool `skill_manage`; with `review` for the review after finished work."""
         return skill_manage_tool(
             self._writer, session_id, Author.REVIEW if review else Author.AGENT
         )
 
 
 class SessionSkills:
-    """The skills of one session. Which it sees depends on its tools, so that is said last."""
+    """The skills of one session, which depend on its tools."""
 
     def __init__(
         self, catalog: SkillCatalog, loader: SkillLoader, session_id: Callable[[], str]
@@ -169,7 +169,7 @@ class SessionSkills:
 
 
 class SkillUploader:
-    """Takes what a loaded skill needs to where the session works."""
+    """Makes the variables and files of a loaded skill available to the session's commands."""
 
     def __init__(
         self, loaded: Loaded, home: Home, place: SessionWorkspace, tell: Callable[[str], None]
@@ -178,17 +178,17 @@ class SkillUploader:
         self._refused: set[str] = set()
 
     def directory(self, skill: Skill) -> str:
-        """The folder of the skill as commands of the session see it."""
+        """Return the folder of the skill as seen by the session's commands."""
         bring = self._place.workplace.upload
         if bring is None:
             return str(skill.folder)
-        # Not below ~/.hermes: the other machine may have an agent, and skills, of its own.
+        # Not below ~/.hermes: the other machine may have its own Hermes.
         there = f".cache/hermes/skills/{skill.name.replace(':', '-')}"
         bring(skill.folder, f"~/{there}")
         return f"$HOME/{there}"
 
     def provide(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
-        """Variables that are set, and credential files that are there."""
+        """Return the variables that are set, and the existing credential files."""
         values = {
             name: value
             for name in variables
@@ -201,7 +201,8 @@ class SkillUploader:
                 bring(file, f"~/.hermes/{inside}", private=True)
 
     def _may_have(self, skill: Skill, name: str) -> bool:
-        """A stranger's skill does not get the keys that pay for our models by naming them."""
+        """Return whether the skill may use the variable: an untrusted skill never gets the keys
+        of models."""
         if skill.source in (Source.USER, Source.BUNDLED) or name not in own_key_variables():
             return True
         if name in self._loaded.settings.terminal.env_passthrough:
@@ -216,7 +217,7 @@ class SkillUploader:
 
 
 def _names_in(folder: Path) -> list[str]:
-    """Names of the files and folders that are worked with, and of the folder itself."""
+    """Yield the names of the folder and of its files and folders."""
     try:
         inside = sorted(path.name for path in folder.iterdir())[:MOST_HINTS]
     except OSError:

@@ -67,7 +67,7 @@ from hermes.util.files import inside, upwards
 
 
 class ToolSelection(msgspec.Struct, frozen=True):
-    """Every tool and every toolset that can be chosen from."""
+    """All tools and toolsets."""
 
     settings: Settings
     registry: ToolRegistry
@@ -76,11 +76,11 @@ class ToolSelection(msgspec.Struct, frozen=True):
     brought: ToolsetMap  #: Toolsets of plugins and MCP servers.
 
     def usual(self, platform: str) -> tuple[str, ...]:
-        """The names of toolsets and tools a platform has."""
+        """Return the names of the toolsets and tools of a platform."""
         return with_added(selected_toolsets(self.settings, platform), self.brought)
 
     def names(self, platform: str, toolsets: tuple[str, ...] = ()) -> list[str]:
-        """The tools of a platform, or those behind the names in `toolsets`; raises `UsageError`."""
+        """Return the tools of a platform, or of the names in `toolsets`; raises `UsageError`."""
         if toolsets:
             return expand(toolsets, self.known)
         return expand(drop_gone_names(self.usual(platform), self.known), self.known)
@@ -116,7 +116,7 @@ def build_toolbox(
 
 
 def approval_timeout(settings: ApprovalSettings, request: SessionRequest) -> float:
-    """How long a question for consent waits for its answer."""
+    """Return how long an approval question waits for its answer."""
     said = settings.platform_timeouts.get(request.source)
     return max(settings.timeout, request.patience) if said is None else said
 
@@ -130,7 +130,7 @@ def build_approvals(
     *,
     seconds: float = 0.0,
 ) -> Approvals:
-    """`seconds` a question waits; 0 is what the settings say."""
+    """`seconds` is the time limit of a question; 0 uses the settings."""
     settings = loaded.settings.approvals
 
     async def remember(kind: str) -> None:
@@ -151,13 +151,13 @@ def build_approvals(
     )
 
 
-# What a session works with: its place, the processes it left running, its lists.
+# The state that the tools of a session share: environment, background processes, lists.
 
 log = logging.getLogger(__name__)
 
 
 class SessionTools:
-    """Everything of one session that its tools share, and that is closed with it."""
+    """The state of one session that its tools share; closed with it."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class SessionTools:
         on_news: Callable[[str], None] = lambda _text: None,
         services: SessionServices | None = None,
     ) -> None:
-        """`on_news` hears of background processes."""
+        """`on_news` is called with messages of background processes."""
         self._loaded, self._home = loaded, home
         self._hooks = hooks or NoHooks()
         self.place = place
@@ -200,12 +200,13 @@ class SessionTools:
 
     @property
     def has_checkpoints(self) -> bool:
-        """Not when the settings say so, nor when the files are on another machine."""
+        """Return whether checkpoints are made: not if disabled, nor if the files are on another
+        machine."""
         return self._loaded.settings.checkpoints.enabled and self.place.here
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
-        """Those of the folder, or of the nearest above it that has any."""
+        """Return the folder or its nearest parent with any."""
         folder = self._home.root / "checkpoints"
         options = CheckpointOptions(max_snapshots=self._loaded.settings.checkpoints.max_snapshots)
         workspace = find_workspace(folder, Path(self.place.folder))
@@ -225,25 +226,25 @@ class SessionTools:
 def unbound_tool_deps(
     loaded: Loaded, home: Home, working_folder: Path, services: SessionServices | None = None
 ) -> ToolDeps:
-    """For looking at tools without using them: nothing is started."""
+    """Return tools for listing only: nothing is started."""
     place = make_workspace(loaded, home, working_folder, log.info)
     return SessionTools(loaded, home, place, services=services).deps
 
 
 def process_notice(event: ProcessEvent) -> str:
-    """What the agent hears of a background process."""
+    """Return the message for the agent about a background process."""
     head = f"{PROCESS_NEWS}{event.id} ({event.command[:200]}): {event.kind}"
     code = f", exit code {event.exit_code}" if event.exit_code is not None else ""
     return f"{head}{code}]\n{event.text}".rstrip()
 
 
-# What a session offers its tools beyond the workplace: memory, skills, subagents, messages.
+# Services for tools: memory, skills, subagents, messages.
 
 
 def memory_of(
     loaded: Loaded, home: Home, place: SessionWorkspace, request: SessionRequest
 ) -> BuiltinMemory | None:
-    """The notes and the profile of a session; None when the settings or the request say so."""
+    """Return the notes of a session; None if the settings or the request disable them."""
     settings = loaded.settings.memory
     if request.skip_memory or not (settings.memory_enabled or settings.user_profile_enabled):
         return None
@@ -253,7 +254,7 @@ def memory_of(
         memory_char_limit=settings.memory_char_limit,
         user_char_limit=settings.user_char_limit,
     )
-    # A guest's notes must not come up in what the owner is told of the project.
+    # Notes of a guest must not reach the owner through the project.
     own = place.here and not request.scope.user
     project = project_root(place.folder) if own else ""
     scope = msgspec.structs.replace(request.scope, project=request.scope.project or project)
@@ -261,7 +262,7 @@ def memory_of(
 
 
 def project_root(folder: str | Path) -> str:
-    """The root of the git repository `folder` is in; "" when it is in none."""
+    """Return the root of the git repository of `folder`; "" if there is none."""
     for each in upwards(str(folder)):
         if os.path.exists(inside(each, ".git")):  # noqa: PTH110 - each session asks
             return each
@@ -302,7 +303,7 @@ def session_services(
 
 
 def _limits(request: SessionRequest) -> dict[str, Any]:
-    """Under which a job runs that this session makes (the field `by` of a job)."""
+    """Return the limits of a job that this session creates (the field `by` of a job)."""
     limits = {
         "user": request.user_id,
         "folder": str(request.working_folder) if request.user_id else "",
@@ -327,13 +328,13 @@ def unbound_services(
     )
 
 
-# Switching tools on and off, for good.
+# Enabling and disabling tools permanently.
 
 
 def set_tool_enabled(
     loaded: Loaded, home: Home, platform: str, names: Sequence[str], *, on: bool
 ) -> list[str]:
-    """Writes `platform_toolsets` of config.yaml; the result is what the platform has then."""
+    """Write `platform_toolsets` of config.yaml and return the resulting toolsets."""
     found = find_toolsets(loaded, known_tools(home, loaded))
     current = selected_toolsets(loaded.settings, platform)
     now = switch_toolsets(current, names, found.known, on=on, added=found.brought)

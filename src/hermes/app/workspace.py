@@ -1,4 +1,4 @@
-"""From `terminal.*` settings to the place where a session works."""
+"""Creation of the execution environment of a session from the `terminal.*` settings."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
@@ -41,8 +41,8 @@ def make_workspace(
     backend: str = "",
     shared: Sequence[Path] = (),
 ) -> SessionWorkspace:
-    """The place of `backend`, else of `terminal.backend`. Nothing is started yet. A sandbox can
-    read the `shared` folders, although they are in our home."""
+    """Create the environment of `backend`, by default `terminal.backend`, without starting it. A
+    sandbox can read the `shared` folders in the home of Hermes."""
     settings = loaded.settings.terminal
     folder = Path(working_folder, Path(settings.cwd).expanduser())
     name = backend or settings.backend
@@ -100,7 +100,7 @@ def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -
 
 
 class _UnmadeHost:
-    """A host that is made when it is first used: most sessions run no command."""
+    """A host that is created when it is first used: most sessions run no command."""
 
     def __init__(self, name: str, make: Callable[[], Host]) -> None:
         self.name, self._make = name, make
@@ -235,11 +235,11 @@ MAKERS: dict[str, Callable[[Loaded, Home, Path, Notify], SessionWorkspace]] = {
 }
 
 INSIDE = PathGuard(Path("/root"), (Path("/"),), here=False)
-"""Inside a container everything is the agent's."""
+"""Inside a container the agent may access everything."""
 
 
 def _container(loaded: Loaded, home: Home, kind: type[T], **more: Any) -> T:
-    """Options of a kind of container: what all kinds share, and `more`."""
+    """Return the options of a container: the common ones and `more`."""
     settings = loaded.settings.terminal
     shared = {
         "forward_env": {
@@ -279,7 +279,7 @@ def _hosted(
     isolated: bool = True,
     credentials: Any = (),
 ) -> SessionWorkspace:
-    """`credentials` are files to bring, where nothing can be mounted."""
+    """`credentials` are files to copy if they cannot be mounted."""
     # Local sessions do not need these modules.
     from hermes.terminal.host.files import HostFiles
     from hermes.terminal.host.shell import HostShell
