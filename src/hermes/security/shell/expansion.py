@@ -24,6 +24,7 @@ _PARTS = re.compile(
     r"\$\{(?P<mark>[!#]?)(?P<name>\w+|[@*?$!#-])(?P<index>\[[^\]]*\])?(?P<rest>.*)\}\Z", re.DOTALL
 )
 _DEFAULT = re.compile(r"(:?)([-=+?])")
+_OPENING = re.compile(r"(?<!\\)(?:\$\((?!\()|`)")
 _PLAIN_VARIABLE = re.compile(r"(?<!\\)\$(?:\{(\w+)\}|(\w+))")
 
 
@@ -165,7 +166,8 @@ def substitutions(text: str) -> list[str]:
     """Return the contents of `$(…)` and of backticks in text that is expanded but not quoted."""
     found: list[str] = []
     at = 0
-    while (at := _find_opening(text, at)) >= 0:
+    while opening := _OPENING.search(text, at):
+        at = opening.start()
         if text[at] == "`":
             end = text.find("`", at + 1)
             found.append(text[at + 1 : end if end >= 0 else len(text)])
@@ -176,11 +178,6 @@ def substitutions(text: str) -> list[str]:
             break
         at = end + 1
     return found
-
-
-def _find_opening(text: str, at: int) -> int:
-    found = re.compile(r"(?<!\\)(?:\$\((?!\()|`)").search(text, at)
-    return found.start() if found else -1
 
 
 def _find_closing(text: str, at: int) -> int:

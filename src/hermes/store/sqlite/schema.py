@@ -109,22 +109,11 @@ TRIGGERS = (
     """,
 )
 
-OBJECTS = frozenset(
-    {
-        "schema_version",
-        "sessions",
-        "messages",
-        "messages_fts",
-        "idx_sessions_source",
-        "idx_sessions_parent",
-        "idx_sessions_started",
-        "idx_sessions_title_unique",
-        "idx_messages_session",
-        "messages_fts_insert",
-        "messages_fts_delete",
-        "messages_fts_update",
-    }
-)
+OBJECTS = frozenset({
+    "schema_version", "sessions", "messages", "messages_fts", "idx_sessions_source",
+    "idx_sessions_parent", "idx_sessions_started", "idx_sessions_title_unique",
+    "idx_messages_session", "messages_fts_insert", "messages_fts_delete", "messages_fts_update",
+})  # fmt: skip
 """All objects above; a database that has them needs no statement when it is opened."""
 
 
@@ -343,20 +332,11 @@ ADDITIONS = (
 )
 ADDITIONS_VERSION = ADDITIONS[-1].version
 
-ADDED_OBJECTS = (
-    frozenset(
-        {
-            "additions_version",
-            "projections",
-            "idx_projections_session",
-            "model_calls",
-            "idx_model_calls_session",
-            "idx_model_calls_time",
-        }
-    )
-    | SEARCH_OBJECTS
-    | {one.name for one in (*schema.TABLES, *schema.INDEXES)}
-)
+ADDED_OBJECTS = SEARCH_OBJECTS | {
+    "additions_version", "projections", "idx_projections_session", "model_calls",
+    "idx_model_calls_session", "idx_model_calls_time",
+    *(one.name for one in (*schema.TABLES, *schema.INDEXES)),
+}  # fmt: skip
 
 
 # Before titles were unique, sessions could share one; the later ones get their id appended.
