@@ -459,8 +459,7 @@ class AuxiliaryModels:
     ) -> None:
         self._settings, self._providers, self.main = settings, providers, main
         self._budget, self._log = budget, log
-        self.session_id = session_id
-        """The session of the recorded calls; a compaction changes it."""
+        self.session_id = session_id  #: The session of the recorded calls; a compaction changes it.
 
     def current_session(self) -> str:
         return self.session_id

@@ -40,8 +40,7 @@ class Cli:
         self.home = home
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self._loaded: Loaded | None = None
-        self.args = argparse.Namespace()
-        """The arguments of the command that runs."""
+        self.args = argparse.Namespace()  #: The arguments of the command that runs.
         self.above: Callable[[str], bool] | None = None
         """Prints a line above the input field; returns False while none is shown."""
 
@@ -157,8 +156,7 @@ class Column(NamedTuple):
     title: str
     value: Callable[[Any], object]
     right: bool = False
-    width: int = 0
-    """Longer values are cut; 0 means never."""
+    width: int = 0  #: Longer values are cut; 0 means never.
 
 
 def table_of(rows: Iterable[Any], columns: Sequence[Column]) -> list[str]:

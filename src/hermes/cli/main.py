@@ -48,12 +48,10 @@ examples:
 class ParsedArguments(NamedTuple):
     """The parsed command line."""
 
-    command: registry.CommandEntry | None
-    """None if only help or the version is shown."""
+    command: registry.CommandEntry | None  #: None if only help or the version is shown.
     arguments: list[str]
     profile: str | None
-    wants: str = ""
-    """`help` or `version` for `hermes --help` and `--version`."""
+    wants: str = ""  #: `help` or `version` for `hermes --help` and `--version`.
 
 
 class Parser(argparse.ArgumentParser):

@@ -73,8 +73,7 @@ def _target_resolver(
 
 log = logging.getLogger(__name__)
 
-FIRST_JOB_POLL_SECONDS = 5.0
-"""Seconds between two checks for a first job."""
+FIRST_JOB_POLL_SECONDS = 5.0  #: Seconds between two checks for a first job.
 
 
 class LazyScheduler:

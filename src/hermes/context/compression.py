@@ -43,10 +43,8 @@ LEAST_TAIL = 3
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    head: int
-    """Number of messages kept at the start."""
-    tail: int
-    """Index of the first message kept at the end."""
+    head: int  #: Number of messages kept at the start.
+    tail: int  #: Index of the first message kept at the end.
     request: int
     """Index of the last user message, anywhere in the conversation; -1 if there is none."""
 
@@ -114,20 +112,14 @@ def _not_ending_with_user(messages: Dicts, head: int) -> int:
 
 class Layout(msgspec.Struct, frozen=True):
     head: Dicts
-    earlier: Summary
-    """The summary of earlier compactions."""
-    fresh: Dicts
-    """The messages that no notes cover yet."""
-    going: Dicts
-    """The fresh messages that are not repeated."""
+    earlier: Summary  #: The summary of earlier compactions.
+    fresh: Dicts  #: The messages that no notes cover yet.
+    going: Dicts  #: The fresh messages that are not repeated.
     facts: ConversationFacts
     todo: str
-    joined: Any
-    """Content of the user that follows the notes in the same message, or None."""
-    request: str
-    """The newest words of the user where they are not among `fresh`."""
-    place: str
-    """The sentence that says where the newest user message is."""
+    joined: Any  #: Content of the user that follows the notes in the same message, or None.
+    request: str  #: The newest words of the user where they are not among `fresh`.
+    place: str  #: The sentence that says where the newest user message is.
     tail: Dicts
 
     @property
@@ -226,17 +218,14 @@ class CompressionPlan(msgspec.Struct, frozen=True):
     context_length: int
     current_tokens: int | None
     focus: str
-    summarisers: Sequence[SummaryModel] | None
-    """None during the pause after failures."""
+    summarisers: Sequence[SummaryModel] | None  #: None during the pause after failures.
 
 
 class CompressionResult(msgspec.Struct, frozen=True):
     messages: Dicts
-    outcome: str
-    """`summary`, `extract`, or `pruned` when nothing took the place of messages."""
+    outcome: str  #: `summary`, `extract`, or `pruned` when nothing took the place of messages.
     model: str
-    rest: float
-    """Seconds for which no model should be asked, after a failure."""
+    rest: float  #: Seconds for which no model should be asked, after a failure.
 
 
 def compress(messages: Dicts, plan: CompressionPlan) -> CompressionResult:

@@ -11,13 +11,10 @@ from hermes.context.engine import BuiltinEngine, Dict, Dicts, SummaryModel
 NEAR_WINDOW = 0.85
 """Part of the context length up to which a conversation fits. The rest is for the reply and for
 errors of the estimate."""
-LEAST_SUMMARY, MOST_SUMMARY = 2_000, 12_000
-"""Tokens of a summary."""
-SUMMARY_SHARE = 0.20
-"""Part of the tokens that the summary replaces."""
+LEAST_SUMMARY, MOST_SUMMARY = 2_000, 12_000  #: Tokens of a summary.
+SUMMARY_SHARE = 0.20  #: Part of the tokens that the summary replaces.
 SUMMARY_OF_WINDOW = 0.05
-SOFT = 1.5
-"""Factor by which the tail may exceed its budget."""
+SOFT = 1.5  #: Factor by which the tail may exceed its budget.
 
 
 class CompressionOptions(msgspec.Struct, frozen=True):
@@ -38,16 +35,12 @@ class CompressionSizes(msgspec.Struct, frozen=True):
 
     threshold: int
     tail: int
-    summary: int
-    """The most a summary may have."""
+    summary: int  #: The most a summary may have.
     facts: int
     """For facts that are added to the model's text: user messages, rules and file paths."""
-    request: int
-    """For a user request that has to be repeated because it is too far back."""
-    fits: int
-    """A smaller conversation fits the context."""
-    least: int
-    """A smaller part is not worth a summary."""
+    request: int  #: For a user request that has to be repeated because it is too far back.
+    fits: int  #: A smaller conversation fits the context.
+    least: int  #: A smaller part is not worth a summary.
 
     @property
     def ceiling(self) -> int:

@@ -105,10 +105,8 @@ MARKS = ("[x] ", "[>] ", "[ ] ", "[-] ")
 
 
 class ShownTodoList(NamedTuple):
-    text: str
-    """The heading and its lines; "" when there is none."""
-    place: int
-    """Index of the message it stands in; -1 when there is none."""
+    text: str  #: The heading and its lines; "" when there is none.
+    place: int  #: Index of the message it stands in; -1 when there is none.
 
 
 def newest_todo_list(messages: Dicts) -> ShownTodoList:

@@ -17,8 +17,7 @@ Dicts = list[Dict]
 
 class SummaryAnswer(NamedTuple):
     text: str
-    model: str
-    """The model that wrote it."""
+    model: str  #: The model that wrote it.
 
 
 class SummaryModel(msgspec.Struct, frozen=True):
@@ -27,8 +26,7 @@ class SummaryModel(msgspec.Struct, frozen=True):
     ask: Callable[[Dicts, int], SummaryAnswer]
     """Takes messages and the maximum tokens of the answer. Raises a `ProviderError`, or
     `Interrupted` if the turn is stopped."""
-    context_length: int
-    """Maximum tokens of question and answer together."""
+    context_length: int  #: Maximum tokens of question and answer together.
 
 
 class ContextEngine(ABC):
@@ -45,8 +43,7 @@ class ContextEngine(ABC):
     """Prompt tokens from which `should_compress` returns True; also used for the warning."""
     context_length: int = 0
     compression_count: int = 0
-    summary_model: str = ""
-    """The model that wrote the last summary; empty if none did."""
+    summary_model: str = ""  #: The model that wrote the last summary; empty if none did.
 
     @property
     @abstractmethod

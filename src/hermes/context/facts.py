@@ -20,8 +20,7 @@ from hermes.core.model import text_tokens
 
 # The user's own messages, as opposed to messages in the user's role that a program wrote.
 
-SMALL_TALK = 40
-"""Characters up to which a message is most likely no request, such as "ok, go on"."""
+SMALL_TALK = 40  #: Characters up to which a message is most likely no request, such as "ok, go on".
 
 
 def user_text(message: Dict) -> str:
@@ -59,10 +58,8 @@ _WEAK = re.compile(
     re.I,
 )
 _SENTENCE = re.compile(r"[^\s].*?(?:[.!?。！？](?=\s|$|[^\x00-\x7f])|\n|$)")
-MOST_CHARS = 300
-"""Of one sentence."""
-MAX_RULES_PER_MESSAGE = 12
-"""Rules taken from one message: a long paste is not a list of rules."""
+MOST_CHARS = 300  #: Of one sentence.
+MAX_RULES_PER_MESSAGE = 12  #: Rules taken from one message: a long paste is not a list of rules.
 
 
 def find_rules(text: str) -> list[str]:
@@ -92,8 +89,7 @@ WRITTEN, NAMED, MENTIONED = 3, 2, 1
 """Weights of a path that was written, given as an argument, or mentioned in a text."""
 LONGEST = 400
 MOST_IN_TEXT = 40
-MAX_SEARCHED_CHARS = 20_000
-"""Of a text that are looked through."""
+MAX_SEARCHED_CHARS = 20_000  #: Of a text that are looked through.
 
 _ENDING = re.compile(
     r"""\w[^/\\]*\.(?:
@@ -196,23 +192,18 @@ def mark_paths(section: str, files: Iterable[str]) -> str:
     return "\n".join(filter(None, [text, *missing]))
 
 
-FILES_SHARE, RULES_SHARE = 0.3, 0.3
-"""Parts of the budget for facts; user messages have the rest."""
+FILES_SHARE, RULES_SHARE = 0.3, 0.3  #: Parts of the budget for facts; user messages have the rest.
 MOST_FILES = 100
-MOST_OF_ONE = 700
-"""Tokens per user message; of a longer one head and tail are kept."""
-SAME = 100
-"""Leading characters by which a message is recognised."""
-AROUND = 8
-"""Tokens of the tags around a message."""
+MOST_OF_ONE = 700  #: Tokens per user message; of a longer one head and tail are kept.
+SAME = 100  #: Leading characters by which a message is recognised.
+AROUND = 8  #: Tokens of the tags around a message.
 
 _QUOTED = re.compile("“([^“”]+)”")
 _QUOTES = re.compile("[“”]")
 
 
 class ConversationFacts(msgspec.Struct, frozen=True):
-    users: tuple[str, ...]
-    """Messages of the user, oldest first; a very long one with a gap."""
+    users: tuple[str, ...]  #: Messages of the user, oldest first; a very long one with a gap.
     rules: tuple[str, ...]
     """Sentences of messages that are not among `users`, and rules of earlier notes."""
     files: tuple[str, ...]

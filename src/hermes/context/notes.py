@@ -55,8 +55,7 @@ _STATE = re.compile(r"\s{0,3}(?:#{1,6}\s*|\*\*)(Done|In Progress|Blocked)\W*", r
 
 
 class SummaryNotes(msgspec.Struct, frozen=True):
-    sections: Mapping[str, str] = {}
-    """Text by section name, without empty sections."""
+    sections: Mapping[str, str] = {}  #: Text by section name, without empty sections.
 
     def text(self) -> str:
         names = [name for name in SECTIONS if self.sections.get(name)]
@@ -168,14 +167,10 @@ _END_LINE = re.compile(rf"^{re.escape(END)}(?:\n|$)", re.M)
 
 class Summary(msgspec.Struct, frozen=True):
     notes: SummaryNotes = SummaryNotes()
-    users: tuple[str, ...] = ()
-    """User messages, oldest first."""
-    todo: str = ""
-    """The todo list as its tool shows it."""
-    request: Any = None
-    """The content of a message of the user that is joined to the notes."""
-    foreign: bool = False
-    """Another program wrote it, so its facts are not marked."""
+    users: tuple[str, ...] = ()  #: User messages, oldest first.
+    todo: str = ""  #: The todo list as its tool shows it.
+    request: Any = None  #: The content of a message of the user that is joined to the notes.
+    foreign: bool = False  #: Another program wrote it, so its facts are not marked.
 
 
 def is_summary(message: Dict) -> bool:

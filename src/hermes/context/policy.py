@@ -26,13 +26,11 @@ a larger one is capped, since compacting too early does less harm than too late.
 WARNING_SHARE = 0.85
 """Part of the threshold from which the user is warned, and from which a compaction between two
 turns is worthwhile, because the next turn would most likely have to wait for one."""
-MIN_GAIN = 0.10
-"""A compaction that saves a smaller part than this did not help."""
+MIN_GAIN = 0.10  #: A compaction that saves a smaller part than this did not help.
 MAX_FUTILE = 2
 """Compactions in a row that did not help, after which none is tried until the next turn."""
 
-HISTORY_SHARE = 0.85
-"""Part of the context length; above the agent's own threshold on purpose."""
+HISTORY_SHARE = 0.85  #: Part of the context length; above the agent's own threshold on purpose.
 MIN_MESSAGES = 4
 
 
@@ -86,8 +84,7 @@ class TokenCounter:
 class Compressed(msgspec.Struct, frozen=True):
     """The result of an engine for the first `replaces` messages of a conversation."""
 
-    messages: tuple[Message, ...]
-    """Kept messages are the same objects as before."""
+    messages: tuple[Message, ...]  #: Kept messages are the same objects as before.
     replaces: int
     tokens_before: int
     tokens_after: int
@@ -119,11 +116,9 @@ class CompactionPolicy:
         self.engine, self._counter, self._system = engine, counter, system
         self._enabled, self._run = enabled, run
         self._busy = asyncio.Lock()
-        self._futile = 0
-        """Compactions in a row that did not help."""
+        self._futile = 0  #: Compactions in a row that did not help.
         self._warned = False
-        self._problem = ""
-        """A failure of the engine that the user has not seen yet."""
+        self._problem = ""  #: A failure of the engine that the user has not seen yet.
         self._problem_reported = False
 
     def new_turn(self) -> None:

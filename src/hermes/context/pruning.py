@@ -22,14 +22,11 @@ from hermes.context.engine import Dict, Dicts
 from hermes.core.messages import ToolCall
 from hermes.util.text import cut_middle
 
-RESULT_CHARS = 200
-"""Results up to this length are kept."""
-ARGUMENT_CHARS = 500
-"""Arguments up to this length are kept."""
+RESULT_CHARS = 200  #: Results up to this length are kept.
+ARGUMENT_CHARS = 500  #: Arguments up to this length are kept.
 KEPT_CHARS = 200
 MARK = "...[truncated]"
-MOST_ITEMS = 20
-"""Items of a list within long arguments."""
+MOST_ITEMS = 20  #: Items of a list within long arguments.
 
 _FILE_LINE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete|Move)\b.*|(?:---|\+\+\+) \S.*)$", re.M)
 """Lines of a patch that name a file."""

@@ -67,21 +67,17 @@ FOCUS = (
 REQUEST = "What the user asked last, kept elsewhere:\n<request>\n{text}\n</request>"
 REQUEST_TOKENS = 300
 AGAIN = "Your last reply could not be used: {why}. Write all the sections."
-WORDS_PER_TOKEN = 0.5
-"""Words per estimated token; the estimate is rather high."""
+WORDS_PER_TOKEN = 0.5  #: Words per estimated token; the estimate is rather high.
 
 _TAG = re.compile(r"<(/?\s*(?:transcript|notes|request)\b)", re.I)
 
 
 class SummaryQuestion(msgspec.Struct, frozen=True):
     transcript: str
-    notes: SummaryNotes
-    """The notes so far."""
-    tokens: int
-    """The most the new ones may have."""
+    notes: SummaryNotes  #: The notes so far.
+    tokens: int  #: The most the new ones may have.
     focus: str = ""
-    request: str = ""
-    """The user's newest words, where the transcript is without them."""
+    request: str = ""  #: The user's newest words, where the transcript is without them.
 
     def messages(self, why: str = "") -> Dicts:
         """`why` says what was wrong with the last reply, if there was one."""
@@ -115,10 +111,8 @@ def escape_tags(text: str) -> str:
 LEAST_SECTIONS = 3
 LEAST_CHARS, MOST_LEAST_CHARS = 80, 300
 """Bounds of the minimum length of a reply, which depends on its maximum."""
-REPETITIVE = 0.12
-"""A text that compresses to a smaller part than this repeats itself."""
-LEAST_TO_PACK = 400
-"""Characters below which the compression ratio is not meaningful."""
+REPETITIVE = 0.12  #: A text that compresses to a smaller part than this repeats itself.
+LEAST_TO_PACK = 400  #: Characters below which the compression ratio is not meaningful.
 
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
 _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\s*\Z", re.S)
@@ -282,12 +276,9 @@ def missing_lines(lines: Sequence[str], text: str, tokens: int) -> list[str]:
 
 RESULT_CHARS = (1_500, 600, 200)
 """Characters shown of a result, tried in order until the transcript fits and is worth it."""
-WORTH = 2
-"""Transcript tokens per token of the summary before results are shortened ..."""
-WORTH_ANYWAY = 6_000
-"""... and transcript tokens that are always accepted."""
-SAID = 4
-"""Factor for user and assistant messages, which are shown longer than results."""
+WORTH = 2  #: Transcript tokens per token of the summary before results are shortened ...
+WORTH_ANYWAY = 6_000  #: ... and transcript tokens that are always accepted.
+SAID = 4  #: Factor for user and assistant messages, which are shown longer than results.
 CALL_CHARS = 600
 
 
@@ -340,18 +331,13 @@ def render_message(message: Dict, chars: int) -> str:
 
 log = logging.getLogger(__name__)
 
-TRIES = 2
-"""Attempts per question if the reply is not usable."""
-MOST_PARTS = 10
-"""Questions per summary. Older parts are listed without a model."""
+TRIES = 2  #: Attempts per question if the reply is not usable.
+MOST_PARTS = 10  #: Questions per summary. Older parts are listed without a model.
 SMALLER_WINDOWS = 3
 """Attempts with a model, each with half the context length of the previous one."""
-FIXED = text_tokens(INSTRUCTIONS) + 200
-"""Tokens of the fixed part of a question."""
-LEAST_ROOM = 300
-"""Tokens of transcript that make a question worth asking."""
-FINDINGS = 8
-"""Fraction (1/n) of the notes for values of earlier notes that the model omitted."""
+FIXED = text_tokens(INSTRUCTIONS) + 200  #: Tokens of the fixed part of a question.
+LEAST_ROOM = 300  #: Tokens of transcript that make a question worth asking.
+FINDINGS = 8  #: Fraction (1/n) of the notes for values of earlier notes that the model omitted.
 LASTING = (CredentialMissing, CredentialRefused, QuotaSpent, ConfigError)
 """Failures that do not go away within a minute."""
 
@@ -359,13 +345,10 @@ LASTING = (CredentialMissing, CredentialRefused, QuotaSpent, ConfigError)
 class SummaryJob(msgspec.Struct, frozen=True):
     messages: Dicts
     earlier: SummaryNotes
-    tokens: int
-    """The most the notes may have."""
+    tokens: int  #: The most the notes may have.
     focus: str
-    request: str
-    """The user's newest words, where `messages` are without them."""
-    window: int
-    """For a model that does not say how much it takes."""
+    request: str  #: The user's newest words, where `messages` are without them.
+    window: int  #: For a model that does not say how much it takes.
 
 
 class SummaryResult(msgspec.Struct, frozen=True):
@@ -374,10 +357,8 @@ class SummaryResult(msgspec.Struct, frozen=True):
 
 
 class SummaryFailure(msgspec.Struct, frozen=True):
-    answered: bool
-    """A model answered, but nothing usable came."""
-    lasting: bool
-    """Asking again soon does not help."""
+    answered: bool  #: A model answered, but nothing usable came.
+    lasting: bool  #: Asking again soon does not help.
 
     @property
     def rest(self) -> float:

@@ -145,8 +145,7 @@ class ChildTask(msgspec.Struct, frozen=True):
 
     goal: str
     context: str = ""
-    toolsets: tuple[str, ...] = ()
-    """Empty: those of the parent that a subagent may have."""
+    toolsets: tuple[str, ...] = ()  #: Empty: those of the parent that a subagent may have.
     role: Literal["leaf", "orchestrator"] = "leaf"  #: An orchestrator may start subagents itself.
     max_iterations: int | None = None
 

@@ -84,8 +84,7 @@ class Tool(msgspec.Struct, frozen=True):
     changes: Callable[[dict[str, Any]], bool] | None = None
     """Returns whether a call with these arguments may change files. Without it, the effect
     decides."""
-    serial: bool = False
-    """True if calls change shared state and must run one at a time, in order."""
+    serial: bool = False  #: True if calls change shared state and must run one at a time, in order.
     toolset: str = ""
     repeatable: bool = False
     """True if repeating a call makes sense, such as checking whether something has ended."""

@@ -23,8 +23,7 @@ from hermes.gateway.platforms.registry import prefix
 
 log = logging.getLogger(__name__)
 
-Variable = Callable[[str], str | None]
-"""Returns a variable of .env or of the process."""
+Variable = Callable[[str], str | None]  #: Returns a variable of .env or of the process.
 
 BOTS = frozenset({"all", "mentions", "true", "1", "yes", "on"})
 """Values of <P>_ALLOW_BOTS that let other programs write, if their ids are authorized too."""
@@ -39,12 +38,9 @@ WELCOME = "You are now authorized. Send a message to start."
 
 class Admission(msgspec.Struct, frozen=True):
     allowed: bool
-    role: Role | None = None
-    """The role of an authorized user."""
-    reply: str = ""
-    """The reply to an unauthorized user; "" means none."""
-    why: str = ""
-    """Reason for the log; never shown in the chat."""
+    role: Role | None = None  #: The role of an authorized user.
+    reply: str = ""  #: The reply to an unauthorized user; "" means none.
+    why: str = ""  #: Reason for the log; never shown in the chat.
 
 
 class Authorizer:

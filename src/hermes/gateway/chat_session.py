@@ -41,8 +41,7 @@ log = logging.getLogger(__name__)
 NO_TOOLS = ("-all",)
 """Sentinel toolset for "no tools": a request without any toolset gets the default ones."""
 MIRROR_NOTE = "[sent to this chat from another conversation]"
-MIRROR_LEASE_SECONDS = 10.0
-"""Duration of the lease in seconds for writing one mirrored message."""
+MIRROR_LEASE_SECONDS = 10.0  #: Duration of the lease in seconds for writing one mirrored message.
 
 
 class ChatSession:
@@ -53,12 +52,9 @@ class ChatSession:
         self._app = worker.gateway.app
         self._agent: Agent | None = None
         self._source: SessionSource | None = None
-        self.role: Role | None = None
-        """The role that the open agent works for."""
-        self.fence = 0
-        """Fence of the lease under which the session was last used or read."""
-        self.last_opened = 0.0
-        """Monotonic time when the agent was last asked for."""
+        self.role: Role | None = None  #: The role that the open agent works for.
+        self.fence = 0  #: Fence of the lease under which the session was last used or read.
+        self.last_opened = 0.0  #: Monotonic time when the agent was last asked for.
         self._lock = asyncio.Lock()
         """Held to open or end the session, or to write to it outside a turn."""
         self._listener: asyncio.Task[None] | None = None

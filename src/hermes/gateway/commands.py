@@ -161,8 +161,7 @@ OUTCOME_CHECKS: Mapping[str, OutcomeCheck] = {
 }
 
 
-PAGE_SIZE = 12
-"""Commands on one page of /commands."""
+PAGE_SIZE = 12  #: Commands on one page of /commands.
 MAX_SESSIONS = 10
 AGENT_COMMANDS = frozenset({"btw"})
 """Commands that act with the rights of the open agent, outside a turn."""

@@ -31,11 +31,9 @@ from hermes.util.text import plain_line
 log = logging.getLogger(__name__)
 
 FILE = "channel_directory.json"
-MAX_CHATS = 5000
-"""Chats per platform; the ones seen longest ago are dropped first."""
+MAX_CHATS = 5000  #: Chats per platform; the ones seen longest ago are dropped first.
 MAX_NAME = 200
-CHATS_SECONDS = 10.0
-"""Seconds that a platform has to list its chats."""
+CHATS_SECONDS = 10.0  #: Seconds that a platform has to list its chats.
 NAME_SIGNS = "#@"
 NO_NAMES_HINT = "no names are known yet; name it by id"
 
@@ -162,8 +160,7 @@ async def refresh_names(
 
 
 ORIGIN, LOCAL = "origin", "local"
-MATRIX_THREAD = ":$"
-"""Matrix ids contain colons; its threads are events."""
+MATRIX_THREAD = ":$"  #: Matrix ids contain colons; its threads are events.
 MAX_LISTED = 50
 PUBLIC_NAMES = {"telegram": re.compile(r"@[A-Za-z]\w{3,31}", re.ASCII)}
 """Names that a platform resolves itself, also for chats that we have never seen."""

@@ -42,8 +42,7 @@ from hermes.util.text import clean
 log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 30.0
-SAVE_SECONDS = 5.0
-"""Seconds that a stopped turn has to save its state."""
+SAVE_SECONDS = 5.0  #: Seconds that a stopped turn has to save its state.
 STOPPING_COMMANDS = frozenset({"new"})
 """Commands that wait for the end of the turn, and stop it for that."""
 NOT_DURING_TURN = frozenset({"model"})
@@ -87,12 +86,9 @@ class Gateway:
         self.updates = UpdateRunner(app.home, self.outbox.notify, restart)
         self.supervisors: list[Supervisor] = []
         self.status = StatusReporter(self, describe_jobs)
-        self._owner = this_process()
-        """Names this process in leases."""
-        self.draining = False
-        """True once shutdown began: no new turn starts."""
-        self._closed = False
-        """True once turns were stopped: no message is accepted any more."""
+        self._owner = this_process()  #: Names this process in leases.
+        self.draining = False  #: True once shutdown began: no new turn starts.
+        self._closed = False  #: True once turns were stopped: no message is accepted any more.
         self._workers: dict[str, ChatWorker] = {}
         self._ready: set[str] = set()
         """Platforms whose uncertain deliveries are settled, so that interrupted turns can be

@@ -90,8 +90,7 @@ class TurnEvents:
 
     def __init__(self, hooks: HookRegistry, facts: dict[str, object]) -> None:
         self._hooks, self._facts = hooks, facts
-        self._names: list[str] = []
-        """Tools that were called since the last model call."""
+        self._names: list[str] = []  #: Tools that were called since the last model call.
         self._steps = 0
 
     async def see(self, event: Event) -> None:

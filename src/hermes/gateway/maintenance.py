@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EVERY = 60.0
-RARELY = 60
-"""Rounds between two clean-ups."""
+RARELY = 60  #: Rounds between two clean-ups.
 DAY = 86_400.0
 MOST_CLOSED = 20
 """Maximum number of sessions per round that are opened only to save their memory before they end.

@@ -88,8 +88,7 @@ MAX_INLINE_BYTES = 5_000_000
 """Maximum size of an image that is passed inline; a larger one is named as a file."""
 
 
-INTERNAL_PREFIX = "hermes:"
-"""Prefix of message ids that no platform knows."""
+INTERNAL_PREFIX = "hermes:"  #: Prefix of message ids that no platform knows.
 MIRROR_PREFIX = f"{INTERNAL_PREFIX}mirror:"
 """Prefix of messages that were sent to the chat from elsewhere; they are not answered."""
 

@@ -51,24 +51,18 @@ MirrorMessage = Callable[[ChatTarget, str, str], Awaitable[object]]
 MAX_ATTEMPTS = 30
 MAX_EDITS = 8
 """Attempts to edit a message, about two minutes; then the reply is sent as a new message."""
-STREAM_KINDS = ("stream", "progress")
-"""Kinds of messages that are shown before they are complete."""
-MAX_RETRY_SECONDS = 300.0
-"""Longest pause in seconds between two attempts."""
-CALL_SECONDS = 300.0
-"""Seconds that a platform has for one message, including files."""
+STREAM_KINDS = ("stream", "progress")  #: Kinds of messages that are shown before they are complete.
+MAX_RETRY_SECONDS = 300.0  #: Longest pause in seconds between two attempts.
+CALL_SECONDS = 300.0  #: Seconds that a platform has for one message, including files.
 VERIFY_SECONDS = 60.0
 SENDER_TIMEOUT_SECONDS = 900.0
 """Seconds after which a message in state `sending` is verified even if its sender may be alive on
 another machine."""
-IDLE_SECONDS = 5.0
-"""Seconds between two checks of the outbox without a wake-up."""
-RETRY_SECONDS = 0.5
-"""Seconds between two checks while rows may become due again."""
+IDLE_SECONDS = 5.0  #: Seconds between two checks of the outbox without a wake-up.
+RETRY_SECONDS = 0.5  #: Seconds between two checks while rows may become due again.
 TROUBLE_SECONDS = 30.0
 BATCH_SIZE = 100
-NATURAL_PAUSE_MS = (800, 2500)
-"""Pause in milliseconds that a person makes between two messages."""
+NATURAL_PAUSE_MS = (800, 2500)  #: Pause in milliseconds that a person makes between two messages.
 
 
 class GatewayOutbox:
@@ -95,13 +89,11 @@ class GatewayOutbox:
         self._connections = connections or ConnectionRegistry(clock)
         self._human_delay = human_delay or HumanDelaySettings()
         self._mirror, self._owner = mirror, this_process()
-        self._in_flight: set[int] = set()
-        """Ids of the rows that this process is sending."""
+        self._in_flight: set[int] = set()  #: Ids of the rows that this process is sending.
         self._opening_streams: set[str] = set()
         """Keys of streaming messages that are being sent for the first time."""
         self._wake = asyncio.Event()
-        self._sending: dict[str, asyncio.Task[None]] = {}
-        """Running sends by lane."""
+        self._sending: dict[str, asyncio.Task[None]] = {}  #: Running sends by lane.
         self._verify_after: dict[int, float] = {}
         """Monotonic time of the next verification, by id of rows that could not be verified."""
         self._retry_soon_until = 0.0

@@ -33,8 +33,7 @@ decode_target = msgspec.json.Decoder(ChatTarget).decode
 decode_message = msgspec.json.Decoder(OutgoingMessage).decode
 
 
-SIDE_LANE = "!"
-"""Lane suffix of questions and of replies outside the chat order."""
+SIDE_LANE = "!"  #: Lane suffix of questions and of replies outside the chat order.
 REPEAT_MARK = "(sent again after an interruption)"
 """The first line of a message that may have been delivered before. It has no formatting, so it is
 the same in every dialect."""
@@ -43,21 +42,18 @@ the same in every dialect."""
 class OutgoingMeta(msgspec.Struct, frozen=True):
     """Everything about an outgoing message except its text."""
 
-    key: str
-    """The parts of a long text get the keys `key:0`, `key:1`, …"""
+    key: str  #: The parts of a long text get the keys `key:0`, `key:1`, …
     target: ChatTarget
     kind: str = "reply"
     inbox_id: int = 0
     reply_to: str = ""
-    reply_to_all: bool = False
-    """True if every part quotes the message, not only the first."""
+    reply_to_all: bool = False  #: True if every part quotes the message, not only the first.
     buttons: tuple[Button, ...] = ()
     silent: bool = False
     lane_suffix: str = ""
     """Gives the message its own lane, so that it does not wait for a message that is still growing.
     """
-    mirrored: str = ""
-    """See `OutgoingMessage.mirrored`; set on the first part."""
+    mirrored: str = ""  #: See `OutgoingMessage.mirrored`; set on the first part.
 
 
 def mark_repeated(message: OutgoingMessage, able: Capabilities) -> bytes:
@@ -98,10 +94,8 @@ def compose_items(
     return tuple(items)
 
 
-MAX_FILES = 20
-"""Maximum number of files in one message."""
-MAX_WORDS = 12
-"""Maximum words of a path with spaces; each word costs one lookup in the workspace."""
+MAX_FILES = 20  #: Maximum number of files in one message.
+MAX_WORDS = 12  #: Maximum words of a path with spaces; each word costs one lookup in the workspace.
 _TAG = re.compile(r"[`\"'(*<]*MEDIA:\s?(?P<path>[/~](?:(?!MEDIA:)[^\n])*)")
 _AFTER_PATH = " \t\r`\"'()*<>.,;"
 
@@ -146,8 +140,7 @@ def hide_tags(text: str) -> str:
 
 class _Tag(msgspec.Struct, frozen=True):
     before: str
-    rest: str
-    """The rest of the line, starting with the path."""
+    rest: str  #: The rest of the line, starting with the path.
 
     @property
     def paths(self) -> list[str]:

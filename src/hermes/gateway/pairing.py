@@ -29,8 +29,7 @@ from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.ports import Clock
 from hermes.util import files
 
-ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""32 characters, without 0 and O, 1 and I."""
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  #: 32 characters, without 0 and O, 1 and I.
 LENGTH = 8
 COST = 2**14
 """Cost of one scrypt call: about 16 MB and 50 ms. Trying all codes would take one core two
@@ -227,13 +226,10 @@ def of_platform(platform: str, names: Iterable[str]) -> frozenset[str]:
     )
 
 
-FOLDER = "pairing"
-"""Folder in the Hermes home."""
+FOLDER = "pairing"  #: Folder in the Hermes home.
 LIFE_SECONDS = 3600.0
-ASK_SECONDS = 600.0
-"""Seconds between two requests of one user."""
-MOST_PENDING = 3
-"""Open requests per platform; the same limit applies to invitations."""
+ASK_SECONDS = 600.0  #: Seconds between two requests of one user.
+MOST_PENDING = 3  #: Open requests per platform; the same limit applies to invitations.
 MOST_WRONG = 5
 LOCKOUT_SECONDS = 3600.0
 SKEW_SECONDS = 60.0
@@ -263,16 +259,14 @@ class Approved(msgspec.Struct, frozen=True):
 class PairingLimits(msgspec.Struct):
     asked: dict[str, float] = field(default_factory=dict)
     """Time of the last request, by `platform:user`."""
-    wrong: dict[str, int] = field(default_factory=dict)
-    """Wrong codes in a row, by platform."""
+    wrong: dict[str, int] = field(default_factory=dict)  #: Wrong codes in a row, by platform.
     guessed: dict[str, int] = field(default_factory=dict)
     """Wrong codes from strangers since the last invitation, by platform."""
     locked_until: dict[str, float] = field(default_factory=dict)
 
 
 class PairingRequest(msgspec.Struct, frozen=True):
-    code: str = ""
-    """"" if no code was created; `why` says the reason."""
+    code: str = ""  #: "" if no code was created; `why` says the reason.
     why: str = ""
 
 

@@ -37,10 +37,8 @@ class GatewayProcess(msgspec.Struct, frozen=True):
     """The process in `gateway.pid`."""
 
     pid: int
-    began: str
-    """Start of the process as the system counts it; see `util.machine.process_began`."""
-    started_at: float
-    """Start of the process in seconds since 1970."""
+    began: str  #: Start of the process as the system counts it; see `util.machine.process_began`.
+    started_at: float  #: Start of the process in seconds since 1970.
     home: str
     version: str = ""
 
@@ -164,37 +162,28 @@ class AdapterState(msgspec.Struct, frozen=True):
     """`connected`, `connecting`, `waiting` (for its next attempt), `failed`, `stopped`, or
     `incomplete`: not tried, because some of its variables are missing."""
     account: str = ""
-    detail: str = ""
-    """Why it is not connected; if it is, the address where it listens."""
-    hint: str = ""
-    """How to fix the problem."""
+    detail: str = ""  #: Why it is not connected; if it is, the address where it listens.
+    hint: str = ""  #: How to fix the problem.
     since: float = 0.0
     last_in: float | None = None
     last_out: float | None = None
-    waiting_out: int = 0
-    """Messages that wait to be sent there."""
+    waiting_out: int = 0  #: Messages that wait to be sent there.
 
 
 class GatewayState(msgspec.Struct, frozen=True):
     pid: int
-    state: str
-    """`starting`, `running`, `draining` or `stopped`."""
+    state: str  #: `starting`, `running`, `draining` or `stopped`.
     started_at: float
     updated_at: float
     adapters: tuple[AdapterState, ...] = ()
-    waiting_in: int = 0
-    """Messages that wait for a worker."""
+    waiting_in: int = 0  #: Messages that wait for a worker.
     waiting_out: int = 0
-    unreadable_in: int = 0
-    """Messages that are damaged in the store and cannot be answered."""
-    turns: int = 0
-    """Number of running turns."""
+    unreadable_in: int = 0  #: Messages that are damaged in the store and cannot be answered.
+    turns: int = 0  #: Number of running turns.
     last_in: float | None = None
     last_out: float | None = None
-    cron: str = ""
-    """State of the scheduled jobs in a few words."""
-    troubles: tuple[str, ...] = ()
-    """Problems that do not concern a platform."""
+    cron: str = ""  #: State of the scheduled jobs in a few words.
+    troubles: tuple[str, ...] = ()  #: Problems that do not concern a platform.
 
 
 def write_state(root: Path, state: GatewayState) -> None:

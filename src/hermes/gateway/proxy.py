@@ -32,15 +32,11 @@ from hermes.util.http import HttpError, fetch
 KEY = "GATEWAY_PROXY_KEY"
 API = "/v1"
 MODEL = "hermes-agent"
-KEYS_OF = "custom"
-"""The provider under which the key is managed."""
+KEYS_OF = "custom"  #: The provider under which the key is managed.
 LONGEST_TURN = 24 * 3600.0
-SILENCE = 90.0
-"""Read timeout in seconds; the other side sends a sign of life every 15 seconds."""
-ENDLESS = 10_000_000
-"""Context length in tokens: the other side compacts sessions by itself."""
-FREE = Price(0.0, 0.0, 0.0, 0.0)
-"""Costs are counted on the other side."""
+SILENCE = 90.0  #: Read timeout in seconds; the other side sends a sign of life every 15 seconds.
+ENDLESS = 10_000_000  #: Context length in tokens: the other side compacts sessions by itself.
+FREE = Price(0.0, 0.0, 0.0, 0.0)  #: Costs are counted on the other side.
 HINT = (
     "it is the address of the API server of another Hermes, such as http://127.0.0.1:8642;"
     f" its key goes into {KEY}"

@@ -53,10 +53,8 @@ class ChatQuestions:
 
     def __init__(self, outbox: GatewayOutbox) -> None:
         self._outbox = outbox
-        self.person: SessionSource | None = None
-        """The author of the message in work."""
-        self.role: Role = "guest"
-        """The role of that person."""
+        self.person: SessionSource | None = None  #: The author of the message in work.
+        self.role: Role = "guest"  #: The role of that person.
         self._pending: dict[str, PendingQuestion] = {}
 
     @property

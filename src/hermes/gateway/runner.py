@@ -75,13 +75,11 @@ async def run_boot_file(gateway: Gateway) -> None:
 
 
 RESTART_NOTICE = "The gateway is restarting. This turn continues when it is back."
-RETRY_SECONDS = 1.0
-"""Seconds before a failed part is started again."""
+RETRY_SECONDS = 1.0  #: Seconds before a failed part is started again.
 MAX_SETTLE_TRIES = 3
 SETTLE_SECONDS = 10.0
 """Seconds that a platform has to report on uncertain deliveries before work starts there."""
-FLUSH_SECONDS = 3.0
-"""Seconds for sending the last messages at shutdown."""
+FLUSH_SECONDS = 3.0  #: Seconds for sending the last messages at shutdown.
 
 
 class CronSupport(Protocol):
@@ -129,8 +127,7 @@ class _LogProgress:
 class GatewayRunner:
     """Runs a gateway in this process until a signal or `stop`."""
 
-    gateway: Gateway
-    """Set once `run` has loaded the app and its plugins."""
+    gateway: Gateway  #: Set once `run` has loaded the app and its plugins.
 
     def __init__(
         self,
@@ -148,8 +145,7 @@ class GatewayRunner:
         self.began = asyncio.Event()
         """Set when everything is built and the platforms are being connected."""
         self._exit_code = 0
-        self._unavailable: list[AdapterState] = []
-        """Platforms that could not be started at all."""
+        self._unavailable: list[AdapterState] = []  #: Platforms that could not be started at all.
         self._background: set[asyncio.Task[None]] = set()
 
     def stop(self, exit_code: int = 0) -> None:

@@ -19,11 +19,9 @@ from hermes.config.home import Home, tilde, unusable
 from hermes.core.errors import HermesError
 from hermes.util import files
 
-RESTART = 75
-"""Exit code of a gateway that asks to be started again."""
+RESTART = 75  #: Exit code of a gateway that asks to be started again.
 SUFFIX_LENGTH = 8
-SECONDS = 90.0
-"""Time limit in seconds for a service manager; stopping waits for running turns."""
+SECONDS = 90.0  #: Time limit in seconds for a service manager; stopping waits for running turns.
 
 
 class ServiceSpec(msgspec.Struct, frozen=True):
@@ -31,12 +29,10 @@ class ServiceSpec(msgspec.Struct, frozen=True):
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
-    folder: Path
-    """The working directory."""
+    folder: Path  #: The working directory.
     logs: Path
     stop_seconds: int
-    user: str = ""
-    """For a system-wide service: the user it runs as."""
+    user: str = ""  #: For a system-wide service: the user it runs as.
 
 
 class ServiceFailed(HermesError):
@@ -107,8 +103,7 @@ def _require(command: Sequence[str], hint: str = "") -> None:
 
 
 NAME = "hermes-gateway"
-BOOTED = Path("/run/systemd/system")
-"""Exists only on machines that systemd started."""
+BOOTED = Path("/run/systemd/system")  #: Exists only on machines that systemd started.
 SYSTEM_UNITS = Path("/etc/systemd/system")
 USER_UNITS = Path(".config") / "systemd" / "user"
 
@@ -305,8 +300,7 @@ class LaunchdService(_ServiceFile):
 
 
 Service = SystemdService | LaunchdService
-GRACE_SECONDS = 15
-"""Seconds added to the time that running turns get."""
+GRACE_SECONDS = 15  #: Seconds added to the time that running turns get.
 CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 

@@ -22,8 +22,7 @@ from hermes.memory import MemoryScope
 PREFIX = ("agent", "main")
 BACKGROUND_PREFIX = "background:"
 
-_CHAT_TYPES: Mapping[str, str] = {"private": "dm"}
-"""Other names of chat types."""
+_CHAT_TYPES: Mapping[str, str] = {"private": "dm"}  #: Other names of chat types.
 _UNSAFE = re.compile(r"[%:\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u2064\ufeff]")
 _UNSAFE_ACCOUNT = re.compile(f"@|{_UNSAFE.pattern}")
 

@@ -128,8 +128,7 @@ class DirectTurns:
 
 
 INTERVAL_SECONDS = 10.0
-MIN_PAUSE_SECONDS = 1.0
-"""Minimum seconds between two writes."""
+MIN_PAUSE_SECONDS = 1.0  #: Minimum seconds between two writes.
 STATE_NAMES = {"healthy": "connected", "failing": "waiting"}
 """User-visible names of supervisor states."""
 
@@ -143,8 +142,7 @@ class StatusReporter:
         self.counts: tuple[QueueCount, ...] = ()
         self._wake = asyncio.Event()
         self.state = "starting"
-        self.unavailable: list[AdapterState] = []
-        """Platforms that could not be started at all."""
+        self.unavailable: list[AdapterState] = []  #: Platforms that could not be started at all.
         self.troubles: list[str] = []
 
     def count_message(self, platform: str) -> None:

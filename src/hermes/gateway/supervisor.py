@@ -36,8 +36,7 @@ class Patience(msgspec.Struct, frozen=True):
     probe: float = 15.0
     disconnect: float = 10.0
     between_probes: float = 30.0
-    first_pause: float = 1.0
-    """Pause after the first failure; it doubles with each further one."""
+    first_pause: float = 1.0  #: Pause after the first failure; it doubles with each further one.
     longest_pause: float = 300.0
 
 
@@ -49,16 +48,12 @@ class Health(msgspec.Struct, frozen=True):
 
     platform: str
     state: State
-    since: float
-    """When the state began."""
+    since: float  #: When the state began.
     account: str = ""
-    last_error: str = ""
-    """The current error, or the last one."""
+    last_error: str = ""  #: The current error, or the last one.
     hint: str = ""
-    attempts: int = 0
-    """Connection attempts since it last worked."""
-    last_probe: float | None = None
-    """When the last probe succeeded."""
+    attempts: int = 0  #: Connection attempts since it last worked.
+    last_probe: float | None = None  #: When the last probe succeeded.
     refused: bool = False
     """True if the platform rejected the credentials: not tried again before a restart."""
 
@@ -224,8 +219,7 @@ def _readable(fault: Exception | None) -> Exception | None:
     return RuntimeError(f"unexpected {type(fault).__name__}")
 
 
-PlatformAccount = tuple[str, str]
-"""Name of a platform, and of our account on it."""
+PlatformAccount = tuple[str, str]  #: Name of a platform, and of our account on it.
 
 
 class PlatformConnection(msgspec.Struct, frozen=True, eq=False):

@@ -53,16 +53,13 @@ SYMBOL = "⚙️"
 
 class DisplayOptions(msgspec.Struct, frozen=True):
     streaming: bool = False
-    interim: bool = True
-    """Also send the text that the agent writes between tool calls."""
+    interim: bool = True  #: Also send the text that the agent writes between tool calls.
     reasoning: bool = False
     progress: ToolProgress = "all"
     edit_interval: float = 0.3
-    threshold: int = 40
-    """Number of new characters before the shown text is updated."""
+    threshold: int = 40  #: Number of new characters before the shown text is updated.
     cursor: str = " ▉"
-    reply_to: str = "first"
-    """Which parts of a reply quote the message: `first`, `all` or `off`."""
+    reply_to: str = "first"  #: Which parts of a reply quote the message: `first`, `all` or `off`.
     reactions: bool = False
 
 
@@ -109,8 +106,7 @@ def _one_line(text: str, most: int) -> str:
 
 RESERVED_CALLS = 5
 """Rate-limit calls that edits leave free, so that a reply to /stop never waits for them."""
-EDIT_SECONDS = 30.0
-"""Timeout in seconds for one edit; the reply does not wait longer for it."""
+EDIT_SECONDS = 30.0  #: Timeout in seconds for one edit; the reply does not wait longer for it.
 
 
 class StreamingMessage:
@@ -208,11 +204,9 @@ class StreamingMessage:
 
 
 TYPING_SECONDS = 4.0
-REACTION_SECONDS = 5.0
-"""Timeout in seconds for a reaction; the turn does not wait longer for it."""
+REACTION_SECONDS = 5.0  #: Timeout in seconds for a reaction; the turn does not wait longer for it.
 SEEN, DONE, FAILED = "👀", "✅", "❌"
-MAX_TOOL_LINES = 15
-"""Maximum number of tool lines that are visible at a time."""
+MAX_TOOL_LINES = 15  #: Maximum number of tool lines that are visible at a time.
 
 
 class TurnView:
@@ -238,17 +232,14 @@ class TurnView:
         self._capabilities, self._message_id = capabilities, reply_to
         self._inbox_id, self._reply_to = inbox_id, reply_to if options.reply_to != "off" else ""
         self._text = self._reasoning = ""
-        self._streamed_length = 0
-        """Length of the text that was already passed to the stream."""
-        self._texts_before = 0
-        """Number of finished texts before the current one."""
+        self._streamed_length = 0  #: Length of the text that was already passed to the stream.
+        self._texts_before = 0  #: Number of finished texts before the current one.
         self._stream: StreamingMessage | None = None
         self._progress: StreamingMessage | None = None
         self._lines: list[str] = []
         self._last_tool = ""
         self._typing: asyncio.Task[None] | None = None
-        self.paused = False
-        """True while a question is open; suppresses the typing indicator."""
+        self.paused = False  #: True while a question is open; suppresses the typing indicator.
 
     @property
     def _edits(self) -> bool:

@@ -26,8 +26,7 @@ log = logging.getLogger(__name__)
 NOTE = "gateway_update.json"
 OUTPUT = "update.out"
 PAUSE = 0.2
-NEWER = 10
-"""Exit code of `hermes update --check` if there is a newer version."""
+NEWER = 10  #: Exit code of `hermes update --check` if there is a newer version.
 MOST_OUTPUT = 1500
 
 SendText = Callable[[ChatTarget, str], Awaitable[None]]
@@ -37,8 +36,7 @@ class _Note(msgspec.Struct, frozen=True):
     """Where to report the result after the restart."""
 
     target: ChatTarget
-    before: str
-    """The version before the update."""
+    before: str  #: The version before the update.
     state: Literal["running", "done"] = "running"
     output: str = ""
 

@@ -60,8 +60,7 @@ STOP_REASONS: dict[StopReason, str] = {
 """Why a turn was ended from outside, in words."""
 CLAIM_RETRY_SECONDS = 1.0
 """Seconds between two attempts to claim a chat that another process works on."""
-MAX_RETRY_SECONDS = 30.0
-"""Longest pause in seconds after the work of a chat failed."""
+MAX_RETRY_SECONDS = 30.0  #: Longest pause in seconds after the work of a chat failed.
 FAILURE_MESSAGE = (
     "An unexpected error occurred, so your message was not processed. Please send it again."
     " Details: hermes logs gateway"
@@ -92,12 +91,10 @@ class ChatTurn:
         self.cancel = CancelToken()
         self.stop_reason: StopReason = ""
         """Why the turn was stopped from outside; "" if it was not."""
-        self.last_activity = now
-        """Monotonic time of the last event."""
+        self.last_activity = now  #: Monotonic time of the last event.
         self.reached_agent = question is not None  # a command must not take effect twice
         """True once the message of the turn is in the agent's log."""
-        self.finished = False
-        """True once the reply is complete."""
+        self.finished = False  #: True once the reply is complete.
 
 
 class ChatWorker:
@@ -113,10 +110,8 @@ class ChatWorker:
         self.gateway, self.key, self.parent = gateway, key, background_parent(key)
         self.questions = ChatQuestions(gateway.outbox)
         self.session = ChatSession(self)
-        self.turn: ChatTurn | None = None
-        """The running turn."""
-        self.source: SessionSource | None = None
-        """The author of the message in work."""
+        self.turn: ChatTurn | None = None  #: The running turn.
+        self.source: SessionSource | None = None  #: The author of the message in work.
         self.role: Role = "guest"
         self.side_rows: set[int] = set()
         """Ids of rows that are handled outside the chat order, such as /stop."""
@@ -126,8 +121,7 @@ class ChatWorker:
         self._steered: list[int] = []
         """Ids of rows that were passed into the running turn. Its reply answers them too; those
         that the model did not read before the turn ended wait for a turn of their own."""
-        self._unheard_from = 0
-        """Index of the first steered row that the model has not read yet."""
+        self._unheard_from = 0  #: Index of the first steered row that the model has not read yet.
         self._cancel_pending = False
         """True if an interrupted turn must be cancelled instead of resumed."""
         self._task: asyncio.Task[None] | None = None

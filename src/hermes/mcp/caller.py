@@ -26,8 +26,7 @@ class Sampler(Protocol):
 class Caller(msgspec.Struct, frozen=True, eq=False):
     """The session behind some tools."""
 
-    clarifier: Clarifier | None = None
-    """None without a user: questions of servers are declined."""
+    clarifier: Clarifier | None = None  #: None without a user: questions of servers are declined.
     sampler: Sampler | None = None
     asking: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     """Held during a question, because a user answers one at a time."""

@@ -23,8 +23,7 @@ log = logging.getLogger(__name__)
 class RemoteTool(msgspec.Struct, frozen=True):
     """A tool of a server that passed `admit_tools`."""
 
-    name: str
-    """The server's own name of the tool."""
+    name: str  #: The server's own name of the tool.
     description: str
     parameters: dict[str, Any]
     read_only: bool = False
@@ -33,12 +32,10 @@ class RemoteTool(msgspec.Struct, frozen=True):
 
 
 class ServerCatalog(msgspec.Struct, frozen=True):
-    tools: tuple[RemoteTool, ...] = ()
-    """Sorted by name, because the server's order may change."""
+    tools: tuple[RemoteTool, ...] = ()  #: Sorted by name, because the server's order may change.
     resources: bool = False
     prompts: bool = False
-    problems: tuple[str, ...] = ()
-    """Rejected tools, each with the reason."""
+    problems: tuple[str, ...] = ()  #: Rejected tools, each with the reason.
 
 
 class ConnectFailure(msgspec.Struct, frozen=True):
@@ -46,8 +43,7 @@ class ConnectFailure(msgspec.Struct, frozen=True):
 
     key: str
     reason: str
-    at: float
-    """Seconds since the epoch."""
+    at: float  #: Seconds since the epoch.
 
 
 class _CachedCatalog(msgspec.Struct, frozen=True):

@@ -141,8 +141,7 @@ class ErrorRedactor:
         return _LOOSE.sub(rf"\g<keep>{REDACTION_MARK}", self._redactor.redact(text))
 
 
-MAX_FAILURES = 3
-"""Consecutive failures that open the circuit breaker."""
+MAX_FAILURES = 3  #: Consecutive failures that open the circuit breaker.
 FIRST_PAUSE, MAX_PAUSE = 30.0, 600.0
 
 
@@ -151,17 +150,14 @@ class McpOptions(msgspec.Struct, frozen=True):
 
     cache: Path | None = None
     """Folder of cached catalogs, `<home>/cache/mcp`; None disables the cache."""
-    start_seconds: float = 5.0
-    """How long a new session waits for servers whose tools are unknown."""
-    folder: str = ""
-    """Working folder announced to servers as their root; empty for none."""
+    start_seconds: float = 5.0  #: How long a new session waits for servers whose tools are unknown.
+    folder: str = ""  #: Working folder announced to servers as their root; empty for none.
     question_seconds: float = 120.0
     """How long the user may take to answer a question of a server (`clarify.timeout`)."""
     limits: McpLimits = McpLimits()
 
 
-RETRY_PAUSES = (0.5, 1.5)
-"""Seconds before the second and third attempt, after transient errors."""
+RETRY_PAUSES = (0.5, 1.5)  #: Seconds before the second and third attempt, after transient errors.
 
 log = logging.getLogger(__name__)
 
@@ -205,8 +201,7 @@ class ServerConnection:
         self._on_connect_failed = on_connect_failed
         self._sampling = Sampling(name, settings.sampling)
         self._elicitation = Elicitation(name, options.question_seconds)
-        self.kind = ""
-        """The transport that worked; empty before the first connection."""
+        self.kind = ""  #: The transport that worked; empty before the first connection.
         self._opening: McpSession | None = None
         self._first_error: HttpStatusError | None = None
         """Error of the first transport, while the second one is tried."""
@@ -217,8 +212,7 @@ class ServerConnection:
         self._closing: set[asyncio.Task[None]] = set()
         self._busy = 0
         self._closed = False
-        self._close_when_idle = False
-        """The session ends as soon as no call is in progress."""
+        self._close_when_idle = False  #: The session ends as soon as no call is in progress.
         self._reported = False
         self._idle: asyncio.TimerHandle | None = None
 

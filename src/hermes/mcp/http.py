@@ -229,8 +229,7 @@ SESSION_HEADER, VERSION_HEADER, LAST_EVENT_HEADER = (
     "MCP-Protocol-Version",
     "Last-Event-ID",
 )
-MAX_RECONNECTS = 5
-"""Consecutive attempts to reopen a stream that delivers no events."""
+MAX_RECONNECTS = 5  #: Consecutive attempts to reopen a stream that delivers no events.
 FIRST_PAUSE, MAX_PAUSE = 1.0, 30.0
 CLOSE_SECONDS = 2.0
 
@@ -242,8 +241,7 @@ class _StreamCursor(msgspec.Struct):
 
     last: str = ""
     events: int = 0
-    pause: float = FIRST_PAUSE
-    """Reconnection delay in seconds, as requested by the server."""
+    pause: float = FIRST_PAUSE  #: Reconnection delay in seconds, as requested by the server.
 
 
 class StreamableHttpTransport(McpTransport):

@@ -34,8 +34,7 @@ from hermes.util.text import many
 
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Delay between a reported change and the refresh; doubles while changes keep coming."""
-MAX_PROBLEMS = 5
-"""Rejected tools that a notice names."""
+MAX_PROBLEMS = 5  #: Rejected tools that a notice names.
 NOTICE_CHARS = 2_000
 
 log = logging.getLogger(__name__)
@@ -65,8 +64,7 @@ class McpServerHandle:
         self._tell, self._quiet = tell, False
         self._refreshing: asyncio.Task[None] | None = None
         self._changes = 0
-        self.catalog = self._cache.load(name, settings)
-        """None while unknown."""
+        self.catalog = self._cache.load(name, settings)  #: None while unknown.
         self.connection = ServerConnection(
             name,
             settings,
@@ -183,13 +181,10 @@ async def _only_connect(_session: McpSession) -> None:
 class ServerStatus(msgspec.Struct, frozen=True):
     name: str
     state: str
-    transport: str
-    """`stdio`, `http`, `sse`, or empty while unknown."""
-    tools: int | None
-    """Number of tools; None while unknown."""
+    transport: str  #: `stdio`, `http`, `sse`, or empty while unknown.
+    tools: int | None  #: Number of tools; None while unknown.
     problems: tuple[str, ...]
-    error: str
-    """The last failure; empty after a success."""
+    error: str  #: The last failure; empty after a success.
 
 
 RestartResult = ServerCatalog | BaseException | None
@@ -224,8 +219,7 @@ class McpHub:
         self._retired: list[McpServerHandle] = []
         """Removed servers that may still have calls in progress."""
         self._discovering: dict[McpServerHandle, asyncio.Task[ServerCatalog]] = {}
-        self._slow: set[McpServerHandle] = set()
-        """Servers that new sessions no longer wait for."""
+        self._slow: set[McpServerHandle] = set()  #: Servers that new sessions no longer wait for.
 
     def _create_handles(
         self, servers: Mapping[str, McpServer], kept: Mapping[str, McpServerHandle]
@@ -353,22 +347,16 @@ class McpHub:
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
-    transport: str
-    """`stdio`, `http` or `sse`."""
+    transport: str  #: `stdio`, `http` or `sse`.
     server_info: ServerInfo
     """Name, version, protocol, capabilities and instructions of the server."""
-    connect_seconds: float
-    """Time until the tools were known."""
-    list_seconds: float
-    """Time to list resources and prompts."""
+    connect_seconds: float  #: Time until the tools were known.
+    list_seconds: float  #: Time to list resources and prompts.
     tools: tuple[RemoteTool, ...]
     """All admitted tools, regardless of `tools.include` and `tools.exclude`."""
-    problems: tuple[str, ...]
-    """Rejected tools, each with the reason."""
-    resources: tuple[str, ...]
-    """One line per resource and template."""
-    prompts: tuple[str, ...]
-    """Names of the prompts."""
+    problems: tuple[str, ...]  #: Rejected tools, each with the reason.
+    resources: tuple[str, ...]  #: One line per resource and template.
+    prompts: tuple[str, ...]  #: Names of the prompts.
 
 
 async def probe(

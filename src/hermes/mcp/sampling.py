@@ -31,8 +31,7 @@ from hermes.util.text import clean
 
 # Conversion between the messages of a server and those of Hermes.
 
-MAX_REQUEST_CHARS = 400_000
-"""Size limit of one request to the model."""
+MAX_REQUEST_CHARS = 400_000  #: Size limit of one request to the model.
 
 
 class SamplingBlock(msgspec.Struct, frozen=True, rename="camel"):

@@ -22,10 +22,8 @@ from hermes.mcp.errors import (
 from hermes.mcp.transport import VERSIONS, McpLimits, McpTransport, ServerLog, one_line
 from hermes.util.jsonrpc import JsonRpcConnection, JsonRpcMessage, RpcError, RpcResultMissing
 
-MAX_PAGES, MAX_ITEMS = 50, 1_000
-"""Bounds of a list; further items are left out."""
-MAX_PROGRESS_LINES, PROGRESS_CHARS = 200, 300
-"""Bounds of the displayed progress of one call."""
+MAX_PAGES, MAX_ITEMS = 50, 1_000  #: Bounds of a list; further items are left out.
+MAX_PROGRESS_LINES, PROGRESS_CHARS = 200, 300  #: Bounds of the displayed progress of one call.
 LOG_LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
@@ -57,8 +55,7 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
 class ListResult(NamedTuple):
     items: list[Any]
-    more: bool
-    """Whether further items were left out."""
+    more: bool  #: Whether further items were left out.
 
 
 class FloodGuard:
@@ -105,11 +102,9 @@ class McpSession:
             progress_method="notifications/progress",
         )
         self._on_lost: Callable[[McpError], None] = lambda _error: None
-        self.noise = ""
-        """The first received text that was not a message."""
+        self.noise = ""  #: The first received text that was not a message.
         self.server_info = ServerInfo("")
-        self.last_method = ""
-        """Method of the last request; empty before the first."""
+        self.last_method = ""  #: Method of the last request; empty before the first.
 
     @property
     def alive(self) -> bool:

@@ -22,10 +22,8 @@ from hermes.terminal.local.lifeline import process_family
 from hermes.util.jsonrpc import decode
 from hermes.util.text import human_size
 
-STOP_SECONDS = 2.0
-"""How long the program may take to exit after its standard input is closed."""
-STDERR_LINES = 5
-"""Lines of the standard error that are quoted in error messages."""
+STOP_SECONDS = 2.0  #: How long the program may take to exit after its standard input is closed.
+STDERR_LINES = 5  #: Lines of the standard error that are quoted in error messages.
 NO_GROUP = -1
 
 

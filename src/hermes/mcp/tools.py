@@ -31,10 +31,8 @@ _ODD = re.compile(r"[^a-zA-Z0-9_]")
 
 class ToolOrigin(NamedTuple):
     server: str
-    tool: str
-    """The server's own name."""
-    ours: bool = False
-    """True for a utility of Hermes, which is not a tool of the server."""
+    tool: str  #: The server's own name.
+    ours: bool = False  #: True for a utility of Hermes, which is not a tool of the server.
 
 
 def assign_names(origins: Iterable[ToolOrigin]) -> dict[ToolOrigin, str]:
@@ -298,8 +296,7 @@ _RunUtility = Callable[[ServerConnection, dict[str, Any], CallTicket], Awaitable
 
 class UtilityTool(msgspec.Struct, frozen=True):
     name: str
-    ability: str
-    """Required capability of the server: `resources` or `prompts`."""
+    ability: str  #: Required capability of the server: `resources` or `prompts`.
     description: str
     parameters: dict[str, Any]
     run: _RunUtility

@@ -55,13 +55,11 @@ def one_line(text: str, limit: int) -> str:
 class McpLimits(msgspec.Struct, frozen=True):
     """How much a server may send before it is disconnected."""
 
-    message_bytes: int = 16_000_000
-    """Size of one message."""
+    message_bytes: int = 16_000_000  #: Size of one message.
     messages: int = 10_000
     """Burst of unsolicited messages; `messages_per_second` is the sustained rate."""
     messages_per_second: float = 200.0
-    log_lines: int = 500
-    """Lines logged per connection, and as many of the standard error."""
+    log_lines: int = 500  #: Lines logged per connection, and as many of the standard error.
 
 
 class TransportListener(Protocol):
@@ -84,8 +82,7 @@ class TransportListener(Protocol):
 class McpTransport(Protocol):
     """Carries messages to one server and back."""
 
-    kind: ClassVar[str]
-    """`stdio`, `http` or `sse`."""
+    kind: ClassVar[str]  #: `stdio`, `http` or `sse`.
 
     async def start(self, listener: TransportListener) -> None:
         """Connect and deliver messages to `listener`. Raises `McpError`."""

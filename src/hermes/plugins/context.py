@@ -158,8 +158,7 @@ def check_schema(given: Any) -> dict[str, Any]:
 
 # Guards: functions of plugins, wrapped so that their failures are contained.
 
-CHECK_SECONDS = 5.0
-"""Time limit for the check of a tool, which runs when a session starts."""
+CHECK_SECONDS = 5.0  #: Time limit for the check of a tool, which runs when a session starts.
 
 
 def command_guard(plugin: str, name: str, handler: Callable[..., Any]) -> CommandHandler:
@@ -241,8 +240,7 @@ def _attempt(plugin: str, name: str, work: Callable[[], Any]) -> Any:
         ) from error
 
 
-_TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names that model endpoints accept."""
+_TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")  #: Names that model endpoints accept.
 _COMMAND = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _SKILL = re.compile(r"[A-Za-z0-9][\w-]*")
 _MORE = ("requires_env", "is_async", "description", "emoji")

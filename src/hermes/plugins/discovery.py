@@ -57,10 +57,8 @@ class PluginState(StrEnum):
 class PluginPlaces(msgspec.Struct, frozen=True):
     """Folders with one subfolder per plugin; they need not exist."""
 
-    user: Path
-    """`<home>/plugins`"""
-    bundled: Path | None = None
-    """See `bundled_plugins`."""
+    user: Path  #: `<home>/plugins`
+    bundled: Path | None = None  #: See `bundled_plugins`.
     project: Path | None = None
     """`.hermes/plugins` of the working folder, when `plugins.project` says so."""
 
@@ -72,10 +70,8 @@ class Plugin(msgspec.Struct, frozen=True):
     origin: PluginOrigin
     kind: PluginKind = PluginKind.PLUGIN
     folder: Path | None = None
-    entry: Any = None
-    """The entry point of an installed package."""
-    problem: str = ""
-    """Why it cannot be loaded, as far as that is known without running it."""
+    entry: Any = None  #: The entry point of an installed package.
+    problem: str = ""  #: Why it cannot be loaded, as far as that is known without running it.
     hides: tuple[PluginOrigin, ...] = ()
     """Origins of plugins with the same name that this one replaces."""
 
@@ -91,12 +87,9 @@ class Plugin(msgspec.Struct, frozen=True):
 class PluginSelection(msgspec.Struct, frozen=True):
     """The settings that select plugins."""
 
-    enabled: tuple[str, ...] = ()
-    """`plugins.enabled`"""
-    disabled: tuple[str, ...] = ()
-    """`plugins.disabled`; wins."""
-    single: Mapping[PluginKind, str] = {}
-    """`memory.provider` and `context.engine`."""
+    enabled: tuple[str, ...] = ()  #: `plugins.enabled`
+    disabled: tuple[str, ...] = ()  #: `plugins.disabled`; wins.
+    single: Mapping[PluginKind, str] = {}  #: `memory.provider` and `context.engine`.
 
     def state(self, plugin: Plugin) -> PluginState:
         if plugin.is_among(self.disabled):

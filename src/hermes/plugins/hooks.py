@@ -45,11 +45,9 @@ ARGUMENTS: Mapping[HookName, tuple[str, ...]] = {
 VETOES = frozenset({HookName.PRE_TOOL_CALL})
 """Hooks that may block what is about to happen. One that fails blocks it, too."""
 
-ALLOWING = ("", "allow", "approve", "continue")
-"""Decisions in an answer that block nothing."""
+ALLOWING = ("", "allow", "approve", "continue")  #: Decisions in an answer that block nothing.
 
-MAX_TEXT_CHARS = 50_000
-"""Characters of context or of a reason that a hook can return."""
+MAX_TEXT_CHARS = 50_000  #: Characters of context or of a reason that a hook can return.
 
 CHAINED = {
     HookName.TRANSFORM_TOOL_RESULT: "result",
@@ -133,8 +131,7 @@ class HookListener:
     def __init__(self, plugin: str, callback: Callable[..., Any]) -> None:
         self.plugin, self._callback = plugin, callback
         self._known = AcceptedArguments(callback)
-        self.hangs = 0
-        """Consecutive calls that did not return in time."""
+        self.hangs = 0  #: Consecutive calls that did not return in time.
 
     def start(self, details: Mapping[str, Any]) -> "asyncio.Task[Any]":
         given = {name: _own(value) for name, value in self._known.select(details).items()}
@@ -155,8 +152,7 @@ class HookRunner:
         self._timeout, self._reports, self._shell = timeout, reports, shell
         self._listeners: dict[HookName, list[HookListener]] = {}
         self._stragglers: set[asyncio.Task[Any]] = set()
-        self._hangs: Counter[str] = Counter()
-        """Consecutive timeouts of all hooks of a plugin."""
+        self._hangs: Counter[str] = Counter()  #: Consecutive timeouts of all hooks of a plugin.
         self._deviant: set[HookName] = set()
         self._active = {name for name in HookName if shell is not None and shell.listens(name)}
 

@@ -18,8 +18,7 @@ from hermes.plugins.manifest import CODE, PluginManifest, read_manifest
 from hermes.util import files
 from hermes.util.hosts import is_loopback
 
-GIT_SECONDS = 300.0
-"""Time limit for a run of git."""
+GIT_SECONDS = 300.0  #: Time limit for a run of git.
 _GITHUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _SSH = re.compile(r"[\w.-]+@[\w.-]+:[^\s-]\S*", re.ASCII)
 _SCHEMES = frozenset({"https", "ssh", "file"})
@@ -28,8 +27,7 @@ _CAUTION = ("-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never")
 
 
 class PluginSource(msgspec.Struct, frozen=True):
-    address: str
-    """A git address, or the path of a folder."""
+    address: str  #: A git address, or the path of a folder.
     folder: bool = False
 
 
@@ -120,8 +118,7 @@ class PluginUpdate(msgspec.Struct, frozen=True):
 
     manifest: PluginManifest
     before: str
-    after: str
-    """Commits of a repository, or versions."""
+    after: str  #: Commits of a repository, or versions.
 
 
 class PluginInstaller:

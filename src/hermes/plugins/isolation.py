@@ -23,8 +23,7 @@ from hermes.util.concurrency import in_thread
 
 T = TypeVar("T")
 
-MAX_ERROR_CHARS = 300
-"""Characters of an error message that are shown."""
+MAX_ERROR_CHARS = 300  #: Characters of an error message that are shown.
 
 
 class PluginFailed(HermesError):
@@ -135,8 +134,7 @@ class ProblemReporter:
             self._tell(text)
 
 
-ALIASES = {"params": "args"}
-"""Alternative names of hook arguments, used in some documentation."""
+ALIASES = {"params": "args"}  #: Alternative names of hook arguments, used in some documentation.
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -217,14 +215,10 @@ async def call_plugin(function: Callable[..., Any], /, *given: Any, **details: A
 class IsolationLimits(msgspec.Struct, frozen=True):
     """How long calls of a provider may take, in seconds unless noted."""
 
-    turn: float = 5
-    """`memory.provider_timeout`: how long a turn waits for recalled text."""
-    start: float = 15
-    """How long a session waits for `initialize`."""
-    tool: float = 30
-    """How long the model waits for a tool of the provider."""
-    end: float = 10
-    """How long the end of a session waits, and the end of the process."""
+    turn: float = 5  #: `memory.provider_timeout`: how long a turn waits for recalled text.
+    start: float = 15  #: How long a session waits for `initialize`.
+    tool: float = 30  #: How long the model waits for a tool of the provider.
+    end: float = 10  #: How long the end of a session waits, and the end of the process.
     background: float = 60
     """How long a background call may run before the provider counts as hanging."""
     max_queued: int = 50
@@ -252,8 +246,7 @@ class IsolatedThread:
 
     def __init__(self, owner: str, limits: IsolationLimits, tell: Tell) -> None:
         self.owner = owner
-        self.disabled_reason = ""
-        """Why the provider is no longer called; empty while it is."""
+        self.disabled_reason = ""  #: Why the provider is no longer called; empty while it is.
         self._limits, self._tell = limits, tell
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -261,10 +254,8 @@ class IsolatedThread:
         self._current: _Job | None = None
         self._current_since = 0.0
         self._queued = 0
-        self._timeouts = 0
-        """Consecutive timeouts."""
-        self._skip_queued = False
-        """True once queued calls must not run any more."""
+        self._timeouts = 0  #: Consecutive timeouts.
+        self._skip_queued = False  #: True once queued calls must not run any more.
         self._reported: set[str] = set()
 
     @property

@@ -120,15 +120,13 @@ def register_function(plugin: Plugin) -> Callable[[Any], Any]:
 
 log = logging.getLogger(__name__)
 
-LOAD_SECONDS = 10.0
-"""Time limit for importing and registering a plugin."""
+LOAD_SECONDS = 10.0  #: Time limit for importing and registering a plugin.
 
 
 class PluginVariables(msgspec.Struct, frozen=True):
     """Access to the environment variables that plugins require."""
 
-    get: Callable[[str], str | None]
-    """Returns a value of the environment or of .env."""
+    get: Callable[[str], str | None]  #: Returns a value of the environment or of .env.
     export: Callable[[str, str], None] = lambda _name, _value: None
     """Sets a variable in the environment, where the plugin's code reads it."""
 
@@ -137,10 +135,8 @@ class LoadOutcome(msgspec.Struct, frozen=True):
     """The result for a plugin that the settings enable."""
 
     name: str
-    origin: PluginOrigin | None = None
-    """None if there is no such plugin."""
-    problem: str = ""
-    """Why it is not loaded; empty if it is."""
+    origin: PluginOrigin | None = None  #: None if there is no such plugin.
+    problem: str = ""  #: Why it is not loaded; empty if it is.
 
 
 def load_plugins(

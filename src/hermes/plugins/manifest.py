@@ -26,10 +26,8 @@ class RequiredVariable(msgspec.Struct, frozen=True):
 
     name: str
     description: str = ""
-    url: str = ""
-    """Where to get a value."""
-    secret: bool = True
-    """Do not echo the value while it is typed."""
+    url: str = ""  #: Where to get a value.
+    secret: bool = True  #: Do not echo the value while it is typed.
 
 
 class PluginManifest(msgspec.Struct, frozen=True):
@@ -38,8 +36,7 @@ class PluginManifest(msgspec.Struct, frozen=True):
     description: str = ""
     author: str = ""
     provides_tools: tuple[str, ...] = ()
-    provides_hooks: tuple[str, ...] = ()
-    """The names in `provides_hooks` and the older `hooks`."""
+    provides_hooks: tuple[str, ...] = ()  #: The names in `provides_hooks` and the older `hooks`.
     requires_env: tuple[RequiredVariable, ...] = ()
 
 
@@ -140,8 +137,7 @@ class PluginInfo(msgspec.Struct, frozen=True):
     version: str = ""
     where: str = "built in"
     """The folder of a plugin, `plugin` for one that a plugin registered, or `built in`."""
-    problem: str = ""
-    """Why its plugin.yaml cannot be read."""
+    problem: str = ""  #: Why its plugin.yaml cannot be read.
 
 
 def list_folder(folder: Path) -> list[Path]:

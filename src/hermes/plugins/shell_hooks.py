@@ -31,8 +31,7 @@ from hermes.util import files
 
 # One run of a shell hook: its input, its answer, and its time limit.
 
-MAX_OUTPUT_BYTES = 1_048_576
-"""Bytes of output that are read; a hook that writes more has failed."""
+MAX_OUTPUT_BYTES = 1_048_576  #: Bytes of output that are read; a hook that writes more has failed.
 MAX_ERROR_BYTES = 4_096
 _SEPARATE_FIELDS = frozenset({"tool_name", "args", "session_id", "task_id", "parent_session_id"})
 """Arguments that have their own field in the input of a hook."""
@@ -41,23 +40,19 @@ _SEPARATE_FIELDS = frozenset({"tool_name", "args", "session_id", "task_id", "par
 class HookRun(msgspec.Struct, frozen=True):
     """The result of one run of a hook."""
 
-    exit_code: int | None
-    """None if it was stopped or could not be started."""
+    exit_code: int | None  #: None if it was stopped or could not be started.
     output: str = ""
     errors: str = ""
     seconds: float = 0.0
-    failure: str = ""
-    """Why it failed; empty if it succeeded."""
+    failure: str = ""  #: Why it failed; empty if it succeeded.
 
 
 class HookEnvironment(msgspec.Struct, frozen=True):
     """Folder and environment of a hook."""
 
     folder: str
-    environment: Mapping[str, str]
-    """The complete environment of a hook, without secrets."""
-    lifeline: Any
-    """A `terminal.here.lifeline.Lifeline`."""
+    environment: Mapping[str, str]  #: The complete environment of a hook, without secrets.
+    lifeline: Any  #: A `terminal.here.lifeline.Lifeline`.
 
 
 def payload(name: HookName, details: Mapping[str, Any], folder: str) -> bytes:
@@ -288,22 +283,17 @@ class HookApprovals:
             raise unusable(self._path, error) from error
 
 
-Ask = Callable[[str, str], Awaitable[bool]]
-"""Asks the user to approve a command for an event."""
-LONGEST = 300.0
-"""Time limit in seconds for a hook whose setting has no limit (0)."""
+Ask = Callable[[str, str], Awaitable[bool]]  #: Asks the user to approve a command for an event.
+LONGEST = 300.0  #: Time limit in seconds for a hook whose setting has no limit (0).
 ACCEPTING = "`hermes --accept-hooks …` or `hooks_auto_accept: true` lets hooks run unasked"
 
 
 class HookOptions(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]
     """The environment of hooks: `config.environment.child_environment()`, without secrets."""
-    folder: Callable[[], str]
-    """Returns the working folder at the time a hook runs."""
-    ask: Ask | None = None
-    """None if no user can answer."""
-    auto_accept: bool = False
-    """`hooks_auto_accept`, `--accept-hooks`: no approval is needed."""
+    folder: Callable[[], str]  #: Returns the working folder at the time a hook runs.
+    ask: Ask | None = None  #: None if no user can answer.
+    auto_accept: bool = False  #: `hooks_auto_accept`, `--accept-hooks`: no approval is needed.
 
 
 class HookSpec(msgspec.Struct, frozen=True):
@@ -312,8 +302,7 @@ class HookSpec(msgspec.Struct, frozen=True):
     event: HookName
     command: str
     timeout: float
-    pattern: re.Pattern[str] | None = None
-    """The tools it applies to; None for all."""
+    pattern: re.Pattern[str] | None = None  #: The tools it applies to; None for all.
 
     def is_for(self, tool_name: object) -> bool:
         if self.pattern is None or not isinstance(tool_name, str):

@@ -25,39 +25,27 @@ ReasoningFormat = Literal["", "effort", "object", "budget", "adaptive", "switch"
 
 class ModelProfile(msgspec.Struct, frozen=True):
     context_length: int = 128_000
-    max_output: int | None = None
-    """Longest reply in tokens; None when unknown."""
-    price: Price | None = None
-    """None when unknown."""
-    images: bool | None = None
-    """Whether it accepts images; None when unknown."""
+    max_output: int | None = None  #: Longest reply in tokens; None when unknown.
+    price: Price | None = None  #: None when unknown.
+    images: bool | None = None  #: Whether it accepts images; None when unknown.
     tools: bool = True
     reasoning: ReasoningFormat = ""
-    developer_role: bool = False
-    """Send the system message with the role `developer`."""
-    thinking_field: str = ""
-    """Field in which earlier reasoning is sent back; empty for none."""
-    cache_marks: bool = False
-    """The endpoint caches only prefixes marked with `cache_control`."""
+    developer_role: bool = False  #: Send the system message with the role `developer`.
+    thinking_field: str = ""  #: Field in which earlier reasoning is sent back; empty for none.
+    cache_marks: bool = False  #: The endpoint caches only prefixes marked with `cache_control`.
     max_tokens_field: str = "max_tokens"
-    temperature: bool = True
-    """False where the endpoint refuses a temperature."""
+    temperature: bool = True  #: False where the endpoint refuses a temperature.
     streaming: Literal["both", "always", "never"] = "both"
     """Which of streamed and whole replies the endpoint supports."""
-    stream_usage: bool = True
-    """False where the endpoint refuses `stream_options`."""
+    stream_usage: bool = True  #: False where the endpoint refuses `stream_options`.
     strict: bool = False
     """The endpoint refuses unknown fields in messages, such as those of another provider."""
-    nine_letter_ids: bool = False
-    """Ids of tool calls must have nine letters or digits."""
-    small: bool = False
-    """Too small for native tool calls; wrapped in `providers.small_model`."""
+    nine_letter_ids: bool = False  #: Ids of tool calls must have nine letters or digits.
+    small: bool = False  #: Too small for native tool calls; wrapped in `providers.small_model`.
     is_agent: bool = False
     """The model is an agent: it acts before it answers, so a request must not be repeated."""
-    extra_body: dict[str, object] = {}
-    """Fields added to every request."""
-    keep_alive: bool = True
-    """False where the server may close a connection between two requests."""
+    extra_body: dict[str, object] = {}  #: Fields added to every request.
+    keep_alive: bool = True  #: False where the server may close a connection between two requests.
 
 
 AuthScheme = Literal["bearer", "x-api-key", "aws"]
@@ -88,8 +76,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     custom_url_api_mode: WireMode | None = None
     """API of another base URL set in place of its own; None: the same API."""
     auth: AuthScheme = "bearer"
-    key_vars: tuple[str, ...] = ()
-    """Variables that may hold the key, best first."""
+    key_vars: tuple[str, ...] = ()  #: Variables that may hold the key, best first.
     shared_key_vars: tuple[str, ...] = ()
     """Those of `key_vars` that are often set for other programs; `auto` ignores them."""
     base_url_vars: tuple[str, ...] = ()
@@ -98,12 +85,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     needs_key: bool = True
     default_model: str = ""
-    small_model: str = ""
-    """Cheap and fast model for auxiliary tasks. Empty: the default model."""
+    small_model: str = ""  #: Cheap and fast model for auxiliary tasks. Empty: the default model.
     models_path: str = "/models"
     """Path of the model list after `base_url`; empty when there is none."""
-    headers: dict[str, str] = {}
-    """Sent with every request."""
+    headers: dict[str, str] = {}  #: Sent with every request.
     login: LoginSpec | None = None
     request_seconds: float | None = None
     """Longest duration of one request; None: `timeouts.request_seconds`."""

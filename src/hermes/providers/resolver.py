@@ -37,15 +37,11 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     base_url: str = ""
     api_key: str = ""
-    key_env: str = ""
-    """Name of the variable that holds the key."""
+    key_env: str = ""  #: Name of the variable that holds the key.
     context_length: int = 0
-    reason: str = ""
-    """Where the choice was made, for messages."""
-    base_url_source: str = "model.base_url"
-    """The setting or variable that the base URL came from."""
-    base_url_saved: bool = True
-    """False when only a variable of the shell sets it."""
+    reason: str = ""  #: Where the choice was made, for messages.
+    base_url_source: str = "model.base_url"  #: The setting or variable that the base URL came from.
+    base_url_saved: bool = True  #: False when only a variable of the shell sets it.
 
     @property
     def is_auto(self) -> bool:
@@ -97,8 +93,7 @@ def routing_body(endpoint: Endpoint, routing: RoutingSettings) -> dict[str, Any]
     return {"provider": wanted} if wanted else {}
 
 
-NO_KEY_REASON = "no key is configured"
-"""`Target.source` when nothing is configured."""
+NO_KEY_REASON = "no key is configured"  #: `Target.source` when nothing is configured.
 
 LOCAL = "local"
 DEFAULT_REGION = "us-east-1"

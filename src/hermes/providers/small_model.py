@@ -28,8 +28,7 @@ from hermes.util.text import cut_middle
 # `tools=` and with long prompts. It works with a few tools, a page of examples and a grammar that
 # allows only a call or a reply.
 
-REPLY = "reply"
-"""The key of a reply to the user; other keys are names of tools."""
+REPLY = "reply"  #: The key of a reply to the user; other keys are names of tools.
 
 
 class ToolHint(msgspec.Struct, frozen=True):
@@ -60,16 +59,11 @@ class SmallProfile(msgspec.Struct, frozen=True):
     """Known tools, most useful first; the order decides which ones are offered."""
     examples: tuple[PromptExample, ...]
     max_tools: int = 5
-    max_calls: int = 6
-    """Calls after one user message; then the model has to reply."""
-    same_call: int = 2
-    """How often the same call may be repeated after one user message."""
-    context: int = 4096
-    """Tokens of prompt and reply together."""
-    max_tokens: int = 768
-    """Tokens of one reply."""
-    result_tokens: int = 300
-    """Tokens of a tool result that are shown."""
+    max_calls: int = 6  #: Calls after one user message; then the model has to reply.
+    same_call: int = 2  #: How often the same call may be repeated after one user message.
+    context: int = 4096  #: Tokens of prompt and reply together.
+    max_tokens: int = 768  #: Tokens of one reply.
+    result_tokens: int = 300  #: Tokens of a tool result that are shown.
     bytes_per_token: float = 2.8
     """For estimates; deliberately low, since code and numbers take more tokens than prose."""
 
@@ -186,10 +180,8 @@ class ReplyTextReader:
     def __init__(self) -> None:
         self._waiting = ""
         self._inside = False
-        self.consumed = 0
-        """Characters of JSON fed so far."""
-        self.text = ""
-        """The text so far."""
+        self.consumed = 0  #: Characters of JSON fed so far.
+        self.text = ""  #: The text so far.
 
     def feed(self, json: str) -> str:
         self._waiting += json
@@ -283,8 +275,7 @@ def _option(name: str, value: dict[str, Any]) -> dict[str, Any]:
 # text and examples) depends only on the profile and the tools, so it stays the same byte for byte
 # and a runtime can cache it.
 
-MARGIN = 64
-"""Tokens reserved for the markers of the chat template."""
+MARGIN = 64  #: Tokens reserved for the markers of the chat template.
 
 
 def prompt_prefix(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[Message, ...]:

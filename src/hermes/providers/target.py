@@ -26,19 +26,13 @@ class Credential(msgspec.Struct, frozen=True):
 
     id: str
     """Stable name within its pool: `env:OPENROUTER_API_KEY`, `manual:1f3a`, `oauth`, `given`."""
-    secret: str
-    """The value to send."""
+    secret: str  #: The value to send.
     kind: Literal["api_key", "oauth"] = "api_key"
-    label: str = ""
-    """Name given by the user."""
-    source: str = ""
-    """Origin for messages: `OPENROUTER_API_KEY in ~/.hermes/.env`."""
-    expires_at: float | None = None
-    """Seconds since the epoch; None when it does not expire."""
-    base_url: str = ""
-    """Base URL that belongs to the credential; empty: that of the endpoint."""
-    headers: dict[str, str] = {}
-    """Further headers it needs, such as an account id."""
+    label: str = ""  #: Name given by the user.
+    source: str = ""  #: Origin for messages: `OPENROUTER_API_KEY in ~/.hermes/.env`.
+    expires_at: float | None = None  #: Seconds since the epoch; None when it does not expire.
+    base_url: str = ""  #: Base URL that belongs to the credential; empty: that of the endpoint.
+    headers: dict[str, str] = {}  #: Further headers it needs, such as an account id.
 
     @property
     def is_foreign(self) -> bool:
@@ -61,38 +55,28 @@ class Timeouts(msgspec.Struct, frozen=True):
     """Time limits in seconds."""
 
     connect: float = 10.0
-    request: float = 1800.0
-    """For one whole request."""
-    silence: float = 300.0
-    """Without any data, for a request without streaming."""
-    read: float = 120.0
-    """Until the next bytes of a stream."""
-    stale: float = 180.0
-    """Without new content in a stream; comments do not count."""
+    request: float = 1800.0  #: For one whole request.
+    silence: float = 300.0  #: Without any data, for a request without streaming.
+    read: float = 120.0  #: Until the next bytes of a stream.
+    stale: float = 180.0  #: Without new content in a stream; comments do not count.
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """An endpoint, a model and the credentials for it."""
 
-    provider: str
-    """Provider id; `custom:NAME` for a named custom endpoint."""
+    provider: str  #: Provider id; `custom:NAME` for a named custom endpoint.
     model: str
     base_url: str
     api_mode: WireMode = "chat_completions"
     auth: AuthScheme = "bearer"
-    source: str = ""
-    """Why this one was chosen, for the user."""
-    credentials: tuple[Credential, ...] = ()
-    """Best first. Empty when none is needed."""
+    source: str = ""  #: Why this one was chosen, for the user.
+    credentials: tuple[Credential, ...] = ()  #: Best first. Empty when none is needed.
     profile: ModelProfile = ModelProfile()
     timeouts: Timeouts = Timeouts()
     headers: dict[str, str] = {}
-    cache_ttl: Literal["5m", "1h"] = "5m"
-    """Lifetime of a marked prefix."""
-    key_owner: str = ""
-    """The provider whose keys these are, when it is not `provider`."""
-    region: str = ""
-    """For AWS signatures."""
+    cache_ttl: Literal["5m", "1h"] = "5m"  #: Lifetime of a marked prefix.
+    key_owner: str = ""  #: The provider whose keys these are, when it is not `provider`.
+    region: str = ""  #: For AWS signatures.
 
 
 class RemoteToolProgress(TextDelta, frozen=True, tag="remote_tool"):

@@ -18,10 +18,8 @@ import httpx2
 
 WRITE_BUFFER_SIZE = 65_536
 """Bytes. The head of a request waits for its body, so that both are sent together."""
-READ_BUFFER_LIMIT = 1_048_576
-"""Unread bytes after which reading pauses."""
-HAPPY_EYEBALLS_DELAY = 0.25
-"""Seconds until another address of the same host is tried in parallel."""
+READ_BUFFER_LIMIT = 1_048_576  #: Unread bytes after which reading pauses.
+HAPPY_EYEBALLS_DELAY = 0.25  #: Seconds until another address of the same host is tried in parallel.
 EXTRA_INFO_NAMES = {
     "ssl_object": "ssl_object",
     "client_addr": "sockname",
@@ -29,12 +27,9 @@ EXTRA_INFO_NAMES = {
     "socket": "socket",
 }
 """Names of the client mapped to those of asyncio."""
-POOL_SIZE = 32
-"""Requests in flight in one connection pool."""
-IDLE_CONNECTIONS = 8
-"""Idle connections that pools after the first keep."""
-PROXY_SCHEMES = {"http", "https", "all"}
-"""Kinds of proxies."""
+POOL_SIZE = 32  #: Requests in flight in one connection pool.
+IDLE_CONNECTIONS = 8  #: Idle connections that pools after the first keep.
+PROXY_SCHEMES = {"http", "https", "all"}  #: Kinds of proxies.
 
 
 def make_transport(
@@ -54,8 +49,7 @@ class _Pool(httpx2.AsyncHTTPTransport):
             keepalive_expiry=limits.keepalive_expiry,
             network_backend=AsyncioBackend(),
         )
-        self.requests = 0
-        """Requests whose response is not closed yet."""
+        self.requests = 0  #: Requests whose response is not closed yet.
 
 
 class _CountedStream(httpx2.AsyncByteStream):

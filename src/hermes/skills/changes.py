@@ -15,16 +15,14 @@ from hermes.skills.skill import LINKED_FOLDERS
 BY_HAND = "changed by hand"
 AS_FOUND = "as it was before the first recorded change"
 MAX_REASON_LENGTH = 500
-SHORT_ID_LENGTH = 8
-"""Characters of an id that are displayed."""
+SHORT_ID_LENGTH = 8  #: Characters of an id that are displayed.
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
 class Author(StrEnum):
     AGENT = "agent"
-    REVIEW = "review"
-    """The review after a piece of work."""
+    REVIEW = "review"  #: The review after a piece of work.
     USER = "user"
     HUB = "hub"
 
@@ -32,24 +30,21 @@ class Author(StrEnum):
 class SkillChange(msgspec.Struct, frozen=True):
     """A change that is about to be made."""
 
-    action: str
-    """create, patch, edit, delete, …, undo, retire; "by hand" for manual changes."""
+    action: str  #: create, patch, edit, delete, …, undo, retire; "by hand" for manual changes.
     skills: tuple[str, ...]
     reason: str
     who: Author
     session: str = ""
     paths: tuple[str, ...] = ()
     """Files and folders it touches, relative to the skill folder; empty means any."""
-    undoes: str = ""
-    """The id of the change that it undoes."""
+    undoes: str = ""  #: The id of the change that it undoes.
 
 
 class SkillCommit(msgspec.Struct, frozen=True):
     """A recorded change."""
 
     id: str
-    at: float
-    """Seconds since 1970."""
+    at: float  #: Seconds since 1970.
     action: str
     skills: tuple[str, ...]
     reason: str
@@ -110,8 +105,7 @@ def _one_line(text: str) -> str:
 
 # Files of skills
 
-RETIRED = ".retired"
-"""The folder of skills that are archived but not used."""
+RETIRED = ".retired"  #: The folder of skills that are archived but not used.
 
 
 def skill_names(paths: Iterable[str]) -> tuple[str, ...]:

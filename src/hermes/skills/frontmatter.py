@@ -86,25 +86,21 @@ def _quote(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-MAX_CHARS = 64_000
-"""Characters of the frontmatter."""
+MAX_CHARS = 64_000  #: Characters of the frontmatter.
 MAX_DEPTH = 100
-NESTING_CHARACTERS = "[{:-?"
-"""Every level of nesting needs at least one of these."""
+NESTING_CHARACTERS = "[{:-?"  #: Every level of nesting needs at least one of these.
 
 _FENCE = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
 _OTHER_ENDS = re.compile(r"^(?:\.\.\.|[ \t]+---)[ \t]*$", re.MULTILINE)
 _INVISIBLE = "\ufeff\u200b\u2060"
 """Marks that editors and web pages leave before the first character."""
-_WRAPPERS = ("<!--", "```", "~~~")
-"""What may precede or surround the frontmatter."""
+_WRAPPERS = ("<!--", "```", "~~~")  #: What may precede or surround the frontmatter.
 
 
 class Frontmatter(NamedTuple):
     """The frontmatter of a SKILL.md and the text after it."""
 
-    fields: dict[str, Any]
-    """As written, including unknown ones."""
+    fields: dict[str, Any]  #: As written, including unknown ones.
     body: str
     warnings: tuple[str, ...] = ()
 

@@ -44,8 +44,7 @@ from hermes.util.files import write_bytes, write_text
 HISTORY_FOLDER = ".history"
 LOCK_FILE = ".history.lock"
 LOCK_SECONDS = 20.0
-MAX_DIFF_BYTES = 500_000
-"""Bytes of a diff that are displayed."""
+MAX_DIFF_BYTES = 500_000  #: Bytes of a diff that are displayed.
 GIT_SETTINGS = """\
 [core]
 	fsync = committed,reference

@@ -27,8 +27,7 @@ from hermes.skills.skill import (
 )
 from hermes.util import files
 
-FORMAT = 5
-"""Version of the cache file."""
+FORMAT = 5  #: Version of the cache file.
 
 log = logging.getLogger(__name__)
 
@@ -44,20 +43,15 @@ class BrokenEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class SkillListing(msgspec.Struct, frozen=True, dict=True):
     """All skills below the roots: the content of the cache file."""
 
-    key: str
-    """Version and roots; see `cache_key`."""
-    entries: tuple[SkillEntry, ...]
-    """Ordered by root, category and name."""
+    key: str  #: Version and roots; see `cache_key`.
+    entries: tuple[SkillEntry, ...]  #: Ordered by root, category and name.
     keywords: dict[str, msgspec.Raw]
     """For each stem, the positions in `entries` of the skills that have it in their names, and of
     the others that match. Encoded, because a prompt looks up few of the stems."""
-    watched: dict[str, Stamp]
-    """Stamps of the other files and folders that were read, by path."""
-    missing: tuple[str, ...]
-    """Roots that do not exist."""
+    watched: dict[str, Stamp]  #: Stamps of the other files and folders that were read, by path.
+    missing: tuple[str, ...]  #: Roots that do not exist.
     broken: tuple[BrokenEntry, ...]
-    categories: dict[str, str]
-    """Descriptions from DESCRIPTION.md files."""
+    categories: dict[str, str]  #: Descriptions from DESCRIPTION.md files.
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -92,8 +86,7 @@ def cache_key(roots: Iterable[SkillRoot]) -> str:
     return "\n".join([f"{FORMAT} {__version__}", *listed])
 
 
-MAX_SUGGESTIONS = 3
-"""Similar names offered for an unknown one."""
+MAX_SUGGESTIONS = 3  #: Similar names offered for an unknown one.
 
 
 class SkillIndex:

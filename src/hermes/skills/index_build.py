@@ -54,8 +54,7 @@ class FoundSkill(msgspec.Struct, frozen=True):
     entry: SkillEntry
     folder: str
     root: SkillRoot
-    is_new: bool = True
-    """False when it is unchanged since the last listing."""
+    is_new: bool = True  #: False when it is unchanged since the last listing.
 
     @property
     def file(self) -> str:
@@ -119,10 +118,8 @@ class _Stems(dict[str, str]):
 
 # Finding SKILL.md files
 
-MAX_FOLDERS = 5_000
-"""Limit for one root: a whole home folder is not a skill collection."""
-MAX_DEEPER_FOLDERS = 500
-"""Limit for folders searched for skills that are nested too deeply."""
+MAX_FOLDERS = 5_000  #: Limit for one root: a whole home folder is not a skill collection.
+MAX_DEEPER_FOLDERS = 500  #: Limit for folders searched for skills that are nested too deeply.
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv"})
 
 UNKNOWN_STAMP = (-1, -1, -1)
@@ -133,15 +130,13 @@ class SkillWalker:
     """Finds skills, categories and misplaced files below the roots given to `visit`."""
 
     def __init__(self) -> None:
-        self.skills: list[tuple[str, SkillRoot]] = []
-        """Folder and root of each skill."""
+        self.skills: list[tuple[str, SkillRoot]] = []  #: Folder and root of each skill.
         self.categories: list[tuple[str, SkillRoot]] = []
         """Folder and root of each category with a description."""
         self.broken: list[BrokenSkill] = []
         self.stamps: dict[str, Stamp] = {}
         """Everything that was read. The result stays valid while all stamps match."""
-        self.missing: list[str] = []
-        """Roots that do not exist."""
+        self.missing: list[str] = []  #: Roots that do not exist.
         self._deeper_left = MAX_DEEPER_FOLDERS
 
     def visit(self, root: SkillRoot) -> None:

@@ -42,11 +42,9 @@ from hermes.util.text import human_size
 
 # Linked files: the files of a skill other than SKILL.md. None may be outside its folder.
 
-MAX_LISTED_FILES = 60
-"""Files that are listed when a skill is loaded."""
+MAX_LISTED_FILES = 60  #: Files that are listed when a skill is loaded.
 MAX_LINKED_DEPTH = 3
-MAX_LINKED_BYTES = 500_000
-"""Size limit of a linked file."""
+MAX_LINKED_BYTES = 500_000  #: Size limit of a linked file.
 
 
 def linked_files(folder: Path) -> tuple[str, ...]:
@@ -148,12 +146,9 @@ VariableLookup = Callable[[str], str | None]
 class SetupStatus(NamedTuple):
     """The result of a setup check."""
 
-    reasons: tuple[str, ...]
-    """What is missing and how to set it up, one line each."""
-    variables: tuple[str, ...]
-    """Names of the variables that are set."""
-    files: tuple[Path, ...]
-    """Credential files that exist."""
+    reasons: tuple[str, ...]  #: What is missing and how to set it up, one line each.
+    variables: tuple[str, ...]  #: Names of the variables that are set.
+    files: tuple[Path, ...]  #: Credential files that exist.
 
 
 class SetupChecker:
@@ -226,14 +221,10 @@ LINKED_TITLE = "Linked files, read with skill_view({!r}, file_path):"
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for loading skills; see `SkillSettings` for those of `skills.*`."""
 
-    home: Path
-    """The home folder, which contains credential files."""
-    config_file: str
-    """config.yaml as it is displayed, such as `~/.hermes/config.yaml`."""
-    context: VisibilityContext
-    """Disabled skills and the current platform."""
-    config: Mapping[str, Any] = {}
-    """`skills.config`."""
+    home: Path  #: The home folder, which contains credential files.
+    config_file: str  #: config.yaml as it is displayed, such as `~/.hermes/config.yaml`.
+    context: VisibilityContext  #: Disabled skills and the current platform.
+    config: Mapping[str, Any] = {}  #: `skills.config`.
     template_vars: bool = True
     inline_shell: bool = False
     inline_shell_timeout: float = 10.0
@@ -243,14 +234,10 @@ class LoadedSkill(msgspec.Struct, frozen=True):
     """A skill rendered for the model."""
 
     skill: Skill
-    text: str
-    """The complete text for the model."""
-    setup_needed: tuple[str, ...] = ()
-    """What is missing before the skill works."""
-    linked: tuple[str, ...] = ()
-    """Relative paths of its linked files."""
-    blocked: bool = False
-    """True when the text is withheld because it looks like prompt injection."""
+    text: str  #: The complete text for the model.
+    setup_needed: tuple[str, ...] = ()  #: What is missing before the skill works.
+    linked: tuple[str, ...] = ()  #: Relative paths of its linked files.
+    blocked: bool = False  #: True when the text is withheld because it looks like prompt injection.
 
 
 class SkillEnvironment(Protocol):
@@ -436,12 +423,9 @@ async def preload_skills(
 # Inline shell: !`command` in a SKILL.md is replaced by the output of the command. It runs on this
 # machine without approval, and therefore only when `skills.inline_shell` is on.
 
-MAX_SNIPPET_OUTPUT = 4_000
-"""Characters of the output of one snippet."""
-MAX_SNIPPETS = 20
-"""Snippets in one text; they run one after another."""
-MAX_SNIPPET_BYTES = 1_000_000
-"""Bytes after which a snippet is killed."""
+MAX_SNIPPET_OUTPUT = 4_000  #: Characters of the output of one snippet.
+MAX_SNIPPETS = 20  #: Snippets in one text; they run one after another.
+MAX_SNIPPET_BYTES = 1_000_000  #: Bytes after which a snippet is killed.
 
 BASH = "/bin/bash"
 
@@ -453,8 +437,7 @@ class SnippetShell(msgspec.Struct, frozen=True):
 
     folder: Path
     environment: Mapping[str, str]
-    timeout: float
-    """Seconds for one snippet."""
+    timeout: float  #: Seconds for one snippet.
 
 
 async def run_snippets(text: str, shell: SnippetShell) -> str:

@@ -155,8 +155,7 @@ def _scalar(value: Any) -> Scalar | None:
 
 # Markdown comments, which authors write for each other
 
-_CODE = re.compile(r"[ \t>]*(`{3,}(?!.*`)|~{3,})")
-"""The first line of a code block."""
+_CODE = re.compile(r"[ \t>]*(`{3,}(?!.*`)|~{3,})")  #: The first line of a code block.
 _OPEN, _CLOSE = "<!--", "-->"
 
 
@@ -190,8 +189,7 @@ def comment_lines(lines: Sequence[str]) -> frozenset[int]:
 
 # Reading files of a skill
 
-MAX_FILE_BYTES = 500_000
-"""Size limit of a SKILL.md; a model could not read more anyway."""
+MAX_FILE_BYTES = 500_000  #: Size limit of a SKILL.md; a model could not read more anyway.
 
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 """Non-blocking, so that opening a named pipe does not hang."""

@@ -21,8 +21,7 @@ from hermes.skills.usage import UsageRecord
 DAY = 86_400
 RECENCY_DAYS, RECENCY_POINTS = (1, 7, 30, 90), (10, 8, 5, 2, 0)
 """Points for a last use within so many days; the last number is for older uses."""
-MAX_USE_POINTS = 10
-"""Limit of the points for frequent use, which grow logarithmically."""
+MAX_USE_POINTS = 10  #: Limit of the points for frequent use, which grow logarithmically.
 NAME_HINT_POINTS, TEXT_HINT_POINTS, MAX_HINT_POINTS = 6, 3, 24
 """Points for a word shared with the hints, in the name or elsewhere, and their limit."""
 SOURCE_POINTS = {
@@ -114,16 +113,12 @@ def _score(skill: SkillEntry, query_words: list[str]) -> int:
     return sum(each) * matched + (EXACT_NAME_SCORE if query_words == name else 0)
 
 
-SUMMARY_CHARS = 80
-"""Characters of the description of a skill."""
-CATEGORY_CHARS = 60
-"""Characters of a category description."""
+SUMMARY_CHARS = 80  #: Characters of the description of a skill.
+CATEGORY_CHARS = 60  #: Characters of a category description.
 CATEGORY_NAMES_CHARS = 200
 """Characters for the names of categories that are not listed completely."""
-GENERAL = "general"
-"""The heading of skills without a category."""
-MIN_LINE_CHARS = 10
-"""No line of a skill is shorter."""
+GENERAL = "general"  #: The heading of skills without a category.
+MIN_LINE_CHARS = 10  #: No line of a skill is shorter.
 
 INTRODUCTION = """\
 ## Skills (mandatory)

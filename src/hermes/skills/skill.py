@@ -16,8 +16,7 @@ from hermes.core.errors import UsageError
 
 SKILL_FILE = "SKILL.md"
 CATEGORY_FILE = "DESCRIPTION.md"
-SKILL_DIRECTORY = "${HERMES_SKILL_DIR}"
-"""Placeholder in instructions for the folder of the skill."""
+SKILL_DIRECTORY = "${HERMES_SKILL_DIR}"  #: Placeholder in instructions for the folder of the skill.
 LINKED_FOLDERS = ("references", "templates", "scripts", "assets")
 MAX_SKILL_DEPTH = 3
 """Levels below a root at which a skill folder may be: two categories and its own folder."""
@@ -37,14 +36,10 @@ class Source(StrEnum):
     USER = "user"
     """`<home>/skills`: written by the user or the agent, including changed copies of other skills.
     """
-    HUB = "hub"
-    """`<home>/skills/.hub/skills`: installed, never changed in place."""
-    EXTERNAL = "external"
-    """A folder of `skills.external_dirs`."""
-    PLUGIN = "plugin"
-    """Registered by a plugin; named `plugin:skill`."""
-    BUNDLED = "bundled"
-    """Comes with Hermes, never changed in place."""
+    HUB = "hub"  #: `<home>/skills/.hub/skills`: installed, never changed in place.
+    EXTERNAL = "external"  #: A folder of `skills.external_dirs`.
+    PLUGIN = "plugin"  #: Registered by a plugin; named `plugin:skill`.
+    BUNDLED = "bundled"  #: Comes with Hermes, never changed in place.
 
 
 class SkillRoot(msgspec.Struct, frozen=True):
@@ -52,28 +47,23 @@ class SkillRoot(msgspec.Struct, frozen=True):
 
     path: Path
     source: Source
-    plugin: str = ""
-    """The plugin that registered it; `path` is then the folder of one skill."""
-    name: str = ""
-    """The name that the plugin gives the skill; "" uses the name in SKILL.md."""
+    plugin: str = ""  #: The plugin that registered it; `path` is then the folder of one skill.
+    name: str = ""  #: The name that the plugin gives the skill; "" uses the name in SKILL.md.
 
 
 class SkillVariable(msgspec.Struct, frozen=True):
     """An environment variable that a skill needs."""
 
     name: str
-    prompt: str = ""
-    """The question for the user."""
-    help: str = ""
-    """How to obtain the value."""
+    prompt: str = ""  #: The question for the user.
+    help: str = ""  #: How to obtain the value.
     required_for: str = ""
 
 
 class CredentialFile(msgspec.Struct, frozen=True):
     """A file with credentials that a skill needs."""
 
-    path: str
-    """Relative to the home folder."""
+    path: str  #: Relative to the home folder.
     description: str = ""
 
 
@@ -103,21 +93,18 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     folder: Path
     source: Source
-    category: str = ""
-    """The folders between the root and the skill, such as `research`, or ""."""
+    category: str = ""  #: The folders between the root and the skill, such as `research`, or "".
     version: str = ""
     author: str = ""
     license: str = ""
-    platforms: tuple[str, ...] = ()
-    """A subset of macos, linux and windows; empty for all."""
+    platforms: tuple[str, ...] = ()  #: A subset of macos, linux and windows; empty for all.
     tags: tuple[str, ...] = ()
     related: tuple[str, ...] = ()
     conditions: Conditions = Conditions()
     variables: tuple[SkillVariable, ...] = ()
     credential_files: tuple[CredentialFile, ...] = ()
     settings: tuple[SkillSetting, ...] = ()
-    warnings: tuple[str, ...] = ()
-    """Problems in the frontmatter that did not prevent loading."""
+    warnings: tuple[str, ...] = ()  #: Problems in the frontmatter that did not prevent loading.
 
     @property
     def file(self) -> Path:
@@ -129,8 +116,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
         return self.source is Source.USER
 
 
-Stamp = tuple[int, int, int]
-"""Modification time in nanoseconds, size and inode of a file."""
+Stamp = tuple[int, int, int]  #: Modification time in nanoseconds, size and inode of a file.
 
 
 class SkillEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -141,12 +127,9 @@ class SkillEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     category: str
     tags: tuple[str, ...]
     source: Source
-    root: int
-    """Position in the roots of the index."""
-    folder: str
-    """Relative to the root."""
-    stamp: Stamp
-    """Stamp of its SKILL.md."""
+    root: int  #: Position in the roots of the index.
+    folder: str  #: Relative to the root.
+    stamp: Stamp  #: Stamp of its SKILL.md.
     platforms: tuple[str, ...] = ()
     conditions: Conditions | None = None
 
@@ -170,8 +153,7 @@ class VisibilityContext(msgspec.Struct, frozen=True):
     Conditions are ignored when neither tools nor toolsets are given.
     """
 
-    system: str
-    """linux, macos or windows."""
+    system: str  #: linux, macos or windows.
     tools: frozenset[str] = frozenset()
     toolsets: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
@@ -244,8 +226,7 @@ def format_setting(value: Any) -> str:
 
 # Folders
 
-HUB_FOLDER = Path(".hub", "skills")
-"""Installed skills, relative to the user's skill folder."""
+HUB_FOLDER = Path(".hub", "skills")  #: Installed skills, relative to the user's skill folder.
 
 THIRD_PARTY = frozenset({Source.HUB, Source.EXTERNAL})
 """Sources whose texts are scanned for prompt injection before they reach a prompt."""

@@ -24,8 +24,7 @@ from hermes.util.text import clean
 
 TOOLSET = "skills"
 MAX_LISTED, MAX_FOUND = 100, 12
-LISTED_CHARS, FOUND_CHARS = 120, 240
-"""Characters of a description."""
+LISTED_CHARS, FOUND_CHARS = 120, 240  #: Characters of a description.
 
 
 def skills_list_tool(skills: SkillIndex, context: Callable[[], VisibilityContext]) -> Tool:

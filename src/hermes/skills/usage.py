@@ -8,8 +8,7 @@ import msgspec
 
 from hermes.util import files
 
-LOCK_TIMEOUT = 2.0
-"""Seconds to wait for the lock. Losing a count is better than delaying a turn."""
+LOCK_TIMEOUT = 2.0  #: Seconds to wait for the lock. Losing a count is better than delaying a turn.
 
 log = logging.getLogger(__name__)
 
@@ -18,10 +17,8 @@ class UsageRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The use of one skill."""
 
     count: int = 0
-    last: float = 0.0
-    """Seconds since 1970; 0 for never."""
-    written_by: str = ""
-    """`user`, `agent` or `review`; "" when unknown."""
+    last: float = 0.0  #: Seconds since 1970; 0 for never.
+    written_by: str = ""  #: `user`, `agent` or `review`; "" when unknown.
     written_at: float = 0.0
 
 

@@ -16,8 +16,7 @@ from hermes.core.cancel import CancelToken
 log = logging.getLogger(__name__)
 
 Argv = Sequence[str]
-Sink = Callable[[bytes], None]
-"""Receives output as it arrives, in the event loop."""
+Sink = Callable[[bytes], None]  #: Receives output as it arrives, in the event loop.
 Notify = Callable[[str], None]
 """Receives one line for the user, such as the progress of a download or a recreated container."""
 
@@ -139,53 +138,43 @@ class Host(Protocol):
 class FileInfo(msgspec.Struct, frozen=True):
     kind: Literal["file", "folder", "other"]
     size: int
-    modified_ns: int = 0
-    """Time of the last change, in nanoseconds where the backend knows them."""
+    modified_ns: int = 0  #: Time of the last change, in nanoseconds where the backend knows them.
 
 
 class TextPage(msgspec.Struct, frozen=True):
     """A page of a text file."""
 
-    lines: tuple[str, ...]
-    """Without line endings."""
-    total: int
-    """Number of lines in the file; see `complete`."""
+    lines: tuple[str, ...]  #: Without line endings.
+    total: int  #: Number of lines in the file; see `complete`.
     complete: bool = True
     """False when the file is too large to count: it has more than `total` lines."""
-    binary: bool = False
-    """True if the file is not text; `lines` is then empty."""
+    binary: bool = False  #: True if the file is not text; `lines` is then empty.
     crlf: bool = False
-    undecodable: bool = False
-    """Some bytes of the page were not UTF-8 and are replaced by U+FFFD."""
+    undecodable: bool = False  #: Some bytes of the page were not UTF-8 and are replaced by U+FFFD.
 
 
 class GrepQuery(msgspec.Struct, frozen=True):
     """A search for lines that match a regular expression."""
 
     pattern: str
-    path: str
-    """A folder to search, or one file."""
+    path: str  #: A folder to search, or one file.
     file_glob: str = ""
     context: int = 0
     offset: int = 0
     limit: int = 50
-    longest: int = 2000
-    """Characters kept of a line."""
+    longest: int = 2000  #: Characters kept of a line.
 
 
 class GrepLine(msgspec.Struct, frozen=True):
     path: str
     line: int
     text: str
-    match: bool = True
-    """False for a line of context."""
+    match: bool = True  #: False for a line of context.
 
 
 class GrepResult(msgspec.Struct, frozen=True):
-    counts: dict[str, int]
-    """Number of matching lines per file that has any, in path order."""
-    hits: tuple[GrepLine, ...]
-    """Matches `offset` to `offset + limit`, with their context lines."""
+    counts: dict[str, int]  #: Number of matching lines per file that has any, in path order.
+    hits: tuple[GrepLine, ...]  #: Matches `offset` to `offset + limit`, with their context lines.
 
 
 class Files(Protocol):
@@ -236,8 +225,7 @@ class Upload(Protocol):
 class ExecutionEnvironment(msgspec.Struct, frozen=True):
     """Where a session works: created from the settings, closed with the session."""
 
-    name: str
-    """The setting `terminal.backend`."""
+    name: str  #: The setting `terminal.backend`.
     shell: Shell
     files: Files
     isolated: bool = False

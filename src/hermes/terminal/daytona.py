@@ -35,8 +35,7 @@ from hermes.terminal.remote import (
 # runs the program there and both directions carry lines of base64, with a line `.` for the end of
 # input. A terminal is another kind of session, which carries bytes.
 
-INPUT_CHUNK = 24_576
-"""Bytes of input per request."""
+INPUT_CHUNK = 24_576  #: Bytes of input per request.
 BEGIN_MARK = b"\x1e"
 """Printed when the program takes over the terminal; output of the login shell ends there."""
 END_OF_INPUT = b"\x04"
@@ -222,10 +221,8 @@ class DaytonaPtyProcess(RemoteProcess):
             await self._handle.disconnect()
 
 
-AUTO_STOP = 60
-"""Minutes. A long command counts as inactivity, so this must not be short."""
-MAX_DISK = 10
-"""The most disk space in GiB that Daytona allows."""
+AUTO_STOP = 60  #: Minutes. A long command counts as inactivity, so this must not be short.
+MAX_DISK = 10  #: The most disk space in GiB that Daytona allows.
 START_TIMEOUT = 300.0
 MANAGED_LABEL, OWNER_LABEL, TASK_LABEL, KEEP_LABEL = (
     "hermes",
@@ -240,14 +237,10 @@ log = logging.getLogger(__name__)
 class DaytonaOptions(ContainerOptions, frozen=True, kw_only=True):
     """Processors and memory are rounded up to whole processors and GiB."""
 
-    disk: int = 51200
-    """`terminal.container_disk` in MB; capped at 10 GiB."""
-    api_key: str = ""
-    """DAYTONA_API_KEY; empty: the SDK reads its own configuration."""
-    api_url: str = ""
-    """DAYTONA_API_URL; empty: Daytona's public service."""
-    target: str = ""
-    """DAYTONA_TARGET, the region; empty: the organisation's default."""
+    disk: int = 51200  #: `terminal.container_disk` in MB; capped at 10 GiB.
+    api_key: str = ""  #: DAYTONA_API_KEY; empty: the SDK reads its own configuration.
+    api_url: str = ""  #: DAYTONA_API_URL; empty: Daytona's public service.
+    target: str = ""  #: DAYTONA_TARGET, the region; empty: the organisation's default.
 
 
 class DaytonaHost(CloudHost):

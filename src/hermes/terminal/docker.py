@@ -37,8 +37,7 @@ from hermes.terminal.remote import (
 
 
 class EngineError(msgspec.Struct, frozen=True):
-    words: tuple[str, ...]
-    """Any of these, in lower case, identifies the error."""
+    words: tuple[str, ...]  #: Any of these, in lower case, identifies the error.
     message: str
     hint: str
 
@@ -150,14 +149,12 @@ TMPFS = (
 
 
 class DockerOptions(EngineOptions, frozen=True, kw_only=True):
-    volumes: tuple[str, ...] = ()
-    """`terminal.docker_volumes`."""
+    volumes: tuple[str, ...] = ()  #: `terminal.docker_volumes`.
     workspace: str = ""
     """Folder mounted at /workspace (`terminal.docker_mount_cwd_to_workspace`), or empty."""
     disk: int = 51200
     """`terminal.container_disk` in MB, if the storage driver supports a limit; 0 means no limit."""
-    network: str = ""
-    """The network to join; empty: the engine's default; `none`: no network."""
+    network: str = ""  #: The network to join; empty: the engine's default; `none`: no network.
 
 
 class ImageConfig(msgspec.Struct, frozen=True):

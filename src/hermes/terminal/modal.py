@@ -24,12 +24,9 @@ from hermes.terminal.remote import (
     persistent_folder,
 )
 
-MAX_LIFETIME = 86_400
-"""The longest lifetime in seconds that Modal allows."""
-INPUT_CHUNK = 1_048_576
-"""Bytes of input per request; Modal's buffer holds 2 MiB."""
-OUTPUT_GRACE = 1.0
-"""Seconds to wait for remaining output after a program has ended."""
+MAX_LIFETIME = 86_400  #: The longest lifetime in seconds that Modal allows.
+INPUT_CHUNK = 1_048_576  #: Bytes of input per request; Modal's buffer holds 2 MiB.
+OUTPUT_GRACE = 1.0  #: Seconds to wait for remaining output after a program has ended.
 OWNER_TAG = "hermes-owner"
 TASK_TAG = "hermes-task"
 
@@ -41,12 +38,9 @@ class ModalOptions(ContainerOptions, frozen=True, kw_only=True):
 
     lifetime: int = 300
     """`terminal.lifetime_seconds`: idle seconds after which Modal ends the sandbox."""
-    token_id: str = ""
-    """MODAL_TOKEN_ID; empty: the SDK reads its own configuration file."""
-    token_secret: str = ""
-    """MODAL_TOKEN_SECRET."""
-    app: str = "hermes"
-    """The Modal app that the sandboxes belong to."""
+    token_id: str = ""  #: MODAL_TOKEN_ID; empty: the SDK reads its own configuration file.
+    token_secret: str = ""  #: MODAL_TOKEN_SECRET.
+    app: str = "hermes"  #: The Modal app that the sandboxes belong to.
 
 
 class ModalHost(CloudHost):

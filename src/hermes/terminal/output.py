@@ -119,10 +119,8 @@ def cut_line(text: str, longest: int, *, more: bool = False) -> str:
     return text[:longest] + " [… line cut]"
 
 
-SHOW_INTERVAL = 0.1
-"""Seconds between two updates shown to the user."""
-MAX_SHOWN_BYTES = 16_384
-"""Bytes per update, so that endless output does not flood the screen."""
+SHOW_INTERVAL = 0.1  #: Seconds between two updates shown to the user.
+MAX_SHOWN_BYTES = 16_384  #: Bytes per update, so that endless output does not flood the screen.
 
 
 class Capture:

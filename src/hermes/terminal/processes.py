@@ -15,19 +15,15 @@ from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain_te
 
 # Watching output for matching lines, with a rate limit.
 
-MAX_LINE_BYTES = 8_192
-"""Bytes of a line that are searched."""
-MAX_SHOWN = 500
-"""Characters of a matching line in an event."""
+MAX_LINE_BYTES = 8_192  #: Bytes of a line that are searched.
+MAX_SHOWN = 500  #: Characters of a matching line in an event.
 
 
 class WatchLimits(msgspec.Struct, frozen=True):
     seconds: float = 10
     """At most one match per process is reported in this time; the others are counted."""
-    flood: int = 20
-    """Number of suppressed matches in that time that counts as a flood."""
-    floods: int = 3
-    """The watch is switched off after this many floods in a row."""
+    flood: int = 20  #: Number of suppressed matches in that time that counts as a flood.
+    floods: int = 3  #: The watch is switched off after this many floods in a row.
 
 
 class OutputWatch:
@@ -99,12 +95,9 @@ class OutputWatch:
 
 # One background command.
 
-OUTPUT_LIMITS = OutputLimits(max_bytes=200_000)
-"""How much output of each process is kept."""
-LAST_LINES = 20
-"""Lines of output included in the event about its end."""
-STOP_TIMEOUT = 1.0
-"""Seconds to wait for the exit code of a stopped program."""
+OUTPUT_LIMITS = OutputLimits(max_bytes=200_000)  #: How much output of each process is kept.
+LAST_LINES = 20  #: Lines of output included in the event about its end.
+STOP_TIMEOUT = 1.0  #: Seconds to wait for the exit code of a stopped program.
 
 
 ProcessStatus = Literal["running", "exited", "killed", "lost"]
@@ -118,8 +111,7 @@ class ProcessState(msgspec.Struct, frozen=True):
     state: ProcessStatus
     exit_code: int | None
     pid: int | None
-    seconds: float
-    """Run time so far, or total."""
+    seconds: float  #: Run time so far, or total.
     output_bytes: int
     pty: bool
     notify: bool
@@ -215,10 +207,8 @@ class BackgroundProcess:
 
 
 MAX_RUNNING = 32
-MAX_FINISHED = 64
-"""Number of finished processes that are remembered."""
-OUTPUT_INTERVAL = 1.0
-"""Seconds between two updates while a caller waits for a process."""
+MAX_FINISHED = 64  #: Number of finished processes that are remembered.
+OUTPUT_INTERVAL = 1.0  #: Seconds between two updates while a caller waits for a process.
 
 ProcessEventKind = Literal["finished", "matched", "muted"]
 
@@ -226,10 +216,8 @@ ProcessEventKind = Literal["finished", "matched", "muted"]
 class ProcessEvent(msgspec.Struct, frozen=True):
     id: str
     command: str
-    kind: ProcessEventKind
-    """muted: too many lines matched and the watch was switched off."""
-    text: str
-    """The end of the output, the matching line, or the reason for muting."""
+    kind: ProcessEventKind  #: muted: too many lines matched and the watch was switched off.
+    text: str  #: The end of the output, the matching line, or the reason for muting.
     exit_code: int | None = None
 
 
@@ -237,8 +225,7 @@ class ProcessOutput(msgspec.Struct, frozen=True):
     """Output since the last call."""
 
     process: ProcessState
-    text: str
-    """Contains a note where output was omitted."""
+    text: str  #: Contains a note where output was omitted.
 
 
 class ProcessLogPage(msgspec.Struct, frozen=True):

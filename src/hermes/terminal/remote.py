@@ -26,8 +26,7 @@ from hermes.util.extras import install_hint
 
 # The command-line client of a container engine, started so that it ends with this process.
 
-ENGINE_TIMEOUT = 30.0
-"""Seconds an engine may take to answer a small request."""
+ENGINE_TIMEOUT = 30.0  #: Seconds an engine may take to answer a small request.
 
 
 class EngineResult(msgspec.Struct, frozen=True):
@@ -119,8 +118,7 @@ class LineSplitter:
 
 WORKSPACE = "/workspace"
 HOME = "/root"
-HERMES_HOME = f"{HOME}/.hermes"
-"""Where credential files of the Hermes home appear inside."""
+HERMES_HOME = f"{HOME}/.hermes"  #: Where credential files of the Hermes home appear inside.
 
 ENGINE_SOCKETS = (
     "/run/docker.sock",
@@ -153,20 +151,13 @@ class Mount(msgspec.Struct, frozen=True):
 class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of all containers and cloud sandboxes, with the settings they come from."""
 
-    image: str
-    """`terminal.docker_image`, `terminal.modal_image` and so on."""
-    task: str = "default"
-    """Owner of the kept files; tasks with the same name share them."""
-    forward_env: dict[str, str] = {}
-    """Variables passed to commands, with their values."""
-    cpu: float = 1
-    """`terminal.container_cpu`; 0 means no limit."""
-    memory: int = 5120
-    """`terminal.container_memory` in MB; 0 means no limit."""
-    persistent: bool = True
-    """`terminal.container_persistent`: files outlive the container."""
-    sandbox_dir: str = ""
-    """`terminal.sandbox_dir`, never empty when `persistent`."""
+    image: str  #: `terminal.docker_image`, `terminal.modal_image` and so on.
+    task: str = "default"  #: Owner of the kept files; tasks with the same name share them.
+    forward_env: dict[str, str] = {}  #: Variables passed to commands, with their values.
+    cpu: float = 1  #: `terminal.container_cpu`; 0 means no limit.
+    memory: int = 5120  #: `terminal.container_memory` in MB; 0 means no limit.
+    persistent: bool = True  #: `terminal.container_persistent`: files outlive the container.
+    sandbox_dir: str = ""  #: `terminal.sandbox_dir`, never empty when `persistent`.
 
 
 class EngineOptions(ContainerOptions, frozen=True, kw_only=True):
@@ -302,8 +293,7 @@ def _machine_id() -> str:
 
 GRACE = 0.7
 """Seconds to end after the input was closed; cancelling a call may take one second in total."""
-ABANDONED = 137
-"""Exit code of a program that was given up, as if it had been killed."""
+ABANDONED = 137  #: Exit code of a program that was given up, as if it had been killed.
 
 LEAD_GROUP = r"""
 kill -0 "-$$" 2>/dev/null || ! command -v setsid >/dev/null || set -- setsid "$@"
@@ -376,13 +366,11 @@ class RemoteProcess(ABC):
 class CloudHost(ABC):
     """Base class: a sandbox of a cloud service that is made at first use and when it has ended."""
 
-    name: str
-    """Also the name of the SDK's module."""
+    name: str  #: Also the name of the SDK's module.
     service: str
     auth_hint: str
     create_hint: str
-    recreated: str
-    """What happens to a sandbox that has ended, for the notice."""
+    recreated: str  #: What happens to a sandbox that has ended, for the notice.
 
     def __init__(self, notify: Notify) -> None:
         self._notify = notify

@@ -40,19 +40,15 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     network: bool = False
     """`terminal.sandbox_network`: share this machine's network, including everything listening
     on it."""
-    writable: tuple[str, ...] = ()
-    """`terminal.sandbox_writable`: further writable paths."""
+    writable: tuple[str, ...] = ()  #: `terminal.sandbox_writable`: further writable paths.
     readonly: tuple[str, ...] = ()
     """Paths that stay read-only although they are inside a writable folder."""
     hidden: tuple[str, ...] = ()
     """Files and folders that appear empty: keys and the Hermes home. Only existing ones are
     covered."""
-    tmp: str = ""
-    """The folder mounted at /tmp; empty: one that is deleted with the sandbox."""
-    memory_mb: int = 0
-    """Address space limit per process; 0 means no limit."""
-    processes: int = 0
-    """Process limit of the user; 0 means no limit."""
+    tmp: str = ""  #: The folder mounted at /tmp; empty: one that is deleted with the sandbox.
+    memory_mb: int = 0  #: Address space limit per process; 0 means no limit.
+    processes: int = 0  #: Process limit of the user; 0 means no limit.
 
 
 class _SandboxMount(msgspec.Struct, frozen=True, order=True):
@@ -144,8 +140,7 @@ def _resolver_mount() -> list[str]:
 
 # A program inside the sandbox; its streams are created here and passed in as descriptors.
 
-GRACE = 0.6
-"""Seconds between SIGTERM and SIGKILL."""
+GRACE = 0.6  #: Seconds between SIGTERM and SIGKILL.
 
 
 class SandboxStreams:
@@ -213,15 +208,12 @@ class SandboxProcess(PipeProcess):
 
 # The backend itself.
 
-START_TIMEOUT = 15.0
-"""Seconds the sandbox may take to start."""
-END_TIMEOUT = 2.0
-"""Seconds it may take to end."""
+START_TIMEOUT = 15.0  #: Seconds the sandbox may take to start.
+END_TIMEOUT = 2.0  #: Seconds it may take to end.
 RETRY_INTERVAL = 0.005
 MAX_MESSAGE = 200_000
 """Maximum size in bytes of a start message, which holds the program's arguments."""
-EXIT_CODE_LOST = 137
-"""Exit code of programs that ended with the sandbox."""
+EXIT_CODE_LOST = 137  #: Exit code of programs that ended with the sandbox.
 OTHER_BACKENDS = "another place: terminal.backend, and gateway.terminal for chats"
 NAMESPACE_ERRORS = ("namespace", "uid map", "Operation not permitted", "Permission denied")
 
@@ -441,8 +433,7 @@ def _sandbox_unavailable(errors: str) -> BackendUnavailable:
 
 # Whether a program of this machine works; used by doctor and set-up.
 
-PROBE_TIMEOUT = 5.0
-"""Seconds a probed program may take."""
+PROBE_TIMEOUT = 5.0  #: Seconds a probed program may take.
 SANDBOX_PROBE = ("bwrap", "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "true")
 """The smallest sandbox that bubblewrap can create."""
 

@@ -16,8 +16,7 @@ import socket
 import sys
 import termios
 
-MAX_MESSAGE = 1_048_576
-"""Maximum size of a message in bytes."""
+MAX_MESSAGE = 1_048_576  #: Maximum size of a message in bytes.
 
 
 def main(descriptor: int, memory: int, processes: int) -> None:

@@ -31,8 +31,7 @@ class ForegroundCommand(msgspec.Struct, frozen=True):
     """A started command whose state is kept."""
 
     process: Running
-    path: str
-    """The private path with which error messages of its shell begin."""
+    path: str  #: The private path with which error messages of its shell begin.
     load_state: Callable[[], str]
     """Adopts the variables that the command left; returns its last folder, "" if unknown."""
     exit_code: Callable[[], Awaitable[int]]
@@ -41,10 +40,8 @@ class ForegroundCommand(msgspec.Struct, frozen=True):
 
 S = TypeVar("S", bound=Session)
 
-EXPORT_TIMEOUT = 30.0
-"""Seconds that setting the variables may take."""
-TIMED_OUT = 124
-"""The exit code that `timeout(1)` uses."""
+EXPORT_TIMEOUT = 30.0  #: Seconds that setting the variables may take.
+TIMED_OUT = 124  #: The exit code that `timeout(1)` uses.
 
 # The scripts that `bash` (or `sh`) runs around a command. `cd` comes before the saved variables,
 # which restore OLDPWD.

@@ -70,8 +70,7 @@ def ssh_unavailable(host: str, errors: str) -> BackendUnavailable:
 
 SOCKET = "ctl"
 """Socket of the connection, relative to the private folder, because socket paths must be short."""
-POLL_INTERVAL = 0.02
-"""Seconds between two checks that the connection is up."""
+POLL_INTERVAL = 0.02  #: Seconds between two checks that the connection is up.
 MAX_ERROR_BYTES = 10_000
 
 # Only what a terminal needs: the user's configuration must not forward ports or agents, run other
@@ -86,18 +85,13 @@ FIXED_OPTIONS = (
 class SshOptions(msgspec.Struct, frozen=True):
     host: str
     """`terminal.ssh_host`: a name, an address, or a Host of the user's ssh configuration."""
-    user: str = ""
-    """`terminal.ssh_user`; empty: ssh's default."""
-    port: int = 22
-    """`terminal.ssh_port`; 22 leaves the choice to the ssh configuration."""
-    key: str = ""
-    """`terminal.ssh_key`: a private key file; empty: ssh's default."""
-    connect_seconds: int = 15
-    """Timeout of a connection attempt."""
+    user: str = ""  #: `terminal.ssh_user`; empty: ssh's default.
+    port: int = 22  #: `terminal.ssh_port`; 22 leaves the choice to the ssh configuration.
+    key: str = ""  #: `terminal.ssh_key`: a private key file; empty: ssh's default.
+    connect_seconds: int = 15  #: Timeout of a connection attempt.
     alive_seconds: int = 10
     """Seconds of silence before a keep-alive; the connection is dropped after three."""
-    options: tuple[str, ...] = ()
-    """Further `-o` options."""
+    options: tuple[str, ...] = ()  #: Further `-o` options.
 
 
 class SshHost:

@@ -35,8 +35,7 @@ class SyncEntry(msgspec.Struct, frozen=True):
     mode: int
     size: int = 0
     modified_ns: int = 0
-    target: str = ""
-    """Target of a link, relative to the link."""
+    target: str = ""  #: Target of a link, relative to the link.
     digest: bytes = b""
 
 

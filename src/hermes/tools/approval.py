@@ -52,10 +52,8 @@ class ApprovalRules(msgspec.Struct, frozen=True):
     """The settings of `approvals`."""
 
     mode: Literal["manual", "smart", "off", "deny"] = "manual"
-    headless: ApprovalRule = "deny"
-    """Used when no user is present; `ask` then means `deny`."""
-    timeout: float = 60
-    """Seconds to wait for the user; no answer in time denies the call."""
+    headless: ApprovalRule = "deny"  #: Used when no user is present; `ask` then means `deny`.
+    timeout: float = 60  #: Seconds to wait for the user; no answer in time denies the call.
     effects: Mapping[str, ApprovalRule] = {}
     """Overrides of `DEFAULT_RULES`, by effect or by the name of a tool."""
 

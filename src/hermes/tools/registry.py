@@ -44,14 +44,11 @@ class SessionServices(msgspec.Struct, frozen=True):
     spawner: Spawner | None = None
     scheduler: Scheduler | None = None
     outbox: Outbox | None = None
-    attachments: Attachments | None = None
-    """Files that messages of the session may carry."""
+    attachments: Attachments | None = None  #: Files that messages of the session may carry.
     current_session: Callable[[], str] = lambda: ""
     """Returns the id of the session; a compaction changes it."""
-    user: str = ""
-    """The user of the conversation; "" is the owner."""
-    origin: str = ""
-    """The chat of the conversation, as a delivery target; "" outside of chats."""
+    user: str = ""  #: The user of the conversation; "" is the owner.
+    origin: str = ""  #: The chat of the conversation, as a delivery target; "" outside of chats.
     job_limits: Mapping[str, Any] = {}
     """The limits of jobs that the session schedules, as the field `by` of a job."""
     tools: Mapping[str, Tool] = {}
@@ -70,8 +67,7 @@ class ToolDeps(msgspec.Struct, frozen=True):
     variables: Callable[[str], str | None] = lambda _name: None
     """Returns a variable of .env or of the process, such as the key of a service."""
     clarifier: Clarifier | None = None
-    patience: float = 0.0
-    """Minimum seconds that a question to the user waits for its answer."""
+    patience: float = 0.0  #: Minimum seconds that a question to the user waits for its answer.
     auxiliary: Auxiliary | None = None
     transform_output: Callable[[str], Awaitable[str]] | None = None
     """Hook of plugins over the output of a command."""
@@ -116,18 +112,15 @@ class ToolEntry(msgspec.Struct, frozen=True):
     """A tool that sessions can have. A module of `hermes.tools.builtin` holds one as `ENTRY`."""
 
     name: str
-    toolset: str
-    """The toolset it belongs to. A built-in tool joins it without being listed there."""
+    toolset: str  #: The toolset it belongs to. A built-in tool joins it without being listed there.
     make: Callable[[ToolDeps], Tool]
     unavailable: Callable[[ToolDeps], str] = _always_available
     """Returns why the tool cannot be used now, or "". Runs once when several tools share it."""
     needs_others: bool = False
     """Its schema names the other tools of the session (`ToolDeps.others`), so it is made last."""
-    requires_env: tuple[str, ...] = ()
-    """Variables it needs, for displays."""
+    requires_env: tuple[str, ...] = ()  #: Variables it needs, for displays.
     emoji: str = ""
-    builtin: bool = False
-    """Set by `discover_builtin`."""
+    builtin: bool = False  #: Set by `discover_builtin`.
 
 
 def require(service: T | None) -> T:
@@ -303,8 +296,7 @@ def result_text(result: Any) -> str:
         raise ToolError(f"the tool answered with something that is no text: {error}") from error
 
 
-registry = ToolRegistry()
-"""The registry of this process, used by plugins and sessions."""
+registry = ToolRegistry()  #: The registry of this process, used by plugins and sessions.
 
 
 class Assembled(msgspec.Struct, frozen=True):
@@ -312,10 +304,8 @@ class Assembled(msgspec.Struct, frozen=True):
 
     tools: tuple[Tool, ...]
     """Tools whose schemas are in every request, with `tool_search` when there are rare ones."""
-    rare: tuple[Tool, ...]
-    """Tools that only `tool_search` finds."""
-    unavailable: dict[str, str]
-    """Why a tool cannot be used here, by name."""
+    rare: tuple[Tool, ...]  #: Tools that only `tool_search` finds.
+    unavailable: dict[str, str]  #: Why a tool cannot be used here, by name.
 
 
 def assemble(

@@ -11,10 +11,8 @@ from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool, ToolContext, no_concern
 
-MAX_SHOWN = 8
-"""Tools in one answer."""
-MAX_NAMES = 20
-"""Names shown when no tool matches; an MCP server may have a thousand."""
+MAX_SHOWN = 8  #: Tools in one answer.
+MAX_NAMES = 20  #: Names shown when no tool matches; an MCP server may have a thousand.
 
 _WORD = re.compile(r"[a-z0-9]+")
 

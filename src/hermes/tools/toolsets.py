@@ -17,8 +17,7 @@ class Toolset(NamedTuple):
     description: str
     tools: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
-    rare: bool = False
-    """Rarely needed: left out of requests, found by `tool_search`."""
+    rare: bool = False  #: Rarely needed: left out of requests, found by `tool_search`.
 
 
 TOOLSETS: dict[str, Toolset] = {
@@ -114,8 +113,7 @@ PRESETS: dict[str, Toolset] = {
 DEFAULT = "hermes-cli"
 ALL_TOOLS = ("all", "*")
 _LEGACY_ENDING = "_tools"
-MCP_TOOLSET_PREFIX = "mcp-"
-"""Prefix of the toolset of an MCP server."""
+MCP_TOOLSET_PREFIX = "mcp-"  #: Prefix of the toolset of an MCP server.
 MCP_PREFIXES = (MCP_TOOLSET_PREFIX, "mcp_")
 """Prefixes of the toolsets and of the tools of MCP servers."""
 

@@ -149,23 +149,17 @@ READABLE = "HTML, text, JSON and PDF can be read"
 
 
 class FetchLimits(msgspec.Struct, frozen=True):
-    bytes: int = 10_000_000
-    """Of one page, unpacked. Text is cut there, a PDF is refused."""
-    seconds: float = 30.0
-    """For one page, including its redirects."""
+    bytes: int = 10_000_000  #: Of one page, unpacked. Text is cut there, a PDF is refused.
+    seconds: float = 30.0  #: For one page, including its redirects.
     redirects: int = 5
 
 
 class FetchedPage(msgspec.Struct, frozen=True):
-    url: str
-    """The address after redirects."""
-    kind: ContentKind
-    """Never `unknown`."""
-    charset: str
-    """From the `Content-Type`, or ""."""
+    url: str  #: The address after redirects.
+    kind: ContentKind  #: Never `unknown`.
+    charset: str  #: From the `Content-Type`, or "".
     data: bytes
-    cut: bool = False
-    """True when the page is longer than the limit."""
+    cut: bool = False  #: True when the page is longer than the limit.
 
 
 class PageFetcher:
@@ -275,8 +269,7 @@ class PdfText(msgspec.Struct, frozen=True):
     title: str
     text: str
     pages: int
-    read: int
-    """Pages that were read; fewer than `pages` for a long document."""
+    read: int  #: Pages that were read; fewer than `pages` for a long document.
 
 
 def pdf_text(data: bytes, stop: Event) -> PdfText:
@@ -376,10 +369,8 @@ def _format_attribute(name: str, value: str | None) -> str:
 
 MAX_TRAFILATURA_CHARS = 500_000
 """Longer pages are not given to trafilatura: its time grows with the square of the length."""
-MIN_MAIN_CHARS = 250
-"""A shorter main part may be a mistake of trafilatura."""
-MAX_LENGTH_RATIO = 4
-"""It is a mistake when the whole page has this many times more text."""
+MIN_MAIN_CHARS = 250  #: A shorter main part may be a mistake of trafilatura.
+MAX_LENGTH_RATIO = 4  #: It is a mistake when the whole page has this many times more text.
 
 _SKIPPED = {"script", "style", "noscript", "template", "svg", "iframe", "object", "select", "head"}
 _BLOCKS = {
@@ -480,8 +471,7 @@ def plain_text(html: str) -> HtmlText:
     return HtmlText(title[:300], _GAPS.sub("\n\n", "\n".join(lines)).strip())
 
 
-READ_SECONDS = 30.0
-"""For extracting the text of one page."""
+READ_SECONDS = 30.0  #: For extracting the text of one page.
 
 
 class PageText(msgspec.Struct, frozen=True):
@@ -490,8 +480,7 @@ class PageText(msgspec.Struct, frozen=True):
     url: str
     title: str
     text: str
-    notes: tuple[str, ...] = ()
-    """Remarks for the model, such as that only a part was read."""
+    notes: tuple[str, ...] = ()  #: Remarks for the model, such as that only a part was read.
 
 
 async def read_page(page: FetchedPage) -> PageText:

@@ -189,8 +189,7 @@ SHELL_FILES = (
 """Files in which users export keys."""
 ANYWHERE = (*CREDENTIAL_STORES, *SHELL_FILES, "_netrc")
 """Blocked in every folder: an `.npmrc` of a project contains tokens too."""
-LIVE = ("/proc", "/sys")
-"""The state of the system, such as the environment of processes."""
+LIVE = ("/proc", "/sys")  #: The state of the system, such as the environment of processes.
 HINT = "copy the part you want to show into the message"
 
 _ANYWHERE = tuple(tuple(name.casefold().split("/")) for name in ANYWHERE)

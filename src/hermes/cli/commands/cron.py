@@ -42,21 +42,18 @@ MARKS = {
     "claimed": "…", "running": "…",
 }  # fmt: skip
 TROUBLE = ("failed", "lost")
-CUT_OFF = "cut off"
-"""The state of a job whose run was left behind by a process that has ended."""
+CUT_OFF = "cut off"  #: The state of a job whose run was left behind by a process that has ended.
 
 
 class CronCommandContext(msgspec.Struct, frozen=True):
     """What an action works with."""
 
     service: JobService
-    claims: RunClaims | None
-    """None if nothing was stored yet."""
+    claims: RunClaims | None  #: None if nothing was stored yet.
     loaded: Loaded
     now: float
     zone: tzinfo
-    heartbeat: Heartbeat | None
-    """The process that runs the jobs, if there is one."""
+    heartbeat: Heartbeat | None  #: The process that runs the jobs, if there is one.
 
     async def runs(self, job_id: str = "", limit: int = 20) -> tuple[Run, ...]:
         return await self.claims.history(job_id, limit) if self.claims else ()

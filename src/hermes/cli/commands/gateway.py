@@ -214,8 +214,7 @@ def _command(*, quiet: bool) -> list[str]:
 
 # `hermes gateway status`.
 
-STALE_SECONDS = 120.0
-"""A gateway whose state file is older than this hangs."""
+STALE_SECONDS = 120.0  #: A gateway whose state file is older than this hangs.
 
 
 @COMMAND.action("status", "show whether it runs and who is connected", SYSTEM, json=True)

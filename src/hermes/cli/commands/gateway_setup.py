@@ -15,8 +15,7 @@ from hermes.gateway.platforms import registry
 from hermes.gateway.platforms.kit.contract import CredentialField, PlatformManifest
 from hermes.gateway.platforms.registry import install_libraries, is_configured, lacking
 
-LONGEST = 100_000
-"""The most characters read from standard input."""
+LONGEST = 100_000  #: The most characters read from standard input.
 UNASKED = (
     "give the credentials by --from-env or --from-stdin, the rest by --allowed-users and"
     " --home-channel; --non-interactive takes what is saved already"

@@ -24,8 +24,7 @@ from hermes.plugins.shell_hooks import (
     parse_hooks,
 )
 
-SLOW = 2.0
-"""Seconds after which a hook is reported as slow."""
+SLOW = 2.0  #: Seconds after which a hook is reported as slow.
 SAMPLES: dict[str, Any] = {
     "tool_name": "terminal",
     "args": {"command": "echo hello"},

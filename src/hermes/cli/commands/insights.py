@@ -23,10 +23,8 @@ MOST_LABEL = 26
 
 
 class ChartSigns(NamedTuple):
-    bar: str
-    """Fractions of a cell, smallest first."""
-    spark: str
-    """Shades, lightest first."""
+    bar: str  #: Fractions of a cell, smallest first.
+    spark: str  #: Shades, lightest first.
     heat: str
 
 
@@ -37,8 +35,7 @@ ASCII = ChartSigns("#", " .:-=+*#", " .+#")
 class ChartBar(NamedTuple):
     label: str
     amount: float
-    text: str
-    """The amount as text, after the bar."""
+    text: str  #: The amount as text, after the bar.
 
 
 class Charts(msgspec.Struct, frozen=True):
@@ -88,8 +85,7 @@ class Charts(msgspec.Struct, frozen=True):
 
 # The page of `hermes insights`, line by line.
 
-MOST_ROWS = 8
-"""The most models, tools or sources shown."""
+MOST_ROWS = 8  #: The most models, tools or sources shown.
 LABEL = 10
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 

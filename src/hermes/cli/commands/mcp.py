@@ -59,18 +59,14 @@ class ServerRow(msgspec.Struct, frozen=True):
 
     name: str
     enabled: bool
-    state: str
-    """`ready`, `off`, `not tried yet`, `failed`, `needs a login` or `wrong settings`."""
+    state: str  #: `ready`, `off`, `not tried yet`, `failed`, `needs a login` or `wrong settings`.
     transport: str
     place: str
-    tools: int | None
-    """Number of tools offered to the agent; None if unknown."""
-    tools_found: int | None
-    """Number of tools the server has."""
+    tools: int | None  #: Number of tools offered to the agent; None if unknown.
+    tools_found: int | None  #: Number of tools the server has.
     login: str
     problems: tuple[str, ...]
-    last_connected: str | None
-    """ISO 8601; None if never."""
+    last_connected: str | None  #: ISO 8601; None if never.
     last_failed: str | None
     """Time of the last failed connection since the last success. `problems` has the reason."""
 

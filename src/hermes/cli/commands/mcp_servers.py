@@ -49,10 +49,8 @@ _REFERENCE = re.compile(r"\$\{\w+\}")
 
 
 class ServerArguments(msgspec.Struct, frozen=True):
-    settings: dict[str, Any]
-    """Written to config.yaml, with `${NAME}` in place of secrets."""
-    variables: dict[str, str]
-    """The secrets, written to .env."""
+    settings: dict[str, Any]  #: Written to config.yaml, with `${NAME}` in place of secrets.
+    variables: dict[str, str]  #: The secrets, written to .env.
 
 
 def check_server_name(name: str) -> str:

@@ -40,8 +40,7 @@ from hermes.mcp.oauth import LoginOptions, LoginStore, McpLoginPrompt, login, lo
 from hermes.util.concurrency import SystemClock, in_thread
 from hermes.util.text import many, plain_line
 
-SETUP = Command("mcp")
-"""The actions of this module; `mcp.py` adds them to the command."""
+SETUP = Command("mcp")  #: The actions of this module; `mcp.py` adds them to the command.
 NAME = arg("name", metavar="NAME")
 
 # `hermes mcp configure`: the tools of a server that the agent gets, and time limits.

@@ -59,8 +59,7 @@ class OwnedNotes(msgspec.Struct, frozen=True):
     """One file with notes."""
 
     target: NoteTarget
-    owner: str
-    """`yours`, or the name of another owner."""
+    owner: str  #: `yours`, or the name of another owner.
     place: NoteLocation
     file: NoteFile
     limit: int
@@ -260,12 +259,10 @@ PLACE = arg("--target", choices=PLACES, default="", help="only there")
 class MemoryItem(msgspec.Struct, frozen=True):
     """One stored memory."""
 
-    place: str
-    """A note target, or `provider`."""
+    place: str  #: A note target, or `provider`.
     owner: str
     text: str
-    id: str = ""
-    """The id of the provider."""
+    id: str = ""  #: The id of the provider.
     more: Dict = {}
 
     @property
@@ -284,8 +281,7 @@ class MemoryItem(msgspec.Struct, frozen=True):
 
 class MemoryItems(NamedTuple):
     items: list[MemoryItem]
-    unread: list[str]
-    """Why some memories could not be read."""
+    unread: list[str]  #: Why some memories could not be read.
 
 
 def items(cli: Cli, query: str, target: str, user: str, limit: int) -> MemoryItems:

@@ -274,8 +274,7 @@ def _ask_user(field: ConfigField, fallback: str, cli: Cli) -> str:
 
 # `hermes memory test`: try each function of the provider.
 
-USER = "hermes-memory-test"
-"""A separate user, so that the test does not touch real memories."""
+USER = "hermes-memory-test"  #: A separate user, so that the test does not touch real memories.
 
 
 @PROVIDER_ACTIONS.action(

@@ -34,11 +34,9 @@ class PairingRow(msgspec.Struct, frozen=True):
     platform: str
     user_id: str
     user_name: str
-    state: str
-    """`approved`, `pending` or `invited` (an invitation code without a user yet)."""
+    state: str  #: `approved`, `pending` or `invited` (an invitation code without a user yet).
     at: float
-    until: float | None = None
-    """When the code expires."""
+    until: float | None = None  #: When the code expires.
 
 
 @COMMAND.action(

@@ -45,8 +45,7 @@ class PluginRow(msgspec.Struct, frozen=True):
     description: str = ""
     folder: str = ""
     problem: str = ""
-    missing: tuple[str, ...] = ()
-    """Required variables that are not set."""
+    missing: tuple[str, ...] = ()  #: Required variables that are not set.
     tools: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()
 

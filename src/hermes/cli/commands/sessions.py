@@ -40,8 +40,7 @@ SINCE = arg("--since", type=since, metavar="WHEN", help="from 2026-01-31, or 7d 
 
 HIDDEN_SOURCES = ("tool", "batch", "subagent")
 """Sources hidden by default: sessions created by programs."""
-SHOWN_RESULT = 2000
-"""The most characters shown of a tool result."""
+SHOWN_RESULT = 2000  #: The most characters shown of a tool result.
 
 
 @COMMAND.action(

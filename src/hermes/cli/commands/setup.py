@@ -74,10 +74,8 @@ def _extras_help() -> str:
 
 class SetupSection(msgspec.Struct, frozen=True):
     title: str
-    ask: Callable[[Cli], None]
-    """Ask the user; saves each answer at once."""
-    apply: Callable[[Namespace, Cli], bool]
-    """Apply the options; return False if none is given."""
+    ask: Callable[[Cli], None]  #: Ask the user; saves each answer at once.
+    apply: Callable[[Namespace, Cli], bool]  #: Apply the options; return False if none is given.
 
 
 SECTIONS = {

@@ -35,11 +35,9 @@ class SettingChoice(msgspec.Struct, frozen=True):
 
 
 class SettingQuestion(msgspec.Struct, frozen=True):
-    key: str
-    """The setting."""
+    key: str  #: The setting.
     text: str
-    choices: tuple[SettingChoice, ...] = ()
-    """Numbered choices; empty for free text."""
+    choices: tuple[SettingChoice, ...] = ()  #: Numbered choices; empty for free text.
 
 
 def reload_settings(cli: Cli) -> Cli:
@@ -245,10 +243,8 @@ def _credentials(cli: Cli) -> CredentialService:
 class BackendChoice(msgspec.Struct, frozen=True):
     name: str
     meaning: str
-    programs: tuple[str, ...] = ()
-    """Programs of which one must be installed."""
-    package: str = ""
-    """A required Python package; the extra has the same name."""
+    programs: tuple[str, ...] = ()  #: Programs of which one must be installed.
+    package: str = ""  #: A required Python package; the extra has the same name.
     questions: tuple[SettingQuestion, ...] = ()
 
 

@@ -69,18 +69,13 @@ class SkillRow(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     version: str = ""
     folder: str = ""
-    installed_from: str = ""
-    """Where an installed skill comes from: official, github, …"""
+    installed_from: str = ""  #: Where an installed skill comes from: official, github, …
     identifier: str = ""
     trust: str = ""
-    changed_copy_of: str = ""
-    """The source of the original of a changed copy."""
-    hides: str = ""
-    """The source of another skill of this name that this one hides."""
-    hidden: str = ""
-    """Why the agent does not see it."""
-    broken: str = ""
-    """Why it cannot be loaded."""
+    changed_copy_of: str = ""  #: The source of the original of a changed copy.
+    hides: str = ""  #: The source of another skill of this name that this one hides.
+    hidden: str = ""  #: Why the agent does not see it.
+    broken: str = ""  #: Why it cannot be loaded.
 
 
 KINDS = [str(one) for one in Source]
@@ -209,11 +204,9 @@ class DeclaredSetting(msgspec.Struct, frozen=True):
     skill: str
     key: str
     description: str
-    value: Any
-    """The configured value, or the default."""
+    value: Any  #: The configured value, or the default.
     is_set: bool
-    prompt: str = ""
-    """The question for the user."""
+    prompt: str = ""  #: The question for the user.
 
 
 @COMMAND.action(

@@ -29,11 +29,9 @@ from hermes.util.text import human_size, many, plain, plain_line
 
 # Output. Text of third parties is always cleaned first.
 
-WIDTH = 110
-"""Columns without a terminal."""
+WIDTH = 110  #: Columns without a terminal.
 NARROWEST = 40
-CHAT_INDENT = 4
-"""Columns by which a conversation indents output; see `cli.session`."""
+CHAT_INDENT = 4  #: Columns by which a conversation indents output; see `cli.session`.
 MOST_FINDINGS = 20
 VERDICTS = {"safe": "nothing suspicious", "caution": "caution", "dangerous": "dangerous"}
 

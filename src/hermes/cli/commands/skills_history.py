@@ -37,8 +37,7 @@ from hermes.skills.writing import (
 )
 from hermes.util.text import human_duration, many, plain_line
 
-HISTORY = Command("skills")
-"""The actions of this module; `skills.py` adds them to the command."""
+HISTORY = Command("skills")  #: The actions of this module; `skills.py` adds them to the command.
 PROPOSALS = arg("id", nargs="+", metavar="ID", help="as `pending` shows it")
 NAME = arg("name", metavar="NAME")
 

@@ -17,11 +17,9 @@ from hermes.store.trajectory import to_sharegpt
 from hermes.util.text import clean, cut_middle, escaped_json, human_size, many, plain, plain_line
 
 FORMS = {"sharegpt": as_sharegpt, "openai": as_openai}
-SHOWN_RESULT = 2000
-"""The most characters shown of a tool result."""
+SHOWN_RESULT = 2000  #: The most characters shown of a tool result.
 SHOWN_WORDS = 60
-BAD_LINES = 1
-"""The exit code if some lines are invalid."""
+BAD_LINES = 1  #: The exit code if some lines are invalid.
 
 COMMAND = Command(
     "trajectory",

@@ -26,8 +26,7 @@ from hermes.gateway.platforms.webhook.subscriptions import WebhookRoute
 from hermes.util.hosts import from_here, http_address, is_loopback
 from hermes.util.text import plain_line
 
-PLACES = ("log", "github_comment")
-"""Delivery targets that are not platforms."""
+PLACES = ("log", "github_comment")  #: Delivery targets that are not platforms.
 NO_CHATS = frozenset({"local", "webhook", "api_server"})
 SOURCES = ("subscriptions", "config.yaml")
 TEST_SECONDS = 30.0

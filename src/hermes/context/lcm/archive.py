@@ -19,8 +19,7 @@ from hermes.util.text import clean, many
 
 History = Callable[[], Dicts]
 
-MOST_ALIKE = 200
-"""Equal messages of the log that are considered for one of the context."""
+MOST_ALIKE = 200  #: Equal messages of the log that are considered for one of the context.
 
 
 class ArchivedMessage(NamedTuple):
@@ -146,13 +145,11 @@ def _longest_common(these: Sequence[bytes], log: Sequence[bytes]) -> Iterable[tu
 
 # Search for words or a pattern.
 
-WINDOW = 240
-"""Characters of a snippet, and of the pieces a long line is searched in."""
+WINDOW = 240  #: Characters of a snippet, and of the pieces a long line is searched in.
 OVERLAP = 60
 _REGEX_SIGN = re.compile(r"[\\^$*+?{}\[\]|()]")
 
-Search = Callable[[str], str | None]
-"""A snippet around what was found in a text, or None."""
+Search = Callable[[str], str | None]  #: A snippet around what was found in a text, or None.
 
 
 def search_for(query: str) -> Search:

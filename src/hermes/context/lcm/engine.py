@@ -36,14 +36,11 @@ from hermes.util.text import clean
 
 
 class LcmOptions(CompressionOptions, frozen=True):
-    notes_share: float = 0.05
-    """Part of the context window that all notes together may take."""
-    notes_tokens: int = 12_000
-    """The same in tokens; the smaller one counts."""
+    notes_share: float = 0.05  #: Part of the context window that all notes together may take.
+    notes_tokens: int = 12_000  #: The same in tokens; the smaller one counts.
     leaf_tokens: int = 20_000
     """Tokens of messages that one note replaces; a longer part gets several notes."""
-    page_chars: int = 12_000
-    """Characters of one result of a tool."""
+    page_chars: int = 12_000  #: Characters of one result of a tool.
 
     def notes_budget(self, context_length: int) -> int:
         return min(int(context_length * self.notes_share), self.notes_tokens)

@@ -62,8 +62,7 @@ class LogRun(msgspec.Struct, frozen=True):
 
     first: int
     last: int
-    check: str
-    """Hash of their content, so that no other message is mistaken for one of them."""
+    check: str  #: Hash of their content, so that no other message is mistaken for one of them.
     aside: bool = False
     """The messages are in no log; positions are those of the engine's own copies."""
 
@@ -137,13 +136,10 @@ _FACTS = "## "
 
 class LcmNotes(msgspec.Struct, frozen=True):
     nodes: tuple[NoteNode, ...]
-    todo: str = ""
-    """The newest todo list, as its tool shows it."""
+    todo: str = ""  #: The newest todo list, as its tool shows it.
     opening: str = OPENING
-    facts: str = ""
-    """The text of `facts_text`, which precedes the nodes."""
-    request: Any = None
-    """The content of a message of the user that is joined to the notes."""
+    facts: str = ""  #: The text of `facts_text`, which precedes the nodes.
+    request: Any = None  #: The content of a message of the user that is joined to the notes.
 
     def __str__(self) -> str:
         """Without the request."""
@@ -161,8 +157,7 @@ class OpenedConversation(NamedTuple):
 
     messages: Dicts
     notes: list[LcmNotes]
-    head_end: int
-    """Where the first notes stood; behind the end when there were none."""
+    head_end: int  #: Where the first notes stood; behind the end when there were none.
 
 
 def open_conversation(messages: Dicts) -> OpenedConversation:

@@ -7,18 +7,15 @@ import msgspec
 
 from hermes.core.messages import Assistant, Message, System, ToolResult, User
 
-CEILING = 1.5
-"""Factor by which the tail may exceed its budget, to keep the request with its work."""
+CEILING = 1.5  #: Factor by which the tail may exceed its budget, to keep the request with its work.
 
 T = TypeVar("T")
 
 
 class PlanLimits(msgspec.Struct, frozen=True):
     tail_tokens: int
-    first: int
-    """Messages of the head."""
-    last: int
-    """Messages of the tail, unless they are far too long."""
+    first: int  #: Messages of the head.
+    last: int  #: Messages of the tail, unless they are far too long.
     request_tokens: int
     """A longer request is compacted like any other message when it lies too far back."""
 
@@ -44,11 +41,9 @@ def contains(units: Iterable[MessageUnit], index: int) -> bool:
 
 class CompactionPlan(msgspec.Struct, frozen=True):
     head: tuple[MessageUnit, ...]
-    middle: tuple[MessageUnit, ...]
-    """To be compacted."""
+    middle: tuple[MessageUnit, ...]  #: To be compacted.
     tail: tuple[MessageUnit, ...]
-    role: str
-    """Of the message between head and tail."""
+    role: str  #: Of the message between head and tail.
     joined: bool = False
     """That message has to take in the first of the tail, a message of the user."""
 
@@ -152,8 +147,7 @@ def _shorter_tails(split: Split) -> Iterator[Split]:
             yield msgspec.structs.replace(split, start=start)
 
 
-LEAST_TAIL = 3
-"""Messages that stay in any case."""
+LEAST_TAIL = 3  #: Messages that stay in any case.
 LEAST_SHARE = 0.05
 """A middle that is a smaller part of the conversation is not worth a compaction."""
 

@@ -16,8 +16,7 @@ from hermes.util.text import cut_middle
 
 # Check whether a reply can be used as a note.
 
-SHORT_SOURCE = 400
-"""Characters below which almost any reply will do."""
+SHORT_SOURCE = 400  #: Characters below which almost any reply will do.
 LEAST_WORDS = 5
 PIECES, PIECE_CHARS, MOST_COPIED = 10, 100, 8
 """A reply of which more than so many pieces stand in the source is a copy, not notes."""
@@ -142,14 +141,10 @@ def newest_todo(messages: Sequence[Message]) -> tuple[int, str] | None:
 
 log = logging.getLogger(__name__)
 
-LEAST_TOKENS = 60
-"""Tokens of a note, however small the budget is."""
-QUESTION_TOKENS = 400
-"""Tokens of the instructions in the context of the summary model."""
-LEAST_ROOM = 400
-"""Bytes of material that make a question worth asking."""
-FINDINGS = 6
-"""Fraction (1/n) of a note for values that the model omitted."""
+LEAST_TOKENS = 60  #: Tokens of a note, however small the budget is.
+QUESTION_TOKENS = 400  #: Tokens of the instructions in the context of the summary model.
+LEAST_ROOM = 400  #: Bytes of material that make a question worth asking.
+FINDINGS = 6  #: Fraction (1/n) of a note for values that the model omitted.
 CUTS = (None, 4_000, 1_000, 300)
 """Most characters of one message given to a summariser, tried in turn until all fits."""
 

@@ -28,8 +28,7 @@ from hermes.gateway.platforms.kit.contract import (
 from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
 from hermes.util.extras import EXTRAS
 
-added: dict[str, PlatformManifest] = {}
-"""Manifests of the plugins of this process."""
+added: dict[str, PlatformManifest] = {}  #: Manifests of the plugins of this process.
 
 
 def manifests() -> dict[str, PlatformManifest]:
@@ -67,8 +66,7 @@ def home_variable(of: PlatformManifest) -> str:
 
 # Installing the library of a platform.
 
-SERVER = "server"
-"""The extra of platforms that are servers."""
+SERVER = "server"  #: The extra of platforms that are servers.
 
 
 class LibrariesMissing(HermesError):

@@ -19,8 +19,7 @@ from hermes.providers.login.oauth import TokenResponse
 from hermes.security import Redactor
 from hermes.util.http import HttpError, HttpResponse, fetch, make_client
 
-REQUEST_SECONDS = 30.0
-"""Timeout of one request."""
+REQUEST_SECONDS = 30.0  #: Timeout of one request.
 MAX_BYTES = 256_000
 MAX_REDIRECTS = 3
 HEADERS = {
@@ -170,10 +169,8 @@ class AuthorizationServer(msgspec.Struct, frozen=True):
 
 class DiscoveryResult(msgspec.Struct, frozen=True):
     server: AuthorizationServer
-    resource: str
-    """Identifier of the resource that the tokens are for (RFC 8707)."""
-    scope: str
-    """Scope that the MCP server requests; empty if it names none."""
+    resource: str  #: Identifier of the resource that the tokens are for (RFC 8707).
+    scope: str  #: Scope that the MCP server requests; empty if it names none.
 
 
 async def discover(web: LoginHttpClient) -> DiscoveryResult:

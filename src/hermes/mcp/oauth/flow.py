@@ -183,17 +183,14 @@ class LoginOptions(msgspec.Struct, frozen=True):
     client_id: str = ""
     """Id of a registered client, or the https address of a client metadata document."""
     client_secret: str = ""
-    scope: str = ""
-    """Scope to request instead of the server's."""
-    port: int = 0
-    """Port of the redirect address; 0 for any."""
+    scope: str = ""  #: Scope to request instead of the server's.
+    port: int = 0  #: Port of the redirect address; 0 for any.
 
 
 class McpLoginPrompt(msgspec.Struct, frozen=True):
     """How to reach the user who signs in."""
 
-    show: Callable[[str], None]
-    """Shows the address to open."""
+    show: Callable[[str], None]  #: Shows the address to open.
     open_browser: Callable[[str], Awaitable[None]] | None = None
     """Opens the address, if there is a browser."""
     paste: ReadPaste | None = None

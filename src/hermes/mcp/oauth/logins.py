@@ -24,8 +24,7 @@ AUTH_METHODS = (AUTH_NONE, AUTH_POST, AUTH_BASIC)
 
 
 class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
-    id: str
-    """May be the https address of a client metadata document."""
+    id: str  #: May be the https address of a client metadata document.
     secret: str = ""
     method: str = AUTH_NONE
     port: int = 0
@@ -45,24 +44,19 @@ class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class McpLogin(msgspec.Struct, frozen=True, omit_defaults=True):
-    url: str
-    """Address of the server; tokens are sent only there."""
+    url: str  #: Address of the server; tokens are sent only there.
     issuer: str
     resource: str
     token_endpoint: str
     client: OAuthClient
     access_token: str
     refresh_token: str = ""
-    expires_at: float | None = None
-    """Seconds since the epoch; None if unknown or never."""
+    expires_at: float | None = None  #: Seconds since the epoch; None if unknown or never.
     obtained_at: float = 0.0
-    scope: str = ""
-    """Granted scope."""
-    wanted: str = ""
-    """Scope for the next login, after the server demanded more."""
+    scope: str = ""  #: Granted scope.
+    wanted: str = ""  #: Scope for the next login, after the server demanded more.
     revocation_endpoint: str = ""
-    gone: bool = False
-    """True when the login server does not renew it any more."""
+    gone: bool = False  #: True when the login server does not renew it any more.
 
     def __repr__(self) -> str:
         return f"Login({self.url!r}, expires_at={self.expires_at!r}, gone={self.gone!r})"
@@ -156,8 +150,7 @@ class LoginStore:
             yield
 
 
-MARGIN_SECONDS = 60.0
-"""A token that expires sooner is renewed before its use."""
+MARGIN_SECONDS = 60.0  #: A token that expires sooner is renewed before its use.
 YOUNG_SECONDS = 30.0
 """A token that is refused so soon after it was issued is not renewed: that would not help."""
 UNAUTHORIZED, FORBIDDEN = 401, 403
@@ -172,8 +165,7 @@ class StoredLoginAuthorizer:
     def __init__(self, store: LoginStore, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._refresher = TokenRefresher(self._refresh, clock, MARGIN_SECONDS)
-        self._given = ""
-        """The token of the last request."""
+        self._given = ""  #: The token of the last request.
 
     async def headers(self) -> dict[str, str]:
         login = await self._fresh()

@@ -78,8 +78,7 @@ def parse_notice(chunk: str) -> CopilotNotice | None:
 
 # The reply to one prompt.
 
-CHARACTERS_PER_TOKEN = 4
-"""For estimates when the agent reports no usage."""
+CHARACTERS_PER_TOKEN = 4  #: For estimates when the agent reports no usage.
 
 _FINISH = {"max_turn_requests": "length"}
 """The agent reached its own limit of model calls: the reply is incomplete."""
@@ -186,8 +185,7 @@ class AgentReplyReader:
         return Usage(max(0, input_tokens), output_tokens, read, write, thought)
 
 
-DEFAULT_MODEL = "default"
-"""The agent's own choice."""
+DEFAULT_MODEL = "default"  #: The agent's own choice.
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)

@@ -24,10 +24,8 @@ from hermes.util.jsonrpc import JsonRpcConnection, RpcError, decode
 from hermes.util.processes import start_program
 
 MAX_LINE = 64 * 1024 * 1024
-STOP_SECONDS = 2.0
-"""Time for the program to exit after its standard input was closed."""
-MAX_STDERR_LINES = 10
-"""Lines of standard error kept for the error message."""
+STOP_SECONDS = 2.0  #: Time for the program to exit after its standard input was closed.
+MAX_STDERR_LINES = 10  #: Lines of standard error kept for the error message.
 
 
 class AgentExited(Exception):
@@ -240,8 +238,7 @@ LOGIN_VARIABLES = (
     "COPILOT_PROVIDER_BEARER_TOKEN",
 )
 """Keys the program logs in with. It receives no other key."""
-WITHHELD_VARIABLES = ("COPILOT_ALLOW_ALL",)
-"""Would let it use its tools without asking."""
+WITHHELD_VARIABLES = ("COPILOT_ALLOW_ALL",)  #: Would let it use its tools without asking.
 
 
 def agent_environment() -> dict[str, str]:

@@ -68,10 +68,8 @@ class ModelSelection(msgspec.Struct, frozen=True):
     """How to set the model of a session."""
 
     method: str
-    fields: dict[str, str]
-    """Further parameters of the method."""
-    key: str
-    """Name of the parameter that takes the model."""
+    fields: dict[str, str]  #: Further parameters of the method.
+    key: str  #: Name of the parameter that takes the model.
     models: list[str]
 
 
@@ -97,8 +95,7 @@ class SelectOption(AcpStruct, frozen=True):
 class ConfigOption(AcpStruct, frozen=True):
     id: str
     category: Any = None
-    options: Any = None
-    """For a `select`: its options."""
+    options: Any = None  #: For a `select`: its options.
 
 
 class NewSessionResult(AcpStruct, frozen=True):
@@ -144,8 +141,7 @@ class ContentBlock(AcpStruct, frozen=True):
 
 class SessionUpdate(AcpStruct, frozen=True):
     session_update: str = ""
-    content: Any = None
-    """For a chunk: one `ContentBlock`."""
+    content: Any = None  #: For a chunk: one `ContentBlock`.
 
 
 class PermissionOption(AcpStruct, frozen=True):
@@ -178,15 +174,12 @@ _CLOSING = re.compile(r"\s*```+[ \t]*(?=\r?\n|\Z)")
 _POSSIBLE_OPENING = re.compile(r"\s*(?:`{1,2}|```+[ \t]*\w*[ \t]*\r?)?\Z")
 """The end of a fragment that may turn out to precede or begin a call."""
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\]+)"')
-_LENIENT = json.JSONDecoder(strict=False)
-"""Accepts line breaks inside strings."""
+_LENIENT = json.JSONDecoder(strict=False)  #: Accepts line breaks inside strings.
 
 
 class ParsedCall(msgspec.Struct, frozen=True):
-    name: str
-    """Empty when the block names no tool."""
-    arguments: str
-    """JSON, or the text found instead."""
+    name: str  #: Empty when the block names no tool.
+    arguments: str  #: JSON, or the text found instead.
 
 
 class ToolCallSplitter:

@@ -31,18 +31,15 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one source states about one model. None means that it states nothing."""
 
     id: str
-    aliases: tuple[str, ...] = ()
-    """Other names the endpoint accepts for it."""
+    aliases: tuple[str, ...] = ()  #: Other names the endpoint accepts for it.
     label: str | None = None
     context_length: int | None = None
     max_output: int | None = None
     price: Price | None = None
-    images: bool | None = None
-    """Whether it accepts images."""
+    images: bool | None = None  #: Whether it accepts images.
     tools: bool | None = None
     reasoning: bool | None = None
-    language: bool | None = None
-    """False for embedding, speech, transcription and image models."""
+    language: bool | None = None  #: False for embedding, speech, transcription and image models.
     deprecated: bool | None = None
 
     def matches(self, name: str) -> bool:
@@ -164,8 +161,7 @@ class CachedModelList(msgspec.Struct, frozen=True):
     """The models of one endpoint, as it listed them."""
 
     base_url: str
-    fetched_at: float
-    """Seconds since the epoch."""
+    fetched_at: float  #: Seconds since the epoch.
     models: tuple[ModelFacts, ...]
     format: int = FORMAT
 
@@ -247,8 +243,7 @@ def _price(price: ModelPrice) -> Price:
     )
 
 
-SMALL_CONTEXT = 4096
-"""Context that local servers give a small model by default."""
+SMALL_CONTEXT = 4096  #: Context that local servers give a small model by default.
 
 _SMALL = re.compile(r"(?<![\d.])(0\.\d+|1(\.\d+)?)b\b")
 """Fewer than two billion parameters, as in `qwen2.5-coder:1.5b`."""
@@ -263,8 +258,7 @@ class ExplainedFact(NamedTuple):
 
 
 class FactSource(NamedTuple):
-    kind: str
-    """`config`, `list`, `endpoint` or `bundled`."""
+    kind: str  #: `config`, `list`, `endpoint` or `bundled`.
     description: str
     facts: ModelFacts
 

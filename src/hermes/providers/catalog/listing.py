@@ -96,8 +96,7 @@ _PRICE_NAMES = (
     ("input_cache_read", "input_cache_reads", "cache_read", "cached_input"),
     ("input_cache_write", "input_cache_writes", "cache_write"),
 )
-_CENTS = 10_000
-"""xAI states whole cents for a hundred million tokens."""
+_CENTS = 10_000  #: xAI states whole cents for a hundred million tokens.
 
 
 def parse_models(document: Any, *, provider: str, date: str) -> tuple[ModelFacts, ...]:
@@ -256,14 +255,11 @@ def _is_list(value: Any) -> TypeGuard[list[Any]]:
 
 # Fetching.
 
-MAX_RESPONSE_BYTES = 32 * 1024 * 1024
-"""Limit of one response."""
+MAX_RESPONSE_BYTES = 32 * 1024 * 1024  #: Limit of one response.
 MAX_PAGES = 20
 PAGE_SIZE = 1000
-TOTAL_SECONDS = 300.0
-"""Longest duration of one request."""
-MAX_DETAIL_REQUESTS = 100
-"""Ollama models whose details are requested one by one."""
+TOTAL_SECONDS = 300.0  #: Longest duration of one request.
+MAX_DETAIL_REQUESTS = 100  #: Ollama models whose details are requested one by one.
 
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
 

@@ -20,8 +20,7 @@ MINIMAX = ("minimax", "minimax-cn")
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
-    pattern: str
-    """Regular expression for the beginning of the name."""
+    pattern: str  #: Regular expression for the beginning of the name.
     makers: tuple[str, ...] = ()
     """Provider ids of the makers, where `reasoning_format` and `max_tokens_field` apply."""
     context: int | None = None
@@ -35,8 +34,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens_field: str = ""
     temperature: bool = True
     cache_marks: bool = False
-    cache_read: float = 1.0
-    """Price of a cached input token, as a fraction of the input price."""
+    cache_read: float = 1.0  #: Price of a cached input token, as a fraction of the input price.
     cache_write: float = 1.0
     language: bool = True
 
@@ -169,11 +167,9 @@ FAMILIES = (
 
 
 class ModelEntry(msgspec.Struct, frozen=True):
-    name: str
-    """The id at its maker's own endpoint."""
+    name: str  #: The id at its maker's own endpoint.
     price: Price | None = None
-    context: int | None = None
-    """None here and below: as its family."""
+    context: int | None = None  #: None here and below: as its family.
     output: int | None = None
     images: bool | None = None
 

@@ -25,8 +25,7 @@ from hermes.util import files
 log = logging.getLogger(__name__)
 
 VERSION = 1
-LOCK_SECONDS = 10.0
-"""Longest wait for another process that changes the file."""
+LOCK_SECONDS = 10.0  #: Longest wait for another process that changes the file.
 
 SECTIONS = {"providers": dict, "credential_pool": list}
 """The sections of the file, and the type of their values."""
@@ -160,14 +159,11 @@ class KeyEntry(msgspec.Struct, frozen=True):
     The value of a variable is never copied here, only its name.
     """
 
-    id: str
-    """`manual:1f3a`, `env:OPENROUTER_API_KEY`, `oauth`, `claude-code`, ..."""
+    id: str  #: `manual:1f3a`, `env:OPENROUTER_API_KEY`, `oauth`, `claude-code`, ...
     kind: Literal["api_key", "oauth"] = "api_key"
     label: str = ""
-    source: str = ""
-    """`manual`, `env:NAME`, `oauth`, or the program that owns the credential."""
-    secret: str = ""
-    """Only for keys added by the user."""
+    source: str = ""  #: `manual`, `env:NAME`, `oauth`, or the program that owns the credential.
+    secret: str = ""  #: Only for keys added by the user.
     fingerprint: str = ""
     """Start of the hash of a value stored elsewhere; a changed value starts without history."""
     uses: int = 0

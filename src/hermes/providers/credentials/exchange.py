@@ -115,8 +115,7 @@ class CodeAssistExchange(TokenExchange):
         """`project` is named by the user; empty: that of the login."""
         super().__init__(client, clock)
         self._configured_project = project.strip()
-        self._projects: dict[str, tuple[str, str]] = {}
-        """Token and project by credential id."""
+        self._projects: dict[str, tuple[str, str]] = {}  #: Token and project by credential id.
 
     async def exchange(
         self, endpoint: Endpoint, credential: Credential, refused: str = ""

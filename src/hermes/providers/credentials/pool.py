@@ -47,8 +47,7 @@ class CredentialStatus(msgspec.Struct, frozen=True):
     credential: Credential
     uses: int = 0
     last_used: float = 0.0
-    resting_until: float = 0.0
-    """Seconds since the epoch; 0.0 when it does not rest."""
+    resting_until: float = 0.0  #: Seconds since the epoch; 0.0 when it does not rest.
     rest_reason: str = ""
 
 

@@ -16,29 +16,22 @@ import msgspec
 
 from hermes.core.errors import ProviderError, QuotaSpent, RateLimited, ServerFault
 
-SEARCHED_CHARACTERS = 4000
-"""Length of the text that the rules search."""
+SEARCHED_CHARACTERS = 4000  #: Length of the text that the rules search.
 
 
 class Complaint(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     """The endpoint's message; that of the model's host rather than of a relay. Not yet cleaned."""
-    codes: frozenset[str] = frozenset()
-    """Every type, code, status and reason, in lower case."""
-    text: str = ""
-    """All messages, parameters and codes together, for rules that match wording."""
-    status: int | None = None
-    """HTTP status stated inside the body."""
-    waits: dict[str, str] = {}
-    """Values that state a wait, by lower-case name."""
+    codes: frozenset[str] = frozenset()  #: Every type, code, status and reason, in lower case.
+    text: str = ""  #: All messages, parameters and codes together, for rules that match wording.
+    status: int | None = None  #: HTTP status stated inside the body.
+    waits: dict[str, str] = {}  #: Values that state a wait, by lower-case name.
     headers: dict[str, str] = {}
     """Headers that a relay passed on inside the body, with lower-case names."""
-    is_page: bool = False
-    """The body is a web page: a proxy answered, not the model endpoint."""
+    is_page: bool = False  #: The body is a web page: a proxy answered, not the model endpoint.
 
 
-MAX_BODY = 1_000_000
-"""Bodies longer than this are not decoded as JSON."""
+MAX_BODY = 1_000_000  #: Bodies longer than this are not decoded as JSON.
 _MAX_DEPTH = 8
 _PAGE_SEARCHED = 4000
 _MESSAGE_NAMES = ("message", "msg", "status_msg", "detail", "error_description", "error", "raw")
@@ -221,8 +214,7 @@ def _is_visible(char: str) -> bool:
 
 # How long the endpoint asks to wait.
 
-MAX_WAIT = 31 * 86400.0
-"""Seconds. A longer wait is treated as a mistake."""
+MAX_WAIT = 31 * 86400.0  #: Seconds. A longer wait is treated as a mistake.
 _EPOCH = 1_000_000_000
 _EPOCH_MS = 100_000_000_000
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -21,8 +21,7 @@ from hermes.util.text import human_duration
 
 # Messages for the user: what happened, and what to do next.
 
-MAX_MESSAGE = 400
-"""Characters of a message."""
+MAX_MESSAGE = 400  #: Characters of a message.
 MAX_DETAIL = 300
 _MAX_NAME = 60
 _TRY_LATER = "try again in a moment, or choose another model with `hermes model`"

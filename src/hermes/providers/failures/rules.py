@@ -14,20 +14,16 @@ class FailureRule(msgspec.Struct, frozen=True, kw_only=True):
     """A failure is `error` when provider and status match, and a code or the wording does."""
 
     error: type[ProviderError]
-    providers: tuple[str, ...] = ()
-    """Provider ids; `minimax` includes `minimax-cn`. Empty: any."""
+    providers: tuple[str, ...] = ()  #: Provider ids; `minimax` includes `minimax-cn`. Empty: any.
     statuses: Collection[int] = ()
     """HTTP statuses. Empty: any, including failures inside a response, which have none."""
     codes: frozenset[str] = frozenset()
     """Types, codes and reasons in lower case; one match is enough."""
     pattern: re.Pattern[str] | None = None
     """Searched in the whole text; named groups fill the hint."""
-    is_page: bool = False
-    """Matches only web pages."""
-    message: str = ""
-    """What happened; empty: the wording of the class."""
-    hint: str = ""
-    """What to do next; empty: the hint of the class."""
+    is_page: bool = False  #: Matches only web pages.
+    message: str = ""  #: What happened; empty: the wording of the class.
+    hint: str = ""  #: What to do next; empty: the hint of the class.
 
     def matches(self, provider: str, status: int | None, complaint: Complaint) -> bool:
         if self.providers and not any(_is_provider(provider, name) for name in self.providers):
@@ -293,8 +289,7 @@ RULES_BY_STATUS = (
 # Exceptions for single providers. They are tried first.
 
 ALIBABA = ("alibaba", "qwen")
-OTHER_HERMES = "the other Hermes"
-"""The provider of `gateway.proxy_url`."""
+OTHER_HERMES = "the other Hermes"  #: The provider of `gateway.proxy_url`.
 
 PROVIDER_RULES = (
     FailureRule(

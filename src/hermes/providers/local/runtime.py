@@ -112,8 +112,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 # Threads.
 
 SAMPLE_SECONDS = 0.1
-BUSY_PERCENT = 50.0
-"""Above this load a core counts as busy."""
+BUSY_PERCENT = 50.0  #: Above this load a core counts as busy.
 
 
 def thread_count(wanted: int) -> int:

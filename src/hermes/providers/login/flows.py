@@ -42,10 +42,8 @@ from hermes.providers.login.oauth import (
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL_SECONDS = 5.0
 """Pause between two polls when the server states none; `slow_down` adds as much."""
-CODE_SECONDS = 900.0
-"""Lifetime of a code when the server states none."""
-MAX_FAILURES = 5
-"""Polls in a row that may fail before the login is given up."""
+CODE_SECONDS = 900.0  #: Lifetime of a code when the server states none.
+MAX_FAILURES = 5  #: Polls in a row that may fail before the login is given up.
 
 
 class LoginPrompt(msgspec.Struct, frozen=True):
@@ -53,10 +51,8 @@ class LoginPrompt(msgspec.Struct, frozen=True):
 
     url: str
     code: str
-    seconds: float
-    """Lifetime of the code."""
-    direct_url: str = ""
-    """URL that already contains the code; empty when there is none."""
+    seconds: float  #: Lifetime of the code.
+    direct_url: str = ""  #: URL that already contains the code; empty when there is none.
 
 
 ShowPrompt = Callable[[LoginPrompt], None]

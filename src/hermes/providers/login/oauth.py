@@ -20,8 +20,7 @@ from hermes.core.errors import CredentialRefused, ProviderError, RateLimited, Se
 from hermes.providers.failures import unreachable
 from hermes.util.http import HttpError, fetch
 
-REQUEST_SECONDS = 30.0
-"""Longest duration of one request to a login server."""
+REQUEST_SECONDS = 30.0  #: Longest duration of one request to a login server.
 
 HEADERS = {"Accept": "application/json", "User-Agent": f"hermes/{__version__}"}
 
@@ -44,18 +43,15 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
 
     access_token: str
     refresh_token: str = ""
-    expires_at: float | None = None
-    """Seconds since the epoch; None when unknown or never."""
+    expires_at: float | None = None  #: Seconds since the epoch; None when unknown or never.
     scope: str = ""
     token_url: str = ""
     client_id: str = ""
     client_secret: str = ""
     """Google issues one to installed programs too and requires it for each refresh."""
     account_id: str = ""
-    base_url: str = ""
-    """Base URL that came with the login."""
-    gone: bool = False
-    """The login server does not renew it any more. Stored under this name."""
+    base_url: str = ""  #: Base URL that came with the login.
+    gone: bool = False  #: The login server does not renew it any more. Stored under this name.
 
     def __repr__(self) -> str:
         return f"Tokens(expires_at={self.expires_at!r}, gone={self.gone!r})"
@@ -217,8 +213,7 @@ def pkce_challenge(verifier: str) -> str:
 
 # Redirect of the browser after a login, to a port on this machine.
 
-VISIT_SECONDS = 10.0
-"""Browsers open connections that they do not use."""
+VISIT_SECONDS = 10.0  #: Browsers open connections that they do not use.
 
 DONE = "You are signed in. You can close this page and go back to Hermes."
 DECLINED = "The login was declined. You can close this page."
@@ -236,8 +231,7 @@ class RedirectResult(msgspec.Struct, frozen=True):
     code: str
     error: str = ""
     description: str = ""
-    issuer: str = ""
-    """Issuer of the answer (RFC 9207), or ""."""
+    issuer: str = ""  #: Issuer of the answer (RFC 9207), or "".
 
     def __repr__(self) -> str:
         return f"RedirectResult(error={self.error!r})"

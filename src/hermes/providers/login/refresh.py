@@ -16,8 +16,7 @@ from hermes.core.ports import Clock
 
 log = logging.getLogger(__name__)
 
-LOCK_SECONDS = 60.0
-"""Timeout for the lock while another process renews the same login."""
+LOCK_SECONDS = 60.0  #: Timeout for the lock while another process renews the same login.
 
 
 class RenewableTokens(Protocol):

@@ -126,8 +126,7 @@ class ForeignFile(msgspec.Struct, frozen=True):
     section: str = ""
     access: str = "access_token"
     refresh: str = "refresh_token"
-    expires: str = "expiry_date"
-    """A time in milliseconds."""
+    expires: str = "expiry_date"  #: A time in milliseconds.
 
 
 CLAUDE_CODE = ForeignFile(
@@ -275,8 +274,7 @@ class GeminiTokenFile(ForeignTokenFile):
         self._gone = old.access_token
 
 
-MARGIN_SECONDS = 300.0
-"""A token that expires sooner is renewed before use."""
+MARGIN_SECONDS = 300.0  #: A token that expires sooner is renewed before use.
 
 
 def token_refresher(client: httpx2.AsyncClient, clock: Clock) -> TokenRefresher[Tokens]:

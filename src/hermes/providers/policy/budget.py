@@ -44,8 +44,7 @@ class SpendCounter:
 
     def __init__(self, cap: float, period: str, setting: str) -> None:
         self.cap = cap
-        self.period = period
-        """What the cap covers, for messages."""
+        self.period = period  #: What the cap covers, for messages.
         self.setting = setting
         self.reserved = 0.0
         self._first: float | None = None
@@ -139,8 +138,7 @@ def start_of_day(now: datetime, zone: tzinfo | None) -> datetime:
     return local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
 
 
-ROUNDING = 1e-9
-"""Tolerance for sums of floats."""
+ROUNDING = 1e-9  #: Tolerance for sums of floats.
 
 
 class BudgetLimits(msgspec.Struct, frozen=True):
@@ -372,8 +370,7 @@ class _CallEstimate(msgspec.Struct):
 
     price: Price
     input_tokens: int
-    received: int = 0
-    """Output tokens received so far."""
+    received: int = 0  #: Output tokens received so far.
 
     @property
     def input_usd(self) -> float:

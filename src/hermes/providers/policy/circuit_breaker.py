@@ -29,8 +29,7 @@ FAILURE_WINDOW = 600.0
 """Seconds; long enough for failures that take minutes each, such as a stalled stream."""
 FIRST_OPEN = 30.0
 LONGEST_OPEN = 300.0
-TRIAL_WAIT = 5.0
-"""Seconds to wait while another call tests the endpoint."""
+TRIAL_WAIT = 5.0  #: Seconds to wait while another call tests the endpoint.
 
 
 class CircuitKey(NamedTuple):
@@ -56,8 +55,7 @@ class EndpointCircuit:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failures: deque[float] = deque(maxlen=FAILURE_THRESHOLD)
-        self._open_seconds = 0.0
-        """Duration of the last opening; 0 while the circuit is closed."""
+        self._open_seconds = 0.0  #: Duration of the last opening; 0 while the circuit is closed.
         self._until = 0.0
         self._on_trial = False
 

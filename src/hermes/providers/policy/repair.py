@@ -120,8 +120,7 @@ def _unchanged(value: T) -> T:
 class _Repair(msgspec.Struct, frozen=True):
     """One kind of repair. Each function returns its argument itself when nothing changes."""
 
-    description: str
-    """What was done, for the user."""
+    description: str  #: What was done, for the user.
     message: Callable[[Message], Message] = _unchanged
     tool: Callable[[ToolSpec], ToolSpec] = _unchanged
     request: Callable[[ModelRequest], ModelRequest] = _unchanged

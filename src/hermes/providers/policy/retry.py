@@ -80,8 +80,7 @@ def pause_before(attempt: int, error: ProviderError) -> float | None:
 
 ModelFactory = Callable[[], Model]
 
-FALLBACK_ERRORS = (ProviderError, LocalModelError)
-"""Errors after which another model may succeed,"""
+FALLBACK_ERRORS = (ProviderError, LocalModelError)  #: Errors after which another model may succeed,
 FINAL_ERRORS = (ContextOverflow, ContentRefused)
 """except these: the first needs compaction, and a refusal is not evaded by asking another model."""
 

@@ -61,8 +61,7 @@ _INVALID_NAME_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
 class AnthropicEncoder(msgspec.Struct, frozen=True):
     """Encodes one message (see `core.messages.WireForm`); an empty list means nothing to send."""
 
-    mark: str = ""
-    """Cache lifetime of the prefix up to this message; empty without a mark."""
+    mark: str = ""  #: Cache lifetime of the prefix up to this message; empty without a mark.
 
     def __call__(self, message: Message) -> list[Block]:
         blocks = _blocks(message)
@@ -196,8 +195,7 @@ class AnthropicDelta(msgspec.Struct):
 class AnthropicEvent(msgspec.Struct):
     type: str = ""
     index: int | None = None
-    message: AnthropicMessage | str | None = None
-    """A string only in malformed errors."""
+    message: AnthropicMessage | str | None = None  #: A string only in malformed errors.
     content_block: dict[str, Any] | None = None
     delta: AnthropicDelta | None = None
     usage: AnthropicUsage | None = None

@@ -53,8 +53,7 @@ from hermes.providers.wire.model import join_url
 
 class FunctionDelta(msgspec.Struct):
     name: str | None = None
-    arguments: Any = None
-    """A fragment of JSON text; some servers send the object."""
+    arguments: Any = None  #: A fragment of JSON text; some servers send the object.
 
 
 class ToolCallDelta(msgspec.Struct):
@@ -215,11 +214,9 @@ class ChatEncoder(msgspec.Struct, frozen=True):
 
     developer_role: bool = False
     thinking_field: str = ""
-    strict: bool = False
-    """Omit fields that only some endpoints know."""
+    strict: bool = False  #: Omit fields that only some endpoints know.
     nine_letter_ids: bool = False
-    mark: str = ""
-    """Cache lifetime of the prefix up to this message; empty without a mark."""
+    mark: str = ""  #: Cache lifetime of the prefix up to this message; empty without a mark.
 
     def __call__(self, message: Message) -> dict[str, Any]:
         data = self._plain(message)
@@ -312,13 +309,10 @@ class ChatCompletionsUsage(msgspec.Struct):
     total_tokens: Number = None
     prompt_tokens_details: ChatPromptDetails | None = None
     completion_tokens_details: ChatOutputDetails | None = None
-    prompt_cache_hit_tokens: Number = None
-    """DeepSeek."""
-    cached_tokens: Number = None
-    """Moonshot."""
+    prompt_cache_hit_tokens: Number = None  #: DeepSeek.
+    cached_tokens: Number = None  #: Moonshot.
     reasoning_tokens: Number = None
-    cost: Any = None
-    """OpenRouter sends US dollars, others an object."""
+    cost: Any = None  #: OpenRouter sends US dollars, others an object.
 
     def usage(self) -> Usage:
         prompt, output = token_count(self.prompt_tokens), token_count(self.completion_tokens)
@@ -355,16 +349,14 @@ class ChatDelta(msgspec.Struct):
     reasoning_details: list[dict[str, Any]] | None = None
     refusal: str | None = None
     tool_calls: list[ToolCallDelta] | None = None
-    function_call: FunctionDelta | None = None
-    """The predecessor of `tool_calls`."""
+    function_call: FunctionDelta | None = None  #: The predecessor of `tool_calls`.
 
 
 class ChatChoice(msgspec.Struct):
     delta: ChatDelta | None = None
     message: ChatDelta | None = None
     finish_reason: str | None = None
-    usage: ChatCompletionsUsage | None = None
-    """Moonshot sends the usage here."""
+    usage: ChatCompletionsUsage | None = None  #: Moonshot sends the usage here.
     error: Any = None
 
 

@@ -54,8 +54,7 @@ _KEYWORDS = (
     " minimum maximum anyOf oneOf properties additionalProperties required propertyOrdering"
 )
 _KNOWN_KEYWORDS = frozenset(_KEYWORDS.split())
-_NOT_EMPTY = ("required", "enum")
-"""Keywords that Gemini refuses when they are empty."""
+_NOT_EMPTY = ("required", "enum")  #: Keywords that Gemini refuses when they are empty.
 _SCHEMA_LISTS = ("anyOf", "oneOf", "prefixItems")
 _SCHEMA_MAPS = ("properties", "$defs")
 
@@ -257,8 +256,7 @@ MISSING_SIGNATURE = "MISSING_THOUGHT_SIGNATURE"
 class GeminiFunctionCall(msgspec.Struct):
     name: str | None = None
     args: Any = None
-    id: str | None = None
-    """Only newer models send one."""
+    id: str | None = None  #: Only newer models send one.
 
 
 class GeminiPart(msgspec.Struct, rename="camel"):
@@ -288,12 +286,9 @@ class GeminiUsage(msgspec.Struct, rename="camel"):
 
     prompt_token_count: Number = None
     candidates_token_count: Number = None
-    thoughts_token_count: Number = None
-    """Not included in the candidates."""
-    cached_content_token_count: Number = None
-    """Included in the prompt."""
-    tool_use_prompt_token_count: Number = None
-    """Not included in the prompt."""
+    thoughts_token_count: Number = None  #: Not included in the candidates.
+    cached_content_token_count: Number = None  #: Included in the prompt.
+    tool_use_prompt_token_count: Number = None  #: Not included in the prompt.
 
     def usage(self) -> Usage:
         prompt, thought = (
@@ -321,15 +316,13 @@ class CodeAssistEnvelope(msgspec.Struct):
 
 
 class CodeAssistReader:
-    is_done = False
-    """No event is marked as the last one; the body just ends."""
+    is_done = False  #: No event is marked as the last one; the body just ends.
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._parts: list[GeminiPart] = []
         self._finish: str | None = None
-        self._finish_message = ""
-        """The finish message of the endpoint."""
+        self._finish_message = ""  #: The finish message of the endpoint.
         self._blocked: PromptFeedback | None = None
         self._usage: GeminiUsage | None = None
 

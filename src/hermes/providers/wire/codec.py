@@ -257,15 +257,11 @@ class ThinkTagSplitter:
     def __init__(self) -> None:
         self.visible: list[str] = []
         self.thinking: list[str] = []
-        self._held = ""
-        """End of the last fragment that may be the start of a tag."""
-        self._opening = ""
-        """The open tag; empty outside."""
+        self._held = ""  #: End of the last fragment that may be the start of a tag.
+        self._opening = ""  #: The open tag; empty outside.
         self._inline = False
-        self._block: list[str] = []
-        """Thinking since that tag."""
-        self._last = "\n"
-        """Last character of the text."""
+        self._block: list[str] = []  #: Thinking since that tag.
+        self._last = "\n"  #: Last character of the text.
 
     def feed(self, piece: str) -> tuple[str, str]:
         """Return what `piece` adds to the text and to the thinking."""

@@ -328,8 +328,7 @@ _response_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ResponseBody
 
 # Requests of the OpenAI responses API and of the Codex service.
 
-DEFAULT_INSTRUCTIONS = "You are a helpful assistant."
-"""For services that require instructions."""
+DEFAULT_INSTRUCTIONS = "You are a helpful assistant."  #: For services that require instructions.
 
 
 class ResponsesDialect:

@@ -63,8 +63,7 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-MAX_BYTES = 10 * 1024 * 1024
-"""Limit for all files of a skill together."""
+MAX_BYTES = 10 * 1024 * 1024  #: Limit for all files of a skill together.
 MAX_FILES = 200
 MAX_FILE_NAME = 200
 MAX_DEPTH = 8
@@ -326,8 +325,7 @@ MAX_CATEGORY_LENGTH = 64
 class ListedSkill(msgspec.Struct, frozen=True):
     """A skill of a repository."""
 
-    folder: str
-    """Relative to the repository; "" is the top."""
+    folder: str  #: Relative to the repository; "" is the top.
     name: str
     description: str
 

@@ -43,11 +43,9 @@ from hermes.store.git import Git, GitCommandFailed
 from hermes.util.hosts import is_loopback
 from hermes.util.text import human_size
 
-MAX_FETCHED_BYTES = 256 * 1024 * 1024
-"""Bytes on disk while a repository is fetched."""
+MAX_FETCHED_BYTES = 256 * 1024 * 1024  #: Bytes on disk while a repository is fetched.
 SIZE_CHECK_INTERVAL = 0.2
-STALL_TIMEOUT = 20
-"""Seconds without a byte after which git gives up."""
+STALL_TIMEOUT = 20  #: Seconds without a byte after which git gives up.
 NO_SHALLOW_FETCH = "does not support shallow"
 """Part of the message of git for a server that only serves files."""
 REGULAR_MODES = ("100644", "100755")
@@ -55,8 +53,7 @@ REGULAR_MODES = ("100644", "100755")
 _SCP = re.compile(r"[A-Za-z0-9_.-]+@([A-Za-z0-9.-]+):(?!-)[^\s:#]+")
 _REF = re.compile(r"(?!.*\.\.)(?![-/.])[A-Za-z0-9._/+-]{1,200}")
 _SCHEMES = ("https", "ssh", "file")
-_LOCAL_SCHEMES = ("http", "git")
-"""Unencrypted: only for this machine."""
+_LOCAL_SCHEMES = ("http", "git")  #: Unencrypted: only for this machine.
 
 
 class GitAddress(msgspec.Struct, frozen=True):

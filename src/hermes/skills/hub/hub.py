@@ -134,16 +134,11 @@ def _format_size(data: bytes | None) -> str:
 class HubOptions(msgspec.Struct, frozen=True):
     """Paths, programs and secrets that the hub needs."""
 
-    root: Path
-    """`<home>/skills/.hub`."""
-    official: Path | None = None
-    """The folder of the optional skills that come with Hermes."""
-    token: str = ""
-    """GITHUB_TOKEN or GH_TOKEN."""
-    git: str | None = None
-    """The git program."""
-    ssh_agent: str = ""
-    """SSH_AUTH_SOCK."""
+    root: Path  #: `<home>/skills/.hub`.
+    official: Path | None = None  #: The folder of the optional skills that come with Hermes.
+    token: str = ""  #: GITHUB_TOKEN or GH_TOKEN.
+    git: str | None = None  #: The git program.
+    ssh_agent: str = ""  #: SSH_AUTH_SOCK.
     addresses: HubAddresses = HubAddresses()
 
 
@@ -159,10 +154,8 @@ class InstallCandidate(msgspec.Struct, frozen=True, kw_only=True):
     trust: SourceTrust
     report: ScanReport
     staged: Path
-    installed: InstalledSkill | None
-    """The lock entry of the installed skill with this name."""
-    current: dict[str, bytes]
-    """The files of that skill."""
+    installed: InstalledSkill | None  #: The lock entry of the installed skill with this name.
+    current: dict[str, bytes]  #: The files of that skill.
 
     @property
     def name(self) -> str:
@@ -442,8 +435,7 @@ class UpdateStatus(msgspec.Struct, frozen=True):
     name: str
     state: UpdateState
     reason: str = ""
-    candidate: InstallCandidate | None = None
-    """The new version, in quarantine; only with `NEWER`."""
+    candidate: InstallCandidate | None = None  #: The new version, in quarantine; only with `NEWER`.
 
 
 async def check_update(hub: Hub, name: str, entry: InstalledSkill) -> UpdateStatus:
@@ -519,8 +511,7 @@ class SkillInspection(msgspec.Struct, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
-    problem: str = ""
-    """Why the skill could not be read."""
+    problem: str = ""  #: Why the skill could not be read.
     verdict: str = ""
     findings: tuple[ScanFinding, ...] = ()
 
@@ -533,8 +524,7 @@ class AuditResult(msgspec.Struct, frozen=True):
     """The audit of all installed skills."""
 
     skills: tuple[SkillInspection, ...]
-    strays: tuple[str, ...] = ()
-    """Skill folders that are not in the lock file."""
+    strays: tuple[str, ...] = ()  #: Skill folders that are not in the lock file.
 
     @property
     def clean(self) -> bool:

@@ -65,13 +65,10 @@ class PackedSkill(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: Kind
-    folder: str
-    """Relative to the folder of its kind."""
-    files: dict[str, str]
-    """SHA-256 by file name."""
+    folder: str  #: Relative to the folder of its kind.
+    files: dict[str, str]  #: SHA-256 by file name.
     sha256: str
-    entry: InstalledSkill | None = None
-    """The lock entry of an installed skill."""
+    entry: InstalledSkill | None = None  #: The lock entry of an installed skill.
 
 
 class BundleManifest(msgspec.Struct, frozen=True):
@@ -86,10 +83,8 @@ class BundleImport(msgspec.Struct, frozen=True):
     """The skills of an imported bundle."""
 
     stored: tuple[str, ...]
-    skipped: tuple[str, ...]
-    """Skills that already existed."""
-    refused: dict[str, str]
-    """Reasons by name."""
+    skipped: tuple[str, ...]  #: Skills that already existed.
+    refused: dict[str, str]  #: Reasons by name.
 
 
 def export_bundle(hub: Hub, home: Path, own: Iterable[Skill], target: Path) -> BundleManifest:
@@ -302,8 +297,7 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 #
 # The branch name contains the hash of the content, so publishing twice finds the first request.
 
-DEFAULT_FOLDER = "skills"
-"""Where skills go in a repository that has none yet."""
+DEFAULT_FOLDER = "skills"  #: Where skills go in a repository that has none yet.
 
 
 class PublishableSkill(msgspec.Struct, frozen=True):
@@ -324,12 +318,10 @@ class PublishPlan(msgspec.Struct, frozen=True):
 
     parcel: PublishableSkill
     repo: str
-    base: str
-    """The target branch."""
+    base: str  #: The target branch.
     commit: str
     folder: str
-    changed: tuple[str, ...]
-    """Files that are new or differ."""
+    changed: tuple[str, ...]  #: Files that are new or differ.
     removed: tuple[str, ...]
 
     @property

@@ -35,21 +35,17 @@ class SkillOffer(msgspec.Struct, frozen=True):
     """A skill that a source offers."""
 
     source: str
-    identifier: str
-    """What `install` accepts."""
+    identifier: str  #: What `install` accepts.
     name: str
     description: str = ""
-    installs: int = 0
-    """Number of installations, if the source counts them."""
+    installs: int = 0  #: Number of installations, if the source counts them.
 
 
 class SkillOrigin(msgspec.Struct, frozen=True):
     """Where exactly the files came from."""
 
-    version: str = ""
-    """Commit, ETag or hash; "" when the source has none."""
-    address: str = ""
-    """For display."""
+    version: str = ""  #: Commit, ETag or hash; "" when the source has none.
+    address: str = ""  #: For display.
 
 
 class FetchedSkill(msgspec.Struct, frozen=True):
@@ -60,10 +56,8 @@ class FetchedSkill(msgspec.Struct, frozen=True):
     provenance: str = ""
     """The basis of trust: the `owner/repo` at GitHub whose default branch it was, or `official`; ""
     when the place proves nothing."""
-    category: str = ""
-    """The category in the source."""
-    identifier: str = ""
-    """The full identifier, if the requested one was abbreviated, else ""."""
+    category: str = ""  #: The category in the source.
+    identifier: str = ""  #: The full identifier, if the requested one was abbreviated, else "".
 
 
 class SkillSource(Protocol):
@@ -123,10 +117,8 @@ class SkillSearchResult(msgspec.Struct, frozen=True):
 
 # Choosing a skill of a repository
 
-MAX_LISTED = 2_000
-"""Skills of one repository."""
-MAX_SKILL_BYTES = 512 * 1024
-"""A larger SKILL.md is not listed."""
+MAX_LISTED = 2_000  #: Skills of one repository.
+MAX_SKILL_BYTES = 512 * 1024  #: A larger SKILL.md is not listed.
 
 
 def skill_folder_of(name: str) -> str | None:
@@ -173,12 +165,9 @@ _REF = re.compile(r"(?!.*\.\.)(?![-/.])[A-Za-z0-9._/+-]{1,200}")
 class RepoPath(msgspec.Struct, frozen=True):
     """A place in a GitHub repository."""
 
-    repo: str
-    """`owner/name`."""
-    path: str = ""
-    """A folder in it, or the name of a skill."""
-    ref: str = ""
-    """Branch, tag or commit; "" is the default branch."""
+    repo: str  #: `owner/name`.
+    path: str = ""  #: A folder in it, or the name of a skill.
+    ref: str = ""  #: Branch, tag or commit; "" is the default branch.
 
     def __str__(self) -> str:
         place = f"{self.repo}/{self.path}" if self.path else self.repo
@@ -226,8 +215,7 @@ def _parse_page_url(text: str, web: str) -> RepoPath:
 class HubAddresses(msgspec.Struct, frozen=True):
     """The addresses of all services."""
 
-    github_api: str = "https://api.github.com"
-    """The GitHub REST API, without a trailing slash."""
+    github_api: str = "https://api.github.com"  #: The GitHub REST API, without a trailing slash.
     github_web: str = "https://github.com"
     """The GitHub web site, as in addresses copied from a browser."""
     skills_sh: str = "https://skills.sh"
@@ -239,8 +227,7 @@ class HubAddresses(msgspec.Struct, frozen=True):
 
 # HTTP: HTTPS only, limited in size and time; a token is never sent to another host
 
-RESPONSE_TIMEOUT = 300.0
-"""For one complete response, so that a very slow server is given up."""
+RESPONSE_TIMEOUT = 300.0  #: For one complete response, so that a very slow server is given up.
 USER_AGENT = "hermes-skills"
 
 

@@ -48,14 +48,10 @@ class InstalledSkill(msgspec.Struct, frozen=True, kw_only=True):
     trust: str
     origin: SkillOrigin
     category: str = ""
-    files: dict[str, str]
-    """SHA-256 by file name."""
-    sha256: str
-    """See `combined_hash`."""
-    verdict: str = ""
-    """The verdict of the scan at installation."""
-    installed_at: str
-    """ISO 8601, in UTC."""
+    files: dict[str, str]  #: SHA-256 by file name.
+    sha256: str  #: See `combined_hash`.
+    verdict: str = ""  #: The verdict of the scan at installation.
+    installed_at: str  #: ISO 8601, in UTC.
     updated_at: str = ""
 
     def folder(self, skills: Path, name: str) -> Path:
@@ -126,10 +122,8 @@ def utc_now() -> str:
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the audit log."""
 
-    at: str = msgspec.field(default_factory=utc_now)
-    """ISO 8601, in UTC."""
-    what: str
-    """installed, updated, removed, refused, restored, imported, published, tampered."""
+    at: str = msgspec.field(default_factory=utc_now)  #: ISO 8601, in UTC.
+    what: str  #: installed, updated, removed, refused, restored, imported, published, tampered.
     skill: str
     source: str = ""
     identifier: str = ""
@@ -171,14 +165,10 @@ class PendingInstall(msgspec.Struct, frozen=True):
     """A change that must be completed."""
 
     name: str
-    entry: InstalledSkill | None
-    """The new lock entry; None removes the skill."""
-    staged: str
-    """The folder with the new files, relative to the store; "" for none."""
-    trash: str
-    """Where the old folder is moved, relative to the store."""
-    old: str = ""
-    """The old folder, relative to the store; "" for none."""
+    entry: InstalledSkill | None  #: The new lock entry; None removes the skill.
+    staged: str  #: The folder with the new files, relative to the store; "" for none.
+    trash: str  #: Where the old folder is moved, relative to the store.
+    old: str = ""  #: The old folder, relative to the store; "" for none.
     event: AuditEvent | None = None
 
 
@@ -193,8 +183,7 @@ class HubStore:
         self.lock_file = root / "lock.json"
         self.taps_file = root / "taps.json"
         self.log_file = root / "audit.log"
-        self.index = root / "index"
-        """Cached catalogs of repositories."""
+        self.index = root / "index"  #: Cached catalogs of repositories.
         self._pending = root / "pending.json"
         self._trash = root / "trash"
 
@@ -366,8 +355,7 @@ def _move_away(folder: Path | None, away: Path) -> None:
 
 FILES_FOLDER = "skill"
 REPORT_FILE = "report.json"
-ABANDONED_SECONDS = 3600
-"""A folder without a report that is older was left by a killed process."""
+ABANDONED_SECONDS = 3600  #: A folder without a report that is older was left by a killed process.
 
 
 class RefusedSkill(msgspec.Struct, frozen=True, kw_only=True):

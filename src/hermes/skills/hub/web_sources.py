@@ -200,8 +200,7 @@ class _SkillsShEntry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _SkillsShResponse(msgspec.Struct, frozen=True):
-    skills: tuple[msgspec.Raw, ...]
-    """Each is a `_SkillsShEntry`."""
+    skills: tuple[msgspec.Raw, ...]  #: Each is a `_SkillsShEntry`.
 
 
 class SkillsShSource:
@@ -281,8 +280,7 @@ class _WellKnownEntry(msgspec.Struct, frozen=True):
 
 
 class _WellKnownIndex(msgspec.Struct, frozen=True):
-    skills: tuple[msgspec.Raw, ...]
-    """Each is a `_WellKnownEntry`."""
+    skills: tuple[msgspec.Raw, ...]  #: Each is a `_WellKnownEntry`.
 
 
 class WellKnownSource:

@@ -46,8 +46,7 @@ _COMMAND = re.compile(
 _AT_INSTALL: Final = frozenset({"preinstall", "install", "postinstall", "prepare", "prepublish"})
 MAX_CELLS: Final = 500
 MAX_INLINE_CHARS: Final = 4_000
-MAX_STEP_LINES: Final = 200
-"""Lines of one workflow step that are read."""
+MAX_STEP_LINES: Final = 200  #: Lines of one workflow step that are read.
 
 
 def embedded_commands(language: str, text: str) -> Iterator[tuple[int, str]]:
@@ -229,16 +228,14 @@ _BARE_COMMAND = re.compile(
 _PIPED = re.compile(r"(\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b)\s+[A-Za-z].*")
 """Where the sentence continues after a command."""
 _SENTENCE = re.compile(r"[.!?]\s|\n\s*\n|\n[-*|\d]")
-_MAX_PARAGRAPH_LINES: Final = 6
-"""Lines before a block that explain it."""
+_MAX_PARAGRAPH_LINES: Final = 6  #: Lines before a block that explain it.
 _SENTENCE_CHARS: Final = 240
 
 
 class FencedCode(msgspec.Struct, frozen=True):
     """A fenced code block."""
 
-    language: str
-    """In lower case; "" when not given."""
+    language: str  #: In lower case; "" when not given.
     text: str
     line: int
     warned: bool
@@ -250,8 +247,7 @@ class InlineCommand(msgspec.Struct, frozen=True):
     text: str
     line: int
     warned: bool
-    inline: bool
-    """Has a leading exclamation mark, so it runs while the skill is loaded."""
+    inline: bool  #: Has a leading exclamation mark, so it runs while the skill is loaded.
 
 
 def markdown_code(text: str) -> Iterator[FencedCode | InlineCommand]:
@@ -332,14 +328,10 @@ class ScanPiece(msgspec.Struct, frozen=True):
 
     kind: PieceKind
     text: str
-    line: int = 0
-    """Its first line in the file, from 0."""
-    warned: bool = False
-    """The surrounding text advises against it."""
-    script: bool = False
-    """A whole file, not a part of a text."""
-    mentioned: bool = False
-    """A command in a sentence, which may not be a command at all."""
+    line: int = 0  #: Its first line in the file, from 0.
+    warned: bool = False  #: The surrounding text advises against it.
+    script: bool = False  #: A whole file, not a part of a text.
+    mentioned: bool = False  #: A command in a sentence, which may not be a command at all.
 
 
 _MARKDOWN: Final = (".md", ".mdx", ".markdown", ".mdc", ".rst", ".txt", ".adoc")

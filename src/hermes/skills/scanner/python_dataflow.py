@@ -19,8 +19,7 @@ from hermes.skills.scanner.signatures import is_credential_store, is_env_file
 
 Value = str | int | tuple["Value", ...]
 
-MAX_LENGTH: Final = 20_000
-"""Characters of a text, and items of a list, that are stored."""
+MAX_LENGTH: Final = 20_000  #: Characters of a text, and items of a list, that are stored.
 _TRANSPARENT_METHODS: Final = frozenset({
     "decode", "encode", "strip", "expanduser", "resolve", "absolute", "as_posix", "lower", "rstrip",
 })  # fmt: skip
@@ -268,8 +267,7 @@ SECRET, ENVIRONMENT, NETWORK, DECODED = "secret", "environment", "network", "dec
 REQUEST, INPUT, HOME = "request", "input", "home"
 SCREEN, TYPED = "screen or clipboard", "typed"
 STARTUP, MACHINE, ENV_FILE, FILES = "startup", "machine", "env file", "files of the home"
-KEY: Final = "key:"
-"""Followed by the name of an environment variable."""
+KEY: Final = "key:"  #: Followed by the name of an environment variable.
 NO_LABELS: Final[Labels] = frozenset()
 MAX_ROUNDS: Final = 8
 _NETWORK = re.compile(

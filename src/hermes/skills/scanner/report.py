@@ -31,8 +31,7 @@ class FindingCategory(StrEnum):
     BACKDOOR = "backdoor"
     CRYPTO_MINING = "crypto_mining"
     SUPPLY_CHAIN = "supply_chain"
-    SECRETS = "secrets"
-    """Keys and passwords in the skill itself."""
+    SECRETS = "secrets"  #: Keys and passwords in the skill itself.
     BINARY = "binary"
     """Files that cannot be scanned: programs, archives, compiled code, too much text."""
 
@@ -44,18 +43,15 @@ class ScanFinding(msgspec.Struct, frozen=True):
     category: FindingCategory
     severity: Severity
     file: str
-    line: int
-    """From 1; 0 for the whole file."""
-    text: str
-    """The line, at most 120 characters, without secrets and invisible characters."""
+    line: int  #: From 1; 0 for the whole file.
+    text: str  #: The line, at most 120 characters, without secrets and invisible characters.
     why: str
 
 
 class ScanReport(msgspec.Struct, frozen=True):
     """All findings of a skill."""
 
-    findings: tuple[ScanFinding, ...]
-    """Ordered by severity, then by file and line."""
+    findings: tuple[ScanFinding, ...]  #: Ordered by severity, then by file and line.
     verdict: Verdict
 
 
@@ -81,24 +77,18 @@ commits of a stranger's fork."""
 class SourceTrust(StrEnum):
     """How far the source of a skill is trusted."""
 
-    BUILTIN = "builtin"
-    """Comes with Hermes."""
-    OFFICIAL = "official"
-    """The optional skills of Hermes."""
-    TRUSTED = "trusted"
-    """One of `TRUSTED_REPOS`."""
-    COMMUNITY = "community"
-    """Everything else."""
+    BUILTIN = "builtin"  #: Comes with Hermes.
+    OFFICIAL = "official"  #: The optional skills of Hermes.
+    TRUSTED = "trusted"  #: One of `TRUSTED_REPOS`.
+    COMMUNITY = "community"  #: Everything else.
 
 
 class InstallDecision(msgspec.Struct, frozen=True):
     """Whether a skill may be installed."""
 
     allowed: bool
-    reason: str
-    """One sentence for the user."""
-    asks: bool = False
-    """Not allowed now, but allowed if the user insists (`--force`)."""
+    reason: str  #: One sentence for the user.
+    asks: bool = False  #: Not allowed now, but allowed if the user insists (`--force`).
 
 
 def trust_for(source: str, identifier: str) -> SourceTrust:

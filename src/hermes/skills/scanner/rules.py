@@ -41,8 +41,7 @@ class RuleHit(NamedTuple):
     """A place where a rule matched."""
 
     rule: ScanRule
-    line: int = 0
-    """From 0, in the scanned text."""
+    line: int = 0  #: From 0, in the scanned text.
 
 
 def is_at_least(hit: RuleHit, severity: Severity) -> bool:

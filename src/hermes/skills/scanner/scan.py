@@ -139,18 +139,15 @@ MAX_SKILL_BYTES: Final = 2 * 1024 * 1024
 """Weighted bytes of a skill that are read, the most important files first; see `_WEIGHTS`."""
 _WEIGHTS: Final = {".md": 3, ".py": 4, ".sh": 6, ".txt": 3, "": 6}
 """Scanning instructions and scripts takes longer than scanning data."""
-MAX_PIECES: Final = 3_000
-"""Blocks and commands of a skill that are judged."""
+MAX_PIECES: Final = 3_000  #: Blocks and commands of a skill that are judged.
 MAX_PROGRAMS: Final = 10_000
 """Approximate number of programs that the scripts of a skill start. Beyond it, only the first
 `SHORT_SCRIPT_CHARS` of each script are read."""
 SHORT_SCRIPT_CHARS: Final = 4_000
-MAX_INLINE: Final = 300
-"""Commands started by code, and code run by commands, in one piece."""
+MAX_INLINE: Final = 300  #: Commands started by code, and code run by commands, in one piece.
 MAX_FILES: Final = 1_000
 MAX_FINDINGS: Final = 200
-MAX_PER_RULE: Final = 5
-"""Findings of one rule in one file."""
+MAX_PER_RULE: Final = 5  #: Findings of one rule in one file.
 MAX_LINE_CHARS: Final = 120
 _DATA: Final = (
     ".json", ".csv", ".tsv", ".xml", ".svg", ".geojson", ".jsonl", ".ndjson", ".lock", ".log",

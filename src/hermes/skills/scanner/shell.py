@@ -71,8 +71,7 @@ class ShellFlows:
         self._context = context
         self._packed = False
         self._encoded = False
-        self.addresses: list[str] = []
-        """All addresses fetched so far."""
+        self.addresses: list[str] = []  #: All addresses fetched so far.
 
     def follow(self, invocation: Invocation) -> Iterator[ScanRule]:
         sends = invocation.name in _SENDERS or any(
@@ -384,11 +383,9 @@ JUDGED_KINDS: Final = frozenset({*_JUDGES, *_JUDGES_BY_REASON, *rules.RULES_BY_K
 HOME: Final = "/home/user"
 FOLDER: Final = "/home/user/project"
 _GUARD = PathGuard(Path(HOME), (Path(FOLDER),), (Path(f"{HOME}/.hermes"),), here=False)
-_MAX_PART_CHARS: Final = 6_000
-"""A longer script is read in parts, split between its paragraphs."""
+_MAX_PART_CHARS: Final = 6_000  #: A longer script is read in parts, split between its paragraphs.
 _MAX_PART_LINES: Final = 200
-_MIN_PART_CHARS: Final = 1_500
-"""A part that is too complex is halved down to this size."""
+_MIN_PART_CHARS: Final = 1_500  #: A part that is too complex is halved down to this size.
 _MAX_DEPTH: Final = 2
 _LETTER = re.compile(r"[A-Za-z]")
 

@@ -459,8 +459,7 @@ _FALSE_NAME = re.compile(
     r"ubuntu|openai|anthropic|crates|rubygems)\.(?:org|com|io)\b"
 )
 _ROOT_FOR_ALL = re.compile(r"\bALL\s*=\s*\([^)\n]{1,20}\)\s*NOPASSWD:\s*ALL\b")
-_MAX_HEREDOC_CHARS = 4_000
-"""Characters of a here-document that are checked."""
+_MAX_HEREDOC_CHARS = 4_000  #: Characters of a here-document that are checked.
 
 
 def startup_hits(text: str, dangers: Callable[[str], list[RuleHit]]) -> Iterator[RuleHit]:

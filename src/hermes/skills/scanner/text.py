@@ -32,8 +32,7 @@ from hermes.skills.scanner.signatures import HERMES_FILE, is_credential_store, i
 
 # Orders to the agent, as data
 
-_MAX_GAP: Final = 160
-"""Characters between two parts of an order."""
+_MAX_GAP: Final = 160  #: Characters between two parts of an order.
 
 
 class ProseOrder(msgspec.Struct, frozen=True):
@@ -281,8 +280,7 @@ _COMPOUND = re.compile(
 _CONFIG_GIVEN = re.compile(r"\s(?:-K|--config)[ =]?-(?:\s|$)")
 """curl reads its options, including the password, from its input."""
 _CONTEXT_CHARS: Final = 200
-_MAX_PLACES: Final = 50
-"""Places of one order that are checked."""
+_MAX_PLACES: Final = 50  #: Places of one order that are checked.
 
 
 def prose_hits(text: str) -> Iterator[RuleHit]:
@@ -437,10 +435,8 @@ _CODES = re.compile(
 )
 _PLUS = re.compile(r"[\"']\s{0,9}\+\s{0,9}[\"']")
 _MIN_CONCATENATIONS: Final = 3
-MAX_ENCODED_TEXTS: Final = 200
-"""Encoded texts of one file that are decoded."""
-MAX_DECODED_CHARS: Final = 48_000
-"""Their total length."""
+MAX_ENCODED_TEXTS: Final = 200  #: Encoded texts of one file that are decoded.
+MAX_DECODED_CHARS: Final = 48_000  #: Their total length.
 _MIN_DECODED_BYTES: Final = 12
 _TEXT = re.compile(r"[\t\n\r\x20-\x7e]*")
 PROGRAMS: Final = (b"\x7fELF", b"MZ\x90", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")

@@ -58,12 +58,9 @@ class DraftAction(StrEnum):
 class SkillLimits(msgspec.Struct, frozen=True):
     """Size limits of a skill."""
 
-    skill_chars: int = 100_000
-    """Characters of a SKILL.md."""
-    file_bytes: int = 1_048_576
-    """Bytes of any other file."""
-    files: int = 100
-    """Files of one skill."""
+    skill_chars: int = 100_000  #: Characters of a SKILL.md.
+    file_bytes: int = 1_048_576  #: Bytes of any other file.
+    files: int = 100  #: Files of one skill.
 
 
 class SkillDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,12 +218,9 @@ class ChangePlan(msgspec.Struct, frozen=True):
     """`file` of the skill becomes `after`. An empty `file` deletes the whole folder."""
 
     draft: SkillDraft
-    name: str
-    """The listed name of the skill."""
-    target: Path
-    """The folder of the skill after the change."""
-    original: Skill | None
-    """The skill that is copied to `target` first."""
+    name: str  #: The listed name of the skill.
+    target: Path  #: The folder of the skill after the change.
+    original: Skill | None  #: The skill that is copied to `target` first.
     file: str
     before: bytes | None = None
     after: bytes | None = None
@@ -431,13 +425,11 @@ def _owner_phrase(skill: Skill) -> str:
 
 # Similarity: find an existing skill before a new one is created
 
-SAME_NAME = 88.0
-"""Out of 100: the same words in another order, or one letter more."""
+SAME_NAME = 88.0  #: Out of 100: the same words in another order, or one letter more.
 SIMILAR_NAME = 60.0
 SAME_DESCRIPTION = 0.6
 SIMILAR_DESCRIPTION = 0.3
-SAME_BODY = 0.6
-"""Share of common words in the words of both texts."""
+SAME_BODY = 0.6  #: Share of common words in the words of both texts.
 MIN_WORDS_SIMILAR = 5
 """Fewer words are not compared for similarity; equal texts need `MIN_WORDS_SAME`."""
 MIN_WORDS_SAME = 2
@@ -457,8 +449,7 @@ class _Similarity(msgspec.Struct, frozen=True):
     """How similar a skill is to a new one."""
 
     skill: Skill
-    share: float
-    """Higher is more similar; only for choosing the best match."""
+    share: float  #: Higher is more similar; only for choosing the best match.
 
 
 def most_similar(name: str, text: str, skills: Iterable[Skill]) -> Skill | None:

@@ -19,10 +19,8 @@ class SkillOverlay(msgspec.Struct, frozen=True):
     """The mark in the folder of a changed copy."""
 
     name: str
-    source: Source
-    """The source of the original."""
-    hash: str
-    """The `content_hash` of the original when it was copied."""
+    source: Source  #: The source of the original.
+    hash: str  #: The `content_hash` of the original when it was copied.
     version: str = ""
 
 

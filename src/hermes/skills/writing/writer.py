@@ -43,8 +43,7 @@ from hermes.util.files import write_bytes
 
 # Applying plans: other processes see the complete change or none, even if this one dies
 
-STAGE = ".stage-"
-"""Prefix of temporary folders in the skill folder."""
+STAGE = ".stage-"  #: Prefix of temporary folders in the skill folder.
 
 
 class SkillStore:
@@ -144,13 +143,10 @@ class SkillProposal(msgspec.Struct, frozen=True):
     """A change that waits for the user."""
 
     id: str
-    at: float
-    """Seconds since 1970."""
+    at: float  #: Seconds since 1970.
     draft: SkillDraft
-    diff: str
-    """As last shown to the user."""
-    base: str
-    """What `diff` was made for; see `plan_base`."""
+    diff: str  #: As last shown to the user.
+    base: str  #: What `diff` was made for; see `plan_base`.
 
 
 class ProposalStore:
@@ -245,12 +241,10 @@ class WritingOptions(msgspec.Struct, frozen=True):
 class ChangeOutcome(msgspec.Struct, frozen=True):
     """The result of a change."""
 
-    text: str
-    """One line, for the model or the user."""
+    text: str  #: One line, for the model or the user.
     commit: SkillCommit | None = None
     """None when nothing differs, for a proposal, and without git."""
-    proposal: SkillProposal | None = None
-    """The proposal that was created."""
+    proposal: SkillProposal | None = None  #: The proposal that was created.
 
 
 class SkillWriter:
@@ -510,10 +504,8 @@ class StaleSkill(msgspec.Struct, frozen=True):
     name: str
     description: str
     uses: int
-    last_used: float
-    """Seconds since 1970; 0 for never."""
-    idle_days: int
-    """Days since it was used or changed."""
+    last_used: float  #: Seconds since 1970; 0 for never.
+    idle_days: int  #: Days since it was used or changed.
 
 
 def stale_skills(

@@ -15,12 +15,9 @@ import msgspec
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal.base import Host, Running, Sink
 
-CHUNK_BYTES = 262_144
-"""Bytes per write."""
-MAX_ERROR_BYTES = 10_000
-"""Bytes of standard error that are kept."""
-EXIT_TIMEOUT = 0.5
-"""Seconds a program may take to exit after its result is complete."""
+CHUNK_BYTES = 262_144  #: Bytes per write.
+MAX_ERROR_BYTES = 10_000  #: Bytes of standard error that are kept.
+EXIT_TIMEOUT = 0.5  #: Seconds a program may take to exit after its result is complete.
 
 # While the script works, its standard input is watched: when this side goes away, the whole process
 # group is stopped. The script must lead that group, or the signal would hit others.
@@ -74,8 +71,7 @@ class MarkedStream:
         self._mark, self._on_data = mark, on_data
         self._held = b""
         self.begun = self.ended = False
-        self.after = bytearray()
-        """What follows the second mark."""
+        self.after = bytearray()  #: What follows the second mark.
 
     def feed(self, data: bytes) -> None:
         if self.ended:

@@ -58,8 +58,7 @@ _NUMBERED = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
 class HostSearch:
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._has_ripgrep = True
-        """False once `rg` was not found there."""
+        self._has_ripgrep = True  #: False once `rg` was not found there.
 
     async def find(self, glob: str, folder: str) -> list[str]:
         return await self._files(folder, NameGlob(glob))

@@ -6,8 +6,7 @@ one left, `leash` is a pipe to the supervisor, which stops what is left when thi
 
 from hermes.terminal.local.lifeline import FAMILY_FUNCTIONS
 
-GRACE_TENTHS = 6
-"""Tenths of a second between SIGTERM and SIGKILL."""
+GRACE_TENTHS = 6  #: Tenths of a second between SIGTERM and SIGKILL.
 
 # Commands write `+ TAG GROUP`, this side writes `kill TAG`; both arrive through one pipe. A kill
 # for an unknown tag is remembered. If the supervisor was killed, its list remains and the next one

@@ -31,12 +31,9 @@ from hermes.terminal.session_shell import (
 
 # This side of the supervisor: the one program on the host that lives as long as the shell.
 
-OPEN_TIMEOUT = 60.0
-"""Seconds the host may take to start its first program."""
-CLOSE_TIMEOUT = 3.0
-"""Seconds the supervisor may take to stop what is left."""
-LOSS_TIMEOUT = 0.5
-"""Seconds in which a lost connection becomes visible on the supervisor too."""
+OPEN_TIMEOUT = 60.0  #: Seconds the host may take to start its first program.
+CLOSE_TIMEOUT = 3.0  #: Seconds the supervisor may take to stop what is left.
+LOSS_TIMEOUT = 0.5  #: Seconds in which a lost connection becomes visible on the supervisor too.
 
 
 class HostSupervisor:
@@ -132,8 +129,7 @@ class CommandReport(msgspec.Struct, frozen=True):
 
     verdict: str
     cwd: bytes
-    exports: bytes
-    """Empty if unchanged."""
+    exports: bytes  #: Empty if unchanged.
 
 
 class HostProcess:
@@ -241,8 +237,7 @@ class HostShell(SessionShell[HostSupervisor]):
     ) -> None:
         super().__init__(cwd, limits)
         self._host = host
-        self._exports = b""
-        """All variables, once a command has reported them."""
+        self._exports = b""  #: All variables, once a command has reported them.
         self._lifetime = lifetime
         self._numbers = itertools.count(1)
         self._lingering: list[Running] = []

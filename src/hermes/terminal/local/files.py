@@ -185,8 +185,7 @@ def _link_error(path: str) -> OSError:
 MAX_COUNTED_BYTES = 64 * 1_048_576
 """Bytes after the page that are read to count the lines of the file."""
 BLOCK = 1_048_576
-SMALL_FILE = 262_144
-"""Smaller files are read as a whole."""
+SMALL_FILE = 262_144  #: Smaller files are read as a whole.
 
 
 def open_file(path: str) -> BinaryIO:
@@ -214,8 +213,7 @@ def read_bytes(path: str, most: int) -> bytes:
 
 
 class RawLine(msgspec.Struct, frozen=True):
-    start: bytes
-    """The beginning of the line, without its line ending."""
+    start: bytes  #: The beginning of the line, without its line ending.
     cut: bool
     crlf: bool
 

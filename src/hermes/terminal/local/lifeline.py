@@ -28,8 +28,7 @@ import msgspec
 
 GRACE = 0.6
 """Seconds between SIGTERM and SIGKILL; cancelling a call must take less than one second."""
-FIRST_PAUSE = 0.005
-"""Seconds before the first check that all have ended; the pauses double."""
+FIRST_PAUSE = 0.005  #: Seconds before the first check that all have ended; the pauses double.
 KILL_ROUNDS = 5
 """How often SIGKILL is sent: a member may fork while the others are being signalled."""
 
@@ -40,8 +39,7 @@ class ProcessEntry(msgspec.Struct, frozen=True):
     pid: int
     parent: int
     group: int
-    is_zombie: bool
-    """It has ended, but its parent has not collected the exit code yet."""
+    is_zombie: bool  #: It has ended, but its parent has not collected the exit code yet.
     started: float
     """Start time in some unit; distinguishes it from a later process with the same number."""
 

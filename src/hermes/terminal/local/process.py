@@ -22,8 +22,7 @@ from hermes.core.errors import ToolError
 from hermes.terminal.base import Argv, Running, Sink
 from hermes.terminal.local.lifeline import Lifeline, stop_family
 
-EXIT_CODE_UNKNOWN = 255
-"""Exit code if another part of the process has already collected it."""
+EXIT_CODE_UNKNOWN = 255  #: Exit code if another part of the process has already collected it.
 
 # A shell complains when it starts in a deleted folder, and the current one may be deleted. That
 # complaint is discarded; descriptor 4 is the standard error of the program itself.
@@ -220,15 +219,13 @@ class PipeWriter:
 
 # Starting programs.
 
-COLUMNS, LINES = 120, 40
-"""Size of a terminal."""
+COLUMNS, LINES = 120, 40  #: Size of a terminal.
 OUTPUT_GRACE = 0.05
 """Seconds to keep reading when the program has ended but another still holds its output."""
 KILL_TIMEOUT = 0.3
 """Seconds a killed program may take to end; one that runs as another user may not end."""
 KILLED = 137
-LOWEST_DESCRIPTOR = 10
-"""Our descriptors are numbered above those of the child."""
+LOWEST_DESCRIPTOR = 10  #: Our descriptors are numbered above those of the child.
 
 ANNOUNCE = r"""printf '+ %s\n' "$$" >&3 && exec 3>&-"""
 EXECUTE = ANNOUNCE + r""" && cd -- "$1" && shift && exec "$@" """
@@ -295,12 +292,10 @@ def launch(
 class _Streams(msgspec.Struct):
     """Descriptors of a program that is about to start."""
 
-    child: dict[int, int] = {}
-    """Maps the child's descriptors to ours."""
+    child: dict[int, int] = {}  #: Maps the child's descriptors to ours.
     reading: dict[int, Sink] = {}
     writing: int = -1
-    terminal: str = ""
-    """Path of its pseudo-terminal."""
+    terminal: str = ""  #: Path of its pseudo-terminal.
 
 
 class _Descriptors:

@@ -80,8 +80,7 @@ class NameGlob:
 
     def __init__(self, glob: str) -> None:
         glob = _escape_unbalanced_braces(glob.strip().removeprefix("./"))
-        self.whole_path = "/" in glob
-        """True: match the path below the folder instead of the name."""
+        self.whole_path = "/" in glob  #: True: match the path below the folder instead of the name.
         self.globs = [glob]
         if not self.whole_path and not re.search(r"[*?\[{]", glob):
             # A plain suffix or word: `.py` means `*.py`, `conf` means `*conf*`.
@@ -150,12 +149,10 @@ def relative_to(path: str, folder: str) -> str:
     return path[len(prefix) :].replace(os.sep, "/") if path.startswith(prefix) else path
 
 
-SNIFF_BYTES = 8_192
-"""Bytes inspected to distinguish text from binary."""
+SNIFF_BYTES = 8_192  #: Bytes inspected to distinguish text from binary.
 MAX_LINE_BYTES = 1_048_576
 """Bytes of a line that are searched; the rest of a longer one counts as a new line."""
-STOP_CHECK_LINES = 2_000
-"""Lines between two checks of the stop flag."""
+STOP_CHECK_LINES = 2_000  #: Lines between two checks of the stop flag.
 
 
 class SearchStopped(Exception):

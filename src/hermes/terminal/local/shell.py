@@ -32,14 +32,11 @@ _EXPORTED = re.compile(rb"^(?:declare -\w+|export) (\w+)", re.MULTILINE)
 
 
 class ShellOptions(msgspec.Struct, frozen=True):
-    init_files: tuple[str, ...] = ()
-    """Files read after ~/.bashrc: `terminal.shell_init_files`."""
-    source_bashrc: bool = True
-    """Whether ~/.bashrc is read: `terminal.auto_source_bashrc`."""
+    init_files: tuple[str, ...] = ()  #: Files read after ~/.bashrc: `terminal.shell_init_files`.
+    source_bashrc: bool = True  #: Whether ~/.bashrc is read: `terminal.auto_source_bashrc`.
     withheld: frozenset[str] = frozenset()
     """Variables hidden from commands whatever their names: those defined in .env."""
-    init_seconds: float = 5
-    """Timeout for each file."""
+    init_seconds: float = 5  #: Timeout for each file.
 
 
 def startup_commands(options: ShellOptions, home: str) -> Iterator[str]:

@@ -29,8 +29,7 @@ NAME = "delegate_task"
 CHILD_DENIED_TOOLS = frozenset({NAME, "clarify", "memory", "send_message", "execute_code"})
 """Tools that subagents do not get; an orchestrator gets `delegate_task` back."""
 MAX_DEPTH = 3
-MAX_SUMMARY_CHARS = 20_000
-"""For all summaries of a call together."""
+MAX_SUMMARY_CHARS = 20_000  #: For all summaries of a call together.
 CHILD_INSTRUCTIONS = (
     "You work alone: nobody can be asked, and only your last message is read. End with a summary: "
     "what you did and found, which files changed (paths), what is still open."
@@ -74,8 +73,7 @@ SPEC = ToolSpec(
 class DelegationOptions(msgspec.Struct, frozen=True):
     max_concurrent: int = 3
     """Maximum number of tasks in one call: `delegation.max_concurrent_children`."""
-    orchestrator_enabled: bool = True
-    """`delegation.orchestrator_enabled`."""
+    orchestrator_enabled: bool = True  #: `delegation.orchestrator_enabled`.
 
 
 class _TaskArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -207,8 +205,7 @@ def _results_json(results: Sequence[ChildResult]) -> str:
 
 
 LINE_WIDTH = 100
-MAX_LISTED_CALLS = 40
-"""Finished calls that are listed when a subagent ends without a summary."""
+MAX_LISTED_CALLS = 40  #: Finished calls that are listed when a subagent ends without a summary.
 
 StopReason = Literal["interrupted", "timeout"]
 ChildStatus = Literal["completed", "failed", "interrupted", "timeout"]

@@ -35,8 +35,7 @@ class CodeOptions(msgspec.Struct, frozen=True):
     "strict": an empty folder and a plain Python."""
     timeout: float = 300
     """`code_execution.timeout`: seconds for one script, including its tool calls."""
-    max_tool_calls: int = 50
-    """`code_execution.max_tool_calls`"""
+    max_tool_calls: int = 50  #: `code_execution.max_tool_calls`
     passthrough: Callable[[], tuple[str, ...]] = tuple
     """Returns the variables that the script gets although their names look like secrets:
     `terminal.env_passthrough`, and what loaded skills need."""

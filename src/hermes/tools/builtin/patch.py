@@ -89,8 +89,7 @@ class PlannedFile(msgspec.Struct):
     target: WriteTarget
     before: bytes | None
     after: bytes | None
-    ignored: str = ""
-    """Differences that were ignored to find the place."""
+    ignored: str = ""  #: Differences that were ignored to find the place.
     moved_from: "PlannedFile | None" = None
 
     @property

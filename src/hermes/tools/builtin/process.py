@@ -21,8 +21,7 @@ from hermes.tools.registry import ToolDeps, ToolEntry
 Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
 
 MAX_WAIT = 3_600
-MAX_COMMAND_CHARS = 120
-"""For a command in a list."""
+MAX_COMMAND_CHARS = 120  #: For a command in a list.
 
 _LINE_END = re.compile(r"[\r\n\x03]")
 _KEYS = re.compile(r"[\r\n\x03\x04\x1a\x1c]*")

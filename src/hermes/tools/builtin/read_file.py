@@ -13,8 +13,7 @@ from hermes.terminal import FileInfo, Files, OutputLimits, TextPage
 from hermes.tools.editing.files import FileReads, ReadPage, display_path, file_error
 from hermes.tools.registry import ToolDeps, ToolEntry
 
-MAX_NAMES = 2_000
-"""Names of a folder that are searched for a suggestion."""
+MAX_NAMES = 2_000  #: Names of a folder that are searched for a suggestion.
 
 
 def read_file_tool(

@@ -16,8 +16,7 @@ from hermes.tools.registry import ToolDeps, ToolEntry
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]", "cancelled": "[-]"}
 """The mark of each status. The order is that of the counts in the header."""
 MAX_ITEMS = 100
-MAX_TASK_CHARS = 500
-"""For the text of one task."""
+MAX_TASK_CHARS = 500  #: For the text of one task.
 MAX_ID_CHARS = 40
 
 _STATUS = {mark: status for status, mark in MARKS.items()}
@@ -56,10 +55,8 @@ SPEC = ToolSpec(
 
 
 class TodoItem(msgspec.Struct, frozen=True):
-    id: str
-    """One word."""
-    content: str
-    """One line."""
+    id: str  #: One word.
+    content: str  #: One line.
     status: str = "pending"
 
 

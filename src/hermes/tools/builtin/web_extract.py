@@ -34,10 +34,8 @@ from hermes.util.http import make_client
 from hermes.util.text import clean
 
 AUXILIARY_TASK = "web_extract"
-MAX_RAW_CHARS = 5_000
-"""Longer pages are summarized."""
-MAX_SUMMARIZED_CHARS = 100_000
-"""Characters of a page that the auxiliary model gets."""
+MAX_RAW_CHARS = 5_000  #: Longer pages are summarized.
+MAX_SUMMARIZED_CHARS = 100_000  #: Characters of a page that the auxiliary model gets.
 MAX_TOKENS = 2_000
 
 INSTRUCTIONS = (
@@ -83,8 +81,7 @@ def _truncate(reading: PageText, why: str) -> PageText:
 
 MAX_URLS = 5
 
-Scrape = Callable[[str], Awaitable[PageText]]
-"""Gets a page through a service. Raises `ToolError`."""
+Scrape = Callable[[str], Awaitable[PageText]]  #: Gets a page through a service. Raises `ToolError`.
 FindScrape = Callable[[], Scrape | None]
 
 

@@ -19,8 +19,7 @@ from hermes.util.extras import install_hint, is_installed
 from hermes.util.http import HttpError, fetch, is_header_value, make_client
 from hermes.util.text import clean
 
-MAX_RESULTS = 5
-"""Results of one search."""
+MAX_RESULTS = 5  #: Results of one search.
 
 
 class WebSearchOptions(msgspec.Struct, frozen=True):
@@ -34,10 +33,8 @@ class WebSearchOptions(msgspec.Struct, frozen=True):
     urls: Mapping[str, str] = {}
     """Addresses of the user's own servers: `firecrawl` (FIRECRAWL_API_URL), `searxng`
     (SEARXNG_URL). They may be in a private network."""
-    parallel_mode: str = "agentic"
-    """PARALLEL_SEARCH_MODE."""
-    seconds: float = 30.0
-    """For one search."""
+    parallel_mode: str = "agentic"  #: PARALLEL_SEARCH_MODE.
+    seconds: float = 30.0  #: For one search.
 
     def __repr__(self) -> str:
         return f"SearchOptions({self.backend!r}, keys of {sorted(self.keys)}, {dict(self.urls)!r})"
@@ -45,22 +42,17 @@ class WebSearchOptions(msgspec.Struct, frozen=True):
 
 class SearchService(msgspec.Struct, frozen=True):
     name: str
-    url: str
-    """The address of the service; "" when the user must configure it."""
+    url: str  #: The address of the service; "" when the user must configure it.
     path: str
     ask: Callable[[str, WebSearchOptions], dict[str, Any]]
     """The JSON of a POST, or the parameters of a GET."""
-    rows: tuple[str, ...]
-    """The keys that lead to the list of results."""
-    snippet: str
-    """The field with the text of a result: a string or a list of strings."""
+    rows: tuple[str, ...]  #: The keys that lead to the list of results.
+    snippet: str  #: The field with the text of a result: a string or a list of strings.
     method: Literal["POST", "GET"] = "POST"
     key_header: str = "Authorization"
     key_form: str = "Bearer {}"
-    variable: str = ""
-    """The variable of its key; "" when it needs none."""
-    url_variable: str = ""
-    """The variable with the address of the user's own server."""
+    variable: str = ""  #: The variable of its key; "" when it needs none.
+    url_variable: str = ""  #: The variable with the address of the user's own server.
 
     def is_configured(self, options: WebSearchOptions) -> bool:
         return bool(options.keys.get(self.name) or options.urls.get(self.name))
@@ -169,13 +161,10 @@ SEARCH_SERVICES: tuple[SearchService, ...] = (
 SERVICES_BY_NAME = {service.name: service for service in SEARCH_SERVICES}
 
 
-MAX_ANSWER_BYTES = 5_000_000
-"""For one answer."""
-MAX_QUOTED_CHARS = 200
-"""For the body of an error answer."""
+MAX_ANSWER_BYTES = 5_000_000  #: For one answer.
+MAX_QUOTED_CHARS = 200  #: For the body of an error answer.
 
-Connect = Callable[[], httpx2.AsyncClient]
-"""Makes the HTTP client for services."""
+Connect = Callable[[], httpx2.AsyncClient]  #: Makes the HTTP client for services.
 
 _OTHER_SERVICE_HINT = "the user can choose another service with the setting web.backend"
 
@@ -274,8 +263,7 @@ def _mask_key(text: str, service: SearchService, options: WebSearchOptions) -> s
 
 
 DDGS = "ddgs"
-ENGINE_SECONDS = 10
-"""For one engine."""
+ENGINE_SECONDS = 10  #: For one engine.
 _NO_RESULTS = "no results found"
 
 Search = Callable[[str, int], list[dict[str, Any]]]

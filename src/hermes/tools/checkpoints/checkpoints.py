@@ -54,10 +54,8 @@ EXCLUDED = (
 
 
 class SnapshotLimits(msgspec.Struct, frozen=True):
-    file_bytes: int = 10_000_000
-    """Larger files are not stored."""
-    files: int = 50_000
-    """A workspace with more files has no checkpoints."""
+    file_bytes: int = 10_000_000  #: Larger files are not stored.
+    files: int = 50_000  #: A workspace with more files has no checkpoints.
 
 
 LOCK_SECONDS = 10.0
@@ -192,8 +190,7 @@ def _exclude_own_home(own_home: Path, workspace: Path) -> list[str]:
 
 
 class CheckpointOptions(msgspec.Struct, frozen=True):
-    max_snapshots: int = 50
-    """The setting `checkpoints.max_snapshots`."""
+    max_snapshots: int = 50  #: The setting `checkpoints.max_snapshots`.
     max_age_days: float = 30
     limits: SnapshotLimits = SnapshotLimits()
 
@@ -201,14 +198,12 @@ class CheckpointOptions(msgspec.Struct, frozen=True):
 class Checkpoint(msgspec.Struct, frozen=True):
     """One line of the list of checkpoints."""
 
-    number: int
-    """1 is the newest."""
+    number: int  #: 1 is the newest.
     id: str
     time: float
     reason: str
     session: str
-    changed: int
-    """Files changed from this checkpoint to the next; 0 while the turn runs."""
+    changed: int  #: Files changed from this checkpoint to the next; 0 while the turn runs.
     ended: bool
     kind: str
 
@@ -461,8 +456,7 @@ class TurnCheckpoints:
 
 ROLLBACK_COMMAND = "/rollback"
 ROLLBACK_USAGE = "/rollback, /rollback N, /rollback diff N or /rollback N FILE"
-MAX_NAMED_FILES = 20
-"""Files that a report names; the rest is counted."""
+MAX_NAMED_FILES = 20  #: Files that a report names; the rest is counted.
 _ARGUMENTS = re.compile(r"(?P<diff>diff\s+)?(?P<number>\d+)(?:\s+(?P<file>.+))?")
 
 

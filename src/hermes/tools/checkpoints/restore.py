@@ -27,20 +27,15 @@ class CheckpointRecord(msgspec.Struct, frozen=True):
     and the `before` of the next are the user's.
     """
 
-    id: str
-    """Sorts by time."""
+    id: str  #: Sorts by time.
     time: float
     reason: str
     session: str
-    before: str
-    """Tree of the workspace at the start."""
-    after: str = ""
-    """Tree at the end; "" while the turn runs, or when it was killed."""
-    changed: int = 0
-    """Number of files that differ between the two."""
+    before: str  #: Tree of the workspace at the start.
+    after: str = ""  #: Tree at the end; "" while the turn runs, or when it was killed.
+    changed: int = 0  #: Number of files that differ between the two.
     kind: Literal["turn", "rollback"] = "turn"
-    skipped: tuple[str, ...] = ()
-    """Files that were too large to store."""
+    skipped: tuple[str, ...] = ()  #: Files that were too large to store.
 
 
 def new_record_id(now: float) -> str:
@@ -83,10 +78,8 @@ CONFLICT_REASONS = {
     UndoConflict.CHANGED: "you changed it since",
     UndoConflict.SAME_LINES: "you changed the same lines since",
 }
-MAX_DIFF_BYTES = 60_000
-"""For a diff that is shown."""
-BLOBS_PER_READ = 16
-"""Limits the memory used for contents."""
+MAX_DIFF_BYTES = 60_000  #: For a diff that is shown.
+BLOBS_PER_READ = 16  #: Limits the memory used for contents.
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -95,19 +88,15 @@ class Restored(msgspec.Struct, frozen=True):
     number: int
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    merged: tuple[str, ...] = ()
-    """Restored, with changes of the user kept."""
-    kept: dict[str, str] = {}
-    """Files that were not changed, with the reason."""
+    merged: tuple[str, ...] = ()  #: Restored, with changes of the user kept.
+    kept: dict[str, str] = {}  #: Files that were not changed, with the reason.
 
 
 class RestorePlan(msgspec.Struct):
     now: dict[str, TreeEntry]
-    goal: dict[str, TreeEntry | None]
-    """The new state of each file; None deletes it."""
+    goal: dict[str, TreeEntry | None]  #: The new state of each file; None deletes it.
     kept: dict[str, str]
-    merged: set[str]
-    """Files of `goal` with changes of both agent and user."""
+    merged: set[str]  #: Files of `goal` with changes of both agent and user.
 
 
 async def plan_restore(

@@ -188,10 +188,8 @@ def _python_type(schema: dict[str, Any]) -> str:
 Mode = Literal["project", "strict"]
 
 STDOUT_LIMIT = 50_000
-STDERR_LIMIT = 10_000
-"""Bytes of each stream that are kept."""
-TOO_OLD_EXIT = 97
-"""Exit code of a remote Python that is too old for the runner."""
+STDERR_LIMIT = 10_000  #: Bytes of each stream that are kept.
+TOO_OLD_EXIT = 97  #: Exit code of a remote Python that is too old for the runner.
 NOT_FOUND_EXIT = 127
 
 PROJECT_PYTHONS = (
@@ -225,12 +223,9 @@ names["main"](setup, dict(os.environ))"""
 class ScriptLaunch(msgspec.Struct, frozen=True):
     """A command and its input that run one script."""
 
-    command: str
-    """The shell command."""
-    setup: bytes
-    """The first line of its input, as JSON."""
-    mark: bytes
-    """The prefix of its messages."""
+    command: str  #: The shell command.
+    setup: bytes  #: The first line of its input, as JSON.
+    mark: bytes  #: The prefix of its messages.
 
 
 def prepare_launch(
@@ -279,10 +274,8 @@ def _remote_source(name: str) -> str:
     return resources.files("hermes.tools.code.remote").joinpath(name).read_text("utf-8")
 
 
-STOP_GRACE = 5.0
-"""Seconds between SIGTERM and SIGKILL when the time is up."""
-STOP_WAIT = 5.0
-"""Seconds after that to wait for the report of the runner."""
+STOP_GRACE = 5.0  #: Seconds between SIGTERM and SIGKILL when the time is up.
+STOP_WAIT = 5.0  #: Seconds after that to wait for the report of the runner.
 MAX_NOISE_CHARS = 2_000
 """For other output: messages of the shell, or of a Python that cannot start."""
 
@@ -290,8 +283,7 @@ AnswerRequest = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class ScriptOutcome(msgspec.Struct, frozen=True):
-    code: int | None
-    """Like `Popen.returncode`; None when it is not known."""
+    code: int | None  #: Like `Popen.returncode`; None when it is not known.
     stdout: str
     stderr: str
     seconds: float

@@ -22,8 +22,7 @@ import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid
 
-BOM = "\ufeff"
-"""The byte order mark as a character."""
+BOM = "\ufeff"  #: The byte order mark as a character.
 
 _CRLF = re.compile(r"\r\n")
 
@@ -137,11 +136,9 @@ class TextLines:
 
 MAX_DIFF_LINES = 80
 MAX_DIFF_CHARS = 6_000
-MAX_LINE_CHARS = 300
-"""For one line of a diff."""
+MAX_LINE_CHARS = 300  #: For one line of a diff.
 CONTEXT_LINES = 3
-MAX_COMPARED_LINES = 20_000
-"""A diff of more changed lines would take too long."""
+MAX_COMPARED_LINES = 20_000  #: A diff of more changed lines would take too long.
 
 
 def unified_diff(before: bytes, after: bytes) -> str:
@@ -200,13 +197,11 @@ def _limit_diff(lines: list[str]) -> str:
     return "\n".join(shown)
 
 
-MAX_CHECKED_BYTES = 500_000
-"""Larger files get no syntax check."""
+MAX_CHECKED_BYTES = 500_000  #: Larger files get no syntax check.
 
 
 class SyntaxProblem(msgspec.Struct, frozen=True):
-    line: int
-    """From 1; 0 when it is not known."""
+    line: int  #: From 1; 0 when it is not known.
     text: str
 
     def __str__(self) -> str:
@@ -238,8 +233,7 @@ def _check_for(path: str, data: bytes) -> SyntaxCheck | None:
     return None
 
 
-_WARNINGS_LOCK = threading.Lock()
-"""The filters of `warnings` are global to the process."""
+_WARNINGS_LOCK = threading.Lock()  #: The filters of `warnings` are global to the process.
 
 
 def _python(data: bytes) -> SyntaxProblem | None:

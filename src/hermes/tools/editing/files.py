@@ -17,8 +17,7 @@ from hermes.terminal import FileInfo, Files
 
 MAX_PAGES = 500
 MAX_FILES = 5_000
-MIN_REPEAT_CHARS = 400
-"""A shorter page is shown again instead of a note that it did not change."""
+MIN_REPEAT_CHARS = 400  #: A shorter page is shown again instead of a note that it did not change.
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -109,13 +108,10 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}{ending}"
 
 
-MAX_EDIT_BYTES = 10_000_000
-"""Larger files are neither edited nor compared."""
+MAX_EDIT_BYTES = 10_000_000  #: Larger files are neither edited nor compared.
 MAX_EXAMINED = 1_000
-SETTLE_SECONDS = 0.8
-"""How long a cancelled call waits for writes in progress."""
-INLINE_BYTES = 50_000
-"""Up to this size a thread would cost more than the work."""
+SETTLE_SECONDS = 0.8  #: How long a cancelled call waits for writes in progress.
+INLINE_BYTES = 50_000  #: Up to this size a thread would cost more than the work.
 
 T = TypeVar("T")
 
@@ -123,13 +119,10 @@ T = TypeVar("T")
 class WriteTarget(msgspec.Struct, frozen=True):
     """A file that is about to be changed."""
 
-    path: str
-    """As the model wrote it."""
+    path: str  #: As the model wrote it.
     real: str
-    info: FileInfo | None
-    """None when the file does not exist."""
-    stale: bool = False
-    """True when it was changed from outside since this session saw it."""
+    info: FileInfo | None  #: None when the file does not exist.
+    stale: bool = False  #: True when it was changed from outside since this session saw it.
 
     @property
     def exists(self) -> bool:
@@ -138,10 +131,8 @@ class WriteTarget(msgspec.Struct, frozen=True):
 
 class FileEdit(msgspec.Struct, frozen=True):
     target: WriteTarget
-    before: bytes | None
-    """None when the file did not exist or was not read."""
-    after: bytes | None
-    """None deletes the file."""
+    before: bytes | None  #: None when the file did not exist or was not read.
+    after: bytes | None  #: None deletes the file.
 
 
 class FileEditor:

@@ -86,8 +86,7 @@ class LineAlignment(msgspec.Struct, frozen=True):
 
     old: Sequence[str]
     found: Sequence[str]
-    places: dict[int, int]
-    """Index of the old line → index of the line of the file."""
+    places: dict[int, int]  #: Index of the old line → index of the line of the file.
 
     @classmethod
     def one_to_one(cls, old: Sequence[str], found: Sequence[str]) -> "LineAlignment":
@@ -175,11 +174,9 @@ def normalize_line(line: str) -> str:
 class LineMatcher(msgspec.Struct, frozen=True):
     """One way to compare lines."""
 
-    name: str
-    """The ignored difference, as shown to the model."""
+    name: str  #: The ignored difference, as shown to the model.
     key: Key
-    shifted: bool = False
-    """The indentation may differ, if it does so consistently for all lines."""
+    shifted: bool = False  #: The indentation may differ, if it does so consistently for all lines.
 
     def find_all(self, lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
         """Return the index of the first line of each place where `wanted` is found."""

@@ -40,22 +40,16 @@ from hermes.tools.editing.lines import (
 # Similar blocks are the last steps, and only for a single place. The lines that the change touches
 # must be in the file word for word (except spaces and quotes); only context lines may differ, and
 # those stay as they are in the file.
-MIN_BLOCK_SCORE = 80.0
-"""Minimum similarity, of 100, of a block with equal first and last lines."""
-MIN_LINE_SCORE = 70.0
-"""Minimum similarity of a single line."""
-RIVAL_MARGIN = 15.0
-"""A second block within this margin makes the best one ambiguous."""
-MAX_COMPARISONS = 5_000_000
-"""Line comparisons; a step that needs more is skipped."""
-SHOWN_LINES = 12
-"""For the closest block in an error."""
+MIN_BLOCK_SCORE = 80.0  #: Minimum similarity, of 100, of a block with equal first and last lines.
+MIN_LINE_SCORE = 70.0  #: Minimum similarity of a single line.
+RIVAL_MARGIN = 15.0  #: A second block within this margin makes the best one ambiguous.
+MAX_COMPARISONS = 5_000_000  #: Line comparisons; a step that needs more is skipped.
+SHOWN_LINES = 12  #: For the closest block in an error.
 
 
 class SimilarBlock(msgspec.Struct, frozen=True):
     first: int
-    last: int
-    """Exclusive."""
+    last: int  #: Exclusive.
     new: list[str]
     score: float
 
@@ -170,8 +164,7 @@ def _ratio(one: str, other: str) -> float:
     return float(fuzz.ratio(one, other))
 
 
-MAX_LISTED = 20
-"""Line numbers in the error for an ambiguous text."""
+MAX_LISTED = 20  #: Line numbers in the error for an ambiguous text.
 
 
 class Replacement(msgspec.Struct, frozen=True):
@@ -191,8 +184,7 @@ class Replacement(msgspec.Struct, frozen=True):
 
 class LocatedEdits(msgspec.Struct, frozen=True):
     edits: list[Edit]
-    ignored: str = ""
-    """The difference that was ignored to find the text; "" for an exact match."""
+    ignored: str = ""  #: The difference that was ignored to find the text; "" for an exact match.
 
 
 Strategy = Callable[[TextLines, Replacement], list[Edit]]
@@ -362,8 +354,7 @@ class MatchStep(msgspec.Struct, frozen=True):
     find: Strategy
     prepare: Callable[[Replacement], Replacement] = _unchanged
     """Removes what is not part of the text, for this step and all later ones."""
-    several: bool = True
-    """The step may replace several places at once."""
+    several: bool = True  #: The step may replace several places at once.
 
 
 STEPS: Sequence[MatchStep] = (

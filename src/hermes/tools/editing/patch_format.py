@@ -33,16 +33,12 @@ HINT = (
 
 
 class Hunk(msgspec.Struct, frozen=True):
-    old: list[str]
-    """Context lines and removed lines."""
-    new: list[str]
-    """Context lines and added lines."""
+    old: list[str]  #: Context lines and removed lines.
+    new: list[str]  #: Context lines and added lines.
     headers: tuple[str, ...] = ()
     """Lines of the file above the hunk, from `@@ line`, outermost first."""
-    line: int = 0
-    """First line according to a unified diff, from 1; 0 when unknown."""
-    at_end: bool = False
-    """True when the hunk ends at the end of the file."""
+    line: int = 0  #: First line according to a unified diff, from 1; 0 when unknown.
+    at_end: bool = False  #: True when the hunk ends at the end of the file.
     ended: bool | None = None
     """Whether the file ends with a line feed afterwards; None when unknown."""
 
@@ -53,8 +49,7 @@ class PatchSection(msgspec.Struct, frozen=True):
     kind: Literal["add", "update", "delete"]
     path: str
     hunks: tuple[Hunk, ...] = ()
-    content: str = ""
-    """The content of a new file."""
+    content: str = ""  #: The content of a new file.
     move_to: str = ""
 
     @property

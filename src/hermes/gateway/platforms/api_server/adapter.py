@@ -42,8 +42,7 @@ log = logging.getLogger(__name__)
 KEEP_ALIVE_SECONDS = 75
 BACKLOG = 2048
 MAX_HEAD_BYTES = 65536
-DRAIN_SECONDS = 10
-"""For responses in progress, after the turns have ended."""
+DRAIN_SECONDS = 10  #: For responses in progress, after the turns have ended.
 
 
 class _Protocol(TimeLimitedProtocol):
@@ -73,10 +72,8 @@ class ApiServer(Adapter):
         self._serving: asyncio.Task[None] | None = None
         self._turns: ApiTurns | None = None
         self._idempotency = IdempotencyCache(self._app.clock)
-        self._is_draining = False
-        """While draining, it is correct that /health does not answer."""
-        self.port = 0
-        """The port it listens on, once connected."""
+        self._is_draining = False  #: While draining, it is correct that /health does not answer.
+        self.port = 0  #: The port it listens on, once connected.
 
     async def connect(self, receive: Receive) -> None:
         """Start the server and return when /health answers; `receive` is not used."""

@@ -50,8 +50,7 @@ SECURITY_HEADERS: Headers = (
     ("Referrer-Policy", "no-referrer"),
 )
 """Headers of every response."""
-PUBLIC_PATHS = frozenset({"/health", "/v1/health"})
-"""Paths that need no key."""
+PUBLIC_PATHS = frozenset({"/health", "/v1/health"})  #: Paths that need no key.
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::[0-9]{1,5})?", re.ASCII)
@@ -253,10 +252,8 @@ class DetailedHealth(msgspec.Struct, frozen=True):
     model: str
     uptime_seconds: float
     turns_running: int
-    agents_ready: int
-    """Sessions whose agent is open."""
-    gateway: dict[str, Any] | None = None
-    """State of the platforms of the gateway."""
+    agents_ready: int  #: Sessions whose agent is open.
+    gateway: dict[str, Any] | None = None  #: State of the platforms of the gateway.
     status: Literal["ok"] = "ok"
 
 

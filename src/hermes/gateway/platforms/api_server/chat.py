@@ -49,8 +49,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 class ChatRequest(msgspec.Struct, frozen=True):
     messages: Annotated[list[ChatMessage], Meta(min_length=1)]
-    model: str | None = None
-    """Ignored and returned: the settings choose the model."""
+    model: str | None = None  #: Ignored and returned: the settings choose the model.
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: Annotated[int, Meta(ge=1, le=1)] | None = None
@@ -120,11 +119,9 @@ class ToolProgress(msgspec.Struct, frozen=True):
     choices: list[ChunkChoice]
     tool: str
     call_id: str
-    status: str
-    """`started`, `finished` or `failed`."""
+    status: str  #: `started`, `finished` or `failed`.
     object: str = "chat.completion.chunk"
-    label: str = ""
-    """The subject of the call in a few words."""
+    label: str = ""  #: The subject of the call in a few words.
     seconds: float | None = None
 
 

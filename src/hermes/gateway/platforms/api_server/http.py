@@ -70,8 +70,7 @@ class ApiRequest:
     ) -> None:
         self.method, self.path, self.headers, self.body = method, path, headers, body
         self.path_params = path_params or {}
-        self.is_disconnected = False
-        """Known only after `on_disconnect` was called."""
+        self.is_disconnected = False  #: Known only after `on_disconnect` was called.
         self._callbacks: list[Callable[[], object]] = []
         self.watch: Callable[[], None] = lambda: None
         """Called when code starts to wait for the client to leave."""

@@ -22,8 +22,7 @@ Record = dict[str, Any]
 class JobChanges(msgspec.Struct, frozen=True):
     """The fields of a job. null clears a field."""
 
-    schedule: Text = UNSET
-    """`every 2h`, `30m`, `0 9 * * *`, or a time."""
+    schedule: Text = UNSET  #: `every 2h`, `30m`, `0 9 * * *`, or a time.
     prompt: Text = UNSET
     name: Text = UNSET
     repeat: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType | None = UNSET

@@ -33,8 +33,7 @@ class ImageUrl(msgspec.Struct, frozen=True):
 class ContentPart(msgspec.Struct, frozen=True):
     """A part of a message."""
 
-    type: str
-    """`text` or `image_url`; in responses `input_text`, `output_text` or `input_image`."""
+    type: str  #: `text` or `image_url`; in responses `input_text`, `output_text` or `input_image`.
     text: str | None = None
     image_url: ImageUrl | str | None = None
     refusal: str | None = None
@@ -67,11 +66,9 @@ _DATA = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.ASCII | re.IGNORECASE)
 
 
 class ClientConversation(msgspec.Struct, frozen=True):
-    instructions: str
-    """The text of its system messages."""
+    instructions: str  #: The text of its system messages.
     history: tuple[Message, ...]
-    message: User
-    """The message to answer."""
+    message: User  #: The message to answer.
 
 
 def split_conversation(messages: Iterable[Message], param: str = "messages") -> ClientConversation:

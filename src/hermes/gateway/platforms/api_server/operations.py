@@ -19,8 +19,7 @@ F = TypeVar("F", bound=Callable[..., Awaitable[ApiReply]])
 _ATTRIBUTE = "__api_operations__"
 EVENT_HEADER = "Last-Event-ID"
 EVENT_STREAM = "text/event-stream"
-TURN_ERRORS = (404, 409, 429, 502, 503)
-"""Statuses of operations that run a turn."""
+TURN_ERRORS = (404, 409, 429, 502, 503)  #: Statuses of operations that run a turn.
 
 ERRORS = {
     400: "The request is invalid, or asks for something impossible.",
@@ -63,16 +62,12 @@ class Operation(msgspec.Struct, frozen=True):
     path: str
     name: str
     summary: str
-    result: Any = None
-    """The type of the JSON of a successful response; None if it is not JSON."""
+    result: Any = None  #: The type of the JSON of a successful response; None if it is not JSON.
     status: int = 200
     errors: tuple[int, ...] = ()
-    body: Any = None
-    """The type of the JSON body of the request."""
-    headers: tuple[str, ...] = ()
-    """Headers that the operation reads."""
-    media_type: str = ""
-    """Another media type that the response may have."""
+    body: Any = None  #: The type of the JSON body of the request.
+    headers: tuple[str, ...] = ()  #: Headers that the operation reads.
+    media_type: str = ""  #: Another media type that the response may have.
     handler: Handler = _undeclared
 
     @property

@@ -19,22 +19,18 @@ NAMES = ("HOST", "PORT", "KEY", "CORS_ORIGINS", "MODEL_NAME")
 
 class ApiOptions(msgspec.Struct, frozen=True):
     host: str = HOST
-    port: int = PORT
-    """0 takes any free port."""
+    port: int = PORT  #: 0 takes any free port.
     key: str = ""
     """The key that clients must send; "" admits programs on this machine and no web page."""
-    origins: tuple[str, ...] = ()
-    """Web pages that may use the API; `*` means all."""
+    origins: tuple[str, ...] = ()  #: Web pages that may use the API; `*` means all.
     model_name: str = MODEL_NAME
     max_body_bytes: int = 16_000_000
-    max_turns: int = 2000
-    """Maximum number of turns at the same time."""
+    max_turns: int = 2000  #: Maximum number of turns at the same time.
     body_seconds: float = 30.0
     """Seconds without data after which an incomplete request is dropped."""
     head_seconds: float = 15.0
     """Seconds after which a client that has not sent its headers is dropped."""
-    send_seconds: float = 60.0
-    """Seconds after which a client that does not read is dropped."""
+    send_seconds: float = 60.0  #: Seconds after which a client that does not read is dropped.
     beat_seconds: float = 15.0
     """Seconds without data after which a stream sends a keep-alive comment."""
 

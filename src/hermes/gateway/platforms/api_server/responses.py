@@ -72,10 +72,8 @@ class ConversationRef(msgspec.Struct, frozen=True):
 
 class ResponseRequest(msgspec.Struct, frozen=True):
     input: str | Annotated[list[InputItem], Meta(min_length=1)]
-    model: str | None = None
-    """Ignored and returned: the settings choose the model."""
-    instructions: str | None = None
-    """Only for this answer."""
+    model: str | None = None  #: Ignored and returned: the settings choose the model.
+    instructions: str | None = None  #: Only for this answer.
     previous_response_id: str | None = None
     conversation: Annotated[str, Meta(min_length=1, max_length=200)] | ConversationRef | None = None
     """The name of a conversation to continue or start."""
@@ -83,8 +81,7 @@ class ResponseRequest(msgspec.Struct, frozen=True):
     stream: bool | None = None
     background: bool | None = None
     metadata: dict[str, str] | None = None
-    text: Any = None
-    """Its `format` works like `response_format` of chat completions."""
+    text: Any = None  #: Its `format` works like `response_format` of chat completions.
 
 
 class OutputText(msgspec.Struct, frozen=True):
@@ -159,8 +156,7 @@ class SessionPosition(msgspec.Struct, frozen=True):
     """Where the conversation is stored."""
 
     session_id: str
-    messages: int = 0
-    """Number of messages up to this answer."""
+    messages: int = 0  #: Number of messages up to this answer.
 
 
 class ResponseObject(msgspec.Struct, frozen=True):
@@ -254,8 +250,7 @@ class ResponseBuilder:
         self.response = response
         self._items: list[Item] = []
         self._text = AppendOnlyText()
-        self._message: MessageItem | None = None
-        """The message whose text is being received."""
+        self._message: MessageItem | None = None  #: The message whose text is being received.
         self._next_number = 0
 
     def start(self) -> Iterator[Fields]:

@@ -42,10 +42,8 @@ MAX_RUNS = 256
 class RunRequest(msgspec.Struct, frozen=True):
     input: str | Annotated[list[InputItem], Meta(min_length=1)]
     instructions: str | None = None
-    session_id: str | None = None
-    """The session of the API to continue."""
-    model: str | None = None
-    """Ignored: the settings choose the model."""
+    session_id: str | None = None  #: The session of the API to continue.
+    model: str | None = None  #: Ignored: the settings choose the model.
 
 
 class RunStarted(msgspec.Struct, frozen=True):

@@ -141,22 +141,17 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 SOURCE = "api-server"
-RETRY_SECONDS = 5.0
-"""For the header `Retry-After`."""
-STOP_SECONDS = 10.0
-"""Seconds that a stopped turn has to end."""
+RETRY_SECONDS = 5.0  #: For the header `Retry-After`.
+STOP_SECONDS = 10.0  #: Seconds that a stopped turn has to end.
 
 
 class TurnRequest(msgspec.Struct, frozen=True):
     message: User
     instructions: str = ""
     """Instructions of the client; sent after the system prompt and never stored."""
-    key: str = ""
-    """Key under which an open agent may be found."""
-    session_id: str = ""
-    """The session to continue."""
-    history: tuple[Message, ...] = ()
-    """Initial history of a new session, if none is found."""
+    key: str = ""  #: Key under which an open agent may be found.
+    session_id: str = ""  #: The session to continue.
+    history: tuple[Message, ...] = ()  #: Initial history of a new session, if none is found.
 
 
 class ApiTurn:
@@ -251,8 +246,7 @@ class ApiTurns:
         gateway = app.loaded.settings.gateway
         self.agents = ApiAgentPool(app.leave, gateway.live_agents)
         self._folder = Path(gateway.cwd).expanduser()
-        self._running: dict[ApiTurn, str] = {}
-        """Turns and their session id."""
+        self._running: dict[ApiTurn, str] = {}  #: Turns and their session id.
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_closing = False
@@ -372,8 +366,7 @@ class ApiTurns:
         await self.agents.close()
 
 
-SEPARATOR = "\n\n"
-"""Separator between two replies of one turn."""
+SEPARATOR = "\n\n"  #: Separator between two replies of one turn.
 
 
 class AppendOnlyText:
@@ -384,14 +377,11 @@ class AppendOnlyText:
     """
 
     def __init__(self) -> None:
-        self.text = ""
-        """Everything that was sent."""
-        self._reply = ""
-        """The part of the current reply that was sent."""
+        self.text = ""  #: Everything that was sent.
+        self._reply = ""  #: The part of the current reply that was sent.
         self._restarted: str | None = None
         """The text since the reply was restarted; None if it was not."""
-        self._gap = ""
-        """Separator to send before the next text."""
+        self._gap = ""  #: Separator to send before the next text.
 
     def feed(self, event: Event) -> str:
         match event:

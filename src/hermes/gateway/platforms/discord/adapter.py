@@ -46,10 +46,8 @@ from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.store.records import OutboxRow
 
 logger = logging.getLogger(__name__)
-CONNECT_SECONDS = 30.0
-"""Time limit for connecting."""
-RESUME_SECONDS = 3.0
-"""Time that a broken connection gets to resume by itself."""
+CONNECT_SECONDS = 30.0  #: Time limit for connecting.
+RESUME_SECONDS = 3.0  #: Time that a broken connection gets to resume by itself.
 CHUNK = 65_536
 
 

@@ -40,13 +40,10 @@ if TYPE_CHECKING:
     from hermes.gateway.platforms.discord.inbound import DiscordInbound
 
 logger = logging.getLogger(__name__)
-EPOCH = 1_420_070_400.0
-"""Start of the time that ids count from, in seconds since 1970."""
+EPOCH = 1_420_070_400.0  #: Start of the time that ids count from, in seconds since 1970.
 TIMEOUT = aiohttp.ClientTimeout(total=60, sock_connect=10)
-MAX_LIMITS = 256
-"""Number of limits above which expired ones are dropped."""
-ACCOUNT_LIMIT = ""
-"""Key of the limit of the whole account."""
+MAX_LIMITS = 256  #: Number of limits above which expired ones are dropped.
+ACCOUNT_LIMIT = ""  #: Key of the limit of the whole account.
 ERRORS = {403: Forbidden, 404: NotFound}
 UNLIMITED = ("/interactions/", "/webhooks/")
 """Responses to commands and buttons do not count towards the limit of the account."""
@@ -62,15 +59,12 @@ INTENT_HINT = (
 BotPolicy = Literal["none", "mentions", "all"]
 SyncPolicy = Literal["safe", "bulk", "off"]
 BASE_URL = "https://discord.com/api/v10"
-MAX_BATCH_SECONDS = 10.0
-"""Seconds; the start of an answer is never delayed longer."""
+MAX_BATCH_SECONDS = 10.0  #: Seconds; the start of an answer is never delayed longer.
 T = TypeVar("T")
 GUILD_TIMEOUT = 2.0
 """Seconds to wait for the next guild; guilds that have not arrived by then are unavailable."""
-ESSENTIAL_EVENTS = frozenset({"READY", "RESUMED"})
-"""Without these events there is no connection."""
-MAX_COMMANDS = 100
-"""Maximum number of commands."""
+ESSENTIAL_EVENTS = frozenset({"READY", "RESUMED"})  #: Without these events there is no connection.
+MAX_COMMANDS = 100  #: Maximum number of commands.
 ARGUMENTS = "arguments"
 OPTION_DESCRIPTION = "What the command is to work on"
 """Marks a command as ours, even after we have removed it."""
@@ -253,8 +247,7 @@ def map_connect_error(error: BaseException) -> AdapterError:
 
 
 class BatchTimes(msgspec.Struct, frozen=True):
-    delay: float = 0.6
-    """Seconds that a text waits for more from its author; 0 joins nothing."""
+    delay: float = 0.6  #: Seconds that a text waits for more from its author; 0 joins nothing.
     split_delay: float = 0.1
     """The same after the presumed last part of a long text: one that is not full after a full
     one."""
@@ -263,17 +256,14 @@ class BatchTimes(msgspec.Struct, frozen=True):
 class DiscordOptions(msgspec.Struct, frozen=True):
     token: str
     settings: DiscordSettings = DiscordSettings()
-    bots: BotPolicy = "none"
-    """Which messages of other bots are handled."""
-    ignore_others: bool = True
-    """Ignore messages that mention others but not us."""
+    bots: BotPolicy = "none"  #: Which messages of other bots are handled.
+    ignore_others: bool = True  #: Ignore messages that mention others but not us.
     needs_roles: bool = False
     """Users may be authorized by role, so roles are requested where a message lacks them."""
     sync: SyncPolicy = "safe"
     batch_times: BatchTimes = BatchTimes()
     proxy: str | None = None
-    reply_references: bool = True
-    """Answers reference the message they answer."""
+    reply_references: bool = True  #: Answers reference the message they answer.
     base_url: str = BASE_URL
     identify_pause: float = 5.0
     """Seconds before each further session; Discord allows one in five seconds."""
@@ -333,8 +323,7 @@ class DiscordClient(discord.Client):
         self.listener: DiscordInbound | None = None
         """Receives messages, interactions and the start of each new session, before which messages
         may have been missed. A resumed session continues without loss and is not reported."""
-        self.guilds_known = asyncio.Event()
-        """Set when all available guilds are known."""
+        self.guilds_known = asyncio.Event()  #: Set when all available guilds are known.
         self._missing_guilds: set[int] = set()
 
     @property

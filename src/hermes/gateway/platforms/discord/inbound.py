@@ -46,12 +46,10 @@ USER_MESSAGE_TYPES = frozenset({discord.MessageType.default, discord.MessageType
 """Messages written by users; all other types are notices of Discord, such as a pin."""
 THREAD_PARENTS = frozenset({discord.ChannelType.text, discord.ChannelType.news})
 """Channels in which a thread can be opened for a message."""
-MAX_QUOTE = 500
-"""Characters of a quoted message."""
+MAX_QUOTE = 500  #: Characters of a quoted message.
 _MENTION = re.compile(r"<(@!?|@&|#)(\d+)>")
 _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
-FULL_MESSAGE = 1900
-"""Characters from which a text looks like a part of a longer one."""
+FULL_MESSAGE = 1900  #: Characters from which a text looks like a part of a longer one.
 DeliverBatch = Callable[[MessageEvent, list[discord.Message]], Awaitable[None]]
 """Delivers messages to the gateway as one, with the event of the first."""
 EPHEMERAL = 64
@@ -62,17 +60,14 @@ NOT_IN_THIS_CHANNEL = {
     "data": {"flags": EPHEMERAL, "content": "I do not answer in this channel."},
 }
 T = TypeVar("T")
-MAX_PARALLEL_CHANNELS = 8
-"""Channels requested in parallel."""
-MAX_CHANNEL_MESSAGES = 500
-"""Messages read of one channel."""
+MAX_PARALLEL_CHANNELS = 8  #: Channels requested in parallel.
+MAX_CHANNEL_MESSAGES = 500  #: Messages read of one channel.
 PAGE_SIZE = 100
 MAX_ATTEMPTS = 5
 DatedChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
 ReadableChannel = DatedChannel | discord.PartialMessageable
 MAX_RETRY_SECONDS = 30.0
-MAX_SENT = 512
-"""Number of our messages whose nonce is remembered."""
+MAX_SENT = 512  #: Number of our messages whose nonce is remembered.
 
 
 class DiscordPlace(msgspec.Struct, frozen=True):
@@ -80,10 +75,8 @@ class DiscordPlace(msgspec.Struct, frozen=True):
     chat_type: ChatType
     thread_id: str = ""
     name: str = ""
-    can_open_threads: bool = False
-    """A thread can be opened here for a message."""
-    thread_is_ours: bool = False
-    """The thread was opened by us."""
+    can_open_threads: bool = False  #: A thread can be opened here for a message.
+    thread_is_ours: bool = False  #: The thread was opened by us.
 
 
 def locate(channel: object, guild_id: int | None, me: int) -> DiscordPlace:
@@ -174,8 +167,7 @@ def embed_text(embed: discord.Embed) -> str:
 
 
 class _TextBatch(msgspec.Struct, eq=False):
-    event: MessageEvent
-    """The event of the first message."""
+    event: MessageEvent  #: The event of the first message.
     messages: list[discord.Message]
     due: float = 0.0
     timer: asyncio.TimerHandle | None = None
@@ -321,13 +313,10 @@ class DiscordInbound:
         self._rules = group_rules(options.settings)
         self._queues = ChatQueues("Discord")
         self._batches = TextBatcher(self._queues, options.batch_times, self._deliver_batch)
-        self._away = False
-        """Messages may have been missed before this session."""
+        self._away = False  #: Messages may have been missed before this session.
         self._catch_up = CatchUpQueue(seen, self._fetch_missed, self._release, CALL_ERRORS)
-        self.sent: dict[str, int] = {}
-        """Our delivered messages, by nonce."""
-        self.newest: dict[str, int] = {}
-        """The newest message of each private chat."""
+        self.sent: dict[str, int] = {}  #: Our delivered messages, by nonce.
+        self.newest: dict[str, int] = {}  #: The newest message of each private chat.
 
     async def close(self) -> None:
         await self._catch_up.close()

@@ -18,15 +18,13 @@ from hermes.gateway.platforms.kit.media import open_upload, safe_filename
 
 UNKNOWN_CHANNEL = 10003
 THREAD_EXISTS = 160004
-CANNOT_READ_HISTORY = 160002
-"""We may not read the history, and therefore not reply."""
+CANNOT_READ_HISTORY = 160002  #: We may not read the history, and therefore not reply.
 ARCHIVE_MINUTES: Literal[1440] = 1440
 """Minutes of silence after which a thread is archived; a new message reopens it."""
 MAX_TITLE = 80
 _MARKS = re.compile(r"<[@#:a][^>]*>")
 MAX_BUTTONS = 25
-MAX_LABEL = 80
-"""Maximum characters of a button label."""
+MAX_LABEL = 80  #: Maximum characters of a button label.
 
 
 def parse_id(text: str) -> int:

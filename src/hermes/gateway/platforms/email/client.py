@@ -32,15 +32,12 @@ _HEADER, _BODY = b"BODY[HEADER]", b"BODY[]"
 class EmailExtra(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options below `platforms.email.extra`."""
 
-    user: str = ""
-    """Login name, when it is not the address."""
+    user: str = ""  #: Login name, when it is not the address.
     imap_security: Security = "auto"
     """`auto` is TLS on port 993 and STARTTLS on others. `plain` is only for a server on this
     machine."""
-    smtp_security: Security = "auto"
-    """The same for SMTP; TLS on port 465."""
-    ca_file: str = ""
-    """Certificates to trust, for a server with a private certificate authority."""
+    smtp_security: Security = "auto"  #: The same for SMTP; TLS on port 465.
+    ca_file: str = ""  #: Certificates to trust, for a server with a private certificate authority.
     folder: str = "INBOX"
     idle: bool = True
     """Let the server announce new mail (IDLE); False polls every EMAIL_POLL_INTERVAL seconds."""

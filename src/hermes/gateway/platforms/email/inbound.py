@@ -36,17 +36,14 @@ from hermes.tools.web_pages import plain_text, sanitize_html
 from hermes.util.text import clean
 
 logger = logging.getLogger(__name__)
-MAX_HEADER_BYTES = 128_000
-"""Limit for the headers of a mail; a mail with more gets no answer."""
+MAX_HEADER_BYTES = 128_000  #: Limit for the headers of a mail; a mail with more gets no answer.
 MAX_CONTENT_FIELDS = 600
 """Limit of content headers; of a mail with more only the beginning is read."""
-PARTIAL_BYTES = 200_000
-"""Bytes read of a mail that is too large."""
+PARTIAL_BYTES = 200_000  #: Bytes read of a mail that is too large.
 MAX_HEADER_CHARS = {"references": 16_000, "authentication-results": 4000, "subject": 4000}
 """Characters read of a header."""
 DEFAULT_HEADER_CHARS = 1000
-MAX_PROPERTIES = 16
-"""Limit of parameters in a content header."""
+MAX_PROPERTIES = 16  #: Limit of parameters in a content header.
 _UNSAFE_CHARSETS = frozenset(
     {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"}
 )
@@ -310,23 +307,19 @@ def screen_message(head: EmailMessage, own: str) -> str:
 
 
 class MailAttachment(msgspec.Struct, frozen=True):
-    number: int
-    """Index among the parts of the mail."""
+    number: int  #: Index among the parts of the mail.
     name: str
     mime: str
     size: int
 
 
 class ParsedMail(msgspec.Struct, frozen=True):
-    message_id: str
-    """Without angle brackets; "" for none."""
+    message_id: str  #: Without angle brackets; "" for none.
     sender: str
     name: str
     subject: str
-    references: tuple[str, ...]
-    """Earlier mails of the thread, oldest first."""
-    answers: str
-    """The mail it replies to; "" for none."""
+    references: tuple[str, ...]  #: Earlier mails of the thread, oldest first.
+    answers: str  #: The mail it replies to; "" for none.
     text: str
     quoted: str
     attachments: tuple[MailAttachment, ...] = ()
@@ -389,12 +382,9 @@ class NewMailSignal:
 
 
 class MailboxPosition(msgspec.Struct, frozen=True):
-    validity: int
-    """UIDVALIDITY: when it changes, uids refer to other mails."""
-    uid: int
-    """The last mail that was handled."""
-    at: float
-    """When it was handled."""
+    validity: int  #: UIDVALIDITY: when it changes, uids refer to other mails.
+    uid: int  #: The last mail that was handled.
+    at: float  #: When it was handled.
 
 
 class MailWatcher:
@@ -414,8 +404,7 @@ class MailWatcher:
         name = f"{options.address}\0{options.imap.name}\0{self._folder}"
         self._file = state / f"inbox-{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
         self._position: MailboxPosition | None = None
-        self._failures = (0, 0)
-        """The mail that last broke the connection, and how often in a row."""
+        self._failures = (0, 0)  #: The mail that last broke the connection, and how often in a row.
 
     async def start(self) -> None:
         """Find the position. On the first start it is the end: older mail is not answered. Raises

@@ -47,19 +47,16 @@ _ID = re.compile(r"[^\s<>]{1,500}")
 JOURNAL_KEEP_SECONDS = 60 * 86400.0
 SendStage = Literal["", "begun", "accepted"]
 SMTP_SECONDS = 60.0
-RETRY_SECONDS = 15.0
-"""Seconds until a busy server is tried again."""
+RETRY_SECONDS = 15.0  #: Seconds until a busy server is tried again.
 _PERMANENT = 500
 RecordStage = Callable[[SendStage], Awaitable[None]]
 
 
 class MailThread(msgspec.Struct, frozen=True):
-    address: str
-    """The other participant."""
+    address: str  #: The other participant.
     root: str
     subject: str
-    references: tuple[str, ...]
-    """Ids of its mails, oldest first, up to the last one received."""
+    references: tuple[str, ...]  #: Ids of its mails, oldest first, up to the last one received.
 
 
 class ThreadStore:

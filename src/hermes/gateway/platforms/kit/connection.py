@@ -33,8 +33,7 @@ from hermes.gateway.platforms.kit.inbound import IdScale, ReadPosition
 from hermes.util import files
 
 logger = logging.getLogger(__name__)
-MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 60.0
-"""Seconds between attempts; doubled after each."""
+MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 60.0  #: Seconds between attempts; doubled after each.
 Work = Callable[[], Awaitable[None]]
 
 
@@ -130,8 +129,7 @@ class Connection(ABC):
     def __init__(self, context: AdapterContext, receive: Receive) -> None:
         self.context, self.receive = context, receive
         self.label = context.manifest.label
-        self.resources = AsyncExitStack()
-        """Released in reverse order when the connection ends."""
+        self.resources = AsyncExitStack()  #: Released in reverse order when the connection ends.
         self.is_open = self._stopped = False
         self.trouble: AdapterError | None = None
         """Why no messages arrive at present; None while they do. May pass by itself."""

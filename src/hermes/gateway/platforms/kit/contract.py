@@ -23,17 +23,14 @@ class SessionSource(msgspec.Struct, frozen=True):
     taken from the text of a message."""
 
     platform: str
-    chat_id: str
-    """The id that the conversation is stored under."""
+    chat_id: str  #: The id that the conversation is stored under.
     chat_type: ChatType = "dm"
     user_id: str = ""
     user_name: str = ""
     chat_name: str = ""
     thread_id: str = ""
-    account: str = ""
-    """The one of our accounts that received it; "" when there is only one."""
-    is_bot: bool = False
-    """The writer is another program."""
+    account: str = ""  #: The one of our accounts that received it; "" when there is only one.
+    is_bot: bool = False  #: The writer is another program.
     roles: tuple[str, ...] = ()
     """Ids of the writer's roles in the chat, on platforms that have roles."""
     chat_now: str = ""
@@ -51,12 +48,9 @@ class Media(msgspec.Struct, frozen=True):
     kind: MediaKind
     name: str = ""
     mime: str = ""
-    size: int = 0
-    """Bytes; 0 when unknown."""
-    ref: str = ""
-    """The adapter's reference to the file on the platform."""
-    path: str = ""
-    """Path on this machine, once the file is there."""
+    size: int = 0  #: Bytes; 0 when unknown.
+    ref: str = ""  #: The adapter's reference to the file on the platform.
+    path: str = ""  #: Path on this machine, once the file is there.
 
 
 class MessageEvent(msgspec.Struct, frozen=True):
@@ -67,34 +61,26 @@ class MessageEvent(msgspec.Struct, frozen=True):
     media: tuple[Media, ...] = ()
     reply_to_id: str = ""
     reply_to_text: str = ""
-    addressed: bool = False
-    """The message mentions us, replies to us, or is in a private chat."""
+    addressed: bool = False  #: The message mentions us, replies to us, or is in a private chat.
     sent_at: float = 0.0
-    button: str = ""
-    """The data of the pressed button; "" for a message."""
+    button: str = ""  #: The data of the pressed button; "" for a message.
 
 
 class Button(msgspec.Struct, frozen=True):
     label: str
-    data: str
-    """Returned in `MessageEvent.button`; at most 60 bytes of ASCII."""
+    data: str  #: Returned in `MessageEvent.button`; at most 60 bytes of ASCII.
 
 
 class OutgoingMessage(msgspec.Struct, frozen=True):
     """One message within the platform's limits, in its own format."""
 
-    text: str = ""
-    """Text in the dialect of the manifest."""
-    plain: str = ""
-    """The same text without formatting, used when the platform rejects `text`."""
+    text: str = ""  #: Text in the dialect of the manifest.
+    plain: str = ""  #: The same text without formatting, used when the platform rejects `text`.
     media: tuple[Media, ...] = ()
     buttons: tuple[Button, ...] = ()
-    reply_to: str = ""
-    """Id of the message it replies to; "" for none."""
-    silent: bool = False
-    """Send without a notification sound."""
-    subject: str = ""
-    """Subject of a mail; "" keeps that of the thread."""
+    reply_to: str = ""  #: Id of the message it replies to; "" for none.
+    silent: bool = False  #: Send without a notification sound.
+    subject: str = ""  #: Subject of a mail; "" keeps that of the thread.
     mirrored: str = ""
     """What the chat's conversation records once the message is delivered. Adapters do not show it.
     """
@@ -129,8 +115,7 @@ class RateLimit(msgspec.Struct, frozen=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    max_chars: int
-    """Limit of one message, in the units of `counts`."""
+    max_chars: int  #: Limit of one message, in the units of `counts`.
     counts: Literal["characters", "utf16", "bytes"] = "characters"
     dialect: Dialect = "plain"
     edits: bool = False
@@ -144,8 +129,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     checks_delivery: bool = False
     """`was_delivered` gives a definite answer, or sending twice shows one message."""
     per_chat: RateLimit = RateLimit(20, 60.0)
-    per_platform: RateLimit = RateLimit(30, 1.0)
-    """Shared by sends and edits."""
+    per_platform: RateLimit = RateLimit(30, 1.0)  #: Shared by sends and edits.
 
 
 class CredentialField(msgspec.Struct, frozen=True):
@@ -156,17 +140,14 @@ class CredentialField(msgspec.Struct, frozen=True):
     help: str = ""
     secret: bool = True
     required: bool = True
-    rare: bool = False
-    """Rarely needed: requested only with `--more`."""
+    rare: bool = False  #: Rarely needed: requested only with `--more`.
 
 
 class UserIdFormat(msgspec.Struct, frozen=True):
     """The format of user ids on the platform. Display names are not ids."""
 
-    pattern: str
-    """Regular expression that matches a whole id."""
-    like: str
-    """Example for people; completes the sentence "an id is …"."""
+    pattern: str  #: Regular expression that matches a whole id.
+    like: str  #: Example for people; completes the sentence "an id is …".
 
 
 ANY_ID = UserIdFormat(".+", "what the platform calls a user")
@@ -174,23 +155,17 @@ ANY_ID = UserIdFormat(".+", "what the platform calls a user")
 
 class PlatformManifest(msgspec.Struct, frozen=True):
     name: str
-    label: str
-    """Display name: `Telegram`."""
-    adapter: str
-    """`module:Class`, imported when the platform is configured."""
+    label: str  #: Display name: `Telegram`.
+    adapter: str  #: `module:Class`, imported when the platform is configured.
     capabilities: Capabilities
     credentials: tuple[CredentialField, ...] = ()
     needs: tuple[str, ...] = ()
     """Modules of its library, which the extra of the same name installs (see `hermes.util.extras`).
     """
-    env_prefix: str = ""
-    """`TELEGRAM` of `TELEGRAM_ALLOWED_USERS`."""
-    home_variable: str = ""
-    """When it is not `<env_prefix>_HOME_CHANNEL`."""
-    users: UserIdFormat = ANY_ID
-    """`hermes gateway setup` rejects ids that do not match."""
-    chats: bool = True
-    """False for platforms without chats to send to, such as the API server."""
+    env_prefix: str = ""  #: `TELEGRAM` of `TELEGRAM_ALLOWED_USERS`.
+    home_variable: str = ""  #: When it is not `<env_prefix>_HOME_CHANNEL`.
+    users: UserIdFormat = ANY_ID  #: `hermes gateway setup` rejects ids that do not match.
+    chats: bool = True  #: False for platforms without chats to send to, such as the API server.
     knows_groups: bool = False
     """The adapter itself filters group messages; otherwise the gateway applies `GroupRules`."""
     checks_callers: bool = False
@@ -208,16 +183,11 @@ class AdapterContext(msgspec.Struct, frozen=True):
     manifest: PlatformManifest
     variable: Callable[[str], str | None]
     """Returns a variable of .env or of the process, such as TELEGRAM_BOT_TOKEN."""
-    settings: Any
-    """The section of config.yaml with the platform's name, if there is one."""
-    connection: Any
-    """`platforms.<name>` of config.yaml."""
-    cache: Path
-    """Folder for media."""
-    state: Path
-    """Folder of the platform for state that survives a restart (sync tokens, keys)."""
-    locks: Path
-    """Folder of the token locks; shared by all profiles of the user."""
+    settings: Any  #: The section of config.yaml with the platform's name, if there is one.
+    connection: Any  #: `platforms.<name>` of config.yaml.
+    cache: Path  #: Folder for media.
+    state: Path  #: Folder of the platform for state that survives a restart (sync tokens, keys).
+    locks: Path  #: Folder of the token locks; shared by all profiles of the user.
     commands: Sequence[tuple[str, str]] = ()
     """Slash commands with their descriptions, for the platform's own menu."""
     extra: Mapping[str, Any] = {}
@@ -308,8 +278,7 @@ class Adapter(ABC):
     """One platform. Does nothing before `connect`. A method that the platform lacks keeps its
     default, which does nothing or raises."""
 
-    account = ""
-    """Name of the connected account when there may be several; otherwise ""."""
+    account = ""  #: Name of the connected account when there may be several; otherwise "".
     address = ""
     """The address it listens on, once it listens; "" for platforms that do not call us."""
 

@@ -53,13 +53,10 @@ class LineDialect(msgspec.Struct, frozen=True):
     """How a dialect without lists and tables of its own writes each element, line by line."""
 
     text: Callable[[str], str]
-    marks: Mapping[str, tuple[str, str]]
-    """Prefix and suffix of `strong`, `em` and `s`."""
+    marks: Mapping[str, tuple[str, str]]  #: Prefix and suffix of `strong`, `em` and `s`.
     code: Callable[[str], str]
-    link: Callable[[str, str], str]
-    """Takes the rendered label and the address."""
-    fence: Callable[[str, str], str]
-    """Takes the language and the code."""
+    link: Callable[[str, str], str]  #: Takes the rendered label and the address.
+    fence: Callable[[str, str], str]  #: Takes the language and the code.
     heading: Callable[[int, str], str]
     quote: Callable[[str], str]
     url: Callable[[str], str] = _identity

@@ -14,10 +14,8 @@ from hermes.gateway.platforms.kit.connection import Connection
 from hermes.gateway.platforms.kit.contract import NotConnected
 from hermes.util.hosts import from_here
 
-MAX_CONNECTIONS = 200
-"""Further requests get 503."""
-DRAIN_SECONDS = 5
-"""For requests in progress at the end."""
+MAX_CONNECTIONS = 200  #: Further requests get 503.
+DRAIN_SECONDS = 5  #: For requests in progress at the end.
 MAX_DISCARDED_BYTES = 64_000_000
 DISCARD_SECONDS = 20.0
 HEALTH_SECONDS = 5.0
@@ -30,10 +28,8 @@ class TimeLimitedProtocol(H11Protocol):
     uvicorn itself waits for them without limit, so a few clients could block all others.
     """
 
-    head_seconds: ClassVar[float] = 15.0
-    """Time for a client to send its request head."""
-    send_seconds: ClassVar[float] = 60.0
-    """Time for a client to read what was sent."""
+    head_seconds: ClassVar[float] = 15.0  #: Time for a client to send its request head.
+    send_seconds: ClassVar[float] = 60.0  #: Time for a client to read what was sent.
     _head_timer: asyncio.TimerHandle | None = None
     _send_timer: asyncio.TimerHandle | None = None
 

@@ -18,22 +18,16 @@ K = TypeVar("K")
 T = TypeVar("T")
 V = TypeVar("V")
 M = TypeVar("M")
-Id = TypeVar("Id", int, str)
-"""A message id of the platform."""
+Id = TypeVar("Id", int, str)  #: A message id of the platform.
 MAX_RECENT = 512
 """Messages remembered individually, because those of two channels may arrive out of order."""
-OVERLAP = 60.0
-"""Seconds before the position that are read again."""
-MAX_AWAY_SECONDS = 24 * 3600.0
-"""Older messages are not answered any more."""
-MAX_CHATS = 200
-"""Private chats remembered, the most recently used."""
+OVERLAP = 60.0  #: Seconds before the position that are read again.
+MAX_AWAY_SECONDS = 24 * 3600.0  #: Older messages are not answered any more.
+MAX_CHATS = 200  #: Private chats remembered, the most recently used.
 MAX_THREADS = 500
 MAX_BATCHES = 50
-MAX_FETCH_PAUSE = 30.0
-"""Longest pause in seconds between attempts to fetch missed messages."""
-WRITE_INTERVAL = 1.0
-"""Seconds between two writes."""
+MAX_FETCH_PAUSE = 30.0  #: Longest pause in seconds between attempts to fetch missed messages.
+WRITE_INTERVAL = 1.0  #: Seconds between two writes.
 _WRITE_FAILED = "the read position of %s cannot be written: %s"
 
 
@@ -65,16 +59,12 @@ async def deliver_until_accepted(
 class GroupRules(msgspec.Struct, frozen=True):
     """Which messages of groups are answered. Channels are given by chat id or thread id."""
 
-    require_mention: bool = False
-    """Answer only messages addressed to us."""
+    require_mention: bool = False  #: Answer only messages addressed to us.
     mention_patterns: tuple[str, ...] = ()
     """Regular expressions; matching text counts as addressed to us."""
-    free_response: frozenset[str] = frozenset()
-    """Channels where every message is answered."""
-    ignored: frozenset[str] = frozenset()
-    """Channels where no message is answered."""
-    allowed: frozenset[str] = frozenset()
-    """If set, the only channels where messages are answered."""
+    free_response: frozenset[str] = frozenset()  #: Channels where every message is answered.
+    ignored: frozenset[str] = frozenset()  #: Channels where no message is answered.
+    allowed: frozenset[str] = frozenset()  #: If set, the only channels where messages are answered.
 
 
 def group_rules(settings: Any) -> GroupRules:
@@ -189,22 +179,17 @@ def write_private(path: Path, data: bytes) -> None:
 class IdScale(msgspec.Struct, frozen=True):
     """How a platform's message ids grow with time."""
 
-    position: Callable[[Any], int]
-    """Position of a message id."""
-    position_at: Callable[[float], int]
-    """First position of a time (seconds since 1970)."""
-    time_of: Callable[[int], float]
-    """Time of a position."""
+    position: Callable[[Any], int]  #: Position of a message id.
+    position_at: Callable[[float], int]  #: First position of a time (seconds since 1970).
+    time_of: Callable[[int], float]  #: Time of a position.
 
 
 class _StoredPosition(msgspec.Struct):
-    floor: int = 0
-    """Every message up to this position is done; 0 before the first connection."""
+    floor: int = 0  #: Every message up to this position is done; 0 before the first connection.
     recent: list[Any] = []
     private: dict[str, str] = {}
     """Private chats with their users' names, where the platform has no list of them."""
-    threads: list[str] = []
-    """Threads we take part in, most recently used last."""
+    threads: list[str] = []  #: Threads we take part in, most recently used last.
     joined: list[list[Any]] = []
     """Messages delivered to the gateway as one, under the id of the first."""
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from hermes.gateway.platforms.kit.contract import AdapterError, Media, MediaKind, SendRefused
 from hermes.util.text import human_size
 
-MAX_NAME = 100
-"""Maximum characters of a file name."""
+MAX_NAME = 100  #: Maximum characters of a file name.
 _UNSAFE = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]+')
 _PARTIAL_SUFFIX = ".part"
 _KINDS_BY_MIME: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}

@@ -11,8 +11,7 @@ from collections import deque
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.contract import RateLimit
 
-PRUNE_AT = 256
-"""Number of chats above which idle ones are removed."""
+PRUNE_AT = 256  #: Number of chats above which idle ones are removed.
 
 
 class _Bucket:
@@ -20,8 +19,7 @@ class _Bucket:
         self.rate = rate
         self.taken: deque[float] = deque()
         self.paused_until = float("-inf")
-        self.turn = asyncio.Lock()
-        """Waiting calls are served in order."""
+        self.turn = asyncio.Lock()  #: Waiting calls are served in order.
         self.waiting = 0
 
     def delay(self, now: float) -> float:

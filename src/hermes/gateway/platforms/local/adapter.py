@@ -154,8 +154,7 @@ _frames = msgspec.json.Decoder(LocalReply | UserMessage)
 _encoder = msgspec.json.Encoder()
 Deliver = Callable[[UserMessage], Awaitable[bool]]
 """Passes a message to the gateway; returns True if it was stored."""
-Question = Callable[[int], msgspec.Struct]
-"""Makes the request with a number."""
+Question = Callable[[int], msgspec.Struct]  #: Makes the request with a number.
 
 
 def encode_frame(frame: msgspec.Struct) -> bytes:
@@ -225,12 +224,9 @@ class SocketChannel:
         self._writer.write(encode_frame(word(message.id)))
 
 
-TERMINAL_CHAT = "terminal"
-"""The name of the only chat and its only user."""
-PRESS_PREFIX = ":"
-"""`:2` presses the second button of the last message with buttons."""
-REDELIVERY_SECONDS = 0.05
-"""Seconds until a rejected message is delivered again."""
+TERMINAL_CHAT = "terminal"  #: The name of the only chat and its only user.
+PRESS_PREFIX = ":"  #: `:2` presses the second button of the last message with buttons.
+REDELIVERY_SECONDS = 0.05  #: Seconds until a rejected message is delivered again.
 
 
 class TerminalChat:
@@ -240,14 +236,11 @@ class TerminalChat:
     def __init__(self, lines: TextIO | None = None, out: TextIO | None = None) -> None:
         self._lines, self._out = lines or sys.stdin, out or sys.stdout
         self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
-        self._typed: deque[UserMessage] = deque()
-        """Messages that the gateway has not stored yet."""
+        self._typed: deque[UserMessage] = deque()  #: Messages that the gateway has not stored yet.
         self._arrived = asyncio.Event()
         self._shown: dict[str, SendRequest] = {}
-        self._choices = ""
-        """The last message with buttons."""
-        self._last = ("", "")
-        """Id and text of the last printed message."""
+        self._choices = ""  #: The last message with buttons.
+        self._last = ("", "")  #: Id and text of the last printed message.
         self._reads = False
         self._delivery: asyncio.Task[None] | None = None
 
@@ -390,8 +383,7 @@ def raise_for_error(answer: LocalReply) -> LocalReply:
     raise known(answer) if known else SendRefused(f"the local platform says: {answer.error}")
 
 
-MENTION_NAME = "hermes"
-"""Users write this name after an @ to address us."""
+MENTION_NAME = "hermes"  #: Users write this name after an @ to address us.
 FORMAT_REFUSED = "format_refused"
 
 

@@ -8,8 +8,7 @@ from hermes.gateway.platforms.kit.contract import (
     RateLimit,
 )
 
-HERE = "-"
-"""The value of LOCAL_SOCKET for the terminal the gateway runs in."""
+HERE = "-"  #: The value of LOCAL_SOCKET for the terminal the gateway runs in.
 
 MANIFEST = PlatformManifest(
     name="local",

@@ -112,8 +112,7 @@ class MatrixConnection(Connection):
         return get_str(found, "displayname")
 
 
-TYPING_MILLISECONDS = 6000
-"""Milliseconds for which the typing indicator is shown."""
+TYPING_MILLISECONDS = 6000  #: Milliseconds for which the typing indicator is shown.
 CHUNK = 65_536
 
 

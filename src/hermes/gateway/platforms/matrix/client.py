@@ -32,19 +32,14 @@ from hermes.util import files
 
 logger = logging.getLogger(__name__)
 HINT = "Set MATRIX_HOMESERVER and MATRIX_ACCESS_TOKEN, or MATRIX_USER_ID and MATRIX_PASSWORD."
-MESSAGE, STICKER, ENCRYPTED = "m.room.message", "m.sticker", "m.room.encrypted"
-"""Types of events."""
+MESSAGE, STICKER, ENCRYPTED = "m.room.message", "m.sticker", "m.room.encrypted"  #: Types of events.
 Json = dict[str, Any]
-REQUEST_SECONDS = 30.0
-"""Time limit of a normal request."""
-TRANSFER_SECONDS = 300.0
-"""Time limit for a file."""
+REQUEST_SECONDS = 30.0  #: Time limit of a normal request.
+TRANSFER_SECONDS = 300.0  #: Time limit for a file.
 CLIENT_API = "/_matrix/client/v3"
 LOGIN_ERRORS = frozenset({"M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED"})
-LOGIN_PAUSE = 30.0
-"""A message waits this long for a new token instead of being given up."""
-DEFAULT_RETRY_SECONDS = 5.0
-"""Used when the homeserver gives no time."""
+LOGIN_PAUSE = 30.0  #: A message waits this long for a new token instead of being given up.
+DEFAULT_RETRY_SECONDS = 5.0  #: Used when the homeserver gives no time.
 MAX_RETRY_SECONDS = 30.0
 MAX_SERVER_ERRORS = 8
 """Server errors of one call, in about a minute. One broken room must not block the others."""
@@ -141,8 +136,7 @@ class MatrixError(Exception):
         self.status, self.code, self.seconds = status, code, seconds
 
 
-CALL_ERRORS = (MatrixError, aiohttp.ClientError, TimeoutError)
-"""Everything a call may raise."""
+CALL_ERRORS = (MatrixError, aiohttp.ClientError, TimeoutError)  #: Everything a call may raise.
 
 
 def api_path(*parts: str, root: str = CLIENT_API) -> str:
@@ -273,10 +267,8 @@ class MatrixLogin(msgspec.Struct, frozen=True):
     homeserver: str
     user_id: str
     device_id: str
-    since: float
-    """When the device was first used, in seconds since 1970."""
-    token: str = ""
-    """Set only for a login by password."""
+    since: float  #: When the device was first used, in seconds since 1970.
+    token: str = ""  #: Set only for a login by password.
 
 
 async def log_in(http: MatrixClient, options: MatrixOptions, file: Path) -> MatrixLogin:
@@ -349,17 +341,13 @@ class MatrixRoom:
         self._counts: dict[str, int] = {}
         self._heroes: list[str] = []
         self._names: dict[str, str] = {}
-        self._present: set[str] = set()
-        """Known members who joined or are invited."""
+        self._present: set[str] = set()  #: Known members who joined or are invited.
         self.encrypted = False
-        self.direct = False
-        """Known to be a private chat."""
+        self.direct = False  #: Known to be a private chat.
         self.predecessor = self.replacement = self.ended_by = ""
         """The room this one replaces, the one that replaces it, and who ended it."""
-        self.origin = room_id
-        """The room in which its conversation began."""
-        self.group = False
-        """It replaced a group."""
+        self.origin = room_id  #: The room in which its conversation began.
+        self.group = False  #: It replaced a group.
 
     @property
     def chat_type(self) -> ChatType:

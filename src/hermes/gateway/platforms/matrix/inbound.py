@@ -59,8 +59,7 @@ MEDIA_KINDS: dict[str, MediaKind] = {
     "m.file": "document",
 }
 VOICE = "org.matrix.msc3245.voice"
-MAX_QUOTE = 500
-"""Characters of a quoted message."""
+MAX_QUOTE = 500  #: Characters of a quoted message.
 MAX_QUOTES = 500
 PARSE_ERRORS = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 """Exceptions of parsing an unexpected event."""
@@ -68,8 +67,7 @@ PARSE_ERRORS = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 class MatrixIdentity(msgspec.Struct, frozen=True):
     user_id: str
-    name: str = ""
-    """Display name."""
+    name: str = ""  #: Display name.
 
     @property
     def pattern(self) -> re.Pattern[str]:

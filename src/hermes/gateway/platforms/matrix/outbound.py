@@ -33,8 +33,7 @@ from hermes.gateway.platforms.matrix.sync import MatrixSession
 from hermes.store.records import OutboxRow
 
 HTML_FORMAT = "org.matrix.custom.html"
-KEY_FIELD = "hermes.key"
-"""Identifies a message, whichever device sent it."""
+KEY_FIELD = "hermes.key"  #: Identifies a message, whichever device sent it.
 MSGTYPES = {
     "image": "m.image",
     "voice": "m.audio",
@@ -42,13 +41,11 @@ MSGTYPES = {
     "video": "m.video",
     "document": "m.file",
 }
-MAX_CONTENT_BYTES = 44_000
-"""Bytes of a content that fit into an event even when it is encrypted."""
+MAX_CONTENT_BYTES = 44_000  #: Bytes of a content that fit into an event even when it is encrypted.
 REACTION = "m.reaction"
 TRANSACTION_SECONDS = 20 * 3600.0
 """Seconds for which homeservers certainly remember a transaction; Synapse does for a day."""
-CLOCK_TOLERANCE = 300.0
-"""Tolerated difference between clocks."""
+CLOCK_TOLERANCE = 300.0  #: Tolerated difference between clocks.
 PAGE_SIZE, MAX_PAGES = 100, 10
 MAX_REACTIONS = 500
 

@@ -46,8 +46,7 @@ logger = logging.getLogger(__name__)
 DecryptEvent = Callable[[str, Json], Json | None]
 """Decrypts an event of a room; None when it cannot."""
 PAGE_SIZE = 100
-MAX_PAGES = 10
-"""Pages read of a gap in one room. Older messages are not answered any more."""
+MAX_PAGES = 10  #: Pages read of a gap in one room. Older messages are not answered any more.
 MEMBER = "m.room.member"
 TIMELINE_FILTER = msgspec.json.encode(
     {"types": [MESSAGE, STICKER, ENCRYPTED, MEMBER], "lazy_load_members": True}
@@ -55,11 +54,9 @@ TIMELINE_FILTER = msgspec.json.encode(
 MAX_THREADS = 200
 MAX_UNDECRYPTED = 200
 MAX_REPLACED = 500
-POLL_SECONDS = 30
-"""Seconds that the homeserver waits for news before it answers."""
+POLL_SECONDS = 30  #: Seconds that the homeserver waits for news before it answers.
 EXTRA_SECONDS = 20.0
-FIRST_SYNC_SECONDS = 120.0
-"""Time limit of the first sync, which contains all rooms."""
+FIRST_SYNC_SECONDS = 120.0  #: Time limit of the first sync, which contains all rooms.
 MAX_RETRY_SECONDS = 30.0
 MAX_FAILURES = 3
 """Consecutive failures after which the connection counts as broken, whatever other calls do."""
@@ -77,12 +74,10 @@ SYNC_FILTER = msgspec.json.encode(
     }
 ).decode()
 INVITES_PER_USER, INVITES_TOTAL = RateLimit(6, 60.0), RateLimit(30, 60.0)
-JOIN_SECONDS = 120.0
-"""Time limit; joining a room on other servers is slow."""
+JOIN_SECONDS = 120.0  #: Time limit; joining a room on other servers is slow.
 RETRY_SECONDS = 10.0
 MAX_ATTEMPTS = 10
-MOVE_SECONDS = 1.0
-"""Seconds that a message waits until we have joined the new room."""
+MOVE_SECONDS = 1.0  #: Seconds that a message waits until we have joined the new room.
 
 
 async def fetch_new_events(
@@ -118,28 +113,22 @@ class UndecryptedEvent(msgspec.Struct, frozen=True):
 
 class RoomInvite(msgspec.Struct, frozen=True):
     by: str
-    direct: bool = False
-    """It is to be a private chat."""
-    via: str = ""
-    """A homeserver that knows the room, when we were not invited."""
+    direct: bool = False  #: It is to be a private chat.
+    via: str = ""  #: A homeserver that knows the room, when we were not invited.
 
 
 class ReplacedRoom(msgspec.Struct, frozen=True):
     """A room that was replaced by another one."""
 
     by: str
-    group: bool
-    """It was a group, however many members are left."""
+    group: bool  #: It was a group, however many members are left.
 
 
 class _StoredPosition(msgspec.Struct):
     user_id: str = ""
-    since: str = ""
-    """The homeserver's token for the position up to which everything was handled."""
-    threads: list[str] = []
-    """Threads we take part in, most recently used last."""
-    invites: dict[str, RoomInvite] = {}
-    """Rooms to join."""
+    since: str = ""  #: The homeserver's token for the position up to which everything was handled.
+    threads: list[str] = []  #: Threads we take part in, most recently used last.
+    invites: dict[str, RoomInvite] = {}  #: Rooms to join.
     replaced: dict[str, ReplacedRoom] = {}
     origins: dict[str, str] = {}
     """First room of each conversation that moved, by its current room."""
@@ -443,8 +432,7 @@ class MatrixSession(msgspec.Struct, frozen=True, eq=False):
     rooms: MatrixRooms
     position: SyncPosition
     moves: RoomUpgrades
-    encryption: "MatrixEncryption | None"
-    """None when encryption is off."""
+    encryption: "MatrixEncryption | None"  #: None when encryption is off.
 
     def decrypt(self, room_id: str, event: Json) -> Json | None:
         """Decrypt an event of a room; None when it cannot be decrypted."""

@@ -56,8 +56,7 @@ STATUS_UNAVAILABLE_ERRORS = frozenset(
     {"missing_scope", "unknown_method", "not_allowed_token_type", "access_denied"}
 )
 """Errors that mean the workspace never shows our typing status."""
-MAX_NAMED_CHATS = 50
-"""Private chats whose user names are looked up; others show ids."""
+MAX_NAMED_CHATS = 50  #: Private chats whose user names are looked up; others show ids.
 MAX_PARALLEL_LOOKUPS = 4
 FINAL_REACTION_ERRORS = frozenset(
     {"already_reacted", "no_reaction", "invalid_name", "message_not_found"}
@@ -82,8 +81,7 @@ class SlackConnection(Connection):
         self.identities = (options.app_token, *options.tokens)
         self._options, self._clock = options, clock
         self.opened_at = clock.monotonic()
-        self.interrupted: dict[str, float] = {}
-        """When sending a message broke off, by its key."""
+        self.interrupted: dict[str, float] = {}  #: When sending a message broke off, by its key.
         self.typing_at: dict[str, str] = {}
         """Chats that show our typing status, with the message it is shown at."""
         self._without_status: set[str] = set()

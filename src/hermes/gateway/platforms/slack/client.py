@@ -82,23 +82,18 @@ MAX_ATTEMPTS = 5
 PAGE_SIZE = 200
 CONVERSATION_TYPES = "public_channel,private_channel,mpim,im"
 library_logger = logging.getLogger(f"{__name__}.library")
-PING_SECONDS = 5.0
-"""Seconds between pings, and between attempts to reconnect."""
+PING_SECONDS = 5.0  #: Seconds between pings, and between attempts to reconnect.
 HELLO_SECONDS = 15.0
-RECONNECT_SECONDS = 3.0
-"""Seconds that replacing a connection may take."""
+RECONNECT_SECONDS = 3.0  #: Seconds that replacing a connection may take.
 HandleRequest = Callable[[SocketModeRequest], None]
 
 
 class SlackOptions(msgspec.Struct, frozen=True):
-    tokens: tuple[str, ...]
-    """One for each workspace; the first is home."""
+    tokens: tuple[str, ...]  #: One for each workspace; the first is home.
     app_token: str
     settings: SlackSettings = SlackSettings()
-    threads: bool = True
-    """Messages of channels are answered in their thread."""
-    broadcast: bool = False
-    """Such an answer is shown in the channel too."""
+    threads: bool = True  #: Messages of channels are answered in their thread.
+    broadcast: bool = False  #: Such an answer is shown in the channel too.
     reply_references: bool = True
     """Answers reference the message they answer, which marks their first part."""
     base_url: str = BASE_URL
@@ -292,8 +287,7 @@ class SlackWorkspace:
     def __init__(self, client: AsyncWebClient, *, home: bool) -> None:
         self.client, self._home = client, home
         self.team = self.me = self.bot_id = self._enterprise = ""
-        self._enterprises: dict[str, str] = {}
-        """Enterprise ids of users that were looked up."""
+        self._enterprises: dict[str, str] = {}  #: Enterprise ids of users that were looked up.
         self._users: dict[str, str] = {}
         self._channels: dict[str, SlackChannel] = {}
         self._private: dict[str, str] = {}

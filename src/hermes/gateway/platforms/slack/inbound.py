@@ -63,23 +63,17 @@ USER_SUBTYPES = frozenset({"", "file_share", "bot_message", "thread_broadcast", 
 """Subtypes of messages written by users or bots. The others report edits, joins, topics."""
 HIDDEN_FILE_MODES = frozenset({"tombstone", "hidden_by_limit"})
 """Files that were deleted or are hidden."""
-MAX_QUOTE = 500
-"""Characters of a quoted message."""
+MAX_QUOTE = 500  #: Characters of a quoted message.
 OWN_COMMAND = "/hermes"
 HELP_COMMAND = "/help"
-MAX_PARALLEL_CHANNELS = 4
-"""Channels requested in parallel."""
-MAX_MESSAGES = 500
-"""Messages read of one channel or thread."""
-MAX_THREADS = 20
-"""Threads read of one channel."""
+MAX_PARALLEL_CHANNELS = 4  #: Channels requested in parallel.
+MAX_MESSAGES = 500  #: Messages read of one channel or thread.
+MAX_THREADS = 20  #: Threads read of one channel.
 UNREADABLE_CHANNEL_ERRORS = GONE_ERRORS | {"missing_scope", "no_permission"}
 """Errors for a channel that cannot be read, while others can."""
 MESSAGE_EVENTS = frozenset({"message", "app_mention"})
-HOLD_SECONDS = 2.5
-"""Seconds that new messages wait for missed ones."""
-LIMIT_SECONDS = 60.0
-"""Seconds for which Slack drops messages when there are too many."""
+HOLD_SECONDS = 2.5  #: Seconds that new messages wait for missed ones.
+LIMIT_SECONDS = 60.0  #: Seconds for which Slack drops messages when there are too many.
 MAX_CHATS = 2000
 CHUNK = 65_536
 DOWNLOAD_TIMEOUT = aiohttp.ClientTimeout(total=600, sock_connect=10, sock_read=60)
@@ -343,8 +337,7 @@ class SlackInbound:
             sleep=clock.sleep,
         )
         self.socket = SlackSocket(self._handle_request, self._on_connect)
-        self.newest: dict[str, str] = {}
-        """Timestamp of the newest message of each chat."""
+        self.newest: dict[str, str] = {}  #: Timestamp of the newest message of each chat.
         self.newest_by_others: dict[str, str] = {}
         """Timestamp of the newest message of another author."""
 

@@ -48,10 +48,8 @@ from hermes.store.records import OutboxRow
 logger = logging.getLogger(__name__)
 METADATA_EVENT = "hermes_message"
 MAX_BUTTONS = 25
-MAX_LABEL = 75
-"""Maximum characters of a button label."""
-MAX_SECTION = 3000
-"""Maximum characters of one text block."""
+MAX_LABEL = 75  #: Maximum characters of a button label.
+MAX_SECTION = 3000  #: Maximum characters of one text block.
 _EMOJI_NAMES = {
     "👀": "eyes",
     "👍": "+1",
@@ -83,18 +81,14 @@ _EMOJI_NAMES = {
     "✍": "writing_hand",
     "🤖": "robot_face",
 }
-_COLOUR_SELECTOR = "\ufe0f"
-"""Variation selector that requests the coloured form."""
+_COLOUR_SELECTOR = "\ufe0f"  #: Variation selector that requests the coloured form.
 MAX_UPLOADS = 200
 UPLOAD_TIMEOUT = aiohttp.ClientTimeout(total=600, sock_connect=10, sock_read=120)
 LOOKUP_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 4.0)
 """Pauses in seconds between lookups of the message of a file."""
-ABANDONED_SECONDS = 180.0
-"""A file that is not shared after this time never will be."""
-MAX_SEARCHED = 1000
-"""Maximum number of messages searched."""
-CLOCK_TOLERANCE = 300.0
-"""Tolerated difference between our clock and Slack's."""
+ABANDONED_SECONDS = 180.0  #: A file that is not shared after this time never will be.
+MAX_SEARCHED = 1000  #: Maximum number of messages searched.
+CLOCK_TOLERANCE = 300.0  #: Tolerated difference between our clock and Slack's.
 
 
 def message_mark(key: str) -> str:

@@ -48,8 +48,7 @@ logger = logging.getLogger(__name__)
 API = "https://api.telegram.org"
 TOKEN_HINT = "Write /newbot or /token to @BotFather and set TELEGRAM_BOT_TOKEN."
 _SECRET_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,256}")
-GENERAL_TOPIC = 1
-"""The forum topic of every message without a topic."""
+GENERAL_TOPIC = 1  #: The forum topic of every message without a topic.
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 """The request did not leave this machine."""
 REFUSED_TOKEN_SECONDS = 30.0
@@ -65,8 +64,7 @@ DESCRIPTION_LIMITS = (MAX_DESCRIPTION, 100, 60, 40, 24)
 """Descriptions are truncated to these lengths in turn until the menu fits."""
 _COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
 MAX_ALBUM_PARTS = 200
-TopicNames = dict[tuple[int, int], str]
-"""Topic names by chat and thread."""
+TopicNames = dict[tuple[int, int], str]  #: Topic names by chat and thread.
 CHAT_TYPES: Mapping[str, ChatType] = {
     TelegramChatType.PRIVATE: "dm",
     TelegramChatType.GROUP: "group",
@@ -88,12 +86,10 @@ class ChatTopics(msgspec.Struct, frozen=True):
 
 class TelegramOptions(msgspec.Struct, frozen=True):
     token: str
-    base_url: str = API
-    """Address of the Bot API; TELEGRAM_API_BASE_URL sets a server of your own."""
+    base_url: str = API  #: Address of the Bot API; TELEGRAM_API_BASE_URL sets a server of your own.
     proxy: str = ""
     fallback_ips: tuple[str, ...] = ()
-    webhook_url: str = ""
-    """Empty means long polling."""
+    webhook_url: str = ""  #: Empty means long polling.
     webhook_port: int = 8443
     webhook_secret: str = ""
     reactions: bool = False
@@ -321,10 +317,8 @@ class TelegramState:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.moved: dict[int, int] = {}
-        """Supergroup of each moved group."""
-        self.origins: dict[int, int] = {}
-        """Original group of each supergroup."""
+        self.moved: dict[int, int] = {}  #: Supergroup of each moved group.
+        self.origins: dict[int, int] = {}  #: Original group of each supergroup.
         self.merged: deque[int] = deque(maxlen=MAX_ALBUM_PARTS)
         self.topics: dict[tuple[int, str], int] = {}
 
@@ -381,8 +375,7 @@ class TelegramChats:
     def __init__(self, bot: Bot, state: TelegramState) -> None:
         self._bot, self._state = bot, state
         self._ids_by_name: dict[str, int] = {}
-        self.found: dict[str, ChatInfo] = {}
-        """Chats that were resolved by name."""
+        self.found: dict[str, ChatInfo] = {}  #: Chats that were resolved by name.
 
     def lookup(self, target: ChatTarget) -> int | None:
         """Return the current chat id; None for a name not yet resolved or an invalid target."""

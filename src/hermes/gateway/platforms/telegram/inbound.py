@@ -61,11 +61,9 @@ _PARSE_ERRORS = (KeyError, TypeError, ValueError, AttributeError)
 UPDATE_KINDS = ("message", "channel_post", "callback_query")
 """Kinds of updates requested; edits are not."""
 MAX_UPDATES = 100
-POLL_SECONDS = 25
-"""Seconds that Telegram holds a poll open."""
+POLL_SECONDS = 25  #: Seconds that Telegram holds a poll open.
 REQUEST_SECONDS = 15.0
-MAX_CONFLICTS = 3
-"""The poll of a gateway that was just killed may still be open."""
+MAX_CONFLICTS = 3  #: The poll of a gateway that was just killed may still be open.
 MAX_PAUSE = 30.0
 MAX_BODY = 1_000_000
 SECRET_HEADER = b"x-telegram-bot-api-secret-token"
@@ -343,8 +341,7 @@ class UpdateHandler:
         self._bot, self._state, self._reader = bot, state, reader
         self._topics, self._albums, self._receive = topics, albums, receive
         self._answers = TaskSet()
-        self.chats: dict[tuple[str, str], ChatInfo] = {}
-        """Chats that wrote, by chat and thread."""
+        self.chats: dict[tuple[str, str], ChatInfo] = {}  #: Chats that wrote, by chat and thread.
         albums.start(self._deliver_album)
 
     async def stop(self) -> None:

@@ -32,11 +32,9 @@ from hermes.gateway.platforms.telegram.client import (
     translate_send_errors,
 )
 
-MAX_CAPTION = 1024
-"""UTF-16 units of visible text."""
+MAX_CAPTION = 1024  #: UTF-16 units of visible text.
 MAX_PHOTO = 10_000_000
-MAX_BUTTON_BYTES = 64
-"""Bytes of the data of a button."""
+MAX_BUTTON_BYTES = 64  #: Bytes of the data of a button.
 BUTTONS_IN_ROW = 2
 PHOTO_TYPES = frozenset({"image/jpeg", "image/png", "image/webp"})
 VOICE_EXTENSIONS = frozenset({".ogg", ".oga", ".opus", ".mp3", ".m4a"})
@@ -56,20 +54,16 @@ FALLBACK_METHODS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 """Telegram's reasons to reject a file sent by this method, and the method to use instead."""
 NOT_MODIFIED = "message is not modified"
-MAX_UNFINISHED = 200
-"""Incomplete messages whose delivered parts are remembered."""
+MAX_UNFINISHED = 200  #: Incomplete messages whose delivered parts are remembered.
 
 
 class MessagePart(msgspec.Struct, frozen=True):
-    text: str = ""
-    """HTML; with a file it is the caption."""
+    text: str = ""  #: HTML; with a file it is the caption.
     plain: str = ""
     media: Media | None = None
     path: Path | None = None
-    data: bytes = b""
-    """Content of the file, once it is read."""
-    method: str = "message"
-    """`photo` for `sendPhoto`."""
+    data: bytes = b""  #: Content of the file, once it is read.
+    method: str = "message"  #: `photo` for `sendPhoto`.
     buttons: tuple[Button, ...] = ()
     reply_to: str = ""
     silent: bool = False

@@ -93,8 +93,7 @@ def create_app(handler: WebhookHandler) -> Starlette:
 
 
 class WebhookServer(Connection):
-    port = 0
-    """The port it listens on, once open."""
+    port = 0  #: The port it listens on, once open.
 
     def __init__(
         self, context: AdapterContext, receive: Receive, clock: Clock, store: StoreCall
@@ -145,14 +144,12 @@ class WebhookServer(Connection):
 
 
 KEEP_SECONDS = 30 * 86400.0
-CLEAN_SECONDS = 86400.0
-"""Minimum seconds between two clean-ups."""
+CLEAN_SECONDS = 86400.0  #: Minimum seconds between two clean-ups.
 
 
 class ReplyDelivery(msgspec.Struct, frozen=True):
     deliver: str
-    extra: dict[str, str] = {}
-    """`deliver_extra` with the values of the request."""
+    extra: dict[str, str] = {}  #: `deliver_extra` with the values of the request.
 
     def target(self) -> str:
         """Return the target as users write it: `telegram:-100:17`."""

@@ -44,8 +44,7 @@ from hermes.util.text import clean
 # The timestamp (X-Webhook-Timestamp or X-Timestamp, in seconds since 1970) must be at most five
 # minutes from our clock. The older X-Hub-Signature with SHA-1 proves nothing.
 
-WINDOW = 300.0
-"""Seconds that the clock of a caller may differ, and that a request is remembered."""
+WINDOW = 300.0  #: Seconds that the clock of a caller may differ, and that a request is remembered.
 
 _TIMES = (b"x-webhook-timestamp", b"x-timestamp")
 _SIGNED = {
@@ -64,10 +63,8 @@ class InvalidSignature(Exception):
 
 
 class VerifiedSignature(msgspec.Struct, frozen=True):
-    signed: bool
-    """True if the body is signed: the same body again may be a replay."""
-    timestamp: str = ""
-    """When the caller signed it, if the time is signed too."""
+    signed: bool  #: True if the body is signed: the same body again may be a replay.
+    timestamp: str = ""  #: When the caller signed it, if the time is signed too.
 
 
 def check(headers: Headers, body: bytes, secret: str, now: float) -> VerifiedSignature:
@@ -192,8 +189,7 @@ def _hash(*parts: bytes) -> str:
 
 log = logging.getLogger(__name__)
 
-BODY_SECONDS = 20.0
-"""Seconds in which a caller must send the whole request."""
+BODY_SECONDS = 20.0  #: Seconds in which a caller must send the whole request.
 MAX_REMEMBERED = 10_000
 NO_LIMIT = RateLimit(1_000_000, 1.0)
 
@@ -205,8 +201,7 @@ class WebhookCall(msgspec.Struct, frozen=True):
     data: Any
     body: str = ""
     """Hash of a body whose signature does not cover the time: it can be replayed at any time."""
-    is_unique: bool = False
-    """True if the sender never sends the same body under another id."""
+    is_unique: bool = False  #: True if the sender never sends the same body under another id.
 
 
 class DuplicateCall(Exception):
@@ -218,10 +213,8 @@ StoreCall = Callable[[WebhookRoute, WebhookCall], Awaitable[bool]]
 
 
 class WebhookLimits(msgspec.Struct, frozen=True):
-    secret: str
-    """The secret of routes without their own."""
-    on_loopback: bool
-    """Whether only this machine can reach the server."""
+    secret: str  #: The secret of routes without their own.
+    on_loopback: bool  #: Whether only this machine can reach the server.
     per_minute: int
     max_body_bytes: int
     body_seconds: float = BODY_SECONDS
@@ -391,8 +384,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.@/+#-]{1,80}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _MISSING = object()
 
-Show = Callable[[str], str]
-"""Formats a value for the text."""
+Show = Callable[[str], str]  #: Formats a value for the text.
 
 
 def render(template: str, data: Any, show: Show) -> str:

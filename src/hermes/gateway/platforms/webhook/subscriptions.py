@@ -24,29 +24,24 @@ NO_AUTH = "INSECURE_NO_AUTH"
 """The secret of a route that accepts unsigned requests; only allowed on loopback."""
 
 LOOPBACK_HINT = "hermes config set platforms.webhook.extra.host 127.0.0.1"
-SHORT_SECRET = 16
-"""Number of characters below which a secret is reported as short."""
+SHORT_SECRET = 16  #: Number of characters below which a secret is reported as short.
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class WebhookRoute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    events: tuple[str, ...] = ()
-    """Accepted event types; empty means all."""
-    secret: str = ""
-    """The secret that signs requests; "" uses the common secret."""
+    events: tuple[str, ...] = ()  #: Accepted event types; empty means all.
+    secret: str = ""  #: The secret that signs requests; "" uses the common secret.
     prompt: str = ""
     """The prompt: `{dot.path}` is a value of the request, `{__raw__}` all of it. "" means all of
     it."""
-    skills: tuple[str, ...] = ()
-    """Skills that the agent loads first."""
+    skills: tuple[str, ...] = ()  #: Skills that the agent loads first.
     deliver: str = "log"
     """Where the reply goes: `log`, `github_comment`, or a chat: `telegram`, `telegram:-100:17`."""
     deliver_extra: dict[str, Any] = {}
     """`repo` and `pr_number` of github_comment, `chat_id` and `thread_id` of a chat; they may
     contain `{dot.path}`."""
-    deliver_only: bool = False
-    """True if the text is delivered as it is, without the agent."""
+    deliver_only: bool = False  #: True if the text is delivered as it is, without the agent.
     description: str = ""
     created_at: str = ""
 

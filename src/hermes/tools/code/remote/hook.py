@@ -26,11 +26,9 @@ except ImportError:  # a Python that cannot start programs
     _posixsubprocess = None  # type: ignore[assignment] # looked at before use
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-F_GETPATH = 50
-"""A constant of macOS; Python has its name only since 3.9."""
+F_GETPATH = 50  #: A constant of macOS; Python has its name only since 3.9.
 NO_FOLDER = -1
-ANY_FOLDER = -2
-"""The event does not say to which open folder a relative path belongs."""
+ANY_FOLDER = -2  #: The event does not say to which open folder a relative path belongs.
 
 HARMLESS_DEVICES = (
     "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/shm",
