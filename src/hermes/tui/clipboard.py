@@ -22,8 +22,6 @@ from hermes.tui.text import one_line
 from hermes.util.text import human_size
 
 TIMEOUT_SECONDS = 5.0
-MAX_OSC52_BYTES = 100_000
-"""Terminals drop longer OSC 52 sequences."""
 IMAGE_KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """In order of preference."""
 _X = ("xclip", "-selection", "clipboard")
@@ -33,16 +31,11 @@ _PNG_TO_BASE64 = (
     "$i.Save($m,[Drawing.Imaging.ImageFormat]::Png);[Convert]::ToBase64String($m.ToArray())}"
 )
 _POWERSHELL = ("-NoProfile", "-NonInteractive", "-STA", "-Command")
-_APPLE_DATA = re.compile(rb"\xc2\xabdata PNGf([0-9A-Fa-f]+)")
-
-
-def _identity(data: bytes) -> bytes:
-    return data
 
 
 def _from_apple(data: bytes) -> bytes:
     """AppleScript prints data as `«data PNGf8950…»`."""
-    found = _APPLE_DATA.search(data)
+    found = re.search(rb"\xc2\xabdata PNGf([0-9A-Fa-f]+)", data)
     return bytes.fromhex(found[1].decode()) if found else b""
 
 
@@ -67,7 +60,7 @@ class ClipboardReader(msgspec.Struct, frozen=True):
     """The command that lists the available types; without it images are PNG."""
     needs: str = ""
     """Environment variable without which the program cannot work."""
-    decode: Callable[[bytes], bytes] = _identity
+    decode: Callable[[bytes], bytes] = lambda data: data
 
 
 class ClipboardWriter(msgspec.Struct, frozen=True):
@@ -92,9 +85,7 @@ READERS = (
     ),
     ClipboardReader(("pngpaste", "-"), ("pbpaste",)),
     ClipboardReader(
-        ("osascript", "-e", "get the clipboard as «class PNGf»"),
-        ("pbpaste",),
-        decode=_from_apple,
+        ("osascript", "-e", "get the clipboard as «class PNGf»"), ("pbpaste",), decode=_from_apple
     ),
     *(
         ClipboardReader(
@@ -144,10 +135,12 @@ async def copy_text(text: str, terminal: Callable[[str], object]) -> str:
     remote = variable("SSH_CONNECTION") is not None
     for writer in WRITERS:
         there = _is_available(writer.command[0], writer.needs) and not (remote and writer.local)
-        if there and await _write_to(writer.command, writer.encode(text)):
+        # These programs stay in the background, so do not wait for the end of their output.
+        quiet = asyncio.subprocess.DEVNULL
+        if there and await _run(writer.command, writer.encode(text), output=quiet) is not None:
             return f"Copied with {writer.command[0]}."
     encoded = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
-    if len(encoded) > MAX_OSC52_BYTES:
+    if len(encoded) > 100_000:  # terminals drop longer sequences
         raise HermesError("the text is too long for the terminal to copy", hint=_install_hint())
     terminal(f"\x1b]52;c;{encoded}\x07")
     return "Copied through the terminal (OSC 52), if it allows that."
@@ -195,11 +188,6 @@ async def _read_from(command: tuple[str, ...] | list[str]) -> bytes:
     return await _run(command, None, output=asyncio.subprocess.PIPE) or b""
 
 
-async def _write_to(command: tuple[str, ...], data: bytes) -> bool:
-    # These programs stay in the background, so do not wait for the end of their output.
-    return await _run(command, data, output=asyncio.subprocess.DEVNULL) is not None
-
-
 async def _run(
     command: tuple[str, ...] | list[str], data: bytes | None, *, output: int
 ) -> bytes | None:
@@ -230,8 +218,6 @@ async def _run(
 MAX_IMAGE_BYTES = 20_000_000
 SNIFF_BYTES = 16
 """Bytes at the start of a file that identify its type."""
-NAME_COLUMNS = 24
-MAX_PATH_CHARS = 4_096
 FORMATS = "PNG, JPEG, GIF or WebP"
 
 
@@ -254,7 +240,7 @@ class ImageAttachments:
     def labels(self) -> list[str]:
         """Short labels for the image bar: `#1 cat.png 1.2 MB`."""
         return [
-            f"#{number} {one_line(each.name, NAME_COLUMNS)} {human_size(each.size)}"
+            f"#{number} {one_line(each.name, 24)} {human_size(each.size)}"
             for number, each in enumerate(self._pictures, start=1)
         ]
 
@@ -266,13 +252,12 @@ class ImageAttachments:
         if len(data) > MAX_IMAGE_BYTES:
             raise _too_large(name, len(data))
         encoded = base64.b64encode(data).decode("ascii")
-        self._pictures.append(
-            AttachedImage(name, len(data), Image(f"data:{kind};base64,{encoded}"))
-        )
+        image = Image(f"data:{kind};base64,{encoded}")
+        self._pictures.append(AttachedImage(name, len(data), image))
         return self.labels[-1]
 
     def add_file(self, written: str | Path) -> str:
-        """Its label; `written` is a path in any of the ways of `path_of`. Raises `UsageError`."""
+        """Attach a file and return its label; see `parse_path`. Raises `UsageError`."""
         path = parse_path(str(written), Path.cwd())
         return self.add(_read_image_file(path), path.name)
 
@@ -316,7 +301,7 @@ def dropped_images(pasted: str) -> list[Path]:
     A relative path may be meant as a word.
     """
     text = pasted.strip()
-    if not text.startswith(("/", "~/", "file://", "'", '"')) or len(text) > MAX_PATH_CHARS:
+    if not text.startswith(("/", "~/", "file://", "'", '"')) or len(text) > 4_096:
         return []
     if _is_image(_resolve(text, Path("/"))):
         return [_resolve(text, Path("/"))]
@@ -368,7 +353,5 @@ def _read_image_file(path: Path) -> bytes:
 
 
 def _too_large(name: str, size: int) -> UsageError:
-    most = human_size(MAX_IMAGE_BYTES)
-    return UsageError(
-        f"{name} has {human_size(size)}; the limit is {most}", hint="attach a smaller image"
-    )
+    problem = f"{name} has {human_size(size)}; the limit is {human_size(MAX_IMAGE_BYTES)}"
+    return UsageError(problem, hint="attach a smaller image")

@@ -19,17 +19,11 @@ from hermes.skills import skill_commands
 from hermes.store.records import SessionFilter
 from hermes.tui.area import Area, Printer
 from hermes.tui.completion import Offer
-from hermes.tui.display import DisplayState, UserInput
+from hermes.tui.display import DisplayState, UserInput, no_command, unchanged
 from hermes.tui.questions import Questions
 from hermes.tui.skins import skin_names
 from hermes.tui.text import one_line
 from hermes.tui.view import STOP_HINT, EventView, StatusInfo, status_line
-
-PENDING_POLL_SECONDS = 0.1
-"""Seconds between checks whether a background message can start a turn."""
-
-COMMAND_SECONDS = 1.0
-"""Seconds that a running command gets to finish when the user leaves."""
 
 Expand = Callable[[User], Awaitable[User]]
 """Returns the message with the contents it refers to. Raises `HermesError`."""
@@ -53,7 +47,7 @@ class TurnQueue:
         self._in_turn = False
         self._command_started: float | None = None
         self._listener: asyncio.Task[None] | None = None
-        self.expand: Expand = _unchanged
+        self.expand: Expand = unchanged
         self.on_event: Callable[[Event], None] = lambda _event: None
         """Called with each event after it was shown."""
 
@@ -83,12 +77,8 @@ class TurnQueue:
             self._begin(self._run_waiting())
 
     def begin(self, message: User | None) -> None:
-        """Start a turn for `message`; None continues the interrupted turn."""
-        self._begin(self._turn(message))
-
-    async def ask(self, message: User) -> None:
-        """Run a turn inside of the running task; commands use this."""
-        await self._turn(message)
+        """Start a turn as a task; see `ask`."""
+        self._begin(self.ask(message))
 
     def _begin(self, work: Any) -> None:
         self._work = asyncio.ensure_future(work)
@@ -108,7 +98,7 @@ class TurnQueue:
                 self._view.user_message(user_input.text or "(a picture)")
             if user_input.is_command and await self._run_command(user_input.text):
                 continue
-            await self._turn(user_input.message)
+            await self.ask(user_input.message)
 
     async def _run_command(self, text: str) -> bool:
         self._command_started = time.monotonic()
@@ -118,7 +108,8 @@ class TurnQueue:
             self._command_started = None
             self._view.refresh()
 
-    async def _turn(self, message: User | None) -> None:
+    async def ask(self, message: User | None) -> None:
+        """Run a turn inside of the running task; None continues the interrupted turn."""
         self._in_turn, self._command_started = True, None
         try:
             await self._answer(message)
@@ -150,7 +141,7 @@ class TurnQueue:
             await notices.wait()
             news = None if self._work or self.waiting else notices.take()
             if news is None:
-                await asyncio.sleep(PENDING_POLL_SECONDS)
+                await asyncio.sleep(0.1)
             else:
                 self._view.show(Notice(news.text.partition("\n")[0]))
                 self.begin(news)
@@ -161,7 +152,8 @@ class TurnQueue:
         self.waiting.clear()
         self._agent().interrupt("the conversation was left")
         if (work := self._work) is not None:
-            await asyncio.wait({work}, timeout=None if self.busy else COMMAND_SECONDS)
+            # A running command gets a second to finish.
+            await asyncio.wait({work}, timeout=None if self.busy else 1.0)
             work.cancel()
             await asyncio.wait({work})
         await self._stop_listening()  # a command may have switched to another agent
@@ -172,15 +164,9 @@ class TurnQueue:
             await asyncio.wait({self._listener})
 
 
-async def _unchanged(message: User) -> User:
-    return message
-
-
 MAX_WAITING_ROWS = 3
 WORKING = f"working… {STOP_HINT}"
 """Shown until the first event of a turn arrives."""
-SLOW_COMMAND_SECONDS = 0.3
-"""Seconds after which a running command is shown as working."""
 
 
 class StatusArea:
@@ -203,7 +189,7 @@ class StatusArea:
         paint, columns = self._display.paint, self._columns()
         waiting = self._turns.waiting
         lines = self._view.live()
-        if not lines and (self._turns.busy or self._turns.command_seconds > SLOW_COMMAND_SECONDS):
+        if not lines and (self._turns.busy or self._turns.command_seconds > 0.3):
             lines = [paint("dim", WORKING)]
         for user_input in list(waiting)[:MAX_WAITING_ROWS]:
             lines.append(paint("dim", f"⧗ {one_line(user_input.text, columns - 3)}"))
@@ -237,11 +223,6 @@ class StatusArea:
 
 DOUBLE_PRESS_SECONDS = 2.0
 """A second Ctrl-C within this time leaves."""
-TICK_SECONDS = 0.1
-"""Seconds between frames of the spinner."""
-
-CommandRunner = Callable[[str], Awaitable[bool]]
-"""Runs a slash command. Returns False when the text is a message."""
 
 
 class Conversation:
@@ -265,14 +246,17 @@ class Conversation:
         self.area, self.leave = area, leave
         self._printer = Printer(area)
         self.view = EventView(display, self, self.columns)
-        self.turns = TurnQueue(self.view, lambda: self._agent, self._take_command, self._fail)
+        self.turns = TurnQueue(
+            self.view, lambda: self._agent, lambda text: self.take(text), self._fail
+        )
         self.turns.on_event = self._on_event
         self.status_area = StatusArea(
             app, lambda: self._agent, display, self.view, self.turns, self.columns
         )
         self._last_press = -DOUBLE_PRESS_SECONDS
         self._commands: set[asyncio.Task[None]] = set()
-        self.take: CommandRunner = _no_command
+        self.take: Callable[[str], Awaitable[bool]] = no_command
+        """Runs a slash command. Returns False when the text is a message."""
 
     # The protocol of commands
 
@@ -333,11 +317,8 @@ class Conversation:
     async def _run_during_turn(self, user_input: UserInput) -> None:
         """Run a command while a turn is running."""
         self.view.user_message(user_input.text)
-        if not await self._take_command(user_input.text):
+        if not await self.take(user_input.text):
             self.turns.add(UserInput(user_input.text, shown=True))
-
-    async def _take_command(self, text: str) -> bool:
-        return await self.take(text)
 
     def _run_in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -374,11 +355,7 @@ class Conversation:
             self.area.exit(exception=error)
 
     async def run(
-        self,
-        shown: "asyncio.Future[None]",
-        sent: Sequence[UserInput],
-        *,
-        resume: bool,
+        self, shown: "asyncio.Future[None]", sent: Sequence[UserInput], *, resume: bool
     ) -> None:
         """Run until `shown`, the task of the area, is done.
 
@@ -405,17 +382,12 @@ class Conversation:
             self.area.output.flush()
 
     async def _tick(self) -> None:
+        """Paint the frames of the spinner."""
         while True:
-            await asyncio.sleep(TICK_SECONDS)
+            await asyncio.sleep(0.1)
             if self.busy or self.turns.command_seconds:
                 self.refresh()
 
-
-async def _no_command(_text: str) -> bool:
-    return False
-
-
-MAX_SESSIONS = 50
 
 Wait = Callable[[Coroutine[Any, Any, Any]], Any]
 """Runs a coroutine in the event loop and returns its result to the calling thread."""
@@ -444,7 +416,7 @@ class MenuOffers:
                 return self._commands()
 
     def _sessions(self) -> list[Offer]:
-        found = self._wait(self._app.store.sessions(SessionFilter(limit=MAX_SESSIONS)))
+        found = self._wait(self._app.store.sessions(SessionFilter(limit=50)))
         return [Offer(each.title or each.id, each.preview, (each.id,)) for each in found]
 
     def _models(self) -> list[Offer]:

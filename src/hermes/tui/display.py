@@ -43,6 +43,16 @@ class DisplayState:
         self.skin = skin
 
 
+async def no_command(_text: str) -> bool:
+    """Stand in for the commands until they are known: every text is a message."""
+    return False
+
+
+async def unchanged(message: User) -> User:
+    """Stand in for the expansion of references."""
+    return message
+
+
 def _level(details: Details) -> Level:
     return "full" if details == "expanded" else details
 

@@ -5,7 +5,7 @@ import contextlib
 import re
 import signal
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -59,8 +59,6 @@ _HIDDEN = re.compile(
     "\u202a-\u202e\u2066-\u2069"  # direction marks, which also affect the text after them
     "\u200b\u200e\u200f\u2060\ufeff\u00ad]"
 )
-_JOINER = "\u200d"
-_FIRST_EMOJI = "\u2190"
 
 
 class GlyphProcessor(Processor):
@@ -75,11 +73,10 @@ class GlyphProcessor(Processor):
         fragments = self._with_short_suggestion(given.fragments, given.width)
         if all(text.isascii() for _, text, *_ in fragments):
             return Transformation(fragments)
-        signs = explode_text_fragments(fragments)
         shown: StyleAndTextTuples = []
         lengths = [0]
         before = ""
-        for style, sign, *_ in signs:
+        for style, sign, *_ in explode_text_fragments(fragments):
             part = _visible_part(sign, before)
             shown.append((style, part))
             lengths.append(len(part))
@@ -90,7 +87,7 @@ class GlyphProcessor(Processor):
         return Transformation(
             [each for each in shown if each[1]],
             lambda at: positions[min(at, len(positions) - 1)] + max(0, at - len(positions) + 1),
-            lambda at: _source_position(positions, at),
+            lambda at: next((number for number, each in enumerate(positions) if each >= at), at),
         )
 
     def _with_short_suggestion(
@@ -109,13 +106,9 @@ def _visible_part(sign: str, before: str) -> str:
         return sign
     if _FLAG <= ord(sign) < _FLAG + 26:
         return chr(ord(sign) - _FLAG + _LETTER)
-    if sign == _JOINER:
-        return "" if before >= _FIRST_EMOJI or _HIDDEN.match(before) else sign
+    if sign == "\u200d":  # a joiner, hidden after an emoji
+        return "" if before >= "\u2190" or _HIDDEN.match(before) else sign
     return "" if _HIDDEN.match(sign) else sign
-
-
-def _source_position(positions: list[int], at: int) -> int:
-    return next((number for number, each in enumerate(positions) if each >= at), at)
 
 
 MAX_PASTE_LINES, MAX_PASTE_CHARS = 5, 1_000
@@ -236,10 +229,6 @@ class CursorSteps:
         return start, end
 
 
-MAX_SCREEN_SHARE = 3
-"""The input takes at most this fraction of the rows: one third."""
-
-
 def make_text_area(
     display: DisplayState,
     completer: InputCompleter,
@@ -260,13 +249,19 @@ def make_text_area(
             return ANSI(display.paint("accent", f"{cut(search.prompt, half)} "))
         return ANSI(display.paint("prompt", f"{display.skin.branding.prompt_symbol} "))
 
+    def refresh_menu() -> None:
+        """Reopen the menu with offers that came late, unless the user has chosen already."""
+        buffer, state = area.buffer, area.buffer.complete_state
+        chosen = state is not None and state.complete_index is not None
+        if not chosen and get_app().current_buffer is buffer and completer.wants(buffer.document):
+            buffer.complete_state = None
+            buffer.start_completion()
+
     area = TextArea(
         multiline=True,
         wrap_lines=True,
         dont_extend_height=True,
-        height=lambda: Dimension(
-            min=1, max=max(1, get_app().output.get_size().rows // MAX_SCREEN_SHARE)
-        ),
+        height=lambda: Dimension(min=1, max=max(1, get_app().output.get_size().rows // 3)),
         get_line_prefix=before_row,
         completer=completer,
         complete_while_typing=Condition(lambda: completer.wants(area.document)),
@@ -274,18 +269,9 @@ def make_text_area(
         history=history,
         input_processors=[GlyphProcessor(margin), TabsProcessor(tabstop=TAB, char1=" ", char2=" ")],
     )
-    completer.offers.on_update = lambda: _refresh_menu(area.buffer, completer)
+    completer.offers.on_update = refresh_menu
     _snap_cursor(area.buffer, steps)
     return area
-
-
-def _refresh_menu(buffer: Buffer, completer: InputCompleter) -> None:
-    """Reopen the menu with offers that came late, unless the user has chosen already."""
-    state = buffer.complete_state
-    chosen = state is not None and state.complete_index is not None
-    if not chosen and get_app().current_buffer is buffer and completer.wants(buffer.document):
-        buffer.complete_state = None
-        buffer.start_completion()
 
 
 def _snap_cursor(buffer: Buffer, steps: CursorSteps) -> None:
@@ -385,9 +371,6 @@ class PasteParser(Vt100Parser):
         self.feed(whole[end + len(PASTE_END) :])
 
 
-EDITOR_FILE = "message.md"
-
-
 async def edit_in_editor(text: str) -> str:
     """Open `text` in the user's editor and return the result. Raises `HermesError`.
 
@@ -396,7 +379,7 @@ async def edit_in_editor(text: str) -> str:
     command = editor_command()
     # A folder of its own, so that backup files of the editor are removed with it.
     with tempfile.TemporaryDirectory(prefix="hermes-") as folder:
-        file = Path(folder, EDITOR_FILE)
+        file = Path(folder, "message.md")
         file.touch(mode=0o600)
         file.write_bytes(text.encode("utf-8", "surrogatepass"))
         async with in_terminal():
@@ -410,34 +393,31 @@ async def edit_in_editor(text: str) -> str:
 
 
 async def _run_editor(command: list[str]) -> int:
-    with _ignore_ctrl_c():
-        try:
-            process = await asyncio.create_subprocess_exec(*command)
-        except OSError as error:
-            raise UsageError(f"cannot start {command[0]}: {error.strerror}") from error
-        try:
-            return await process.wait()
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.terminate()
-                await process.wait()
-
-
-@contextlib.contextmanager
-def _ignore_ctrl_c() -> Iterator[None]:
-    """Ignore Ctrl-C: the terminal sends it to the editor too, which handles it."""
+    # The terminal sends Ctrl-C to the editor too, which handles it.
     before = signal.signal(signal.SIGINT, lambda *_: None)
+    process = None
     try:
-        yield
+        process = await asyncio.create_subprocess_exec(*command)
+        return await process.wait()
+    except OSError as error:
+        raise UsageError(f"cannot start {command[0]}: {error.strerror}") from error
     finally:
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
         signal.signal(signal.SIGINT, before)
 
 
 def insert_paste(field: InputField, text: str) -> None:
     """Insert a pasted text, or attach the images if it consists of paths of images."""
     if paths := dropped_images(text):
-        _attach_files(field, paths)
+        for path in paths:
+            try:
+                field.images.add_file(path)
+            except UsageError as error:
+                _show_error(field, error)
+                field.area.buffer.insert_text(f"{path} ", fire_event=False)
         return
     try:
         placed = field.pastes.collapse(text)
@@ -480,38 +460,23 @@ def run_in_background(field: InputField, work: Coroutine[Any, Any, None]) -> Non
     get_app().create_background_task(told())
 
 
-def _attach_files(field: InputField, paths: list[Path]) -> None:
-    for path in paths:
-        try:
-            field.images.add_file(path)
-        except UsageError as error:
-            _show_error(field, error)
-            field.area.buffer.insert_text(f"{path} ", fire_event=False)
-
-
 def _show_error(field: InputField, error: HermesError) -> None:
     field.tell(f"{error}: {error.hint}" if error.hint else str(error))
 
 
 def input_keys(field: InputField) -> KeyBindingsBase:
     """Return the keys that work while the input has the focus."""
-    return merge_key_bindings(
-        [
-            _send_keys(field),
-            _move_keys(field),
-            _delete_keys(field),
-            _attach_keys(field),
-            _search_keys(field),
-        ]
-    )
+    groups = (_send_keys, _move_keys, _delete_keys, _attach_keys, _search_keys)
+    return merge_key_bindings([group(field) for group in groups])
 
 
 def _send_keys(field: InputField) -> KeyBindings:
     keys, typing = KeyBindings(), has_focus(field.area)
-
-    @keys.add("enter", filter=typing)
-    def _enter(event: KeyPressEvent) -> None:
-        _on_enter(event.current_buffer, field)
+    keys.add("enter", filter=typing)(lambda event: _on_enter(event.current_buffer, field))
+    keys.add("escape", filter=typing & has_completions)(
+        lambda event: event.current_buffer.cancel_completion()
+    )
+    keys.add("c-l", filter=typing)(lambda _event: field.repaint())
 
     @keys.add("escape", "enter", filter=typing)
     @keys.add("c-j", filter=typing)
@@ -528,14 +493,6 @@ def _send_keys(field: InputField) -> KeyBindings:
         if state.current_completion is None:
             buffer.go_to_completion(0)
         _accept_completion(buffer, field)
-
-    @keys.add("escape", filter=typing & has_completions)
-    def _close(event: KeyPressEvent) -> None:
-        event.current_buffer.cancel_completion()
-
-    @keys.add("c-l", filter=typing)
-    def _repaint(_event: KeyPressEvent) -> None:
-        field.repaint()
 
     return keys
 
@@ -615,7 +572,7 @@ def _delete_keys(field: InputField) -> KeyBindings:
         buffer = event.current_buffer
         buffer.delete(steps.after(buffer.text, buffer.cursor_position) - buffer.cursor_position)
 
-    def word(command: str, *, back: bool, blanks: bool) -> None:
+    def word(command: str, *combinations: tuple[str, ...], back: bool, blanks: bool) -> None:
         """Delete a word as the readline command does, but never a part of a placeholder."""
         named = get_by_name(command)
 
@@ -634,76 +591,38 @@ def _delete_keys(field: InputField) -> KeyBindings:
             buffer.cursor_position = wide[1]
             event.app.clipboard.set_text(buffer.delete_before_cursor(wide[1] - wide[0]))
 
-        for combination in _WORD_KEYS[command]:
+        for combination in combinations:
             keys.add(*combination, filter=typing)(delete)
 
-    word("unix-word-rubout", back=True, blanks=True)
-    word("backward-kill-word", back=True, blanks=False)
-    word("kill-word", back=False, blanks=False)
+    word("unix-word-rubout", ("c-w",), back=True, blanks=True)
+    word("backward-kill-word", ("escape", "backspace"), back=True, blanks=False)
+    word("kill-word", ("escape", "d"), ("c-delete",), back=False, blanks=False)
     return keys
-
-
-_WORD_KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "unix-word-rubout": (("c-w",),),
-    "backward-kill-word": (("escape", "backspace"),),
-    "kill-word": (("escape", "d"), ("c-delete",)),
-}
 
 
 def _attach_keys(field: InputField) -> KeyBindings:
     keys, typing = KeyBindings(), has_focus(field.area)
+    keys.add(Keys.BracketedPaste, filter=typing)(lambda event: insert_paste(field, event.data))
 
-    @keys.add(Keys.BracketedPaste, filter=typing)
-    def _paste(event: KeyPressEvent) -> None:
-        insert_paste(field, event.data)
+    def background(work: Callable[[InputField], Coroutine[Any, Any, None]], *keys_: str) -> None:
+        keys.add(*keys_, filter=typing)(lambda _event: run_in_background(field, work(field)))
 
-    @keys.add("escape", "v", filter=typing)
-    def _picture(_event: KeyPressEvent) -> None:
-        run_in_background(field, attach_from_clipboard(field))
-
-    @keys.add("c-v", filter=typing)
-    def _clipboard(_event: KeyPressEvent) -> None:
-        run_in_background(field, paste_from_clipboard(field))
-
-    @keys.add("c-o", filter=typing)
-    @keys.add("c-x", "c-e", filter=typing)
-    def _edit(_event: KeyPressEvent) -> None:
-        run_in_background(field, edit_message(field))
-
+    background(attach_from_clipboard, "escape", "v")
+    background(paste_from_clipboard, "c-v")
+    background(edit_message, "c-o")
+    background(edit_message, "c-x", "c-e")
     return keys
 
 
 def _search_keys(field: InputField) -> KeyBindings:
     keys, search, typing = KeyBindings(), field.search, has_focus(field.area)
     searching = typing & Condition(lambda: search.active)
-
-    @keys.add("c-r", filter=typing)
-    def _begin(event: KeyPressEvent) -> None:
-        if search.active:
-            search.older()
-        else:
-            search.begin(event.current_buffer)
-
-    @keys.add("c-s", filter=searching)
-    def _newer(_event: KeyPressEvent) -> None:
-        search.newer()
-
-    @keys.add(Keys.Any, filter=searching)
-    def _type(event: KeyPressEvent) -> None:
-        search.type(event.data)
-
-    @keys.add("backspace", filter=searching)
-    def _shorten(_event: KeyPressEvent) -> None:
-        search.shorten()
-
-    @keys.add("enter", filter=searching)
-    @keys.add("tab", filter=searching)
-    @keys.add("escape", filter=searching)
-    def _take(_event: KeyPressEvent) -> None:
-        search.take()
-
-    @keys.add("c-g", filter=searching)
-    def _cancel(_event: KeyPressEvent) -> None:
-        search.cancel()
-
+    keys.add("c-r", filter=typing & ~searching)(lambda event: search.begin(event.current_buffer))
+    keys.add("c-r", filter=searching)(lambda _event: search.older())
+    keys.add("c-s", filter=searching)(lambda _event: search.newer())
+    keys.add(Keys.Any, filter=searching)(lambda event: search.type(event.data))
+    keys.add("backspace", filter=searching)(lambda _event: search.shorten())
+    for key in ("enter", "tab", "escape"):
+        keys.add(key, filter=searching)(lambda _event: search.take())
+    keys.add("c-g", filter=searching)(lambda _event: search.cancel())
     return keys

@@ -15,6 +15,7 @@ from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice
 from hermes.core.messages import Text, User
 from hermes.tui.clipboard import ImageAttachments
+from hermes.tui.display import no_command, unchanged
 from hermes.tui.markdown import MarkdownStream
 from hermes.tui.text import Paint, safe
 
@@ -42,8 +43,8 @@ class PlainConversation:
         self._kept: deque[str] = deque()
         self.images = ImageAttachments()
         self._running = False
-        self.take: Callable[[str], Awaitable[bool]] = _no_command
-        self.expand: Callable[[User], Awaitable[User]] = _unchanged
+        self.take: Callable[[str], Awaitable[bool]] = no_command
+        self.expand: Callable[[User], Awaitable[User]] = unchanged
         self._left, self._code = False, 0
         self._stop: Callable[[], object] | None = None
         """Called on Ctrl-C."""
@@ -170,11 +171,3 @@ class PlainConversation:
             self._renderer.show(Notice(news.text.partition("\n")[0]))
             await self.ask(news)
         return ""
-
-
-async def _no_command(_text: str) -> bool:
-    return False
-
-
-async def _unchanged(message: User) -> User:
-    return message

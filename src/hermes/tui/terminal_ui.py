@@ -17,16 +17,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.key_binding import (
-    KeyBindings,
-    KeyBindingsBase,
-    KeyPressEvent,
-    merge_key_bindings,
-)
+from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style
-from prompt_toolkit.widgets import TextArea
 
 from hermes.app.references.completion import complete_reference
 from hermes.config.home import Home
@@ -46,11 +40,8 @@ from hermes.util.text import many
 if TYPE_CHECKING:
     from hermes.agent import Agent
     from hermes.app.app import App
-    from hermes.tui.conversation import Conversation
+    from hermes.tui.conversation import Conversation, MenuOffers
 
-
-Lines = Callable[[], list[str]]
-"""Returns the current lines of a widget, with colours. An empty list hides the widget."""
 
 STYLES = {
     "completion-menu": "bg:default fg:default noreverse",
@@ -62,7 +53,6 @@ STYLES = {
     "scrollbar.button": "bg:default reverse",
     "auto-suggestion": "fg:ansibrightblack",
 }
-MENU_ROWS = 8
 KEY_SECONDS, ESCAPE_SECONDS = 0.2, 0.05
 """Seconds to wait for the next key of a sequence."""
 
@@ -75,51 +65,6 @@ class LayoutOverrides(msgspec.Struct, frozen=True):
     children: Callable[..., list[Any]]
     """Gets the widgets by name; returns them from top to bottom."""
     styles: Callable[[], dict[str, str]]
-
-
-class AreaParts(msgspec.Struct, frozen=True):
-    """The contents of the area."""
-
-    input_area: TextArea
-    questions: dict[str, ConditionalContainer]
-    """The widgets of questions, by name."""
-    live: Lines
-    """Output of the running turn."""
-    status: Lines
-    images: Lines
-    """Images attached to the message."""
-    frame: Callable[[], int]
-    """Returns the number of the current frame."""
-
-
-def make_area(
-    output: FrameOutput, parts: AreaParts, keys: KeyBindingsBase, own: Any, changes: LayoutOverrides
-) -> Area:
-    """Build the area. `own` are the key bindings that an extension adds to."""
-    changes.keys(own, input_area=parts.input_area)
-    widgets: dict[str, Any] = {
-        **parts.questions,
-        "spinner_widget": LineBox(parts.live, 30, parts.frame),
-        "spacer": _empty_widget(),
-        "status_bar": LineBox(parts.status, 1, parts.frame),
-        "input_rule_top": _empty_widget(),
-        "image_bar": LineBox(parts.images, 2, parts.frame),
-        "input_area": parts.input_area,
-        "input_rule_bot": _empty_widget(),
-        "voice_status_bar": _empty_widget(),
-        "completions_menu": CompletionsMenu(max_height=MENU_ROWS, scroll_offset=1),
-    }
-    children = changes.children(**widgets)
-    area = Area(
-        output=output,
-        layout=Layout(HSplit(children), parts.input_area),
-        key_bindings=merge_key_bindings([keys, own]),
-        style=Style.from_dict({**STYLES, **changes.styles()}),
-        mouse_support=False,
-    )
-    area.timeoutlen, area.ttimeoutlen = KEY_SECONDS, ESCAPE_SECONDS
-    read_pastes_quickly(area.input)
-    return area
 
 
 def _empty_widget() -> ConditionalContainer:
@@ -182,7 +127,6 @@ class StdoutProxy(io.TextIOBase):
 
 
 EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-WATCH_SECONDS = 0.5
 YES_NO = {"y": True, "yes": True, "n": False, "no": False, "": False}
 """Answers to whether a hook may run. Escape gives an empty answer."""
 COMMANDS_WITH_OFFERS = ("resume", "sessions", "model", "personality", "skin")
@@ -208,7 +152,7 @@ class TerminalUI:
         self.images = ImageAttachments()
         self.conversation: Conversation | None = None
         self.code = 0
-        self._offers_source: Any = None
+        self._offers_source: MenuOffers | None = None
         self._early: list[UserInput] = []
         self.progress = StartProgress(self.note, lambda: self.area.invalidate())
         self._input = make_input_field(
@@ -226,19 +170,39 @@ class TerminalUI:
             tell=self.note,
             repaint=lambda: self.area.repaint(),
         )
-        parts = AreaParts(
-            self._input.area,
-            self.questions.widgets,
-            self._live,
-            self._status,
-            self._image_bar,
-            lambda: self.area.frames,
-        )
-        keys = merge_key_bindings([input_keys(self._input), ui_keys(self)])
-        self.area = make_area(FrameOutput.on(stdout), parts, keys, KeyBindings(), changes)
+        self.area = self._make_area(changes)
         self.questions.focus = self._focus
         self.questions.is_composing = lambda: bool(self._input.area.text)
         self.questions.type_into_message = self._input.area.buffer.insert_text
+
+    def _make_area(self, changes: LayoutOverrides) -> Area:
+        """Build the area, with the keys and widgets of an extension."""
+        extension_keys, input_area = KeyBindings(), self._input.area
+        changes.keys(extension_keys, input_area=input_area)
+        widgets: dict[str, Any] = {
+            **self.questions.widgets,
+            "spinner_widget": LineBox(self._live, 30, lambda: self.area.frames),
+            "spacer": _empty_widget(),
+            "status_bar": LineBox(self._status, 1, lambda: self.area.frames),
+            "input_rule_top": _empty_widget(),
+            "image_bar": LineBox(self._image_bar, 2, lambda: self.area.frames),
+            "input_area": input_area,
+            "input_rule_bot": _empty_widget(),
+            "voice_status_bar": _empty_widget(),
+            "completions_menu": CompletionsMenu(max_height=8, scroll_offset=1),
+        }
+        area = Area(
+            output=FrameOutput.on(self.stdout),
+            layout=Layout(HSplit(changes.children(**widgets)), input_area),
+            key_bindings=merge_key_bindings(
+                [input_keys(self._input), ui_keys(self), extension_keys]
+            ),
+            style=Style.from_dict({**STYLES, **changes.styles()}),
+            mouse_support=False,
+        )
+        area.timeoutlen, area.ttimeoutlen = KEY_SECONDS, ESCAPE_SECONDS
+        read_pastes_quickly(area.input)
+        return area
 
     async def show(self) -> None:
         """Show the area until the user leaves."""
@@ -264,7 +228,7 @@ class TerminalUI:
         A suspended program gets no signal for that and would read from it forever.
         """
         while True:
-            await asyncio.sleep(WATCH_SECONDS)
+            await asyncio.sleep(0.5)
             if not is_terminal_open(self.stdout):
                 self.leave(128 + signal.SIGHUP)
                 return
@@ -332,23 +296,19 @@ class TerminalUI:
             return self.conversation.status_area.live()
         paint, columns = self.display.paint, self.area.output.get_size().columns
         waiting = [paint("dim", f"⧗ {one_line(each.text, columns - 3)}") for each in self._early]
-        progress = self.progress.text
-        return [*([paint("dim", progress)] if progress else []), *waiting]
+        return [paint("dim", self.progress.text), *waiting] if self.progress.text else waiting
 
     def _status(self) -> list[str]:
-        return (
-            self.conversation.status_area.status()
-            if self.conversation
-            else [self.display.paint("dim", "starting …")]
-        )
+        if self.conversation is not None:
+            return self.conversation.status_area.status()
+        return [self.display.paint("dim", "starting …")]
 
     def _image_bar(self) -> list[str]:
         labels = self.images.labels
         return [self.display.paint("accent", f"🖼 {'  '.join(labels)}")] if labels else []
 
     def _offers(self, command: str) -> Sequence[Offer]:
-        found: Sequence[Offer] = self._offers_source.of(command) if self._offers_source else ()
-        return found
+        return self._offers_source.of(command) if self._offers_source else ()
 
     def _send(self, text: str) -> None:
         text = text.strip()
@@ -419,29 +379,15 @@ def is_terminal_open(stream: TextIO) -> bool:
 
 def ui_keys(ui: TerminalUI) -> KeyBindings:
     """Return the key bindings that are not part of typing."""
-    keys = KeyBindings()
-
-    @keys.add("c-c")
-    def _stop(_event: KeyPressEvent) -> None:
-        ui.on_interrupt()
-
-    @keys.add("c-d")
-    def _end(event: KeyPressEvent) -> None:
-        ui.on_ctrl_d(event.current_buffer)
-
-    @keys.add("tab", filter=Condition(lambda: ui.questions.is_deferred), eager=True)
-    def _answer(_event: KeyPressEvent) -> None:
-        ui.questions.resume()
-
-    @keys.add("c-z")
-    def _suspend(event: KeyPressEvent) -> None:
-        event.app.suspend_to_background()
-
+    keys, deferred = KeyBindings(), Condition(lambda: ui.questions.is_deferred)
+    keys.add("c-c")(lambda _event: ui.on_interrupt())
+    keys.add("c-d")(lambda event: ui.on_ctrl_d(event.current_buffer))
+    keys.add("tab", filter=deferred, eager=True)(lambda _event: ui.questions.resume())
+    keys.add("c-z")(lambda event: event.app.suspend_to_background())
     return keys
 
 
 MAX_EXCHANGES = 10
-USER_CHARS = 300
 ANSWER_CHARS, ANSWER_LINES = 200, 3
 
 
@@ -464,7 +410,7 @@ def recap(
 def _exchange_lines(part: Sequence[Message], paint: Paint, columns: int, symbol: str) -> list[str]:
     asked = part[0]
     text = User(asked.said).text if isinstance(asked, User) else ""
-    lines = [f"{paint('prompt', symbol)} {paint('user', _shorten(text, USER_CHARS, 1)[0])}"]
+    lines = [f"{paint('prompt', symbol)} {paint('user', _shorten(text, 300, 1)[0])}"]
     replies = [message for message in part[1:] if isinstance(message, Assistant)]
     if calls := sum(len(reply.calls) for reply in replies):
         lines.append(paint("dim", f"  ● {many(calls, 'tool call')}"))
@@ -482,9 +428,6 @@ def _shorten(text: str, most: int, lines: int) -> list[str]:
     return [*found[: lines - 1], f"{found[lines - 1]} …"] if lines > 1 else [f"{found[0]} …"]
 
 
-BROKEN_OFF = (
-    "The last turn was interrupted and continues now; tool calls that finished are not repeated."
-)
 HINT = "Alt-Enter begins a new line, Ctrl-C stops, /help lists the commands."
 
 
@@ -507,5 +450,8 @@ def greet(conversation: "Conversation", complaint: str, resume_display: str) -> 
         view.gap()
         view.out(recap(agent.history, paint, conversation.columns(), branding.prompt_symbol))
     if agent.abandoned:
-        view.note(BROKEN_OFF)
+        view.note(
+            "The last turn was interrupted and continues now;"
+            " tool calls that finished are not repeated."
+        )
     view.gap()

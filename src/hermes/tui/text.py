@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from functools import lru_cache
 
@@ -79,8 +79,7 @@ def wrap_ranges(text: str, columns: int) -> list[Range]:
     A row depends only on where it begins, so all rows but the last two stay what they are when
     more text follows.
     """
-    found = []
-    at = 0
+    found, at = [], 0
     while (row := _next_row(text, at, columns)) is not None:
         found.append(row)
         at = row[1]
@@ -196,14 +195,10 @@ def _fitting_end(text: str, start: int, end: int, columns: int) -> int:
         at += len(cluster)
     while at > start and width(text[start:at]) > columns:
         at -= 1
-    return at if at > start else _forced_end(text, start, end, columns)
-
-
-def _forced_end(text: str, start: int, end: int, columns: int) -> int:
-    """Break inside a cluster that is wider than a row."""
-    at = start + 1
-    while at < end and width(text[start : at + 1]) <= columns:
+    if at == start:  # the first cluster is wider than a row
         at += 1
+        while at < end and width(text[start : at + 1]) <= columns:
+            at += 1
     return at
 
 
@@ -268,12 +263,7 @@ class Paint:
 
     def __call__(self, role: str, text: str) -> str:
         code = self._codes.get(role, "")
-        if not code or not text:
-            return text
-        return f"\x1b[{code}m{text}\x1b[0m"
-
-    def role(self, role: str) -> Callable[[str], str]:
-        return lambda text: self(role, text)
+        return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
 
 
 def escape_codes(look: str, depth: Depth) -> str:
@@ -289,13 +279,12 @@ def _code(word: str, depth: Depth) -> str:
         return ATTRIBUTES[word]
     if word.startswith("#"):
         return _rgb(word, depth)
-    bright = word.startswith("bright_")
     name = word.removeprefix("bright_")
     if name not in COLOUR_NAMES:
         raise ValueError(
             f"{word!r} is not a colour: use #rrggbb or one of {', '.join(COLOUR_NAMES)}"
         )
-    return str((90 if bright else 30) + COLOUR_NAMES.index(name))
+    return str((30 if name == word else 90) + COLOUR_NAMES.index(name))
 
 
 def _rgb(word: str, depth: Depth) -> str:
@@ -330,7 +319,7 @@ EXIT_REASONS = {
 }
 """Messages for turns that ended early without an error."""
 
-APPROVAL_TEXTS = {
+APPROVAL_TEXTS: dict[str, str] = {
     ApprovalAnswer.ONCE: "allowed once",
     ApprovalAnswer.SESSION: "allowed in this session",
     ApprovalAnswer.ALWAYS: "always allowed",
@@ -375,10 +364,7 @@ def problem_lines(end: TurnFinished) -> list[str]:
 
 def approval_text(answer: str) -> str:
     """Return the answer to a request for approval in words."""
-    try:
-        return APPROVAL_TEXTS[ApprovalAnswer(answer)]
-    except ValueError:
-        return answer
+    return APPROVAL_TEXTS.get(answer, answer)
 
 
 def format_duration(seconds: float) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
@@ -25,14 +24,12 @@ class TaskStyle(msgspec.Struct, frozen=True):
     open: bool = False
 
 
-TASK_STYLES: Mapping[str, TaskStyle] = MappingProxyType(
-    {
-        "[x]": TaskStyle("☑", "ok"),
-        "[>]": TaskStyle("◐", "accent", open=True),
-        "[ ]": TaskStyle("☐", "text", open=True),
-        "[-]": TaskStyle("☒", "dim"),
-    }
-)
+TASK_STYLES: Mapping[str, TaskStyle] = {
+    "[x]": TaskStyle("☑", "ok"),
+    "[>]": TaskStyle("◐", "accent", open=True),
+    "[ ]": TaskStyle("☐", "text", open=True),
+    "[-]": TaskStyle("☒", "dim"),
+}
 
 
 def parse_tasks(result: str) -> list[tuple[TaskStyle, str]]:
@@ -63,18 +60,16 @@ def todo_rows(result: str, columns: int, paint: Paint, most: int) -> list[str]:
     if len(found) > most:
         first = next((at for at, (look, _) in enumerate(found) if look.open), 0)
         start = max(0, min(first - 1, len(found) - most))
-    rows = [_task_row(look, text, columns, paint) for look, text in found[start : start + most]]
+    rows = []
+    for look, text in found[start : start + most]:
+        shown = one_line(text, columns - 2)
+        rows.append(f"{paint(look.role, look.mark)} {shown if look.open else paint('dim', shown)}")
     before, after = start, len(found) - start - len(rows)
     return [
         *([paint("dim", one_line(f"… {many(before, 'task')} before", columns))] if before else []),
         *rows,
         *([paint("dim", one_line(f"… {many(after, 'more task')}", columns))] if after else []),
     ]
-
-
-def _task_row(look: TaskStyle, text: str, columns: int, paint: Paint) -> str:
-    shown = one_line(text, columns - 2)
-    return f"{paint(look.role, look.mark)} {shown if look.open else paint('dim', shown)}"
 
 
 class CallInfo(msgspec.Struct, frozen=True):
@@ -180,13 +175,11 @@ def _describe_search_files(call: CallInfo) -> str:
     return f'"{call.text("pattern")}"{f" in {where}" if where else ""}'
 
 
-def _describe_list(call: CallInfo, key: str) -> str:
-    """Return the first text of a list and the number of others."""
-    values = call.arguments.get(key)
-    if not isinstance(values, list) or not values:
-        return call.text(key)
-    more = f" +{len(values) - 1}" if len(values) > 1 else ""
-    return f"{as_text(values[0])}{more}"
+def _describe_web_extract(call: CallInfo) -> str:
+    urls = call.arguments.get("urls")
+    if not isinstance(urls, list) or not urls:
+        return call.text("urls")
+    return as_text(urls[0]) + (f" +{len(urls) - 1}" if len(urls) > 1 else "")
 
 
 def _describe_delegate_task(call: CallInfo) -> str:
@@ -205,41 +198,37 @@ def _describe_execute_code(call: CallInfo) -> str:
     return next(telling, lines[0] if lines else "")
 
 
-_DESCRIPTIONS: Mapping[str, Callable[[CallInfo], str]] = MappingProxyType(
-    {
-        "terminal": _describe_terminal,
-        "read_file": _describe_read_file,
-        "patch": _describe_patch,
-        "search_files": _describe_search_files,
-        "web_extract": lambda call: _describe_list(call, "urls"),
-        "delegate_task": _describe_delegate_task,
-        "execute_code": _describe_execute_code,
-    }
-)
-_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "write_file": ("path",),
-        "todo": (),
-        "process": ("action", "session_id", "data"),
-        "web_search": ("query",),
-        "clarify": ("question",),
-        "memory": ("action", "target", "content", "old_text"),
-        "session_search": ("query",),
-        "skills_list": ("category", "query"),
-        "skill_view": ("name", "file_path"),
-        "skill_manage": ("action", "name", "file_path"),
-        "tool_search": ("query",),
-        "cronjob": ("action", "name", "job_id", "schedule"),
-        "send_message": ("action", "target", "message"),
-        "browser_navigate": ("url",),
-        "browser_type": ("ref", "text"),
-        "browser_vision": ("question",),
-        "image_generate": ("prompt",),
-        "vision_analyze": ("question", "image_url"),
-        "text_to_speech": ("text",),
-        "mixture_of_agents": ("user_prompt",),
-    }
-)
+_DESCRIPTIONS: Mapping[str, Callable[[CallInfo], str]] = {
+    "terminal": _describe_terminal,
+    "read_file": _describe_read_file,
+    "patch": _describe_patch,
+    "search_files": _describe_search_files,
+    "web_extract": _describe_web_extract,
+    "delegate_task": _describe_delegate_task,
+    "execute_code": _describe_execute_code,
+}
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "write_file": ("path",),
+    "todo": (),
+    "process": ("action", "session_id", "data"),
+    "web_search": ("query",),
+    "clarify": ("question",),
+    "memory": ("action", "target", "content", "old_text"),
+    "session_search": ("query",),
+    "skills_list": ("category", "query"),
+    "skill_view": ("name", "file_path"),
+    "skill_manage": ("action", "name", "file_path"),
+    "tool_search": ("query",),
+    "cronjob": ("action", "name", "job_id", "schedule"),
+    "send_message": ("action", "target", "message"),
+    "browser_navigate": ("url",),
+    "browser_type": ("ref", "text"),
+    "browser_vision": ("question",),
+    "image_generate": ("prompt",),
+    "vision_analyze": ("question", "image_url"),
+    "text_to_speech": ("text",),
+    "mixture_of_agents": ("user_prompt",),
+}
 """Arguments that describe a call. Other tools show their first three."""
 
 
@@ -247,8 +236,6 @@ INDENT = "   "
 """Indent of the rows below a call."""
 MIN_COLUMNS = 8
 """Minimum columns of the description."""
-MAX_NOTE_COLUMNS = 40
-"""Maximum columns of a note."""
 MAX_LINE_CHARS = 4_000
 """Characters of a result line that are used."""
 
@@ -271,20 +258,17 @@ def headline(
     name = one_line(call.name, min(room, max(MIN_COLUMNS, columns // 2))) or "?"
     words = one_line(describe_call(call), min(display.preview or columns, columns))
     room -= width(name)
-    told = _fit_notes([note for note in notes if note], room - min(MIN_COLUMNS, width(words) + 1))
-    words = cut(words, room - sum(3 + width(note) for note in told) - 1)
+    note_room = room - min(MIN_COLUMNS, width(words) + 1)
+    short = [one_line(note, 40) for note in notes if note]
+    choices = (short, short[:1], short[-1:], ())
+    shown = next(
+        each for each in choices if sum(3 + width(note) for note in each) <= max(0, note_room)
+    )
+    words = cut(words, room - sum(3 + width(note) for note in shown) - 1)
     line = f"{paint('tool', symbol)} {paint('tool', name)}"
     line += f" {words}" if words else ""
-    line += "".join(paint("dim", f" · {note}") for note in told)
+    line += "".join(paint("dim", f" · {note}") for note in shown)
     return line + (f" {paint(*mark)}" if end else "")
-
-
-def _fit_notes(notes: Sequence[str], room: int) -> Sequence[str]:
-    """Return all notes, or the first, or the last, or none: what fits."""
-    notes = [one_line(note, MAX_NOTE_COLUMNS) for note in notes]
-    choices = (notes, notes[:1], notes[-1:])
-    fitting = (each for each in choices if sum(3 + width(note) for note in each) <= room)
-    return next(fitting, ())
 
 
 def _symbol(name: str, display: DisplayState) -> str:
@@ -296,8 +280,7 @@ def _symbol(name: str, display: DisplayState) -> str:
 
 def cut_rows(lines: Iterable[str], columns: int, paint: Paint, role: str) -> list[str]:
     room = columns - len(INDENT)
-    shown = (cut(_safe_line(line), room) for line in lines)
-    return [INDENT + paint(role, line) for line in shown]
+    return [INDENT + paint(role, cut(_safe_line(line), room)) for line in lines]
 
 
 def wrap_rows(text: str, columns: int, paint: Paint, role: str, most: int) -> list[str]:
@@ -305,23 +288,16 @@ def wrap_rows(text: str, columns: int, paint: Paint, role: str, most: int) -> li
     room = columns - len(INDENT)
     lines = text.strip("\n").split("\n")
     rows: list[str] = []
-    for at, line in enumerate(lines):
-        broken = _wrap_indented(_safe_line(line), room)
-        if len(rows) + len(broken) > most:
-            rows += broken[: most - len(rows)]
-            return [
-                *(INDENT + paint(role, row) for row in rows),
-                more_line(len(lines) - at, columns, paint),
-            ]
-        rows += broken
-    return [INDENT + paint(role, row) for row in rows]
-
-
-def _wrap_indented(line: str, room: int) -> list[str]:
-    """Wrap a line and repeat its indent on each row, if there is space."""
-    body = line.lstrip(" ")
-    margin = " " * min(len(line) - len(body), room // 2)
-    return [margin + row for row in wrap(body, room - len(margin))]
+    more: list[str] = []
+    for at, line in enumerate(map(_safe_line, lines)):
+        # Each row repeats the indent of its line, if there is space.
+        body = line.lstrip(" ")
+        margin = " " * min(len(line) - len(body), room // 2)
+        rows += [margin + row for row in wrap(body, room - len(margin))]
+        if len(rows) > most:
+            more = [more_line(len(lines) - at, columns, paint)]
+            break
+    return [*(INDENT + paint(role, row) for row in rows[:most]), *more]
 
 
 def more_line(count: int, columns: int, paint: Paint) -> str:
@@ -498,18 +474,9 @@ def _long_text_outcome(result: str) -> ToolOutcome:
     return ToolOutcome("ok", text, _line_count(text))
 
 
-def _clarify_outcome(result: str) -> ToolOutcome:
-    """The question is shown together with its answer."""
-    return ToolOutcome("ok", result.removeprefix("The user answers: "))
-
-
 def _memory_outcome(result: str) -> ToolOutcome:
     done, _, rest = result.partition("\n")
     return ToolOutcome("ok", rest, done.rstrip(".").lower())
-
-
-def _todo_outcome(result: str) -> ToolOutcome:
-    return ToolOutcome("ok", result, count_tasks(result), _first_lines(result))
 
 
 def _execute_code_outcome(result: str) -> ToolOutcome:
@@ -535,9 +502,10 @@ def _delegate_task_outcome(result: str) -> ToolOutcome:
     children = [each for each in results if isinstance(each, dict)]
     done = sum(each.get("status") == "completed" for each in children)
     note = f"{done} of {len(children)} completed" if len(children) > 1 else ""
-    told = [
-        (_child_status(number, each), _child_text(each)) for number, each in enumerate(children, 1)
-    ]
+    told = []
+    for number, child in enumerate(children, 1):
+        text = as_text(child.get("error") or child.get("summary")).strip()
+        told.append((_child_status(number, child), text or "(no text)"))
     return ToolOutcome(
         "ok" if done else "failed",
         "\n".join(f"{ending}\n{said}" for ending, said in told),
@@ -556,25 +524,19 @@ def _child_status(number: int, child: Mapping[str, Any]) -> str:
     return f"[{number}] {', '.join(filter(None, told))}"
 
 
-def _child_text(child: Mapping[str, Any]) -> str:
-    return as_text(child.get("error") or child.get("summary")).strip() or "(no text)"
-
-
-_OUTCOMES: Mapping[str, Callable[[str], ToolOutcome]] = MappingProxyType(
-    {
-        "terminal": _terminal_outcome,
-        "read_file": _read_file_outcome,
-        "write_file": _write_file_outcome,
-        "search_files": _search_files_outcome,
-        "web_search": _web_search_outcome,
-        "web_extract": _long_text_outcome,
-        "skill_view": _long_text_outcome,
-        "skills_list": _long_text_outcome,
-        "session_search": _long_text_outcome,
-        "clarify": _clarify_outcome,
-        "memory": _memory_outcome,
-        "todo": _todo_outcome,
-        "execute_code": _execute_code_outcome,
-        "delegate_task": _delegate_task_outcome,
-    }
-)
+_OUTCOMES: Mapping[str, Callable[[str], ToolOutcome]] = {
+    "terminal": _terminal_outcome,
+    "read_file": _read_file_outcome,
+    "write_file": _write_file_outcome,
+    "search_files": _search_files_outcome,
+    "web_search": _web_search_outcome,
+    "web_extract": _long_text_outcome,
+    "skill_view": _long_text_outcome,
+    "skills_list": _long_text_outcome,
+    "session_search": _long_text_outcome,
+    "clarify": lambda result: ToolOutcome("ok", result.removeprefix("The user answers: ")),
+    "memory": _memory_outcome,
+    "todo": lambda result: ToolOutcome("ok", result, count_tasks(result), _first_lines(result)),
+    "execute_code": _execute_code_outcome,
+    "delegate_task": _delegate_task_outcome,
+}

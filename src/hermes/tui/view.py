@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Literal, Protocol
 
 import msgspec
@@ -50,14 +49,10 @@ from hermes.util.text import many
 
 SpinnerPhase = Literal["waiting", "thinking", "writing", "tools"]
 
-PHASE_WORDS: Mapping[SpinnerPhase, str] = MappingProxyType(
-    {"writing": "writing", "tools": "working"}
-)
+PHASE_WORDS: Mapping[SpinnerPhase, str] = {"writing": "writing", "tools": "working"}
 """The verb of a phase; other phases use one of the skin."""
 FAST, SLOW = 0.1, 0.6
-"""Seconds of a frame: of a symbol of one or two columns, and of a wider face."""
-WING_SECONDS = 0.6
-"""Seconds for which a pair of wings is shown."""
+"""Seconds of a frame: of a symbol of one or two columns, and of a wider face or of wings."""
 STOP_HINT = "ctrl-c stops"
 
 
@@ -86,9 +81,8 @@ class SpinnerLine:
         passed = max(0.0, now - began)
         face = _frame_at(self._thinking if phase == "thinking" else self._waiting, passed)
         word = f"{PHASE_WORDS.get(phase, self._verb)}…"
-        left, right = (
-            self._wings[int(passed / WING_SECONDS) % len(self._wings)] if self._wings else ("", "")
-        )
+        wings = self._wings or (("", ""),)
+        left, right = wings[int(passed / SLOW) % len(wings)]
         winged = " ".join(filter(None, (left, word, right)))
         numbers = [format_duration(int(passed)) if passed >= 60 else f"{int(passed)} s"]
         count = [many(tokens, "token")] if tokens else []
@@ -99,15 +93,13 @@ class SpinnerLine:
             (face, word, numbers),
             ("", word, numbers),
         )
-        for parts in choices:
-            if sum(map(width, parts[:2])) + width(" · ".join(parts[2])) + 2 <= columns:
-                return self._join_parts(*parts)
-        return cut(word, columns)
-
-    def _join_parts(self, face: str, word: str, more: Sequence[str]) -> str:
         paint = self._paint
-        words = (paint("accent", face), paint("reasoning", word), paint("dim", " · ".join(more)))
-        return " ".join(filter(None, words))
+        for symbol, words, details in choices:
+            more = " · ".join(details)
+            if width(symbol) + width(words) + width(more) + 2 <= columns:
+                parts = (paint("accent", symbol), paint("reasoning", words), paint("dim", more))
+                return " ".join(filter(None, parts))
+        return cut(word, columns)
 
 
 def _pad_frames(frames: Sequence[str]) -> tuple[str, ...]:
@@ -177,8 +169,6 @@ def format_cost(dollars: float) -> str:
 
 
 Phase = Literal["idle", "waiting", "thinking", "writing", "tools"]
-LIVE_ROWS = 12
-"""Maximum number of rows of unfinished text."""
 
 
 class LineSink(Protocol):
@@ -283,24 +273,22 @@ class EventView:
         if self.phase == "idle":
             return []
         columns, now = self._columns(), self._now()
-        lines = self._text.pending(LIVE_ROWS) if self._text else []
-        lines = [*lines, *self._tools.running(columns, now)]
-        seconds = (now, self.began)
-        return [*lines, self._spinner.text(*seconds, self.phase, self._tokens, columns)]
+        lines = self._text.pending(12) if self._text else []
+        spinner = self._spinner.text(now, self.began, self.phase, self._tokens, columns)
+        return [*lines, *self._tools.running(columns, now), spinner]
 
     def _begin_turn(self) -> None:
         self.phase, self.began, self._tokens = "waiting", self._now(), 0
         self._spinner = SpinnerLine(self.display.skin, self.display.paint, random.Random())
-        label = self.display.skin.branding.response_label
-        if label:
+        if label := self.display.skin.branding.response_label:
             self.out([self.display.paint("accent", safe(label))])
 
     def _add_reasoning(self, text: str) -> None:
         self.phase = "thinking"
         self._tokens += 1
-        lines = self._reasoning.add(text, self._now())
-        for line in lines if self._shows_thinking else ():
-            self.note(line, "reasoning")
+        for line in self._reasoning.add(text, self._now()):
+            if self._shows_thinking:
+                self.note(line, "reasoning")
 
     @property
     def _shows_thinking(self) -> bool:
@@ -378,8 +366,7 @@ class EventView:
                 answer = one_line(event.answer, columns) or "no answer"
                 self.out([paint("accent", one_line(asked, columns)), f"  {answer}"])
             case _:
-                lines = progress_lines(event)
-                self.out([paint("dim", one_line(line, columns)) for line in lines])
+                self.out([paint("dim", one_line(line, columns)) for line in progress_lines(event)])
 
     def _end_turn(self, end: TurnFinished) -> None:
         self._end_reasoning()

@@ -48,18 +48,10 @@ _CLOSED_BY = {
     "`": "`", "'": "'", '"': '"',
 }  # fmt: skip
 """The start and end of constructs that may span lines."""
-_OVER_LINES = ("Token.Comment", "Token.Literal.String")
-_PREFIX = 2
-"""Characters of a token before its opening, as in `--[[`."""
 _IDLE = 100
 """Steps without progress after which a lexer is stuck."""
-_DEEPEST = 200
-"""Maximum depth of the state stack: some lexers never leave a state."""
 LONGEST = 2000
 """Longer lines are shown without colours."""
-
-_LONGEST_PEEK = 300
-"""The same for a line that is rendered repeatedly."""
 
 Token = tuple[Any, str]
 
@@ -91,8 +83,8 @@ class Highlighter:
         return runs
 
     def peek(self, text: str) -> list[Run]:
-        """Return the tokens of an incomplete next line."""
-        return [(text, ())] if len(text) > _LONGEST_PEEK else self._read(text)[0]
+        """Return the tokens of an incomplete next line, which is rendered repeatedly."""
+        return [(text, ())] if len(text) > 300 else self._read(text)[0]
 
     def _read(self, text: str) -> tuple[list[Run], _State]:
         if len(text) > LONGEST:
@@ -135,9 +127,10 @@ class Highlighter:
             return None
         kind, value = tokens[-1]
         _, newline, closing = value.rpartition("\n")
-        if not newline or closing != closer or opener not in value[: _PREFIX + len(opener)]:
+        # Up to two characters may precede the opening, as in `--[[`.
+        if not newline or closing != closer or opener not in value[: 2 + len(opener)]:
             return None
-        if not str(kind).startswith(_OVER_LINES):
+        if not str(kind).startswith(("Token.Comment", "Token.Literal.String")):
             return None
         tokens[-1] = (kind, value.removesuffix(newline + closing))
         return tokens, _State(after.stack, kind, closer)
@@ -147,8 +140,7 @@ class Highlighter:
         definitions = self._lexer._tokens  # noqa: SLF001 - pygments has no public access to these
         stack = list(state.stack)
         tokens: list[Token] = []
-        at = 0
-        idle = 0
+        at = idle = 0
         while at < len(text):
             idle += 1
             for match, action, new_state in definitions[stack[-1]]:
@@ -169,7 +161,7 @@ class Highlighter:
                     stack = ["root"]
                 tokens.append((self._error, text[at]))
                 at, idle = at + 1, 0
-        return tokens, _State(tuple(stack[-_DEEPEST:]))
+        return tokens, _State(tuple(stack[-200:]))  # some lexers never leave a state
 
 
 def _needs_no_closer(closed: Token, unclosed: Token) -> bool:
@@ -213,14 +205,10 @@ def _roles(kind: Any) -> Roles:
 
 
 _LANGUAGE = re.compile(r"\{?\s*\.?([\w+#.-]*\w[+#]*)")
-_DIFFS = frozenset({"diff", "patch", "udiff"})
 _DIFF_ROLES = {
     "+++": "strong", "---": "strong", "diff ": "strong", "index ": "dim", "@@": "accent",
     "+": "added", "-": "removed", "\\": "dim",
 }  # fmt: skip
-_INDENT = {Depth.NONE: 4}
-_INDENT_IN_COLOUR = 2
-_CONTINUED = 2
 _LEAST = 8
 """Minimum columns for indented code."""
 
@@ -232,9 +220,9 @@ class CodeBlock:
         self._fence, self._lead = fence, lead
         self._column = len(plain_text(lead.rest)) - 2 * lead.quotes
         """The indent of the fence, which its lines share."""
-        self._indent = _INDENT.get(paint.depth, _INDENT_IN_COLOUR)
+        self._indent = 4 if paint.depth is Depth.NONE else 2
         language = found[1] if (found := _LANGUAGE.match(info)) else ""
-        self._diff = language.lower() in _DIFFS
+        self._diff = language.lower() in ("diff", "patch", "udiff")
         self._highlighter: Highlighter | None = None
         if paint.depth is not Depth.NONE and not self._diff:
             self._highlighter = find_highlighter(language)
@@ -261,8 +249,8 @@ class CodeBlock:
 
     def line(self, text: str, width: int) -> list[str]:
         """Return the rows of the next line of the block."""
-        highlighted = self._highlighter.line(text) if self._highlighter else self._plain(text)
-        return self._rows(highlighted, width)
+        runs = self._highlighter.line(text) if self._highlighter else self._plain(text)
+        return self._rows(runs, width)
 
     def peek(self, text: str, width: int) -> list[str]:
         """Return the rows of an incomplete next line."""
@@ -270,18 +258,14 @@ class CodeBlock:
         return self._rows(highlighted, width)
 
     def _plain(self, text: str) -> list[Run]:
-        roles: Roles = ()
-        if self._diff:
-            roles = next(
-                ((role,) for start, role in _DIFF_ROLES.items() if text.startswith(start)), ()
-            )
-        return [(text, roles)]
+        roles = [(role,) for start, role in _DIFF_ROLES.items() if text.startswith(start)]
+        return [(text, roles[0] if roles and self._diff else ())]
 
     def _rows(self, runs: list[Run], width: int) -> list[str]:
         lead = self._lead.fitted(width)[0].rest
         columns = width - len(plain_text(lead))
         indent = self._indent if columns - self._indent >= _LEAST else 0
-        more = _CONTINUED if columns - indent >= _LEAST else 0
+        more = 2 if columns - indent >= _LEAST else 0
         ranges = break_ranges(plain_text(runs), columns - indent, columns - indent - more)
         lines = paint_ranges(self._paint, runs, ranges)
         before = "".join([paint_run(self._paint, *run) for run in lead])
@@ -320,7 +304,10 @@ class MarkdownTable:
         self._paint = paint
         self._bare = paint.depth is Depth.NONE
         self._align = [_alignment(cell) for cell in _split_row(delimiter)]
-        self._header = [self._dressed(cell) for cell in self._cells(header)]
+        self._header = [
+            [[(text, ("strong", *roles)) for text, roles in runs] for runs in cell]
+            for cell in self._cells(header)
+        ]
         self._rows: list[list[Cell]] = []
         self._shown: tuple[tuple[int, int, int], list[str]] = ((0, 0, 0), [])
 
@@ -353,9 +340,6 @@ class MarkdownTable:
             for cell in _split_row(row)
         ]
 
-    def _dressed(self, cell: Cell) -> Cell:
-        return [[(text, ("strong", *roles)) for text, roles in runs] for runs in cell]
-
     def _boxed(self, grid: list[list[Cell]], widths: list[int]) -> list[str]:
         drawn = [self._row(row, widths) for row in grid]
         between = any(len(lines) > 1 for lines in drawn[1:])
@@ -376,9 +360,8 @@ class MarkdownTable:
             for at, (cell, columns) in enumerate(zip(row, widths, strict=True))
         ]
         bar = self._paint("rule", "│")
-        height = max(map(len, cells))
         lines = []
-        for at in range(height):
+        for at in range(max(map(len, cells))):
             parts = [
                 cell[at] if at < len(cell) else " " * columns
                 for cell, columns in zip(cells, widths, strict=True)
@@ -427,8 +410,7 @@ class MarkdownTable:
 
 
 def _split_row(row: str) -> list[str]:
-    row = row.strip(" ").removeprefix("|")
-    cells = _BAR.split(row)
+    cells = _BAR.split(row.strip(" ").removeprefix("|"))
     if len(cells) > 1 and not cells[-1].strip(" "):
         cells.pop()
     return [cell.strip(" ").replace("\\|", "|") for cell in cells]

@@ -49,8 +49,13 @@ def pair_marks(marks: Iterable[EmphasisMark]) -> list[EmphasisMark]:
             index = _opener(mark, able)
             if index < 0:
                 break
-            _match(able[index], mark)
-            first_gone = index + (1 if able[index].left else 0)
+            opener = able[index]
+            size = STRONG if min(opener.left, mark.left) >= STRONG else EMPHASIS
+            opener.left -= size
+            mark.left -= size
+            opener.opened.append(size)
+            mark.closed.append(size)
+            first_gone = index + (1 if opener.left else 0)
             count.subtract([gone.char for gone in able[first_gone:]])
             del able[first_gone:]
         if mark.opens and mark.left:
@@ -68,14 +73,6 @@ def _opener(closer: EmphasisMark, able: list[EmphasisMark]) -> int:
         if opener.char == closer.char and _is_compatible(opener, closer):
             return index
     return -1
-
-
-def _match(opener: EmphasisMark, closer: EmphasisMark) -> None:
-    size = STRONG if opener.left >= STRONG and closer.left >= STRONG else EMPHASIS
-    opener.left -= size
-    closer.left -= size
-    opener.opened.append(size)
-    closer.closed.append(size)
 
 
 def _is_compatible(opener: EmphasisMark, closer: EmphasisMark) -> bool:
@@ -164,8 +161,6 @@ _RUN = 64
 _TOKEN = re.compile(
     rf"\\|`{{1,{_RUN}}}|\*{{1,{_RUN}}}|_{{1,{_RUN}}}|~{{1,{_RUN}}}|!?\[|<|https?://"
 )
-_LONGEST_START = 8
-"""Characters at the end of unfinished text that may be the beginning of a token."""
 _ESCAPABLE = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _WORDS = r"!?\[(?P<text>(?:[^\[\]\\]|\\.|\[[^\[\]]*\])*)"
 _LINK = re.compile(
@@ -176,7 +171,6 @@ _UNFINISHED_LINK = re.compile(_WORDS + r"(?P<open>\\?|\[[^\[\]]*|\]|\]\((?P<rest
 _BETWEEN_ANGLES = re.compile(r"<(?P<to>[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*|[\w.+-]+@[\w.-]+)>")
 _UNFINISHED_ANGLES = re.compile(r"<[^\s<>]*$")
 _URL = re.compile(r"https?://[^\s<>\"'`*|\\\x7f-\U0010ffff]*")
-_NOT_OF_URL = ".,;:!?)]_~"
 
 
 class ParsedInline(NamedTuple):
@@ -207,7 +201,8 @@ def parse_inline(
     open_marks = pair_marks(piece for piece in scan.pieces if isinstance(piece, EmphasisMark))
     if not whole:
         undecided = [mark.at for mark in open_marks if limit - mark.at <= MAX_SPAN]
-        limit = min([limit, len(raw) - _LONGEST_START, *undecided])
+        # The last 8 characters may be the beginning of a token.
+        limit = min([limit, len(raw) - 8, *undecided])
     return _to_runs(scan, limit)
 
 
@@ -350,7 +345,7 @@ class _InlineScanner:
         assert found is not None
         if found.end() == len(self.raw) and self._undecided(at):
             return None
-        url = found[0].rstrip(_NOT_OF_URL)
+        url = found[0].rstrip(".,;:!?)]_~")
         self._put(at, url, "link")
         return at + len(url)
 
@@ -358,11 +353,8 @@ class _InlineScanner:
 _READERS = {
     "\\": _InlineScanner.escape,
     "`": _InlineScanner.code,
-    "*": _InlineScanner.mark,
-    "_": _InlineScanner.mark,
-    "~": _InlineScanner.mark,
-    "!": _InlineScanner.link,
-    "[": _InlineScanner.link,
+    **dict.fromkeys("*_~", _InlineScanner.mark),
+    **dict.fromkeys("![", _InlineScanner.link),
     "<": _InlineScanner.angles,
     "h": _InlineScanner.url,
 }
@@ -371,8 +363,7 @@ _READERS = {
 
 def _link_runs(text: str, to: str, *, bare: bool) -> list[Run]:
     """Return the text of a link, followed by its target unless both are the same."""
-    inner = parse_inline(text, bare=bare).runs
-    runs = [(text, ("link", *roles)) for text, roles in inner]
+    runs = [(text, ("link", *roles)) for text, roles in parse_inline(text, bare=bare).runs]
     shown = plain_text(runs)
     if not shown:
         return [(to, ("link",))]
@@ -405,7 +396,10 @@ def _to_runs(scan: _InlineScanner, limit: int) -> ParsedInline:
                 break
     else:
         outside = (len(runs), scan.limit)
-    return ParsedInline(_merge_runs(runs[: outside[0]]), outside[1])
+    joined: list[Run] = []
+    for run in runs[: outside[0]]:
+        append_run(joined, *run)
+    return ParsedInline(joined, outside[1])
 
 
 def _apply_mark(mark: EmphasisMark, sizes: dict[str, int], runs: list[Run], *, bare: bool) -> Roles:
@@ -423,10 +417,3 @@ def _apply_mark(mark: EmphasisMark, sizes: dict[str, int], runs: list[Run], *, b
     if mark.left:
         runs.append((mark.char * mark.left, roles))
     return change(mark.opened, 1) if mark.opened else roles
-
-
-def _merge_runs(runs: list[Run]) -> list[Run]:
-    joined: list[Run] = []
-    for text, roles in runs:
-        append_run(joined, text, roles)
-    return joined
