@@ -33,7 +33,6 @@ COLOR_DEPTHS = {
     Depth.INDEXED: ColorDepth.DEPTH_8_BIT,
     Depth.TRUE: ColorDepth.DEPTH_24_BIT,
 }
-"""The colour depths of prompt_toolkit."""
 
 
 class FrameOutput(Vt100_Output):
@@ -257,16 +256,14 @@ def _line_cells(line: str) -> tuple[Cell, ...]:
     return tuple(found)
 
 
-FRAME_SECONDS = 0.03
-"""Minimum seconds between frames. The first line of a burst does not wait."""
-
-
 class Printer:
-    """Prints lines above the area at a limited frame rate, in the thread of the event loop."""
+    """Prints lines above the area at a limited frame rate, in the thread of the event loop.
 
-    def __init__(self, area: Area, *, before: Callable[[], None] = lambda: None) -> None:
-        """`before` is called before each frame that new lines or `refresh` cause."""
-        self._area, self._before = area, before
+    The first line of a burst does not wait.
+    """
+
+    def __init__(self, area: Area) -> None:
+        self._area = area
         self._lines: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
         self._stale = False
@@ -294,8 +291,7 @@ class Printer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._next = asyncio.get_running_loop().time() + FRAME_SECONDS
-        self._before()
+        self._next = asyncio.get_running_loop().time() + 0.03
         if self._lines:
             text = "".join(f"{line}\n" for line in self._lines)
             self._lines.clear()

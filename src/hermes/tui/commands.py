@@ -17,8 +17,6 @@ from hermes.tui.skins import find_skin, skin_names
 from hermes.tui.terminal_ui import MAX_EXCHANGES, recap
 from hermes.tui.text import Depth, terminal_depth
 
-CLEAR_SCREEN = "\x1b[2J\x1b[3J\x1b[H"
-
 
 class CommandTerminal(Protocol):
     """What these commands need of the conversation, beside `Talk`."""
@@ -66,7 +64,7 @@ class TerminalCommands:
 
     async def _clear(self, call: CommandCall) -> str:
         agent = await call.app.renew(call.agent, call.talk.continue_with)
-        self._terminal.raw(CLEAR_SCREEN)
+        self._terminal.raw("\x1b[2J\x1b[3J\x1b[H")  # clears the screen and what scrolled off it
         return f"A new conversation: session `{agent.session_id}`"
 
     async def _history(self, call: CommandCall) -> str:

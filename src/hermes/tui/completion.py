@@ -5,7 +5,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -50,7 +50,7 @@ class _Prepared(msgspec.Struct, frozen=True):
     lowered: str
     words: str
     """In lower case, with `-` before each word."""
-    aliases: tuple[tuple[str, str], ...]
+    aliases: list[tuple[str, str]]
     """In lower case, and as written."""
 
 
@@ -64,7 +64,7 @@ class OfferIndex:
                 each,
                 each.name.lower(),
                 _word_starts(each.name),
-                tuple((a.lower(), a) for a in each.aliases),
+                [(a.lower(), a) for a in each.aliases],
             )
             for each in offers
         ]
@@ -75,7 +75,7 @@ class OfferIndex:
         typed = typed.lower()
         ranks: tuple[list[OfferMatch], ...] = ([], [], [], [], [], [])
         words = _word_starts(typed) if _NAME.fullmatch(typed) else NO_MATCH
-        letters = _letters_in_order(typed)
+        letters = re.compile("".join(f"[^{re.escape(each)}]*{re.escape(each)}" for each in typed))
         for each in self._prepared:
             rank, name = _rank(each, typed, words, letters)
             if rank is not None:
@@ -104,27 +104,8 @@ def _word_starts(text: str) -> str:
     return "-" + _BETWEEN.sub("-", text.lower())
 
 
-def _letters_in_order(typed: str) -> re.Pattern[str]:
-    return re.compile("".join(f"[^{re.escape(each)}]*{re.escape(each)}" for each in typed))
-
-
-def unique_offers(offers: Sequence[Offer]) -> Iterator[Offer]:
-    """Yield the first offer of each name."""
-    seen: set[str] = set()
-    for each in offers:
-        if each.name not in seen:
-            seen.add(each.name)
-            yield each
-
-
-WAIT_SECONDS = 0.05
-"""Seconds to wait for offers when there are no older ones."""
 FRESH_SECONDS = 5.0
 """Seconds after which offers are loaded again."""
-
-MAX_CACHED = 64
-"""Number of cached lists."""
-
 Source = Callable[[], Sequence[Offer]]
 """Loads offers. Called in a worker thread."""
 
@@ -141,7 +122,8 @@ class OfferCache:
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self.wait_seconds = WAIT_SECONDS
+        self.wait_seconds = 0.05
+        """Seconds to wait for offers when there are no older ones."""
         self._cached: dict[str, _CachedIndex] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._late: set[str] = set()
@@ -169,7 +151,7 @@ class OfferCache:
             _build_index, name, source, before.index if before else OfferIndex(())
         )
         self._cached[name] = _CachedIndex(index, self._now())
-        if len(self._cached) > MAX_CACHED:
+        if len(self._cached) > 64:
             del self._cached[next(iter(self._cached))]
         del self._tasks[name]
         if name in self._late:
@@ -189,8 +171,6 @@ def _build_index(name: str, source: Source, before: OfferIndex) -> OfferIndex:
 
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-MAX_FOLDER_ENTRIES = 5_000
-"""Entries of a folder that are read."""
 
 
 def image_offers(place: str, folder: Path) -> list[Offer]:
@@ -203,7 +183,7 @@ def image_offers(place: str, folder: Path) -> list[Offer]:
         with os.scandir(folder / Path(place).expanduser()) as entries:
             found = [
                 (not entry.is_dir(), entry.name)
-                for entry in islice(entries, MAX_FOLDER_ENTRIES)
+                for entry in islice(entries, 5_000)
                 if (entry.name.lower().endswith(IMAGE_SUFFIXES) or entry.is_dir())
                 and not entry.name.startswith(".")
                 and entry.name.isprintable()
@@ -239,13 +219,7 @@ class InputCompleter(Completer):
         self._arguments: dict[str, Source] = {**(arguments or {})}
         self.offers = OfferCache()
         self._builtin = [
-            Offer(
-                each.name,
-                each.summary,
-                each.aliases,
-                takes_more=bool(each.usage),
-                words=each.words,
-            )
+            Offer(each.name, each.summary, each.aliases, bool(each.usage), each.words)
             for each in commands_in(Surface.TERMINAL)
         ]
         self._commands = OfferIndex(self._builtin)
@@ -264,36 +238,35 @@ class InputCompleter(Completer):
     ) -> AsyncGenerator[Completion, None]:
         line = document.current_line_before_cursor
         if fragment := fragment_at_end(line):
-            for each in self._complete_reference(fragment):
-                yield each
+            for each in self._references(fragment)[:MAX_OFFERS]:
+                yield Completion(
+                    each.text,
+                    -len(fragment),
+                    display=one_line(each.shown, MAX_COLUMNS),
+                    display_meta=one_line(each.about, MAX_COLUMNS),
+                )
         elif self._is_command(document):
-            for each in await self._complete_command(line):
-                yield each
+            for completion in await self._complete_command(line):
+                yield completion
 
     def _is_command(self, document: Document) -> bool:
         return document.text_before_cursor.startswith("/") and document.on_first_line
-
-    def _complete_reference(self, fragment: str) -> Iterator[Completion]:
-        for each in self._references(fragment)[:MAX_OFFERS]:
-            yield Completion(
-                each.text,
-                -len(fragment),
-                display=one_line(each.shown, MAX_COLUMNS),
-                display_meta=one_line(each.about, MAX_COLUMNS),
-            )
 
     async def _complete_command(self, line: str) -> list[Completion]:
         word, blank, rest = line[1:].partition(" ")
         index = await self._all_commands()
         if not blank:
-            return [_command_completion(match, word) for match in index.find(word)]
+            return [_completion(match, word, "/") for match in index.find(word)]
         return await self._complete_argument(word, rest.lstrip(), index)
 
     async def _all_commands(self) -> OfferIndex:
         added = await self.offers.get("", self._more)
         if added is not self._added:
             self._added = added
-            self._commands = OfferIndex(list(unique_offers([*self._builtin, *added.offers])))
+            unique: dict[str, Offer] = {}
+            for offer in (*self._builtin, *added.offers):
+                unique.setdefault(offer.name, offer)
+            self._commands = OfferIndex(list(unique.values()))
         return self._commands
 
     async def _complete_argument(
@@ -301,7 +274,8 @@ class InputCompleter(Completer):
     ) -> list[Completion]:
         """Complete the argument `rest` of the command `word`."""
         wanted = word.lower()
-        offer = next((each for each in commands.offers if wanted in _names(each)), None)
+        names = ((each, map(str.lower, (each.name, *each.aliases))) for each in commands.offers)
+        offer = next((each for each, lowered in names if wanted in lowered), None)
         found = resolve_command(word)
         name = offer.name if offer else (found.name if found else "")
         words = offer.words if offer else (found.words if found else ())
@@ -309,39 +283,27 @@ class InputCompleter(Completer):
             place = rest.rpartition("/")[0] + "/" if "/" in rest else ""
             source = partial(image_offers, place, self._folder)
             index = await self.offers.get(f"image {place}", source)
-            return [_argument_completion(match, rest) for match in index.find(rest)]
+            return [_completion(match, rest) for match in index.find(rest)]
         first, blank, further = rest.partition(" ")
         if blank and (further_source := self._arguments.get(f"{name} {first}")):
             index = await self.offers.get(f"{name} {first}", further_source)
-            return [_argument_completion(match, further) for match in index.find(further)]
+            return [_completion(match, further) for match in index.find(further)]
         matches = [] if blank else OfferIndex([Offer(each) for each in words]).find(rest)
         if more := self._arguments.get(name):
             matches += (await self.offers.get(name, more)).find(rest)
         elif name == "help" and not blank:
             matches += commands.find(rest)
-        return [_argument_completion(match, rest) for match in matches[:MAX_OFFERS]]
+        return [_completion(match, rest) for match in matches[:MAX_OFFERS]]
 
 
-def _names(offer: Offer) -> tuple[str, ...]:
-    return tuple(each.lower() for each in (offer.name, *offer.aliases))
-
-
-def _command_completion(match: OfferMatch, typed: str) -> Completion:
-    return _completion(match, f"/{match.name}", f"/{typed}")
-
-
-def _argument_completion(match: OfferMatch, typed: str) -> Completion:
-    return _completion(match, match.name, typed)
-
-
-def _completion(match: OfferMatch, text: str, typed: str) -> Completion:
-    offer, command = match.offer, text != match.name
-    about = offer.about
+def _completion(match: OfferMatch, typed: str, slash: str = "") -> Completion:
+    """`slash` is "/" for a command and "" for an argument."""
+    offer, about, text = match.offer, match.offer.about, f"{slash}{match.name}"
     if match.name != offer.name:
-        about = f"{'/' if command else ''}{offer.name}: {about}".removesuffix(": ")
+        about = f"{slash}{offer.name}: {about}".removesuffix(": ")
     return Completion(
-        f"{text} " if command and offer.takes_more else text,
-        -len(typed),
+        f"{text} " if slash and offer.takes_more else text,
+        -len(f"{slash}{typed}"),
         display=one_line(text, MAX_COLUMNS),
         display_meta=one_line(about, MAX_COLUMNS),
     )

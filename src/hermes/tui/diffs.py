@@ -6,8 +6,7 @@ They are read from the result of the call or, failing that, from its arguments.
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, takewhile
-from types import MappingProxyType
+from itertools import accumulate, takewhile
 from typing import Literal
 
 import msgspec
@@ -59,24 +58,17 @@ def file_changes(call: CallInfo, result: str) -> list[DiffLine]:
 
 def _patch_changes(call: CallInfo, result: str) -> list[DiffLine]:
     reported = list(parse_reported_diff(result))
-    patch, known = call.text("patch"), [line for line in reported if line.kind != "title"]
-    if call.text("old_string") and not any(_is_change(line) for line in known):
+    known = [line for line in reported if line.kind != "title"]
+    if call.text("old_string") and not any(line.kind in ("added", "removed") for line in known):
         return [*known, *diff_texts(call.text("old_string"), call.text("new_string"))]
-    new = added_files(patch)
-    created = (_add_content(line, new) for line in reported)
-    lines = list(chain.from_iterable(created))
-    if len([line for line in lines if line.kind == "title"]) == 1:
+    new, lines = added_files(call.text("patch")), []
+    for line in reported:
+        lines.append(line)
+        if line.kind == "title" and line.text.startswith("created "):
+            lines += new.get(line.text.removeprefix("created "), [])
+    if len(reported) - len(known) == 1:
         lines = [line for line in lines if line.kind != "title"]  # the call names its only file
     return lines
-
-
-def _is_change(line: DiffLine) -> bool:
-    return line.kind in ("added", "removed")
-
-
-def _add_content(line: DiffLine, new: dict[str, list[DiffLine]]) -> list[DiffLine]:
-    path = line.text.removeprefix("created ")
-    return [line, *new.get(path, [])] if line.kind == "title" and path != line.text else [line]
 
 
 def _write_changes(call: CallInfo, result: str) -> list[DiffLine]:
@@ -141,11 +133,9 @@ def diff_texts(before: str, after: str) -> list[DiffLine]:
     (old, cut_old), (new, cut_new) = _split_lines(before), _split_lines(after)
     lines: list[DiffLine] = []
     for kind, i, j, k, m in diff_steps(old, new, MAX_COMPARED_LINES):
-        if kind == "equal":
-            lines += [_line("same", text) for text in old[i:j]]
-            continue
-        lines += [_line("removed", text) for text in old[i:j]]
-        lines += [_line("added", text) for text in new[k:m]]
+        lines += [_line("same" if kind == "equal" else "removed", text) for text in old[i:j]]
+        if kind != "equal":
+            lines += [_line("added", text) for text in new[k:m]]
     missing = cut_old + cut_new
     return [*lines, DiffLine("more", number=missing)] if missing else lines
 
@@ -166,7 +156,6 @@ def diff_steps(old: Sequence[str], new: Sequence[str], most: int) -> list[Step]:
 
 
 def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return the length of the common prefix."""
     pairs = zip(old, new, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -192,11 +181,6 @@ def _safe(text: str) -> str:
 
 
 Range = tuple[int, int]
-MAX_COMPARED_WORDS = 2_500
-"""Pairs of words up to which lines are compared; longer ones count as changed completely."""
-MIN_SIMILARITY = 0.35
-"""Minimum share of common characters of two versions of a line."""
-
 _MARKS = "[\u0300-\u036f\ufe0f\U0001f3fb-\U0001f3ff]*"
 _WORD = re.compile(rf"[0-9A-Za-z_\u00c0-\u2e7f]+|\s+|(?:\S{_MARKS}\u200d)*\S{_MARKS}")
 """Words, spaces and single characters; an emoji of several parts is one."""
@@ -211,8 +195,7 @@ def changed_words(lines: Sequence[DiffLine]) -> dict[int, list[Range]]:
         added = _run_length(lines, at + removed, "added") if removed else 0
         for old in range(at, at + min(removed, added)):
             new = old + removed
-            pair = changed_ranges(lines[old].text, lines[new].text)
-            if pair is not None:
+            if pair := changed_ranges(lines[old].text, lines[new].text):
                 found[old], found[new] = pair
         at += removed + added or 1
     return found
@@ -225,14 +208,15 @@ def _run_length(lines: Sequence[DiffLine], start: int, kind: str) -> int:
 def changed_ranges(before: str, after: str) -> tuple[list[Range], list[Range]] | None:
     """Return the differing ranges; None when the lines have too little in common."""
     old, new = _WORD.findall(before), _WORD.findall(after)
-    differing = [step for step in diff_steps(old, new, MAX_COMPARED_WORDS) if step[0] != "equal"]
+    # Lines with more than 2,500 pairs of words count as changed completely.
+    differing = [step for step in diff_steps(old, new, 2_500) if step[0] != "equal"]
     ranges = (
         _ranges(old, [(i, j) for _, i, j, _, _ in differing]),
         _ranges(new, [(k, m) for _, _, _, k, m in differing]),
     )
     longest = max(len(before), len(after), 1)
     most = max(sum(end - start for start, end in each) for each in ranges)
-    return ranges if 1 - most / longest >= MIN_SIMILARITY else None
+    return ranges if 1 - most / longest >= 0.35 else None
 
 
 def _ranges(words: Sequence[str], changed: Sequence[Range]) -> list[Range]:
@@ -249,12 +233,10 @@ def _ranges(words: Sequence[str], changed: Sequence[Range]) -> list[Range]:
     return [(starts[first], starts[last]) for first, last in joined]
 
 
-_SIGNS: Mapping[Kind, str] = MappingProxyType({"added": "+", "removed": "-", "same": " "})
-_ROLES: Mapping[Kind, str] = MappingProxyType(
-    {"added": "added", "removed": "removed", "same": "dim", "title": "strong", "note": "warn"}
-)
-MIN_TEXT_COLUMNS = 10
-"""Minimum columns of the text; otherwise line numbers are left out."""
+_SIGNS: Mapping[Kind, str] = {"added": "+", "removed": "-", "same": " "}
+_ROLES: Mapping[Kind, str] = {
+    "added": "added", "removed": "removed", "same": "dim", "title": "strong", "note": "warn",
+}  # fmt: skip
 
 
 def diff_rows(
@@ -267,7 +249,9 @@ def diff_rows(
     missing = sum(line.number for line in lines if line.kind == "more")
     lines = [line for line in lines if line.kind != "more"]
     shown, words = lines[:most], changed_words(lines[:most])
-    gutter = _gutter_columns(shown, columns)
+    digits = len(str(max((line.number for line in shown), default=0) or ""))
+    # Line numbers are left out if less than 10 columns would remain for the text.
+    gutter = digits if columns - len(INDENT) - digits - 3 >= 10 else 0
     rows: list[str] = []
     for at, line in enumerate(shown):
         found = list(_line_rows(line, words.get(at, []), gutter, columns, paint, whole=whole))
@@ -277,12 +261,6 @@ def diff_rows(
         rows += found
     missing += len(lines) - len(shown)
     return [*rows, more_line(missing, columns, paint)] if missing else rows
-
-
-def _gutter_columns(lines: Sequence[DiffLine], columns: int) -> int:
-    """Return the columns of the line numbers; 0 if there are none or they do not fit."""
-    digits = len(str(max((line.number for line in lines), default=0) or ""))
-    return digits if columns - len(INDENT) - digits - 3 >= MIN_TEXT_COLUMNS else 0
 
 
 def _line_rows(
@@ -300,7 +278,7 @@ def _line_rows(
     strong = reverse_paint(paint, role)
     for start, end in break_ranges(text, room, room):
         dressed = "".join(
-            (strong if changed else paint.role(role))(text[a:b])
+            strong(text[a:b]) if changed else paint(role, text[a:b])
             for a, b, changed in _pieces(start, end, words)
         )
         yield INDENT + paint("dim", number) + paint(role, f"{sign} ") + dressed

@@ -51,8 +51,7 @@ class InputHistory(History):
 
     async def load(self) -> AsyncGenerator[str, None]:
         if not self._loaded:
-            size = self._size_before()
-            entries = await in_thread(self._read, size)
+            entries = await in_thread(self._read, self._size_before())
             if not self._loaded:
                 self._loaded_strings += entries  # those of this process are newer
                 self._loaded = True
@@ -75,7 +74,8 @@ class InputHistory(History):
 
     def store_string(self, string: str) -> None:
         try:
-            self._append(_format_entry(clean(self._redact(string))))
+            lines = "".join(f"+{line}\n" for line in clean(self._redact(string)).split("\n"))
+            self._append(f"\n# {datetime.now().astimezone():%Y-%m-%d %H:%M:%S}\n{lines}".encode())
         except OSError as error:
             _log.warning("the input history %s cannot be written: %s", self._file, error)
 
@@ -114,9 +114,7 @@ class InputHistory(History):
         with _open_private(self._file, os.O_RDONLY) as descriptor:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except (
-                BlockingIOError
-            ):  # another process trims it or writes; the next start tries again
+            except BlockingIOError:  # another process uses it; the next start tries again
                 return
             text = _read_tail(self._file, os.fstat(descriptor).st_size)
             starts = [found.start() for found in _ENTRY.finditer(text)]
@@ -152,14 +150,6 @@ def _parse_entries(text: str) -> list[str]:
     return found
 
 
-def _format_entry(entry: str) -> bytes:
-    lines = "".join(f"+{line}\n" for line in entry.split("\n"))
-    return f"\n# {datetime.now().astimezone():%Y-%m-%d %H:%M:%S}\n{lines}".encode()
-
-
-QUERY_COLUMNS = 20
-
-
 class HistorySearch:
     """Incremental search (Ctrl-R). The input shows the match; any other change ends the search."""
 
@@ -187,7 +177,7 @@ class HistorySearch:
     def prompt(self) -> str:
         """The prompt during a search."""
         none = self._query and not self._found
-        return f"{'no match' if none else 'search'}: {one_line(self._query, QUERY_COLUMNS)} ❯"
+        return f"{'no match' if none else 'search'}: {one_line(self._query, 20)} ❯"
 
     def begin(self, buffer: Buffer) -> None:
         self._buffer, self._before, self._query = buffer, buffer.document, ""
@@ -219,8 +209,7 @@ class HistorySearch:
         self._buffer = None
 
     def _look_for(self, query: str) -> None:
-        self._query = query
-        wanted = query.lower()
+        self._query, wanted = query, query.lower()
         self._found = [each for each in self._entries if wanted in each[0]] if query else []
         if self._found:
             self._go(0)
@@ -239,10 +228,6 @@ class HistorySearch:
             self._buffer.document = self._shown = document
 
 
-MIN_SUGGEST_CHARS = 2
-"""Characters from which an entry is suggested."""
-
-
 class HistorySuggest(AutoSuggest):
     """Suggests the rest of the newest entry that starts with the typed text; its first line."""
 
@@ -251,15 +236,10 @@ class HistorySuggest(AutoSuggest):
 
     def get_suggestion(self, _buffer: Buffer, document: Document) -> Suggestion | None:
         typed = document.text
-        if (
-            len(typed.strip()) < MIN_SUGGEST_CHARS
-            or "\n" in typed
-            or not document.is_cursor_at_the_end
-        ):
+        if len(typed.strip()) < 2 or "\n" in typed or not document.is_cursor_at_the_end:
             return None
-        for entry in self._history.newest_first():
-            if entry.startswith(typed):
-                rest = entry[len(typed) :].partition("\n")[0]
-                if rest:
-                    return Suggestion(rest)
-        return None
+        entries = self._history.newest_first()
+        rests = (
+            each[len(typed) :].partition("\n")[0] for each in entries if each.startswith(typed)
+        )
+        return next((Suggestion(rest) for rest in rests if rest), None)

@@ -21,7 +21,6 @@ from hermes.tui.display import DisplayState
 from hermes.tui.text import safe
 
 Kind = Literal["", "approval", "clarify", "secret", "sudo"]
-SUDO_VARIABLE = "SUDO_PASSWORD"
 MAX_SUBJECT_LINES = 12
 """Lines of the subject that are shown; `v` prints all of it."""
 GRACE_SECONDS = 0.5
@@ -91,7 +90,7 @@ class Questions:
         lines = [paint("accent", f"🔑 {safe(prompt)} ({name})")]
         lines += [paint("dim", f"   {safe(how)}")] if how else []
         self._hidden.text = ""
-        kind: Kind = "sudo" if name == SUDO_VARIABLE else "secret"
+        kind: Kind = "sudo" if name == "SUDO_PASSWORD" else "secret"
         async with self._open(kind, lines, self._hidden) as answer:
             try:
                 return str(await answer).strip()
@@ -155,7 +154,10 @@ class Questions:
         if self.is_deferred:
             lines.append(paint("accent", "  Press Tab to answer; your message is kept."))
         elif self.kind == "approval":
-            lines.append("  " + "  ".join(self._button(number) for number in range(len(ANSWERS))))
+            texts = [f"[{key}] {words}" for key, _, words in ANSWERS]
+            buttons = [f" {text}" for text in texts]
+            buttons[self._chosen] = paint("strong", f"▸{texts[self._chosen]}")
+            lines.append("  " + "  ".join(buttons))
         elif self.kind == "clarify":
             for number, choice in enumerate(self._choices):
                 mark = paint("accent", "›") if number == self._chosen else " "
@@ -166,11 +168,6 @@ class Questions:
             lines.append(paint("dim", "   not shown; Enter alone skips it"))
         return "\n".join(lines)
 
-    def _button(self, number: int) -> str:
-        key, _, words = ANSWERS[number]
-        text = f"[{key}] {words}"
-        return self._display.paint("strong", f"▸{text}") if number == self._chosen else f" {text}"
-
     def _field(self, *, password: bool) -> TextArea:
         field = TextArea(
             multiline=False, password=password, height=1, prompt="  › ", focus_on_click=False
@@ -180,20 +177,10 @@ class Questions:
 
     def _field_keys(self, field: TextArea) -> KeyBindings:
         keys = KeyBindings()
-
-        @keys.add("enter")
-        def _send(_event: KeyPressEvent) -> None:
-            self._resolve(self._answer_text(field.text))
-
-        @keys.add("escape", eager=True)
-        def _skip(_event: KeyPressEvent) -> None:
-            self._resolve("")
-
-        @keys.add("up")
-        @keys.add("down")
-        def _move(event: KeyPressEvent) -> None:
-            self._step(len(self._choices), -1 if event.key_sequence[0].key == "up" else 1)
-
+        keys.add("enter")(lambda _event: self._resolve(self._answer_text(field.text)))
+        keys.add("escape", eager=True)(lambda _event: self._resolve(""))
+        keys.add("up")(lambda _event: self._step(len(self._choices), -1))
+        keys.add("down")(lambda _event: self._step(len(self._choices), 1))
         return keys
 
     def _answer_text(self, typed: str) -> str:

@@ -7,10 +7,9 @@ Both have the same keys and pass the same checks.
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,13 +21,10 @@ from hermes.tui.text import DEFAULT_COLOURS, Depth, escape_codes, one_line, safe
 if TYPE_CHECKING:
     from hermes.config.document import YamlDocument
 
-BUILTIN_FILE = Path(__file__).with_name("skins.toml")
 MAX_FILE_BYTES = 200_000
 MAX_FRAMES = 100
 MAX_FACE, MAX_WING, MAX_VERB, MAX_LINE, MAX_KEY, MAX_SYMBOL = 16, 8, 32, 200, 100, 2
 """In columns."""
-SIMILARITY = 0.75
-"""Similarity to a known key from which that key is suggested for an unknown one."""
 
 _NAME = re.compile(r"[\w-]{1,64}")
 
@@ -115,7 +111,7 @@ def skin_or_default(name: str, folder: Path) -> tuple[Skin, str]:
 
 @cache
 def _builtin_tables() -> dict[str, Any]:
-    return tomllib.loads(BUILTIN_FILE.read_text("utf-8"))
+    return tomllib.loads(Path(__file__).with_name("skins.toml").read_text("utf-8"))
 
 
 def _builtin_skin(name: str) -> Skin:
@@ -179,7 +175,9 @@ def _check_block(value: Any, checks: Mapping[str, Check], keys: KeyPath) -> dict
     checked = {}
     for key, entry in _block(value, keys).items():
         if key not in checks:
-            raise InvalidSkinValue((*keys, key), f"is not known; {_suggestion(key, checks)}")
+            close = difflib.get_close_matches(key, checks, 1, 0.75)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(checks)}"
+            raise InvalidSkinValue((*keys, key), f"is not known; {hint}")
         checked[key] = checks[key](entry, (*keys, key))
     return checked
 
@@ -191,12 +189,6 @@ def _block(value: Any, keys: KeyPath) -> dict[str, Any]:
         if not isinstance(key, str):
             raise InvalidSkinValue((*keys, str(key)), "is not a name; put it in quotes")
     return value
-
-
-def _suggestion(key: str, known: Iterable[str]) -> str:
-    names = list(known)
-    close = difflib.get_close_matches(key, names, 1, SIMILARITY)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
 
 
 def _text(value: Any, keys: KeyPath, max_columns: int = MAX_LINE) -> str:
@@ -248,8 +240,7 @@ def _wings(value: Any, keys: KeyPath) -> tuple[tuple[str, str], ...]:
         pair_keys = (*keys, str(index))
         if not isinstance(pair, list) or len(pair) != 2:
             raise InvalidSkinValue(pair_keys, 'must be a pair such as ["«", "»"]')
-        left, right = (_text(each, pair_keys, MAX_WING) for each in pair)
-        pairs.append((left, right))
+        pairs.append((_text(pair[0], pair_keys, MAX_WING), _text(pair[1], pair_keys, MAX_WING)))
     return tuple(pairs)
 
 
@@ -262,25 +253,20 @@ def _block_of(checks: Mapping[str, Check]) -> Check:
     return lambda value, keys: _check_block(value, checks, keys)
 
 
-_SPINNER_CHECKS: Mapping[str, Check] = MappingProxyType(
-    {
-        "waiting_faces": _texts(MAX_FACE),
-        "thinking_faces": _texts(MAX_FACE, min_length=0),
-        "thinking_verbs": _texts(MAX_VERB),
-        "wings": _wings,
-    }
-)
-_BRANDING_CHECKS: Mapping[str, Check] = MappingProxyType(
-    {**dict.fromkeys(Branding.__struct_fields__, _text), "prompt_symbol": _symbol}
-)
-_SKIN_CHECKS: Mapping[str, Check] = MappingProxyType(
-    {
-        "name": _text,
-        "description": _text,
-        "colors": _block_of(dict.fromkeys(DEFAULT_COLOURS, _colour)),
-        "spinner": _block_of(_SPINNER_CHECKS),
-        "branding": _block_of(_BRANDING_CHECKS),
-        "tool_prefix": _symbol,
-        "tool_emojis": _emojis,
-    }
-)
+_SPINNER_CHECKS: Mapping[str, Check] = {
+    "waiting_faces": _texts(MAX_FACE),
+    "thinking_faces": _texts(MAX_FACE, min_length=0),
+    "thinking_verbs": _texts(MAX_VERB),
+    "wings": _wings,
+}
+_SKIN_CHECKS: Mapping[str, Check] = {
+    "name": _text,
+    "description": _text,
+    "colors": _block_of(dict.fromkeys(DEFAULT_COLOURS, _colour)),
+    "spinner": _block_of(_SPINNER_CHECKS),
+    "branding": _block_of(
+        {**dict.fromkeys(Branding.__struct_fields__, _text), "prompt_symbol": _symbol}
+    ),
+    "tool_prefix": _symbol,
+    "tool_emojis": _emojis,
+}

@@ -1,7 +1,6 @@
 """The tool calls of a turn: running, finished and stopped."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -36,8 +35,6 @@ from hermes.util.text import many
 
 MAX_ROWS = 8
 """Rows of all running calls together."""
-MAX_OUTPUT_ROWS = 3
-"""Rows of output of one call."""
 MAX_OUTPUT_CHARS = 4_000
 """Characters of output that are kept in memory."""
 
@@ -65,13 +62,10 @@ class RunningCall:
         """Return the rows of its subagents, or its last lines of output."""
         room = columns - len(INDENT)
         if self._children:
-            lines = [
-                one_line(f"[{child + 1}] {text}", room)
-                for child, text in sorted(self._children.items())
-            ]
-            few = lines[:most]
+            children = sorted(self._children.items())[:most]
+            few = [one_line(f"[{child + 1}] {text}", room) for child, text in children]
         else:
-            few = [cut(line, room) for line in self._last_lines(min(most, MAX_OUTPUT_ROWS))]
+            few = [cut(line, room) for line in self._last_lines(min(most, 3))]
         return [INDENT + display.paint("dim", line) for line in few]
 
     def _last_lines(self, most: int) -> list[str]:
@@ -104,10 +98,8 @@ def running_lines(
         lines += [call.head(display, columns, now), *below]
         room -= len(below)
     if len(few) < len(every):
-        lines.append(
-            INDENT
-            + display.paint("dim", cut(f"… +{len(every) - len(few)} more", columns - len(INDENT)))
-        )
+        more = cut(f"… +{len(every) - len(few)} more", columns - len(INDENT))
+        lines.append(INDENT + display.paint("dim", more))
     return lines
 
 
@@ -117,11 +109,11 @@ class RowLimits(msgspec.Struct, frozen=True):
     todos: int
 
 
-LIMITS: Mapping[Level, RowLimits] = MappingProxyType(
-    {"collapsed": RowLimits(4, 16, 16), "full": RowLimits(40, 60, 40)}
-)
+LIMITS: Mapping[Level, RowLimits] = {
+    "collapsed": RowLimits(4, 16, 16),
+    "full": RowLimits(40, 60, 40),
+}
 """Maximum rows of each kind. Collapsed results show a text only for errors."""
-_SHOWN_AS_DIFF = ("old_string", "new_string", "content", "patch")
 
 
 def result_rows(
@@ -149,7 +141,7 @@ def result_rows(
 
 def argument_rows(call: CallInfo, display: DisplayState, columns: int, *, diff: bool) -> list[str]:
     """Return the arguments as rows, without those that the diff shows."""
-    left_out = _SHOWN_AS_DIFF if diff else ()
+    left_out = ("old_string", "new_string", "content", "patch") if diff else ()
     given: Mapping[str, Any] = {"": call.unread} if call.unread else call.arguments
     text = "\n".join(
         _format_argument(name, value) for name, value in given.items() if name not in left_out
@@ -165,13 +157,12 @@ def _format_argument(name: str, value: Any) -> str:
     return "\n".join([f"{label}:", *(f"  {line}" for line in text.strip("\n").split("\n"))])
 
 
-MARKS: Mapping[Mark, tuple[str, str]] = MappingProxyType(
-    {"ok": ("ok", "✓"), "failed": ("error", "✗"), "stopped": ("warn", "■")}
-)
+MARKS: Mapping[Mark, tuple[str, str]] = {
+    "ok": ("ok", "✓"),
+    "failed": ("error", "✗"),
+    "stopped": ("warn", "■"),
+}
 """Role and symbol."""
-MIN_SECONDS = 0.1
-"""Shorter times are not shown."""
-DEFAULT_COLUMNS = 80
 
 
 class ToolView:
@@ -183,7 +174,7 @@ class ToolView:
     def __init__(self, display: DisplayState) -> None:
         self._display = display
         self._running: dict[str, RunningCall] = {}
-        self._columns = DEFAULT_COLUMNS
+        self._columns = 80
         self._last = ""
         self._repeats = 0
 
@@ -212,11 +203,8 @@ class ToolView:
             return []
         call = running.call if running is not None else CallInfo(event.name)
         outcome = parse_outcome(call, event)
-        if (
-            self._display.tool_progress == "new"
-            and outcome.mark == "ok"
-            and call.name == self._last
-        ):
+        is_repeated = outcome.mark == "ok" and call.name == self._last
+        if self._display.tool_progress == "new" and is_repeated:
             self._repeats += 1
             return []
         lines = [*self.flush_repeats(), *self._finished_lines(call, outcome, event)]
@@ -251,7 +239,7 @@ class ToolView:
     ) -> list[str]:
         display, columns = self._display, self._columns
         diff = file_changes(call, event.result) if outcome.mark == "ok" else []
-        took = format_duration(event.seconds) if event.seconds >= MIN_SECONDS else ""
+        took = format_duration(event.seconds) if event.seconds >= 0.1 else ""
         notes = [_change_counts(diff) or outcome.note, took]
         lines = [headline(call, display, columns, notes, MARKS[outcome.mark])]
         if display.tool_progress == "verbose":

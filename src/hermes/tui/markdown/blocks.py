@@ -77,12 +77,12 @@ def is_only_markup(head: str) -> bool:
 
 
 def parse_line(head: str, around: LineContext, *, long: bool = False) -> MarkdownLine:
-    """Classify a line. `head` is the whole line or, if it is long, its first `SHORT` characters."""
+    """Classify a line. `head` is the line or, if it is long, its first `MAX_HEAD` characters."""
     return _LineParser(head, around, long).read()
 
 
 def strip_quotes(line: str, quotes: int) -> str | None:
-    """Return the line after `depth` quote markers; None if it has fewer."""
+    """Return the line after `quotes` quote markers; None if it has fewer."""
     for _ in range(quotes):
         inner = line.lstrip(" ")
         if not inner.startswith(">"):
@@ -96,8 +96,7 @@ class _LineParser:
 
     def __init__(self, head: str, around: LineContext, long: bool) -> None:
         self.head, self.around, self.long = head, around, long
-        self.at = 0
-        self.quotes = 0
+        self.at = self.quotes = 0
         self.marked = False
         quotes = _QUOTES.match(head)
         same = quotes is not None and quotes[0].count(">") == around.quotes
@@ -107,25 +106,22 @@ class _LineParser:
 
     def read(self) -> MarkdownLine:
         while True:
-            here = self._here()
+            here = len(self.head) - len(self.head[self.at :].lstrip(" "))
             marker = self._marker(here)
             if not marker and self._is_code(here):
                 self._leave_items(here)
-                floor = self._floor()
+                floor = max(self.at, self.items[-1] if self.items else 0)
                 self._indent(floor)
                 return self._line("code", self.head[floor + _CODE :])
             if self.head.startswith(">", here) and (self.quotes < 1 or here - self.at < _CODE):
-                self._quote(here)
+                self._indent(here)
+                self._put("│ ", "│ ", "quote")
+                self.quotes += 1
+                self.at = here + (2 if self.head.startswith(" ", here + 1) else 1)
             elif marker:
                 self._item(here, marker)
             else:
                 return self._leaf(here)
-
-    def _here(self) -> int:
-        return len(self.head) - len(self.head[self.at :].lstrip(" "))
-
-    def _floor(self) -> int:
-        return max(self.at, self.items[-1] if self.items else 0)
 
     def _is_code(self, here: int) -> bool:
         if self.marked or self.around.in_text or here >= len(self.head):
@@ -154,12 +150,6 @@ class _LineParser:
         self.first.append((first, roles))
         self.rest.append((rest, roles if rest.strip() else ()))
 
-    def _quote(self, here: int) -> None:
-        self._indent(here)
-        self._put("│ ", "│ ", "quote")
-        self.quotes += 1
-        self.at = here + (2 if self.head.startswith(" ", here + 1) else 1)
-
     def _item(self, here: int, marker: re.Match[str]) -> None:
         if not self.marked:
             self._leave_items(here)
@@ -169,14 +159,12 @@ class _LineParser:
         bullet = mark in "-*+"
         self.at = min(here + len(mark) + len(space), len(self.head))
         self.items.append(here + len(mark) + len(space))
-        task = _TASK.match(self.head, self.at)
-        if task:
+        if task := _TASK.match(self.head, self.at):
             self.at = task.end()
-            box = ("[x] " if task[0][1] in "xX" else "[ ] ") if bullet else f"{mark} {task[0]}"
-            self._put(box, " " * len(box), "accent")
+            shown = ("[x] " if task[0][1] in "xX" else "[ ] ") if bullet else f"{mark} {task[0]}"
         else:
             shown = ("•" if bullet else mark) + space
-            self._put(shown, " " * len(shown), "accent")
+        self._put(shown, " " * len(shown), "accent")
         self.marked = True
 
     def _leaf(self, here: int) -> MarkdownLine:

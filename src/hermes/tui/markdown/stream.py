@@ -26,9 +26,6 @@ from hermes.tui.text import Depth, Paint, wrap_ranges
 
 # Paragraphs, headings and list items: wrapped rows, returned as soon as they are final.
 
-_UNSTABLE_ROWS = 2
-"""Rows at the end of unfinished text that may still change."""
-
 _WIDEST = 1000
 """Spaces between two words that are kept; no row is wider."""
 
@@ -54,7 +51,7 @@ class Prose:
         parsed = parse_inline(self._raw, self._before, bare=self._bare, whole=False)
         self._take(parsed.runs, parsed.taken)
         self._tried = len(self._raw)
-        return self._rows(width, _UNSTABLE_ROWS)
+        return self._rows(width, 2)  # the last two rows may still change
 
     def whole(self, raw: str, width: int) -> list[str]:
         """Return all rows of a complete line."""
@@ -104,18 +101,10 @@ class Prose:
         out = ranges[: len(ranges) - kept]
         dressed = [(text, self._roles + roles) for text, roles in runs]
         lines = paint_ranges(self._paint, dressed, out)
-        return self._led(lead, lines), drop_chars(runs, ranges[-kept][0]) if kept else []
-
-    def _led(self, lead: LinePrefix, lines: list[str]) -> list[str]:
-        if not lead.first:
-            return lines
         rest = "".join([paint_run(self._paint, *run) for run in lead.rest])
         first = "".join([paint_run(self._paint, *run) for run in lead.first])
-        return [(rest if self._started or at else first) + line for at, line in enumerate(lines)]
-
-
-_MAIN_HEADINGS = 2
-"""Heading levels with their own colour; deeper ones are only bold."""
+        lines = [(rest if self._started or at else first) + line for at, line in enumerate(lines)]
+        return lines, drop_chars(runs, ranges[-kept][0]) if kept else []
 
 
 class MarkdownStream:
@@ -172,14 +161,10 @@ class MarkdownStream:
         return lines[max(0, len(lines) - rows) :]
 
     def _take(self, text: str) -> list[str]:
-        if "\n" not in text:
-            return self._more(text)
-        lines: list[str] = []
         head, *others = text.split("\n")
-        lines += self._more(head)
+        lines = self._more(head)
         for other in others:
-            lines += self._end_line()
-            lines += self._more(other)
+            lines += [*self._end_line(), *self._more(other)]
         return lines
 
     def _more(self, text: str) -> list[str]:
@@ -190,15 +175,9 @@ class MarkdownStream:
         self._size += len(text)
         if self._size <= MAX_HEAD or self._waits:
             return []
-        if self._fenced:
-            self._waits = True
-            return []
-        return self._long_line("".join(self._parts))
-
-    def _long_line(self, text: str) -> list[str]:
-        """Classify a line that is so long that the rest does not matter."""
-        line, rest = self._read(text)
-        if line.kind in ("row", "code"):
+        # The line is so long that what follows does not matter for its kind.
+        line, rest = self._read("".join(self._parts))
+        if self._fenced or line.kind in ("row", "code"):
             self._waits = True
             return []
         lines = [*self._end_header(), *self._end_table(), *self._space(line)]
@@ -230,7 +209,6 @@ class MarkdownStream:
 
     def _whole_line(self, line: MarkdownLine, rest: str) -> list[str]:
         text = line.text + rest
-        lines: list[str] = []
         if line.kind == "row":
             if self._table is not None and line.lead.quotes == self._table.lead.quotes:
                 self._table.add(text)
@@ -242,8 +220,7 @@ class MarkdownStream:
                 and is_delimiter_row(header.text, text)
             ):
                 return self._begin_table(text)
-        lines += self._end_header()
-        lines += self._end_table()
+        lines = [*self._end_header(), *self._end_table()]
         if line.kind == "blank":
             self._around = self._around._replace(in_text=False)
             self._blank.append(line.lead.quotes)
@@ -251,8 +228,7 @@ class MarkdownStream:
         if line.kind == "row":
             self._header = line._replace(text=text)
             return lines
-        lines += self._space(line)
-        return lines + self._show(line, rest)
+        return [*lines, *self._space(line), *self._show(line, rest)]
 
     def _show(self, line: MarkdownLine, rest: str) -> list[str]:
         """Return the lines of a block that is neither blank nor part of a table."""
@@ -264,12 +240,14 @@ class MarkdownStream:
                 return []
             case "code":
                 self._enter(line, in_text=False)
-                code = self._code or CodeBlock(self._paint, line.lead)
-                self._code = code
-                return code.line((line.text + rest).rstrip(" "), self.width)
+                self._code = self._code or CodeBlock(self._paint, line.lead)
+                return self._code.line((line.text + rest).rstrip(" "), self.width)
             case "rule":
                 self._enter(line, in_text=False)
-                return [_rule_line(self._paint, line.lead, self.width)]
+                lead = line.lead.fitted(self.width)[0].first
+                before = "".join([paint_run(self._paint, *run) for run in lead])
+                rule = "─" * (self.width - len(plain_text(lead)))
+                return [before + self._paint("rule", rule)]
             case _:
                 return self._begin_prose(line).whole(line.text + rest, self.width)
 
@@ -335,20 +313,13 @@ class MarkdownStream:
             return CodeBlock(self._paint, line.lead).peek(line.text, self.width)
         if line.kind in ("fence", "rule", "blank"):
             return []
-        prose = Prose(self._paint, line.lead, _line_roles(line))
-        return prose.pending(self.width, line.text)
+        return Prose(self._paint, line.lead, _line_roles(line)).pending(self.width, line.text)
 
 
 def _line_roles(line: MarkdownLine) -> Roles:
     if line.kind == "heading":
-        return ("heading",) if line.level <= _MAIN_HEADINGS else ("strong",)
+        return ("heading",) if line.level <= 2 else ("strong",)
     return ("quote",) if line.lead.quotes else ()
-
-
-def _rule_line(paint: Paint, lead: LinePrefix, width: int) -> str:
-    shown = lead.fitted(width)[0].first
-    before = "".join([paint_run(paint, *run) for run in shown])
-    return before + paint("rule", "─" * (width - len(plain_text(shown))))
 
 
 def _tail(parts: list[str], wanted: int) -> str:
