@@ -21,15 +21,11 @@ _OUTPUT_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?Z\.md")
 class Deliverer(msgspec.Struct, frozen=True):
     """Delivers results. A message sent again after a crash has the same key and arrives once."""
 
-    folder: Path
-    """`<home>/cron/output`."""
+    folder: Path  #: `<home>/cron/output`.
     zone: tzinfo
-    outbox: Outbox | None = None
-    """None if no chat platform is connected."""
-    wrap: bool = True
-    """Put the job's name above an answer and a note below it."""
-    notify: bool = True
-    """Send a message when a run fails."""
+    outbox: Outbox | None = None  #: None if no chat platform is connected.
+    wrap: bool = True  #: Put the job's name above an answer and a note below it.
+    notify: bool = True  #: Send a message when a run fails.
 
     def output_path(self, run: Run) -> Path:
         # Hand-written ids may contain anything, and some file systems do not allow colons.

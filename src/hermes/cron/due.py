@@ -19,23 +19,18 @@ from hermes.store.records import Run
 
 class DuePolicy(msgspec.Struct, frozen=True):
     catch_up: Literal["once", "skip"] = "once"
-    grace: float = 120.0
-    """Seconds after which an instant counts as missed."""
-    jitter: float = 0.0
-    """Maximum delay of a run in seconds."""
+    grace: float = 120.0  #: Seconds after which an instant counts as missed.
+    jitter: float = 0.0  #: Maximum delay of a run in seconds.
 
 
 class RunHistory(msgspec.Struct, frozen=True):
     is_running: bool = False
-    instants: frozenset[float] = frozenset()
-    """Instants that were claimed, skipped or missed."""
+    instants: frozenset[float] = frozenset()  #: Instants that were claimed, skipped or missed.
 
 
 class DueDecision(msgspec.Struct, frozen=True):
-    job: Job
-    """With `pending` set if an instant is to run, and with its next run."""
-    not_run: tuple[Run, ...] = ()
-    """History entries for instants that are skipped or missed."""
+    job: Job  #: With `pending` set if an instant is to run, and with its next run.
+    not_run: tuple[Run, ...] = ()  #: History entries for instants that are skipped or missed.
 
 
 def needs_decision(job: Job, now: float, zone: tzinfo, policy: DuePolicy) -> bool:

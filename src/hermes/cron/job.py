@@ -26,14 +26,12 @@ LOCAL, ORIGIN = "local", "origin"
 class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the chat user who created or changed a job may do; the job may do no more."""
 
-    user: str = ""
-    """Whose memory and budget are used; "" is the owner."""
+    user: str = ""  #: Whose memory and budget are used; "" is the owner.
     folder: str = ""
     backend: str = ""
     toolsets: tuple[str, ...] = ()
     day_usd: float | None = None
-    no_files: bool = False
-    """Files that the answer names are not sent."""
+    no_files: bool = False  #: Files that the answer names are not sent.
 
     def intersect(self, other: "JobLimits") -> "JobLimits":
         """Return what both allow. If both name a user or a folder, those of `self` are used."""
@@ -71,10 +69,8 @@ class PendingRun(msgspec.Struct, frozen=True):
     """An instant that was decided to run but may not have been claimed yet."""
 
     instant: float
-    missed: int = 0
-    """Number of earlier instants that this run makes up for."""
-    since: float = 0.0
-    """The first of those."""
+    missed: int = 0  #: Number of earlier instants that this run makes up for.
+    since: float = 0.0  #: The first of those.
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,10 +81,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """None if the record has no valid schedule; the job then never runs."""
     skills: tuple[str, ...] = ()
     deliver: tuple[str, ...] = (LOCAL,)
-    times: int | None = None
-    """Total number of runs; None for no limit."""
-    completed: int = 0
-    """Number of runs that were started."""
+    times: int | None = None  #: Total number of runs; None for no limit.
+    completed: int = 0  #: Number of runs that were started.
     state: JobState = "scheduled"
     next_run_at: float | None = None
     last_run_at: float | None = None
@@ -99,19 +93,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     provider: str = ""
     base_url: str = ""
     script: str = ""
-    origin: str = ""
-    """Target of the chat in which the job was created."""
+    origin: str = ""  #: Target of the chat in which the job was created.
     workdir: str = ""
     context_from: tuple[str, ...] = ()
     enabled_toolsets: tuple[str, ...] = ()
     budget_usd: float | None = None
-    limits: JobLimits | None = None
-    """Stored as `by`."""
+    limits: JobLimits | None = None  #: Stored as `by`.
     pending: PendingRun | None = None
     triggered_at: float | None = None
     """When a user requested an extra run that has not started yet. Stored as `asked_at`."""
-    extra: Record = {}
-    """Fields of the record that are not ours or could not be read."""
+    extra: Record = {}  #: Fields of the record that are not ours or could not be read.
 
     @property
     def is_exhausted(self) -> bool:

@@ -33,8 +33,7 @@ JobUpdate = Callable[[Job], Job]
 Notify = Callable[[str], None]
 
 LOCK_NAME = ".tick.lock"
-LOCK_TIMEOUT = 20.0
-"""Seconds to wait for another writer; a write takes milliseconds."""
+LOCK_TIMEOUT = 20.0  #: Seconds to wait for another writer; a write takes milliseconds.
 LOCK_POLL = 0.005
 MAX_RECOVERABLE = 2_000_000
 """Characters of an invalid file that are searched for jobs; hand-edited files are smaller."""
@@ -189,8 +188,7 @@ class FileJobStore:
     def __init__(self, folder: Path, zone: tzinfo) -> None:
         self._folder, self._zone = folder, zone
         self.path = folder / "jobs.json"
-        self._reported: set[Path] = set()
-        """Copies of invalid files that were logged."""
+        self._reported: set[Path] = set()  #: Copies of invalid files that were logged.
 
     async def all(self) -> tuple[Job, ...]:
         return await in_thread(self._load)

@@ -33,8 +33,7 @@ RunCallback = Callable[[Job, Run], None]
 
 REPORT_RETRY_SECONDS = (1.0, 5.0, 30.0, 60.0)
 """Pauses between attempts to store the end of a run; the last one repeats."""
-HISTORY_LIMIT = 1500
-"""Runs of a job that are read: one day of a job that fires each minute."""
+HISTORY_LIMIT = 1500  #: Runs of a job that are read: one day of a job that fires each minute.
 
 
 class Runner(Protocol):
@@ -51,15 +50,12 @@ class Runner(Protocol):
 
 class TickerOptions(msgspec.Struct, frozen=True):
     policy: DuePolicy = DuePolicy()
-    interval: float = 60.0
-    """Maximum seconds between two ticks."""
+    interval: float = 60.0  #: Maximum seconds between two ticks.
     max_parallel: int = 4
     lease_seconds: float = 120.0
     """A run may be taken over when its owner has not renewed the lease for this long."""
-    max_attempts: int = 3
-    """How often a run is started whose process dies."""
-    keep_seconds: float = 90 * 86_400.0
-    """Age at which finished runs are deleted from the history."""
+    max_attempts: int = 3  #: How often a run is started whose process dies.
+    keep_seconds: float = 90 * 86_400.0  #: Age at which finished runs are deleted from the history.
 
     @classmethod
     def from_settings(cls, settings: CronSettings) -> "TickerOptions":
@@ -232,8 +228,7 @@ class RunPool:
         return self._clock.now().timestamp()
 
 
-_live_owners: set[str] = set()
-"""Lease owners of this process that have not been retired."""
+_live_owners: set[str] = set()  #: Lease owners of this process that have not been retired.
 
 
 def new_owner() -> str:

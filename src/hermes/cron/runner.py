@@ -41,19 +41,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SILENT = "[SILENT]"
-"""An answer that starts with this is stored but not sent."""
+SILENT = "[SILENT]"  #: An answer that starts with this is stored but not sent.
 SYSTEM_MESSAGE = (
     f"When there is nothing worth telling, answer with {SILENT} alone: then nobody is disturbed."
 )
-MAX_CONTEXT = 10_000
-"""Characters taken from the result of another job."""
+MAX_CONTEXT = 10_000  #: Characters taken from the result of another job.
 MAX_SCRIPT_CHARS = 50_000
 MAX_SCRIPT_ERROR_CHARS = 2_000
-MAX_SCRIPT_BYTES = 5_000_000
-"""A script that prints more is killed."""
-INTERRUPT_TIMEOUT = 30.0
-"""Seconds that an idle turn has to end after it was interrupted."""
+MAX_SCRIPT_BYTES = 5_000_000  #: A script that prints more is killed.
+INTERRUPT_TIMEOUT = 30.0  #: Seconds that an idle turn has to end after it was interrupted.
 DEFAULT_SCRIPT_TIMEOUT = CronSettings().script_timeout_seconds
 
 
@@ -336,8 +332,7 @@ def final_answer(history: tuple[Message, ...]) -> str | None:
 
 class ScriptResult(msgspec.Struct, frozen=True):
     output: str
-    problem: str = ""
-    """Why the script failed; "" if it did not."""
+    problem: str = ""  #: Why the script failed; "" if it did not.
 
 
 def resolve_script(folder: Path, name: str) -> Path:

@@ -23,11 +23,9 @@ from hermes.core.errors import UsageError
 
 MIN_INTERVAL = 60
 MAX_DURATION = 10 * 365 * 86_400
-MAX_INSTANT = 200_000_000_000.0
-"""In the year 8307, well within the range of `datetime`."""
+MAX_INSTANT = 200_000_000_000.0  #: In the year 8307, well within the range of `datetime`.
 MAX_TEXT = 100
-MAX_COUNTED = 1000
-"""`count_between` stops here."""
+MAX_COUNTED = 1000  #: `count_between` stops here.
 EXAMPLES = "for example 30m (once), `every 2h`, `0 9 * * 1-5` or 2030-01-31T09:00"
 LOCALTIME = Path("/etc/localtime")
 
@@ -51,13 +49,11 @@ _SEARCH_WINDOWS = (3600, 86_400, 8 * 86_400, 32 * 86_400, 367 * 86_400, 5 * 366 
 
 class Schedule(msgspec.Struct, frozen=True):
     kind: Literal["once", "interval", "cron"]
-    expr: str
-    """Can be parsed again: a timestamp, `every 2h`, or a cron expression."""
+    expr: str  #: Can be parsed again: a timestamp, `every 2h`, or a cron expression.
     display: str
     at: float = 0.0
     """For `once` the instant itself; for `interval` the instant that intervals count from."""
-    seconds: int = 0
-    """Length of an `interval`."""
+    seconds: int = 0  #: Length of an `interval`.
 
     def to_record(self) -> dict[str, Any]:
         """Return the `schedule` field of a job record."""

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 2.0
-"""How often a sleeping ticker checks whether another process changed the jobs."""
+POLL_SECONDS = 2.0  #: How often a sleeping ticker checks whether another process changed the jobs.
 CLEAN_SECONDS = 6 * 3600.0
 TickerRole = Literal["gateway", "chat"]
 
@@ -68,8 +67,7 @@ class Ticker:
         self.pool = RunPool(
             jobs, claims, runner, clock, folder, self._options, on_run, on_free=self._wake.set
         )
-        self.next_wakeup: float | None = None
-        """When the next job is due, as of the last tick."""
+        self.next_wakeup: float | None = None  #: When the next job is due, as of the last tick.
         self._has_blocked_runs = False
         """The last tick left a run unstarted that has to wait for a run of this process."""
         self._change_token: object = None
@@ -293,8 +291,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     owner: str
     role: TickerRole
     at: float
-    every: float
-    """Maximum seconds between its ticks."""
+    every: float  #: Maximum seconds between its ticks.
 
     def is_alive(self, now: float) -> bool:
         """True if the process still ticks; on other machines, if it did in the last 3 intervals."""

@@ -33,8 +33,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-RegisterCli = Callable[[Any], Any]
-"""Adds the provider's own commands to an argparse parser."""
+RegisterCli = Callable[[Any], Any]  #: Adds the provider's own commands to an argparse parser.
 
 SETTING = "memory.provider"
 FAILURE_HINT = "fix the plugin, or continue without it: hermes memory off"
@@ -43,11 +42,9 @@ FAILURE_HINT = "fix the plugin, or continue without it: hermes memory off"
 class BundledProvider(NamedTuple):
     """Where a bundled provider is defined."""
 
-    target: str
-    """`module:Class`; the class takes no arguments."""
+    target: str  #: `module:Class`; the class takes no arguments.
     description: str
-    cli: str = ""
-    """Module with the `register_cli` of the provider's own commands."""
+    cli: str = ""  #: Module with the `register_cli` of the provider's own commands.
 
 
 _SERVICES = "hermes.memory.services"
@@ -176,12 +173,10 @@ class ConfigField(msgspec.Struct, frozen=True):
 
     key: str
     description: str = ""
-    secret: bool = False
-    """Stored in .env, as `env_var`."""
+    secret: bool = False  #: Stored in .env, as `env_var`.
     required: bool = False
     env_var: str = ""
-    url: str = ""
-    """Where the user gets the value."""
+    url: str = ""  #: Where the user gets the value.
     default: str = ""
     choices: tuple[str, ...] = ()
 

@@ -27,14 +27,11 @@ from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
 
-MAX_TEXT_CHARS = 100_000
-"""Longest text of a provider for a prompt or for the user."""
-MAX_RESULT_CHARS = 1_000_000
-"""Longest result of a tool call."""
+MAX_TEXT_CHARS = 100_000  #: Longest text of a provider for a prompt or for the user.
+MAX_RESULT_CHARS = 1_000_000  #: Longest result of a tool call.
 MAX_TOOLS = 50
 MAX_DESCRIPTION_CHARS = 2_000
-MAX_PARAMETERS_CHARS = 20_000
-"""Longest JSON form of a tool's parameters."""
+MAX_PARAMETERS_CHARS = 20_000  #: Longest JSON form of a tool's parameters.
 
 FENCE_TAG = "memory-context"
 FENCE_INTRODUCTION = (
@@ -42,8 +39,7 @@ FENCE_INTRODUCTION = (
 )
 TOOLSET = "memory"
 
-Scan = Callable[[str], Sequence[str]]
-"""Returns the ids of suspicious patterns in a text."""
+Scan = Callable[[str], Sequence[str]]  #: Returns the ids of suspicious patterns in a text.
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FENCE = re.compile(r"<(?=\s*/?\s*memory[\s_-]*context)", re.IGNORECASE)
@@ -54,10 +50,8 @@ class ManagerOptions(msgspec.Struct, frozen=True):
     """Limits of a `MemoryManager`."""
 
     limits: IsolationLimits = IsolationLimits()
-    recall_chars: int = 4000
-    """Maximum number of characters recalled into one turn."""
-    prompt_chars: int = 2000
-    """Maximum number of characters of the provider in the system prompt."""
+    recall_chars: int = 4000  #: Maximum number of characters recalled into one turn.
+    prompt_chars: int = 2000  #: Maximum number of characters of the provider in the system prompt.
 
 
 class IsolatedProvider:

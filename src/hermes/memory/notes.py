@@ -42,16 +42,12 @@ USER_FILE = "USER.md"
 OWNER_FILE = "OWNER"
 
 LOCK_FILE = ".lock"
-MAX_BYTES = 1_000_000
-"""A larger file was not written by Hermes and is refused."""
+MAX_BYTES = 1_000_000  #: A larger file was not written by Hermes and is refused.
 SEPARATOR = "\n§\n"
-MAX_LISTED = 50
-"""Entries shown in a list."""
-LIST_CHARS = 80
-"""Characters of an entry in a list."""
+MAX_LISTED = 50  #: Entries shown in a list.
+LIST_CHARS = 80  #: Characters of an entry in a list.
 
-Scan = Callable[[str], Sequence[str]]
-"""Returns the ids of suspicious patterns in a text."""
+Scan = Callable[[str], Sequence[str]]  #: Returns the ids of suspicious patterns in a text.
 Entries = tuple[str, ...]
 Edit = Callable[[Entries], Sequence[str]]
 """Returns the new entries for the present ones. It may be called several times."""
@@ -70,22 +66,17 @@ _HASH = 12
 class MemoryScope(msgspec.Struct, frozen=True):
     """Whose notes a session uses."""
 
-    user: str = ""
-    """Empty for the owner."""
-    chat: str = ""
-    """Empty without a chat, for example in a terminal."""
-    project: str = ""
-    """Absolute path of the project's root folder, or empty."""
+    user: str = ""  #: Empty for the owner.
+    chat: str = ""  #: Empty without a chat, for example in a terminal.
+    project: str = ""  #: Absolute path of the project's root folder, or empty.
 
 
 class NoteLocation(msgspec.Struct, frozen=True):
     """The file of one target."""
 
     file: Path
-    owner: str = ""
-    """Content of the `OWNER` file in the same folder; empty if there is none."""
-    about: str = ""
-    """Short name of the subject, for example of a project."""
+    owner: str = ""  #: Content of the `OWNER` file in the same folder; empty if there is none.
+    about: str = ""  #: Short name of the subject, for example of a project.
 
 
 def note_locations(folder: Path, scope: MemoryScope) -> dict[NoteTarget, NoteLocation]:
@@ -281,12 +272,9 @@ class NoteFile:
 class NoteChange(msgspec.Struct, frozen=True):
     """Result of a write."""
 
-    content: str
-    """The entry that was added or removed."""
-    changed: bool
-    """False when the entry existed already."""
-    report: str
-    """Usage and entries after the change, for the model."""
+    content: str  #: The entry that was added or removed.
+    changed: bool  #: False when the entry existed already.
+    report: str  #: Usage and entries after the change, for the model.
 
 
 class Notebook:
@@ -444,21 +432,17 @@ class MemoryOptions(msgspec.Struct, frozen=True):
 
     memory_enabled: bool = True
     """`memory.memory_enabled`: general notes and those of projects and chats."""
-    user_profile_enabled: bool = True
-    """`memory.user_profile_enabled`"""
+    user_profile_enabled: bool = True  #: `memory.user_profile_enabled`
     memory_char_limit: int = 2200
     """`memory.memory_char_limit`: size limit of each file with notes."""
-    user_char_limit: int = 1375
-    """`memory.user_char_limit`: size limit of the profile."""
-    lock_seconds: float = 10
-    """How long a write waits for the lock."""
+    user_char_limit: int = 1375  #: `memory.user_char_limit`: size limit of the profile.
+    lock_seconds: float = 10  #: How long a write waits for the lock.
 
 
 class MemorySnapshot(msgspec.Struct, frozen=True):
     """Texts for the system prompt; "" without notes."""
 
-    memory: str = ""
-    """General notes and those on the project and the chat."""
+    memory: str = ""  #: General notes and those on the project and the chat.
     user: str = ""
 
 

@@ -59,14 +59,12 @@ FLOWS = {"device": device_code_login, "codex": codex_login}
 class CredentialRow(msgspec.Struct, frozen=True):
     """A credential for display."""
 
-    index: int
-    """From 1, in the order of use."""
+    index: int  #: From 1, in the order of use.
     id: str
     kind: str
     label: str
     source: str
-    key: str
-    """The masked secret."""
+    key: str  #: The masked secret.
     state: State
     resting_until: float | None
     rest_reason: str

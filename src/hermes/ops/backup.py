@@ -63,12 +63,10 @@ SECRET = frozenset({".env", "auth.json"})
 class Item(msgspec.Struct, frozen=True):
     """One file of a backup."""
 
-    name: str
-    """The path inside the home, with `/`."""
+    name: str  #: The path inside the home, with `/`.
     path: Path
     is_database: bool
-    is_store: bool = False
-    """Whether it is the session store."""
+    is_store: bool = False  #: Whether it is the session store.
 
 
 class Contents(msgspec.Struct, frozen=True):
@@ -190,8 +188,7 @@ def _is_lock(path: Path, status: os.stat_result) -> bool:
 
 # The manifest of an archive.
 
-FORMAT = 1
-"""Increased when an older Hermes cannot restore a newer archive correctly."""
+FORMAT = 1  #: Increased when an older Hermes cannot restore a newer archive correctly.
 NAME = "hermes-backup.json"
 
 Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -209,15 +206,13 @@ class ArchiveHeader(msgspec.Struct, frozen=True):
     """The part of the manifest that every version can read."""
 
     format: int
-    hermes: str = "?"
-    """The version that wrote it."""
+    hermes: str = "?"  #: The version that wrote it.
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     hermes: str
-    created: str
-    """Time in ISO 8601."""
+    created: str  #: Time in ISO 8601.
     kind: Kind
     profile: str
     label: str = ""
@@ -229,8 +224,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 CHUNK = 2**20
 MAX_FILES = 500_000
 MAX_MANIFEST = 128 * 2**20
-HARMLESS = 2**30
-"""Uncompressed bytes that any archive may contain."""
+HARMLESS = 2**30  #: Uncompressed bytes that any archive may contain.
 MAX_GROWTH = 400
 """Maximum ratio of uncompressed to compressed bytes above that. Text compresses to a tenth."""
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -378,8 +372,7 @@ def _folders(name: str) -> Iterator[str]:
         yield "/".join(parts[:length])
 
 
-EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The earliest date of a zip file."""
+EARLIEST = (1980, 1, 1, 0, 0, 0)  #: The earliest date of a zip file.
 
 Progress = Callable[[int, int], None]
 

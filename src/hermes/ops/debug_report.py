@@ -216,8 +216,7 @@ SHOWN = frozenset(
 )  # fmt: skip
 """Last parts of keys whose text is not personal."""
 ADDRESSES = frozenset({"base_url", "endpoint"})
-ELSEWHERE = frozenset({"mcp_servers"})
-"""Blocks whose members are listed elsewhere."""
+ELSEWHERE = frozenset({"mcp_servers"})  #: Blocks whose members are listed elsewhere.
 LONGEST = 80
 
 

@@ -42,32 +42,25 @@ class SourceFigures(msgspec.Struct, frozen=True):
 
 
 class Insights(msgspec.Struct, frozen=True, kw_only=True):
-    source: str
-    """Empty: all sources."""
-    days: tuple[Day, ...]
-    """Every day of the period, including days without activity."""
-    sessions: int
-    """Without subagents, unless they are requested."""
+    source: str  #: Empty: all sources.
+    days: tuple[Day, ...]  #: Every day of the period, including days without activity.
+    sessions: int  #: Without subagents, unless they are requested.
     subagents: int
     messages: int
     tool_calls: int
     model_calls: int
     usage: Usage
     cost_usd: float
-    unpriced_calls: int
-    """Calls without a known price; their cost is not in `cost_usd`."""
-    average_seconds: float
-    """From the first to the last message of a session."""
+    unpriced_calls: int  #: Calls without a known price; their cost is not in `cost_usd`.
+    average_seconds: float  #: From the first to the last message of a session.
     average_messages: float
     by_model: tuple[ModelFigures, ...]
     by_source: tuple[SourceFigures, ...]
     by_tool: tuple[ToolSum, ...]
-    by_hour: tuple[tuple[int, ...], ...]
-    """Messages per hour, for each weekday from Monday on."""
+    by_hour: tuple[tuple[int, ...], ...]  #: Messages per hour, for each weekday from Monday on.
     end_reasons: dict[str, int]
     busiest: tuple[Day, ...]
-    streak: int
-    """Consecutive days until today, or until yesterday if there is no activity today."""
+    streak: int  #: Consecutive days until today, or until yesterday if there is no activity today.
     longest_streak: int
 
     @property

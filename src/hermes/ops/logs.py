@@ -25,13 +25,10 @@ _json_entry = msgspec.json.Decoder(LogFileEntry)
 class LogFilter(msgspec.Struct, frozen=True):
     """Which entries to show; an empty field matches all."""
 
-    level: str = ""
-    """The minimum level."""
-    session: str = ""
-    """A session id or its beginning."""
+    level: str = ""  #: The minimum level.
+    session: str = ""  #: A session id or its beginning.
     component: str = ""
-    since: float = 0.0
-    """Unix time of the earliest entry."""
+    since: float = 0.0  #: Unix time of the earliest entry.
 
     def has(self, entry: LogFileEntry) -> bool:
         return (

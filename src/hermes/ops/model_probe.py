@@ -28,10 +28,8 @@ from hermes.providers import ModelProfile
 
 Verdict = Literal["works", "does not", "not tried", "failed"]
 
-MAX_TOKENS = 2048
-"""Tokens for an answer: a reasoning model needs some before its first word."""
-PREFIX_WORDS = 2000
-"""About 2,500 tokens, which most endpoints cache."""
+MAX_TOKENS = 2048  #: Tokens for an answer: a reasoning model needs some before its first word.
+PREFIX_WORDS = 2000  #: About 2,500 tokens, which most endpoints cache.
 
 _HOPELESS = (
     CredentialMissing,
@@ -59,8 +57,7 @@ class ProbeFinding(msgspec.Struct, frozen=True):
     name: str
     verdict: Verdict
     detail: str = ""
-    cost: float | None = None
-    """US dollars; None if the price is not known or nothing was spent."""
+    cost: float | None = None  #: US dollars; None if the price is not known or nothing was spent.
 
 
 class ProbeCall(msgspec.Struct, frozen=True):
@@ -68,8 +65,7 @@ class ProbeCall(msgspec.Struct, frozen=True):
 
     reply: Reply
     deltas: int
-    first: float | None
-    """Seconds to the first delta."""
+    first: float | None  #: Seconds to the first delta.
     total: float
 
 

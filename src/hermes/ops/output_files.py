@@ -9,8 +9,7 @@ from typing import TextIO
 
 from hermes.core.errors import UsageError
 
-PRIVATE = 0o600
-"""Conversations are private."""
+PRIVATE = 0o600  #: Conversations are private.
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:

@@ -19,8 +19,7 @@ from hermes.util import files
 MARK = "# Starts Hermes with the profile "
 _MADE_FOR = re.compile(rf"^{re.escape(MARK)}([a-z0-9][a-z0-9_-]*)\.", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_LARGEST = 4096
-"""Maximum size in bytes of such a script; larger files are not read."""
+_LARGEST = 4096  #: Maximum size in bytes of such a script; larger files are not read.
 
 
 class Alias(msgspec.Struct, frozen=True):

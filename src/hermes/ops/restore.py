@@ -52,15 +52,13 @@ from hermes.util import files
 from hermes.util.text import human_size
 
 STAGE, LOCK = ".import", ".import.lock"
-MARGIN = 64 * 2**20
-"""Bytes of the disk that must stay free."""
+MARGIN = 64 * 2**20  #: Bytes of the disk that must stay free.
 SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
 class Journal(msgspec.Struct, frozen=True):
     units: tuple[str, ...]
-    existed: tuple[str, ...]
-    """Entries that existed before."""
+    existed: tuple[str, ...]  #: Entries that existed before.
     direction: Literal["forward", "back"] = "forward"
 
 
@@ -316,16 +314,14 @@ LONGEST_LABEL = 60
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    id: str
-    """The file name without its suffix."""
+    id: str  #: The file name without its suffix.
     created: str
     label: str
     kind: Kind
     files: int
     bytes: int
     path: Path
-    problem: str = ""
-    """Why it cannot be used; empty if it can."""
+    problem: str = ""  #: Why it cannot be used; empty if it can.
 
 
 class Snapshots:
@@ -464,12 +460,9 @@ def restore_store(home: Home, url: str, backup: Path) -> Path | None:
 class RepairResult(msgspec.Struct, frozen=True):
     """The result of a repair."""
 
-    outcome: str
-    """`already_sound`, `reindexed` or `rescued`."""
-    summary: str
-    """The result for a person, including what was lost."""
-    kept: str = ""
-    """The path of the damaged file, if there was one."""
+    outcome: str  #: `already_sound`, `reindexed` or `rescued`.
+    summary: str  #: The result for a person, including what was lost.
+    kept: str = ""  #: The path of the damaged file, if there was one.
     sessions: int = 0
     messages: int = 0
 

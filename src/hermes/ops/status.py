@@ -25,8 +25,7 @@ from hermes.util.text import many
 
 
 class SetupProgress(msgspec.Struct, frozen=True):
-    done: tuple[str, ...] = ()
-    """Sections that are finished."""
+    done: tuple[str, ...] = ()  #: Sections that are finished.
 
 
 class SetupRecord:
@@ -80,8 +79,7 @@ def reset_settings(home: Home, now: datetime) -> Path | None:
 
 class KeyShown(msgspec.Struct, frozen=True):
     source: str
-    key: str
-    """The masked key."""
+    key: str  #: The masked key.
     kind: str
 
 
@@ -96,8 +94,7 @@ class Resolved(msgspec.Struct, frozen=True):
     keys: tuple[KeyShown, ...] = ()
     context_length: int = 0
     price: Price | None = None
-    problem: str = ""
-    """Why it cannot be used; empty if it can."""
+    problem: str = ""  #: Why it cannot be used; empty if it can.
     hint: str = ""
 
 
@@ -171,8 +168,7 @@ def _auxiliary(name: str, task: AuxiliaryTask, loaded: Loaded, providers: Provid
 class ProviderStatus(msgspec.Struct, frozen=True):
     id: str
     label: str
-    keys: tuple[str, ...]
-    """The sources of keys."""
+    keys: tuple[str, ...]  #: The sources of keys.
     needs_key: bool
 
 

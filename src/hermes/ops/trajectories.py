@@ -26,11 +26,9 @@ class TrajectoryLine(msgspec.Struct, frozen=True):
     """A line of a trajectory file that is not blank."""
 
     number: int
-    size: int
-    """Size in bytes."""
+    size: int  #: Size in bytes.
     entry: Entry
-    problem: str = ""
-    """Why it is not an entry; then `entry` is empty."""
+    problem: str = ""  #: Why it is not an entry; then `entry` is empty.
 
 
 class _Function(msgspec.Struct):

@@ -104,8 +104,7 @@ class ImportedSession(msgspec.Struct):
 # A line is a session exported by Hermes, a session of another program with the documented columns,
 # or only messages in OpenAI's format (`{"messages": […]}` or a list).
 
-SOURCE = "import"
-"""The source of a session without one."""
+SOURCE = "import"  #: The source of a session without one.
 
 
 def read_line(line: bytes, now: datetime) -> Record:
@@ -208,8 +207,7 @@ def _worded(error: msgspec.DecodeError) -> str:
     return f"{place}: {what}" if place else what
 
 
-EVERYTHING = 2**31 - 1
-"""A limit that is none."""
+EVERYTHING = 2**31 - 1  #: A limit that is none.
 SHOWN_PROBLEMS = 5
 
 
@@ -227,8 +225,7 @@ class ImportResult(msgspec.Struct, frozen=True):
 
     stored: tuple[str, ...]
     skipped: tuple[str, ...]
-    retitled: dict[str, str]
-    """New titles, by session, where the title was already used."""
+    retitled: dict[str, str]  #: New titles, by session, where the title was already used.
 
 
 async def import_file(

@@ -32,10 +32,8 @@ class TextBlock(msgspec.Struct, frozen=True):
     """A block of code, or some lines of prose."""
 
     lines: tuple[str, ...]
-    fence: str = ""
-    """Empty for prose."""
-    language: str = ""
-    """What stands behind the fence."""
+    fence: str = ""  #: Empty for prose.
+    language: str = ""  #: What stands behind the fence.
 
 
 def blocks(text: str) -> Iterator[TextBlock]:
@@ -87,8 +85,7 @@ class TranscriptCall(msgspec.Struct, frozen=True):
     id: str
     name: str
     arguments: str
-    result: str | None = None
-    """None: it never finished."""
+    result: str | None = None  #: None: it never finished.
     failed: bool = False
 
 
@@ -96,8 +93,7 @@ class TranscriptEntry(msgspec.Struct, frozen=True):
     """One message. The results of a reply's calls are with the reply."""
 
     role: str
-    time: float
-    """0 when it is not known, as for what a compaction or a branch took over."""
+    time: float  #: 0 when it is not known, as for what a compaction or a branch took over.
     text: str = ""
     reasoning: str = ""
     images: tuple[str, ...] = ()
@@ -114,8 +110,7 @@ class TranscriptTurn(msgspec.Struct, frozen=True):
 
 class Transcript(msgspec.Struct, frozen=True):
     id: str
-    name: str
-    """The title, or the start of what the user said first."""
+    name: str  #: The title, or the start of what the user said first.
     source: str
     model: str
     started_at: float
@@ -398,8 +393,7 @@ def facts(transcript: Transcript) -> list[tuple[str, str]]:
 
 # A session as Markdown for people: a heading for each turn, tool calls in a line each.
 
-RESULT_LIMIT = 2000
-"""Characters of a tool's result that are kept."""
+RESULT_LIMIT = 2000  #: Characters of a tool's result that are kept.
 ARGUMENTS_LIMIT = 300
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
@@ -501,8 +495,7 @@ def _without_tags(text: str) -> str:
 # A page is written in pieces, so that a large store never has to fit in memory: `page_start` with
 # the index, `session_section` for each session, `PAGE_END`.
 
-PAGE_RESULT_LIMIT = 20_000
-"""Characters of a tool's result that are kept."""
+PAGE_RESULT_LIMIT = 20_000  #: Characters of a tool's result that are kept.
 BRIEF_LIMIT = 90
 
 # Even if something slipped through, the reader's browser fetches and runs nothing.

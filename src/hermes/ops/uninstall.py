@@ -54,8 +54,7 @@ class RemovablePart(msgspec.Struct, frozen=True):
 
 class RemovalOutcome(msgspec.Struct, frozen=True):
     part: RemovablePart
-    problem: str = ""
-    """Why it still exists; empty if it was removed."""
+    problem: str = ""  #: Why it still exists; empty if it was removed.
 
 
 def parts(found: Checkout | Package, *, full: bool) -> list[RemovablePart]:

@@ -47,20 +47,13 @@ class UpdateFailed(HermesError):
 class AvailableUpdate(msgspec.Struct, frozen=True):
     """The content of an update."""
 
-    current: str
-    """The commit in use."""
-    target: str
-    """The commit to switch to."""
-    upstream: str
-    """Its branch, such as `origin/main`."""
-    version: str
-    """The version of the target."""
-    commits: tuple[str, ...]
-    """Commit subjects, newest first; at most `SHOWN_COMMITS`."""
-    total: int
-    """The number of commits."""
-    changes: tuple[str, ...]
-    """New lines of the changelog."""
+    current: str  #: The commit in use.
+    target: str  #: The commit to switch to.
+    upstream: str  #: Its branch, such as `origin/main`.
+    version: str  #: The version of the target.
+    commits: tuple[str, ...]  #: Commit subjects, newest first; at most `SHOWN_COMMITS`.
+    total: int  #: The number of commits.
+    changes: tuple[str, ...]  #: New lines of the changelog.
 
 
 class Repository:
@@ -199,13 +192,10 @@ Tell = Callable[[str], None]
 class Switch(msgspec.Struct, frozen=True):
     """A change of version; the last one is recorded for a rollback."""
 
-    before: str
-    """The commit."""
+    before: str  #: The commit.
     after: str
-    version: str
-    """The previous version."""
-    incoming: str = ""
-    """The folder of the new environment; empty if the old one is used."""
+    version: str  #: The previous version.
+    incoming: str = ""  #: The folder of the new environment; empty if the old one is used.
 
 
 class Updater:

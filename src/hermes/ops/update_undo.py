@@ -21,8 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SWITCH, STARTER = "switch.json", "undo.sh"
-PATIENCE = 5.0
-"""Seconds to wait for a git process that outlived the update."""
+PATIENCE = 5.0  #: Seconds to wait for a git process that outlived the update.
 
 
 class Records:

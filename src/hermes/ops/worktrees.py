@@ -37,8 +37,7 @@ class WorktreeRecord(msgspec.Struct, frozen=True):
     pid: int
     process_began: float
     host: str
-    made: float
-    """Seconds since 1970."""
+    made: float  #: Seconds since 1970.
 
     @property
     def in_use(self) -> bool:
@@ -94,12 +93,9 @@ WITHOUT = "leave out --worktree"
 
 
 class WorktreeRepository(msgspec.Struct, frozen=True):
-    git: UserGit
-    """The top of the user's working tree."""
-    common: Path
-    """The .git folder, which all worktrees share."""
-    inside: Path
-    """The user's folder relative to the top."""
+    git: UserGit  #: The top of the user's working tree.
+    common: Path  #: The .git folder, which all worktrees share.
+    inside: Path  #: The user's folder relative to the top.
 
     @property
     def root(self) -> Path:
@@ -205,8 +201,7 @@ LIST_SECONDS = 60.0
 class CopiedFiles(msgspec.Struct, frozen=True):
     files: int
     bytes: int
-    left_out: dict[str, str]
-    """The reasons, by name."""
+    left_out: dict[str, str]  #: The reasons, by name.
 
 
 async def copy_included(
@@ -373,12 +368,9 @@ STATUS_SECONDS = 120.0
 
 
 class WorktreeState(msgspec.Struct, frozen=True):
-    changed: int = 0
-    """Uncommitted files including new ones; ignored ones do not count."""
-    commits: int = 0
-    """Commits that no other branch contains."""
-    unfinished: bool = False
-    """In the middle of a merge, a rebase or similar."""
+    changed: int = 0  #: Uncommitted files including new ones; ignored ones do not count.
+    commits: int = 0  #: Commits that no other branch contains.
+    unfinished: bool = False  #: In the middle of a merge, a rebase or similar.
 
     @property
     def clean(self) -> bool:
@@ -430,8 +422,7 @@ async def _commits(git: UserGit, branch: str, others: tuple[str, ...]) -> int:
 # Worktrees that a crashed run left behind.
 
 OLD_SECONDS = 24 * 3600.0
-MAX_STALE = 20
-"""Worktrees that are examined at a time."""
+MAX_STALE = 20  #: Worktrees that are examined at a time.
 
 
 async def prune_stale(repository: WorktreeRepository, tell: Callable[[str], None]) -> None:

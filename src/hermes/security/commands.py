@@ -25,17 +25,14 @@ from hermes.security.paths import PathGuard
 from hermes.security.shell.model import CommandTooComplex, Invocation, ParsedCommand
 from hermes.security.shell.wrappers import unfold_command, unfold_invocation
 
-MAX_SHOWN = 2_000
-"""Characters of a command shown to the user who is asked."""
+MAX_SHOWN = 2_000  #: Characters of a command shown to the user who is asked.
 MAX_SCRIPTS = 8
 """How many scripts written, and programs renamed, by the same command are followed."""
 
 
 class Examination(msgspec.Struct, frozen=True):
-    concerns: tuple[Concern, ...]
-    """Refusals first."""
-    programs: tuple[str, ...]
-    """The programs that would be started, in order, each once."""
+    concerns: tuple[Concern, ...]  #: Refusals first.
+    programs: tuple[str, ...]  #: The programs that would be started, in order, each once.
 
 
 def examine(command: str, guard: PathGuard, folder: str) -> Examination:
@@ -128,8 +125,7 @@ class CommandVerdict(msgspec.Struct, frozen=True):
     kind: str = msgspec.field(name="class", default="")
     """The first class; "" if the command is in none."""
     classes: tuple[str, ...] = ()
-    reason: str = ""
-    """All reasons in one line, or why the classes do not matter."""
+    reason: str = ""  #: All reasons in one line, or why the classes do not matter.
     reasons: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
 

@@ -67,8 +67,7 @@ class PathGuard(msgspec.Struct, frozen=True):
     home: Path
     workspace: tuple[Path, ...]
     own: tuple[Path, ...] = ()
-    here: bool = True
-    """False if the paths belong to another machine: links are then not resolved."""
+    here: bool = True  #: False if the paths belong to another machine: links are then not resolved.
 
     def check_write(self, path: str, real: str) -> Concern | None:
         """Return the reason against writing `path`, which resolves to `real`; None if there is

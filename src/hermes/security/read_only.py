@@ -22,8 +22,7 @@ _ALWAYS = """
     read export unset local declare typeset readonly let jobs vmstat iostat lsmod lspci lsusb arch
     tput getent dpkg-query colordiff numfmt tsort look cal factor zipinfo column hexyl
 """
-ALWAYS = frozenset(_ALWAYS.split())
-"""Programs that write nothing, whatever their arguments."""
+ALWAYS = frozenset(_ALWAYS.split())  #: Programs that write nothing, whatever their arguments.
 
 STARTERS = frozenset({"xargs", "time", "env", "command", "builtin", "timeout", "nice", "stdbuf"})
 """These do nothing themselves; the program they start is checked separately."""
@@ -69,8 +68,7 @@ ONLY: dict[str, str] = {
     "terraform": r"(version|show|output|providers|state (list|show))\b.*",
     "cargo": r"(tree|search|--list)\b.*", "go": r"(version|env( [A-Z]\w*)*)",
 }  # fmt: skip
-ONLY["podman"] = ONLY["docker"]
-"""Pattern that the arguments, joined by blanks, must match."""
+ONLY["podman"] = ONLY["docker"]  #: Pattern that the arguments, joined by blanks, must match.
 
 NEVER: dict[str, str] = {
     "yarn": r"--output", "kubectl": r"--output-directory|--raw|--profile", "go": r"-w|-u",

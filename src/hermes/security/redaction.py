@@ -69,8 +69,7 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
 class SecretShape(msgspec.Struct, frozen=True):
     """One kind of secret. The group `keep` of `pattern` stays readable before the mark."""
 
-    hints: tuple[str, ...]
-    """Lower-case texts; the pattern is tried only where one of them occurs."""
+    hints: tuple[str, ...]  #: Lower-case texts; the pattern is tried only where one of them occurs.
     pattern: str
     is_secret: Callable[[re.Match[str]], bool] = _always
     """Final check of a match, for places that also hold ordinary values."""
@@ -247,10 +246,8 @@ SECRET_SHAPES = (
 )
 
 
-MIN_LENGTH = 6
-"""Shorter values would match everywhere."""
-MIN_LENGTH_ANYWHERE = 8
-"""Shorter values match only as a whole word."""
+MIN_LENGTH = 6  #: Shorter values would match everywhere.
+MIN_LENGTH_ANYWHERE = 8  #: Shorter values match only as a whole word.
 
 
 class Redactor:

@@ -146,8 +146,7 @@ def is_numeric(host: str) -> bool:
 
 log = logging.getLogger(__name__)
 
-KEPT_SECONDS = 30.0
-"""Seconds for which the contents of the shared files are cached."""
+KEPT_SECONDS = 30.0  #: Seconds for which the contents of the shared files are cached.
 
 
 class Blocklist:
@@ -225,10 +224,8 @@ _LONGEST = 253
 class UrlHost(msgspec.Struct, frozen=True):
     """A parsed host."""
 
-    name: str
-    """Lower case, IDNA, without a trailing dot; an address in its usual form."""
-    address: Address | None = None
-    """Set if the host is an address."""
+    name: str  #: Lower case, IDNA, without a trailing dot; an address in its usual form.
+    address: Address | None = None  #: Set if the host is an address.
 
 
 def parse_host(raw: str) -> UrlHost | str:
@@ -271,8 +268,7 @@ def _parse_numeric(name: str) -> UrlHost | str:
 
 # From a name to its addresses.
 
-LONGEST_LOOKUP = 10.0
-"""Timeout for the name server in seconds."""
+LONGEST_LOOKUP = 10.0  #: Timeout for the name server in seconds.
 
 
 class AddressResolver(Protocol):
@@ -438,8 +434,7 @@ def _denied(url: str | httpx2.URL, reason: str, hint: str = "") -> ToolDenied:
 
 # The HTTP transport that connects only where the guard allows.
 
-MAX_ADDRESSES = 4
-"""Number of addresses of one name that are tried."""
+MAX_ADDRESSES = 4  #: Number of addresses of one name that are tried.
 
 _ONE_REQUEST = httpx2.Limits(max_connections=1, max_keepalive_connections=0)
 

@@ -13,8 +13,7 @@ from hermes.store.query_language import Query
 from hermes.store.records import Candidate, SearchRequest, StoreSizes
 
 Row = tuple[Any, ...]
-Progress = Callable[[int, int], None]
-"""Called with the number of steps done and the total."""
+Progress = Callable[[int, int], None]  #: Called with the number of steps done and the total.
 
 
 def ignore_progress(_done: int, _total: int) -> None:
@@ -38,12 +37,9 @@ class Database(Protocol):
 class Backend(Protocol):
     """The operations that differ between the databases."""
 
-    where: str
-    """The file or the address (without its password), for messages."""
-    is_local: bool
-    """True if a small write takes a fraction of a millisecond."""
-    errors: tuple[type[Exception], ...]
-    """The exceptions of the database driver."""
+    where: str  #: The file or the address (without its password), for messages.
+    is_local: bool  #: True if a small write takes a fraction of a millisecond.
+    errors: tuple[type[Exception], ...]  #: The exceptions of the database driver.
 
     def connect(self) -> Database:
         """Open a connection; create, migrate or repair the store first if needed. Raises

@@ -7,8 +7,7 @@ from pathlib import Path
 from hermes.core.errors import StoreError
 from hermes.util.processes import run_program
 
-SECONDS = 60.0
-"""Longest run of one git command."""
+SECONDS = 60.0  #: Longest run of one git command.
 
 
 SETTINGS = """\

@@ -23,8 +23,7 @@ NO_FILE_MODE = "000000"
 
 ATTRIBUTES = "* -text !eol -ident !filter !working-tree-encoding\n"
 """Overrides every .gitattributes of the folder, so that files are stored byte for byte."""
-MAX_PATH_BYTES = 256
-"""A generous average; limits how much of a huge file list is read."""
+MAX_PATH_BYTES = 256  #: A generous average; limits how much of a huge file list is read.
 LOG_FORMAT = "%H%x1f%ct%x1f%B"
 
 
@@ -47,12 +46,9 @@ class UndoConflict(StrEnum):
     """Why a change cannot be undone: what happened to the file after it."""
 
     DELETED = "deleted"
-    RECREATED = "recreated"
-    """The change deleted the file."""
-    CHANGED_NEW = "changed new"
-    """The change created the file."""
-    CHANGED = "changed"
-    """It is, or was, not a regular file."""
+    RECREATED = "recreated"  #: The change deleted the file.
+    CHANGED_NEW = "changed new"  #: The change created the file.
+    CHANGED = "changed"  #: It is, or was, not a regular file.
     SAME_LINES = "same lines"
 
 
@@ -68,8 +64,7 @@ class CommitEntry(msgspec.Struct, frozen=True):
     """A commit."""
 
     id: str
-    at: str
-    """Seconds since 1970."""
+    at: str  #: Seconds since 1970.
     message: str
 
 
@@ -80,18 +75,14 @@ class TooManyFiles(StoreError):
 class HistoryOptions(msgspec.Struct, frozen=True):
     """What is stored, and how."""
 
-    excluded: Sequence[str]
-    """Patterns as in .gitignore."""
+    excluded: Sequence[str]  #: Patterns as in .gitignore.
     list_nested: Callable[[str], Iterable[str]]
     """Return the files of a nested repository, of which git lists only the folder."""
-    config: str = ""
-    """Additional settings of the git store."""
+    config: str = ""  #: Additional settings of the git store.
     branch: str = "refs/heads/none"
-    gitignore: bool = False
-    """Whether .gitignore files of the folder apply."""
+    gitignore: bool = False  #: Whether .gitignore files of the folder apply.
     max_file_bytes: int = 10_000_000
-    max_files: int = 0
-    """0 for no limit."""
+    max_files: int = 0  #: 0 for no limit.
 
 
 class GitHistory:

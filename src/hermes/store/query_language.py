@@ -71,12 +71,9 @@ _ACCENT = re.compile(f"[{_ACCENTS}]")
 
 
 class Term(msgspec.Struct, frozen=True):
-    words: tuple[str, ...]
-    """One word, or the words of a phrase in order."""
-    text: str
-    """The source text without quotes, star and signs at the ends."""
-    prefix: bool = False
-    """The last word is a prefix."""
+    words: tuple[str, ...]  #: One word, or the words of a phrase in order.
+    text: str  #: The source text without quotes, star and signs at the ends.
+    prefix: bool = False  #: The last word is a prefix.
 
     @property
     def is_unspaced(self) -> bool:
@@ -85,14 +82,12 @@ class Term(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    all_of: tuple[Term, ...]
-    """Never empty."""
+    all_of: tuple[Term, ...]  #: Never empty.
     none_of: tuple[Term, ...] = ()
 
 
 class Query(msgspec.Struct, frozen=True):
-    any_of: tuple[Group, ...]
-    """Empty when the text has no term."""
+    any_of: tuple[Group, ...]  #: Empty when the text has no term.
 
     @property
     def wanted(self) -> tuple[Term, ...]:

@@ -27,20 +27,16 @@ class LoggedMessage(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """A change of a conversation other than a new message."""
 
-    reason: str
-    """`undo`, `branch` or `compression`."""
-    session_id: str
-    """The resulting session: the same one for an undo, else the new one."""
+    reason: str  #: `undo`, `branch` or `compression`.
+    session_id: str  #: The resulting session: the same one for an undo, else the new one.
 
 
 class SessionFilter(msgspec.Struct, frozen=True):
     """Selects sessions. The default is all that are not archived."""
 
-    sources: tuple[str, ...] = ()
-    """Empty: any."""
+    sources: tuple[str, ...] = ()  #: Empty: any.
     exclude_sources: tuple[str, ...] = ()
-    archived: bool | None = False
-    """None: archived or not."""
+    archived: bool | None = False  #: None: archived or not.
     started_before: float | None = None
     ended_only: bool = False
     limit: int = 20
@@ -50,18 +46,15 @@ class SessionFilter(msgspec.Struct, frozen=True):
 class UsageLine(msgspec.Struct, frozen=True):
     """The sum of the model calls of one kind."""
 
-    task: str
-    """`main` or the auxiliary task."""
+    task: str  #: `main` or the auxiliary task.
     model: str
     provider: str
-    tool: str
-    """The tool that made the calls, or empty."""
+    tool: str  #: The tool that made the calls, or empty.
     is_subagent: bool
     calls: int
     usage: Usage
     cost_usd: float
-    unpriced_calls: int
-    """Calls whose price is not known; their cost is not in `cost_usd`."""
+    unpriced_calls: int  #: Calls whose price is not known; their cost is not in `cost_usd`.
 
 
 class StoreSizes(msgspec.Struct, frozen=True):
@@ -80,8 +73,7 @@ class StoreStats(msgspec.Struct, frozen=True):
     tool_calls: int
     usage: Usage
     cost_usd: float
-    by_source: dict[str, int]
-    """Sessions of each source, the most frequent first."""
+    by_source: dict[str, int]  #: Sessions of each source, the most frequent first.
     by_role: dict[str, int]
     oldest: float | None
     newest: float | None
@@ -92,8 +84,7 @@ class StoreStats(msgspec.Struct, frozen=True):
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    query: str
-    """In the language of `store.query_language`."""
+    query: str  #: In the language of `store.query_language`.
     sources: tuple[str, ...] = ()
     exclude_sources: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
@@ -121,8 +112,7 @@ class SearchHit(msgspec.Struct, frozen=True):
     session_id: str
     role: str
     timestamp: float
-    snippet: str
-    """A part of the text with `>>>` and `<<<` around the matches."""
+    snippet: str  #: A part of the text with `>>>` and `<<<` around the matches.
     context: tuple[Neighbour, ...]
     source: str
     model: str
@@ -138,10 +128,8 @@ class ActiveSession(msgspec.Struct, frozen=True):
 
     source: str
     model: str
-    first: float
-    """Time of the first message in the period."""
-    last: float
-    """Time of the last message in the period."""
+    first: float  #: Time of the first message in the period.
+    last: float  #: Time of the last message in the period.
     messages: int
     end_reason: str = ""
 
@@ -155,8 +143,7 @@ class ToolSum(msgspec.Struct, frozen=True):
 class CallSum(msgspec.Struct, frozen=True):
     """The sum of the model calls of one source, model and task."""
 
-    source: str
-    """Empty when the session was deleted."""
+    source: str  #: Empty when the session was deleted.
     model: str
     provider: str
     task: str
@@ -169,8 +156,7 @@ class CallSum(msgspec.Struct, frozen=True):
 class QuarterHour(msgspec.Struct, frozen=True):
     """A quarter of an hour with activity."""
 
-    start: int
-    """Seconds since the epoch."""
+    start: int  #: Seconds since the epoch.
     messages: int
     tokens: int = 0
     cost_usd: float = 0.0
@@ -196,13 +182,10 @@ class InboxItem(msgspec.Struct, frozen=True):
     """A message as it came in."""
 
     platform: str
-    account: str
-    """Which of our accounts on the platform received it; "" when there is only one."""
-    message_key: str
-    """The platform's id of it, unique in the account."""
+    account: str  #: Which of our accounts on the platform received it; "" when there is only one.
+    message_key: str  #: The platform's id of it, unique in the account.
     session_key: str
-    event: bytes
-    """The whole message, as JSON."""
+    event: bytes  #: The whole message, as JSON.
 
 
 class InboxRow(msgspec.Struct, frozen=True):
@@ -222,23 +205,18 @@ class InboxRow(msgspec.Struct, frozen=True):
     log_after: int = 0
     """The newest message id of that session when the turn started. For a command that was begun:
     the newest change id of any session (see `SessionStore.changes`)."""
-    answered_by: int = 0
-    """The message whose answer also answers this one; 0 for its own answer."""
+    answered_by: int = 0  #: The message whose answer also answers this one; 0 for its own answer.
 
 
 class OutboxItem(msgspec.Struct, frozen=True):
     """A message that is to be sent."""
 
-    key: str
-    """Unique: the same key is never stored twice."""
+    key: str  #: Unique: the same key is never stored twice.
     platform: str
     account: str
-    target: bytes
-    """The recipient, as JSON."""
-    lane: str
-    """Rows of one lane are sent in order."""
-    body: bytes
-    """The message, as JSON."""
+    target: bytes  #: The recipient, as JSON.
+    lane: str  #: Rows of one lane are sent in order.
+    body: bytes  #: The message, as JSON.
     kind: str = "reply"
     inbox_id: int = 0
     due_at: float = 0.0
@@ -258,16 +236,14 @@ class OutboxRow(msgspec.Struct, frozen=True):
     inbox_id: int
     state: OutState
     attempts: int
-    due_at: float
-    """While the row is `sending`: when that began."""
+    due_at: float  #: While the row is `sending`: when that began.
     created_at: float
     platform_id: str = ""
     """The platform's id of the message, once it is there. A pending row that has one was shown
     while streaming: the message is edited, not sent."""
     after_id: str = ""
     """The newest known message of the chat when this one was sent; used to find it again."""
-    error: str = ""
-    """The last error. While the row is `sending`: the process that sends it."""
+    error: str = ""  #: The last error. While the row is `sending`: the process that sends it.
     sent_at: float | None = None
 
 
@@ -276,15 +252,12 @@ class ChatRow(msgspec.Struct, frozen=True):
 
     session_key: str
     session_id: str
-    origin: bytes
-    """Where its messages come from, as JSON."""
+    origin: bytes  #: Where its messages come from, as JSON.
     started_at: float
     last_active: float
-    owner: str = ""
-    """The process that holds the lease."""
+    owner: str = ""  #: The process that holds the lease.
     lease_until: float = 0.0
-    fence: int = 0
-    """Grows with each new owner; writes of an earlier one are refused."""
+    fence: int = 0  #: Grows with each new owner; writes of an earlier one are refused.
 
 
 class ChatLease(msgspec.Struct, frozen=True):
@@ -320,31 +293,26 @@ class Run(msgspec.Struct, frozen=True):
     """One instant of a job."""
 
     job_id: str
-    instant: float
-    """When it was due, seconds since the epoch."""
+    instant: float  #: When it was due, seconds since the epoch.
     state: RunState
     owner: str = ""
     lease_until: float = 0.0
-    fence: int = 0
-    """Grows with each claim; reports of an earlier owner are refused."""
+    fence: int = 0  #: Grows with each claim; reports of an earlier owner are refused.
     attempt: int = 1
     claimed_at: float = 0.0
     started_at: float | None = None
     ended_at: float | None = None
     session_id: str = ""
-    output: str = ""
-    """The file with its output."""
+    output: str = ""  #: The file with its output.
     error: str = ""
-    delivered: str = ""
-    """The result of its delivery, for the user."""
+    delivered: str = ""  #: The result of its delivery, for the user.
 
 
 class StoredJob(msgspec.Struct, frozen=True):
     """A job in a store that several machines share; on one machine jobs are in jobs.json."""
 
     id: str
-    record: bytes
-    """JSON."""
+    record: bytes  #: JSON.
     version: int
 
 
@@ -355,8 +323,7 @@ MAX_RESPONSES = 100
 
 class StoredResponse(msgspec.Struct, frozen=True):
     id: str
-    body: bytes
-    """The response as it was sent, JSON."""
+    body: bytes  #: The response as it was sent, JSON.
     session_id: str
     conversation: str = ""
     previous_id: str = ""

@@ -36,8 +36,7 @@ COLUMNS = (
     "reasoning_details", "codex_reasoning_items",
 )  # fmt: skip
 JSON_COLUMNS = ("tool_calls", "reasoning_details", "codex_reasoning_items")
-Row = Sequence[Any]
-"""Values of `COLUMNS`, in order."""
+Row = Sequence[Any]  #: Values of `COLUMNS`, in order.
 
 _FAILED = "error"
 _NUL = rb"\u0000"

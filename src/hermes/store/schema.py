@@ -7,8 +7,7 @@ here, so a new column goes to the end and needs a migration.
 
 import msgspec
 
-KEY = "KEY"
-"""An automatic id that is never reused."""
+KEY = "KEY"  #: An automatic id that is never reused.
 TEXT = "TEXT NOT NULL"
 NUMBER = "INTEGER NOT NULL"
 REAL = "REAL NOT NULL"
@@ -17,10 +16,8 @@ MAYBE_REAL = "REAL"
 
 class Table(msgspec.Struct, frozen=True):
     name: str
-    columns: tuple[tuple[str, str], ...]
-    """Name and type of each; the types are those of SQLite."""
-    key: tuple[str, ...] = ()
-    """The columns of the primary key, if no column is of type `KEY`."""
+    columns: tuple[tuple[str, str], ...]  #: Name and type of each; the types are those of SQLite.
+    key: tuple[str, ...] = ()  #: The columns of the primary key, if no column is of type `KEY`.
 
 
 class Index(msgspec.Struct, frozen=True):

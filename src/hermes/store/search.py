@@ -19,16 +19,14 @@ from hermes.store.rows import user_text
 
 # Ranking
 
-CANDIDATES = 120
-"""How many of the newest matches are ranked, unless a later page is requested."""
+CANDIDATES = 120  #: How many of the newest matches are ranked, unless a later page is requested.
 
 _WEIGHTS = {"user": 1.0, "assistant": 0.8, "system": 0.5, "tool": 0.4}
 """People remember what they wrote; tool output is long and repetitive."""
 _OTHER = 0.5
 
 _HALF_LIFE = 30 * 86400.0
-_OLD = 0.3
-"""The share of its score that an old message keeps, so that good matches stay visible."""
+_OLD = 0.3  #: The share of its score that an old message keeps, so that good matches stay visible.
 
 
 def rank(candidates: Iterable[Candidate], now: float) -> list[Candidate]:
@@ -51,21 +49,17 @@ def rank(candidates: Iterable[Candidate], now: float) -> list[Candidate]:
 # punctuation, and text in a script written without spaces anywhere. A huge message is searched in
 # slices, up to the first one with a match.
 
-LENGTH = 240
-"""Characters of the message in a snippet, about 40 words."""
+LENGTH = 240  #: Characters of the message in a snippet, about 40 words.
 
 _SLICE = 1 << 16
 _OVERLAP = LENGTH
-_MARGIN = 24
-"""How far a cut may move to fall between words."""
-_MATCHES = 500
-"""Limit of the matches per term that are compared to find the best place."""
+_MARGIN = 24  #: How far a cut may move to fall between words.
+_MATCHES = 500  #: Limit of the matches per term that are compared to find the best place.
 _MIN_PIECE = 3
 
 _ACCENTS = re.compile("[\u0300-\u0331]")
 _SPACES = re.compile(r"\s+")
-Span = tuple[int, int, int]
-"""Start, end, and the number of the term."""
+Span = tuple[int, int, int]  #: Start, end, and the number of the term.
 
 
 class TermMatcher(msgspec.Struct, frozen=True):
@@ -75,8 +69,7 @@ class TermMatcher(msgspec.Struct, frozen=True):
     needles: tuple[str, ...]
     """Words that the text must contain; every match begins with the first."""
     word: re.Pattern[str]
-    piece: re.Pattern[str]
-    """For text with a script written without spaces."""
+    piece: re.Pattern[str]  #: For text with a script written without spaces.
 
     def matches(self, folded: str, *, in_pieces: bool) -> Iterator[tuple[int, int]]:
         if not all(needle in folded for needle in self.needles):
@@ -246,8 +239,7 @@ def _marked(text: str, spans: list[Span], start: int, end: int) -> str:
 
 CONTEXT_LENGTH = 200
 
-_BATCH = 500
-"""Maximum number of ids in one statement."""
+_BATCH = 500  #: Maximum number of ids in one statement.
 
 
 def search(

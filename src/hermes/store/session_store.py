@@ -43,8 +43,7 @@ from hermes.util.extras import install_hint
 P = ParamSpec("P")
 T = TypeVar("T")
 
-SMALL_EVENT = 8000
-"""Bytes of a chat message that takes a fraction of a millisecond to store."""
+SMALL_EVENT = 8000  #: Bytes of a chat message that takes a fraction of a millisecond to store.
 SMALL_PROMPT = 32_000
 """Characters of a system prompt that takes a fraction of a millisecond to store; it is not
 indexed."""

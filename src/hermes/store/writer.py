@@ -27,8 +27,7 @@ class StoreJob(NamedTuple):
     done: "Future[Any] | asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop | None = None
     """The loop of `done`, if it is an asyncio future."""
-    is_small: bool = False
-    """Takes a fraction of a millisecond."""
+    is_small: bool = False  #: Takes a fraction of a millisecond.
 
     def is_wanted(self) -> bool:
         """Return False if the caller has cancelled. Call it once, before the work."""
@@ -88,13 +87,11 @@ class Writer:
         self._jobs: queue.SimpleQueue[StoreJob | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         """Held while assigning a job to the thread or to the event loop."""
-        self._writing = threading.Lock()
-        """Held while writing."""
+        self._writing = threading.Lock()  #: Held while writing.
         self._submitted: defaultdict[asyncio.AbstractEventLoop, list[StoreJob]] = defaultdict(list)
         """The jobs that each event loop submitted in its current iteration."""
         self._inline_writes = 0
-        self._queued = 0
-        """Unfinished jobs of the thread. An inline write must not overtake them."""
+        self._queued = 0  #: Unfinished jobs of the thread. An inline write must not overtake them.
         self._thread: threading.Thread | None = None
         self._closed = False
         self._ending = False

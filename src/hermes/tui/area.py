@@ -104,8 +104,7 @@ class Area(Application[Any]):
         self._drawn_at = 0.0
         self._unprinted: list[str] = []
         """Output that waits while another program, such as an editor, uses the terminal."""
-        self.frames = 0
-        """Number of times the area was painted."""
+        self.frames = 0  #: Number of times the area was painted.
 
     def print_above(self, text: str) -> None:
         """Print finished lines. `text` ends with a line end and has no escape sequences but
@@ -191,8 +190,7 @@ def _rows_when_broken(screen: Screen, row: int, columns: int) -> int:
     return max(1, -(-used // columns))
 
 
-Cell = tuple[str, str, int]
-"""A character, its style, and its columns."""
+Cell = tuple[str, str, int]  #: A character, its style, and its columns.
 
 
 class LineBox(Container):

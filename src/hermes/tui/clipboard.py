@@ -22,8 +22,7 @@ from hermes.tui.text import one_line
 from hermes.util.text import human_size
 
 TIMEOUT_SECONDS = 5.0
-IMAGE_KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""In order of preference."""
+IMAGE_KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")  #: In order of preference.
 _X = ("xclip", "-selection", "clipboard")
 _PNG_TO_BASE64 = (
     "Add-Type -AssemblyName System.Windows.Forms,System.Drawing;"
@@ -53,13 +52,11 @@ def _to_utf16(text: str) -> bytes:
 class ClipboardReader(msgspec.Struct, frozen=True):
     """A program that prints the contents of the clipboard."""
 
-    picture: tuple[str, ...]
-    """The command; `{kind}` is replaced by the media type of the image."""
+    picture: tuple[str, ...]  #: The command; `{kind}` is replaced by the media type of the image.
     text: tuple[str, ...]
     kinds: tuple[str, ...] = ()
     """The command that lists the available types; without it images are PNG."""
-    needs: str = ""
-    """Environment variable without which the program cannot work."""
+    needs: str = ""  #: Environment variable without which the program cannot work.
     decode: Callable[[bytes], bytes] = lambda data: data
 
 
@@ -216,8 +213,7 @@ async def _run(
 
 
 MAX_IMAGE_BYTES = 20_000_000
-SNIFF_BYTES = 16
-"""Bytes at the start of a file that identify its type."""
+SNIFF_BYTES = 16  #: Bytes at the start of a file that identify its type.
 FORMATS = "PNG, JPEG, GIF or WebP"
 
 

@@ -22,8 +22,7 @@ from hermes.util.concurrency import in_thread
 MAX_OFFERS = 50
 _BETWEEN = re.compile(r"[\W_]+")
 _NAME = re.compile(r"[\w -]*")
-NO_MATCH = "\0"
-"""Occurs in no name."""
+NO_MATCH = "\0"  #: Occurs in no name.
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -33,25 +32,20 @@ class Offer(msgspec.Struct, frozen=True):
     about: str = ""
     aliases: tuple[str, ...] = ()
     """Other names. One is offered if it starts with the typed text and the name does not."""
-    takes_more: bool = False
-    """The command takes arguments."""
-    words: tuple[str, ...] = ()
-    """Possible first arguments."""
+    takes_more: bool = False  #: The command takes arguments.
+    words: tuple[str, ...] = ()  #: Possible first arguments.
 
 
 class OfferMatch(msgspec.Struct, frozen=True):
-    name: str
-    """The name or the alias that matches."""
+    name: str  #: The name or the alias that matches.
     offer: Offer
 
 
 class _Prepared(msgspec.Struct, frozen=True):
     offer: Offer
     lowered: str
-    words: str
-    """In lower case, with `-` before each word."""
-    aliases: list[tuple[str, str]]
-    """In lower case, and as written."""
+    words: str  #: In lower case, with `-` before each word.
+    aliases: list[tuple[str, str]]  #: In lower case, and as written.
 
 
 class OfferIndex:
@@ -104,10 +98,8 @@ def _word_starts(text: str) -> str:
     return "-" + _BETWEEN.sub("-", text.lower())
 
 
-FRESH_SECONDS = 5.0
-"""Seconds after which offers are loaded again."""
-Source = Callable[[], Sequence[Offer]]
-"""Loads offers. Called in a worker thread."""
+FRESH_SECONDS = 5.0  #: Seconds after which offers are loaded again.
+Source = Callable[[], Sequence[Offer]]  #: Loads offers. Called in a worker thread.
 
 _log = logging.getLogger(__name__)
 
@@ -122,8 +114,7 @@ class OfferCache:
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self.wait_seconds = 0.05
-        """Seconds to wait for offers when there are no older ones."""
+        self.wait_seconds = 0.05  #: Seconds to wait for offers when there are no older ones.
         self._cached: dict[str, _CachedIndex] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._late: set[str] = set()
@@ -195,8 +186,7 @@ def image_offers(place: str, folder: Path) -> list[Offer]:
 
 References = Callable[[str], Sequence[Suggestion]]
 """Returns the completions of a fragment such as `@src/ma`. Called at each key press."""
-MAX_COLUMNS = 60
-"""Columns of a name or description in the menu."""
+MAX_COLUMNS = 60  #: Columns of a name or description in the menu.
 
 
 class InputCompleter(Completer):

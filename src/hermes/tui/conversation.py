@@ -165,8 +165,7 @@ class TurnQueue:
 
 
 MAX_WAITING_ROWS = 3
-WORKING = f"working… {STOP_HINT}"
-"""Shown until the first event of a turn arrives."""
+WORKING = f"working… {STOP_HINT}"  #: Shown until the first event of a turn arrives.
 
 
 class StatusArea:
@@ -221,8 +220,7 @@ class StatusArea:
         return [*notes, f"{running} in background"] if running else notes
 
 
-DOUBLE_PRESS_SECONDS = 2.0
-"""A second Ctrl-C within this time leaves."""
+DOUBLE_PRESS_SECONDS = 2.0  #: A second Ctrl-C within this time leaves.
 
 
 class Conversation:

@@ -15,10 +15,8 @@ from hermes.tui.text import Paint, break_ranges, cut, escape_codes, safe
 from hermes.tui.tool_results import INDENT, CallInfo, more_line
 
 Kind = Literal["same", "added", "removed", "gap", "title", "note", "more"]
-MAX_LINES = 2_000
-"""Lines of a diff that are used."""
-MAX_LINE_CHARS = 2_000
-"""Characters of a line that are used."""
+MAX_LINES = 2_000  #: Lines of a diff that are used.
+MAX_LINE_CHARS = 2_000  #: Characters of a line that are used.
 MAX_COMPARED_LINES = 40_000
 """Pairs of lines up to which texts are compared; larger ones count as replaced completely."""
 

@@ -60,13 +60,10 @@ def _level(details: Details) -> Level:
 class UserInput(msgspec.Struct, frozen=True):
     """A message or command that the user sent."""
 
-    text: str
-    """The text as shown, with placeholders for long pastes."""
+    text: str  #: The text as shown, with placeholders for long pastes.
     images: tuple[Image, ...] = ()
-    expanded: str = ""
-    """The text with the pastes, if it has placeholders."""
-    shown: bool = False
-    """The text is on the screen already."""
+    expanded: str = ""  #: The text with the pastes, if it has placeholders.
+    shown: bool = False  #: The text is on the screen already.
 
     @property
     def is_command(self) -> bool:

@@ -24,14 +24,11 @@ from hermes.util.concurrency import in_thread
 from hermes.util.files import write_bytes
 from hermes.util.text import clean
 
-MAX_ENTRIES = 10_000
-"""Entries that the file keeps."""
+MAX_ENTRIES = 10_000  #: Entries that the file keeps.
 TRIM_SLACK = 500
 """Additional entries that are tolerated, so that not every start rewrites the file."""
-MAX_READ_BYTES = 20_000_000
-"""Bytes read from the end of the file."""
-BATCH = 500
-"""Entries that are loaded before keys are handled again."""
+MAX_READ_BYTES = 20_000_000  #: Bytes read from the end of the file.
+BATCH = 500  #: Entries that are loaded before keys are handled again.
 
 _log = logging.getLogger(__name__)
 _ENTRY = re.compile(r"^(?:\+[^\n]*\n?)+", re.MULTILINE)
@@ -46,8 +43,7 @@ class InputHistory(History):
     def __init__(self, file: Path, redact: Callable[[str], str] = str) -> None:
         super().__init__()
         self._file, self._redact = file, redact
-        self._size: int | None = None
-        """Size of the file before this process wrote to it."""
+        self._size: int | None = None  #: Size of the file before this process wrote to it.
 
     async def load(self) -> AsyncGenerator[str, None]:
         if not self._loaded:

@@ -65,8 +65,7 @@ class GlyphProcessor(Processor):
     """Shows characters by their parts, and as much of a suggestion as fits into the row."""
 
     def __init__(self, margin: Callable[[], int]) -> None:
-        self._margin = margin
-        """Returns the columns of the prompt."""
+        self._margin = margin  #: Returns the columns of the prompt.
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         given = transformation_input
@@ -111,11 +110,9 @@ def _visible_part(sign: str, before: str) -> str:
     return "" if _HIDDEN.match(sign) else sign
 
 
-MAX_PASTE_LINES, MAX_PASTE_CHARS = 5, 1_000
-"""Longer pastes are collapsed."""
+MAX_PASTE_LINES, MAX_PASTE_CHARS = 5, 1_000  #: Longer pastes are collapsed.
 MAX_PASTE_BYTES = 10_000_000
-MAX_HISTORY_CHARS = 20_000
-"""Pastes of up to so many characters are written to the history."""
+MAX_HISTORY_CHARS = 20_000  #: Pastes of up to so many characters are written to the history.
 
 _PLACEHOLDER = re.compile(r"\[pasted #\d+: ([\d,]+ (?:lines?|characters?))\]")
 
@@ -177,8 +174,7 @@ class PasteStore:
         return [each.span() for each in _PLACEHOLDER.finditer(text) if each[0] in self._texts]
 
 
-MAX_GRAPHEME_CHARS = 64
-"""Characters that are searched for the end of a grapheme."""
+MAX_GRAPHEME_CHARS = 64  #: Characters that are searched for the end of a grapheme.
 
 
 class CursorSteps:
@@ -305,10 +301,8 @@ class InputField(msgspec.Struct, frozen=True):
     send: Callable[[str], object]
     """Called with the typed text, in which pastes are placeholders (see `PasteStore.expand`). The
     attached images are in `images`."""
-    tell: Callable[[str], object]
-    """Shows a message to the user."""
-    repaint: Callable[[], object]
-    """Paints the whole area again."""
+    tell: Callable[[str], object]  #: Shows a message to the user.
+    repaint: Callable[[], object]  #: Paints the whole area again.
 
 
 def make_input_field(
@@ -350,8 +344,7 @@ class PasteParser(Vt100Parser):
     def reset(self, request: bool = False) -> None:
         super().reset(request)
         self._pieces: list[str] = []
-        self._tail = ""
-        """The end of the received text, where the end mark may have begun."""
+        self._tail = ""  #: The end of the received text, where the end mark may have begun.
 
     def feed(self, data: str) -> None:
         if not self._in_bracketed_paste:

@@ -46,8 +46,7 @@ class PlainConversation:
         self.take: Callable[[str], Awaitable[bool]] = no_command
         self.expand: Callable[[User], Awaitable[User]] = unchanged
         self._left, self._code = False, 0
-        self._stop: Callable[[], object] | None = None
-        """Called on Ctrl-C."""
+        self._stop: Callable[[], object] | None = None  #: Called on Ctrl-C.
 
     @property
     def agent(self) -> Agent:

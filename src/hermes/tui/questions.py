@@ -21,8 +21,7 @@ from hermes.tui.display import DisplayState
 from hermes.tui.text import safe
 
 Kind = Literal["", "approval", "clarify", "secret", "sudo"]
-MAX_SUBJECT_LINES = 12
-"""Lines of the subject that are shown; `v` prints all of it."""
+MAX_SUBJECT_LINES = 12  #: Lines of the subject that are shown; `v` prints all of it.
 GRACE_SECONDS = 0.5
 """Seconds after a question appeared in which a key belongs to the message being typed."""
 ANSWERS = (

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 200_000
 MAX_FRAMES = 100
-MAX_FACE, MAX_WING, MAX_VERB, MAX_LINE, MAX_KEY, MAX_SYMBOL = 16, 8, 32, 200, 100, 2
-"""In columns."""
+MAX_FACE, MAX_WING, MAX_VERB, MAX_LINE, MAX_KEY, MAX_SYMBOL = 16, 8, 32, 200, 100, 2  #: In columns.
 
 _NAME = re.compile(r"[\w-]{1,64}")
 
@@ -40,8 +39,7 @@ class Spinner(msgspec.Struct, frozen=True):
     """Frames while the model has not answered yet."""
     thinking_faces: tuple[str, ...] = ()
     """Frames while the model thinks. If empty, `waiting_faces` are used."""
-    thinking_verbs: tuple[str, ...] = ("thinking",)
-    """Each turn uses one of them."""
+    thinking_verbs: tuple[str, ...] = ("thinking",)  #: Each turn uses one of them.
     wings: tuple[tuple[str, str], ...] = ()
     """Pairs shown alternately to the left and right of the verb."""
 
@@ -50,15 +48,11 @@ class Branding(msgspec.Struct, frozen=True):
     """Names and texts of a skin."""
 
     agent_name: str = "Hermes"
-    welcome: str = ""
-    """Line below the name at the start."""
-    goodbye: str = ""
-    """Line printed at the end."""
-    response_label: str = ""
-    """Line before each answer."""
+    welcome: str = ""  #: Line below the name at the start.
+    goodbye: str = ""  #: Line printed at the end.
+    response_label: str = ""  #: Line before each answer.
     prompt_symbol: str = "❯"
-    help_header: str = ""
-    """Title of the list of commands."""
+    help_header: str = ""  #: Title of the list of commands.
 
 
 class Skin(msgspec.Struct, frozen=True):
@@ -66,18 +60,15 @@ class Skin(msgspec.Struct, frozen=True):
 
     name: str = "default"
     description: str = ""
-    colors: dict[str, str] = field(default_factory=dict)
-    """By role; see `text.DEFAULT_COLOURS`."""
+    colors: dict[str, str] = field(default_factory=dict)  #: By role; see `text.DEFAULT_COLOURS`.
     spinner: Spinner = Spinner()
     branding: Branding = Branding()
-    tool_prefix: str = "●"
-    """Symbol before a tool call."""
+    tool_prefix: str = "●"  #: Symbol before a tool call.
     tool_emojis: dict[str, str] = field(default_factory=dict)
     """By tool name, instead of the prefix."""
 
 
-PLAIN_SKIN = Skin()
-"""Has no colours. The built-in skins are based on it."""
+PLAIN_SKIN = Skin()  #: Has no colours. The built-in skins are based on it.
 
 
 def skin_names(folder: Path) -> list[str]:

@@ -53,15 +53,13 @@ STYLES = {
     "scrollbar.button": "bg:default reverse",
     "auto-suggestion": "fg:ansibrightblack",
 }
-KEY_SECONDS, ESCAPE_SECONDS = 0.2, 0.05
-"""Seconds to wait for the next key of a sequence."""
+KEY_SECONDS, ESCAPE_SECONDS = 0.2, 0.05  #: Seconds to wait for the next key of a sequence.
 
 
 class LayoutOverrides(msgspec.Struct, frozen=True):
     """Changes of the screen by a subclass of `HermesCLI`."""
 
-    keys: Callable[..., None]
-    """Adds key bindings: `keys(kb, input_area=…)`."""
+    keys: Callable[..., None]  #: Adds key bindings: `keys(kb, input_area=…)`.
     children: Callable[..., list[Any]]
     """Gets the widgets by name; returns them from top to bottom."""
     styles: Callable[[], dict[str, str]]

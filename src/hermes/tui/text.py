@@ -223,8 +223,7 @@ def terminal_depth() -> Depth:
 
 COLOUR_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
-_LEVELS = (0, 95, 135, 175, 215, 255)
-"""Levels of a channel in the 6×6×6 cube of the 256 colours."""
+_LEVELS = (0, 95, 135, 175, 215, 255)  #: Levels of a channel in the 6×6×6 cube of the 256 colours.
 
 DEFAULT_COLOURS: dict[str, str] = {
     "text": "",

@@ -77,8 +77,7 @@ class CallInfo(msgspec.Struct, frozen=True):
 
     name: str
     arguments: dict[str, Any] = {}
-    unread: str = ""
-    """The arguments as written, if they are not a JSON object."""
+    unread: str = ""  #: The arguments as written, if they are not a JSON object.
 
     def text(self, key: str) -> str:
         """Return an argument as text; "" if it is missing."""
@@ -114,10 +113,8 @@ def decode_json(text: str) -> Any:
         return None
 
 
-MAX_CHARS = 4_000
-"""Characters of an argument that are used; only one line is shown."""
-MAX_RESULT_LINES = 1_000_000_000
-"""Larger line numbers are ignored."""
+MAX_CHARS = 4_000  #: Characters of an argument that are used; only one line is shown.
+MAX_RESULT_LINES = 1_000_000_000  #: Larger line numbers are ignored.
 
 _FILE = re.compile(
     r"^(?:\*\*\* (?:Update|Add|Delete) File: (?P<ours>.+)|\+\+\+ (?:b/)?(?P<git>\S+).*)$",
@@ -232,12 +229,9 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 """Arguments that describe a call. Other tools show their first three."""
 
 
-INDENT = "   "
-"""Indent of the rows below a call."""
-MIN_COLUMNS = 8
-"""Minimum columns of the description."""
-MAX_LINE_CHARS = 4_000
-"""Characters of a result line that are used."""
+INDENT = "   "  #: Indent of the rows below a call.
+MIN_COLUMNS = 8  #: Minimum columns of the description.
+MAX_LINE_CHARS = 4_000  #: Characters of a result line that are used.
 
 
 def headline(
@@ -373,8 +367,7 @@ def _format_scalar(value: Any) -> str:
 
 
 Mark = Literal["ok", "failed", "stopped"]
-BRIEF_LINES = 2
-"""Lines of a collapsed result."""
+BRIEF_LINES = 2  #: Lines of a collapsed result.
 
 _EXIT = re.compile(r"^\[exit code (?P<code>-?\d+)(?:: (?P<meaning>.+))?\]$", re.MULTILINE)
 _PAGE = re.compile(r"^\[lines (\d+-\d+ of (?:more than )?\d+)", re.MULTILINE)
@@ -388,14 +381,10 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     """The result of a call. Its texts are not safe for a terminal."""
 
     mark: Mark
-    text: str = ""
-    """The result for the user."""
-    note: str = ""
-    """A summary of a few words."""
-    brief: tuple[str, ...] = ()
-    """Lines for a collapsed result."""
-    error: bool = False
-    """The text is an error message."""
+    text: str = ""  #: The result for the user.
+    note: str = ""  #: A summary of a few words.
+    brief: tuple[str, ...] = ()  #: Lines for a collapsed result.
+    error: bool = False  #: The text is an error message.
 
 
 def parse_outcome(call: CallInfo, event: ToolFinished) -> ToolOutcome:

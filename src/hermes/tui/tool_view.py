@@ -33,10 +33,8 @@ from hermes.tui.tool_results import (
 )
 from hermes.util.text import many
 
-MAX_ROWS = 8
-"""Rows of all running calls together."""
-MAX_OUTPUT_CHARS = 4_000
-"""Characters of output that are kept in memory."""
+MAX_ROWS = 8  #: Rows of all running calls together.
+MAX_OUTPUT_CHARS = 4_000  #: Characters of output that are kept in memory.
 
 
 class RunningCall:

@@ -115,8 +115,7 @@ def _frame_at(frames: Sequence[str], passed: float) -> str:
     return frames[int(passed / seconds) % len(frames)]
 
 
-WIDE_COLUMNS, MEDIUM_COLUMNS = 76, 52
-"""Columns from which more parts are shown."""
+WIDE_COLUMNS, MEDIUM_COLUMNS = 76, 52  #: Columns from which more parts are shown.
 CONTEXT_BAR_COLUMNS = 8
 CONTEXT_ROLES = ((0.95, "error"), (0.80, "warn"), (0.50, "accent"))
 """Minimum share of the context window, and the role it is painted in."""
@@ -124,14 +123,11 @@ CONTEXT_ROLES = ((0.95, "error"), (0.80, "warn"), (0.50, "accent"))
 
 class StatusInfo(msgspec.Struct, frozen=True):
     model: str
-    share: float | None = None
-    """Used share of the context window; None if unknown."""
+    share: float | None = None  #: Used share of the context window; None if unknown.
     cache: float | None = None
     """Share of the input read from the cache; None before the first call."""
-    cost: float | None = None
-    """Dollars of this session; None if a price is unknown."""
-    seconds: float = 0.0
-    """Seconds since the turn began, or the duration of the last turn."""
+    cost: float | None = None  #: Dollars of this session; None if a price is unknown.
+    seconds: float = 0.0  #: Seconds since the turn began, or the duration of the last turn.
     notes: tuple[str, ...] = ()
     """Further remarks: input mode, background tasks, approvals switched off."""
 
@@ -198,8 +194,7 @@ class EventView:
         self._text: MarkdownStream | None = None
         self._reasoning = ReasoningBuffer()
         self._questions: dict[str, str] = {}
-        self._blank = True
-        """Whether the last printed line was empty."""
+        self._blank = True  #: Whether the last printed line was empty.
         self.phase: Phase = "idle"
         self.began = self.took = 0.0
         self.spent = UsageTotal()
@@ -387,8 +382,7 @@ class UsageTotal:
 
     def __init__(self) -> None:
         self.used = Usage()
-        self.money: float | None = 0.0
-        """Dollars; None if a price is unknown."""
+        self.money: float | None = 0.0  #: Dollars; None if a price is unknown.
 
     def add(self, event: UsageReported) -> None:
         self.used += event.usage

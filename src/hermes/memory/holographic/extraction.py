@@ -14,13 +14,11 @@ import msgspec
 from hermes.store.query_language import is_unspaced
 
 ASKED_TRUST = 0.8
-STATED_TRUST = 0.55
-"""Initial trust of requested and of plain statements."""
+STATED_TRUST = 0.55  #: Initial trust of requested and of plain statements.
 
 MAX_MESSAGE_CHARS = 6000
 """Only this much of a message is read: the rest of longer ones is usually pasted."""
-MIN_STATEMENT_CHARS, MAX_STATEMENT_CHARS = 8, 300
-"""Length of a statement."""
+MIN_STATEMENT_CHARS, MAX_STATEMENT_CHARS = 8, 300  #: Length of a statement.
 MAX_STATEMENTS = 10
 
 
@@ -143,8 +141,7 @@ _STOP = """
     while who whom whose why will with without won't work works would yes yet you you're your yours
 """
 
-STOP_WORDS = frozenset(_STOP.split())
-"""Words without information about the subject of a text."""
+STOP_WORDS = frozenset(_STOP.split())  #: Words without information about the subject of a text.
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*|_")
 
@@ -182,8 +179,7 @@ USER = "user"
 
 YES, NO = "yes", "no"
 
-MAX_CLAIM_CHARS = 300
-"""Longer sentences are not parsed for claims."""
+MAX_CLAIM_CHARS = 300  #: Longer sentences are not parsed for claims.
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -279,8 +275,7 @@ def _normalize_attribute(attribute: str) -> str:
 
 # Entities: names, projects, paths, addresses and quoted terms. Facts that share one are linked.
 
-MAX_ENTITIES = 8
-"""Maximum number of entities of one fact."""
+MAX_ENTITIES = 8  #: Maximum number of entities of one fact.
 MAX_ENTITY_CHARS = 80
 
 _QUOTED = re.compile(r'"([^"\n]{2,80})"|“([^”\n]{2,80})”|`([^`\n]{2,80})`')

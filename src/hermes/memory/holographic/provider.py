@@ -57,10 +57,8 @@ class HolographicOptions(
 ):
     embedding_model: str = ""
     """A model2vec model, as a folder or a name; empty disables search by meaning."""
-    recall_facts: int = 6
-    """Maximum number of facts recalled into one turn."""
-    recall_chars: int = 1200
-    """Maximum number of characters recalled into one turn."""
+    recall_facts: int = 6  #: Maximum number of facts recalled into one turn.
+    recall_chars: int = 1200  #: Maximum number of characters recalled into one turn.
 
 
 class FactStoreHandle:
@@ -126,8 +124,7 @@ class FactStoreHandle:
 
 TOOL_NAME = "fact_store"
 MAX_FOUND = 10
-TOOL_TRUST = 0.6
-"""Initial trust of facts that the model adds."""
+TOOL_TRUST = 0.6  #: Initial trust of facts that the model adds.
 
 TOOL_SCHEMA: dict[str, Any] = {
     "name": TOOL_NAME,
@@ -152,8 +149,7 @@ TOOL_SCHEMA: dict[str, Any] = {
     },
 }
 
-Check = Callable[[str], str]
-"""Returns a text that may be stored, or raises `ToolError`."""
+Check = Callable[[str], str]  #: Returns a text that may be stored, or raises `ToolError`.
 
 
 def run_fact_tool(facts: FactStore, arguments: dict[str, Any], session: str, check: Check) -> str:
@@ -212,10 +208,8 @@ def _to_result(fact: Fact) -> dict[str, Any]:
     return shown
 
 
-NOTE_TRUST = 0.7
-"""Initial trust of facts from notes."""
-MIN_REPLACED_SHARE = 0.4
-"""Share of common words from which a note counts as the replaced one."""
+NOTE_TRUST = 0.7  #: Initial trust of facts from notes.
+MIN_REPLACED_SHARE = 0.4  #: Share of common words from which a note counts as the replaced one.
 
 
 def check_storable(text: str) -> str:

@@ -18,18 +18,13 @@ from hermes.memory.holographic.store import (
     similar_facts,
 )
 
-ENTITY_BONUS = 0.5
-"""Added for a fact about an entity that the query names."""
-LINK_SHARE = 0.4
-"""Share of its relevance that a fact passes on to linked facts."""
-MAX_LINKED = 20
-"""An entity with more facts is too common to link them."""
-MIN_SCORE_SHARE = 0.35
-"""Share of the best score that a fact needs to be recalled."""
+ENTITY_BONUS = 0.5  #: Added for a fact about an entity that the query names.
+LINK_SHARE = 0.4  #: Share of its relevance that a fact passes on to linked facts.
+MAX_LINKED = 20  #: An entity with more facts is too common to link them.
+MIN_SCORE_SHARE = 0.35  #: Share of the best score that a fact needs to be recalled.
 QUERY_CHARS = 1000
 """Characters used from each end of a query; the middle of a long message is usually pasted."""
-LONG_QUERY = 8
-"""In queries with more words, a single common word counts as a coincidence."""
+LONG_QUERY = 8  #: In queries with more words, a single common word counts as a coincidence.
 
 
 class FactHit(msgspec.Struct, frozen=True):

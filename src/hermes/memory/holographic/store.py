@@ -187,12 +187,9 @@ def _move_aside(path: Path) -> Path:
 # time.
 
 DAY = 86_400
-HALF_LIFE_DAYS = 60
-"""Half-life of an unused fact; each doubling of its uses adds as much."""
-MIN_FRESHNESS = 0.4
-"""Lower bound, so that old facts rank behind newer ones but never disappear."""
-MIN_RECALL_TRUST = 0.15
-"""Facts with less trust are not recalled; a search still finds them."""
+HALF_LIFE_DAYS = 60  #: Half-life of an unused fact; each doubling of its uses adds as much.
+MIN_FRESHNESS = 0.4  #: Lower bound, so that old facts rank behind newer ones but never disappear.
+MIN_RECALL_TRUST = 0.15  #: Facts with less trust are not recalled; a search still finds them.
 
 
 def fact_weight(trust: float, touched: float, uses: int, now: float) -> float:
@@ -206,8 +203,7 @@ def fact_weight(trust: float, touched: float, uses: int, now: float) -> float:
 SOURCE_SAID, SOURCE_TOOL, SOURCE_NOTES = "said", "tool", "notes:"
 """Sources of facts: user messages, the model's tool, the built-in notes (`notes:<target>`)."""
 
-MAX_ID_DIGITS = 18
-"""Larger numbers do not fit into an SQLite integer."""
+MAX_ID_DIGITS = 18  #: Larger numbers do not fit into an SQLite integer.
 
 COLUMNS = (
     "facts.id, text, terms, source, session, trust, created, confirmed, used, uses,"
@@ -228,8 +224,7 @@ class Fact(msgspec.Struct, frozen=True):
     confirmed: float
     used: float
     uses: int
-    replaced_by: int
-    """Id of the fact that replaced this one, or 0."""
+    replaced_by: int  #: Id of the fact that replaced this one, or 0.
 
     def weight(self, now: float) -> float:
         return fact_weight(self.trust, max(self.confirmed, self.used), self.uses, now)
@@ -252,13 +247,11 @@ def format_day(moment: float) -> str:
 
 # Search by meaning needs the extra `embeddings` and a configured model.
 
-MIN_COSINE = 0.4
-"""Cosine similarity from which two texts count as similar."""
+MIN_COSINE = 0.4  #: Cosine similarity from which two texts count as similar.
 
 
 class Embedder(Protocol):
-    name: str
-    """Stored with each vector, because vectors of different models cannot be compared."""
+    name: str  #: Stored with each vector, because vectors of different models cannot be compared.
 
     def embed(self, text: str) -> Sequence[float]: ...
 
@@ -295,8 +288,7 @@ def similar_facts(
     return {fact: cosine for fact, cosine in found.items() if cosine >= MIN_COSINE}
 
 
-MAX_QUERY_WORDS = 24
-"""Words of a query that are used: half from its beginning, half from its end."""
+MAX_QUERY_WORDS = 24  #: Words of a query that are used: half from its beginning, half from its end.
 
 
 def match_words(
@@ -324,10 +316,8 @@ Rows = list[tuple[Any, ...]]
 
 
 MAX_FACT_CHARS = 2000
-MAX_FACTS = 5000
-"""Limit per user; beyond it the facts with the least weight are deleted."""
-DUPLICATE_SHARE = 0.85
-"""Share of common words from which two facts count as duplicates."""
+MAX_FACTS = 5000  #: Limit per user; beyond it the facts with the least weight are deleted.
+DUPLICATE_SHARE = 0.85  #: Share of common words from which two facts count as duplicates.
 
 _NEGATIONS = frozenset({"not", "no", "never", "without", "don't", "doesn't", "isn't", "can't"})
 
@@ -335,8 +325,7 @@ _NEGATIONS = frozenset({"not", "no", "never", "without", "don't", "doesn't", "is
 class AddResult(msgspec.Struct, frozen=True):
     fact: Fact
     outcome: Literal["added", "confirmed"]
-    replaced: tuple[Fact, ...] = ()
-    """Facts that were replaced by this one."""
+    replaced: tuple[Fact, ...] = ()  #: Facts that were replaced by this one.
 
 
 class FactStore:

@@ -28,17 +28,13 @@ from hermes.util.text import clean, many
 
 log = logging.getLogger(__name__)
 
-MAX_SENT_CHARS = 20_000
-"""Longest message; services accept at most 25,000 characters."""
+MAX_SENT_CHARS = 20_000  #: Longest message; services accept at most 25,000 characters.
 MAX_QUERY_CHARS = 2_000
-MAX_FOUND = 10
-"""Number of results of a search tool."""
-MAX_LISTED = 1000
-"""Largest number of entries requested at once."""
+MAX_FOUND = 10  #: Number of results of a search tool.
+MAX_LISTED = 1000  #: Largest number of entries requested at once.
 MIRRORED_TARGETS = ("memory", "user", "project")
 """Notes that are passed on to the service; those on a chat belong to several users."""
-OWNER = "owner"
-"""Name of the user who set Hermes up; `safe_name` never returns it for an id."""
+OWNER = "owner"  #: Name of the user who set Hermes up; `safe_name` never returns it for an id.
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -46,16 +42,11 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 class ServiceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Contents of `<home>/<provider>.json`."""
 
-    base_url: str = ""
-    """Address of a self-hosted server; empty for the vendor's."""
-    namespace: str = ""
-    """Namespace of this profile; empty for `hermes` or `hermes-<profile>`."""
-    recall_limit: int = 6
-    """Maximum number of memories recalled into one turn."""
-    recall_chars: int = 1200
-    """Maximum number of characters recalled into one turn."""
-    timeout: float = 4
-    """How many seconds a turn waits for the service."""
+    base_url: str = ""  #: Address of a self-hosted server; empty for the vendor's.
+    namespace: str = ""  #: Namespace of this profile; empty for `hermes` or `hermes-<profile>`.
+    recall_limit: int = 6  #: Maximum number of memories recalled into one turn.
+    recall_chars: int = 1200  #: Maximum number of characters recalled into one turn.
+    timeout: float = 4  #: How many seconds a turn waits for the service.
 
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
@@ -109,8 +100,7 @@ class ServiceScope(msgspec.Struct, frozen=True):
     statements are recalled for another.
     """
 
-    namespace: str
-    """Of the profile."""
+    namespace: str  #: Of the profile.
     user: str
 
     @property
@@ -209,15 +199,11 @@ class ServiceInfo(msgspec.Struct, frozen=True):
     name: str
     title: str
     tools: tuple[ServiceTool, ...]
-    key: str = ""
-    """Environment variable of the API key."""
-    key_url: str = ""
-    """Where the user gets a key."""
-    address: str = ""
-    """Address of the vendor's server."""
+    key: str = ""  #: Environment variable of the API key.
+    key_url: str = ""  #: Where the user gets a key.
+    address: str = ""  #: Address of the vendor's server.
     address_variable: str = ""
-    own_server: bool = False
-    """Whether the service can be self-hosted; then it may need no key."""
+    own_server: bool = False  #: Whether the service can be self-hosted; then it may need no key.
 
 
 def search_tool(name: str) -> ServiceTool:

@@ -20,8 +20,7 @@ from hermes.memory.services.base import (
 )
 from hermes.memory.services.http import SLOW_SECONDS, ServiceNotFound, quote_segment
 
-TOKENS = 512
-"""Limit of recalled facts; the result is also cut to the limit of a turn."""
+TOKENS = 512  #: Limit of recalled facts; the result is also cut to the limit of a turn.
 
 REFLECT = ServiceTool(
     "hindsight_reflect",

@@ -41,16 +41,13 @@ CHARS_PER_TOKEN = 4
 
 
 class HonchoOptions(ServiceOptions, frozen=True):
-    enabled: bool = True
-    """When false, nothing is sent or recalled and there are no tools."""
+    enabled: bool = True  #: When false, nothing is sent or recalled and there are no tools.
     user_peer: str = ""
     """Peer name of the owner; empty for `owner`. Names of other users are derived."""
-    ai_peer: str = "hermes"
-    """Peer name of the agent."""
+    ai_peer: str = "hermes"  #: Peer name of the agent.
     mode: Mode = "hybrid"
     """Recall into turns (context), search with tools (tools), or both (hybrid)."""
-    reasoning: Level = "low"
-    """Reasoning effort of Honcho's answers."""
+    reasoning: Level = "low"  #: Reasoning effort of Honcho's answers.
     dialectic_chars: int = 0
     """Longest answer Honcho generates between turns, which it charges for; 0 disables this."""
     sessions: dict[str, str] = msgspec.field(default_factory=dict)
@@ -75,8 +72,7 @@ HONCHO = ServiceInfo(
 )
 
 
-PAGE_SIZE = 100
-"""Largest number of items the service lists at once."""
+PAGE_SIZE = 100  #: Largest number of items the service lists at once.
 
 
 class HonchoWorkspace:
@@ -85,8 +81,7 @@ class HonchoWorkspace:
     def __init__(self, client: ServiceClient, workspace: str, user: str, ai: str) -> None:
         self.client, self.name, self.user, self.ai = client, workspace, user, ai
         self._path = f"/v3/workspaces/{quote_segment(workspace)}"
-        self._created: set[str] = set()
-        """Sessions that are known to exist."""
+        self._created: set[str] = set()  #: Sessions that are known to exist.
 
     def add_turn(self, session: str, user: str, assistant: str) -> None:
         self.ensure_session(session)

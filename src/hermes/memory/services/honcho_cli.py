@@ -35,8 +35,7 @@ from hermes.memory.services.honcho import (
 from hermes.util.text import many
 
 LOCK_SECONDS = 10
-SYNCED = "notes"
-"""Session of the notes and facts sent by `sync` and `migrate`."""
+SYNCED = "notes"  #: Session of the notes and facts sent by `sync` and `migrate`.
 
 Act = Callable[[argparse.Namespace, Home], int | None]
 

@@ -19,12 +19,9 @@ from hermes.util.http import HttpError, LateTls, fetch_blocking, is_header_value
 
 T = TypeVar("T")
 
-MAX_FAILURES = 3
-"""Consecutive failures after which the service is paused."""
-PAUSE, MAX_PAUSE = 60.0, 600.0
-"""Seconds; each further failure doubles the pause."""
-WRITE_SECONDS = 30.0
-"""Timeout for background writes."""
+MAX_FAILURES = 3  #: Consecutive failures after which the service is paused.
+PAUSE, MAX_PAUSE = 60.0, 600.0  #: Seconds; each further failure doubles the pause.
+WRITE_SECONDS = 30.0  #: Timeout for background writes.
 SLOW_SECONDS = 25.0
 """Timeout for answers that a model of the service generates; a tool call waits 30 s."""
 MAX_BYTES = 4 * 1024**2

@@ -28,8 +28,7 @@ from hermes.memory.services.http import ServicePaused, quote_segment
 
 MEMORIES = "viking://~/memories"
 KINDS = ("memory",)
-MOST_READ = 8000
-"""Characters."""
+MOST_READ = 8000  #: Characters.
 
 SEARCH = ServiceTool(
     "openviking_search",
@@ -46,8 +45,7 @@ READ = ServiceTool(
 
 
 class OpenVikingOptions(ServiceOptions, frozen=True):
-    account: str = ""
-    """Of the server, for a root key or trusted mode."""
+    account: str = ""  #: Of the server, for a root key or trusted mode.
 
 
 class OpenVikingProvider(HttpServiceProvider):

@@ -24,8 +24,7 @@ from hermes.memory.services.http import quote_segment
 
 
 class RetainDbOptions(ServiceOptions, frozen=True):
-    project: str = "hermes"
-    """Project of the account."""
+    project: str = "hermes"  #: Project of the account.
 
 
 class RetainDbProvider(HttpServiceProvider):

@@ -35,12 +35,9 @@ Fix = Callable[[], str]
 
 class DoctorFinding(msgspec.Struct, frozen=True):
     level: Level
-    text: str
-    """The observation, in one line."""
-    advice: str = ""
-    """The next step, in one line."""
-    fix: Fix | None = None
-    """The action of `--fix`."""
+    text: str  #: The observation, in one line.
+    advice: str = ""  #: The next step, in one line.
+    fix: Fix | None = None  #: The action of `--fix`.
 
 
 def ok(text: str) -> DoctorFinding:
@@ -65,10 +62,8 @@ class Check(NamedTuple):
     name: str
     run: "Callable[[DoctorContext], Findings] | Callable[[DoctorContext], Awaitable[Findings]]"
     """A plain function runs in a thread."""
-    online: bool = False
-    """Uses the network: skipped with `--offline`."""
-    needs_settings: bool = True
-    """Skipped if no settings can be read."""
+    online: bool = False  #: Uses the network: skipped with `--offline`.
+    needs_settings: bool = True  #: Skipped if no settings can be read.
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -77,8 +72,7 @@ class Outcome(msgspec.Struct, frozen=True):
     group: str
     name: str
     found: tuple[DoctorFinding, ...]
-    fixed: tuple[str, ...] = ()
-    """Descriptions of the fixes; `found` is the state after them."""
+    fixed: tuple[str, ...] = ()  #: Descriptions of the fixes; `found` is the state after them.
     seconds: float = 0.0
 
     @property
@@ -89,8 +83,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 # Endpoints: asked for their models once, for all checks.
 
-PROBE_TIMEOUT = 6.0
-"""Time limit in seconds for one endpoint."""
+PROBE_TIMEOUT = 6.0  #: Time limit in seconds for one endpoint.
 
 KEY_PATHS = {"openrouter": "/key"}
 """Paths that verify a key, for endpoints whose model list needs no key."""
@@ -103,8 +96,7 @@ class ProbeAnswer(msgspec.Struct, frozen=True):
     host: str
     models: tuple[str, ...] = ()
     error: HermesError | None = None
-    has_list: bool = True
-    """False: the endpoint has no list of models, so it was not asked."""
+    has_list: bool = True  #: False: the endpoint has no list of models, so it was not asked.
 
 
 class ProviderProbe:

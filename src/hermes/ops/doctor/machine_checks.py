@@ -164,10 +164,8 @@ _LEAST = re.compile(r">=\s*([\d.]+)")
 
 class Requirement(NamedTuple):
     name: str
-    least: str
-    """The minimum version; empty for any."""
-    extra: str = BASE
-    """Its name for `hermes setup`."""
+    least: str  #: The minimum version; empty for any.
+    extra: str = BASE  #: Its name for `hermes setup`.
 
 
 def python(_: DoctorContext) -> Findings:
@@ -409,8 +407,7 @@ def downloads(context: DoctorContext) -> Findings:
 # Log files: their size and recent errors.
 
 LOG_DAY = 24 * 3600
-MOST = 10_000
-"""Errors that are counted at most."""
+MOST = 10_000  #: Errors that are counted at most.
 SHOWN = 100
 
 
@@ -435,8 +432,7 @@ def logs(context: DoctorContext) -> Findings:
 
 # Clock, time zone and terminal.
 
-MAX_SKEW_SECONDS = 60.0
-"""Larger differences make signatures and logins fail."""
+MAX_SKEW_SECONDS = 60.0  #: Larger differences make signatures and logins fail.
 NARROW = 40
 
 
@@ -494,8 +490,7 @@ def terminal(context: DoctorContext) -> Findings:
 
 class Program(NamedTuple):
     name: str
-    lost: str
-    """The effect if it is missing."""
+    lost: str  #: The effect if it is missing.
     package: str
 
 

@@ -29,8 +29,7 @@ from hermes.util.concurrency import in_thread
 
 log = logging.getLogger(__name__)
 
-CHECK_TIMEOUT = 10.0
-"""Time limit in seconds for one check."""
+CHECK_TIMEOUT = 10.0  #: Time limit in seconds for one check.
 FIX_TIMEOUT = 120.0
 CONCURRENT_CHECKS = 4
 

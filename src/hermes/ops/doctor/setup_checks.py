@@ -317,8 +317,7 @@ def _fault(home: Home) -> DoctorFinding | None:
 
 CONTEXT = "context_length"
 MAX_FALLBACKS = 8
-NO_LIST = (404, 405, 501)
-"""Statuses of servers that work but have no list of models."""
+NO_LIST = (404, 405, 501)  #: Statuses of servers that work but have no list of models.
 
 
 def main_model(context: DoctorContext) -> Findings:
@@ -432,8 +431,7 @@ def _main(context: DoctorContext) -> Target | None:
 
 # The embedded model.
 
-MEMORY_FACTOR = 1.3
-"""Memory use as a multiple of the file size."""
+MEMORY_FACTOR = 1.3  #: Memory use as a multiple of the file size.
 
 
 def weights(context: DoctorContext) -> Findings:

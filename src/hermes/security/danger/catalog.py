@@ -124,8 +124,7 @@ class DangerClass(NamedTuple):
 
     kind: str
     reasons: tuple[str, ...]
-    refused: bool
-    """Its commands are refused, whatever was approved."""
+    refused: bool  #: Its commands are refused, whatever was approved.
 
 
 def danger_classes() -> list[DangerClass]:

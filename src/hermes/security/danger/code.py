@@ -74,10 +74,8 @@ HARMLESS_EVAL = frozenset({
 """Programs whose output is meant for `eval "$(…)"` and `source <(…)`."""
 
 
-LONGEST_TEXT = 20_000
-"""Longer code is checked only up to here."""
-LONGEST_SCRIPT = 2_000
-"""A longer sed or perl program is not analysed but needs approval."""
+LONGEST_TEXT = 20_000  #: Longer code is checked only up to here.
+LONGEST_SCRIPT = 2_000  #: A longer sed or perl program is not analysed but needs approval.
 _SED_LIKE = re.compile(
     r"(?:s|tr|y)([/|#,!@])(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1[gimsxr]*;?", re.DOTALL
 )

@@ -40,8 +40,7 @@ class ShellContext:
         self.home = str(guard.home).rstrip("/") or "/"
         self.texts: dict[str, str] = {}
         """Files the command itself has written so far, with their text."""
-        self.fetched: set[str] = set()
-        """Files the command itself has downloaded or decoded."""
+        self.fetched: set[str] = set()  #: Files the command itself has downloaded or decoded.
         self.links: dict[str, str] = {}
         """Links the command itself has created so far, with their targets."""
         self.copies: dict[str, str] = {}

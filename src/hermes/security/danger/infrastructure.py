@@ -50,8 +50,7 @@ _SQL_TEXT = frozenset({
     "sudo", "env", "time", "timeout", "nohup", "while", "for", "sqlc", "wl-copy", "sponge", "cat",
 })  # fmt: skip
 """For these a statement is plain text, or they start a program that is checked separately."""
-LONGEST_TEXT = 100_000
-"""Longer texts are checked only up to here."""
+LONGEST_TEXT = 100_000  #: Longer texts are checked only up to here.
 
 
 def lost_by(text: str) -> bool:

@@ -14,14 +14,11 @@ RuleTest = Callable[[Invocation, ShellContext], bool]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    kind: str
-    """The class, which is the unit of approval and what `command_allowlist` contains."""
+    kind: str  #: The class, which is the unit of approval and what `command_allowlist` contains.
     reason: str
-    names: str
-    """Program names, separated by blanks; "" matches every program."""
+    names: str  #: Program names, separated by blanks; "" matches every program.
     test: RuleTest
-    refused: bool = False
-    """It cannot be approved."""
+    refused: bool = False  #: It cannot be approved.
 
 
 class TextRule(msgspec.Struct, frozen=True):

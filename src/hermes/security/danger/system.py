@@ -103,10 +103,8 @@ _DESKTOP = frozenset({"dock", "finder", "systemuiserver", "cfprefsd", "preferenc
 _SEARCHES = frozenset({"ps", "pgrep", "pidof", "lsof", "top", "netstat", "ss", "find", "seq"})
 _INIT_SCRIPT = re.compile(r"/(init|rc\d?)\.d/[\w.@-]+\Z")
 _STOPS = frozenset({"stop", "disable", "onestop", "forcestop", "faststop", "kill", "force-stop"})
-_MANY = re.compile(r"[*?\[]|\{\d+\.\.\d+\}")
-"""A pattern or a range instead of a process number."""
-MAX_KILLED = 12
-"""More processes than a person would name by hand."""
+_MANY = re.compile(r"[*?\[]|\{\d+\.\.\d+\}")  #: A pattern or a range instead of a process number.
+MAX_KILLED = 12  #: More processes than a person would name by hand.
 _SIGNAL = re.compile(r"-(\d+|[A-Z]\w*|s|n|-signal\S*)|--")
 _HARD = re.compile(r"(?:^|\s)(?:-9|-(?:SIG)?KILL|-s\s*(?:9|(?:SIG)?KILL))\b", re.IGNORECASE)
 

@@ -10,18 +10,15 @@ import msgspec
 
 __all__ = ["BLOCKED", "InjectionFinding", "blocked", "explain", "scan"]
 
-BLOCKED = "[BLOCKED: "
-"""Prefix of the text that replaces a file that was not loaded."""
+BLOCKED = "[BLOCKED: "  #: Prefix of the text that replaces a file that was not loaded.
 
 
 class InjectionFinding(msgspec.Struct, frozen=True):
     """One sign of an injection."""
 
     id: str
-    line: int
-    """Line number in the source, from 1."""
-    excerpt: str
-    """That line, stripped and shortened."""
+    line: int  #: Line number in the source, from 1.
+    excerpt: str  #: That line, stripped and shortened.
 
 
 def scan(text: str) -> tuple[str, ...]:

@@ -10,8 +10,7 @@ import re
 from typing import Final
 
 _BEFORE: Final = 300
-_AFTER: Final = 200
-"""Characters around a phrase that are searched for the topic."""
+_AFTER: Final = 200  #: Characters around a phrase that are searched for the topic.
 
 _ABOUT = re.compile(
     r"inject|jailbr|attack|adversar|malicious|untrusted|red.?team|owasp|exploit|vulnerab|poison|"

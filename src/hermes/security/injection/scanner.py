@@ -40,8 +40,7 @@ _END = re.compile(
 )
 _RUN = re.compile(r"(?<![a-z])[a-z]{18,}+")
 _IN_CHAIN = re.compile(r"[^ .]+")
-_SENTENCE: Final = 3
-"""Words of two letters or more that make a piece a sentence."""
+_SENTENCE: Final = 3  #: Words of two letters or more that make a piece a sentence.
 _LEET = re.compile(r"(?<![a-z0-9@$!|])[a-z@!|]{0,14}[0134578@$|][a-z0-9@$!|]{0,14}")
 _READINGS = tuple(str.maketrans("01345789@$!|", f"o{one}eastbgasi{one}") for one in "il")
 
@@ -138,8 +137,7 @@ def _unleet(plain: str, known: frozenset[str]) -> str:
 _SOME = re.compile(r"<(\d+)>")
 _LETTER = re.compile(r"[^\W\d_]|(?<=[a-z])\d+|\\\.")
 _SOME_WORDS: Final = "(?<= )(?:[a-z0-9 ]{0,%d}(?<= ))?"
-_WORD_LENGTH: Final = 9
-"""Characters that one word of any kind may take, including its space."""
+_WORD_LENGTH: Final = 9  #: Characters that one word of any kind may take, including its space.
 _LITERAL = re.compile(r"[^\W\d_]+")
 _PIECE = re.compile(r"(?P<open>\(\?[:!])|(?P<close>\)(?:\?|\{(?P<least>\d)[^}]*\})?)|(?P<bar>\|)|.")
 
@@ -258,8 +256,7 @@ def _phrase_parts(phrase: str) -> Iterator[list[str]]:
 #
 # Both are common, so their text decides.
 
-_LONGEST: Final = 4_000
-"""Characters of a comment or element that are read."""
+_LONGEST: Final = 4_000  #: Characters of a comment or element that are read.
 _ADDRESSED = re.compile(
     r"\b(?:ai|a\.i\.|assistants?|agents?|llms?|language models?|claude|chatgpt|gpt(?:-\d)?|"
     r"copilot|cursor|"
@@ -367,8 +364,7 @@ ORDER: Final = (
     "read_secrets",
 )
 _ABOUT_INSTRUCTIONS: Final = ("prompt_injection", "disregard_rules")
-_MOST_SHOWN: Final = 20
-"""Findings of one id that `explain` lists."""
+_MOST_SHOWN: Final = 20  #: Findings of one id that `explain` lists.
 _EXCERPT: Final = 160
 _CONTEXT: Final = 160
 """Characters of the chain before and after a phrase that decide whether it is excused."""

@@ -11,11 +11,9 @@ from hermes.security.shell.model import SPLIT, UNKNOWN, CommandTooComplex, Invoc
 Lookup = Callable[[str], str | None]
 
 MOST_BRACES = 256
-LONGEST_VALUE = 2_000
-"""Longer values are not expanded; the result counts as unknown."""
+LONGEST_VALUE = 2_000  #: Longer values are not expanded; the result counts as unknown.
 
-LONGEST_RANGE = 32
-"""Numbers of `{1..1000}` that are generated."""
+LONGEST_RANGE = 32  #: Numbers of `{1..1000}` that are generated.
 
 _BRACES = re.compile(
     r"\{([^{}]*,[^{}]*|(-?\d{1,9}|[a-zA-Z])\.\.(-?\d{1,9}|[a-zA-Z])(?:\.\.-?\d+)?)\}"

@@ -26,16 +26,14 @@ _VARIABLE = re.compile(r"\$([A-Za-z_]\w*|\d)", re.ASCII)
 
 class HereDocument(msgspec.Struct, frozen=True):
     text: str
-    literal: bool
-    """The delimiter was quoted: nothing in the text is expanded."""
+    literal: bool  #: The delimiter was quoted: nothing in the text is expanded.
 
 
 class HeredocExtraction(msgspec.Struct, frozen=True):
     command: str
     """Has `< mark` in place of each here-document, and `< mark text` of each here-string."""
     documents: tuple[HereDocument, ...]
-    complete: bool = True
-    """Each here-document has its end."""
+    complete: bool = True  #: Each here-document has its end.
 
 
 def extract_heredocs(command: str) -> HeredocExtraction:

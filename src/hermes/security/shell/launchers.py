@@ -9,14 +9,11 @@ SHELLS = frozenset({
 
 
 class Launcher(msgspec.Struct, frozen=True):
-    takes_value: str = ""
-    """Short options with a value."""
+    takes_value: str = ""  #: Short options with a value.
     operands: int = 0
     """Operands before the command: the duration of `timeout`, the folder of `chroot`."""
-    long_values: tuple[str, ...] = ()
-    """Long options with a value."""
-    flags: tuple[str, ...] = ()
-    """If given, every other long option without `=` has a value."""
+    long_values: tuple[str, ...] = ()  #: Long options with a value.
+    flags: tuple[str, ...] = ()  #: If given, every other long option without `=` has a value.
 
 
 _CONTAINER = Launcher(

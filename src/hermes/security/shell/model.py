@@ -8,19 +8,14 @@ from functools import lru_cache
 
 import msgspec
 
-UNKNOWN = "\ue000"
-"""Placeholder in a word for text that only the running shell knows."""
-SPLIT = "\ue001"
-"""A blank from an unquoted expansion, where the shell splits words."""
-HELD = "\ue002"
-"""Followed by a number and itself: the here-document of that number."""
+UNKNOWN = "\ue000"  #: Placeholder in a word for text that only the running shell knows.
+SPLIT = "\ue001"  #: A blank from an unquoted expansion, where the shell splits words.
+HELD = "\ue002"  #: Followed by a number and itself: the here-document of that number.
 GIVEN = "\ue003"
 """Starts the target of `<` that was a here-string: the rest is text, not a file name."""
-MARKS = f"{UNKNOWN}{SPLIT}{HELD}{GIVEN}\ue004"
-"""None of these may occur in the command itself."""
+MARKS = f"{UNKNOWN}{SPLIT}{HELD}{GIVEN}\ue004"  #: None of these may occur in the command itself.
 
-MOST_PROGRAMS = 400
-"""A command that starts more programs is not analysed further."""
+MOST_PROGRAMS = 400  #: A command that starts more programs is not analysed further.
 
 
 class CommandTooComplex(Exception):
@@ -42,29 +37,22 @@ class Invocation(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
     """The name as written, then the arguments; empty for a redirect of a whole block."""
     redirects: tuple[ShellRedirect, ...] = ()
-    stdin: str = ""
-    """Text of a here-document or here-string."""
+    stdin: str = ""  #: Text of a here-document or here-string.
     upstream: tuple["Invocation", ...] = ()
     """Programs whose output is piped into this one, the first of the pipe first."""
-    fed_by: tuple["Invocation", ...] = ()
-    """Programs inside `$(…)` and `<(…)` of the words."""
+    fed_by: tuple["Invocation", ...] = ()  #: Programs inside `$(…)` and `<(…)` of the words.
     assignments: tuple[tuple[str, str], ...] = ()
     """Variables set for this program, or by it if it is `export` or has no name."""
     named_by: frozenset[str] = frozenset()
     """Programs whose output is the name of this one: `$(echo ls)`."""
-    uses: frozenset[str] = frozenset()
-    """Names of the variables in its words."""
+    uses: frozenset[str] = frozenset()  #: Names of the variables in its words.
     drawn: tuple["Invocation", ...] = ()
     """Programs whose output is in variables of its words: `x=$(find …); rm $x`."""
-    piped: bool = False
-    """Its output goes to another program."""
+    piped: bool = False  #: Its output goes to another program.
     background: bool = False
-    via: tuple[str, ...] = ()
-    """The programs that start this one: sudo, xargs, find …"""
-    folder: str = ""
-    """Folder after an earlier `cd` of the same line; "" if there was none."""
-    known: Mapping[str, str] = {}
-    """Variables with their values at this point."""
+    via: tuple[str, ...] = ()  #: The programs that start this one: sudo, xargs, find …
+    folder: str = ""  #: Folder after an earlier `cd` of the same line; "" if there was none.
+    known: Mapping[str, str] = {}  #: Variables with their values at this point.
 
     @property
     def name(self) -> str:
@@ -97,8 +85,7 @@ class Invocation(msgspec.Struct, frozen=True):
 
 class ParsedCommand(msgspec.Struct, frozen=True):
     invocations: tuple[Invocation, ...]
-    broken: bool = False
-    """The tree has errors: parts of the command may be missing from it."""
+    broken: bool = False  #: The tree has errors: parts of the command may be missing from it.
     bomb: bool = False
     """A function starts itself in the background, or an endless loop starts programs."""
 
@@ -145,8 +132,7 @@ class Variables:
         """Alternative values of a variable, after an `if` or in a loop."""
         self.drawn: dict[str, tuple[Invocation, ...]] = {}
         """Programs whose output a variable may contain."""
-        self.used: set[str] = set()
-        """Names looked up since this was last cleared."""
+        self.used: set[str] = set()  #: Names looked up since this was last cleared.
 
     def __call__(self, name: str) -> str | None:
         self.used.add(name)

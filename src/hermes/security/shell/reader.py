@@ -60,14 +60,10 @@ def is_fork_bomb(code: str) -> bool:
 
 
 LONGEST = 200_000
-LONGEST_LINE = 20_000
-"""Without its here-documents."""
-DEEPEST_TEXT = 6
-"""Maximum nesting of text inside text (`eval`, functions)."""
-MAX_REPAIRS = 4
-"""How often a tree is repaired."""
-LONGEST_PIPE = 24
-"""Programs of a pipe that are remembered."""
+LONGEST_LINE = 20_000  #: Without its here-documents.
+DEEPEST_TEXT = 6  #: Maximum nesting of text inside text (`eval`, functions).
+MAX_REPAIRS = 4  #: How often a tree is repaired.
+LONGEST_PIPE = 24  #: Programs of a pipe that are remembered.
 
 _LANGUAGE = Language(tree_sitter_bash.language())
 _REDIRECT = "file_redirect"  # the others were rewritten before the grammar saw them

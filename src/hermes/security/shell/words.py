@@ -195,8 +195,7 @@ class ShellScope:
         """Text that a here-document of an outer block passes to the programs in it."""
         self.branches = 0
         """Number of open `if`, loops and `&&`: what is set inside them may not be set."""
-        self.piped = False
-        """Whether what is parsed now prints into a pipe."""
+        self.piped = False  #: Whether what is parsed now prints into a pipe.
 
     @contextmanager
     def subshell(self) -> Iterator[None]:

@@ -69,8 +69,7 @@ _COMMAND_TEXT = re.compile(
 )
 _RUN_WORDS = frozenset({"run", "exec", "shell", "ssh", "sh", "cmd", "command", "invoke", "enter"})
 _OPTION_VALUE = re.compile(r"--?[\w-]+=")
-MOST_WORDS = 24
-"""Number of words that are checked."""
+MOST_WORDS = 24  #: Number of words that are checked.
 
 
 def guessed_words(invocation: Invocation) -> list[str]:
@@ -108,8 +107,7 @@ def guessed_texts(invocation: Invocation) -> Iterator[str]:
 
 SCRIPTED = frozenset({"python", "pypy", "py", "php", "ruby", "node"})
 """Interpreters whose first operand is the script they run."""
-DEEPEST = 6
-"""Maximum nesting of commands inside commands."""
+DEEPEST = 6  #: Maximum nesting of commands inside commands.
 
 COMMAND_VARIABLES = re.compile(
     r"(GIT_)?(EDITOR|PAGER|SSH|SSH_COMMAND|SEQUENCE_EDITOR|EXTERNAL_DIFF|ASKPASS|PROXY_COMMAND)"

@@ -39,8 +39,7 @@ from hermes.store.records import Candidate, SearchRequest, StoreSizes
 
 Reconnect = Callable[[], PostgresDatabase]
 
-OUTCOME_SECONDS = 30.0
-"""How long the server is asked about the outcome of a commit."""
+OUTCOME_SECONDS = 30.0  #: How long the server is asked about the outcome of a commit.
 
 _BEGIN = """
 BEGIN;

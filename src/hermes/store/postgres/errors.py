@@ -26,8 +26,7 @@ class CommitOutcomeUnknown(StoreError):
 
 
 class ErrorTemplate(msgspec.Struct, frozen=True):
-    message: str
-    """May contain `{where}` and `{reason}`."""
+    message: str  #: May contain `{where}` and `{reason}`.
     hint: str
     kind: type[StoreError] = StoreError
 

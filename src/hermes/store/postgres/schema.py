@@ -26,8 +26,7 @@ class PostgresTable(msgspec.Struct, frozen=True):
     name: str
     columns: tuple[tuple[str, str], ...]
     options: str = ""
-    key: tuple[str, ...] = ()
-    """The columns of the primary key, unless a column declares it."""
+    key: tuple[str, ...] = ()  #: The columns of the primary key, unless a column declares it.
 
     def statements(self) -> tuple[str, ...]:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)

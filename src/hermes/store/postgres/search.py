@@ -26,12 +26,10 @@ from hermes.store.search import CANDIDATES
 
 # Words of a text, and the text form of the `tsvector` that finds them
 
-POSITIONS = 16_383
-"""The highest position PostgreSQL stores."""
+POSITIONS = 16_383  #: The highest position PostgreSQL stores.
 POSITIONS_A_LEXEME = 255
 LEXEME_BYTES = 2000
-VECTOR_BYTES = 1_000_000
-"""A little less than PostgreSQL's limit."""
+VECTOR_BYTES = 1_000_000  #: A little less than PostgreSQL's limit.
 
 INCOMPLETE = "…"
 """A lexeme that occurs in no text. It marks a vector that does not have all positions, in which a
@@ -44,8 +42,7 @@ virama, tones. The marks of all other classes are diacritics."""
 
 class TextPiece(NamedTuple):
     text: str
-    is_run: bool
-    """True for a run of a script written without spaces, False for a word."""
+    is_run: bool  #: True for a run of a script written without spaces, False for a word.
 
 
 def pieces(text: str) -> Iterator[TextPiece]:

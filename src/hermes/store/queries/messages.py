@@ -20,8 +20,7 @@ from hermes.store.records import Change, LoggedMessage
 from hermes.store.rows import COLUMNS, columns_of, from_row, row_of, to_row
 
 INSERTED = ("session_id", "timestamp", "token_count", *COLUMNS)
-SMALL = 8000
-"""Characters of a message that takes a fraction of a millisecond to store."""
+SMALL = 8000  #: Characters of a message that takes a fraction of a millisecond to store.
 NAMES = ", ".join(COLUMNS)
 
 _COUNT = """

@@ -142,8 +142,7 @@ def _line(row: Row) -> UsageLine:
 
 # Activity since a moment, by session, tool, model and time
 
-QUARTER = 900
-"""Seconds. The offset of every time zone from UTC is a multiple of it."""
+QUARTER = 900  #: Seconds. The offset of every time zone from UTC is a multiple of it.
 
 _SESSIONS = """
 SELECT sessions.source, coalesce(sessions.model, ''), min(messages.timestamp),

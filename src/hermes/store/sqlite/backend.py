@@ -119,8 +119,7 @@ class SqliteBackend:
         self.where = str(path)
         self._path = path
         self._notify = notify
-        self._checked: tuple[int, int] | None = None
-        """The file that passed the health check."""
+        self._checked: tuple[int, int] | None = None  #: The file that passed the health check.
         self._seen: dict[Path, tuple[int, int] | None] = {}
         """The file and its side files, as they were when it was opened last."""
 

@@ -20,8 +20,7 @@ from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error
 from hermes.util.text import human_size
 
 DAY = 86_400.0
-SPARE_BYTES = 50 * 2**20
-"""Room that a backup leaves on the disk."""
+SPARE_BYTES = 50 * 2**20  #: Room that a backup leaves on the disk.
 _PATTERN = "state-*-*.db"
 
 log = logging.getLogger(__name__)

@@ -37,8 +37,7 @@ class _Part(msgspec.Struct, frozen=True):
     name: str
     table: str
     has_rowid: bool
-    search: str
-    """The search index it belongs to, or empty."""
+    search: str  #: The search index it belongs to, or empty.
 
 
 def check(connection: apsw.Connection, path: Path) -> None:
@@ -69,10 +68,8 @@ def check(connection: apsw.Connection, path: Path) -> None:
 
 
 class Problems(msgspec.Struct, frozen=True):
-    tables: list[str]
-    """Problems of anything but the search index."""
-    search: list[str]
-    """Problems of the search index."""
+    tables: list[str]  #: Problems of anything but the search index.
+    search: list[str]  #: Problems of the search index.
 
 
 def find_problems(connection: apsw.Connection) -> Problems:

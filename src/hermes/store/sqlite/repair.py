@@ -23,8 +23,7 @@ from hermes.util.text import many
 
 # Copies of a store under a dated name in its folder
 
-DATA_SUFFIXES = ("-wal", "-journal")
-"""Suffixes of the side files that can hold data."""
+DATA_SUFFIXES = ("-wal", "-journal")  #: Suffixes of the side files that can hold data.
 
 _CHUNK = 2**20
 
@@ -156,11 +155,9 @@ Outcome = Literal["already_sound", "reindexed", "rescued"]
 class RepairReport(msgspec.Struct, frozen=True):
     path: Path
     outcome: Outcome
-    kept: Path | None = None
-    """The copy of the damaged file."""
+    kept: Path | None = None  #: The copy of the damaged file.
     salvaged: SalvageReport | None = None
-    backup: Path | None = None
-    """The newest sound backup, if rows were lost."""
+    backup: Path | None = None  #: The newest sound backup, if rows were lost.
 
     def summary(self) -> str:
         """Return a description for the user."""

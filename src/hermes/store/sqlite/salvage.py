@@ -33,8 +33,7 @@ NUMBERED = (
 )
 """Tables whose rows have an automatic `id`."""
 TABLES = ("sessions", *NUMBERED, *(table.name for table in shared_schema.TABLES if table.key))
-SEQUENCES = "sqlite_sequence"
-"""The table in which SQLite keeps the highest id of each table."""
+SEQUENCES = "sqlite_sequence"  #: The table in which SQLite keeps the highest id of each table.
 _NEEDED = frozenset({"sessions", "messages"})
 
 
@@ -123,8 +122,7 @@ def _columns(store: apsw.Connection, table: str) -> list[_Column]:
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError, UnicodeDecodeError)
 _MAX_PROBES = 10_000
 """Failed attempts per table to find readable rows between damaged pages: about a second."""
-_ROWS_PER_PAGE = 16
-"""Used to guess the highest row id if it is not known."""
+_ROWS_PER_PAGE = 16  #: Used to guess the highest row id if it is not known.
 
 _Row = tuple[Any, ...]
 
@@ -228,8 +226,7 @@ class _TableReader:
 
 # Building the new store
 
-RECOVERED = "recovered"
-"""The source of a session whose own row was lost."""
+RECOVERED = "recovered"  #: The source of a session whose own row was lost.
 
 _ROWS_PER_REPORT = 1000
 _SEPARATE_TITLES = next(one.statements[0] for one in MIGRATIONS if one.version == 4)
@@ -259,10 +256,8 @@ class SalvageReport(msgspec.Struct, frozen=True):
     dropped: int = 0
     """Rows of any table that were found but could not be used. Rows of damaged pages are not
     found."""
-    lost_messages: int = 0
-    """Missing messages, according to the counts in the sessions."""
-    notes: tuple[str, ...] = ()
-    """The same for the user, one sentence each."""
+    lost_messages: int = 0  #: Missing messages, according to the counts in the sessions.
+    notes: tuple[str, ...] = ()  #: The same for the user, one sentence each.
 
 
 def salvage(damaged: Path, into: Path, progress: Progress = ignore_progress) -> SalvageReport:

@@ -226,11 +226,9 @@ class Migration(msgspec.Struct, frozen=True):
     """Columns to add and statements to run. It can be applied again: existing columns are
     skipped."""
 
-    version: int
-    """The version after it."""
+    version: int  #: The version after it.
     table: str = ""
-    columns: tuple[tuple[str, str], ...] = ()
-    """Name and type of each column to add to `table`."""
+    columns: tuple[tuple[str, str], ...] = ()  #: Name and type of each column to add to `table`.
     statements: tuple[str, ...] = ()
 
 

@@ -35,13 +35,10 @@ class _Sql(msgspec.Struct, frozen=True):
 
 
 class _Scan(msgspec.Struct, frozen=True):
-    index: str
-    """The full-text index to scan, or empty to look up a short term by trigram prefix."""
-    match: str
-    """An FTS5 expression; or the short term."""
+    index: str  #: The full-text index to scan, or empty to look up a short term by trigram prefix.
+    match: str  #: An FTS5 expression; or the short term.
     conditions: tuple[_Sql, ...] = ()
-    is_joint: bool = False
-    """True if a match must contain several words."""
+    is_joint: bool = False  #: True if a match must contain several words.
 
 
 # For several words bm25 counts each in all messages, which costs far more than finding them in the

@@ -12,8 +12,7 @@ MAX_HEAD = 240
 """Characters that are enough to classify a line. Rules, fences and table rows that do not begin
 with a bar are no longer than this."""
 TAB = 4
-_CODE = 4
-"""Columns of indent that begin a code block."""
+_CODE = 4  #: Columns of indent that begin a code block.
 _QUOTES = re.compile(r"(?: *> ?)*")
 _ITEM = re.compile(r"([-*+]|\d{1,9}[.)])( +|$)")
 _TASK = re.compile(r"\[[ xX]\] +(?=\S)")
@@ -31,8 +30,7 @@ class LinePrefix(NamedTuple):
     """The prefix of a line: indent, quote bars, list marker."""
 
     first: tuple[Run, ...] = ()
-    rest: tuple[Run, ...] = ()
-    """The prefix of continuation rows, equally wide."""
+    rest: tuple[Run, ...] = ()  #: The prefix of continuation rows, equally wide.
     quotes: int = 0
 
     def fitted(self, width: int) -> tuple["LinePrefix", str]:
@@ -53,11 +51,9 @@ class LinePrefix(NamedTuple):
 class LineContext(NamedTuple):
     """The state of the preceding lines."""
 
-    items: tuple[int, ...] = ()
-    """Columns where the text of the open list items begins."""
+    items: tuple[int, ...] = ()  #: Columns where the text of the open list items begins.
     quotes: int = 0
-    in_text: bool = False
-    """The previous line was text, which this one may continue."""
+    in_text: bool = False  #: The previous line was text, which this one may continue.
 
 
 class MarkdownLine(NamedTuple):
@@ -65,10 +61,8 @@ class MarkdownLine(NamedTuple):
     lead: LinePrefix
     text: str = ""
     items: tuple[int, ...] = ()
-    level: int = 0
-    """The level of a heading."""
-    fence: str = ""
-    """The characters that begin a fenced block; `text` is its info string."""
+    level: int = 0  #: The level of a heading.
+    fence: str = ""  #: The characters that begin a fenced block; `text` is its info string.
 
 
 def is_only_markup(head: str) -> bool:
@@ -194,8 +188,7 @@ class _LineParser:
 
 # Streamed text of a model, made safe for the terminal.
 
-LONGEST_ESCAPE = 4096
-"""Characters after which an unterminated escape sequence counts as ended."""
+LONGEST_ESCAPE = 4096  #: Characters after which an unterminated escape sequence counts as ended.
 _KEPT = re.compile(r"([\n\t])")
 _ESCAPE = re.compile("[\x1b\x90\x98\x9b\x9d-\x9f]")
 """The characters that begin an escape sequence."""

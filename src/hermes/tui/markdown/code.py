@@ -48,20 +48,16 @@ _CLOSED_BY = {
     "`": "`", "'": "'", '"': '"',
 }  # fmt: skip
 """The start and end of constructs that may span lines."""
-_IDLE = 100
-"""Steps without progress after which a lexer is stuck."""
-LONGEST = 2000
-"""Longer lines are shown without colours."""
+_IDLE = 100  #: Steps without progress after which a lexer is stuck.
+LONGEST = 2000  #: Longer lines are shown without colours.
 
 Token = tuple[Any, str]
 
 
 class _State(NamedTuple):
     stack: tuple[str, ...] = ("root",)
-    held: Any = None
-    """The type of a token that is not closed yet."""
-    closer: str = ""
-    """The text that closes it."""
+    held: Any = None  #: The type of a token that is not closed yet.
+    closer: str = ""  #: The text that closes it.
 
 
 class Highlighter:
@@ -209,8 +205,7 @@ _DIFF_ROLES = {
     "+++": "strong", "---": "strong", "diff ": "strong", "index ": "dim", "@@": "accent",
     "+": "added", "-": "removed", "\\": "dim",
 }  # fmt: skip
-_LEAST = 8
-"""Minimum columns for indented code."""
+_LEAST = 8  #: Minimum columns for indented code.
 
 
 class CodeBlock:
@@ -281,13 +276,11 @@ class CodeBlock:
 _BAR = re.compile(r"(?<!\\)\|")
 _BREAK = re.compile(r" *<br ?/?> *", re.IGNORECASE)
 _DELIMITER = re.compile(r"\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$")
-_NARROWEST = 8
-"""Minimum columns of a cell; otherwise a table is shown as records."""
+_NARROWEST = 8  #: Minimum columns of a cell; otherwise a table is shown as records.
 _BORDERS = {"top": ("┌", "┬", "┐"), "middle": ("├", "┼", "┤"), "bottom": ("└", "┴", "┘")}
 _HANGING = "  "
 
-Cell = list[list[Run]]
-"""The lines of the table."""
+Cell = list[list[Run]]  #: The lines of the table.
 
 
 def is_delimiter_row(header: str, line: str) -> bool:

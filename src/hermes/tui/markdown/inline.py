@@ -101,8 +101,7 @@ def _is_punctuation(character: str) -> bool:
 # Text with the roles it is painted in.
 
 Roles = tuple[str, ...]
-Run = tuple[str, Roles]
-"""A piece of text and its roles, the outermost first."""
+Run = tuple[str, Roles]  #: A piece of text and its roles, the outermost first.
 
 STRIKE = "strike"
 
@@ -156,8 +155,7 @@ def drop_chars(runs: list[Run], count: int) -> list[Run]:
     return []
 
 
-_RUN = 64
-"""Maximum length of a run of delimiters or backticks; a longer one is text."""
+_RUN = 64  #: Maximum length of a run of delimiters or backticks; a longer one is text.
 _TOKEN = re.compile(
     rf"\\|`{{1,{_RUN}}}|\*{{1,{_RUN}}}|_{{1,{_RUN}}}|~{{1,{_RUN}}}|!?\[|<|https?://"
 )
@@ -175,15 +173,13 @@ _URL = re.compile(r"https?://[^\s<>\"'`*|\\\x7f-\U0010ffff]*")
 
 class ParsedInline(NamedTuple):
     runs: list[Run]
-    taken: int
-    """Characters of the source that the runs cover; the others are not decided yet."""
+    taken: int  #: Characters of the source that the runs cover; the others are not decided yet.
 
 
 class _Piece(NamedTuple):
     at: int
     runs: list[Run]
-    divisible: bool = False
-    """Plain source text, which may be split anywhere."""
+    divisible: bool = False  #: Plain source text, which may be split anywhere.
 
 
 def parse_inline(
@@ -223,8 +219,7 @@ class _InlineScanner:
         self.raw, self.before = raw, before
         self.bare, self.whole, self.guess = bare, whole, guess
         self.pieces: list[_Piece | EmphasisMark] = []
-        self.limit = len(raw)
-        """The position of the first undecided piece."""
+        self.limit = len(raw)  #: The position of the first undecided piece.
         at = 0
         while (token := _TOKEN.search(raw, at)) is not None:
             self._text(at, token.start())

@@ -26,8 +26,7 @@ from hermes.tui.text import Depth, Paint, wrap_ranges
 
 # Paragraphs, headings and list items: wrapped rows, returned as soon as they are final.
 
-_WIDEST = 1000
-"""Spaces between two words that are kept; no row is wider."""
+_WIDEST = 1000  #: Spaces between two words that are kept; no row is wider.
 
 
 class Prose:
@@ -38,8 +37,7 @@ class Prose:
         self._bare = paint.depth is Depth.NONE
         self._raw, self._before = "", " "
         self._tried = 0
-        self._runs: list[Run] = []
-        """Text that was read but not returned."""
+        self._runs: list[Run] = []  #: Text that was read but not returned.
         self._started = False
 
     def feed(self, raw: str, width: int) -> list[str]:
@@ -122,14 +120,10 @@ class MarkdownStream:
 
     def _begin(self) -> None:
         self._cleaner = TextCleaner()
-        self._parts: list[str] = []
-        """The incomplete line."""
-        self._size = 0
-        """Its length."""
-        self._waits = False
-        """It is long, but no part of it is final before its end."""
-        self._prose: Prose | None = None
-        """It is long and is returned row by row."""
+        self._parts: list[str] = []  #: The incomplete line.
+        self._size = 0  #: Its length.
+        self._waits = False  #: It is long, but no part of it is final before its end.
+        self._prose: Prose | None = None  #: It is long and is returned row by row.
         self._code: CodeBlock | None = None
         self._fenced = False
         self._table: MarkdownTable | None = None
