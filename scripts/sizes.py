@@ -221,7 +221,8 @@ def measure(
     package: Path, tests: Path, exemptions: Mapping[tuple[str, str], str] = EXEMPTIONS
 ) -> list[Row]:
     """The table of size targets for `package` and its `tests`."""
-    source, checks = read_modules(package), read_modules(tests)
+    source = read_modules(package) + read_modules(package.parent / "hermes_plugins")
+    checks = read_modules(tests)
     loop = [m for m in source if m.path.endswith("agent/loop.py")]
     kernel = [m for m in source if m.folder in KERNEL and not m.path.startswith(BESIDE_KERNEL)]
     table: list[tuple[str, float, tuple[Case, ...]]] = [

@@ -61,16 +61,16 @@ class SourceModule:
 
     @property
     def package(self) -> str:
-        """The package of `hermes` it belongs to; modules beside the packages are `hermes`."""
+        """Its package inside `hermes`; otherwise `hermes` or `hermes_plugins`."""
         parts = self.path.split("/")
-        return parts[1] if len(parts) > 2 else parts[0]
+        return parts[1] if parts[0] == "hermes" and len(parts) > 2 else parts[0]
 
     def at(self, node: ast.AST) -> str:
         return f"{self.path}:{getattr(node, 'lineno', 0)}"
 
 
 def read_source(root: Path) -> list[SourceModule]:
-    """Every module under `root`, the folder of the package `hermes`."""
+    """Every module under `root`, the folder of a top-level package."""
     modules = []
     for path in sorted(root.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
@@ -259,7 +259,7 @@ def main() -> int:
     file = root / "scripts" / "budgets.toml"
     lists = tomllib.loads(file.read_text(encoding="utf-8"))
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    source = read_source(root / "src" / "hermes")
+    source = [*read_source(root / "src" / "hermes"), *read_source(root / "src" / "hermes_plugins")]
     if options.list:
         print("\n".join(rules(source, lists, project)[options.list]()))
         return 0
