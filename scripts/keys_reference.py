@@ -13,7 +13,7 @@ from prompt_toolkit.key_binding import KeyBindingsBase
 from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.keys import Keys
 
-from hermes.config.settings.display import DisplaySettings
+from hermes.config.settings import DisplaySettings
 from hermes.tui.clipboard import ImageAttachments
 from hermes.tui.completion import InputCompleter
 from hermes.tui.display import DisplayState

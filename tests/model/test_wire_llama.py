@@ -14,7 +14,7 @@ from typing import get_args
 import httpx2
 import pytest
 
-from hermes.config.settings.model import ApiMode
+from hermes.config.settings import ApiMode
 from hermes.core.messages import Assistant, Message, System, ToolResult, User
 from hermes.core.model import ModelRequest, Reply, TextDelta, ToolSpec
 from hermes.providers.endpoints import ModelProfile

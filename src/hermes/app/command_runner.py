@@ -19,7 +19,7 @@ from hermes.app.commands import (
 )
 from hermes.app.extensions import SlashCommand
 from hermes.config.environment import child_environment
-from hermes.config.settings.tools import QuickCommand
+from hermes.config.settings import QuickCommand
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import User
 from hermes.skills.loader import hidden_command_reason

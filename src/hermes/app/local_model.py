@@ -9,7 +9,7 @@ import httpx2
 import msgspec
 
 from hermes.config.home import Home
-from hermes.config.settings.model import LocalModelSettings
+from hermes.config.settings import LocalModelSettings
 from hermes.core.errors import LocalModelError
 from hermes.core.model import Model, ModelEvent, ModelRequest
 from hermes.providers import NO_KEY_REASON, Credential, Target, WireModel

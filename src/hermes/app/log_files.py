@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.config.home import Home, current_home
-from hermes.config.settings.agent import LoggingSettings
+from hermes.config.settings import LoggingSettings
 from hermes.security import Redactor
 from hermes.util.concurrency import current_session
 from hermes.util.text import clean

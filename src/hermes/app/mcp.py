@@ -11,7 +11,7 @@ from hermes.app.providers import AuxiliaryModels
 from hermes.config.document import read_document
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.errors import ConfigError, HermesError
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.ports import Clarifier

@@ -13,8 +13,7 @@ import msgspec
 from hermes.app.request import SessionRequest
 from hermes.config.home import Home
 from hermes.config.loader import Kind, Loaded, Origin
-from hermes.config.settings import Settings
-from hermes.config.settings.model import FallbackProvider, ModelSettings
+from hermes.config.settings import FallbackProvider, ModelSettings, Settings
 from hermes.core.errors import ProviderError, UsageError
 from hermes.providers import (
     CUSTOM,

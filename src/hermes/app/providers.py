@@ -20,9 +20,7 @@ from hermes.app.request import SessionRequest
 from hermes.app.session_store import opened_store
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.config.settings import Settings
-from hermes.config.settings.agent import BudgetSettings
-from hermes.config.settings.model import AuxiliaryTask
+from hermes.config.settings import AuxiliaryTask, BudgetSettings, Settings
 from hermes.core.errors import ReplyInvalid, Unreachable, UsageError
 from hermes.core.model import Model, ModelCall, ModelRequest, Reply
 from hermes.core.ports import Clock, Ledger, SessionInfo, SessionLog

@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from hermes.config.home import Home
-from hermes.config.settings import Settings
-from hermes.config.settings.agent import SessionSettings
+from hermes.config.settings import SessionSettings, Settings
 from hermes.core.errors import StoreError
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import SessionStore, open_store

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from hermes.config.settings.agent import TelemetrySettings
+from hermes.config.settings import TelemetrySettings
 from hermes.core.errors import ConfigError
 from hermes.core.ports import Observer
 from hermes.util.extras import install_hint

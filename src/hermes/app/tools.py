@@ -16,8 +16,7 @@ from hermes.app.skills import SessionSkills, SkillCatalog
 from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.config.settings import Settings
-from hermes.config.settings.agent import ApprovalSettings
+from hermes.config.settings import ApprovalSettings, Settings
 from hermes.core.messages import PROCESS_NEWS, Message
 from hermes.core.ports import (
     Approver,

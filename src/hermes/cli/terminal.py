@@ -14,7 +14,7 @@ from hermes.app.app import App
 from hermes.app.commands import CommandHandler
 from hermes.cli.context import Cli, ProgressLine, Style
 from hermes.cli.extensions import ask_hook_approval
-from hermes.config.settings.display import DisplaySettings
+from hermes.config.settings import DisplaySettings
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,

@@ -13,7 +13,7 @@ from hermes.app.model_choice import named_model, parse_choice, save_choice
 from hermes.app.providers import trial_budget
 from hermes.compat.runtime import ScriptRuntime, script_runtime
 from hermes.config.loader import load
-from hermes.config.settings.model import AuxiliaryTask
+from hermes.config.settings import AuxiliaryTask
 from hermes.core import errors
 from hermes.core.errors import HermesError, ProviderError, ReplyInvalid, UsageError
 from hermes.core.messages import from_dict

@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
-from hermes.config.settings.agent import CronSettings
+from hermes.config.settings import CronSettings
 from hermes.core.errors import HermesError, LeaseLost, StoreError
 from hermes.core.ports import Clock
 from hermes.cron.due import DuePolicy

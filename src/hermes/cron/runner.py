@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from hermes.agent import Agent
 from hermes.app.request import SessionRequest
 from hermes.config.environment import child_environment
-from hermes.config.settings.agent import CronSettings
+from hermes.config.settings import CronSettings
 from hermes.core.errors import HermesError, LeaseLost, SessionNotFound, UsageError
 from hermes.core.events import Event, TurnFinished
 from hermes.core.messages import Assistant, Message

@@ -20,8 +20,8 @@ from hermes.app.commands import (
     exact_command,
 )
 from hermes.app.extensions import SlashCommand
+from hermes.config.settings import QuickCommand
 from hermes.config.settings.platforms import Role
-from hermes.config.settings.tools import QuickCommand
 from hermes.core.errors import HermesError, SessionNotFound, StoreError, UsageError
 from hermes.core.messages import User
 from hermes.gateway.auth import may

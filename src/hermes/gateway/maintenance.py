@@ -11,7 +11,7 @@ import msgspec
 
 from hermes.app.outgoing_files import remove_old_copies
 from hermes.app.session_store import back_up_when_due
-from hermes.config.settings.agent import SessionResetSettings
+from hermes.config.settings import SessionResetSettings
 from hermes.core.errors import ConfigError, HermesError
 from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.gateway.platforms.registry import media_folder

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from hermes.config.settings.display import HumanDelaySettings
+from hermes.config.settings import HumanDelaySettings
 from hermes.core.errors import HermesError, StoreError, UsageError
 from hermes.core.ports import Attachments, Clock
 from hermes.gateway.directory import TargetResolver

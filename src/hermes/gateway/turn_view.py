@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.config.settings import Settings
-from hermes.config.settings.display import PlatformDisplay, ToolProgress
+from hermes.config.settings import PlatformDisplay, Settings, ToolProgress
 from hermes.core.errors import StoreError, UsageError
 from hermes.core.events import (
     ApprovalAsked,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hermes import __version__
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.util import files
 
 CATALOG_SUFFIX, FAILURE_SUFFIX = ".json", ".failed.json"

@@ -16,7 +16,7 @@ import msgspec
 
 from hermes.config.dotenv import is_secret_variable, unset_names
 from hermes.config.environment import variables
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.errors import ToolError, ToolTimedOut
 from hermes.core.ports import Clock
 from hermes.mcp.caller import CallTicket

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.errors import ToolError, UsageError
 from hermes.core.ports import Clock
 from hermes.core.tool import Tool

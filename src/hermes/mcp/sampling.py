@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from hermes.config.settings.tools import McpSampling
+from hermes.config.settings import McpSampling
 from hermes.core.errors import ProviderError
 from hermes.core.messages import (
     Assistant,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import jsonschema_rs
 import msgspec
 
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.errors import ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Concern, Effect, Tool, ToolContext

@@ -13,7 +13,7 @@ from hermes.app.providers import user_home
 from hermes.config.dotenv import mask
 from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded
-from hermes.config.settings.model import PoolStrategy
+from hermes.config.settings import PoolStrategy
 from hermes.core.errors import UsageError
 from hermes.core.ports import Clock
 from hermes.providers import (

@@ -12,8 +12,7 @@ from hermes.app.session_store import opened_store, store_exists
 from hermes.config.dotenv import mask
 from hermes.config.home import Home, ensure_hermes_home, unusable
 from hermes.config.loader import Loaded
-from hermes.config.settings.agent import BudgetSettings
-from hermes.config.settings.model import AuxiliaryTask
+from hermes.config.settings import AuxiliaryTask, BudgetSettings
 from hermes.core.errors import HermesError
 from hermes.core.model import Price
 from hermes.core.ports import Clock

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from hermes.config.home import tilde, unusable
-from hermes.config.settings.tools import ShellHook
+from hermes.config.settings import ShellHook
 from hermes.core.errors import ConfigError, ToolError
 from hermes.core.ports import HookName
 from hermes.plugins.hooks import (

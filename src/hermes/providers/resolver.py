@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hermes.config.dotenv import describe_unset, unset_names
-from hermes.config.settings import Settings
-from hermes.config.settings.model import AuxiliaryTask, CustomProvider, ModelAlias, RoutingSettings
+from hermes.config.settings import (
+    AuxiliaryTask,
+    CustomProvider,
+    ModelAlias,
+    RoutingSettings,
+    Settings,
+)
 from hermes.core.errors import ConfigError, CredentialMissing
 from hermes.providers import endpoints
 from hermes.providers.endpoints import (

@@ -4,8 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from hermes.config.settings import Settings
-from hermes.config.settings.model import ProviderModel, ProviderSettings
+from hermes.config.settings import ProviderModel, ProviderSettings, Settings
 from hermes.core.messages import ToolCall
 from hermes.core.model import TextDelta, WireMode
 from hermes.providers.endpoints import AuthScheme, Endpoint, ModelProfile

@@ -8,8 +8,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from hermes.config.settings import Settings
-from hermes.config.settings.tools import CustomToolset
+from hermes.config.settings import CustomToolset, Settings
 from hermes.core.errors import UsageError
 
 

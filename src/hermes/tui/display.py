@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from hermes.config.settings.display import Details, DisplaySettings, ToolProgress
+from hermes.config.settings import Details, DisplaySettings, ToolProgress
 from hermes.core.messages import Image, Text, User
 from hermes.tui.skins import Skin
 from hermes.tui.text import Depth, Paint

@@ -24,7 +24,7 @@ from prompt_toolkit.styles import Style
 
 from hermes.app.references.completion import complete_reference
 from hermes.config.home import Home
-from hermes.config.settings.display import DisplaySettings
+from hermes.config.settings import DisplaySettings
 from hermes.core.events import QuestionAsked
 from hermes.core.messages import Assistant, Message, User
 from hermes.tui.area import Area, FrameOutput, LineBox

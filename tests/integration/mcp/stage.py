@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.config.settings.tools import McpServer, McpTools
+from hermes.config.settings import McpServer, McpTools
 from hermes.core.cancel import CancelToken
 from hermes.core.events import Event
 from hermes.core.ports import Clock

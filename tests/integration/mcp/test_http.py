@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.errors import ToolError
 from hermes.mcp import McpLimits
 from tests.integration.mcp.stage import ManualClock, Stage

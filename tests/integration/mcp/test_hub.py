@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermes.config.settings.tools import McpServer, McpTools
+from hermes.config.settings import McpServer, McpTools
 from hermes.core.errors import ToolError, UsageError
 from hermes.core.tool import Concern, Effect
 from tests.integration.mcp.stage import ManualClock, Stage, changed, inside, methods, only, program

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.errors import ToolError
 from hermes.mcp import McpOptions, probe
 from tests.integration.mcp.stage import Stage, methods, only, program

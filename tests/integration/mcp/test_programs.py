@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
 from hermes.mcp import McpLimits

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.mcp.connection import ErrorRedactor
 from hermes.mcp.tools import call_result
 from tests.integration.mcp.stage import inside

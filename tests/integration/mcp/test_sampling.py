@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermes.config.settings.tools import McpSampling
+from hermes.config.settings import McpSampling
 from hermes.core.errors import Overloaded
 from hermes.core.messages import Assistant, Image, Text, ToolCall, ToolResult, User
 from hermes.core.model import ModelRequest, Reply, Usage

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.mcp import Caller
 from tests.integration.mcp.stage import Stage, inside
 from tests.integration.mcp.test_sampling import Scripted

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 
 CACHE = Path(os.environ.get("HERMES_TEST_CACHE") or Path.home() / ".cache" / "hermes-tests")
 """Read at import, as the environment below: tests run with a home of their own."""

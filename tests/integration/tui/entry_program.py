@@ -13,7 +13,7 @@ from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HS
 from prompt_toolkit.layout.menus import CompletionsMenu
 
 from hermes.app.references.completion import complete_reference
-from hermes.config.settings.display import DisplaySettings
+from hermes.config.settings import DisplaySettings
 from hermes.security import Redactor
 from hermes.tui.area import Area, FrameOutput
 from hermes.tui.clipboard import ImageAttachments

@@ -8,7 +8,7 @@ import pytest
 
 from hermes.app.log_files import LogFile, component_of, start_logging, stop_logging
 from hermes.config.home import Home
-from hermes.config.settings.agent import LoggingSettings
+from hermes.config.settings import LoggingSettings
 from hermes.ops.logs import LogFilter, files_of, last_entries, parse
 from hermes.security import REDACTION_MARK, Redactor
 from hermes.util.concurrency import in_session
@@ -166,7 +166,7 @@ import logging, sys
 from pathlib import Path
 from hermes.app.log_files import start_logging
 from hermes.config.home import Home
-from hermes.config.settings.agent import LoggingSettings
+from hermes.config.settings import LoggingSettings
 from hermes.security.redaction import Redactor
 settings = LoggingSettings(max_bytes=4000, backups=60)
 start_logging(Home(Path(sys.argv[1])), settings, Redactor())

@@ -2,7 +2,7 @@ import pytest
 
 from hermes.app.session_store import DAY, HOUR, prune_when_due
 from hermes.config.home import Home
-from hermes.config.settings.agent import SessionSettings
+from hermes.config.settings import SessionSettings
 from hermes.core.errors import SessionNotFound
 from hermes.store.session_store import SessionStore, open_engine
 

@@ -8,9 +8,7 @@ from hermes.config import environment
 from hermes.config.dotenv import is_secret_setting, is_secret_variable, mask, mask_settings
 from hermes.config.environment import child_environment
 from hermes.config.home import Home, use_home
-from hermes.config.settings import Settings
-from hermes.config.settings.agent import StoreSettings
-from hermes.config.settings.model import ModelSettings
+from hermes.config.settings import ModelSettings, Settings, StoreSettings
 
 
 def test_children_do_not_get_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

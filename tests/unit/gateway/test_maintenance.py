@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hermes.config.settings.agent import SessionResetSettings
+from hermes.config.settings import SessionResetSettings
 from hermes.core.errors import ConfigError
 from hermes.gateway.maintenance import ResetPolicy
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hermes.config.settings.tools import ShellHook
+from hermes.config.settings import ShellHook
 from hermes.core.errors import ConfigError
 from hermes.core.ports import HookName
 from hermes.plugins.isolation import ProblemReporter

@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
-from hermes.config.settings import Settings
-from hermes.config.settings.agent import PromptCachingSettings
-from hermes.config.settings.model import (
+from hermes.config.settings import (
     AuxiliaryTask,
     BedrockSettings,
     CustomProvider,
+    PromptCachingSettings,
     ProviderModel,
     ProviderSettings,
     RoutingSettings,
+    Settings,
     TimeoutSettings,
 )
 from hermes.core.errors import ConfigError, CredentialMissing

@@ -2,8 +2,7 @@
 
 import pytest
 
-from hermes.config.settings import Settings
-from hermes.config.settings.tools import CustomToolset
+from hermes.config.settings import CustomToolset, Settings
 from hermes.core.errors import UsageError
 from hermes.tools.toolsets import (
     PRESETS,

@@ -29,7 +29,7 @@ from hermes.cli.commands.mcp_setup import SETUP
 from hermes.cli.context import YES, Cli, Command, arg, flag, table
 from hermes.cli.output import ago, examples
 from hermes.config.document import read_document
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.errors import HermesError
 from hermes.mcp import ProbeResult, ServerCatalog, offered_tools
 from hermes.mcp.oauth import LoginStore, logout

@@ -21,7 +21,7 @@ from hermes.cli.context import Cli, table
 from hermes.cli.terminal import one_line
 from hermes.config.dotenv import is_secret_variable
 from hermes.config.environment import search_path
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.errors import HermesError, ToolError, UsageError
 from hermes.mcp import (
     CatalogCache,

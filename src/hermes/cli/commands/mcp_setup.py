@@ -33,7 +33,7 @@ from hermes.cli.session import split_names
 from hermes.config.dotenv import expand
 from hermes.config.environment import variable, variables
 from hermes.config.home import tilde
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.errors import Interrupted, ToolError, UsageError
 from hermes.mcp import ProbeResult, RemoteTool, ServerUnauthorized, offered_tools
 from hermes.mcp.oauth import LoginOptions, LoginStore, McpLoginPrompt, login, logout

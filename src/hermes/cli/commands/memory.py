@@ -25,7 +25,7 @@ from hermes.cli.context import YES, Cli, Command, arg, table
 from hermes.cli.output import positive
 from hermes.config.edit import editor_command
 from hermes.config.home import tilde
-from hermes.config.settings.tools import MemorySettings
+from hermes.config.settings import MemorySettings
 from hermes.core.errors import ConfigError, HermesError, ToolError, UsageError
 from hermes.memory import (
     BUNDLED_PROVIDERS,

@@ -26,8 +26,7 @@ from hermes.cli.commands.setup_sections import (
 )
 from hermes.cli.context import Cli, Command, OneOf, Style, arg, flag
 from hermes.config.home import tilde
-from hermes.config.settings.agent import ApprovalSettings
-from hermes.config.settings.tools import TerminalSettings
+from hermes.config.settings import ApprovalSettings, TerminalSettings
 from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.ops.status import SetupRecord, reset_settings
 from hermes.util.extras import EXTRAS

@@ -13,7 +13,7 @@ from hermes.app.installation import Checkout, installation
 from hermes.app.providers import Providers
 from hermes.cli.commands.model import format_fact, resolution_line, resolution_lines
 from hermes.cli.context import Cli, Command, ProgressLine, Style, flag
-from hermes.config.settings.agent import BudgetSettings
+from hermes.config.settings import BudgetSettings
 from hermes.ops.status import Status, status_of
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import many

@@ -25,7 +25,7 @@ from hermes.config.environment import search_path
 from hermes.config.home import Home, active_profile, list_profiles, tilde
 from hermes.config.loader import describe, examine
 from hermes.config.schema import join_key
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.errors import (
     ConfigError,
     CredentialRefused,

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import httpx2
 import msgspec
 
-from hermes.config.settings import Settings
-from hermes.config.settings.model import ModelOverrides, ModelPrice
+from hermes.config.settings import ModelOverrides, ModelPrice, Settings
 from hermes.core.model import Price
 from hermes.core.ports import Clock
 from hermes.providers.catalog.tables import FAMILIES, MODELS, Family, ModelEntry

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import msgspec
 
-from hermes.config.settings.model import PoolStrategy
+from hermes.config.settings import PoolStrategy
 from hermes.core.errors import (
     ConfigError,
     CredentialMissing,

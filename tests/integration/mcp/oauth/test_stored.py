@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.config.settings.tools import McpServer
+from hermes.config.settings import McpServer
 from hermes.core.testing.http_server import Outgoing, RecordedRequest
 from hermes.mcp import LoginFailed, LoginRequired, McpHub
 from hermes.mcp.errors import ServerUnreachable

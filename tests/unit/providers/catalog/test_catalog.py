@@ -5,14 +5,14 @@ from datetime import date
 import msgspec
 import pytest
 
-from hermes.config.settings import Settings
-from hermes.config.settings.model import (
+from hermes.config.settings import (
     CustomProvider,
     ModelPrice,
     ProviderModel,
     ProviderSettings,
+    Settings,
 )
-from hermes.config.settings.model import ModelOverrides as Said
+from hermes.config.settings import ModelOverrides as Said
 from hermes.core.model import FREE, Price
 from hermes.providers.catalog.catalog import (
     FRESH_SECONDS,

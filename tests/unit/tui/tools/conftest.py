@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes.config.settings.display import DisplaySettings
+from hermes.config.settings import DisplaySettings
 from hermes.core.events import ToolFinished, ToolStarted
 from hermes.core.messages import ToolCall
 from hermes.tui.display import DisplayState

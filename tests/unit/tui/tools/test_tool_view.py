@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from hermes.config.settings.display import DetailSections, DisplaySettings, ToolProgress
+from hermes.config.settings import DetailSections, DisplaySettings, ToolProgress
 from hermes.core.events import (
     SubagentFinished,
     SubagentProgress,
