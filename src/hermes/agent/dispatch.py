@@ -46,14 +46,14 @@ class ToolDispatcher:
         self,
         tools: ToolBox,
         policy: ToolPolicy,
-        log: SessionLog,
+        log: SessionLog | None,
         hooks: Hooks,
         clock: Clock,
         workspace: Workspace | None = None,
         hints: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:
-        """`hints` returns text for the paths in a call's arguments, such as the instructions of a
-        subfolder; it is appended to the result."""
+        """Without `log`, results are not stored. `hints` returns text for the paths in a call's
+        arguments, such as the instructions of a subfolder; it is appended to the result."""
         self._tools, self._policy, self._log, self._hints = tools, policy, log, hints
         self._hooks, self._clock, self._workspace = hooks, clock, workspace
         self._stragglers: set[asyncio.Future[Any]] = set()
@@ -95,7 +95,8 @@ class ToolDispatcher:
         began = self._clock.monotonic()
         text, failed = await self._outcome(turn, call, emit)
         result = ToolResult(call.id, call.name, text, failed)
-        await self._log.append(turn.session_id, result)
+        if self._log is not None:
+            await self._log.append(turn.session_id, result)
         seconds = round(self._clock.monotonic() - began, 3)
         with in_session(turn.session_id):
             outcome = "failed" if failed else "ok"

@@ -232,7 +232,9 @@ async def build_agent(
             run=s.engine.run,
         )
         s.models = _make_models(s)
-        s.reviewer = ReviewRunner(s.toolbox, s.auxiliary)
+        # A review cannot ask the user: `approvals.headless` decides about its calls.
+        headless = build_approvals(app.loaded, app.home, None, s.auxiliary, app.hooks)
+        s.reviewer = ReviewRunner(s.toolbox, s.auxiliary, headless, app.hooks, app.clock)
         above = parent.observer if parent else None
         s.observer = app.telemetry.observer(above) if app.telemetry else None
         s.agent = _make_agent(
@@ -497,8 +499,7 @@ def _background_work(s: AgentSession) -> Iterator[AfterTurn]:
     interval = settings.skills.creation_nudge_interval
     if settings.skills.review != "off" and interval and s.parent is None and s.request.goes_on:
         manage = app.skills.writing_tool(s.auxiliary.current_session, review=True)
-        tools = {"skills_list": None, "skill_view": None, "skill_manage": manage}
-        yield SkillReviews(s.reviewer, tools, interval, app.tell)
+        yield SkillReviews(s.reviewer, manage, interval, app.tell)
 
 
 def _max_iterations(s: AgentSession, task: ChildTask | None) -> int:

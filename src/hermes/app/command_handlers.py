@@ -163,7 +163,7 @@ def format_background(lines: list[str]) -> str:
 async def btw(call: CommandCall) -> str:
     if not call.arguments:
         raise UsageError("what do you want to know?", hint="/btw QUESTION")
-    return await call.app.session(call.agent).reviewer.aside(call.agent, call.arguments)
+    return await call.app.session(call.agent).reviewer.answer_aside(call.agent, call.arguments)
 
 
 def _last_user_message(call: CommandCall) -> User:

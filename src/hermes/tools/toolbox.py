@@ -169,6 +169,13 @@ class Toolbox:
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
+    def replace(self, *tools: Tool) -> "Toolbox":
+        """Return a copy with `tools` in place of those of the same names."""
+        every = {**self._tools, **{tool.name: tool for tool in tools}}
+        shown = [every.pop(spec.name) for spec in self.specs]
+        rare, most = every.values(), self._max_chars
+        return Toolbox(shown, self._save, rare=rare, max_chars=most, redact=self.redact)
+
     def decode(self, tool: Tool, text: str) -> dict[str, Any]:
         """Parse, convert and validate the arguments that the model wrote.
 
