@@ -5,7 +5,6 @@ from typing import Any
 
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Refuse, Stall, Step, StepLike
-from hermes.gateway.platforms.api_server.http import ApiRequest
 from tests.integration.platforms.api_server.conftest import Serve, Served, chat
 
 SESSION = "x-hermes-session-id"
@@ -146,11 +145,3 @@ async def test_fifty_concurrent_requests_get_their_own_answers(served: Served) -
     for number, answer in enumerate(answers):
         assert answer.json()["choices"][0]["message"]["content"] == f"number {number}"
     assert await served.sessions() == 50
-
-
-async def test_a_turn_whose_client_is_gone_before_it_begins_is_stopped(served: Served) -> None:
-    request = ApiRequest("POST", "/", {}, b"")
-    request.disconnect()
-    stopped: list[bool] = []
-    request.on_disconnect(lambda: stopped.append(True))
-    assert stopped == [True]

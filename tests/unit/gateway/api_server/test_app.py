@@ -2,8 +2,8 @@
 
 import pytest
 
-from hermes.gateway.platforms.api_server.app import AccessPolicy
-from hermes.gateway.platforms.api_server.errors import ApiError
+from hermes.gateway.platforms.api_server.app import USUAL_HEADERS, AccessPolicy
+from hermes.gateway.platforms.api_server.http import ApiError
 from hermes.gateway.platforms.api_server.options import ApiOptions
 
 KEY = "correct horse battery"
@@ -134,41 +134,39 @@ def test_configured_origins_are_accepted() -> None:
 
 
 def test_preflight_is_answered_for_configured_origins_only() -> None:
-    door = AccessPolicy(ApiOptions(origins=("http://localhost:3000",)))
+    policy = AccessPolicy(ApiOptions(origins=("http://localhost:3000",)))
     asked = {"access-control-request-method": "POST"}
-    told = door.preflight({**asked, "origin": "http://localhost:3000"})
-    assert told is not None
-    assert dict(told)["Access-Control-Max-Age"] == "600"
-    assert door.preflight({**asked, "origin": "http://evil.example"}) is None
-    assert door.preflight({"origin": "http://localhost:3000"}) is None
+    headers = policy.preflight({**asked, "origin": "http://localhost:3000"})
+    assert headers is not None
+    assert headers["Access-Control-Max-Age"] == "600"
+    assert policy.preflight({**asked, "origin": "http://evil.example"}) is None
+    assert policy.preflight({"origin": "http://localhost:3000"}) is None
     assert (
         AccessPolicy(ApiOptions()).preflight({**asked, "origin": "http://localhost:3000"}) is None
     )
 
 
 def test_preflight_returns_requested_headers_unless_invalid() -> None:
-    door = AccessPolicy(ApiOptions(origins=("*",), key=KEY))
+    policy = AccessPolicy(ApiOptions(origins=("*",), key=KEY))
     asked = {"origin": "http://a", "access-control-request-method": "POST"}
     name = "access-control-request-headers"
-    assert ("Access-Control-Allow-Headers", "x-stainless-os") in (
-        door.preflight({**asked, name: "x-stainless-os"}) or ()
-    )
-    told = dict(door.preflight({**asked, name: "a\r\nSet-Cookie: b"}) or ())
-    assert "\n" not in told["Access-Control-Allow-Headers"]
+    for given, returned in (
+        ("x-stainless-os", "x-stainless-os"),
+        ("a\r\nSet-Cookie: b", USUAL_HEADERS),
+    ):
+        headers = policy.preflight({**asked, name: given})
+        assert headers is not None
+        assert headers["Access-Control-Allow-Headers"] == returned
 
 
 def test_responses_name_the_allowed_origin() -> None:
-    assert dict(AccessPolicy(ApiOptions()).response_headers({"origin": "http://a"})) == {
+    name = "Access-Control-Allow-Origin"
+    assert AccessPolicy(ApiOptions()).response_headers({"origin": "http://a"}) == {
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
     }
     named = AccessPolicy(ApiOptions(origins=("http://a",), key=KEY))
-    assert (
-        dict(named.response_headers({"origin": "http://a"}))["Access-Control-Allow-Origin"]
-        == "http://a"
-    )
-    assert "Access-Control-Allow-Origin" not in dict(named.response_headers({"origin": "http://b"}))
+    assert named.response_headers({"origin": "http://a"})[name] == "http://a"
+    assert name not in named.response_headers({"origin": "http://b"})
     anyone = AccessPolicy(ApiOptions(origins=("*",), key=KEY))
-    assert (
-        dict(anyone.response_headers({"origin": "http://b"}))["Access-Control-Allow-Origin"] == "*"
-    )
+    assert anyone.response_headers({"origin": "http://b"})[name] == "*"

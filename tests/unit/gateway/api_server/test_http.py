@@ -1,5 +1,6 @@
-"""A stream that fails ends with an error event."""
+"""Streams that fail, and clients that leave."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, MutableMapping
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import HermesError, StoreError
-from hermes.gateway.platforms.api_server.http import SSE, ApiReply, Exchange
+from hermes.gateway.platforms.api_server.http import ApiRequest, EventStream
 from hermes.gateway.platforms.api_server.idempotency import Recording
 from hermes.gateway.platforms.api_server.options import ApiOptions
 
@@ -19,8 +20,16 @@ async def broken(error: Exception) -> AsyncGenerator[bytes, None]:
     raise error
 
 
-def told(piece: bytes) -> str:
+def error_code(piece: bytes) -> str:
     return str(json.loads(piece.removeprefix(b"data: "))["error"]["code"])
+
+
+async def leave() -> MutableMapping[str, Any]:
+    return {"type": "http.disconnect"}
+
+
+def request() -> ApiRequest:
+    return ApiRequest({"type": "http", "method": "POST"}, ApiOptions(), leave)
 
 
 @pytest.mark.parametrize(("error", "code"), FAILURES)
@@ -30,15 +39,25 @@ async def test_failing_stream_ends_with_an_error_event(error: Exception, code: s
     async def send(event: MutableMapping[str, Any]) -> None:
         sent.append(event)
 
-    async def receive() -> MutableMapping[str, Any]:
-        return {"type": "http.disconnect"}
-
-    exchange = Exchange(receive, send, ApiOptions(), ())
-    await exchange.answer(ApiReply(media_type=SSE, stream=broken(error)))
+    stream = EventStream(request(), broken(error))
+    await stream(request().scope, leave, send)
     bodies = [event["body"] for event in sent[1:]]
     assert (bodies[0], bodies[-1]) == (b"half", b"")
-    assert told(bodies[1]) == code
+    assert error_code(bodies[1]) == code
     assert sent[-1]["more_body"] is False
+
+
+async def test_callback_is_called_when_the_client_leaves_or_has_left() -> None:
+    client, left = request(), asyncio.Event()
+    client.on_disconnect(left.set)
+    await left.wait()
+    again: list[bool] = []
+    client.on_disconnect(lambda: again.append(True))
+    assert again == [True]
+    detached = client.detach()
+    detached.on_disconnect(lambda: again.append(False))
+    await asyncio.sleep(0)
+    assert again == [True]
 
 
 @pytest.mark.parametrize(("error", "code"), FAILURES)
@@ -46,5 +65,5 @@ async def test_recording_contains_the_error_event(error: Exception, code: str) -
     recording = Recording()
     await recording.record(broken(error))
     half, rest = [piece async for piece in recording.play()]
-    assert (half, told(rest)) == (b"half", code)
+    assert (half, error_code(rest)) == (b"half", code)
     assert isinstance(error, HermesError) or "KeyError" not in rest.decode()

@@ -7,17 +7,17 @@ import logging
 
 import h11
 import msgspec
+from starlette.applications import Starlette
 
 from hermes.app.app import App
 from hermes.config.loader import describe
 from hermes.gateway.platforms.api_server.app import (
     SECURITY_HEADERS,
-    ApiApplication,
     ServerEndpoints,
+    create_app,
 )
 from hermes.gateway.platforms.api_server.chat import ChatCompletions
-from hermes.gateway.platforms.api_server.errors import bad_request
-from hermes.gateway.platforms.api_server.http import CLOSE, JSON
+from hermes.gateway.platforms.api_server.http import CLOSE, JSON, bad_request
 from hermes.gateway.platforms.api_server.idempotency import IdempotencyCache
 from hermes.gateway.platforms.api_server.jobs import JobsEndpoint
 from hermes.gateway.platforms.api_server.options import ApiOptions, read_options
@@ -51,7 +51,7 @@ class _Protocol(TimeLimitedProtocol):
         error = bad_request("this is not a valid HTTP request", code="invalid_http")
         body = msgspec.json.encode(error.body)
         length = ("Content-Length", str(len(body)))
-        headers = [("Content-Type", JSON), length, *SECURITY_HEADERS, *CLOSE]
+        headers = [("Content-Type", JSON), length, *(SECURITY_HEADERS | CLOSE).items()]
         with contextlib.suppress(h11.LocalProtocolError):  # another response is being sent
             head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
             for event in (head, h11.Data(data=body), h11.EndOfMessage()):
@@ -104,7 +104,7 @@ class ApiServer(Adapter):
         # the cost of a new session.
         gc.freeze()
 
-    def _create_app(self, options: ApiOptions) -> tuple[ApiTurns, ApiApplication]:
+    def _create_app(self, options: ApiOptions) -> tuple[ApiTurns, Starlette]:
         extra, app, name = self.context.extra, self._app, options.model_name
 
         def now() -> float:
@@ -118,7 +118,7 @@ class ApiServer(Adapter):
             RunsEndpoint(turns),
             JobsEndpoint(extra.get("scheduler"), turns.backend),
         )
-        return turns, ApiApplication(options, endpoints, self._idempotency)
+        return turns, create_app(options, endpoints, self._idempotency)
 
     def _read_options(self) -> ApiOptions:
         context = self.context

@@ -1,57 +1,59 @@
-"""The ASGI application of the API server: access control, routes, and general endpoints."""
+"""The application of the API server: access control, routes with their OpenAPI document, and
+general endpoints."""
 
 import hmac
-import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, Literal, TypeVar
 
 import msgspec
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Match, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hermes import __version__
-from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.api_server.errors import (
-    INTERNAL_ERROR,
-    ApiError,
-    Headers,
-    not_found,
-    to_api_error,
-)
 from hermes.gateway.platforms.api_server.http import (
     JSON,
-    ApiReply,
+    SESSION_HEADER,
+    ApiError,
     ApiRequest,
-    Exchange,
-    error_reply,
-    json_reply,
+    ErrorBody,
+    EventStream,
+    TooLargeResponse,
+    error_response,
+    json_response,
+    not_found,
 )
-from hermes.gateway.platforms.api_server.idempotency import IdempotencyCache
-from hermes.gateway.platforms.api_server.operations import (
-    Operation,
-    openapi_document,
-    operation,
-    operations_of,
+from hermes.gateway.platforms.api_server.idempotency import (
+    KEY_HEADER,
+    MAX_KEY_CHARS,
+    REPLAYED,
+    Handler,
+    IdempotencyCache,
 )
 from hermes.gateway.platforms.api_server.options import ANY, ApiOptions
 from hermes.gateway.platforms.api_server.turns import ApiTurns
+from hermes.gateway.platforms.kit.http_server import BodyTooLarge
 from hermes.util.hosts import is_loopback
 
-logger = logging.getLogger(__name__)
+Json = dict[str, Any]
+F = TypeVar("F", bound=Callable[..., Awaitable[Response]])
 
 MAX_AGE = "600"
 METHODS = "GET, POST, PATCH, DELETE, OPTIONS"
 USUAL_HEADERS = "authorization, content-type, idempotency-key, x-hermes-session-id"
-EXPOSED = "X-Hermes-Session-Id, Idempotent-Replayed"
-SECURITY_HEADERS: Headers = (
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-)
+EXPOSED = f"{SESSION_HEADER}, {REPLAYED}"
+SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 """Headers of every response."""
 PUBLIC_PATHS = frozenset({"/health", "/v1/health"})  #: Paths that need no key.
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
+EVENT_HEADER = "Last-Event-ID"
+TURN_ERRORS = (404, 409, 429, 502, 503)  #: Statuses of operations that run a turn.
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::[0-9]{1,5})?", re.ASCII)
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~ ,-]{1,2000}", re.ASCII)
@@ -78,7 +80,7 @@ class AccessPolicy:
                 401,
                 "this needs the key of the server, as `Authorization: Bearer KEY`",
                 code="invalid_api_key",
-                headers=(("WWW-Authenticate", "Bearer"),),
+                headers={"WWW-Authenticate": "Bearer"},
             )
 
     def _has_key(self, authorization: str) -> bool:
@@ -108,139 +110,285 @@ class AccessPolicy:
     def _allows(self, origin: str) -> bool:
         return ANY in self._origins or origin.lower() in self._origins
 
-    def response_headers(self, headers: Mapping[str, str]) -> Headers:
+    def response_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of every response to this request."""
         if not self._origins:
             return SECURITY_HEADERS
         origin = headers.get("origin", "")
-        if not origin or not self._allows(origin):
-            return (*SECURITY_HEADERS, ("Vary", "Origin"))
-        return (
-            *SECURITY_HEADERS,
-            ("Vary", "Origin"),
-            ("Access-Control-Allow-Origin", ANY if ANY in self._origins else origin),
-            ("Access-Control-Expose-Headers", EXPOSED),
-        )
+        fields = {**SECURITY_HEADERS, "Vary": "Origin"}
+        if origin and self._allows(origin):
+            fields["Access-Control-Allow-Origin"] = ANY if ANY in self._origins else origin
+            fields["Access-Control-Expose-Headers"] = EXPOSED
+        return fields
 
-    def preflight(self, headers: Mapping[str, str]) -> Headers | None:
+    def preflight(self, headers: Mapping[str, str]) -> dict[str, str] | None:
         """Return the headers for a CORS preflight; None if it is not one, or not allowed."""
         if "access-control-request-method" not in headers:
             return None
         if not self._allows(headers.get("origin", "")):
             return None
         wanted = headers.get("access-control-request-headers", "")
-        names = wanted if _HEADER_NAMES.fullmatch(wanted) else USUAL_HEADERS
-        fields: Headers = (
-            ("Access-Control-Allow-Methods", METHODS),
-            ("Access-Control-Allow-Headers", names),
-            ("Access-Control-Max-Age", MAX_AGE),
-        )
+        fields = {
+            "Access-Control-Allow-Methods": METHODS,
+            "Access-Control-Allow-Headers": (
+                wanted if _HEADER_NAMES.fullmatch(wanted) else USUAL_HEADERS
+            ),
+            "Access-Control-Max-Age": MAX_AGE,
+        }
         if headers.get("access-control-request-private-network") == "true":
-            fields = (*fields, ("Access-Control-Allow-Private-Network", "true"))
+            fields["Access-Control-Allow-Private-Network"] = "true"
         return fields
+
+
+class AccessMiddleware:
+    """Checks access before the route, so that clients without it do not learn which paths exist.
+
+    Inside, a repeated header is one header with both values, so that a second key is never
+    overlooked, and paths have no trailing slash, because clients join paths in different ways.
+    """
+
+    def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
+        self._app, self._policy = app, policy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            key, text = name.decode("latin-1"), value.decode("latin-1")
+            headers[key] = f"{headers[key]}, {text}" if key in headers else text
+        path, method = scope["path"].rstrip("/"), scope["method"]
+        pairs = [(key.encode("latin-1"), text.encode("latin-1")) for key, text in headers.items()]
+        scope = {**scope, "path": path, "headers": pairs}
+        common = [
+            (name.lower().encode(), value.encode("latin-1"))
+            for name, value in self._policy.response_headers(headers).items()
+        ]
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *common]}
+            await send(message)
+
+        app = self._app
+        try:
+            fields = self._policy.preflight(headers) if method == "OPTIONS" else None
+            if fields is not None:
+                app = Response(status_code=204, headers=fields)
+            else:
+                is_public = path in PUBLIC_PATHS and method in ("GET", "HEAD")
+                self._policy.check(headers, is_public=is_public)
+        except ApiError as error:
+            app = error_response(error)
+        await app(scope, receive, send_with_headers)
+
+
+class Operation(msgspec.Struct, frozen=True):
+    method: str
+    path: str
+    name: str
+    summary: str
+    result: Any = None  #: The type of the JSON of a successful response; None if it is not JSON.
+    status: int = 200
+    errors: tuple[int, ...] = ()
+    body: Any = None  #: The type of the JSON body of the request.
+    headers: tuple[str, ...] = ()  #: Headers that the operation reads.
+    media_type: str = ""  #: Another media type that the response may have.
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether a request that is repeated with the same key runs only once."""
+        return KEY_HEADER in self.headers
+
+
+def operation(method: str, path: str, name: str, summary: str, **more: Any) -> Callable[[F], F]:
+    """Declare the decorated handler as an operation; `more` are fields of `Operation`."""
+
+    def declare(handler: F) -> F:
+        others = getattr(handler, "operations", ())
+        declared = (Operation(method, path, name, summary, **more), *others)
+        setattr(handler, "operations", declared)  # noqa: B010 - functions have no such attribute
+        return handler
+
+    return declare
+
+
+def create_app(
+    options: ApiOptions, endpoints: Iterable[object], idempotency: IdempotencyCache
+) -> Starlette:
+    """Return the application with the operations that the methods of `endpoints` declare."""
+    found = [
+        (each, getattr(endpoint, name))
+        for endpoint in endpoints
+        for name, function in vars(type(endpoint)).items()
+        for each in getattr(function, "operations", ())
+    ]
+    operations = [each for each, _handler in found]
+    document = msgspec.json.encode(openapi_document(operations, has_key=bool(options.key)))
+
+    async def openapi(_request: Request) -> Response:
+        return Response(document, media_type=JSON)
+
+    app = Starlette(
+        routes=[
+            *(
+                Route(
+                    each.path, _endpoint(each, handler, options, idempotency), methods=[each.method]
+                )
+                for each, handler in found
+            ),
+            Route(OPENAPI.path, openapi),
+        ],
+        middleware=[Middleware(AccessMiddleware, AccessPolicy(options))],
+        exception_handlers={404: _no_route, 405: _no_method},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _endpoint(
+    operation: Operation, handler: Handler, options: ApiOptions, idempotency: IdempotencyCache
+) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(plain: Request) -> Response:
+        request = ApiRequest(plain.scope, options, plain.receive)
+        try:
+            if operation.body is not None:
+                await request.read()
+            if operation.is_idempotent:
+                response = await idempotency.run_once(request, handler)
+            else:
+                response = await handler(request)
+        except BodyTooLarge as error:
+            response = TooLargeResponse(request, error)
+        except Exception as error:  # noqa: BLE001 - the client gets a response in any case
+            response = error_response(error)
+        if not isinstance(response, EventStream):
+            await request.stop_watching()
+        return response
+
+    return answer
+
+
+async def _no_route(request: Request, _error: Exception) -> Response:
+    path = request.scope["path"]
+    known = any(getattr(each, "path", "") == f"/v1{path}" for each in request.app.routes)
+    hint = "; the address of this API ends with /v1" if known else ""
+    return error_response(not_found(f"there is nothing at {path[:200]}{hint}"))
+
+
+async def _no_method(request: Request, _error: Exception) -> Response:
+    allowed = {
+        method
+        for route in request.app.routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods - {"HEAD"}
+    }
+    message = f"{request.method} is not possible here"
+    headers = {"Allow": ", ".join(sorted(allowed))}
+    return error_response(ApiError(405, message, code="method_not_allowed", headers=headers))
 
 
 class OpenApiDocument(msgspec.Struct, frozen=True):
     openapi: str
-    info: dict[str, Any]
-    paths: dict[str, Any]
+    info: Json
+    paths: Json
 
 
-class ApiApplication:
-    """The ASGI application.
-
-    Access is checked before the route, so that clients without it do not learn which paths exist.
-    """
-
-    def __init__(
-        self, options: ApiOptions, endpoints: Iterable[object], idempotency: IdempotencyCache
-    ) -> None:
-        self._options, self._idempotency = options, idempotency
-        self._access = AccessPolicy(options)
-        self._operations = [each for one in (*endpoints, self) for each in operations_of(one)]
-        self._routes = [
-            (Route(each.path, each.handler, methods=[each.method]), each)
-            for each in self._operations
-        ]
-        self._document = b""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = _join_headers(scope["headers"])
-        exchange = Exchange(receive, send, self._options, self._access.response_headers(headers))
-        try:
-            reply = await self._reply(scope, headers, exchange)
-        except HermesError as error:
-            reply = error_reply(to_api_error(error))
-        except Exception:  # the client gets a response even if the server is at fault
-            logger.exception("a request failed")
-            reply = error_reply(INTERNAL_ERROR)
-        if scope["method"] == "HEAD" and reply.stream is not None:
-            await reply.stream.aclose()
-            reply = msgspec.structs.replace(reply, stream=None)
-        await exchange.answer(reply)
-
-    async def _reply(self, scope: Scope, headers: dict[str, str], exchange: Exchange) -> ApiReply:
-        method, path = scope["method"], scope["path"]
-        if method == "OPTIONS" and (fields := self._access.preflight(headers)) is not None:
-            return ApiReply(status=204, headers=fields, media_type="")
-        # A trailing slash is ignored, because clients join paths in different ways.
-        plain = path.rstrip("/")
-        is_public = plain in PUBLIC_PATHS and method in ("GET", "HEAD")
-        self._access.check(headers, is_public=is_public)
-        found, path_params = self._find({**scope, "path": plain})
-        body = b""
-        if found.body is not None:
-            _check_media_type(headers)
-            body = await exchange.read_body(headers)
-        request = ApiRequest(method, path, headers, body, path_params)
-        request.watch = lambda: exchange.watch(request)
-        if found.is_idempotent:
-            return await self._idempotency.run_once(request, found.handler)
-        return await found.handler(request)
-
-    def _find(self, scope: Scope) -> tuple[Operation, dict[str, str]]:
-        """Return the operation and its path parameters. Raises `ApiError` if there is none."""
-        allowed: set[str] = set()
-        for route, each in self._routes:
-            match, found = route.matches(scope)
-            if match is Match.FULL:
-                return each, found["path_params"]
-            if match is Match.PARTIAL:
-                allowed.add(each.method)
-        if allowed:
-            headers = (("Allow", ", ".join(sorted(allowed))),)
-            message = f"{scope['method']} is not possible here"
-            raise ApiError(405, message, code="method_not_allowed", headers=headers)
-        path = scope["path"]
-        known = any(each.path == f"/v1{path}" for each in self._operations)
-        hint = "; the address of this API ends with /v1" if known else ""
-        raise not_found(f"there is nothing at {path[:200]}{hint}")
-
-    @operation("GET", "/openapi.json", "openapi", "This document", result=OpenApiDocument)
-    async def _openapi(self, _request: ApiRequest) -> ApiReply:
-        if not self._document:
-            document = openapi_document(
-                self._operations, PUBLIC_PATHS, has_key=bool(self._options.key)
-            )
-            self._document = msgspec.json.encode(document)
-        return ApiReply(self._document)
+OPENAPI = Operation("GET", "/openapi.json", "openapi", "This document", OpenApiDocument)
+ERRORS = {
+    400: "The request is invalid, or asks for something impossible.",
+    401: "The key is missing or wrong.",
+    403: "Without a key, only programs on this machine and configured web pages have access.",
+    404: "It does not exist.",
+    408: "The request was not complete in time.",
+    409: "A turn is already running in this session.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    422: "This Idempotency-Key was used for another request.",
+    429: "The budget is spent, or the model gets too many requests.",
+    500: "The server has an error.",
+    502: "The model failed.",
+    503: "The server is overloaded, is stopping, or lacks a component.",
+}
+HEADERS: dict[str, Json] = {
+    KEY_HEADER: {
+        "description": "A request that was sent with it in the last five minutes gets the same"
+        " answer and does not run again.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS},
+    },
+    SESSION_HEADER: {
+        "description": "Continue this session: only the last message is used.",
+        "schema": {"type": "string"},
+    },
+    EVENT_HEADER: {
+        "description": "The last event that was received; later ones are sent.",
+        "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999},
+    },
+}
 
 
-def _join_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the headers by name. A repeated header keeps both values, so that a second key is
-    never overlooked."""
-    headers: dict[str, str] = {}
-    for name, value in pairs:
-        key, text = name.decode("latin-1"), value.decode("latin-1")
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    return headers
+def openapi_document(operations: Iterable[Operation], *, has_key: bool) -> Json:
+    listed = (*operations, OPENAPI)
+    types = [ErrorBody, *(kind for each in listed for kind in (each.body, each.result) if kind)]
+    unique = list({id(kind): kind for kind in types}.values())
+    made, components = msgspec.json.schema_components(
+        unique, ref_template="#/components/schemas/{name}"
+    )
+    schemas = {id(kind): schema for kind, schema in zip(unique, made, strict=True)}
+    paths: Json = {}
+    for each in listed:
+        needs_key = has_key and each.path not in PUBLIC_PATHS
+        described = _describe(each, schemas, needs_key=needs_key)
+        paths.setdefault(each.path, {})[each.method.lower()] = described
+    bearer = {"type": "http", "scheme": "bearer", "description": "API_SERVER_KEY"}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Hermes API server",
+            "version": __version__,
+            "description": "Fields of OpenAI's API that are not listed here are ignored: the agent"
+            " has its own model, tools and limits.",
+        },
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": {"bearer": bearer}},
+    }
 
 
-def _check_media_type(headers: Mapping[str, str]) -> None:
-    kind = headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    if kind != JSON and not kind.endswith("+json"):
-        message = f"the body must be {JSON}, not {kind[:100]}"
-        raise ApiError(415, message, code="unsupported_media")
+def _describe(operation: Operation, schemas: Mapping[int, Json], *, needs_key: bool) -> Json:
+    statuses = {400, 403, 500, *operation.errors}
+    if operation.body is not None:
+        statuses |= {408, 413, 415}
+    if operation.is_idempotent:
+        statuses.add(422)
+    if needs_key:
+        statuses.add(401)
+    content = {JSON: {"schema": schemas[id(operation.result)]}} if operation.result else {}
+    if operation.media_type:
+        content[operation.media_type] = {"schema": {"type": "string"}}
+    responses: Json = {str(operation.status): {"description": "Success", "content": content}}
+    error = {JSON: {"schema": schemas[id(ErrorBody)]}}
+    for status in sorted(statuses):
+        description = ERRORS.get(status, HTTPStatus(status).phrase)
+        responses[str(status)] = {"description": description, "content": error}
+    described: Json = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "responses": responses,
+        "security": [{"bearer": []}] if needs_key else [],
+    }
+    text = {"type": "string", "minLength": 1}
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": text}
+        for name in re.findall(r"\{(\w+)\}", operation.path)
+    ]
+    parameters += [
+        {"name": name, "in": "header", "required": False, **HEADERS[name]}
+        for name in operation.headers
+    ]
+    if parameters:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        body = {JSON: {"schema": schemas[id(operation.body)]}}
+        described["requestBody"] = {"required": True, "content": body}
+    return described
 
 
 class HealthStatus(msgspec.Struct, frozen=True):
@@ -287,12 +435,12 @@ class ServerEndpoints:
 
     @operation("GET", "/health", "health", "Whether it works", result=HealthStatus)
     @operation("GET", "/v1/health", "v1_health", "The same", result=HealthStatus)
-    async def health(self, _request: ApiRequest) -> ApiReply:
-        return json_reply(HealthStatus())
+    async def health(self, _request: ApiRequest) -> Response:
+        return json_response(HealthStatus())
 
     @operation("GET", "/health/detailed", "health_detailed", "Current state", result=DetailedHealth)
-    async def detailed(self, _request: ApiRequest) -> ApiReply:
-        return json_reply(
+    async def detailed(self, _request: ApiRequest) -> Response:
+        return json_response(
             DetailedHealth(
                 __version__,
                 self._model_name,
@@ -304,19 +452,19 @@ class ServerEndpoints:
         )
 
     @operation("GET", "/v1/models", "models", "The models", result=ModelList)
-    async def models(self, _request: ApiRequest) -> ApiReply:
-        return json_reply(ModelList([self._card]))
+    async def models(self, _request: ApiRequest) -> Response:
+        return json_response(ModelList([self._card]))
 
     @operation("GET", "/v1/models/{model_id}", "model", "A model", result=ModelCard, errors=(404,))
-    async def model(self, request: ApiRequest) -> ApiReply:
+    async def model(self, request: ApiRequest) -> Response:
         if request.path_params["model_id"] != self._model_name:
             raise not_found(f"the only model is {self._model_name}", "model_not_found")
-        return json_reply(self._card)
+        return json_response(self._card)
 
     @operation(
         "GET", "/metrics", "metrics", "Metrics for Prometheus", media_type=METRICS, errors=(404,)
     )
-    async def metrics(self, _request: ApiRequest) -> ApiReply:
+    async def metrics(self, _request: ApiRequest) -> Response:
         if self._metrics is None:
             raise not_found("there are no metrics", "no_metrics")
-        return ApiReply(self._metrics(), media_type=METRICS)
+        return Response(self._metrics(), media_type=METRICS)

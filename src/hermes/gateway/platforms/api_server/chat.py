@@ -1,33 +1,45 @@
-"""POST /v1/chat/completions: the client sends the whole conversation each time."""
+"""POST /v1/chat/completions: the client sends the whole conversation each time. Unknown fields of
+its messages are ignored."""
 
+import binascii
+import re
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from base64 import b64decode
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+from starlette.responses import Response
 
 from hermes.core.events import ToolFinished, ToolStarted, TurnFinished
+from hermes.core.messages import (
+    Assistant,
+    AssistantPart,
+    Image,
+    Message,
+    System,
+    Text,
+    ToolCall,
+    ToolResult,
+    User,
+    UserPart,
+)
 from hermes.core.model import Usage
-from hermes.gateway.platforms.api_server.errors import Headers, turn_error
+from hermes.gateway.platforms.api_server.app import TURN_ERRORS, operation
 from hermes.gateway.platforms.api_server.http import (
+    EVENT_STREAM,
     SESSION_HEADER,
-    SSE,
-    ApiReply,
+    ApiError,
     ApiRequest,
-    json_reply,
+    EventStream,
+    bad_request,
+    json_response,
     sse_event,
+    turn_error,
 )
 from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER
-from hermes.gateway.platforms.api_server.messages import (
-    ChatMessage,
-    format_instructions,
-    join_texts,
-    split_conversation,
-    to_message,
-)
-from hermes.gateway.platforms.api_server.operations import EVENT_STREAM, TURN_ERRORS, operation
 from hermes.gateway.platforms.api_server.turns import (
     ApiTurn,
     ApiTurns,
@@ -35,6 +47,166 @@ from hermes.gateway.platforms.api_server.turns import (
     ConversationDigest,
     TurnRequest,
 )
+from hermes.store.rows import repair_history
+
+Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
+
+
+class ImageUrl(msgspec.Struct, frozen=True):
+    url: str
+
+
+class ContentPart(msgspec.Struct, frozen=True):
+    """A part of a message."""
+
+    type: str  #: `text` or `image_url`; in responses `input_text`, `output_text` or `input_image`.
+    text: str | None = None
+    image_url: ImageUrl | str | None = None
+    refusal: str | None = None
+
+
+class CalledFunction(msgspec.Struct, frozen=True):
+    name: str
+    arguments: str = "{}"
+
+
+class ChatToolCall(msgspec.Struct, frozen=True):
+    id: str
+    function: CalledFunction | None = None
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    role: Role
+    content: str | list[ContentPart] | None = None
+    tool_calls: list[ChatToolCall] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+TEXTS = frozenset({"text", "input_text", "output_text"})
+IMAGES = frozenset({"image_url", "input_image"})
+UNSUPPORTED = "unsupported_content_type"
+CONTINUE = "Go on."
+"""The message for clients whose conversation ends with an answer or a tool result."""
+_DATA = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.ASCII | re.IGNORECASE)
+
+
+class ClientConversation(msgspec.Struct, frozen=True):
+    instructions: str  #: The text of its system messages.
+    history: tuple[Message, ...]
+    message: User  #: The message to answer.
+
+
+def split_conversation(messages: Iterable[Message], param: str = "messages") -> ClientConversation:
+    """Split messages into instructions, history and the message to answer.
+
+    Clients ask for a summary with a system message at the end, and for more text by ending with the
+    answer itself. Raises `ApiError` if there is nothing to answer.
+    """
+    given = list(messages)
+    if given and isinstance(given[-1], System):
+        given[-1] = User.say(given[-1].text)
+    instructions = join_texts(*[each.text for each in given if isinstance(each, System)])
+    turns = [each for each in given if not isinstance(each, System)]
+    last = turns.pop() if turns and isinstance(turns[-1], User) else None
+    # Many clients keep an answer that was stopped before its first word as an empty message.
+    filled = (each for each in turns if not (isinstance(each, User) and _is_empty(each)))
+    history = repair_history(filled)
+    if last is None and history:
+        last = User.say(CONTINUE)
+    if not isinstance(last, User) or _is_empty(last):
+        raise bad_request("there is no message, or the last one is empty", param=param)
+    return ClientConversation(instructions, history, last)
+
+
+def _is_empty(message: User) -> bool:
+    return not message.text.strip() and not any(isinstance(part, Image) for part in message.parts)
+
+
+def to_message(message: ChatMessage, param: str) -> Message:
+    match message.role:
+        case "system" | "developer":
+            return System(_text(message.content, param))
+        case "user":
+            return User(_parts(message.content, param))
+        case "assistant":
+            return _assistant(message, param)
+        case "tool" | "function":
+            name = message.name or ""
+            return ToolResult(message.tool_call_id or name, name, _text(message.content, param))
+
+
+def _assistant(message: ChatMessage, param: str) -> Assistant:
+    parts: list[AssistantPart] = []
+    if text := _text(message.content, param):
+        parts.append(Text(text))
+    parts.extend(
+        ToolCall(call.id, call.function.name, call.function.arguments)
+        for call in message.tool_calls or ()
+        if call.function is not None
+    )
+    return Assistant(tuple(parts))
+
+
+def _text(content: str | list[ContentPart] | None, param: str) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    for number, part in enumerate(content):
+        if part.type not in TEXTS and part.type != "refusal":
+            where = f"{param}.content[{number}]"
+            raise _unsupported(f"{part.type[:100]} is not possible here", where)
+    return "\n".join(part.text or part.refusal or "" for part in content)
+
+
+def _parts(content: str | list[ContentPart] | None, param: str) -> tuple[UserPart, ...]:
+    if content is None or isinstance(content, str):
+        return (Text(content or ""),)
+    return tuple(
+        _convert_part(part, f"{param}.content[{number}]") for number, part in enumerate(content)
+    )
+
+
+def _convert_part(part: ContentPart, param: str) -> UserPart:
+    if part.type in TEXTS:
+        return Text(part.text or "")
+    if part.type not in IMAGES:
+        raise _unsupported(f"content of the type {part.type[:100]!r} cannot be used", param)
+    given = part.image_url
+    url = given if isinstance(given, str) else given.url if given else ""
+    start = _DATA.match(url)
+    if start is None:
+        raise _unsupported("an image must come inline, as data:image/…;base64,…", param)
+    try:
+        b64decode(url[start.end() :], validate=True)
+    except (binascii.Error, ValueError):
+        raise bad_request("the image is not valid base64", param=param) from None
+    return Image(url)
+
+
+def _unsupported(message: str, param: str) -> ApiError:
+    return bad_request(message, param=param, code=UNSUPPORTED)
+
+
+ONLY_JSON = "Your last answer must be valid JSON and nothing else: no words around it, no fences."
+
+
+def format_instructions(response_format: Any) -> str:
+    """Return the instruction for a requested response format (`response_format`, `text.format`);
+    "" for plain text."""
+    given = response_format
+    if not isinstance(given, dict) or given.get("type") not in ("json_object", "json_schema"):
+        return ""
+    inner = given.get("json_schema", given)
+    schema = inner.get("schema") if isinstance(inner, dict) else None
+    if not schema:
+        return ONLY_JSON
+    return f"{ONLY_JSON} It must fit this JSON schema: {msgspec.json.encode(schema).decode()}"
+
+
+def join_texts(*texts: str | None) -> str:
+    """Join instructions from several places."""
+    return "\n\n".join(filter(None, texts))
+
 
 PROGRESS = "hermes.tool.progress"
 DONE = b"data: [DONE]\n\n"
@@ -170,12 +342,12 @@ class ChatCompletions:
         body=ChatRequest,
         headers=(KEY_HEADER, SESSION_HEADER),
     )
-    async def create(self, request: ApiRequest) -> ApiReply:
+    async def create(self, request: ApiRequest) -> Response:
         wanted = request.decode(ChatRequest)
         talk = split_conversation(
             to_message(each, f"messages[{number}]") for number, each in enumerate(wanted.messages)
         )
-        session_id = request.headers.get(SESSION_HEADER.lower(), "")
+        session_id = request.headers.get(SESSION_HEADER, "")
         instructions = join_texts(talk.instructions, format_instructions(wanted.response_format))
         digest = ConversationDigest(wanted.user or "", instructions)
         digest.add_messages(talk.history)
@@ -189,24 +361,24 @@ class ChatCompletions:
         digest.add_messages((talk.message,))
         completion_id, created = f"chatcmpl-{secrets.token_hex(12)}", int(self._now())
         writer = _CompletionWriter(completion_id, created, wanted.model or self._model_name)
-        headers = ((SESSION_HEADER, turn.session_id),)
+        headers = {SESSION_HEADER: turn.session_id}
         if not wanted.stream:
             return await _complete(turn, writer, digest, headers)
         options = wanted.stream_options
         has_usage = bool(options and options.include_usage)
         stream = _stream(turn, writer, digest, has_usage=has_usage)
-        return ApiReply(headers=headers, media_type=SSE, stream=stream, close=turn.close)
+        return EventStream(request, stream, headers, turn.close)
 
 
 async def _complete(
-    turn: ApiTurn, writer: "_CompletionWriter", digest: ConversationDigest, headers: Headers
-) -> ApiReply:
+    turn: ApiTurn, writer: "_CompletionWriter", digest: ConversationDigest, headers: dict[str, str]
+) -> Response:
     end = await turn.run_to_end(lambda end: digest.key_after("assistant", answer_text(end)))
     error = turn_error(end)
     if error is not None:
-        error.headers += headers
+        error.headers |= headers
         raise error
-    return json_reply(writer.completion(end), headers=headers)
+    return json_response(writer.completion(end), headers=headers)
 
 
 async def _stream(

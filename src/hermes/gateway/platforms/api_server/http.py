@@ -1,25 +1,34 @@
-"""Requests and responses of the API server over ASGI, with server-sent events."""
+"""Requests and responses of the API server: errors in OpenAI's format, JSON bodies, server-sent
+events."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from math import ceil
 from typing import Any, TypeVar
 
 import msgspec
-from starlette.types import Send
+from starlette.requests import Request, empty_receive
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
-from hermes.core.errors import HermesError
-from hermes.gateway.platforms.api_server.errors import (
-    INTERNAL_ERROR,
-    ApiError,
-    Headers,
-    bad_request,
-    to_api_error,
+from hermes.core.errors import (
+    BudgetSpent,
+    ConfigError,
+    CredentialMissing,
+    HermesError,
+    Interrupted,
+    LocalModelError,
+    ProviderError,
+    RateLimited,
+    SessionNotFound,
+    StoreError,
+    UsageError,
 )
+from hermes.core.events import TurnFinished
 from hermes.gateway.platforms.api_server.options import ApiOptions
 from hermes.gateway.platforms.kit.http_server import (
-    AsgiReceive,
     BodyTooLarge,
     ClientDisconnected,
     discard_body,
@@ -29,56 +38,176 @@ from hermes.gateway.platforms.kit.http_server import (
 logger = logging.getLogger(__name__)
 
 JSON = "application/json"
-SSE = "text/event-stream; charset=utf-8"
-CLOSE: Headers = (("Connection", "close"),)
-KEEP_ALIVE = b": still here\n\n"
+EVENT_STREAM = "text/event-stream"
 SESSION_HEADER = "X-Hermes-Session-Id"
+KEEP_ALIVE = b": still here\n\n"
+CLOSE = {"Connection": "close"}
+NO_RETRY = {"X-Should-Retry": "false"}
+"""OpenAI's clients retry after 5xx errors, which would run the tools of a turn twice."""
 
 T = TypeVar("T")
 
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
-class ApiReply(msgspec.Struct, frozen=True):
-    body: bytes = b""
-    status: int = 200
-    headers: Headers = ()
-    media_type: str = JSON
-    stream: AsyncGenerator[bytes, None] | None = None
-    """Server-sent events instead of `body`. The stream is read to its end even if the client has
-    left."""
-    close: Callable[[], Awaitable[None]] | None = None
-    """Called at the end, also if the stream was never started."""
+_BY_CLASS: tuple[tuple[type[HermesError], int, str], ...] = (
+    (UsageError, 400, "invalid_request"),
+    (SessionNotFound, 404, "session_not_found"),
+    (BudgetSpent, 429, "insufficient_quota"),
+    (RateLimited, 429, "rate_limit_exceeded"),
+    (CredentialMissing, 500, "not_configured"),
+    (ConfigError, 500, "not_configured"),
+    (LocalModelError, 502, "model_failed"),
+    (ProviderError, 502, "model_failed"),
+    (StoreError, 503, "store_failed"),
+    (Interrupted, 503, "interrupted"),
+)
+"""Status and code by error class; the first match counts."""
+
+_BY_EXIT_CODE = {
+    4: (500, "not_configured"),
+    5: (502, "model_failed"),
+    6: (503, "store_failed"),
+    7: (502, "model_failed"),
+    8: (429, "insufficient_quota"),
+    130: (503, "interrupted"),
+}
+"""Status and code by the exit code of a turn."""
 
 
-def json_reply(value: Any, status: int = 200, headers: Headers = ()) -> ApiReply:
-    return ApiReply(msgspec.json.encode(value), status, headers)
+class ErrorDetails(msgspec.Struct, frozen=True):
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
 
 
-def error_reply(error: ApiError) -> ApiReply:
-    return json_reply(error.body, error.status, error.headers)
+class ErrorBody(msgspec.Struct, frozen=True):
+    error: ErrorDetails
 
 
-class ApiRequest:
-    """A request of a client. The names in `headers` are lower case."""
+class ApiError(HermesError):
+    """An error response for the client."""
 
     def __init__(
         self,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        body: bytes = b"",
-        path_params: Mapping[str, str] | None = None,
+        status: int,
+        message: str,
+        *,
+        code: str = "",
+        param: str = "",
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        self.method, self.path, self.headers, self.body = method, path, headers, body
-        self.path_params = path_params or {}
-        self.is_disconnected = False  #: Known only after `on_disconnect` was called.
+        super().__init__(message)
+        self.status, self.code, self.param = status, code, param
+        self.headers = dict(headers or {})
+
+    @property
+    def body(self) -> ErrorBody:
+        fallback = "invalid_request_error" if self.status < 500 else "server_error"
+        kind = _TYPES.get(self.status, fallback)
+        return ErrorBody(ErrorDetails(str(self), kind, self.param or None, self.code or None))
+
+
+INTERNAL_ERROR = ApiError(500, "internal error; the log has more", code="internal_error")
+
+
+def bad_request(message: str, *, param: str = "", code: str = "") -> ApiError:
+    return ApiError(400, message, param=param, code=code)
+
+
+def not_found(message: str, code: str = "not_found") -> ApiError:
+    return ApiError(404, message, code=code)
+
+
+def retry_after(seconds: float) -> dict[str, str]:
+    return {"Retry-After": str(max(1, ceil(seconds)))}
+
+
+def to_api_error(error: Exception) -> ApiError:
+    """Return the error for the client. An unexpected one is logged, and the client learns nothing
+    of it."""
+    if isinstance(error, ApiError):
+        return error
+    if not isinstance(error, HermesError):
+        logger.error("a request failed", exc_info=error)
+        return INTERNAL_ERROR
+    found = ((status, code) for kind, status, code in _BY_CLASS if isinstance(error, kind))
+    status, code = next(found, (500, "internal_error"))
+    message = f"{error}; {error.hint}" if error.hint else str(error)
+    seconds = error.retry_after if isinstance(error, RateLimited) else None
+    wait = {} if seconds is None else retry_after(seconds)
+    return ApiError(status, message, code=code, headers=NO_RETRY | wait)
+
+
+def turn_error(end: TurnFinished) -> ApiError | None:
+    """Return the error for a turn without an answer; None if it has one."""
+    if not end.error and not end.interrupted:
+        return None
+    status, code = _BY_EXIT_CODE.get(end.exit_code, (500, "internal_error"))
+    message = end.error or "the turn was stopped"
+    if end.hint:
+        message = f"{message}; {end.hint}"
+    return ApiError(status, message, code=code, headers=NO_RETRY)
+
+
+def json_response(
+    value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    return Response(msgspec.json.encode(value), status, headers, JSON)
+
+
+def error_response(error: Exception) -> Response:
+    found = to_api_error(error)
+    return json_response(found.body, found.status, found.headers)
+
+
+class ApiRequest(Request):
+    """A request of a client, whose body `read` has stored in `content`."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        options: ApiOptions,
+        receive: Receive = empty_receive,
+        *,
+        content: bytes = b"",
+        is_detached: bool = False,
+    ) -> None:
+        """If `is_detached`, the work continues when the client leaves."""
+        super().__init__(scope, receive)
+        self.content, self.options, self._is_detached = content, options, is_detached
+        self.has_left = False  #: Known only after `on_disconnect` was called.
         self._callbacks: list[Callable[[], object]] = []
-        self.watch: Callable[[], None] = lambda: None
-        """Called when code starts to wait for the client to leave."""
+        self._watcher: asyncio.Task[None] | None = None
+
+    def detach(self) -> "ApiRequest":
+        """Return a copy for work that continues when the client leaves."""
+        return ApiRequest(self.scope, self.options, content=self.content, is_detached=True)
+
+    async def read(self) -> None:
+        """Read the whole body. Raises `ApiError` if it is not JSON, or too slow, and
+        `BodyTooLarge`."""
+        kind = self.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+        if kind != JSON and not kind.endswith("+json"):
+            message = f"the body must be {JSON}, not {kind[:100]}"
+            raise ApiError(415, message, code="unsupported_media")
+        most = self.options.max_body_bytes
+        try:
+            self.content = await read_body(self.receive_soon, self.headers, most)
+        except ClientDisconnected:
+            raise ApiError(400, "the client left") from None
+        except TimeoutError:
+            message = "the request did not come to its end"
+            raise ApiError(408, message, code="timeout", headers=CLOSE) from None
+
+    async def receive_soon(self) -> Message:
+        async with asyncio.timeout(self.options.body_seconds):
+            return await self.receive()
 
     def decode(self, kind: type[T]) -> T:
         """Decode the body. Raises `ApiError` if it is not JSON of this type."""
         try:
-            return msgspec.json.decode(self.body, type=kind)
+            return msgspec.json.decode(self.content, type=kind)
         except msgspec.ValidationError as error:
             text, _, where = str(error).partition(" - at `")
             place = where.rstrip("`").removeprefix("$.").removeprefix("$")
@@ -92,113 +221,98 @@ class ApiRequest:
 
     def on_disconnect(self, callback: Callable[[], object]) -> None:
         """Call back when the client leaves before its response; at once if it has left already."""
-        if self.is_disconnected:
+        if self.has_left:
             callback()
-        else:
+        elif not self._is_detached:
             self._callbacks.append(callback)
-            self.watch()
+            self._watcher = self._watcher or asyncio.ensure_future(self._watch())
 
-    def disconnect(self) -> None:
-        self.is_disconnected = True
+    async def _watch(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        self.has_left = True
         for callback in self._callbacks:
             callback()
-        self._callbacks.clear()
 
-
-class Exchange:
-    """One request and its response on a connection."""
-
-    def __init__(
-        self, receive: AsgiReceive, send: Send, options: ApiOptions, headers: Headers
-    ) -> None:
-        """`headers` are those of every response."""
-        self._receive, self._send, self._options, self._headers = receive, send, options, headers
-        self._is_streaming = self._has_written = False
-        self._watcher: asyncio.Task[None] | None = None
-        self._unread: BodyTooLarge | None = None
-
-    async def read_body(self, headers: Mapping[str, str]) -> bytes:
-        """Return the whole body. Raises `ApiError` if it is too large or too slow."""
-        limit = self._options.max_body_bytes
-        try:
-            return await read_body(self._receive_soon, headers, limit)
-        except BodyTooLarge as error:
-            self._unread = error
-            message = f"the body is larger than {limit} bytes"
-            raise ApiError(413, message, code="request_too_large", headers=CLOSE) from None
-        except ClientDisconnected:
-            raise ApiError(400, "the client left") from None
-        except TimeoutError:
-            message = "the request did not come to its end"
-            raise ApiError(408, message, code="timeout", headers=CLOSE) from None
-
-    async def _receive_soon(self) -> MutableMapping[str, Any]:
-        async with asyncio.timeout(self._options.body_seconds):
-            return await self._receive()
-
-    def watch(self, request: ApiRequest) -> None:
-        """Watch for the client to leave, and keep a silent stream alive."""
-        if self._watcher is None:
-            self._watcher = asyncio.ensure_future(self._watch(request))
-
-    async def _watch(self, request: ApiRequest) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(self._options.beat_seconds):
-                    event = await self._receive()
-            except TimeoutError:
-                if self._is_streaming and not self._has_written:
-                    await self._write(KEEP_ALIVE, more=True)
-                self._has_written = False
-                continue
-            if event["type"] == "http.disconnect":
-                request.disconnect()
-                return
-
-    async def answer(self, reply: ApiReply) -> None:
-        try:
-            if reply.stream is None:
-                await self._start(reply, (("Content-Length", str(len(reply.body))),))
-                await self._write_last(reply.body)
-            else:
-                async with aclosing(with_error_event(reply.stream)) as pieces:
-                    await self._write_stream(reply, pieces)
-        finally:
-            await self._stop_watching()
-            if reply.close is not None:
-                await reply.close()
-
-    async def _write_last(self, piece: bytes) -> None:
-        if self._unread is not None:
-            await self._write(piece, more=True)
-            await discard_body(self._receive_soon, self._unread)
-            piece = b""
-        await self._stop_watching()  # a complete response looks like a client that left
-        await self._write(piece, more=False)
-
-    async def _write_stream(self, reply: ApiReply, pieces: AsyncGenerator[bytes, None]) -> None:
-        await self._start(reply, (("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no")))
-        self._is_streaming = True
-        async for piece in pieces:
-            self._has_written = True
-            await self._write(piece, more=True)
-        await self._write_last(b"")
-
-    async def _stop_watching(self) -> None:
+    async def stop_watching(self) -> None:
+        """Stop before the end of a response is sent, which would look like a client that left."""
         if self._watcher is not None and not self._watcher.done():
             self._watcher.cancel()
             await asyncio.wait([self._watcher])
 
-    async def _start(self, reply: ApiReply, more: Headers) -> None:
-        media_type = (("Content-Type", reply.media_type),) if reply.media_type else ()
-        fields = (*media_type, *more, *self._headers, *reply.headers)
-        headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in fields]
-        await self._send(
-            {"type": "http.response.start", "status": reply.status, "headers": headers}
-        )
 
-    async def _write(self, piece: bytes, *, more: bool) -> None:
-        await self._send({"type": "http.response.body", "body": piece, "more_body": more})
+class TooLargeResponse(Response):
+    """The response to a body that is too large. The rest of the body is read before the end of the
+    response, because many clients read the response only after they have sent everything."""
+
+    def __init__(self, request: ApiRequest, too_large: BodyTooLarge) -> None:
+        text = f"the body is larger than {request.options.max_body_bytes} bytes"
+        error = ApiError(413, text, code="request_too_large")
+        super().__init__(msgspec.json.encode(error.body), 413, CLOSE, JSON)
+        self._request, self._too_large = request, too_large
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_unended(message: Message) -> None:
+            await send({**message, "more_body": True})
+
+        await super().__call__(scope, receive, send_unended)
+        await discard_body(self._request.receive_soon, self._too_large)
+        await send({"type": "http.response.body", "body": b""})
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events. The stream is read to its end even if the client has left; a silent one
+    sends comments, so that the client knows it is alive."""
+
+    def __init__(
+        self,
+        request: ApiRequest,
+        pieces: AsyncGenerator[bytes, None],
+        headers: Mapping[str, str] | None = None,
+        close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`close` is called at the end, also if the stream was never started."""
+        fields = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no", **(headers or {})}
+        super().__init__(pieces, headers=fields, media_type=EVENT_STREAM)
+        self.pieces, self._request, self._close = pieces, request, close
+        self._has_written = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del receive
+        start = {"type": "http.response.start", "status": self.status_code}
+        try:
+            await send({**start, "headers": self.raw_headers})
+            if scope["method"] == "HEAD":
+                await self.pieces.aclose()
+            else:
+                await self._send_pieces(send)
+        finally:
+            await self._request.stop_watching()
+            if self._close is not None:
+                await self._close()
+        await send(_body(b"", more=False))
+
+    async def _send_pieces(self, send: Send) -> None:
+        keeping_alive = asyncio.ensure_future(self._keep_alive(send))
+        try:
+            async with aclosing(with_error_event(self.pieces)) as pieces:
+                async for piece in pieces:
+                    self._has_written = True
+                    await send(_body(piece, more=True))
+        finally:
+            keeping_alive.cancel()
+            await asyncio.wait([keeping_alive])
+
+    async def _keep_alive(self, send: Send) -> None:
+        while True:
+            await asyncio.sleep(self._request.options.beat_seconds)
+            if not self._has_written:
+                await send(_body(KEEP_ALIVE, more=True))
+            self._has_written = False
+
+
+def _body(piece: bytes, *, more: bool) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": piece, "more_body": more}
 
 
 async def with_error_event(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -207,11 +321,8 @@ async def with_error_event(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerato
         try:
             async for piece in pieces:
                 yield piece
-        except HermesError as error:
+        except Exception as error:  # noqa: BLE001 - the client must not take a part for the whole
             yield sse_event(to_api_error(error).body)
-        except Exception:  # the client must not take a partial answer for a complete one
-            logger.exception("a response failed while it was streamed")
-            yield sse_event(INTERNAL_ERROR.body)
 
 
 def sse_event(data: Any, name: str = "", number: int | None = None) -> bytes:

@@ -6,16 +6,19 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
-import msgspec
+from starlette.responses import Response
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.api_server.errors import ApiError, bad_request
 from hermes.gateway.platforms.api_server.http import (
     SESSION_HEADER,
-    ApiReply,
+    ApiError,
     ApiRequest,
+    EventStream,
+    bad_request,
     with_error_event,
 )
+
+Handler = Callable[[ApiRequest], Awaitable[Response]]
 
 KEY_HEADER = "Idempotency-Key"
 MAX_KEY_CHARS = 255
@@ -23,7 +26,7 @@ KEEP_SECONDS = 300.0
 """After the response is complete: a client may have waited that long before it retries."""
 MAX_REPLIES = 1000
 MAX_BYTES = 64_000_000
-REPLAYED = (("Idempotent-Replayed", "true"),)
+REPLAYED = "Idempotent-Replayed"
 
 
 class Recording:
@@ -70,7 +73,7 @@ class Recording:
 
 
 class _CachedReply:
-    def __init__(self, digest: bytes, work: "asyncio.Task[ApiReply]") -> None:
+    def __init__(self, digest: bytes, work: "asyncio.Task[Response]") -> None:
         self.digest, self.work = digest, work
         """The digest of the request, and the task of its handler."""
         self.recording: Recording | None = None
@@ -82,11 +85,15 @@ class _CachedReply:
             return self.recording.size
         return len(self.work.result().body) if self.completed_at is not None else 0
 
-    async def reply(self) -> ApiReply:
-        reply = await asyncio.shield(self.work)
-        if self.recording is None:
-            return reply
-        return msgspec.structs.replace(reply, stream=self.recording.play(), close=None)
+    async def reply(self, request: ApiRequest) -> Response:
+        """Return a response of its own for `request`."""
+        done = await asyncio.shield(self.work)
+        if self.recording is not None:
+            reply: Response = EventStream(request, self.recording.play())
+        else:
+            reply = Response(done.body, done.status_code)
+        reply.raw_headers = list(done.raw_headers)
+        return reply
 
 
 class IdempotencyCache:
@@ -96,67 +103,54 @@ class IdempotencyCache:
         """By path and key."""
         self._recorders: set[asyncio.Task[None]] = set()
 
-    async def run_once(
-        self, request: ApiRequest, handler: Callable[[ApiRequest], Awaitable[ApiReply]]
-    ) -> ApiReply:
+    async def run_once(self, request: ApiRequest, handler: Handler) -> Response:
         """Return the response of `handler`, or its stored response to the same request.
 
         The work continues when the client leaves, because the client will retry then. Raises
         `ApiError` for a different request with the same key.
         """
-        key = request.headers.get(KEY_HEADER.lower())
+        key = request.headers.get(KEY_HEADER)
         if key is None:
             return await handler(request)
         if not key or len(key) > MAX_KEY_CHARS:
             raise bad_request(f"{KEY_HEADER} has 1 to {MAX_KEY_CHARS} characters")
         self._evict()
-        session = request.headers.get(SESSION_HEADER.lower(), "")
-        digest = hashlib.sha256(session.encode() + b"\0" + request.body).digest()
-        name = request.path, key
+        session = request.headers.get(SESSION_HEADER, "")
+        digest = hashlib.sha256(session.encode() + b"\0" + request.content).digest()
+        name = request.scope["path"], key
         cached = self._replies.get(name)
         if cached is None:
-            return await self._start(name, digest, request, handler)
+            return await self._start(name, digest, handler(request.detach())).reply(request)
         if cached.digest != digest:
             raise ApiError(
                 422,
                 "this Idempotency-Key was used for another request",
                 code="idempotency_key_reused",
             )
-        reply = await cached.reply()
-        return msgspec.structs.replace(reply, headers=(*reply.headers, *REPLAYED))
+        reply = await cached.reply(request)
+        reply.headers[REPLAYED] = "true"
+        return reply
 
-    async def _start(
-        self,
-        name: tuple[str, str],
-        digest: bytes,
-        request: ApiRequest,
-        handler: Callable[[ApiRequest], Awaitable[ApiReply]],
-    ) -> ApiReply:
-        # A copy without the connection: it is never disconnected.
-        detached = ApiRequest(
-            request.method, request.path, request.headers, request.body, request.path_params
-        )
-
-        async def work() -> ApiReply:
-            return await handler(detached)
-
-        cached = self._replies[name] = _CachedReply(digest, asyncio.ensure_future(work()))
+    def _start(
+        self, name: tuple[str, str], digest: bytes, work: Awaitable[Response]
+    ) -> _CachedReply:
+        cached = self._replies[name] = _CachedReply(digest, asyncio.ensure_future(work))
         cached.work.add_done_callback(lambda _work: self._replied(name, cached))
-        return await cached.reply()
+        return cached
 
     def _replied(self, name: tuple[str, str], cached: _CachedReply) -> None:
         """Record the stream. A failure is not kept, so that it can be retried."""
         work = cached.work
-        if work.cancelled() or work.exception() is not None or work.result().status >= 500:
+        if work.cancelled() or work.exception() is not None or work.result().status_code >= 500:
             if self._replies.get(name) is cached:
                 del self._replies[name]
             return
-        stream = work.result().stream
-        if stream is None:
+        response = work.result()
+        if not isinstance(response, EventStream):
             cached.completed_at = self._clock.monotonic()
             return
         cached.recording = Recording()
-        recorder = asyncio.ensure_future(cached.recording.record(stream))
+        recorder = asyncio.ensure_future(cached.recording.record(response.pieces))
         self._recorders.add(recorder)
 
         def recorded(recorder: "asyncio.Task[None]") -> None:
@@ -179,7 +173,7 @@ class IdempotencyCache:
 
     async def close(self) -> None:
         works = [cached.work for cached in self._replies.values() if not cached.work.done()]
-        tasks: list[asyncio.Task[ApiReply] | asyncio.Task[None]] = [*works, *self._recorders]
+        tasks: list[asyncio.Task[Response] | asyncio.Task[None]] = [*works, *self._recorders]
         for task in tasks:
             task.cancel()
         if tasks:

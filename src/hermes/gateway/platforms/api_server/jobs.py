@@ -5,13 +5,18 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response
 
 from hermes.core.errors import UsageError
 from hermes.core.ports import Scheduler
-from hermes.gateway.platforms.api_server.errors import ApiError, not_found
-from hermes.gateway.platforms.api_server.http import ApiReply, ApiRequest, json_reply
+from hermes.gateway.platforms.api_server.app import F, operation
+from hermes.gateway.platforms.api_server.http import (
+    ApiError,
+    ApiRequest,
+    json_response,
+    not_found,
+)
 from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER
-from hermes.gateway.platforms.api_server.operations import F, operation
 from hermes.tools.builtin.cronjob import HARMLESS_FIELDS
 
 Text = str | UnsetType | None
@@ -67,8 +72,8 @@ class JobsEndpoint:
         return self._given_scheduler
 
     @operation("GET", "/api/jobs", "jobs", "Scheduled jobs", result=JobList, errors=(503,))
-    async def list(self, _request: ApiRequest) -> ApiReply:
-        return json_reply(JobList(await self._scheduler.list()))
+    async def list(self, _request: ApiRequest) -> Response:
+        return json_response(JobList(await self._scheduler.list()))
 
     @operation(
         "POST",
@@ -81,36 +86,36 @@ class JobsEndpoint:
         body=JobChanges,
         headers=(KEY_HEADER,),
     )
-    async def create(self, request: ApiRequest) -> ApiReply:
+    async def create(self, request: ApiRequest) -> Response:
         fields = msgspec.to_builtins(request.decode(JobChanges))
-        return json_reply(JobRecord(await self._scheduler.create(fields | self._limits)), 201)
+        return json_response(JobRecord(await self._scheduler.create(fields | self._limits)), 201)
 
     @_job_operation("GET", "", "job", "A job")
-    async def get(self, request: ApiRequest) -> ApiReply:
-        return json_reply(JobRecord(await self._job(request)))
+    async def get(self, request: ApiRequest) -> Response:
+        return json_response(JobRecord(await self._job(request)))
 
     @_job_operation("PATCH", "", "change_job", "Change a job", body=JobChanges)
-    async def update(self, request: ApiRequest) -> ApiReply:
+    async def update(self, request: ApiRequest) -> Response:
         changes = msgspec.to_builtins(request.decode(JobChanges))
         job = await self._job(request)
         limits = self._limits if changes.keys() - set(HARMLESS_FIELDS) else {}
-        return json_reply(JobRecord(await self._scheduler.update(job["id"], changes | limits)))
+        return json_response(JobRecord(await self._scheduler.update(job["id"], changes | limits)))
 
     @_job_operation("DELETE", "", "delete_job", "Remove a job")
-    async def remove(self, request: ApiRequest) -> ApiReply:
-        return json_reply(JobRecord(await self._scheduler.remove(await self._job_id(request))))
+    async def remove(self, request: ApiRequest) -> Response:
+        return json_response(JobRecord(await self._scheduler.remove(await self._job_id(request))))
 
     @_job_operation("POST", "/pause", "pause_job", "Pause its schedule")
-    async def pause(self, request: ApiRequest) -> ApiReply:
-        return json_reply(JobRecord(await self._scheduler.pause(await self._job_id(request))))
+    async def pause(self, request: ApiRequest) -> Response:
+        return json_response(JobRecord(await self._scheduler.pause(await self._job_id(request))))
 
     @_job_operation("POST", "/resume", "resume_job", "Resume its schedule")
-    async def resume(self, request: ApiRequest) -> ApiReply:
-        return json_reply(JobRecord(await self._scheduler.resume(await self._job_id(request))))
+    async def resume(self, request: ApiRequest) -> Response:
+        return json_response(JobRecord(await self._scheduler.resume(await self._job_id(request))))
 
     @_job_operation("POST", "/run", "run_job", "Run it soon, in addition to its schedule")
-    async def run(self, request: ApiRequest) -> ApiReply:
-        return json_reply(JobRecord(await self._scheduler.run(await self._job_id(request))))
+    async def run(self, request: ApiRequest) -> Response:
+        return json_response(JobRecord(await self._scheduler.run(await self._job_id(request))))
 
     async def _job_id(self, request: ApiRequest) -> str:
         job_id: str = (await self._job(request))["id"]

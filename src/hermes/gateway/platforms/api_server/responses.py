@@ -9,27 +9,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
+from starlette.responses import Response
 
 from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.events import Event, TextFinished, ToolFinished, ToolStarted, TurnFinished
 from hermes.core.messages import Assistant, Message, ToolCall, User
 from hermes.core.model import Usage
-from hermes.gateway.platforms.api_server.errors import (
-    ApiError,
-    bad_request,
-    not_found,
-    turn_error,
-)
-from hermes.gateway.platforms.api_server.http import (
-    SESSION_HEADER,
-    SSE,
-    ApiReply,
-    ApiRequest,
-    json_reply,
-    sse_event,
-)
-from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER
-from hermes.gateway.platforms.api_server.messages import (
+from hermes.gateway.platforms.api_server.app import TURN_ERRORS, operation
+from hermes.gateway.platforms.api_server.chat import (
     UNSUPPORTED,
     ChatMessage,
     ClientConversation,
@@ -40,7 +27,20 @@ from hermes.gateway.platforms.api_server.messages import (
     split_conversation,
     to_message,
 )
-from hermes.gateway.platforms.api_server.operations import EVENT_STREAM, TURN_ERRORS, operation
+from hermes.gateway.platforms.api_server.http import (
+    EVENT_STREAM,
+    JSON,
+    SESSION_HEADER,
+    ApiError,
+    ApiRequest,
+    EventStream,
+    bad_request,
+    json_response,
+    not_found,
+    sse_event,
+    turn_error,
+)
+from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER
 from hermes.gateway.platforms.api_server.turns import (
     ApiTurn,
     ApiTurns,
@@ -375,7 +375,7 @@ class ResponsesEndpoint:
         body=ResponseRequest,
         headers=(KEY_HEADER,),
     )
-    async def create(self, request: ApiRequest) -> ApiReply:
+    async def create(self, request: ApiRequest) -> Response:
         wanted = request.decode(ResponseRequest)
         given = wanted.conversation
         name = given.id if isinstance(given, ConversationRef) else given or ""
@@ -389,7 +389,7 @@ class ResponsesEndpoint:
         request.on_disconnect(lambda: None)  # from now on it is known whether the client waits
         release = await self._acquire(name)
         try:
-            if request.is_disconnected:
+            if request.has_left:
                 raise ApiError(400, "the client left")
             previous = await self._previous(name, wanted.previous_response_id or "")
             turn_request = await self._turn_request(wanted, talk, previous)
@@ -398,7 +398,7 @@ class ResponsesEndpoint:
             release()
             raise
         turn.on_close(lambda _failed: release())
-        return await self._answer(wanted, turn, previous, name)
+        return await self._answer(request, wanted, turn, previous, name)
 
     @operation(
         "GET",
@@ -408,12 +408,12 @@ class ResponsesEndpoint:
         result=ResponseObject,
         errors=(404,),
     )
-    async def get(self, request: ApiRequest) -> ApiReply:
+    async def get(self, request: ApiRequest) -> Response:
         response_id = request.path_params["response_id"]
         stored = await self._store.responses.get(response_id, self._now())
         if stored is None:
             raise _not_stored(response_id)
-        return ApiReply(stored.body)
+        return Response(stored.body, media_type=JSON)
 
     @operation(
         "DELETE",
@@ -423,11 +423,11 @@ class ResponsesEndpoint:
         result=ResponseDeleted,
         errors=(404,),
     )
-    async def delete(self, request: ApiRequest) -> ApiReply:
+    async def delete(self, request: ApiRequest) -> Response:
         response_id = request.path_params["response_id"]
         if not await self._store.responses.delete(response_id):
             raise _not_stored(response_id)
-        return json_reply(ResponseDeleted(response_id))
+        return json_response(ResponseDeleted(response_id))
 
     async def _acquire(self, name: str) -> Callable[[], None]:
         """Wait until the named conversation is free. Returns a function that frees it."""
@@ -485,8 +485,13 @@ class ResponsesEndpoint:
         return replace(request, history=(*messages[:count], *talk.history))
 
     async def _answer(
-        self, wanted: ResponseRequest, turn: ApiTurn, previous: StoredResponse | None, name: str
-    ) -> ApiReply:
+        self,
+        request: ApiRequest,
+        wanted: ResponseRequest,
+        turn: ApiTurn,
+        previous: StoredResponse | None,
+        name: str,
+    ) -> Response:
         builder = ResponseBuilder(
             ResponseObject(
                 f"resp_{secrets.token_hex(16)}",
@@ -500,10 +505,10 @@ class ResponsesEndpoint:
                 metadata=wanted.metadata or {},
             )
         )
-        headers = ((SESSION_HEADER, turn.session_id),)
+        headers = {SESSION_HEADER: turn.session_id}
         if wanted.stream:
             stream = self._stream(turn, builder, previous)
-            return ApiReply(headers=headers, media_type=SSE, stream=stream, close=turn.close)
+            return EventStream(request, stream, headers, turn.close)
         error: ApiError | None = None
         async with aclosing(turn.events()) as events:
             async for event in events:
@@ -513,9 +518,9 @@ class ResponsesEndpoint:
                     error = turn_error(event)
                     await self._store_result(turn, builder, event, previous)
         if error is not None:
-            error.headers += headers
+            error.headers |= headers
             raise error
-        return json_reply(builder.response, headers=headers)
+        return json_response(builder.response, headers=headers)
 
     async def _stream(
         self, turn: ApiTurn, builder: ResponseBuilder, previous: StoredResponse | None

@@ -9,24 +9,21 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
+from starlette.responses import Response
 
 from hermes.core.events import to_json
-from hermes.gateway.platforms.api_server.errors import bad_request, not_found
+from hermes.gateway.platforms.api_server.app import EVENT_HEADER, TURN_ERRORS, operation
+from hermes.gateway.platforms.api_server.chat import join_texts, split_conversation
 from hermes.gateway.platforms.api_server.http import (
-    SSE,
-    ApiReply,
+    EVENT_STREAM,
     ApiRequest,
-    json_reply,
+    EventStream,
+    bad_request,
+    json_response,
+    not_found,
     sse_event,
 )
 from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER, Recording
-from hermes.gateway.platforms.api_server.messages import join_texts, split_conversation
-from hermes.gateway.platforms.api_server.operations import (
-    EVENT_HEADER,
-    EVENT_STREAM,
-    TURN_ERRORS,
-    operation,
-)
 from hermes.gateway.platforms.api_server.responses import InputItem, input_messages
 from hermes.gateway.platforms.api_server.turns import (
     ApiTurn,
@@ -79,7 +76,7 @@ class RunsEndpoint:
         body=RunRequest,
         headers=(KEY_HEADER,),
     )
-    async def create(self, request: ApiRequest) -> ApiReply:
+    async def create(self, request: ApiRequest) -> Response:
         wanted = request.decode(RunRequest)
         talk = split_conversation(input_messages(wanted.input), "input")
         session_id = wanted.session_id or ""
@@ -98,7 +95,7 @@ class RunsEndpoint:
         task = asyncio.ensure_future(run.recording.record(_event_stream(turn)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return json_reply(RunStarted(run_id, turn.session_id), 202)
+        return json_response(RunStarted(run_id, turn.session_id), 202)
 
     @operation(
         "GET",
@@ -109,26 +106,25 @@ class RunsEndpoint:
         errors=(404,),
         headers=(EVENT_HEADER,),
     )
-    async def events(self, request: ApiRequest) -> ApiReply:
+    async def events(self, request: ApiRequest) -> Response:
         """Stream all events, or those after the last one that the client has seen."""
         run = self._run(request)
-        seen = request.headers.get(EVENT_HEADER.lower(), "")
+        seen = request.headers.get(EVENT_HEADER, "")
         if seen and not (seen.isascii() and seen.isdigit() and len(seen) < 10):
             raise bad_request(f"{EVENT_HEADER} is the number of an event", param=EVENT_HEADER)
         start = int(seen) + 1 if seen else 0
-        request.on_disconnect(lambda: None)  # so that a silent stream sends keep-alive comments
-        return ApiReply(media_type=SSE, stream=run.recording.play(start))
+        return EventStream(request, run.recording.play(start))
 
     @operation(
         "POST", "/v1/runs/{run_id}/stop", "stop_run", "Stop it", result=RunStopped, errors=(404,)
     )
-    async def stop(self, request: ApiRequest) -> ApiReply:
+    async def stop(self, request: ApiRequest) -> Response:
         run = self._run(request)
         is_complete = run.recording.is_complete
         if not is_complete:
             run.turn.stop("stopped by the client")
         status: Literal["finished", "stopping"] = "finished" if is_complete else "stopping"
-        return json_reply(RunStopped(request.path_params["run_id"], status))
+        return json_response(RunStopped(request.path_params["run_id"], status))
 
     def _run(self, request: ApiRequest) -> _Run:
         run = self._runs.get(request.path_params["run_id"])

@@ -17,7 +17,7 @@ from hermes.core.errors import SessionNotFound
 from hermes.core.events import Event, TextFinished, TurnFinished, UsageReported
 from hermes.core.messages import Aside, Image, Message, Text, ToolResult, User
 from hermes.core.model import FellBack, Retrying, TextDelta
-from hermes.gateway.platforms.api_server.errors import ApiError, not_found, retry_after
+from hermes.gateway.platforms.api_server.http import ApiError, not_found, retry_after
 from hermes.gateway.platforms.api_server.manifest import MANIFEST
 from hermes.gateway.platforms.api_server.options import ApiOptions
 from hermes.gateway.status import DirectTurns

@@ -6,16 +6,16 @@ import msgspec
 import pytest
 
 from hermes.core.messages import Assistant, Image, Text, ToolCall, ToolResult, User
-from hermes.gateway.platforms.api_server.chat import ChatRequest
-from hermes.gateway.platforms.api_server.errors import ApiError
-from hermes.gateway.platforms.api_server.http import ApiRequest
-from hermes.gateway.platforms.api_server.messages import (
+from hermes.gateway.platforms.api_server.chat import (
     ONLY_JSON,
+    ChatRequest,
     ClientConversation,
     format_instructions,
     split_conversation,
     to_message,
 )
+from hermes.gateway.platforms.api_server.http import ApiError, ApiRequest
+from hermes.gateway.platforms.api_server.options import ApiOptions
 from hermes.gateway.platforms.api_server.responses import InputItem, input_messages
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
@@ -23,11 +23,11 @@ PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 def read(*messages: object, **more: object) -> ClientConversation:
     body = msgspec.json.encode({"messages": messages, **more})
-    wanted = ApiRequest("POST", "/", {}, body).decode(ChatRequest)
-    return split(wanted)
+    return split(body)
 
 
-def split(wanted: ChatRequest) -> ClientConversation:
+def split(body: bytes) -> ClientConversation:
+    wanted = ApiRequest({"type": "http"}, ApiOptions(), content=body).decode(ChatRequest)
     return split_conversation(
         to_message(each, f"messages[{number}]") for number, each in enumerate(wanted.messages)
     )
@@ -35,8 +35,7 @@ def split(wanted: ChatRequest) -> ClientConversation:
 
 def refused(body: bytes) -> ApiError:
     with pytest.raises(ApiError) as told:
-        wanted = ApiRequest("POST", "/", {}, body).decode(ChatRequest)
-        split(wanted)
+        split(body)
     assert told.value.status == 400
     return told.value
 
