@@ -18,8 +18,8 @@ PAGES := $(wildcard scripts/*_reference.py)
 COMPILE := $(PY) -m uv pip compile -q --universal --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate --python-version 3.11 $(LOCK_ARGS) pyproject.toml
 
-BASE := --extra web --extra server --extra email --extra metrics
-TESTED := --extra local --extra telegram --extra discord --extra slack --extra matrix
+BASE := --extra server --extra email --extra metrics
+TESTED := --extra local --extra web --extra telegram --extra discord --extra slack --extra matrix
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-all ring-a ring-b check unit integration doctest test-model \

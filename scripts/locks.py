@@ -54,12 +54,12 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[str]]:
         return [each for name in names for each in extras[name]]
 
     return {
-        "requirements.lock": [*base, *of("web", "server", "email", "metrics")],
+        "requirements.lock": [*base, *of("server", "email", "metrics")],
         EXTRAS_LOCK: of(*extras),
         "requirements-dev.lock": [
             *base,
-            *of("web", "server", "email", "metrics"),
-            *of("local", "telegram", "discord", "slack", "matrix"),
+            *of("server", "email", "metrics"),
+            *of("local", "web", "telegram", "discord", "slack", "matrix"),
             *project["dependency-groups"]["dev"],
         ],
     }

@@ -105,7 +105,7 @@ class LocalModel:
 
 
 async def _install_runtime() -> None:
-    from hermes.app.installation import (
+    from hermes.config.installation import (
         InstallFailed,
         install_extra,  # seldom needed
     )

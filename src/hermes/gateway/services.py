@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.installation import start_command
 from hermes.config.environment import search_path, variable
 from hermes.config.home import Home, tilde, unusable
+from hermes.config.installation import start_command
 from hermes.core.errors import HermesError
 from hermes.util import files
 

@@ -13,9 +13,9 @@ from typing import Literal
 import msgspec
 
 from hermes import __version__
-from hermes.app.installation import Checkout, Package, installation, start_command
 from hermes.config.environment import variables
 from hermes.config.home import Home
+from hermes.config.installation import Checkout, Package, installation, start_command
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms.kit.contract import ChatTarget
 from hermes.util import files

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.installation import start_command
 from hermes.config import environment
 from hermes.config.home import DEFAULT_PROFILE, Home, create_profile, default_root, tilde
+from hermes.config.installation import start_command
 from hermes.core.errors import HermesError, UsageError
 from hermes.ops.backup import open_archive
 from hermes.ops.restore import check_fits, restore_archive

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.installation import LAUNCHER, Checkout, Package
 from hermes.config.home import PROFILES, default_root, tilde
+from hermes.config.installation import LAUNCHER, Checkout, Package
 from hermes.core.errors import HermesError
 from hermes.ops.profiles import alias_folder, aliases
 from hermes.util import files

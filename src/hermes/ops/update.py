@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 
 from hermes.app.git import GitFailed, UserGit
-from hermes.app.installation import Checkout
 from hermes.config import environment
+from hermes.config.installation import Checkout
 from hermes.core.errors import HermesError
 from hermes.ops import update_undo
 from hermes.util import files

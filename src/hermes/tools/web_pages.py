@@ -7,9 +7,11 @@ data before a model sees it.
 import asyncio
 import codecs
 import io
+import logging
 import re
 import secrets
 import ssl
+from collections.abc import Callable
 from functools import cached_property
 from html.parser import HTMLParser
 from threading import Event
@@ -19,12 +21,15 @@ import httpx2
 import msgspec
 
 from hermes import __version__
+from hermes.config.installation import InstallFailed, ensure_extra
 from hermes.core.errors import ToolDenied, ToolError, ToolTimedOut
 from hermes.security import GuardedTransport, UrlGuard, printable_url
 from hermes.util.concurrency import in_thread
 from hermes.util.extras import install_hint
 from hermes.util.http import HttpError, HttpResponse, fetch, make_client
 from hermes.util.text import clean, human_size
+
+log = logging.getLogger(__name__)
 
 ContentKind = Literal["html", "pdf", "text", "unknown"]
 
@@ -259,6 +264,15 @@ def _unreadable_error(place: str, media_type: str) -> ToolError:
         f"{printable_url(place)} is {what}, not a page",
         hint=f"{READABLE}; download other files with the terminal tool",
     )
+
+
+async def install_page_readers(report: Callable[[str], None]) -> None:
+    """Install the packages that extract the text of pages and PDFs, on their first use. A failure
+    is only logged: HTML is readable without them, and a PDF says what is missing."""
+    try:
+        await ensure_extra("web", "trafilatura", report)
+    except InstallFailed as error:
+        log.warning("%s", error)
 
 
 MAX_PDF_PAGES = 100

@@ -103,6 +103,27 @@ def test_an_extra_is_installed_once(
     assert again.stdout.startswith(f"{SMALL} is already installed\n")
 
 
+def test_the_base_environment_is_small(checkout: Path) -> None:
+    environment = checkout / ".venv"
+    files = (each for each in environment.rglob("*") if each.is_file() and not each.is_symlink())
+    assert sum(each.stat().st_blocks * 512 for each in files) <= 100_000_000
+    assert len(list(environment.glob("lib/python3*/site-packages/*.dist-info"))) <= 36
+
+
+def test_an_extra_is_installed_on_its_first_use(checkout: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    copy_checkout(checkout, mine)
+    program = """
+import asyncio
+from hermes.config.installation import ensure_extra
+asyncio.run(ensure_extra("postgres", "psycopg", print))
+import psycopg
+"""
+    done = run(mine / ".venv" / "bin" / "python", "-I", "-c", program, home=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("installing the packages for sessions in a PostgreSQL database")
+
+
 def test_without_an_index_it_says_so_and_everything_else_works(
     checkout: Path, tmp_path: Path
 ) -> None:

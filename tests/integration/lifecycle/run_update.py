@@ -9,10 +9,10 @@ import signal
 import sys
 from pathlib import Path
 
-from hermes.app.installation import Checkout
 from hermes.cli.commands import update
 from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser
+from hermes.config.installation import Checkout
 from hermes.core.errors import HermesError
 
 CHANGES = ("os.rename", "os.remove", "subprocess.Popen")

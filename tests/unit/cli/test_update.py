@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.installation import Checkout, Package
 from hermes.config.home import Home
+from hermes.config.installation import Checkout, Package
 from hermes.ops.profiles import make_alias
 from tests.unit.cli.conftest import Run
 

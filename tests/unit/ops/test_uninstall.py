@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.installation import Checkout, Package, installation
 from hermes.cli.commands.completion import MARK
 from hermes.config.home import Home
+from hermes.config.installation import Checkout, Package, installation
 from hermes.core.errors import HermesError
 from hermes.ops.profiles import make_alias
 from hermes.ops.uninstall import COMPLETION_MARK, parts, remove_all
@@ -186,6 +186,6 @@ def test_the_running_program_starts_by_the_words_it_names() -> None:
 
 CODE = """
 import subprocess
-from hermes.app.installation import start_command
+from hermes.config.installation import start_command
 subprocess.run([*start_command(), "--version"], check=True)
 """

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import codecs
+import logging
 import os
 import re
 import threading
@@ -42,9 +43,16 @@ from hermes.core.model import BYTES_PER_TOKEN, IMAGE_TOKENS, text_tokens
 from hermes.terminal.local.files import open_file
 from hermes.tools import ToolDeps
 from hermes.tools.builtin.web_extract import url_guard
-from hermes.tools.web_pages import PageFetcher, fence_untrusted, read_page
+from hermes.tools.web_pages import (
+    PageFetcher,
+    fence_untrusted,
+    install_page_readers,
+    read_page,
+)
 from hermes.util.concurrency import in_thread
 from hermes.util.text import clean, human_size, many
+
+log = logging.getLogger(__name__)
 
 MAX_IMAGE_BYTES = 5_000_000  #: Bytes. Endpoints refuse larger ones.
 SNIFF = 8_192
@@ -487,6 +495,8 @@ async def _page(reference: Reference, desk: ReferenceContext) -> Attachment:
 
 async def fetch_page(url: str, deps: ToolDeps) -> str:
     """Only public addresses, also behind redirects. Raises `ToolError`."""
+    if deps.settings.security.install_packages:
+        await install_page_readers(log.info)
     reading = await read_page(await PageFetcher(url_guard(deps)).fetch(url))
     if not reading.text:
         raise ToolError("the page has no text in it; it may need JavaScript")

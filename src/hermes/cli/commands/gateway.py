@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 
 from hermes import __version__
-from hermes.app.installation import start_command
 from hermes.cli.commands.gateway_setup import SETUP
 from hermes.cli.context import Cli, Command, Style, arg, flag
 from hermes.cli.scheduling import GatewayJobs
 from hermes.config.environment import variable, variables
 from hermes.config.home import Home, tilde
+from hermes.config.installation import start_command
 from hermes.config.settings.platforms import GatewaySettings
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.gateway import process, services

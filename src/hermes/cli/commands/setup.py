@@ -9,7 +9,6 @@ from typing import get_args
 
 import msgspec
 
-from hermes.app.installation import install_extra
 from hermes.app.tool_listing import tool_rows
 from hermes.cli.commands.model import format_fact, resolution_line, resolve_main_model
 from hermes.cli.commands.setup_sections import (
@@ -26,6 +25,7 @@ from hermes.cli.commands.setup_sections import (
 )
 from hermes.cli.context import Cli, Command, OneOf, Style, arg, flag
 from hermes.config.home import tilde
+from hermes.config.installation import install_extra
 from hermes.config.settings import ApprovalSettings, TerminalSettings
 from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.ops.status import SetupRecord, reset_settings

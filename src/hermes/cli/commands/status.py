@@ -9,10 +9,10 @@ import msgspec
 
 from hermes import __version__
 from hermes.app.git import GitFailed, UserGit
-from hermes.app.installation import Checkout, installation
 from hermes.app.providers import Providers
 from hermes.cli.commands.model import format_fact, resolution_line, resolution_lines
 from hermes.cli.context import Cli, Command, ProgressLine, Style, flag
+from hermes.config.installation import Checkout, installation
 from hermes.config.settings import BudgetSettings
 from hermes.ops.status import Status, status_of
 from hermes.util.concurrency import SystemClock

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from hermes import __version__
-from hermes.app.installation import Checkout, Package, installation
 from hermes.cli.context import YES, Cli, Command, OneOf, flag
 from hermes.config.home import default_root, tilde
+from hermes.config.installation import Checkout, Package, installation
 from hermes.core.errors import UsageError
 from hermes.ops.restore import Snapshots
 from hermes.ops.uninstall import RemovablePart, parts, remove_all

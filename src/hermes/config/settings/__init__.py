@@ -422,6 +422,9 @@ class SecuritySettings(Section, frozen=True):
     website_blocklist: BlocklistSettings = BlocklistSettings()
     allow_private_urls: tuple[str, ...] = ()
     """Hosts of your own network that web tools may open, as `host` or `host:port`."""
+    install_packages: bool = True
+    """Install the packages of an optional ability on its first use, from the lock files with their
+    hashes; without it, `hermes setup NAME` installs them."""
 
 
 class PrivacySettings(Section, frozen=True):

@@ -12,8 +12,8 @@ from typing import Any
 
 from hermes.app.app import App
 from hermes.app.commands import Surface, commands_in
-from hermes.app.installation import InstallFailed, install_extra
 from hermes.config.dotenv import describe_unset, unset_names
+from hermes.config.installation import InstallFailed, install_extra
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError, UsageError

@@ -29,7 +29,13 @@ from hermes.tools.builtin.web_search import (
     select_service,
 )
 from hermes.tools.registry import ToolDeps, ToolEntry
-from hermes.tools.web_pages import PageFetcher, PageText, fence_untrusted, read_page
+from hermes.tools.web_pages import (
+    PageFetcher,
+    PageText,
+    fence_untrusted,
+    install_page_readers,
+    read_page,
+)
 from hermes.util.http import make_client
 from hermes.util.text import clean
 
@@ -90,9 +96,13 @@ def no_scrape() -> None:
 
 
 def web_extract_tool(
-    fetcher: PageFetcher, auxiliary: Auxiliary | None = None, find_scrape: FindScrape = no_scrape
+    fetcher: PageFetcher,
+    auxiliary: Auxiliary | None = None,
+    find_scrape: FindScrape = no_scrape,
+    install: bool = False,
 ) -> Tool:
-    """Make the tool. `auxiliary` summarizes long pages; a scraping service is tried first."""
+    """Make the tool. `auxiliary` summarizes long pages; a scraping service is tried first.
+    `install` installs the packages for pages and PDFs on the first use."""
 
     async def web_extract(
         call: ToolContext, urls: Annotated[list[str], Meta(min_length=1, max_length=MAX_URLS)]
@@ -102,6 +112,8 @@ def web_extract_tool(
         if not 0 < len(wanted) <= MAX_URLS:
             raise ToolArgumentsInvalid(f"urls must name 1 to {MAX_URLS} pages")
         call.cancel.check()
+        if install:
+            await call.cancel.guard(install_page_readers(call.output))
         scrape = find_scrape()
         pages = asyncio.gather(*(_extract_page(url, fetcher, auxiliary, scrape) for url in wanted))
         found = await call.cancel.guard(pages)
@@ -219,7 +231,12 @@ def url_guard(deps: ToolDeps) -> UrlGuard:
 
 def make(deps: ToolDeps) -> Tool:
     find_scrape = partial(find_firecrawl, search_options(deps))
-    return web_extract_tool(PageFetcher(url_guard(deps)), deps.auxiliary, find_scrape)
+    return web_extract_tool(
+        PageFetcher(url_guard(deps)),
+        deps.auxiliary,
+        find_scrape,
+        install=deps.settings.security.install_packages,
+    )
 
 
 ENTRY = ToolEntry("web_extract", "web", make, emoji="📄")

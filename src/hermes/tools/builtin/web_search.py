@@ -10,6 +10,7 @@ import httpx2
 import msgspec
 
 from hermes import __version__
+from hermes.config.installation import InstallFailed, ensure_extra
 from hermes.core.errors import ToolArgumentsInvalid, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.tools.registry import ToolDeps, ToolEntry
@@ -35,6 +36,7 @@ class WebSearchOptions(msgspec.Struct, frozen=True):
     (SEARXNG_URL). They may be in a private network."""
     parallel_mode: str = "agentic"  #: PARALLEL_SEARCH_MODE.
     seconds: float = 30.0  #: For one search.
+    install: bool = False  #: Install ddgs on its first use (`security.install_packages`).
 
     def __repr__(self) -> str:
         return f"SearchOptions({self.backend!r}, keys of {sorted(self.keys)}, {dict(self.urls)!r})"
@@ -346,7 +348,7 @@ def select_service(options: WebSearchOptions) -> SearchService | None:
 
 def search_unavailable(options: WebSearchOptions) -> str:
     """Return why no search is possible, or ""."""
-    if _backend_name(options) in (AUTO, DDGS) and is_ddgs_installed():
+    if _backend_name(options) in (AUTO, DDGS) and (options.install or is_ddgs_installed()):
         return ""  # ddgs is the fallback without any key
     try:
         service = select_service(options)
@@ -371,6 +373,8 @@ def web_search_tool(
             raise ToolArgumentsInvalid(f"query must have 1 to {MAX_QUERY_CHARS} characters")
         service = select_service(options)
         if service is None:
+            if options.install:
+                await _install_ddgs(call)
             rows = await call.cancel.guard(ddgs_rows(query, options.seconds, search))
         else:
             body = service.ask(query, options)
@@ -385,6 +389,13 @@ def web_search_tool(
         return fence_untrusted(text, f"results of {service.name if service else DDGS}")
 
     return Tool.from_function(web_search, effect=Effect.NETWORK, toolset="web")
+
+
+async def _install_ddgs(call: ToolContext) -> None:
+    try:
+        await call.cancel.guard(ensure_extra("web", DDGS, call.output))
+    except InstallFailed as error:
+        raise ToolError(str(error), hint=error.hint) from error
 
 
 def _result_rows(answer: Any, service: SearchService) -> list[dict[str, Any]]:
@@ -434,6 +445,7 @@ def search_options(deps: ToolDeps) -> WebSearchOptions:
         keys=deps.keys(KEY_VARIABLES),
         urls=deps.keys(URL_VARIABLES),
         parallel_mode=deps.variables("PARALLEL_SEARCH_MODE") or "agentic",
+        install=deps.settings.security.install_packages,
     )
 
 

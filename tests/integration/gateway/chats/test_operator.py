@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes import __version__
-from hermes.app.installation import Checkout, Package
+from hermes.config.installation import Checkout, Package
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, Step, echo
 from hermes.gateway.runner import GatewayRunner

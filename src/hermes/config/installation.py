@@ -4,17 +4,19 @@ import asyncio
 import json
 import shlex
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from importlib import invalidate_caches
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import msgspec
 
 import hermes
 from hermes.core.errors import HermesError
-from hermes.util.extras import install_hint
+from hermes.util.extras import EXTRAS, install_hint, is_installed
 
 DISTRIBUTION = "hermes"
 LAUNCHER = "hermes"
@@ -102,6 +104,9 @@ def _package(prefix: str) -> Package:
 
 def _source() -> str:
     """Return the address it was installed from, as installers record it; "" if unknown."""
+    # Slow to load, and only `hermes update` and `uninstall` come here.
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         text = distribution(DISTRIBUTION).read_text("direct_url.json")
         record: Any = json.loads(text or "{}")
@@ -121,29 +126,64 @@ class InstallFailed(HermesError):
     """An extra could not be installed; the installer has said why on stderr."""
 
 
-async def install_extra(name: str) -> list[str]:
+async def install_extra(name: str, *, quiet: bool = False) -> list[str]:
     """Install an extra from the lock files, with hashes. The installer shows its progress, and on
-    failure the reason, on stderr.
+    failure the reason, on stderr; if `quiet`, the reason is part of the error instead.
 
     Returns the packages that were installed, as `name version`; none when all were there. Raises
     `InstallFailed`.
     """
-    command = [*installer(), "--extra", name]
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+        *installer(),
+        "--extra",
+        name,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE if quiet else None,
     )
     try:
-        output, _ = await process.communicate()
+        output, errors = await process.communicate()
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.terminate()
     if process.returncode:
+        lines = (errors or b"").decode(errors="replace").split("\n")
+        reason = next((line.strip() for line in reversed(lines) if line.strip()), "")
         raise InstallFailed(
-            f"{name} could not be installed", hint=f"to try again: {install_hint(name)}"
+            f"{name} could not be installed" + (f": {reason[:300]}" if reason else ""),
+            hint=f"to try again: {install_hint(name)}",
         )
     invalidate_caches()
     return output.decode(errors="replace").splitlines()
+
+
+_install_quietly = partial(install_extra, quiet=True)
+RETRY_SECONDS = 300.0  #: Seconds after which a failed installation is tried again.
+_FAILURES: dict[str, tuple[float, InstallFailed]] = {}  #: Monotonic time and error, by extra.
+
+
+async def ensure_extra(
+    name: str,
+    module: str,
+    report: Callable[[str], None],
+    install: Callable[[str], Awaitable[object]] = _install_quietly,
+) -> None:
+    """Install an extra on the first use of its ability. `module` is a module of the extra that
+    shows whether it is installed; `report` receives one line of progress. Raises `InstallFailed`;
+    after a failure again at once for five minutes.
+    """
+    if is_installed(module):
+        return
+    failed_at, failure = _FAILURES.get(name, (-RETRY_SECONDS, None))
+    if failure is not None and monotonic() - failed_at < RETRY_SECONDS:
+        raise failure
+    report(f"installing the packages for {EXTRAS[name].summary} (once) …\n")
+    try:
+        await install(name)
+    except InstallFailed as error:
+        _FAILURES[name] = (monotonic(), error)
+        raise
 
 
 def installer() -> list[str]:
