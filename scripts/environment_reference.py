@@ -6,20 +6,20 @@ What the code reads by a name that stands on no line of the page is an error: se
 import re
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 from generated_page import row, write_or_check
 
+from hermes.config.home import Home
 from hermes.config.loader import VARIABLES
 from hermes.config.reference import meaning
 from hermes.gateway.platforms.registry import home_variable, manifests
-from hermes.memory import BUNDLED_PROVIDERS
-from hermes.memory.services.base import ServiceInfo
+from hermes.memory import bundled_providers, find_provider
 from hermes.providers import ENDPOINTS
+from hermes.sdk.memory import ServiceInfo
 from hermes.tools.builtin import web_search
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "hermes"
+SOURCE = Path(__file__).resolve().parents[1] / "src"
 READ = re.compile(r"\b(?:variable|secret|flag|environ\.get)\(\s*\"([A-Z][A-Z0-9_]+)\"")
 
 HEAD = """\
@@ -187,9 +187,8 @@ def platforms() -> Iterator[str]:
 
 
 def memory_services() -> Iterator[ServiceInfo]:
-    for _, bundled in sorted(BUNDLED_PROVIDERS.items()):
-        module, _, name = bundled.target.partition(":")
-        about = getattr(getattr(import_module(module), name), "info", None)
+    for bundled in bundled_providers():
+        about = getattr(find_provider(bundled.name, Home(Path("/nonexistent"))), "info", None)
         if isinstance(about, ServiceInfo) and about.key:
             yield about
 

@@ -7,7 +7,7 @@ import pytest
 
 from hermes.context.compressor import ContextCompressor
 from hermes.context.engine import ContextEngine
-from hermes.context.lcm.engine import LcmEngine
+from hermes_plugins.context.lcm import LcmEngine
 from tests.compaction.checks import faults, lost, missing
 from tests.compaction.playing import played, roomy
 from tests.compaction.stories import NAMES

@@ -5,15 +5,14 @@ import copy
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
-from functools import cached_property, partial
-from importlib import import_module
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hermes.app.providers import AuxiliaryModels
 from hermes.config.home import Home
 from hermes.config.settings import Settings
-from hermes.context.discovery import find_engine
+from hermes.context import CompressionOptions, find_engine
 from hermes.context.engine import ContextEngine, Dicts, NoEngine, SummaryAnswer, SummaryModel
 from hermes.core.errors import ConfigError, Interrupted
 from hermes.core.messages import Message, from_dict, to_dict
@@ -28,12 +27,6 @@ from hermes.util.concurrency import in_thread
 log = logging.getLogger(__name__)
 
 TASK = "compression"
-BUILTIN = {
-    "compressor": ("ContextCompressor", "CompressionOptions"),
-    "lcm": ("LcmEngine", "LcmOptions"),
-}
-"""The classes of the built-in engines, by the name of their module."""
-OURS = "hermes.context."  #: Where their code is.
 STOPPED = "the compaction was stopped"
 T = TypeVar("T")
 
@@ -45,13 +38,17 @@ def make_engine(
     model has none."""
     if target.profile.small:
         return NoEngine()
-    window = target.profile.context_length
+    given = settings.compression
     engine = find_engine(
         settings.context.engine,
         [engine_folder(home)],
         registered=registered,
-        builtin={name: partial(_builtin, name, window, settings) for name in BUILTIN},
-        context_length=window,
+        context_length=target.profile.context_length,
+        compression=CompressionOptions(
+            threshold=given.threshold,
+            target_ratio=given.target_ratio,
+            protect_last_n=given.protect_last_n,
+        ),
     )
     return _own(engine) if engine in registered else engine
 
@@ -65,22 +62,6 @@ def _own(engine: ContextEngine) -> ContextEngine:
             f"the context engine {engine.name} cannot be used in several conversations: {error}",
             hint="it must be possible to copy it; or put it into plugins/context_engine/",
         ) from error
-
-
-def _builtin(name: str, window: int, settings: Settings) -> ContextEngine:
-    """Import only the engine in use."""
-    given = settings.compression
-    module = import_module(f"{OURS}{name}")
-    kind, options = BUILTIN[name]
-    engine: ContextEngine = getattr(module, kind)(
-        window,
-        getattr(module, options)(
-            threshold=given.threshold,
-            target_ratio=given.target_ratio,
-            protect_last_n=given.protect_last_n,
-        ),
-    )
-    return engine
 
 
 def engine_folder(home: Home) -> Path:
@@ -162,10 +143,7 @@ class ContextEngineRunner:
                 "history": lambda: self._wait(self.history(session_id)),
                 **({"parent_session_id": parent} if parent else {}),
             }
-            if type(engine).on_session_start.__module__.startswith(OURS):
-                engine.on_session_start(session_id, **told)
-            else:
-                await in_thread(engine.on_session_start, session_id, **told)
+            await in_thread(engine.on_session_start, session_id, **told)
         except Exception as error:  # an engine may be a plugin
             raise _unusable(engine, "cannot begin", error) from error
 

@@ -252,7 +252,6 @@ def _names(section: dict[str, Any], key: str) -> list[str]:
 
 
 def _has_commands(provider: str, home: "Home", disabled: bool) -> bool:
-    folders = () if disabled else (home.plugins / "memory", home.plugins)
-    bundled = Path(__file__).parents[1] / "memory" / "services" / f"{provider}_cli.py"
-    files = (*(folder / provider / "cli.py" for folder in folders), bundled)
-    return any(file.is_file() for file in files)
+    bundled = Path(__file__).parents[2] / "hermes_plugins" / "memory"
+    folders = (bundled,) if disabled else (home.plugins / "memory", home.plugins, bundled)
+    return any((folder / provider / "cli.py").is_file() for folder in folders)

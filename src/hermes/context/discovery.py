@@ -1,26 +1,26 @@
 """Find the context engine that the setting `context.engine` names."""
 
 import inspect
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from hermes.context.compressor import CompressionOptions, ContextCompressor
 from hermes.context.engine import ContextEngine
 from hermes.core.errors import ConfigError
+from hermes.plugins.discovery import bundled_plugins
 from hermes.plugins.isolation import run_foreign_code
-from hermes.plugins.manifest import PluginInfo, plugin_folders, plugin_info
+from hermes.plugins.manifest import (
+    PluginInfo,
+    bundled_folder,
+    bundled_infos,
+    plugin_folders,
+    plugin_info,
+)
 
-log = logging.getLogger(__name__)
-
-Builtin = Mapping[str, Callable[[], ContextEngine]]
 FAILURE_HINT = "fix the plugin, or choose another: hermes config set context.engine compressor"
-
-DESCRIPTIONS = {
-    "compressor": "sums up the middle of the conversation",
-    "lcm": "lossless: notes stand for old messages, which can be looked up again",
-}
-"""Descriptions of the built-in engines."""
+COMPRESSOR = PluginInfo("compressor", "sums up the middle of the conversation")
 
 
 def find_engine(
@@ -28,22 +28,26 @@ def find_engine(
     folders: Sequence[Path],
     *,
     registered: Sequence[ContextEngine] = (),
-    builtin: Builtin,
     context_length: int,
+    compression: CompressionOptions = CompressionOptions(),  # noqa: B008 - frozen
 ) -> ContextEngine:
-    """Return the engine of that name: from `<folder>/<name>/`, registered by a plugin, or built in.
+    """Return the engine of that name.
 
-    Raises `ConfigError` if there is none or if it cannot be loaded.
+    Searched in this order: `<folder>/<name>/`, engines that plugins `registered`,
+    `plugins/context_engine/<name>` of the checkout, bundled engines. An engine of a folder is made
+    with those of `context_length` and `compression` (the settings of that name) that its
+    constructor takes. Raises `ConfigError` if there is no such engine or it cannot be loaded.
     """
-    for place in _plugins(folders):
+    places = [place for place in _plugins(folders) if place.name == name]
+    found = None if places else next((each for each in registered if each.name == name), None)
+    if found is not None:
+        return found
+    for place in (*places, *_plugins(_shipped_folders())):
         if place.name == name:
-            return _load(place, context_length)
-    for engine in registered:
-        if engine.name == name:
-            return engine
-    if name in builtin:
-        return builtin[name]()
-    known = sorted({info.name for info in list_engines(folders, builtin, registered)})
+            return _load(place, {"context_length": context_length, "compression": compression})
+    if name == COMPRESSOR.name:
+        return ContextCompressor(context_length, compression)
+    known = sorted({info.name for info in list_engines(folders, registered)})
     raise ConfigError(
         f"there is no context engine {name!r}",
         where="context.engine",
@@ -52,14 +56,26 @@ def find_engine(
 
 
 def list_engines(
-    folders: Sequence[Path], builtin: Builtin, registered: Sequence[ContextEngine] = ()
+    folders: Sequence[Path], registered: Sequence[ContextEngine] = ()
 ) -> tuple[PluginInfo, ...]:
     """Return all engines in order of precedence, without running plugins."""
+    checkout = bundled_plugins()
     return (
-        *(plugin_info(place) for place in _plugins(folders)),
+        *map(plugin_info, _plugins(folders)),
         *(PluginInfo(engine.name, where="plugin") for engine in registered),
-        *(PluginInfo(name, DESCRIPTIONS.get(name, "")) for name in builtin),
+        *(map(plugin_info, plugin_folders(checkout / "context_engine")) if checkout else ()),
+        *bundled_engines(),
     )
+
+
+def bundled_engines() -> tuple[PluginInfo, ...]:
+    """Return the engines that come with Hermes."""
+    return (COMPRESSOR, *bundled_infos("context"))
+
+
+def _shipped_folders() -> list[Path]:
+    checkout = bundled_plugins()
+    return [*([checkout / "context_engine"] if checkout else []), bundled_folder("context")]
 
 
 def _plugins(folders: Sequence[Path]) -> Iterator[Path]:
@@ -67,7 +83,7 @@ def _plugins(folders: Sequence[Path]) -> Iterator[Path]:
         yield from plugin_folders(folder)
 
 
-def _load(place: Path, context_length: int) -> ContextEngine:
+def _load(place: Path, arguments: dict[str, Any]) -> ContextEngine:
     from hermes.plugins.loader import load_extension  # only for engines that are plugins
 
     def make(module: ModuleType, where: str) -> ContextEngine:
@@ -75,19 +91,20 @@ def _load(place: Path, context_length: int) -> ContextEngine:
         return run_foreign_code(
             where,
             f"cannot make a {kind.__name__}",
-            lambda: _make(kind, context_length),
+            lambda: _make(kind, arguments),
             hint=FAILURE_HINT,
         )
 
     return load_extension("engine", place, FAILURE_HINT, make, needed="it must define the engine")
 
 
-def _make(kind: Callable[..., ContextEngine], context_length: int) -> ContextEngine:
+def _make(kind: Callable[..., ContextEngine], arguments: dict[str, Any]) -> ContextEngine:
+    """Call a constructor with the arguments that it names. `**kw` takes the context length, too."""
     parameters = inspect.signature(kind).parameters
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    if takes_any or "context_length" in parameters:
-        return kind(context_length=context_length)
-    return kind()
+    given = {name: value for name, value in arguments.items() if name in parameters}
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        given["context_length"] = arguments["context_length"]
+    return kind(**given)
 
 
 def _engine_in(module: ModuleType, where: str) -> type[ContextEngine]:

@@ -10,9 +10,9 @@ from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.memory.discovery import (
-        BUNDLED_PROVIDERS,
         ConfigField,
         active_cli,
+        bundled_providers,
         config_fields,
         find_provider,
         list_providers,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ManagerOptions,
         MemoryManager,
         provider_tools,
+        strip_fences,
     )
     from hermes.memory.notes import (
         MEMORY_FILE,
@@ -44,13 +45,13 @@ if TYPE_CHECKING:
     from hermes.memory.tool import OnWrite, apply_action, memory_tool
 
 __all__ = [
-    "BUNDLED_PROVIDERS", "MEMORY_FILE", "OWNER_FILE", "USER_FILE", "BuiltinMemory",
+    "MEMORY_FILE", "OWNER_FILE", "USER_FILE", "BuiltinMemory",
     "ConfigField", "Dict", "Dicts", "Inspectable", "IsolatedProvider", "ManagerOptions",
     "MemoryManager", "MemoryOptions", "MemoryProvider", "MemoryScope", "NoteChange", "NoteFile",
     "NoteLocation", "NoteTarget", "Notebook", "OnWrite", "active_cli",
-    "apply_action", "config_fields", "find_provider", "list_providers",
+    "apply_action", "bundled_providers", "config_fields", "find_provider", "list_providers",
     "load_provider", "memory_tool", "note_locations", "open_memory", "provider_tools",
-    "safe_name",
+    "safe_name", "strip_fences",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -6,11 +6,10 @@ provider is loaded.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,11 +18,15 @@ from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.memory.provider import MemoryProvider
+from hermes.plugins.discovery import bundled_plugins
 from hermes.plugins.isolation import Tell, run_foreign_code
 from hermes.plugins.manifest import (
     CODE,
     PluginInfo,
+    bundled_folder,
+    bundled_infos,
     is_plugin,
+    is_plugin_name,
     plugin_folders,
     plugin_info,
     read_manifest_data,
@@ -39,41 +42,6 @@ SETTING = "memory.provider"
 FAILURE_HINT = "fix the plugin, or continue without it: hermes memory off"
 
 
-class BundledProvider(NamedTuple):
-    """Where a bundled provider is defined."""
-
-    target: str  #: `module:Class`; the class takes no arguments.
-    description: str
-    cli: str = ""  #: Module with the `register_cli` of the provider's own commands.
-
-
-_SERVICES = "hermes.memory.services"
-BUNDLED_PROVIDERS: Mapping[str, BundledProvider] = MappingProxyType(
-    {
-        name: BundledProvider(target, description, cli)
-        for name, target, description, cli in (
-            ("holographic", "hermes.memory.holographic.provider:HolographicProvider",
-             "facts in a file of your own", ""),
-            ("honcho", f"{_SERVICES}.honcho:HonchoProvider",
-             "Honcho, a service that models its users", f"{_SERVICES}.honcho_cli"),
-            ("mem0", f"{_SERVICES}.mem0:Mem0Provider", "Mem0, a memory service", ""),
-            ("supermemory", f"{_SERVICES}.supermemory:SupermemoryProvider",
-             "Supermemory, a memory service", ""),
-            ("hindsight", f"{_SERVICES}.hindsight:HindsightProvider",
-             "Hindsight, a memory service", ""),
-            ("openviking", f"{_SERVICES}.openviking:OpenVikingProvider",
-             "OpenViking, a context database", ""),
-            ("retaindb", f"{_SERVICES}.retaindb:RetainDbProvider",
-             "RetainDB, a memory service", ""),
-            ("byterover", f"{_SERVICES}.byterover:ByteRoverProvider",
-             "ByteRover, a memory on this machine and in the cloud", ""),
-        )
-    }
-)  # fmt: skip
-"""Providers that come with Hermes, by the name that `memory.provider` uses. They are named as
-text so that listing them imports none."""
-
-
 def find_provider(
     name: str,
     home: Home,
@@ -85,24 +53,18 @@ def find_provider(
     """Return the provider called `name`.
 
     Searched in this order: `<home>/plugins/memory/<name>`, providers that plugins `registered`,
-    `<home>/plugins/<name>`, bundled providers. Plugins in `disabled` (`plugins.disabled`) are
-    skipped. `tell` reports registrations of the plugin that have no effect. Raises `ConfigError`
-    when there is no such provider or it cannot be loaded.
+    `<home>/plugins/<name>`, `plugins/memory/<name>` of the checkout, bundled providers. Plugins in
+    `disabled` (`plugins.disabled`) are skipped. `tell` reports registrations of the plugin that
+    have no effect. Raises `ConfigError` when there is no such provider or it cannot be loaded.
     """
-    own, general = home.plugins / "memory", home.plugins
-    if (folder := _plugin_folder(own, name, disabled)) is not None:
-        return _load_plugin(folder, tell)
-    for provider in registered:
-        if provider.name == name:
-            return provider
-    folder = _plugin_folder(general, name, disabled)
-    if folder is not None and _mentions_provider(folder):
-        return _load_plugin(folder, tell)
-    if name in BUNDLED_PROVIDERS:
-        module, _, cls = BUNDLED_PROVIDERS[name].target.partition(":")
-        made: MemoryProvider = _run_bundled(name, lambda: getattr(import_module(module), cls)())
-        return made
-    raise _not_found(name, home, registered, disabled)
+    folder = _find_folder(name, home, disabled)
+    if folder is None or folder.parent != home.plugins / "memory":
+        for provider in registered:
+            if provider.name == name:
+                return provider
+    if folder is None:
+        raise _not_found(name, home, registered, disabled)
+    return _load_plugin(folder, tell)
 
 
 def load_provider(
@@ -127,28 +89,23 @@ def list_providers(
     home: Home, registered: Sequence[MemoryProvider] = (), disabled: Collection[str] = ()
 ) -> tuple[PluginInfo, ...]:
     """Return all providers that can be named, in search order, without running any plugin."""
-    own, general = (
-        [folder for folder in plugin_folders(parent) if not _is_listed(folder, disabled)]
-        for parent in (home.plugins / "memory", home.plugins)
+    own, *others = (
+        [plugin_info(each) for each in plugin_folders(place) if _is_usable(each, home, disabled)]
+        for place in _places(home)
     )
-    return (
-        *(plugin_info(folder) for folder in own),
-        *(PluginInfo(provider.name, where="plugin") for provider in registered),
-        *(plugin_info(folder) for folder in general if _mentions_provider(folder)),
-        *(PluginInfo(name, bundled.description) for name, bundled in BUNDLED_PROVIDERS.items()),
-    )
+    named = (PluginInfo(provider.name, where="plugin") for provider in registered)
+    return (*own, *named, *(info for place in others for info in place), *bundled_providers())
+
+
+def bundled_providers() -> tuple[PluginInfo, ...]:
+    """Return the providers that come with Hermes, by name."""
+    return bundled_infos("memory")
 
 
 def find_cli(name: str, home: Home, disabled: Collection[str] = ()) -> RegisterCli | None:
     """Return the `register_cli` of a provider, or None. Raises `ConfigError`."""
-    for parent in (home.plugins / "memory", home.plugins):
-        folder = _plugin_folder(parent, name, disabled)
-        if folder is not None and (parent != home.plugins or _mentions_provider(folder)):
-            return _plugin_cli(folder)
-    bundled = BUNDLED_PROVIDERS.get(name)
-    if bundled is None or not bundled.cli:
-        return None
-    return _cli_of(_run_bundled(name, lambda: import_module(bundled.cli)))
+    folder = _find_folder(name, home, disabled)
+    return None if folder is None else _plugin_cli(folder)
 
 
 def active_cli(loaded: Loaded) -> tuple[str, RegisterCli] | None:
@@ -260,11 +217,31 @@ class ProviderCollector:
         return ignored
 
 
-def _plugin_folder(parent: Path, name: str, disabled: Collection[str]) -> Path | None:
-    folder = parent / name
-    # A name such as "../x" must not lead out of the plugin folder.
-    found = folder.name == name and is_plugin(folder) and not _is_listed(folder, disabled)
-    return folder if found else None
+def _places(home: Home) -> tuple[Path, ...]:
+    """Return the folders of users' providers; `<home>/plugins` has other plugins, too."""
+    checkout = bundled_plugins()
+    return (
+        home.plugins / "memory",
+        home.plugins,
+        *((checkout / "memory",) if checkout else ()),
+    )
+
+
+def _find_folder(name: str, home: Home, disabled: Collection[str]) -> Path | None:
+    """Return the first plugin folder with the provider `name`. Bundled ones cannot be disabled."""
+    for place in _places(home):
+        if is_plugin_name(name) and _is_usable(place / name, home, disabled):
+            return place / name
+    folder = bundled_folder("memory") / name
+    return folder if is_plugin_name(name) and is_plugin(folder) else None
+
+
+def _is_usable(folder: Path, home: Home, disabled: Collection[str]) -> bool:
+    return (
+        is_plugin(folder)
+        and not _is_listed(folder, disabled)
+        and (folder.parent != home.plugins or _mentions_provider(folder))
+    )
 
 
 def _is_listed(folder: Path, names: Collection[str]) -> bool:
@@ -323,26 +300,10 @@ def _plugin_cli(folder: Path) -> RegisterCli | None:
         "cannot be imported",
         lambda: import_module(f"{import_folder(folder).__name__}.cli"),
     )
-    found = _cli_of(module)
-    if found is None:
+    found: RegisterCli | None = getattr(module, "register_cli", None)
+    if not callable(found):
         raise ConfigError("has no register_cli(subparser)", where=tilde(path), hint="define it")
     return found
-
-
-def _cli_of(module: Any) -> RegisterCli | None:
-    found: RegisterCli | None = getattr(module, "register_cli", None)
-    return found if callable(found) else None
-
-
-def _run_bundled(name: str, work: Callable[[], Any]) -> Any:
-    """Run `work`, which imports a bundled provider. Raises `ConfigError` without its packages."""
-    try:
-        return work()
-    except ImportError as error:
-        raise ConfigError(
-            f"the memory provider {name} cannot be loaded: {error}",
-            hint="install what is missing, or choose another provider: hermes memory setup",
-        ) from error
 
 
 def _not_found(

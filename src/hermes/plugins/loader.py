@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
@@ -36,7 +37,7 @@ from hermes.plugins.isolation import (
     run_foreign_code,
     run_with_timeout,
 )
-from hermes.plugins.manifest import CODE, read_manifest_data
+from hermes.plugins.manifest import BUNDLED, CODE, read_manifest_data
 
 
 class NamedExtension(Protocol):
@@ -48,13 +49,15 @@ T = TypeVar("T", bound=NamedExtension)
 
 
 def import_folder(folder: Path) -> ModuleType:
-    """Import the package in `folder` under a unique name.
+    """Import the package in `folder` under a unique name; a bundled one has its own.
 
     Exceptions of its code pass through; the modules it loaded are removed then.
     """
     name = _module_name(folder)
     if name in sys.modules:
         return sys.modules[name]
+    if folder.is_relative_to(BUNDLED):
+        return import_module(name)
     spec = importlib.util.spec_from_file_location(
         name, folder / CODE, submodule_search_locations=[str(folder)]
     )
@@ -78,6 +81,8 @@ def forget_folder(folder: Path) -> None:
 
 
 def _module_name(folder: Path) -> str:
+    if folder.is_relative_to(BUNDLED):
+        return ".".join((BUNDLED.name, *folder.relative_to(BUNDLED).parts))
     digest = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:12]
     return f"_hermes_brought_{digest}"
 

@@ -127,6 +127,8 @@ def one_line(value: Any) -> str:
 # Plugin folders: `plugin.yaml`, and the code in `__init__.py`.
 
 MANIFEST = "plugin.yaml"
+BUNDLED = Path(__file__).parents[2] / "hermes_plugins"
+BUILT_IN = "built in"
 
 _NAME = re.compile(r"\w[\w.-]*")
 
@@ -135,7 +137,7 @@ class PluginInfo(msgspec.Struct, frozen=True):
     name: str
     description: str = ""
     version: str = ""
-    where: str = "built in"
+    where: str = BUILT_IN
     """The folder of a plugin, `plugin` for one that a plugin registered, or `built in`."""
     problem: str = ""  #: Why its plugin.yaml cannot be read.
 
@@ -155,10 +157,26 @@ def plugin_folders(folder: Path) -> Iterator[Path]:
     yield from filter(is_plugin, list_folder(folder))
 
 
+def is_plugin_name(name: str) -> bool:
+    """Return whether a folder of plugins can have a plugin of this name; `../x` leads out of it."""
+    return _NAME.fullmatch(name) is not None
+
+
 def is_plugin(place: Path) -> bool:
     """Return whether a folder is a plugin; one of its two files is enough to report the other."""
-    named = _NAME.fullmatch(place.name) is not None and place.is_dir()
+    named = is_plugin_name(place.name) and place.is_dir()
     return named and ((place / CODE).exists() or (place / MANIFEST).exists())
+
+
+def bundled_folder(kind: str) -> Path:
+    """Return the folder of the extensions of one kind that come with Hermes, such as `memory`."""
+    return BUNDLED / kind
+
+
+def bundled_infos(kind: str) -> tuple[PluginInfo, ...]:
+    """Return the bundled extensions of one kind, by name."""
+    found = map(plugin_info, plugin_folders(bundled_folder(kind)))
+    return tuple(msgspec.structs.replace(info, where=BUILT_IN) for info in found)
 
 
 def plugin_info(place: Path) -> PluginInfo:

@@ -10,29 +10,65 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    from hermes.config.environment import child_environment, search_path, variable
+    from hermes.config.home import Home, current_home, tilde
     from hermes.core.cancel import CancelToken
     from hermes.core.errors import (
+        BudgetSpent,
         ConfigError,
         HermesError,
+        ProviderError,
+        StoreCorrupt,
+        StoreError,
         ToolArgumentsInvalid,
         ToolDenied,
         ToolError,
         ToolTimedOut,
         UsageError,
     )
-    from hermes.core.ports import Clock
-    from hermes.core.tool import Effect, Tool, ToolContext
+    from hermes.core.messages import (
+        COMPACTED,
+        NOT_THE_USER,
+        TODO_LIST,
+        Assistant,
+        Image,
+        Message,
+        System,
+        Text,
+        ToolCall,
+        ToolResult,
+        User,
+        from_dict,
+        to_dict,
+    )
+    from hermes.core.model import BYTES_PER_TOKEN, message_tokens, text_tokens
+    from hermes.core.ports import Clock, HookName
+    from hermes.core.tool import Concern, Effect, Tool, ToolContext
+    from hermes.plugins import PluginContext
+    from hermes.security import Redactor
+    from hermes.security.injection import scan as scan_injection
+    from hermes.store import is_unspaced
+    from hermes.store.sqlite.errors import transaction, with_retries
+    from hermes.util.circuit_breaker import CircuitBreaker
     from hermes.util.concurrency import SystemClock
-    from hermes.util.text import clean, cut_middle, human_size
+    from hermes.util.extras import install_hint
+    from hermes.util.http import HttpError, fetch, fetch_blocking
+    from hermes.util.text import clean, cut_middle, human_size, many
 
 API_VERSION = (1, 0)
 """Major and minor version of this surface. An addition raises the minor number, and a change that
 can break an extension raises the major number."""
 
 __all__ = [
-    "API_VERSION", "CancelToken", "Clock", "ConfigError", "Effect", "HermesError", "SystemClock",
-    "Tool", "ToolArgumentsInvalid", "ToolContext", "ToolDenied", "ToolError", "ToolTimedOut",
-    "UsageError", "clean", "cut_middle", "human_size",
+    "API_VERSION", "BYTES_PER_TOKEN", "COMPACTED", "NOT_THE_USER", "TODO_LIST", "Assistant",
+    "BudgetSpent", "CancelToken", "CircuitBreaker", "Clock", "Concern", "ConfigError", "Effect",
+    "HermesError", "Home", "HookName", "HttpError", "Image", "Message", "PluginContext",
+    "ProviderError", "Redactor", "StoreCorrupt", "StoreError", "System", "SystemClock", "Text",
+    "Tool", "ToolArgumentsInvalid", "ToolCall", "ToolContext", "ToolDenied", "ToolError",
+    "ToolResult", "ToolTimedOut", "UsageError", "User", "child_environment", "clean",
+    "current_home", "cut_middle", "fetch", "fetch_blocking", "from_dict", "human_size",
+    "install_hint", "is_unspaced", "many", "message_tokens", "scan_injection", "search_path",
+    "text_tokens", "tilde", "to_dict", "transaction", "variable", "with_retries",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -17,21 +17,23 @@ _MARK = "\nif TYPE_CHECKING:\n"
 
 def lazy_getattr(package: str) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package, for the names it imports under `TYPE_CHECKING`."""
-    modules: dict[str, str] = {}
+    modules: dict[str, tuple[str, str]] = {}
 
     def load(name: str) -> Any:
         if not modules:
             modules.update(_read_imports(package))
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(modules[name]), name)
+        module, attribute = modules[name]
+        value = getattr(import_module(module), attribute)
         setattr(sys.modules[package], name, value)  # later uses do not come here
         return value
 
     return load
 
 
-def _read_imports(package: str) -> dict[str, str]:
+def _read_imports(package: str) -> dict[str, tuple[str, str]]:
+    """Return the module and the name in it for each imported name."""
     spec = sys.modules[package].__spec__
     get_source = getattr(spec.loader if spec else None, "get_source", None)
     source = get_source(package) if get_source else None
@@ -40,6 +42,7 @@ def _read_imports(package: str) -> dict[str, str]:
     found = {}
     for module, several, single in _IMPORT.findall(source.partition(_MARK)[2]):
         for name in (several or single).split(","):
-            if name := name.strip():
-                found[name] = module
+            original, _, alias = name.strip().partition(" as ")
+            if original:
+                found[alias or original] = (module, original)
     return found

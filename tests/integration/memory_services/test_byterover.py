@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.memory.services.byterover import ByteRoverProvider
-from hermes.memory.services.http import ServiceError
+from hermes.sdk.memory import ServiceError
+from hermes_plugins.memory.byterover import ByteRoverProvider
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.main import main
-from hermes.memory import BUNDLED_PROVIDERS, Inspectable
-from hermes.memory.services.http import ServiceError
+from hermes.memory import Inspectable, bundled_providers
+from hermes.sdk.memory import ServiceError
 from tests.integration.memory_services.conftest import SERVICES, HttpStage, Stage
 from tests.integration.memory_services.fakes import KEY
 from tests.integration.memory_services.site import Fault
@@ -19,9 +19,9 @@ ASKED = "What is my cat called?"
 
 
 def test_every_shipped_service_is_in_this_suite() -> None:
-    assert {kind.name for kind in SERVICES} | {"byterover"} == set(BUNDLED_PROVIDERS) - {
-        "holographic"
-    }
+    assert {kind.name for kind in SERVICES} | {"byterover"} == {
+        info.name for info in bundled_providers()
+    } - {"holographic"}
 
 
 def test_what_was_said_is_recalled_in_a_later_session(stage: Stage) -> None:

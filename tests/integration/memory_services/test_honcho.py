@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.main import main
-from hermes.memory.holographic.provider import HolographicProvider
-from hermes.memory.services.honcho import HonchoProvider
+from hermes_plugins.memory.holographic import HolographicProvider
+from hermes_plugins.memory.honcho import HonchoProvider
 from tests.integration.memory_services import fakes
 from tests.integration.memory_services.conftest import HttpStage, Open
 from tests.integration.memory_services.site import Fault

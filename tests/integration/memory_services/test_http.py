@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.memory.services.http import (
-    MAX_BYTES,
+from hermes.sdk.memory import (
     ServiceCircuitBreaker,
     ServiceClient,
     ServiceError,
@@ -16,6 +15,7 @@ from hermes.memory.services.http import (
     ServicePaused,
     quote_segment,
 )
+from hermes.sdk.memory.client import MAX_BYTES
 from tests.integration.memory_services.fakes import KEY
 from tests.integration.memory_services.site import Fault, Request, Site
 from tests.unit.security.certificates import server_and_trust

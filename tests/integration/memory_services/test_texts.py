@@ -6,13 +6,7 @@ import pytest
 
 from hermes.config.home import Home
 from hermes.core.errors import ConfigError
-from hermes.memory.services.base import (
-    bullet_list,
-    objects_in,
-    redact_outgoing,
-    safe_id,
-    service_scope,
-)
+from hermes.sdk.memory import bullet_list, objects_in, redact_outgoing, safe_id, service_scope
 
 ROOT = Home(Path("/somewhere/.hermes"))
 WORK = Home(Path("/somewhere/.hermes/profiles/work"))

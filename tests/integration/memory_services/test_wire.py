@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.memory.services.mem0 import Mem0Options, Mem0Provider
-from hermes.memory.services.openviking import OpenVikingProvider
+from hermes_plugins.memory.mem0 import Mem0Options, Mem0Provider
+from hermes_plugins.memory.openviking import OpenVikingProvider
 from tests.integration.memory_services import fakes
 from tests.integration.memory_services.conftest import Open
 from tests.integration.memory_services.fakes import KEY

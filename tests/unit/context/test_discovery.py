@@ -8,9 +8,9 @@ import pytest
 
 from hermes.context.discovery import find_engine, list_engines
 from hermes.context.engine import ContextEngine, Dicts
-from hermes.context.lcm import LcmEngine
 from hermes.core.errors import ConfigError
 from hermes.plugins.manifest import PluginInfo
+from hermes_plugins.context.lcm import LcmEngine
 
 MANIFEST = "name: tiny\ndescription: Keeps the last messages.\nversion: 1.2.0\n"
 ENGINE = """
@@ -31,7 +31,6 @@ class Tiny(ContextEngine):
     def compress(self, messages, current_tokens=None):
         return messages[:1] + messages[-1:]
 """
-BUILTIN = {"lcm": lambda: LcmEngine(1000)}
 
 
 class Registered(ContextEngine):
@@ -65,7 +64,7 @@ def write(folder: Path, files: dict[str, str], name: str = "tiny") -> Path:
 
 
 def find(name: str, *folders: Path, registered: tuple[ContextEngine, ...] = ()) -> ContextEngine:
-    return find_engine(name, folders, registered=registered, builtin=BUILTIN, context_length=32_000)
+    return find_engine(name, folders, registered=registered, context_length=32_000)
 
 
 def refusal(name: str, *folders: Path) -> tuple[str, str]:
@@ -126,7 +125,7 @@ def test_two_plugins_of_one_name_do_not_mix(tmp_path: Path) -> None:
 def test_an_engine_built_on_another_counts_alone(tmp_path: Path) -> None:
     text = (
         "from hermes.context.engine import ContextEngine\n"
-        "from hermes.context.lcm import LcmEngine\n"
+        "from hermes_plugins.context.lcm import LcmEngine\n"
         "class Mine(LcmEngine):\n    name = 'tiny'\n"
     )
     write(tmp_path, {"__init__.py": text})
@@ -155,7 +154,7 @@ def test_an_unknown_name_is_told_what_there_is(tmp_path: Path) -> None:
     write(tmp_path, {"__init__.py": engine_text()})
     text, hint = refusal("lmc", tmp_path)
     assert text == "context.engine: there is no context engine 'lmc'"
-    assert hint == "set it to one of: lcm, tiny"
+    assert hint == "set it to one of: compressor, lcm, tiny"
 
 
 @pytest.mark.parametrize("name", ["", "..", "../tiny", "tiny/", "."])
@@ -216,7 +215,7 @@ def test_engines_are_listed_without_running_them(tmp_path: Path) -> None:
     write(tmp_path, {"__init__.py": "", "plugin.yaml": "- a\n- b\n"}, "wrong")
     (tmp_path / "notes.txt").write_text("no plugin")
     (tmp_path / "empty").mkdir()
-    tiny, wrong, other, lcm = list_engines([tmp_path], BUILTIN, [Registered("other")])
+    tiny, wrong, other, _compressor, lcm = list_engines([tmp_path], [Registered("other")])
     assert tiny == PluginInfo("tiny", "Keeps the last messages.", "1.2.0", f"{tmp_path}/tiny")
     assert (wrong.name, wrong.where) == ("wrong", f"{tmp_path}/wrong")
     assert "plugin.yaml" in wrong.problem

@@ -11,8 +11,8 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import ConfigError
 from hermes.memory.discovery import (
-    BUNDLED_PROVIDERS,
     active_cli,
+    bundled_providers,
     find_cli,
     find_provider,
     list_providers,
@@ -20,6 +20,7 @@ from hermes.memory.discovery import (
 )
 from hermes.plugins.isolation import run_foreign_code
 
+BUNDLED = [info.name for info in bundled_providers()]
 CODE = """
 import os
 from hermes.memory.provider import MemoryProvider
@@ -93,7 +94,7 @@ def test_listing_runs_no_plugin_and_takes_no_other_plugins_for_providers(
     plugin("raise SystemExit(1)  # register_memory_provider", where="mine")
     plugin("def register(ctx): pass", where="tools-only")
     names = [info.name for info in list_providers(home)]
-    assert names == ["mine", *BUNDLED_PROVIDERS]
+    assert names == ["mine", *BUNDLED]
 
 
 def test_one_that_a_plugin_registered_comes_before_the_general_folder(
@@ -211,7 +212,7 @@ def test_one_of_a_disabled_plugin_is_not_run(home: Home, plugin: Write, where: s
         with pytest.raises(ConfigError, match="belongs to a disabled plugin") as refused:
             find_provider(folder.name, home, disabled=disabled)
         assert "hermes plugins enable" in refused.value.hint
-        assert [info.name for info in list_providers(home, (), disabled)] == [*BUNDLED_PROVIDERS]
+        assert [info.name for info in list_providers(home, (), disabled)] == [*BUNDLED]
         assert find_cli(folder.name, home, disabled) is None
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hermes.memory.holographic.provider import HolographicProvider
 from hermes.memory.provider import Inspectable, MemoryProvider
 from hermes.plugins.isolation import call_accepted
+from hermes_plugins.memory.holographic import HolographicProvider
 
 
 class Least(MemoryProvider):

@@ -28,7 +28,6 @@ from hermes.config.home import tilde
 from hermes.config.settings import MemorySettings
 from hermes.core.errors import ConfigError, HermesError, ToolError, UsageError
 from hermes.memory import (
-    BUNDLED_PROVIDERS,
     MEMORY_FILE,
     OWNER_FILE,
     USER_FILE,
@@ -38,6 +37,7 @@ from hermes.memory import (
     NoteFile,
     NoteLocation,
     NoteTarget,
+    bundled_providers,
     config_fields,
     note_locations,
 )
@@ -162,7 +162,8 @@ def _overview(_args: Namespace, cli: Cli) -> int:
             cli.say(f"  switched off: memory.{key} is false")
     cli.say(f"\nProvider: {settings.provider or 'none'}")
     if not settings.provider:
-        cli.say(f"  `hermes memory setup NAME` chooses one of {', '.join(BUNDLED_PROVIDERS)}")
+        known = (info.name for info in bundled_providers())
+        cli.say(f"  `hermes memory setup NAME` chooses one of {', '.join(known)}")
         return 0
     try:
         with open_provider(cli) as provider:

@@ -1,21 +1,19 @@
 """`hermes plugins`: list, install, remove, enable and disable plugins."""
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from hermes.app.context_engine import BUILTIN as ENGINES
 from hermes.cli.context import YES, Cli, Command, OneOf, arg, flag
 from hermes.cli.extensions import inspect_extensions
 from hermes.config.environment import child_environment
 from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded, load
-from hermes.context.discovery import DESCRIPTIONS
+from hermes.context import bundled_engines
 from hermes.core.errors import HermesError, UsageError
-from hermes.memory import BUNDLED_PROVIDERS as PROVIDERS
-from hermes.memory import list_providers
+from hermes.memory import bundled_providers, list_providers
 from hermes.plugins.discovery import (
     Plugin,
     PluginKind,
@@ -29,11 +27,9 @@ from hermes.plugins.discovery import (
     set_enabled,
 )
 from hermes.plugins.installer import PluginFetcher, PluginInstaller, parse_source
-from hermes.plugins.manifest import PluginManifest, RequiredVariable
+from hermes.plugins.manifest import BUILT_IN, PluginManifest, RequiredVariable
 
 # The plugins of a profile with their state, including bundled providers.
-
-BUILT_IN = "built in"
 
 
 class PluginRow(msgspec.Struct, frozen=True):
@@ -70,10 +66,12 @@ def plugin_rows(cli: Cli) -> list[PluginRow]:
     choice = PluginSelection(settings.plugins.enabled, settings.plugins.disabled, single)
     rows = [_row(plugin, choice.state(plugin), loaded) for plugin in _plugins(home, loaded)]
     known = {(row.kind, row.name) for row in rows}
-    for kind, name, description in _built_in_plugins():
-        state = PluginState.ENABLED if single[kind] == name else PluginState.NOT_ENABLED
-        if (kind, name) not in known:
-            rows.append(PluginRow(name, kind, state, BUILT_IN, description=description))
+    bundled = {PluginKind.MEMORY: bundled_providers(), PluginKind.ENGINE: bundled_engines()}
+    for kind, infos in bundled.items():
+        for name, description in ((info.name, info.description) for info in infos):
+            state = PluginState.ENABLED if single[kind] == name else PluginState.NOT_ENABLED
+            if (kind, name) not in known:
+                rows.append(PluginRow(name, kind, state, BUILT_IN, description=description))
     known = {(row.kind, row.name) for row in rows}
     rows += [
         _provided_row(kind, name, loaded, cli)
@@ -82,13 +80,6 @@ def plugin_rows(cli: Cli) -> list[PluginRow]:
     ]
     order = list(PluginKind)
     return sorted(rows, key=lambda row: (order.index(row.kind), row.name))
-
-
-def _built_in_plugins() -> Iterator[tuple[PluginKind, str, str]]:
-    for name, shipped in PROVIDERS.items():
-        yield PluginKind.MEMORY, name, shipped.description
-    for name in ENGINES:
-        yield PluginKind.ENGINE, name, DESCRIPTIONS.get(name, "")
 
 
 def _provided_row(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> PluginRow:

@@ -39,7 +39,7 @@ from hermes.core.errors import (
 )
 from hermes.mcp import McpLimits, ServerUnavailable, TransportFactory, program_environment
 from hermes.mcp.oauth import LoginStore
-from hermes.memory import BUNDLED_PROVIDERS, list_providers, load_provider
+from hermes.memory import list_providers, load_provider
 from hermes.ops.doctor.check import (
     DoctorContext,
     DoctorFinding,
@@ -60,7 +60,7 @@ from hermes.plugins.discovery import (
     find_plugins,
 )
 from hermes.plugins.isolation import ProblemReporter
-from hermes.plugins.manifest import CODE
+from hermes.plugins.manifest import BUILT_IN, CODE
 from hermes.plugins.shell_hooks import HookApprovals, find_program, parse_hooks
 from hermes.providers import LOCAL, NO_KEY_REASON, ModelChoice, Target
 from hermes.providers.credentials import AuthFile, stored_providers
@@ -625,14 +625,14 @@ def memory(context: DoctorContext) -> Findings:
         return [ok("no memory provider; the agent uses its own notes")]
     setup = f"hermes memory setup {name}"
     disabled = context.settings.plugins.disabled
-    infos = {info.name for info in list_providers(context.home, disabled=disabled)}
-    if name not in infos:
+    infos = list_providers(context.home, disabled=disabled)
+    where = next((info.where for info in infos if info.name == name), "")
+    if not where:
         if context.settings.plugins.enabled:
             text = f"the memory provider {name} must come from a plugin, which was not loaded"
             return [warning(text, "`hermes memory test` tests it")]
         return [problem(f"there is no memory provider {name}", "hermes memory setup")]
-    own = (context.home.plugins / "memory" / name, context.home.plugins / name)
-    if name not in BUNDLED_PROVIDERS or any(place.exists() for place in own):
+    if where != BUILT_IN:
         return [ok(f"{name}, a plugin; `hermes memory test` tests it")]
     provider = load_provider(name, context.home, context.loaded.variable)
     if not provider.is_available():

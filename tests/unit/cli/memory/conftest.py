@@ -9,8 +9,8 @@ import pytest
 
 from hermes.app.log_files import stop_logging
 from hermes.memory import BuiltinMemory, MemoryOptions, MemoryScope, open_memory
-from hermes.memory.holographic.provider import HolographicProvider
 from hermes.security.injection import scan
+from hermes_plugins.memory.holographic import HolographicProvider
 from tests.unit.cli.terminal import Hermes
 
 

@@ -8,9 +8,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from hermes.context.engine import Dicts, SummaryAnswer, SummaryModel
-from hermes.context.lcm import LcmEngine, LcmOptions
-from hermes.context.lcm.notes import notes_in, open_conversation
-from hermes.context.lcm.writer import message_as_text
 from hermes.core.errors import Unreachable
 from hermes.core.messages import (
     Assistant,
@@ -23,6 +20,9 @@ from hermes.core.messages import (
     from_dict,
     to_dict,
 )
+from hermes_plugins.context.lcm import LcmEngine, LcmOptions
+from hermes_plugins.context.lcm.notes import notes_in, open_conversation
+from hermes_plugins.context.lcm.writer import message_as_text
 
 Turn = list[Message]
 SMALL = LcmOptions(protect_last_n=4, page_chars=2000)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.context.lcm import LcmEngine, LcmOptions
-from hermes.context.lcm.archive import MessageArchive, align, search_for
-from hermes.context.lcm.notes import LogRun
 from hermes.core.messages import Image, Message, Text, User, to_dict
+from hermes_plugins.context.lcm import LcmEngine, LcmOptions
+from hermes_plugins.context.lcm.archive import MessageArchive, align, search_for
+from hermes_plugins.context.lcm.notes import LogRun
 from tests.unit.context.lcm.conversations import (
     SMALL,
     WINDOW,

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from hermes.app.context_engine import ContextEngineRunner
 from hermes.context.compressor import compute_sizes
 from hermes.context.engine import SummaryAnswer, SummaryModel
-from hermes.context.lcm import LcmEngine
-from hermes.context.lcm.notes import PREFIX, NoteNode, notes_in, open_conversation
-from hermes.context.lcm.plan import PlanLimits, make_plan
-from hermes.context.lcm.writer import message_as_text
 from hermes.core.errors import Interrupted
 from hermes.core.messages import Message, System, ToolResult, from_dict, to_dict
 from hermes.core.model import text_tokens
 from hermes.store.records import LoggedMessage
 from hermes.store.session_store import SessionStore, open_store
 from hermes.util.concurrency import in_thread
+from hermes_plugins.context.lcm import LcmEngine
+from hermes_plugins.context.lcm.notes import PREFIX, NoteNode, notes_in, open_conversation
+from hermes_plugins.context.lcm.plan import PlanLimits, make_plan
+from hermes_plugins.context.lcm.writer import message_as_text
 from tests.unit.context.lcm.conversations import (
     SMALL,
     WINDOW,

@@ -9,8 +9,11 @@ import pytest
 
 from hermes.context.compressor import ContextCompressor, compute_sizes
 from hermes.context.engine import SummaryModel
-from hermes.context.lcm import LcmEngine
-from hermes.context.lcm.notes import (
+from hermes.context.notes import END
+from hermes.core.messages import Image, Text, User, from_dict, to_dict
+from hermes.core.model import text_tokens
+from hermes_plugins.context.lcm import LcmEngine
+from hermes_plugins.context.lcm.notes import (
     OPENING,
     PREFIX,
     LcmNotes,
@@ -21,9 +24,6 @@ from hermes.context.lcm.notes import (
     open_conversation,
     todo_in,
 )
-from hermes.context.notes import END
-from hermes.core.messages import Image, Text, User, from_dict, to_dict
-from hermes.core.model import text_tokens
 from tests.unit.context.lcm.conversations import (
     SMALL,
     WINDOW,

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from hermes.context.engine import SummaryAnswer, SummaryModel
-from hermes.context.lcm.notes import NoteNode
-from hermes.context.lcm.writer import NoteWriter, check_reply, files_in, fit, transcript
 from hermes.context.summary import UnusableReply
 from hermes.core.errors import BudgetSpent, ModelNotFound
 from hermes.core.messages import Message
 from hermes.core.model import text_tokens
+from hermes_plugins.context.lcm.notes import NoteNode
+from hermes_plugins.context.lcm.writer import NoteWriter, check_reply, files_in, fit, transcript
 from tests.unit.context.lcm.conversations import answered, failing, reply, summariser, user
 
 PARAGRAPH = "The parser of the configuration drops comments; we keep the order of all keys. "

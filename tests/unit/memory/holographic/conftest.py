@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hermes.memory.holographic.provider import HolographicProvider
+from hermes_plugins.memory.holographic import HolographicProvider
 
 DAY = 86_400
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.memory.holographic.extraction import (
+from hermes_plugins.memory.holographic.extraction import (
     extract_entities,
     extract_statements,
     normalize,

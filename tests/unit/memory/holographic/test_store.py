@@ -9,12 +9,12 @@ import apsw
 import pytest
 
 from hermes.core.errors import StoreError
-from hermes.memory.holographic.store import FactStore, open_facts
+from hermes_plugins.memory.holographic.store import FactStore, open_facts
 from tests.unit.memory.holographic.conftest import Memory, Open
 
 WRITER = """
 import json, sys
-from hermes.memory.holographic.provider import HolographicProvider as Holographic
+from hermes_plugins.memory.holographic import HolographicProvider as Holographic
 home, name = sys.argv[1:]
 provider = Holographic()
 provider.initialize(name, hermes_home=home)

@@ -1,0 +1,1 @@
+"""Context engines. `context.engine` names the one in use."""

@@ -1,0 +1,1 @@
+"""Memory providers. `memory.provider` names the one in use."""
