@@ -60,11 +60,16 @@ class HttpResponse(msgspec.Struct, frozen=True):
 
     def json_object(self) -> dict[str, Any]:
         """Decode a JSON object; an empty one for anything else."""
-        try:
-            fields = self.json()
-        except HttpError:
-            return {}
-        return fields if isinstance(fields, dict) else {}
+        return json_object(self.body)
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """Decode a JSON object; an empty one for anything else."""
+    try:
+        fields = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
 
 
 class RequestContent(TypedDict, total=False):

@@ -5,8 +5,7 @@ import time
 from collections import Counter
 
 from hermes.providers.credentials.auth_file import AuthFile, KeyEntry, put_entry
-from hermes.providers.login.oauth import Tokens
-from hermes.providers.login.tokens import StoredLogin
+from hermes.providers.login.tokens import StoredLogin, Tokens
 from tests.integration.auth.conftest import Start
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer
 

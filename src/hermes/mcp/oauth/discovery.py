@@ -200,11 +200,10 @@ async def discover(web: LoginHttpClient) -> DiscoveryResult:
     return DiscoveryResult(server, described.resource, join_scopes(scope))
 
 
-async def _find_resource(web: LoginHttpClient, told: str) -> ProtectedResource | None:
+async def _find_resource(web: LoginHttpClient, named: str) -> ProtectedResource | None:
     what = f"the description of {web.name}"
-    for place in dict.fromkeys(
-        [*([told] if told else []), *addresses.resource_metadata_urls(web.url)]
-    ):
+    usual = addresses.resource_metadata_urls(web.url)
+    for place in dict.fromkeys([named, *usual] if named else usual):
         fields = await web.document(place, what)
         if fields is None:
             continue

@@ -1,17 +1,16 @@
 """Signing in to an MCP server: the authorization code flow of OAuth 2.1 with PKCE.
 
-The person opens an address in a browser. On this machine the browser comes back to a port of ours;
-on another one it ends at an address that does not load, which is then copied and pasted here.
-Nothing is stored before the end, so stopping at any moment leaves what was there.
+The user opens an address in a browser. On this machine the browser comes back to a local port; on
+another one it ends at an address that does not load, which the user copies and pastes here. Nothing
+is stored before the end, so a stopped login changes nothing.
 """
 
 import asyncio
 import re
-import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -26,24 +25,21 @@ from hermes.mcp.oauth.discovery import (
     discover,
     refusal_error,
 )
-from hermes.mcp.oauth.logins import (
+from hermes.mcp.oauth.logins import LoginStore, McpLogin
+from hermes.providers.login.oauth import (
     AUTH_BASIC,
     AUTH_METHODS,
     AUTH_NONE,
     AUTH_POST,
-    LoginStore,
-    McpLogin,
-    OAuthClient,
-)
-from hermes.providers.login.oauth import (
     PASTE_HINT,
+    BrowserLogin,
+    OAuthClient,
     ReadPaste,
     RedirectResult,
     TokenResponse,
-    parse_redirect,
-    pkce_challenge,
-    redirect_listener,
-    redirect_or_paste,
+    browser_login,
+    code_grant,
+    refresh_grant,
 )
 
 # Client registration.
@@ -95,7 +91,7 @@ async def register_client(
 
 
 def _methods(server: AuthorizationServer) -> tuple[str, ...]:
-    """Many who leave it out take clients without a secret too."""
+    """Return the methods; servers that name none often accept clients without a secret."""
     return server.token_endpoint_auth_methods_supported or (AUTH_NONE, AUTH_BASIC)
 
 
@@ -110,13 +106,7 @@ async def redeem_code(
     web: LoginHttpClient, login: McpLogin, code: str, verifier: str, redirect: str, now: float
 ) -> McpLogin:
     """Exchange the code for the first tokens. Raises `LoginFailed`, or `ServerUnreachable`."""
-    form = {
-        "grant_type": "authorization_code",
-        "code": code,
-        "redirect_uri": redirect,
-        "code_verifier": verifier,
-    }
-    answer = await _post_token_request(web, login, form)
+    answer = await _post_token_request(web, login, code_grant(code, verifier, redirect))
     what = f"the login server of {web.name} gives no tokens"
     if not answer.ok:
         raise refusal_error(what, answer, (code, verifier, login.client.secret))
@@ -126,8 +116,7 @@ async def redeem_code(
 async def refresh_login(web: LoginHttpClient, login: McpLogin, now: float) -> McpLogin | None:
     """Renew the tokens; return None if the login has ended. Raises `LoginFailed`, or
     `ServerUnreachable`."""
-    form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
-    answer = await _post_token_request(web, login, form)
+    answer = await _post_token_request(web, login, refresh_grant(login.refresh_token))
     if answer.error in GONE:
         return None
     what = f"the login server of {web.name} does not renew the login"
@@ -219,17 +208,16 @@ async def login(
         if earlier is not None and earlier.url != url:
             earlier = None
         wishes, scope = _reuse_client(found, wishes, earlier), _choose_scope(found, wishes, earlier)
-        state, port = secrets.token_urlsafe(32), wishes.port
         async with AsyncExitStack() as stack:
-            listener = redirect_listener(state, REDIRECT_PATH, port)
             try:
-                redirect, arrival = await stack.enter_async_context(listener)
+                browser = await stack.enter_async_context(browser_login(REDIRECT_PATH, wishes.port))
             except OSError as error:
                 raise LoginFailed(
-                    f"the browser cannot come back to port {port}:"
+                    f"the browser cannot come back to port {wishes.port}:"
                     f" {(error.strerror or '').lower()}",
                     hint="stop what uses it, or choose another one with --port",
                 ) from error
+            redirect = browser.redirect_uri
             if wishes.client_id:
                 registered = urlsplit(redirect).port or 0
                 client = configured_client(
@@ -237,10 +225,12 @@ async def login(
                 )
             else:
                 client = await register_client(web, found.server, redirect, scope)
-            verifier = secrets.token_urlsafe(48)
-            address = _authorization_url(found, client, redirect, scope, state, verifier)
+            fields = {"resource": found.resource} | ({"scope": scope} if scope else {})
+            if OFFLINE in scope.split():
+                fields["prompt"] = "consent"  # OpenID Connect requires it with that scope
+            address = browser.url(found.server.authorization_endpoint, client.id, **fields)
             person.show(address)
-            outcome = await _wait_for_redirect(name, address, person, arrival, state, seconds)
+            outcome = await _wait_for_redirect(name, address, person, browser, seconds)
         _check_redirect(name, found.server, outcome)
         blank = McpLogin(
             url=url,
@@ -253,7 +243,7 @@ async def login(
             revocation_endpoint=found.server.revocation_endpoint,
         )
         now = clock.now().timestamp()
-        made = await redeem_code(web, blank, outcome.code, verifier, redirect, now)
+        made = await redeem_code(web, blank, outcome.code, browser.verifier, redirect, now)
     async with store.locked():
         store.save(made)
     return made
@@ -287,46 +277,13 @@ def _choose_scope(found: DiscoveryResult, wishes: LoginOptions, earlier: McpLogi
     )
 
 
-def _authorization_url(
-    found: DiscoveryResult,
-    client: OAuthClient,
-    redirect: str,
-    scope: str,
-    state: str,
-    verifier: str,
-) -> str:
-    fields = {
-        "response_type": "code",
-        "client_id": client.id,
-        "redirect_uri": redirect,
-        "state": state,
-        "code_challenge": pkce_challenge(verifier),
-        "code_challenge_method": "S256",
-        "resource": found.resource,
-    }
-    if scope:
-        fields["scope"] = scope
-    if OFFLINE in scope.split():
-        fields["prompt"] = "consent"  # OpenID Connect requires it with that scope
-    page = found.server.authorization_endpoint
-    return f"{page}{'&' if '?' in page else '?'}{urlencode(fields)}"
-
-
 async def _wait_for_redirect(
-    name: str,
-    address: str,
-    person: McpLoginPrompt,
-    arrival: asyncio.Future[RedirectResult],
-    state: str,
-    seconds: float,
+    name: str, address: str, person: McpLoginPrompt, browser: BrowserLogin, seconds: float
 ) -> RedirectResult:
     """Return the first result, from the browser or pasted by the user."""
     opening = asyncio.ensure_future(person.open_browser(address)) if person.open_browser else None
     try:
-        async with asyncio.timeout(seconds):
-            outcome = await redirect_or_paste(
-                arrival, person.paste, lambda text: parse_redirect(text, state)
-            )
+        outcome = await browser.result(seconds, person.paste)
     except TimeoutError:
         raise LoginRequired(name, f"the login to {name} was not completed in time") from None
     finally:
@@ -351,8 +308,9 @@ def _check_redirect(name: str, server: AuthorizationServer, outcome: RedirectRes
     if outcome.error == "access_denied":
         raise LoginFailed(f"the login to {name} was not granted")
     if not outcome.code:
-        told = {"error": outcome.error, "error_description": outcome.description}
-        raise refusal_error(f"the login server of {name} ended the login", TokenResponse(400, told))
+        answer = {"error": outcome.error, "error_description": outcome.description}
+        what = f"the login server of {name} ended the login"
+        raise refusal_error(what, TokenResponse(400, answer))
 
 
 async def logout(name: str, folder: Path) -> str | None:

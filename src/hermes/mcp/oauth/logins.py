@@ -1,10 +1,8 @@
 """Stored logins, one private file per server in `<home>/mcp-tokens`, and requests with them."""
 
-import base64
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 import msgspec
 
@@ -13,34 +11,10 @@ from hermes.core.ports import Clock
 from hermes.mcp.catalog import server_file
 from hermes.mcp.errors import LoginFailed, LoginRequired, ServerUnreachable
 from hermes.mcp.oauth.addresses import join_scopes, may_carry_tokens, parse_bearer_challenge
-from hermes.providers.login.refresh import LOCK_SECONDS, TokenRefresher, TokenStore
+from hermes.providers.login.oauth import LOCK_SECONDS, OAuthClient, TokenRefresher, TokenStore
 from hermes.util import files
 from hermes.util.concurrency import SystemClock
 from hermes.util.locks import async_file_lock
-
-AUTH_NONE, AUTH_POST, AUTH_BASIC = "none", "client_secret_post", "client_secret_basic"
-AUTH_METHODS = (AUTH_NONE, AUTH_POST, AUTH_BASIC)
-"""Methods of client authentication, best for a program on a user's machine first."""
-
-
-class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
-    id: str  #: May be the https address of a client metadata document.
-    secret: str = ""
-    method: str = AUTH_NONE
-    port: int = 0
-    """Port of the redirect address that the user registered with the client; 0 for a client that
-    Hermes registered."""
-
-    def __repr__(self) -> str:
-        return f"Client({self.id!r})"
-
-    def signed(self, form: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the form and the headers of a request to the login server."""
-        if self.method == AUTH_BASIC and self.secret:
-            pair = f"{quote(self.id, safe='')}:{quote(self.secret, safe='')}"
-            return form, {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
-        secret = {"client_secret": self.secret} if self.secret else {}
-        return {**form, "client_id": self.id, **secret}, {}
 
 
 class McpLogin(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -15,13 +15,8 @@ from hermes.core.ports import Clock
 from hermes.providers.endpoints import Endpoint, may_receive_key
 from hermes.providers.failures import refused as refusal_of
 from hermes.providers.failures import unreachable
-from hermes.providers.login.flows import GOOGLE_PROJECT_ID
-from hermes.providers.login.oauth import (
-    HEADERS,
-    REQUEST_SECONDS,
-    TokenResponse,
-    login_error,
-)
+from hermes.providers.login.oauth import TokenResponse
+from hermes.providers.login.tokens import GOOGLE_PROJECT_ID, HEADERS, REQUEST_SECONDS, login_error
 from hermes.providers.target import Credential
 from hermes.util.http import HttpError, fetch
 

@@ -31,10 +31,13 @@ from hermes.providers.credentials.auth_file import (
 from hermes.providers.credentials.exchange import CodeAssistExchange, TokenExchange
 from hermes.providers.credentials.sources import CredentialSources, VariableSource, login_credential
 from hermes.providers.endpoints import QWEN_LOGIN, Endpoint, LoginSpec
-from hermes.providers.login.flows import GOOGLE_PROJECT_ID
-from hermes.providers.login.oauth import Tokens
-from hermes.providers.login.refresh import TokenRefresher
-from hermes.providers.login.tokens import CLAUDE_CODE_LOGIN, token_refresher
+from hermes.providers.login.oauth import TokenRefresher
+from hermes.providers.login.tokens import (
+    CLAUDE_CODE_LOGIN,
+    GOOGLE_PROJECT_ID,
+    Tokens,
+    token_refresher,
+)
 from hermes.providers.target import GIVEN, MANUAL, Credential, variable_name
 from hermes.util.text import human_duration
 

@@ -19,8 +19,6 @@ from typing import Protocol
 from hermes.config.home import tilde
 from hermes.providers.credentials.auth_file import AuthFile, entries_of
 from hermes.providers.endpoints import QWEN_LOGIN, Endpoint, LoginSpec, may_receive_key
-from hermes.providers.login.flows import google_client
-from hermes.providers.login.oauth import Tokens
 from hermes.providers.login.tokens import (
     CLAUDE_CODE,
     CLAUDE_CODE_LOGIN,
@@ -29,6 +27,8 @@ from hermes.providers.login.tokens import (
     ForeignTokenFile,
     GeminiTokenFile,
     StoredLogin,
+    Tokens,
+    google_client,
 )
 from hermes.providers.target import ENV, Credential
 

@@ -1,4 +1,7 @@
-"""Logins with an account instead of a key: OAuth flows, stored tokens and their renewal."""
+"""Logins with an account instead of a key: OAuth flows, stored tokens and their renewal.
+
+`oauth` has what providers and MCP servers (`hermes.mcp.oauth`) share.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -12,10 +15,9 @@ if TYPE_CHECKING:
         device_code_login,
         google_login,
         read_codex_cli_tokens,
-        require_google_client,
     )
-    from hermes.providers.login.oauth import ReadPaste, Tokens
-    from hermes.providers.login.tokens import StoredLogin
+    from hermes.providers.login.oauth import ReadPaste
+    from hermes.providers.login.tokens import StoredLogin, Tokens, require_google_client
 
 __all__ = [
     "LoginPrompt", "ReadPaste", "ShowPrompt", "StoredLogin", "Tokens", "codex_login",

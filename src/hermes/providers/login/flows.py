@@ -4,40 +4,38 @@ In the device flow the user opens a URL in any browser and enters a short code, 
 endpoint is polled. Nothing is stored here, so a login can be stopped at any time (Ctrl-C).
 """
 
-import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
-from urllib.parse import urlencode, urljoin
+from urllib.parse import urljoin
 
 import httpx2
 import msgspec
 
-from hermes.core.errors import (
-    CredentialMissing,
-    CredentialRefused,
-    ReplyInvalid,
-    Transient,
-)
+from hermes.core.errors import CredentialRefused, ReplyInvalid, Transient
 from hermes.core.ports import Clock
 from hermes.providers.endpoints import LoginSpec
 from hermes.providers.login.oauth import (
     PASTE_HINT,
     ReadPaste,
     TokenResponse,
+    browser_login,
+    code_grant,
+    pkce_challenge,
+)
+from hermes.providers.login.tokens import (
+    GOOGLE_SCOPES,
+    GoogleClient,
     Tokens,
+    blank_tokens,
     chatgpt_account_id,
-    json_object,
     jwt_claims,
     login_error,
-    parse_pasted_redirect,
     parse_tokens,
-    pkce_challenge,
     post_form,
-    redirect_listener,
-    redirect_or_paste,
 )
+from hermes.util.http import json_object
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL_SECONDS = 5.0
@@ -122,35 +120,16 @@ async def device_code_login(
     async with aclosing(polls) as answers:
         async for answer in answers:
             if answer.ok and answer.text("access_token"):
-                return parse_tokens(answer, clock.now().timestamp(), before=_blank_tokens(login))
+                return parse_tokens(answer, clock.now().timestamp(), before=blank_tokens(login))
             _check_pending(answer, provider, timer)
     raise AssertionError("unreachable: polls end with an error")
 
 
-def _blank_tokens(login: LoginSpec) -> Tokens:
-    return Tokens("", scope=login.scope, token_url=login.token_url, client_id=login.client_id)
-
-
-async def redeem_code(
-    client: httpx2.AsyncClient,
-    blank: Tokens,
-    provider: str,
-    *,
-    code: str,
-    verifier: str,
-    redirect_uri: str,
+async def _redeem_code(
+    client: httpx2.AsyncClient, blank: Tokens, provider: str, grant: dict[str, str]
 ) -> TokenResponse:
     """Exchange an authorization code for tokens, as the client that `blank` names."""
-    form = {
-        "grant_type": "authorization_code",
-        "code": code,
-        "redirect_uri": redirect_uri,
-        "client_id": blank.client_id,
-        "code_verifier": verifier,
-    }
-    if blank.client_secret:
-        form["client_secret"] = blank.client_secret
-    answer = await post_form(client, blank.token_url, provider, form=form)
+    answer = await post_form(client, blank.token_url, provider, form=blank.signed(grant))
     if not answer.ok or not answer.text("access_token"):
         raise login_error(answer, provider, "gave no tokens")
     return answer
@@ -226,15 +205,13 @@ async def codex_login(
                 break
             if granted.status not in PENDING:
                 raise login_error(granted, provider, "ended the login")
-    blank = _blank_tokens(login)
-    answer = await redeem_code(
-        client,
-        blank,
-        provider,
-        code=granted.text("authorization_code"),
-        verifier=granted.text("code_verifier"),
-        redirect_uri=urljoin(login.token_url, "/deviceauth/callback"),
+    grant = code_grant(
+        granted.text("authorization_code"),
+        granted.text("code_verifier"),
+        urljoin(login.token_url, "/deviceauth/callback"),
     )
+    blank = blank_tokens(login)
+    answer = await _redeem_code(client, blank, provider, grant)
     return parse_tokens(answer, clock.now().timestamp(), before=blank)
 
 
@@ -256,62 +233,12 @@ def read_codex_cli_tokens(folder: Path, login: LoginSpec) -> Tokens | None:
     if not access or not refresh:
         return None
     expires_at = jwt_claims(access).get("exp")
-    return Tokens(
-        access,
-        refresh,
+    return msgspec.structs.replace(
+        blank_tokens(login),
+        access_token=access,
+        refresh_token=refresh,
         expires_at=float(expires_at) if isinstance(expires_at, int | float) else None,
-        scope=login.scope,
-        token_url=login.token_url,
-        client_id=login.client_id,
         account_id=account or chatgpt_account_id(identity, access),
-    )
-
-
-# The OAuth client of a Google login; only this client can renew it.
-
-GOOGLE_CLIENT_ID = "HERMES_GEMINI_CLIENT_ID"
-GOOGLE_CLIENT_SECRET = "HERMES_GEMINI_CLIENT_SECRET"
-GOOGLE_PROJECT_ID = "HERMES_GEMINI_PROJECT_ID"
-
-GOOGLE_SCOPES = (
-    "https://www.googleapis.com/auth/cloud-platform",
-    "https://www.googleapis.com/auth/userinfo.email",
-    "https://www.googleapis.com/auth/userinfo.profile",
-)
-
-VariableLookup = Callable[[str], str | None]
-"""Returns the value of a variable; None or empty when it is not set."""
-
-
-class GoogleClient(msgspec.Struct, frozen=True):
-    """A client of the type "desktop app". Google issues a secret for it and requires it."""
-
-    client_id: str
-    client_secret: str
-    auth_url: str = "https://accounts.google.com/o/oauth2/v2/auth"
-    token_url: str = "https://oauth2.googleapis.com/token"
-
-    def __repr__(self) -> str:
-        return f"GoogleClient({self.client_id!r})"
-
-
-def google_client(variable: VariableLookup) -> GoogleClient | None:
-    """Return the client that the user configured, or None."""
-    held = [(variable(name) or "").strip() for name in (GOOGLE_CLIENT_ID, GOOGLE_CLIENT_SECRET)]
-    return GoogleClient(*held) if all(held) else None
-
-
-def require_google_client(variable: VariableLookup, provider: str) -> GoogleClient:
-    """Return the client to log in with. Raises `CredentialMissing`."""
-    client = google_client(variable)
-    if client is not None:
-        return client
-    raise CredentialMissing(
-        f"logging in for {provider} needs an OAuth client of your own",
-        provider=provider,
-        hint=f'make one of the type "Desktop app" at console.cloud.google.com/apis/credentials and'
-        f" set {GOOGLE_CLIENT_ID} and {GOOGLE_CLIENT_SECRET}; or log in with the Gemini CLI"
-        " (`gemini`) and Hermes uses its login",
     )
 
 
@@ -337,25 +264,17 @@ async def google_login(
 
     The prompt has no code. `paste` is for machines without a browser.
     """
-    verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
-    async with redirect_listener(state, REDIRECT_PATH) as (address, arrival):
-        question = {
-            "client_id": google.client_id,
-            "redirect_uri": address,
-            "response_type": "code",
-            "scope": " ".join(GOOGLE_SCOPES),
-            "code_challenge": pkce_challenge(verifier),
-            "code_challenge_method": "S256",
-            "state": state,
-            "access_type": "offline",  # request a refresh token,
-            "prompt": "consent",  # also when this is not the first login
-        }
-        show(LoginPrompt(f"{google.auth_url}?{urlencode(question)}", "", seconds))
+    async with browser_login(REDIRECT_PATH) as login:
+        url = login.url(
+            google.auth_url,
+            google.client_id,
+            scope=" ".join(GOOGLE_SCOPES),
+            access_type="offline",  # request a refresh token,
+            prompt="consent",  # also when this is not the first login
+        )
+        show(LoginPrompt(url, "", seconds))
         try:
-            async with asyncio.timeout(seconds):
-                outcome = await redirect_or_paste(
-                    arrival, paste, lambda text: parse_pasted_redirect(text, state)
-                )
+            outcome = await login.result(seconds, paste, bare_code=True)
         except TimeoutError as error:
             raise login_ended(provider, "not completed in time") from error
     if outcome is None:
@@ -369,20 +288,9 @@ async def google_login(
     if not outcome.code:
         response = TokenResponse(httpx2.codes.BAD_REQUEST, {"error": outcome.error})
         raise login_error(response, provider, "ended the login")
-    blank = Tokens(
-        "",
-        token_url=google.token_url,
-        client_id=google.client_id,
-        client_secret=google.client_secret,
-    )
-    answer = await redeem_code(
-        client,
-        blank,
-        provider,
-        code=outcome.code,
-        verifier=verifier,
-        redirect_uri=address,
-    )
+    blank = blank_tokens(google)
+    grant = code_grant(outcome.code, login.verifier, login.redirect_uri)
+    answer = await _redeem_code(client, blank, provider, grant)
     granted = answer.text("scope")
     if granted and GOOGLE_SCOPES[0] not in granted.split():
         raise CredentialRefused(

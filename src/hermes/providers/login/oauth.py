@@ -1,63 +1,77 @@
-"""OAuth tokens: requests to login servers, refreshes, and the browser redirect."""
+"""OAuth for providers and MCP servers: clients, login in the browser, renewal of tokens.
+
+A refresh token often works only once, so two processes that renew at the same time would revoke the
+login. A renewal therefore holds a lock and reads the tokens again first: the second process finds
+what the first one stored.
+
+httpx2 is not imported here: it is slow to load, and a stored login mostly needs no request.
+"""
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import hmac
+import logging
 import math
 import re
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import Any
-from urllib.parse import parse_qs, unquote
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
-import httpx2
 import msgspec
 
-from hermes import __version__
-from hermes.core.errors import CredentialRefused, ProviderError, RateLimited, ServerFault
-from hermes.providers.failures import unreachable
-from hermes.util.http import HttpError, fetch
+from hermes.core.errors import ConfigError, HermesError
+from hermes.core.ports import Clock
 
-REQUEST_SECONDS = 30.0  #: Longest duration of one request to a login server.
+log = logging.getLogger(__name__)
 
-HEADERS = {"Accept": "application/json", "User-Agent": f"hermes/{__version__}"}
+# Clients, and requests for tokens.
 
-REVOKED_ERRORS = frozenset(
-    {
-        "invalid_grant",
-        "refresh_token_expired",
-        "refresh_token_reused",
-        "refresh_token_invalidated",
-    }
-)
-"""Error codes after which a login cannot be renewed any more."""
-
-_OPENAI_CLAIMS = "https://api.openai.com/auth"
-_NOT_IN_ERROR_CODE = re.compile(r"[^A-Za-z0-9_.\- ]")
+AUTH_NONE, AUTH_POST, AUTH_BASIC = "none", "client_secret_post", "client_secret_basic"
+AUTH_METHODS = (AUTH_NONE, AUTH_POST, AUTH_BASIC)
+"""Methods of client authentication, best for a program on a user's machine first."""
 
 
-class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The tokens of a login, as they are stored."""
+class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A client that the login server knows."""
 
-    access_token: str
-    refresh_token: str = ""
-    expires_at: float | None = None  #: Seconds since the epoch; None when unknown or never.
-    scope: str = ""
-    token_url: str = ""
-    client_id: str = ""
-    client_secret: str = ""
-    """Google issues one to installed programs too and requires it for each refresh."""
-    account_id: str = ""
-    base_url: str = ""  #: Base URL that came with the login.
-    gone: bool = False  #: The login server does not renew it any more. Stored under this name.
+    id: str  #: May be the https address of a client metadata document.
+    secret: str = ""
+    method: str = AUTH_NONE  #: Of `AUTH_METHODS`.
+    port: int = 0
+    """Port of the redirect address that the user registered with the client; 0 for a client that
+    Hermes registered."""
 
     def __repr__(self) -> str:
-        return f"Tokens(expires_at={self.expires_at!r}, gone={self.gone!r})"
+        return f"OAuthClient({self.id!r})"
 
-    def is_valid(self, now: float, margin: float = 0.0) -> bool:
-        return self.expires_at is None or self.expires_at > now + margin
+    def signed(self, form: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the form and the headers of a request to the login server."""
+        if self.method == AUTH_BASIC and self.secret:
+            pair = f"{quote(self.id, safe='')}:{quote(self.secret, safe='')}"
+            return form, {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+        secret = {"client_secret": self.secret} if self.secret else {}
+        return {**form, "client_id": self.id, **secret}, {}
+
+
+def code_grant(code: str, verifier: str, redirect_uri: str) -> dict[str, str]:
+    """Return the form that exchanges an authorization code for tokens."""
+    return {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": redirect_uri,
+        "code_verifier": verifier,
+    }
+
+
+def refresh_grant(refresh_token: str) -> dict[str, str]:
+    """Return the form that requests new tokens."""
+    return {"grant_type": "refresh_token", "refresh_token": refresh_token}
+
+
+_NOT_IN_ERROR_CODE = re.compile(r"[^A-Za-z0-9_.\- ]")
 
 
 class TokenResponse(msgspec.Struct, frozen=True):
@@ -71,7 +85,7 @@ class TokenResponse(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        return self.status in (httpx2.codes.OK, httpx2.codes.CREATED) and not self.error
+        return self.status in (200, 201) and not self.error
 
     @property
     def error(self) -> str:
@@ -79,7 +93,7 @@ class TokenResponse(msgspec.Struct, frozen=True):
         error = self.fields.get("error") or ""
         if isinstance(error, dict):
             error = error.get("code") or ""
-        if not error and self.status >= httpx2.codes.BAD_REQUEST:
+        if not error and self.status >= 400:
             error = self.fields.get("code") or ""
         return _NOT_IN_ERROR_CODE.sub("", str(error))[:80]
 
@@ -96,122 +110,13 @@ class TokenResponse(msgspec.Struct, frozen=True):
         return number if math.isfinite(number) else None
 
 
-async def post_form(
-    client: httpx2.AsyncClient,
-    url: str,
-    provider: str,
-    *,
-    form: dict[str, str] | None = None,
-    document: dict[str, str] | None = None,
-) -> TokenResponse:
-    """Post a form, or a JSON document.
-
-    Raises a `Transient` error when there is no response or the server fails.
-    """
-    try:
-        response = await fetch(
-            client, "POST", url, data=form, json=document, headers=HEADERS, seconds=REQUEST_SECONDS
-        )
-    except HttpError as error:
-        raise unreachable(provider, url, error) from error
-    answer = TokenResponse(response.status, response.json_object())
-    if answer.status >= httpx2.codes.INTERNAL_SERVER_ERROR:
-        raise login_error(answer, provider, "failed")
-    return answer
-
-
-def json_object(body: bytes) -> dict[str, Any]:
-    """Decode a JSON object; an empty one for anything else."""
-    try:
-        fields = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
-    return fields if isinstance(fields, dict) else {}
-
-
-async def refresh_tokens(
-    client: httpx2.AsyncClient, tokens: Tokens, provider: str, now: float
-) -> Tokens | None:
-    """Request new tokens; None when the login was revoked. Raises a `ProviderError` otherwise."""
-    form = {
-        "grant_type": "refresh_token",
-        "refresh_token": tokens.refresh_token,
-        "client_id": tokens.client_id,
-    }
-    if tokens.client_secret:
-        form["client_secret"] = tokens.client_secret
-    answer = await post_form(client, tokens.token_url, provider, form=form)
-    if answer.ok and answer.text("access_token"):
-        return parse_tokens(answer, now, before=tokens)
-    if answer.error in REVOKED_ERRORS or answer.status == httpx2.codes.UNAUTHORIZED:
-        return None
-    raise login_error(answer, provider, "did not renew the login")
-
-
-def parse_tokens(answer: TokenResponse, now: float, before: Tokens) -> Tokens:
-    """Return the tokens of a response; missing fields stay as in `before`."""
-    access = answer.text("access_token")
-    lifetime = answer.number("expires_in")
-    expires_at = now + lifetime if lifetime is not None else jwt_claims(access).get("exp")
-    return msgspec.structs.replace(
-        before,
-        access_token=access,
-        refresh_token=answer.text("refresh_token") or before.refresh_token,
-        expires_at=float(expires_at) if isinstance(expires_at, int | float) else None,
-        scope=answer.text("scope") or before.scope,
-        account_id=chatgpt_account_id(answer.text("id_token"), access) or before.account_id,
-        base_url=qwen_api_url(answer.text("resource_url")) or before.base_url,
-    )
-
-
-def qwen_api_url(resource: str) -> str:
-    """Return the API URL on the host that a Qwen login names; empty when it names none."""
-    if not resource:
-        return ""
-    url = resource if resource.startswith(("http://", "https://")) else f"https://{resource}"
-    url = url.rstrip("/")
-    return url if url.endswith("/v1") else f"{url}/v1"
-
-
-def jwt_claims(token: str) -> dict[str, Any]:
-    """Return the claims of a JWT without verification: our own token, read only for its dates."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        return {}
-    try:
-        return json_object(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (binascii.Error, ValueError):
-        return {}
-
-
-def chatgpt_account_id(*tokens: str) -> str:
-    """Return the ChatGPT account that a token of OpenAI names."""
-    for token in tokens:
-        claim = jwt_claims(token).get(_OPENAI_CLAIMS)
-        account = claim.get("chatgpt_account_id") if isinstance(claim, dict) else None
-        if isinstance(account, str) and account:
-            return account
-    return ""
-
-
-def login_error(answer: TokenResponse, provider: str, problem: str) -> ProviderError:
-    """Return the error for a response that has neither tokens nor a known error."""
-    code_note = f" ({answer.error})" if answer.error else ""
-    message = f"the login server of {provider} {problem}: status {answer.status}{code_note}"
-    if answer.status == httpx2.codes.TOO_MANY_REQUESTS:
-        return RateLimited(message, provider=provider, status=answer.status)
-    if answer.status >= 500 or answer.status == httpx2.codes.OK:
-        return ServerFault(message, provider=provider, status=answer.status)
-    return CredentialRefused(message, provider=provider, status=answer.status)
-
-
 def pkce_challenge(verifier: str) -> str:
     """Return the S256 challenge of RFC 7636."""
     digest = hashlib.sha256(verifier.encode()).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-# Redirect of the browser after a login, to a port on this machine.
+# Login in the browser, which is redirected to a port on this machine.
 
 VISIT_SECONDS = 10.0  #: Browsers open connections that they do not use.
 
@@ -250,46 +155,59 @@ def parse_redirect(address: str, state: str) -> RedirectResult | None:
     return RedirectResult("" if error else code, error, description, fields.get("iss", ""))
 
 
-def parse_pasted_redirect(text: str, state: str) -> RedirectResult | None:
-    """Parse what the user pasted: the URL where the browser ended, or the code in it.
+class BrowserLogin(msgspec.Struct, frozen=True, eq=False):
+    """A login in the browser with PKCE (RFC 7636), which ends at `redirect_uri` on this machine."""
 
-    Returns None for the URL of another login.
-    """
-    text = text.strip()
-    is_address = "=" in text or "://" in text
-    return parse_redirect(text, state) if is_address else RedirectResult(unquote(text))
+    redirect_uri: str
+    arrival: asyncio.Future[RedirectResult]
+    state: str
+    verifier: str
 
+    def url(self, page: str, client_id: str, **fields: str) -> str:
+        """Return the address that the user opens: the page of the login server with our query."""
+        query = {
+            "response_type": "code",
+            "client_id": client_id,
+            "redirect_uri": self.redirect_uri,
+            "state": self.state,
+            "code_challenge": pkce_challenge(self.verifier),
+            "code_challenge_method": "S256",
+            **fields,
+        }
+        return f"{page}{'&' if '?' in page else '?'}{urlencode(query)}"
 
-async def redirect_or_paste(
-    arrival: asyncio.Future[RedirectResult],
-    paste: ReadPaste | None,
-    parse: Callable[[str], RedirectResult | None],
-) -> RedirectResult | None:
-    """Return what comes first: the redirect of the browser, or the pasted text, parsed.
+    async def result(
+        self, seconds: float, paste: ReadPaste | None, *, bare_code: bool = False
+    ) -> RedirectResult | None:
+        """Return what comes first: the redirect of the browser, or what the user pasted.
 
-    An empty text does not count; then the browser is awaited.
-    """
-    if paste is None:
-        return await arrival
-    pasting = asyncio.ensure_future(paste())
-    try:
-        await asyncio.wait((arrival, pasting), return_when=asyncio.FIRST_COMPLETED)
-        if arrival.done() or not (text := pasting.result().strip()):
-            return await arrival
-    finally:
-        pasting.cancel()
-    return parse(text)
+        The user pastes the address at which a browser on another machine ended or, with
+        `bare_code`, the code in it. Empty text does not count. Returns None for the address of
+        another login. Raises `TimeoutError`.
+        """
+        async with asyncio.timeout(seconds):
+            if paste is None:
+                return await self.arrival
+            pasting = asyncio.ensure_future(paste())
+            try:
+                await asyncio.wait((self.arrival, pasting), return_when=asyncio.FIRST_COMPLETED)
+                if self.arrival.done() or not (text := pasting.result().strip()):
+                    return await self.arrival
+            finally:
+                pasting.cancel()
+        if bare_code and "=" not in text and "://" not in text:
+            return RedirectResult(unquote(text))
+        return parse_redirect(text, self.state)
 
 
 @asynccontextmanager
-async def redirect_listener(
-    state: str, path: str, port: int = 0
-) -> AsyncIterator[tuple[str, asyncio.Future[RedirectResult]]]:
-    """Listen on a loopback port; 0 means any. Yields the redirect URL and a future of the result.
+async def browser_login(path: str, port: int = 0) -> AsyncIterator[BrowserLogin]:
+    """Wait on a loopback port (0 means any) for the redirect that ends a login.
 
     Raises `OSError` when the port is taken.
     """
     arrival: asyncio.Future[RedirectResult] = asyncio.get_running_loop().create_future()
+    state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     tasks: set[asyncio.Task[None]] = set()
 
     def respond(head: bytes) -> bytes:
@@ -310,7 +228,8 @@ async def redirect_listener(
 
     server = await asyncio.start_server(on_connect, "127.0.0.1", port)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}", arrival
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}"
+        yield BrowserLogin(address, arrival, state, verifier)
     finally:
         server.close()
         for task in tasks:
@@ -342,3 +261,145 @@ def _page(status: str, words: str) -> bytes:
         f"Referrer-Policy: no-referrer\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + body
+
+
+# Renewal of tokens, once for all processes.
+
+LOCK_SECONDS = 60.0  #: Timeout for the lock while another process renews the same login.
+
+
+class RenewableTokens(Protocol):
+    @property
+    def access_token(self) -> str: ...
+    @property
+    def refresh_token(self) -> str: ...
+    @property
+    def gone(self) -> bool:
+        """Whether the login server does not renew it any more."""
+        ...
+
+    def is_valid(self, now: float, margin: float = 0.0) -> bool: ...
+
+
+T = TypeVar("T", bound=RenewableTokens)
+
+
+class TokenStore(Protocol[T]):
+    """The tokens of one login."""
+
+    @property
+    def name(self) -> str:
+        """The provider or the server of the login."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """Location for messages."""
+        ...
+
+    def read(self) -> T | None: ...
+
+    def replace(self, old: T, new: T) -> None:
+        """Store `new`, unless the login has changed since. Raises `ConfigError`."""
+        ...
+
+    def mark_gone(self, old: T) -> None: ...
+
+    def locked(self) -> AbstractAsyncContextManager[None]:
+        """Hold the lock of the login. Raises a `HermesError`."""
+        ...
+
+    def gone_error(self) -> HermesError:
+        """Return the error for a login that does not exist or cannot be renewed."""
+        ...
+
+
+class TokenRefresher(Generic[T]):
+    """Returns valid tokens of a store. `refresh` requests new ones, or returns None when the login
+    was revoked. A token that expires in less than `margin` seconds is renewed before use."""
+
+    def __init__(
+        self,
+        refresh: Callable[[TokenStore[T], T, float], Awaitable[T | None]],
+        clock: Clock,
+        margin: float,
+    ) -> None:
+        self._request, self._clock, self._margin = refresh, clock, margin
+        self._unsaved: dict[str, tuple[T, T]] = {}
+        """Old and new tokens that could not be written, by store."""
+        self._running: set[asyncio.Task[T]] = set()
+
+    async def tokens(self, store: TokenStore[T], refused: str = "") -> T:
+        """Return tokens that are valid for some time; `refused` is one that was just refused.
+
+        Without a refresh token, the stored tokens are returned as they are. When the login server
+        is unreachable or fails, a token that is still valid is returned, otherwise its error is
+        raised.
+        """
+        tokens = self.read(store)
+        if not self._needs_refresh(tokens, refused):
+            return tokens
+        # The waiting task may be cancelled, but not the renewal: its response would be lost, and
+        # the old refresh token no longer works.
+        task = asyncio.create_task(self._refresh(store, refused))
+        self._running.add(task)
+        task.add_done_callback(self._on_done)
+        try:
+            return await asyncio.shield(task)
+        except HermesError as error:
+            tokens = self.read(store)
+            if tokens.access_token == refused or not tokens.is_valid(self._now()):
+                raise
+            log.warning("%s; the present token is used while it lasts", error)
+            return tokens
+
+    def read(self, store: TokenStore[T]) -> T:
+        """Return the present tokens. Raises the error of the store when the login is gone."""
+        tokens = store.read()
+        old, new = self._unsaved.get(store.source, (None, None))
+        if tokens and old and new and tokens.access_token == old.access_token:
+            return new
+        if tokens is None or tokens.gone:
+            raise store.gone_error()
+        return tokens
+
+    async def _refresh(self, store: TokenStore[T], refused: str) -> T:
+        async with store.locked():
+            old = self.read(store)
+            if not self._needs_refresh(old, refused):
+                return old
+            new = await self._request(store, old, self._now())
+            if new is None:
+                return await self._handle_revoked(store, old)
+            written = self._unsaved.pop(store.source, (old, new))[0]
+            try:
+                await asyncio.to_thread(store.replace, written, new)
+            except ConfigError as error:
+                self._unsaved[store.source] = (written, new)
+                log.error("a renewed login is lost when this process ends: %s", error)
+            return new
+
+    async def _handle_revoked(self, store: TokenStore[T], old: T) -> T:
+        """Return tokens renewed elsewhere, or raise."""
+        # The owner of the file may not use our lock and may have renewed first.
+        current = store.read()
+        if current is not None and current.refresh_token != old.refresh_token:
+            return current
+        try:
+            await asyncio.to_thread(store.mark_gone, old)
+        except ConfigError as error:
+            log.warning("%s", error)
+        raise store.gone_error()
+
+    def _needs_refresh(self, tokens: T, refused: str) -> bool:
+        if not tokens.refresh_token:
+            return False
+        return tokens.access_token == refused or not tokens.is_valid(self._now(), self._margin)
+
+    def _on_done(self, task: asyncio.Task[T]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # already raised to the waiting task; avoids asyncio's warning
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()

@@ -1,9 +1,11 @@
-"""Stores of login tokens: auth.json and the files of other programs.
+"""Tokens of providers: requests to login servers, and stores: auth.json, files of other programs.
 
 The macOS keychain is not read. Claude Code keeps its login there; set CLAUDE_CODE_OAUTH_TOKEN
 instead.
 """
 
+import base64
+import binascii
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,19 +15,230 @@ from typing import Any
 import httpx2
 import msgspec
 
+from hermes import __version__
 from hermes.config.home import tilde
-from hermes.core.errors import ConfigError, CredentialRefused, Unreachable
+from hermes.core.errors import (
+    ConfigError,
+    CredentialMissing,
+    CredentialRefused,
+    ProviderError,
+    RateLimited,
+    ServerFault,
+    Unreachable,
+)
 from hermes.core.ports import Clock
 from hermes.providers.credentials.auth_file import AuthFile
 from hermes.providers.endpoints import LoginSpec
-from hermes.providers.login.flows import GOOGLE_CLIENT_ID, GOOGLE_CLIENT_SECRET, GoogleClient
-from hermes.providers.login.oauth import Tokens, json_object, qwen_api_url, refresh_tokens
-from hermes.providers.login.refresh import LOCK_SECONDS, TokenRefresher, TokenStore
+from hermes.providers.failures import unreachable
+from hermes.providers.login.oauth import (
+    LOCK_SECONDS,
+    OAuthClient,
+    TokenRefresher,
+    TokenResponse,
+    TokenStore,
+    refresh_grant,
+)
 from hermes.providers.target import OAUTH
 from hermes.util import files
+from hermes.util.http import HttpError, fetch, json_object
 from hermes.util.locks import async_file_lock
 
 log = logging.getLogger(__name__)
+
+REQUEST_SECONDS = 30.0  #: Longest duration of one request to a login server.
+
+HEADERS = {"Accept": "application/json", "User-Agent": f"hermes/{__version__}"}
+
+REVOKED_ERRORS = frozenset(
+    {
+        "invalid_grant",
+        "refresh_token_expired",
+        "refresh_token_reused",
+        "refresh_token_invalidated",
+    }
+)
+"""Error codes after which a login cannot be renewed any more."""
+
+_OPENAI_CLAIMS = "https://api.openai.com/auth"
+
+
+class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The tokens of a login, as they are stored."""
+
+    access_token: str
+    refresh_token: str = ""
+    expires_at: float | None = None  #: Seconds since the epoch; None when unknown or never.
+    scope: str = ""
+    token_url: str = ""
+    client_id: str = ""
+    client_secret: str = ""
+    """Google issues one to installed programs too and requires it for each refresh."""
+    account_id: str = ""
+    base_url: str = ""  #: Base URL that came with the login.
+    gone: bool = False  #: The login server does not renew it any more. Stored under this name.
+
+    def __repr__(self) -> str:
+        return f"Tokens(expires_at={self.expires_at!r}, gone={self.gone!r})"
+
+    def signed(self, form: dict[str, str]) -> dict[str, str]:
+        """Return the form of a request to the login server."""
+        return OAuthClient(self.client_id, self.client_secret).signed(form)[0]
+
+    def is_valid(self, now: float, margin: float = 0.0) -> bool:
+        return self.expires_at is None or self.expires_at > now + margin
+
+
+async def post_form(
+    client: httpx2.AsyncClient,
+    url: str,
+    provider: str,
+    *,
+    form: dict[str, str] | None = None,
+    document: dict[str, str] | None = None,
+) -> TokenResponse:
+    """Post a form, or a JSON document.
+
+    Raises a `Transient` error when there is no response or the server fails.
+    """
+    try:
+        response = await fetch(
+            client, "POST", url, data=form, json=document, headers=HEADERS, seconds=REQUEST_SECONDS
+        )
+    except HttpError as error:
+        raise unreachable(provider, url, error) from error
+    answer = TokenResponse(response.status, response.json_object())
+    if answer.status >= httpx2.codes.INTERNAL_SERVER_ERROR:
+        raise login_error(answer, provider, "failed")
+    return answer
+
+
+async def refresh_tokens(
+    client: httpx2.AsyncClient, tokens: Tokens, provider: str, now: float
+) -> Tokens | None:
+    """Request new tokens; None when the login was revoked. Raises a `ProviderError` otherwise."""
+    form = tokens.signed(refresh_grant(tokens.refresh_token))
+    answer = await post_form(client, tokens.token_url, provider, form=form)
+    if answer.ok and answer.text("access_token"):
+        return parse_tokens(answer, now, before=tokens)
+    if answer.error in REVOKED_ERRORS or answer.status == httpx2.codes.UNAUTHORIZED:
+        return None
+    raise login_error(answer, provider, "did not renew the login")
+
+
+def parse_tokens(answer: TokenResponse, now: float, before: Tokens) -> Tokens:
+    """Return the tokens of a response; missing fields stay as in `before`."""
+    access = answer.text("access_token")
+    lifetime = answer.number("expires_in")
+    expires_at = now + lifetime if lifetime is not None else jwt_claims(access).get("exp")
+    return msgspec.structs.replace(
+        before,
+        access_token=access,
+        refresh_token=answer.text("refresh_token") or before.refresh_token,
+        expires_at=float(expires_at) if isinstance(expires_at, int | float) else None,
+        scope=answer.text("scope") or before.scope,
+        account_id=chatgpt_account_id(answer.text("id_token"), access) or before.account_id,
+        base_url=qwen_api_url(answer.text("resource_url")) or before.base_url,
+    )
+
+
+def qwen_api_url(resource: str) -> str:
+    """Return the API URL on the host that a Qwen login names; empty when it names none."""
+    if not resource:
+        return ""
+    url = resource if resource.startswith(("http://", "https://")) else f"https://{resource}"
+    url = url.rstrip("/")
+    return url if url.endswith("/v1") else f"{url}/v1"
+
+
+def jwt_claims(token: str) -> dict[str, Any]:
+    """Return the claims of a JWT without verification: our own token, read only for its dates."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        return json_object(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (binascii.Error, ValueError):
+        return {}
+
+
+def chatgpt_account_id(*tokens: str) -> str:
+    """Return the ChatGPT account that a token of OpenAI names."""
+    for token in tokens:
+        claim = jwt_claims(token).get(_OPENAI_CLAIMS)
+        account = claim.get("chatgpt_account_id") if isinstance(claim, dict) else None
+        if isinstance(account, str) and account:
+            return account
+    return ""
+
+
+def login_error(answer: TokenResponse, provider: str, problem: str) -> ProviderError:
+    """Return the error for a response that has neither tokens nor a known error."""
+    code_note = f" ({answer.error})" if answer.error else ""
+    message = f"the login server of {provider} {problem}: status {answer.status}{code_note}"
+    if answer.status == httpx2.codes.TOO_MANY_REQUESTS:
+        return RateLimited(message, provider=provider, status=answer.status)
+    if answer.status >= 500 or answer.status == httpx2.codes.OK:
+        return ServerFault(message, provider=provider, status=answer.status)
+    return CredentialRefused(message, provider=provider, status=answer.status)
+
+
+# The OAuth client of a Google login; only this client can renew it.
+
+GOOGLE_CLIENT_ID = "HERMES_GEMINI_CLIENT_ID"
+GOOGLE_CLIENT_SECRET = "HERMES_GEMINI_CLIENT_SECRET"
+GOOGLE_PROJECT_ID = "HERMES_GEMINI_PROJECT_ID"
+
+GOOGLE_SCOPES = (
+    "https://www.googleapis.com/auth/cloud-platform",
+    "https://www.googleapis.com/auth/userinfo.email",
+    "https://www.googleapis.com/auth/userinfo.profile",
+)
+
+VariableLookup = Callable[[str], str | None]
+"""Returns the value of a variable; None or empty when it is not set."""
+
+
+class GoogleClient(msgspec.Struct, frozen=True):
+    """A client of the type "desktop app". Google issues a secret for it and requires it."""
+
+    client_id: str
+    client_secret: str
+    auth_url: str = "https://accounts.google.com/o/oauth2/v2/auth"
+    token_url: str = "https://oauth2.googleapis.com/token"
+
+    def __repr__(self) -> str:
+        return f"GoogleClient({self.client_id!r})"
+
+
+def google_client(variable: VariableLookup) -> GoogleClient | None:
+    """Return the client that the user configured, or None."""
+    held = [(variable(name) or "").strip() for name in (GOOGLE_CLIENT_ID, GOOGLE_CLIENT_SECRET)]
+    return GoogleClient(*held) if all(held) else None
+
+
+def blank_tokens(client: LoginSpec | GoogleClient) -> Tokens:
+    """Return tokens without values for a login as `client`."""
+    blank = Tokens("", token_url=client.token_url, client_id=client.client_id)
+    if isinstance(client, GoogleClient):
+        return msgspec.structs.replace(blank, client_secret=client.client_secret)
+    return msgspec.structs.replace(blank, scope=client.scope)
+
+
+def require_google_client(variable: VariableLookup, provider: str) -> GoogleClient:
+    """Return the client to log in with. Raises `CredentialMissing`."""
+    client = google_client(variable)
+    if client is not None:
+        return client
+    raise CredentialMissing(
+        f"logging in for {provider} needs an OAuth client of your own",
+        provider=provider,
+        hint=f'make one of the type "Desktop app" at console.cloud.google.com/apis/credentials and'
+        f" set {GOOGLE_CLIENT_ID} and {GOOGLE_CLIENT_SECRET}; or log in with the Gemini CLI"
+        " (`gemini`) and Hermes uses its login",
+    )
+
+
+# Stores of tokens.
 
 LOGIN_SECTION = "providers"
 
@@ -169,8 +382,8 @@ class ForeignTokenFile(ProviderTokenStore):
     ) -> None:
         """`client` is the one that the tokens were issued to; without it they are not renewed."""
         path = folder / file.path
-        beside = lock or path.with_name(f"{path.name}.hermes-lock")
-        super().__init__(file.id, file.provider, path, file.login_hint, lambda: beside)
+        lock_path = lock or path.with_name(f"{path.name}.hermes-lock")
+        super().__init__(file.id, file.provider, path, file.login_hint, lambda: lock_path)
         self._file, self._client = file, client
         self._gone = ""
 
@@ -227,14 +440,12 @@ class ForeignTokenFile(ProviderTokenStore):
         expires = section.get(file.expires)
         if isinstance(expires, bool) or not isinstance(expires, int | float):
             expires = None
-        return Tokens(
-            access,
-            refresh if client else "",
+        return msgspec.structs.replace(
+            blank_tokens(client) if client else Tokens(""),
+            access_token=access,
+            refresh_token=refresh if client else "",
             expires_at=None if expires is None else expires / 1000,
             scope=scope,
-            token_url=client.token_url if client else "",
-            client_id=client.client_id if client else "",
-            client_secret=client.client_secret if isinstance(client, GoogleClient) else "",
             base_url=qwen_api_url(resource),
         )
 

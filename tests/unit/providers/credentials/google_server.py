@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
-from hermes.providers.login.flows import GOOGLE_SCOPES, GoogleClient
+from hermes.providers.login.tokens import GOOGLE_SCOPES, GoogleClient
 from tests.unit.providers.credentials.oauth_server import challenge, said
 
 CODE = "4/0Ab-c_d"

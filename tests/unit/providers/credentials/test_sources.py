@@ -4,8 +4,7 @@ import pytest
 
 from hermes.providers.credentials.auth_file import KeyEntry, put_entry
 from hermes.providers.endpoints import Endpoint
-from hermes.providers.login.oauth import Tokens
-from hermes.providers.login.tokens import StoredLogin
+from hermes.providers.login.tokens import StoredLogin, Tokens
 from tests.unit.providers.credentials.parts import Bench, Values, shop
 
 ANTHROPIC = Endpoint(

@@ -17,19 +17,21 @@ from hermes.core.errors import (
 from hermes.core.testing.http_server import Stop
 from hermes.providers.endpoints import CODEX_LOGIN, COPILOT_LOGIN, QWEN_LOGIN, LoginSpec
 from hermes.providers.login.flows import (
-    GOOGLE_CLIENT_ID,
-    GOOGLE_CLIENT_SECRET,
-    GOOGLE_SCOPES,
     LoginPrompt,
     ReadPaste,
     codex_login,
     device_code_login,
-    google_client,
     google_login,
     read_codex_cli_tokens,
+)
+from hermes.providers.login.tokens import (
+    GOOGLE_CLIENT_ID,
+    GOOGLE_CLIENT_SECRET,
+    GOOGLE_SCOPES,
+    Tokens,
+    google_client,
     require_google_client,
 )
-from hermes.providers.login.oauth import Tokens
 from tests.unit.providers.credentials.google_server import CODE, GoogleServer
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer, jwt, said
 from tests.unit.providers.credentials.parts import Bench

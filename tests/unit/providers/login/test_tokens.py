@@ -13,9 +13,13 @@ from hermes.core.errors import CredentialRefused, Transient
 from hermes.core.testing.http_server import Stop
 from hermes.providers.credentials.pool import CredentialPool
 from hermes.providers.endpoints import Endpoint
-from hermes.providers.login.flows import GoogleClient
-from hermes.providers.login.oauth import Tokens
-from hermes.providers.login.tokens import GeminiTokenFile, StoredLogin, token_refresher
+from hermes.providers.login.tokens import (
+    GeminiTokenFile,
+    GoogleClient,
+    StoredLogin,
+    Tokens,
+    token_refresher,
+)
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer, jwt
 from tests.unit.providers.credentials.parts import Bench, Values, shop
