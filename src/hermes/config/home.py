@@ -25,10 +25,22 @@ _in_force: list["Home"] = []
 """Homes chosen by `use_home`; the last one is used. Process-wide, also for threads."""
 
 
-class Home(NamedTuple):
-    """One home folder. It may not exist yet."""
+class _Inside:
+    """A property of `Home`: the path of this name in its folder."""
 
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, home: "Home", _owner: type) -> Path:
+        return home.root / self._name
+
+
+class _HomeFolder(NamedTuple):
     root: Path
+
+
+class Home(_HomeFolder):
+    """One home folder. It may not exist yet."""
 
     @classmethod
     def resolve(cls, profile: str | None = None) -> "Home":
@@ -69,65 +81,23 @@ class Home(NamedTuple):
         return self.root if self.is_default else self.root.parent.parent
 
     @property
-    def config_file(self) -> Path:
-        return self.root / "config.yaml"
-
-    @property
-    def env_file(self) -> Path:
-        return self.root / ".env"
-
-    @property
-    def auth_file(self) -> Path:
-        return self.root / "auth.json"
-
-    @property
-    def state_db(self) -> Path:
-        return self.root / "state.db"
-
-    @property
-    def soul_file(self) -> Path:
-        return self.root / "SOUL.md"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
     def models(self) -> Path:
         """Downloaded model weights, shared by all profiles: they are large and not personal."""
         return self.default_root / "models"
 
-    @property
-    def memories(self) -> Path:
-        return self.root / "memories"
-
-    @property
-    def sessions(self) -> Path:
-        return self.root / "sessions"
-
-    @property
-    def skills(self) -> Path:
-        return self.root / "skills"
-
-    @property
-    def cron(self) -> Path:
-        return self.root / "cron"
-
-    @property
-    def scripts(self) -> Path:
-        return self.root / "scripts"
-
-    @property
-    def plugins(self) -> Path:
-        return self.root / "plugins"
-
-    @property
-    def hooks(self) -> Path:
-        return self.root / "hooks"
-
-    @property
-    def cache(self) -> Path:
-        return self.root / "cache"
+    config_file = _Inside("config.yaml")
+    env_file = _Inside(".env")
+    auth_file = _Inside("auth.json")
+    state_db = _Inside("state.db")
+    logs = _Inside("logs")
+    memories = _Inside("memories")
+    sessions = _Inside("sessions")
+    skills = _Inside("skills")
+    cron = _Inside("cron")
+    scripts = _Inside("scripts")
+    plugins = _Inside("plugins")
+    hooks = _Inside("hooks")
+    cache = _Inside("cache")
 
     def display(self) -> str:
         """Return the folder with `~`."""

@@ -60,7 +60,7 @@ class CancelToken:
     async def guard(self, work: Awaitable[T]) -> T:
         """The result of `work`, or `Interrupted` as soon as the token is set."""
         if self._set and isinstance(work, Coroutine):
-            work.close()  # It never begins, and Python would warn that nobody awaited it.
+            work.close()  # It never begins, and Python would warn that it was not awaited.
         with self.scope():
             return await work
 

@@ -73,7 +73,7 @@ class QuestionAsked(msgspec.Struct, frozen=True, tag="question_asked"):
 
 class QuestionAnswered(msgspec.Struct, frozen=True, tag="question_answered"):
     call_id: str
-    answer: str  #: "" when nobody answered in time.
+    answer: str  #: "" when the user did not answer in time.
 
 
 class CompactionStarted(msgspec.Struct, frozen=True, tag="compaction_started"):

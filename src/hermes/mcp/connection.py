@@ -30,9 +30,10 @@ from hermes.mcp.errors import (
     ServerUnavailable,
     SessionExpiredError,
 )
+from hermes.mcp.oauth import StoredLoginAuthorizer
 from hermes.mcp.sampling import Sampling
 from hermes.mcp.session import ListResult, McpSession, TicketHandler
-from hermes.mcp.transport import McpLimits, McpTransport, RequestAuthorizer
+from hermes.mcp.transport import McpLimits, McpTransport
 from hermes.security import REDACTION_MARK, Redactor
 from hermes.util.circuit_breaker import CircuitBreaker
 from hermes.util.text import human_duration
@@ -64,7 +65,7 @@ class TransportFactory:
         return (settings.transport,) if settings.transport else ("http", "sse")
 
     def make(
-        self, kind: str, name: str, settings: McpServer, authorizer: RequestAuthorizer | None
+        self, kind: str, name: str, settings: McpServer, authorizer: StoredLoginAuthorizer | None
     ) -> McpTransport:
         if kind == "stdio":
             return self._stdio_transport(name, settings)
@@ -188,7 +189,7 @@ class ServerConnection:
         options: McpOptions,
         *,
         clock: Clock,
-        authorizer: RequestAuthorizer | None,
+        authorizer: StoredLoginAuthorizer | None,
         tell: Callable[[str], None],
         on_connected: Callable[[McpSession], Awaitable[None]],
         on_changed: Callable[[str], None],

@@ -89,7 +89,7 @@ def parse_form(schema: Any) -> list[FormField]:
     """Return the fields of a form. Raises `FormInvalid`."""
     properties = schema.get("properties", {}) if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
-        raise FormInvalid("it is no form")
+        raise FormInvalid("it is not a form")
     if len(properties) > MAX_FIELDS:
         raise FormInvalid(f"it has more than {MAX_FIELDS} fields")
     required = schema.get("required", [])

@@ -11,7 +11,7 @@ McpError
 │   └── SessionExpiredError     the session ended before the request was processed
 └── ServerRefused               an error of the server itself (code, data)
 
-A login fails with `LoginFailed`, which is no `ToolError`: the user has to act.
+A login fails with `LoginFailed`, which is not a `ToolError`: the user has to act.
 """
 
 from typing import Any, ClassVar

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import httpx2
 import msgspec
@@ -28,10 +28,14 @@ from hermes.mcp.errors import (
     ServerUnreachable,
     SessionExpiredError,
 )
-from hermes.mcp.transport import McpTransport, RequestAuthorizer, TransportListener
+from hermes.mcp.transport import McpTransport
 from hermes.util.http import LateTls, is_header_value
 from hermes.util.jsonrpc import JsonRpcMessage, decode
 from hermes.util.text import human_size
+
+if TYPE_CHECKING:
+    from hermes.mcp.oauth import StoredLoginAuthorizer
+    from hermes.mcp.session import McpSession
 
 TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None, pool=None)
 """No read timeout: every request of a session has its own."""
@@ -54,7 +58,7 @@ class McpHttpClient:
         name: str,
         url: str,
         headers: Mapping[str, str],
-        authorizer: RequestAuthorizer | None,
+        authorizer: "StoredLoginAuthorizer | None",
         max_bytes: int,
     ) -> None:
         self.name, self.url = name, _parse_url(name, url)
@@ -183,10 +187,10 @@ def _parse_url(name: str, url: str) -> httpx2.URL:
     try:
         parsed = httpx2.URL(url.strip())
     except (httpx2.InvalidURL, ValueError) as error:
-        raise ServerUnavailable(f"the url of {name} is no address: {error}") from error
+        raise ServerUnavailable(f"the url of {name} is not a valid address: {error}") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise ServerUnavailable(
-            f"the url of {name} is no web address", hint="begin it with https:// or http://"
+            f"the url of {name} is not a web address", hint="begin it with https:// or http://"
         )
     return parsed
 
@@ -254,8 +258,8 @@ class StreamableHttpTransport(McpTransport):
         self._exchanges: dict[int, asyncio.Task[None]] = {}
         self._listening: asyncio.Task[None] | None = None
 
-    async def start(self, listener: TransportListener) -> None:
-        self._listener = listener
+    async def start(self, session: "McpSession") -> None:
+        self._session = session
 
     async def send(self, data: bytes, request: int | None = None) -> None:
         if request is None:
@@ -263,7 +267,7 @@ class StreamableHttpTransport(McpTransport):
                 async with self._post(data) as response:
                     await self._check(response)
             except SessionExpiredError as error:
-                self._listener.lost(ConnectionLostError(str(error)))
+                self._session.lost(ConnectionLostError(str(error)))
                 raise
             return
         task = asyncio.create_task(self._exchange(data, request))
@@ -310,13 +314,12 @@ class StreamableHttpTransport(McpTransport):
             if not await self._ask(data, request, cursor):
                 await self._resume(request, cursor)
         except McpError as error:
-            self._listener.failed(request, error)
+            self._session.failed(request, error)
             if isinstance(error, SessionExpiredError):
-                self._listener.lost(
-                    ConnectionLostError(str(error))
-                )  # the others may have been worked on
+                # Requests in progress may have been processed, so they are not repeated.
+                self._session.lost(ConnectionLostError(str(error)))
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            self._listener.failed(
+            self._session.failed(
                 request, ConnectionLostError(f"the connection to {self._client.name}: {error}")
             )
 
@@ -404,7 +407,7 @@ class StreamableHttpTransport(McpTransport):
 
     def _deliver(self, messages: list[JsonRpcMessage], request: int | None) -> bool:
         for message in messages:
-            self._listener.received(message, request)
+            self._session.received(message, request)
         return any(message.is_answer and message.id == request for message in messages)
 
 
@@ -416,8 +419,8 @@ class SseTransport(McpTransport):
         self._reading: asyncio.Task[None] | None = None
         self._address: asyncio.Future[httpx2.URL] | None = None
 
-    async def start(self, listener: TransportListener) -> None:
-        self._listener = listener
+    async def start(self, session: "McpSession") -> None:
+        self._session = session
         self._address = asyncio.get_running_loop().create_future()
         self._reading = asyncio.create_task(self._read(self._address))
         await asyncio.shield(self._address)
@@ -452,7 +455,7 @@ class SseTransport(McpTransport):
         except (httpx2.HTTPError, httpx2.StreamError) as problem:
             error = ConnectionLostError(f"the connection to {self._client.name} broke: {problem}")
         if address.done():
-            self._listener.lost(error)
+            self._session.lost(error)
         else:
             address.set_exception(error)
 
@@ -464,7 +467,7 @@ class SseTransport(McpTransport):
                 address.set_result(self._endpoint(event.data))
             elif event.event == "message":
                 for message in decode(event.data):
-                    self._listener.received(message, None)
+                    self._session.received(message, None)
 
     def _endpoint(self, text: str) -> httpx2.URL:
         """Return the address to post to. It must have the server's own origin, because messages

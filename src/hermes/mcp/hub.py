@@ -26,9 +26,10 @@ from hermes.mcp.connection import (
     TransportFactory,
 )
 from hermes.mcp.errors import ServerRefused
+from hermes.mcp.oauth import StoredLoginAuthorizer
 from hermes.mcp.session import MAX_ITEMS, ListResult, McpSession, ServerInfo
 from hermes.mcp.tools import admit_tools, assign_names, origins, resource_line, session_tools
-from hermes.mcp.transport import RequestAuthorizer, one_line
+from hermes.mcp.transport import one_line
 from hermes.util.concurrency import SystemClock, in_thread
 from hermes.util.text import many
 
@@ -55,7 +56,7 @@ class McpServerHandle:
         *,
         clock: Clock,
         tell: Callable[[str], None],
-        authorizer: RequestAuthorizer | None = None,
+        authorizer: StoredLoginAuthorizer | None = None,
     ) -> None:
         self.name, self.settings = name, settings
         self._clock = clock
@@ -192,7 +193,7 @@ RestartResult = ServerCatalog | BaseException | None
 
 OPEN_STATES = (ConnectionState.READY, ConnectionState.CONNECTING)
 
-AuthorizerFactory = Callable[[str, McpServer], RequestAuthorizer | None]
+AuthorizerFactory = Callable[[str, McpServer], StoredLoginAuthorizer | None]
 
 
 class McpHub:
@@ -363,7 +364,7 @@ async def probe(
     name: str,
     settings: McpServer,
     options: McpOptions | None = None,
-    authorizer: RequestAuthorizer | None = None,
+    authorizer: StoredLoginAuthorizer | None = None,
 ) -> ProbeResult:
     """Connect once, list what the server offers and disconnect.
 

@@ -113,7 +113,10 @@ class McpSession:
     def when_lost(self, call: Callable[[McpError], None]) -> None:
         self._on_lost = call
 
+    # Called by the transport, in the event loop.
+
     def received(self, message: JsonRpcMessage, origin: int | None) -> None:
+        """Handle a message. `origin` is our request in whose response it came, if it is known."""
         if self._rpc.settle(message):
             return
         if self._flood.over():
@@ -131,9 +134,11 @@ class McpSession:
             self._server_log.write(f"not a valid message: {text}")
 
     def failed(self, request: int, error: McpError) -> None:
+        """Let our request fail: it will get no answer."""
         self._rpc.fail(request, error)
 
     def lost(self, error: McpError) -> None:
+        """Let all requests fail, because the connection has ended."""
         if self.alive:
             self._rpc.lost(error)
             self._on_lost(error)
@@ -267,7 +272,7 @@ class McpSession:
 
 def _parse_server_info(name: str, result: Any) -> ServerInfo:
     if not isinstance(result, dict):
-        raise ServerUnavailable(f"{name} does not speak MCP: its greeting is no object")
+        raise ServerUnavailable(f"{name} does not speak MCP: its greeting is not an object")
     version = result.get("protocolVersion")
     if version not in VERSIONS:
         raise ServerUnavailable(

@@ -7,20 +7,18 @@ import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from hermes.core.errors import ToolError
 from hermes.mcp.errors import ConnectionLostError, McpError, ServerUnavailable
-from hermes.mcp.transport import (
-    LOG_LINE_CHARS,
-    McpLimits,
-    McpTransport,
-    ServerLog,
-    TransportListener,
-)
+from hermes.mcp.transport import LOG_LINE_CHARS, McpLimits, McpTransport, ServerLog
 from hermes.terminal import Lifeline, Running, spawn
 from hermes.terminal.local.lifeline import process_family
 from hermes.util.jsonrpc import decode
 from hermes.util.text import human_size
+
+if TYPE_CHECKING:
+    from hermes.mcp.session import McpSession
 
 STOP_SECONDS = 2.0  #: How long the program may take to exit after its standard input is closed.
 STDERR_LINES = 5  #: Lines of the standard error that are quoted in error messages.
@@ -53,8 +51,8 @@ class StdioTransport(McpTransport):
         self._watching: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def start(self, listener: TransportListener) -> None:
-        self._listener = listener
+    async def start(self, session: "McpSession") -> None:
+        self._session = session
         program = shutil.which(self._command[0], path=self._environment.get("PATH"))
         if program is None:
             raise ServerUnavailable(
@@ -111,7 +109,7 @@ class StdioTransport(McpTransport):
         self._buffer += data
         for line in self._lines():
             for message in decode(line):
-                self._listener.received(message, None)
+                self._session.received(message, None)
         if len(self._buffer) > self._limits.message_bytes:
             size = human_size(self._limits.message_bytes)
             self._lose(
@@ -135,7 +133,7 @@ class StdioTransport(McpTransport):
             self._closed = True
             self._buffer.clear()
             self._searched = 0
-            self._listener.lost(error)
+            self._session.lost(error)
 
 
 class _StderrReader:

@@ -93,7 +93,7 @@ def admit_tools(offered: list[Any]) -> tuple[tuple[RemoteTool, ...], tuple[str, 
 
 def _admit_tool(offered: Any) -> RemoteTool:
     if not isinstance(offered, dict):
-        raise ToolRejected("it is no object")
+        raise ToolRejected("it is not an object")
     name = offered.get("name")
     if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARS:
         raise ToolRejected("it has no usable name")
@@ -137,7 +137,7 @@ def _parse_parameters(schema: Any) -> dict[str, Any]:
         jsonschema_rs.validator_for(found, offline=True)
     except ValueError as error:
         reason = one_line(str(error).partition("\n")[0], REASON_CHARS)
-        raise ToolRejected(f"its parameters are no valid JSON Schema: {reason}") from error
+        raise ToolRejected(f"its parameters are not a valid JSON Schema: {reason}") from error
     return found
 
 

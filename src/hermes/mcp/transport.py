@@ -1,35 +1,20 @@
 """Transports to a server: their protocols and limits."""
 
 import logging
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import msgspec
 
-from hermes.mcp.errors import McpError
-from hermes.util.jsonrpc import JsonRpcMessage
 from hermes.util.text import plain_line
+
+if TYPE_CHECKING:
+    from hermes.mcp.session import McpSession
 
 log = logging.getLogger(__name__)
 
 LOG_LINE_CHARS = 500
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Supported protocol versions, newest first."""
-
-
-class RequestAuthorizer(Protocol):
-    """Provides and renews the credentials of one HTTP server; sent to its own host only."""
-
-    async def headers(self) -> dict[str, str]:
-        """Return the headers that authorize a request now, or {} without credentials.
-
-        Raises `HermesError` when the user has to sign in first.
-        """
-        ...
-
-    async def refused(self, response_status: int, www_authenticate: str) -> bool:
-        """Handle a 401 or 403. Return True if the credentials were renewed, so that the request
-        can be repeated once."""
-        ...
 
 
 class ServerLog:
@@ -62,30 +47,13 @@ class McpLimits(msgspec.Struct, frozen=True):
     log_lines: int = 500  #: Lines logged per connection, and as many of the standard error.
 
 
-class TransportListener(Protocol):
-    """Receives messages. Methods are called in the event loop and do not block."""
-
-    def received(self, message: JsonRpcMessage, origin: int | None) -> None:
-        """Handle a message. `origin` is our request in whose response stream it arrived, if
-        known."""
-        ...
-
-    def failed(self, request: int, error: McpError) -> None:
-        """Handle that our request will get no answer."""
-        ...
-
-    def lost(self, error: McpError) -> None:
-        """Handle the end of the connection."""
-        ...
-
-
 class McpTransport(Protocol):
     """Carries messages to one server and back."""
 
     kind: ClassVar[str]  #: `stdio`, `http` or `sse`.
 
-    async def start(self, listener: TransportListener) -> None:
-        """Connect and deliver messages to `listener`. Raises `McpError`."""
+    async def start(self, session: "McpSession") -> None:
+        """Connect and deliver messages to `session`. Raises `McpError`."""
         ...
 
     async def send(self, data: bytes, request: int | None = None) -> None:
@@ -107,6 +75,6 @@ class McpTransport(Protocol):
     async def close(self, *, graceful: bool) -> None:
         """Release all resources. Never raises.
 
-        With `graceful` the server is told and gets a moment to end by itself.
+        With `graceful` the server is notified and gets a moment to end by itself.
         """
         ...

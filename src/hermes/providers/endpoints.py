@@ -577,6 +577,7 @@ def endpoint_of_host(url: str) -> Endpoint | None:
 
 
 def is_loopback(url: str) -> bool:
+    """Return whether `url` is an HTTP address on this machine."""
     parsed = _parse_url(url)
     return parsed is not None and hosts.is_loopback(parsed.host)
 

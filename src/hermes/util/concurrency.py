@@ -38,7 +38,7 @@ async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs)
             give, outcome = done.set_exception, error
         try:
             loop.call_soon_threadsafe(settle, give, outcome)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed: no task waits any more
             return
 
     threading.Thread(target=work, name=f"hermes-{function.__name__}", daemon=True).start()

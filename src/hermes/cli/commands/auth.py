@@ -7,8 +7,6 @@ from argparse import Namespace
 from contextlib import suppress
 from functools import partial
 
-import httpx2
-
 from hermes.cli.context import YES, Cli, Command, arg, flag, table
 from hermes.cli.output import PASTE_HINT, examples
 from hermes.core.errors import Interrupted, UsageError
@@ -16,6 +14,7 @@ from hermes.ops.auth import CredentialRow, CredentialService
 from hermes.providers import LOCAL, Endpoint
 from hermes.providers.login import LoginPrompt
 from hermes.util.concurrency import SystemClock
+from hermes.util.http import make_client
 from hermes.util.text import human_duration, many
 
 API_KEY, OAUTH = "api-key", "oauth"
@@ -123,7 +122,7 @@ async def _log_in(args: Namespace, cli: Cli, auth: CredentialService, endpoint: 
         return
     paste = partial(_read_paste, cli) if cli.interactive else None
     try:
-        async with httpx2.AsyncClient(follow_redirects=False, trust_env=True) as client:
+        async with make_client() as client:
             await auth.log_in(endpoint, client, partial(_show_login_url, cli), paste)
     except asyncio.CancelledError:  # Ctrl-C
         raise Interrupted("the login was stopped; nothing was stored") from None

@@ -24,6 +24,7 @@ from hermes.gateway.platforms.webhook.adapter import ReplyDelivery
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.gateway.platforms.webhook.subscriptions import WebhookRoute
 from hermes.util.hosts import from_here, http_address, is_loopback
+from hermes.util.http import HttpError, HttpResponse, fetch_blocking
 from hermes.util.text import plain_line
 
 PLACES = ("log", "github_comment")  #: Delivery targets that are not platforms.
@@ -220,17 +221,18 @@ def _test(args: Namespace, cli: Cli) -> int:
         headers["X-GitHub-Event"] = args.event
     address = f"{_address(cli)}/webhooks/{args.name}"
     try:
-        answer = httpx2.post(
-            address, content=body, headers=headers, timeout=TEST_SECONDS, trust_env=False
-        )
-    except httpx2.HTTPError as error:
+        with httpx2.Client(trust_env=False) as client:
+            answer = fetch_blocking(
+                client, "POST", address, content=body, headers=headers, seconds=TEST_SECONDS
+            )
+    except HttpError as error:
         hint = "is the gateway running, with the platform webhook? hermes gateway status"
-        raise HermesError(f"{address} does not answer: {error}", hint=hint) from None
-    cli.say(f"{answer.status_code}  {plain_line(answer.text)[:500]}")
+        raise HermesError(f"{address} {error}", hint=hint) from None
+    cli.say(f"{answer.status}  {plain_line(answer.body.decode('utf-8', 'replace'))[:500]}")
     nothing = _ignored_reason(answer, route)
     if nothing:
         cli.note(nothing)
-    return 0 if answer.is_success and not nothing else 1
+    return 0 if 200 <= answer.status < 300 and not nothing else 1
 
 
 def _no_address(name: str, routes: Iterable[str]) -> UsageError:
@@ -250,10 +252,10 @@ def _signed_headers(body: bytes, secret: str) -> dict[str, str]:
     }
 
 
-def _ignored_reason(answer: httpx2.Response, route: WebhookRoute) -> str:
+def _ignored_reason(answer: HttpResponse, route: WebhookRoute) -> str:
     """Return why an accepted call was ignored; "" if it was not."""
     try:
-        status = msgspec.json.decode(answer.content, type=_Answer).status
+        status = msgspec.json.decode(answer.body, type=_Answer).status
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     if status == "duplicate":

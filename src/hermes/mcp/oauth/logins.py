@@ -142,11 +142,13 @@ class StoredLoginAuthorizer:
         self._given = ""  #: The token of the last request.
 
     async def headers(self) -> dict[str, str]:
+        """Return the headers that authorize a request now. Raises `LoginRequired`."""
         login = await self._fresh()
         self._given = login.access_token
         return {"Authorization": f"Bearer {login.access_token}"}
 
     async def refused(self, response_status: int, www_authenticate: str) -> bool:
+        """Handle a 401 or 403. Return True if the request may be repeated, with new headers."""
         login = self._refresher.read(self._store)
         if login.access_token != self._given:
             return True  # renewed meanwhile, here or by another process

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx2
 import msgspec
@@ -29,7 +30,7 @@ from hermes.providers.credentials.auth_file import (
     remove_entries,
 )
 from hermes.providers.credentials.exchange import CodeAssistExchange, TokenExchange
-from hermes.providers.credentials.sources import CredentialSources, VariableSource, login_credential
+from hermes.providers.credentials.sources import CredentialSources, login_credential
 from hermes.providers.endpoints import QWEN_LOGIN, Endpoint, LoginSpec
 from hermes.providers.login.oauth import TokenRefresher
 from hermes.providers.login.tokens import (
@@ -40,6 +41,9 @@ from hermes.providers.login.tokens import (
 )
 from hermes.providers.target import GIVEN, MANUAL, Credential, variable_name
 from hermes.util.text import human_duration
+
+if TYPE_CHECKING:
+    from hermes.config.loader import Loaded
 
 # Strategies.
 
@@ -248,7 +252,7 @@ def _merge_usage(entry: KeyEntry | None, pending: CredentialStatus) -> KeyEntry:
 
 
 class CredentialPool:
-    """Implements `policy.key_rotation.KeyPool`."""
+    """The credentials of one endpoint, which `policy.KeyRotationModel` takes one by one."""
 
     def __init__(
         self,
@@ -306,6 +310,7 @@ class CredentialPool:
         return renewed if renewed.secret != credential.secret else None
 
     async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
+        """Do not hand out the credential for `seconds`. The rest survives restarts."""
         await self._state.rest(self._original(credential), seconds, reason)
 
     async def _claim(self, skipped: set[str], avoid: Collection[str]) -> CredentialStatus | None:
@@ -368,7 +373,7 @@ class Keyring:
     def __init__(
         self,
         store: AuthFile,
-        variables: VariableSource,
+        variables: "Loaded",
         *,
         client: httpx2.AsyncClient,
         clock: Clock,

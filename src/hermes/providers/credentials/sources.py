@@ -12,9 +12,9 @@ Equal values are one credential, at the first position. Keys in config.yaml are 
 resolver takes them from the choice they belong to.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from hermes.config.home import tilde
 from hermes.providers.credentials.auth_file import AuthFile, entries_of
@@ -32,6 +32,9 @@ from hermes.providers.login.tokens import (
 )
 from hermes.providers.target import ENV, Credential
 
+if TYPE_CHECKING:
+    from hermes.config.loader import Loaded
+
 StoredTokens = StoredLogin | ForeignTokenFile
 
 ANTHROPIC = "anthropic"
@@ -39,30 +42,18 @@ ANTHROPIC_TOKENS = frozenset({"ANTHROPIC_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"})
 ANTHROPIC_TOKEN_START = "sk-ant-oat"
 
 
-class VariableSource(Protocol):
-    """Variables of .env and of the process, such as `Loaded`."""
-
-    @property
-    def saved(self) -> Mapping[str, str]:
-        """The variables of .env."""
-        ...
-
-    def secret(self, name: str) -> str | None:
-        """Return the saved value, else that of the process; None or empty when not set."""
-        ...
-
-
 class CredentialSources:
     def __init__(
         self,
         store: AuthFile,
-        variables: VariableSource,
+        variables: "Loaded",
         user_home: Path,
         claude_code: LoginSpec = CLAUDE_CODE_LOGIN,
         qwen_code: LoginSpec = QWEN_LOGIN,
         aws_profile: str = "",
     ) -> None:
-        """`user_home` is where other programs store their logins."""
+        """`variables` has those of .env and of the process. Other programs store their logins in
+        `user_home`."""
         self._store, self._variables = store, variables
         self._user_home, self._aws_profile = user_home, aws_profile
         claude = variables.secret("CLAUDE_CONFIG_DIR") or user_home / ".claude"

@@ -18,6 +18,7 @@ from hermes.core.model import Model, ModelEvent, ModelRequest, Reply
 from hermes.providers.local.serve import ServeAnswer, ServeOrder
 from hermes.providers.policy import ModelWrapper
 from hermes.util.extras import is_installed
+from hermes.util.http import HttpError, fetch
 
 RUNTIME = "xllamacpp"
 SERVE_ARGUMENTS = ("-I", "-m", "hermes.providers.local.serve")
@@ -167,15 +168,18 @@ class PromptPrefixCache(ModelWrapper):
         if action == "restore" and not (self._folder / file).is_file():
             return False
         address = self._process.base_url.removesuffix("/v1")
-        with suppress(httpx2.HTTPError):
-            answer = await self._client.post(
+        try:
+            answer = await fetch(
+                self._client,
+                "POST",
                 f"{address}/slots/0?action={action}",
                 json={"filename": file},
                 headers={"authorization": f"Bearer {self._process.api_key}"},
-                timeout=REQUEST_SECONDS,
+                seconds=REQUEST_SECONDS,
             )
-            return answer.status_code == 200
-        return False
+        except HttpError:
+            return False
+        return answer.status == 200
 
 
 def prefix_file_name(request: ModelRequest) -> str:

@@ -18,6 +18,7 @@ import msgspec
 
 from hermes.config.environment import variables
 from hermes.core.errors import ChecksumMismatch, DownloadFailed, UsageError
+from hermes.util.http import make_client
 from hermes.util.locks import async_file_lock
 
 HUB = "https://huggingface.co/Qwen"
@@ -345,7 +346,7 @@ async def fetch_weights(
                 math.inf,
                 lambda: progress.say("another process is fetching the model; waiting for it"),
             ),
-            httpx2.AsyncClient() as client,
+            make_client() as client,
         ):
             if _is_complete(path, weights):
                 return path
@@ -372,7 +373,7 @@ async def _download(
     if shutil.disk_usage(path.parent).free + have < need:
         raise OSError(errno.ENOSPC, "not enough room")
     partial = path.with_name(f"{path.name}.part")
-    if not weights.sha256:  # without a checksum two versions of a file cannot be told apart
+    if not weights.sha256:  # without a checksum two versions of a file cannot be distinguished
         partial.unlink(missing_ok=True)
     label = f"fetching {weights.label}"
     failures: list[DownloadFailed | ChecksumMismatch] = []

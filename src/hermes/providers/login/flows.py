@@ -15,7 +15,7 @@ import msgspec
 
 from hermes.core.errors import CredentialRefused, ReplyInvalid, Transient
 from hermes.core.ports import Clock
-from hermes.providers.endpoints import LoginSpec
+from hermes.providers.endpoints import LoginSpec, is_loopback
 from hermes.providers.login.oauth import (
     PASTE_HINT,
     ReadPaste,
@@ -157,7 +157,7 @@ def check_prompt(prompt: LoginPrompt, provider: str) -> LoginPrompt:
     shown = (prompt.url, prompt.code, prompt.direct_url)
     fine = all(text.isprintable() and " " not in text for text in shown)
     urls = [url for url in (prompt.url, prompt.direct_url) if url]
-    safe = all(url.startswith(("https://", "http://127.0.0.1")) for url in urls)
+    safe = all(url.startswith("https://") or is_loopback(url) for url in urls)
     if fine and safe and prompt.code and prompt.url:
         return prompt
     raise ReplyInvalid(

@@ -13,10 +13,10 @@ From the outside in, built anew for each turn:
 """
 
 from collections.abc import Callable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hermes.core.model import Model
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.providers.policy.budget import (
@@ -47,14 +47,7 @@ __all__ = [
     "unavailable_reason",
 ]  # fmt: skip
 
-_MODULES = {
-    "budget": "Budget BudgetLimits DailySpend MeteredModel start_of_day",
-    "circuit_breaker": "CircuitBreakerModel EndpointCircuit EndpointHealth",
-    "key_rotation": "KeyRotationModel",
-    "repair": "RequestRepairModel",
-    "retry": "RETRYABLE_ERRORS FallbackModel ModelFactory RetryModel",
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+__getattr__ = lazy_getattr(__name__)
 
 
 def unavailable_reason(model: Model) -> str:
@@ -82,10 +75,3 @@ class ModelWrapper:
 
     def unavailable_reason(self) -> str:
         return unavailable_reason(self._inner)
-
-
-def __getattr__(name: str) -> Any:
-    """Import `name` from its module on first use: most processes need only a few of them."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

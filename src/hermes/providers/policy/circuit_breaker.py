@@ -1,7 +1,6 @@
 """Circuit breaker: counts the failures of each credential at each endpoint."""
 
 import math
-from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from hermes.core.errors import ProviderError, Transient
 from hermes.core.model import Model, ModelEvent, ModelRequest, Reply
 from hermes.core.ports import Clock
 from hermes.providers.policy import ModelWrapper
+from hermes.util.circuit_breaker import CircuitBreaker
 
 # A circuit is closed while calls succeed. After `FAILURE_THRESHOLD` transient failures in a row,
 # all within `FAILURE_WINDOW` seconds, it opens for `FIRST_OPEN` seconds. After that it is half
@@ -53,31 +53,26 @@ class EndpointHealth:
 
 class EndpointCircuit:
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._failures: deque[float] = deque(maxlen=FAILURE_THRESHOLD)
-        self._open_seconds = 0.0  #: Duration of the last opening; 0 while the circuit is closed.
-        self._until = 0.0
+        self._breaker = CircuitBreaker(
+            FAILURE_THRESHOLD, FIRST_OPEN, LONGEST_OPEN, clock.monotonic, window=FAILURE_WINDOW
+        )
         self._on_trial = False
 
     @property
     def open_for(self) -> float:
         """Seconds until the endpoint should be called again; 0 when it may be called now."""
-        if not self._open_seconds:
-            return 0.0
-        left = self._until - self._clock.monotonic()
-        if left > 0:
-            return left
-        return TRIAL_WAIT if self._on_trial else 0.0
+        is_tested = self._on_trial and self._breaker.is_half_open
+        return self._breaker.remaining or (TRIAL_WAIT if is_tested else 0.0)
 
     @contextmanager
     def call(self) -> Iterator[None]:
         """Wrap one call and count its error. The caller reports success with `record_success`."""
-        trial = self._half_open and not self._on_trial
+        trial = self._breaker.is_half_open and not self._on_trial
         self._on_trial = self._on_trial or trial
         try:
             yield
-        except Transient:
-            self._record_failure()
+        except Transient as error:
+            self._breaker.record_failure(str(error))
             raise
         except ProviderError:
             self.record_success()
@@ -87,29 +82,7 @@ class EndpointCircuit:
                 self._on_trial = False
 
     def record_success(self) -> None:
-        self._failures.clear()
-        self._open_seconds = 0.0
-
-    @property
-    def _half_open(self) -> bool:
-        return self._open_seconds > 0 and self._clock.monotonic() >= self._until
-
-    def _record_failure(self) -> None:
-        now = self._clock.monotonic()
-        if self._half_open:
-            self._open(min(self._open_seconds * 2, LONGEST_OPEN))
-        elif not self._open_seconds:
-            self._failures.append(now)
-            if (
-                len(self._failures) == FAILURE_THRESHOLD
-                and now - self._failures[0] <= FAILURE_WINDOW
-            ):
-                self._open(FIRST_OPEN)
-
-    def _open(self, seconds: float) -> None:
-        self._failures.clear()
-        self._open_seconds = seconds
-        self._until = self._clock.monotonic() + seconds
+        self._breaker.record_success()
 
 
 class CircuitBreakerModel(ModelWrapper):

@@ -10,9 +10,9 @@ The only key of a pool never rests: its error is raised, and `RetryModel` or the
 from these second attempts, a call tries each key at most once.
 """
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,28 +28,8 @@ from hermes.core.ports import Clock
 from hermes.providers.policy.circuit_breaker import EndpointCircuit, open_circuit_message
 from hermes.providers.target import Credential
 
-
-class KeyPool(Protocol):
-    """The credentials of one target. A Protocol, because policies do not import `credentials`."""
-
-    @property
-    def size(self) -> int: ...
-
-    async def take(self, avoid: Collection[str] = ()) -> Credential:
-        """Return the next credential by the pool's strategy, with a token that is still valid.
-
-        A credential whose id is in `avoid` is taken only when there is no other. Raises
-        `CredentialsExhausted` with the time when the first one is free again.
-        """
-        ...
-
-    async def renew(self, credential: Credential) -> Credential | None:
-        """After a 401, return the credential with a new token; None when there is none."""
-        ...
-
-    async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
-        """Do not hand out the credential for `seconds`. The rest survives restarts."""
-        ...
+if TYPE_CHECKING:
+    from hermes.providers.credentials.pool import CredentialPool
 
 
 HOUR = 3600.0
@@ -95,7 +75,7 @@ class KeyRotationModel:
 
     def __init__(
         self,
-        pool: KeyPool,
+        pool: "CredentialPool",
         make: Callable[[Credential], Model],
         clock: Clock,
         *,

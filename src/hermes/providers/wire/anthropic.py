@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any, ClassVar, assert_never
 
 import msgspec
@@ -34,6 +33,7 @@ from hermes.providers.wire.codec import (
     EMPTY_ARRAY,
     MAX_CACHE_MARKS,
     MIN_THINKING_BUDGET,
+    Number,
     ReplyBuilder,
     cache_control,
     cache_ttl_of,
@@ -44,7 +44,10 @@ from hermes.providers.wire.codec import (
     has_content,
     join_arrays,
     last_positions,
+    object_arguments,
+    parse_data_url,
     safe_call_id,
+    split_system,
     token_count,
 )
 from hermes.providers.wire.model import join_url
@@ -104,15 +107,10 @@ def _text_blocks(text: str) -> list[Block]:
 def _user_blocks(part: Text | Image) -> list[Block]:
     if isinstance(part, Text):
         return _text_blocks(part.text)
-    return [{"type": "image", "source": _image_source(part.url)}]
-
-
-def _image_source(url: str) -> dict[str, str]:
-    kind, comma, data = url.partition(",")
-    if not (comma and kind.startswith("data:")):
-        return {"type": "url", "url": url}
-    media_type = kind.removeprefix("data:").partition(";")[0]
-    return {"type": "base64", "media_type": media_type or "image/png", "data": data}
+    source = {"type": "url", "url": part.url}
+    if inline := parse_data_url(part.url):
+        source = {"type": "base64", "media_type": inline[0], "data": inline[1]}
+    return [{"type": "image", "source": source}]
 
 
 def _assistant_blocks(part: AssistantPart) -> list[Block]:
@@ -124,20 +122,9 @@ def _assistant_blocks(part: AssistantPart) -> list[Block]:
         case ToolCall():
             name = _INVALID_NAME_CHARACTERS.sub("_", part.name)[:128] or "_"
             use = {"type": "tool_use", "id": safe_call_id(part.id), "name": name}
-            return [{**use, "input": _tool_input(part.arguments)}]
+            return [{**use, "input": object_arguments(part.arguments)}]
         case _:
             assert_never(part)
-
-
-def _tool_input(arguments: str) -> msgspec.Raw:
-    """Return the arguments as a JSON object with sorted keys; the API requires an object."""
-    try:
-        value = msgspec.json.decode(arguments or "{}")
-    except msgspec.DecodeError:
-        value = arguments
-    if not isinstance(value, dict):
-        value = {"arguments": value}
-    return msgspec.Raw(msgspec.json.encode(value, order="sorted"))
 
 
 def _result_block(message: ToolResult) -> Block:
@@ -150,8 +137,6 @@ def _result_block(message: ToolResult) -> Block:
 
 
 # Replies, from events or from one body.
-
-Number = float | None
 
 
 class AnthropicOutputDetails(msgspec.Struct):
@@ -369,7 +354,7 @@ class AnthropicDialect:
 
     def body(self, request: ModelRequest, stream: bool) -> bytes:
         profile = self._target.profile
-        leading = list(takewhile(lambda message: isinstance(message, System), request.messages))
+        leading, messages = split_system(request.messages)
         system = self._system(leading)
         body: dict[str, Any] = {
             "model": self._target.model,
@@ -378,7 +363,7 @@ class AnthropicDialect:
         if system != EMPTY_ARRAY:
             body["system"] = msgspec.Raw(system)
         slots = MAX_CACHE_MARKS - (system != EMPTY_ARRAY)
-        body["messages"] = self._messages(request.messages[len(leading) :], slots)
+        body["messages"] = self._messages(messages, slots)
         if request.tools and profile.tools:
             body["tools"] = encode_tools(encode_tool, request.tools)
         body.update(self._thinking(request, body["max_tokens"]))
@@ -419,11 +404,9 @@ class AnthropicDialect:
     def _content(self, messages: Sequence[Message], mark: bool) -> msgspec.Raw:
         *first, last = messages
         end = last.wire(self._marked if mark else self._encoder)
-        return (
-            join_arrays([message.wire(self._encoder) for message in first] + [end])
-            if first
-            else end
-        )
+        if not first:
+            return end
+        return join_arrays([message.wire(self._encoder) for message in first] + [end])
 
     def _thinking(self, request: ModelRequest, max_tokens: int) -> dict[str, Any]:
         """Return the fields that request thinking. A budget must leave room for the answer."""
@@ -437,9 +420,7 @@ class AnthropicDialect:
         if request.max_tokens is None and max_tokens <= budget:
             max_tokens = min(max_tokens + budget, profile.max_output or max_tokens + budget)
         budget = min(budget, max_tokens // 2)
-        if (
-            budget < MIN_THINKING_BUDGET
-        ):  # a limit set by the caller stays, and leaves no room for thinking
+        if budget < MIN_THINKING_BUDGET:  # the limit of the caller leaves no room for thinking
             return {}
         return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": max_tokens}
 

@@ -34,6 +34,7 @@ from hermes.providers.target import RemoteToolProgress, Target
 from hermes.providers.wire.codec import (
     MAX_CACHE_MARKS,
     IncrementalEncoder,
+    Number,
     ReplyBuilder,
     ThinkTagSplitter,
     cache_control,
@@ -289,8 +290,6 @@ def _reasoning_details(message: Assistant) -> list[dict[str, Any]]:
 
 
 # Token counts, in the spellings in use.
-
-Number = float | None
 
 
 class ChatPromptDetails(msgspec.Struct):

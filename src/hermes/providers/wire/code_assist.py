@@ -3,7 +3,7 @@
 import mimetypes
 import re
 from collections.abc import Mapping, Sequence
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Any, ClassVar, assert_never
 from urllib.parse import parse_qs
 
@@ -35,13 +35,17 @@ from hermes.providers.failures import failed_in_stream
 from hermes.providers.target import Target
 from hermes.providers.wire.codec import (
     THINKING_BUDGETS,
+    Number,
     ReplyBuilder,
     content_refused,
     decode_json,
     encode_tools,
     has_content,
     join_arrays,
+    object_arguments,
+    parse_data_url,
     safe_call_id,
+    split_system,
     token_count,
 )
 
@@ -190,29 +194,20 @@ def _text_parts(text: str) -> list[Part]:
 def _user_parts(part: Text | Image) -> list[Part]:
     if isinstance(part, Text):
         return _text_parts(part.text)
-    kind, comma, data = part.url.partition(",")
-    if comma and kind.startswith("data:"):
-        media_type = kind.removeprefix("data:").partition(";")[0] or "image/png"
-        return [{"inlineData": {"mimeType": media_type, "data": data}}]
+    if inline := parse_data_url(part.url):
+        return [{"inlineData": {"mimeType": inline[0], "data": inline[1]}}]
     media_type = mimetypes.guess_type(part.url.partition("?")[0])[0] or "image/jpeg"
     return [{"fileData": {"mimeType": media_type, "fileUri": part.url}}]
 
 
 def _call_part(call: ToolCall, unsigned: str) -> Part:
-    function = {"id": safe_call_id(call.id), "name": _valid_name(call.name), "args": _args(call)}
+    function = {
+        "id": safe_call_id(call.id),
+        "name": _valid_name(call.name),
+        "args": object_arguments(call.arguments),
+    }
     signature = _signature(call) or unsigned
     return {"functionCall": function} | ({"thoughtSignature": signature} if signature else {})
-
-
-def _args(call: ToolCall) -> msgspec.Raw:
-    """Return the arguments as a JSON object with sorted keys; the API requires an object."""
-    try:
-        value = msgspec.json.decode(call.arguments or "{}")
-    except msgspec.DecodeError:
-        value = call.arguments
-    if not isinstance(value, dict):
-        value = {"arguments": value}
-    return msgspec.Raw(msgspec.json.encode(value, order="sorted"))
 
 
 def _result_part(message: ToolResult) -> Part:
@@ -229,8 +224,6 @@ def _valid_name(name: str) -> str:
 
 # Replies, from events or from one body. Each event is a Gemini response in an envelope, with the
 # new parts.
-
-Number = float | None
 
 REFUSALS = {
     "SAFETY",
@@ -291,10 +284,8 @@ class GeminiUsage(msgspec.Struct, rename="camel"):
     tool_use_prompt_token_count: Number = None  #: Not included in the prompt.
 
     def usage(self) -> Usage:
-        prompt, thought = (
-            token_count(self.prompt_token_count),
-            token_count(self.thoughts_token_count),
-        )
+        prompt = token_count(self.prompt_token_count)
+        thought = token_count(self.thoughts_token_count)
         read = min(token_count(self.cached_content_token_count), prompt)
         return Usage(
             input=prompt - read + token_count(self.tool_use_prompt_token_count),
@@ -434,7 +425,7 @@ class CodeAssistDialect:
 
     def body(self, request: ModelRequest, stream: bool) -> bytes:  # noqa: ARG002 - the address asks for it
         profile = self._target.profile
-        leading = list(takewhile(lambda message: isinstance(message, System), request.messages))
+        leading, messages = split_system(request.messages)
         system = [message.wire(self._encoder) for message in leading if has_content(message)]
         inner: dict[str, Any] = {}
         if system:
@@ -444,7 +435,7 @@ class CodeAssistDialect:
             inner["tools"] = [{"functionDeclarations": functions}]
         if config := self._config(request, tools="tools" in inner):
             inner["generationConfig"] = config
-        inner["contents"] = self._contents(request.messages[len(leading) :])
+        inner["contents"] = self._contents(messages)
         body: dict[str, Any] = {"model": self._target.model}
         if self._project:
             body["project"] = self._project
@@ -492,8 +483,8 @@ def _with_tool_names(messages: Sequence[Message]) -> Sequence[Message]:
     """Fill in missing tool names of results; the API matches results by name."""
     if all(message.name for message in messages if isinstance(message, ToolResult)):
         return messages
-    reason = [message for message in messages if isinstance(message, Assistant)]
-    names = {call.id: call.name for message in reason for call in message.calls}
+    replies = [message for message in messages if isinstance(message, Assistant)]
+    names = {call.id: call.name for reply in replies for call in reply.calls}
     return [
         msgspec.structs.replace(message, name=names.get(message.call_id, ""))
         if isinstance(message, ToolResult) and not message.name

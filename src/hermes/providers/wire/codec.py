@@ -48,6 +48,32 @@ def safe_call_id(call_id: str) -> str:
     return call_id if _SAFE_ID.fullmatch(call_id) else made_call_id("", call_id, 0)
 
 
+def object_arguments(arguments: str) -> msgspec.Raw:
+    """Return arguments as a JSON object with sorted keys, for APIs that require an object."""
+    try:
+        value = msgspec.json.decode(arguments or "{}")
+    except msgspec.DecodeError:
+        value = arguments
+    if not isinstance(value, dict):
+        value = {"arguments": value}
+    return msgspec.Raw(msgspec.json.encode(value, order="sorted"))
+
+
+def split_system(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
+    """Split off the system messages at the start, for APIs that take them in a field."""
+    others = (at for at, message in enumerate(messages) if not isinstance(message, System))
+    count = next(others, len(messages))
+    return messages[:count], messages[count:]
+
+
+def parse_data_url(url: str) -> tuple[str, str] | None:
+    """Return media type and base64 data of an image; None for the address of one."""
+    kind, comma, data = url.partition(",")
+    if not (comma and kind.startswith("data:")):
+        return None
+    return kind.removeprefix("data:").partition(";")[0] or "image/png", data
+
+
 class IncrementalEncoder:
     """Encodes a conversation that grows from request to request.
 
@@ -233,7 +259,10 @@ def decode_json(decoder: "msgspec.json.Decoder[Any]", data: bytes, provider: str
         ) from error
 
 
-def token_count(number: float | None) -> int:
+Number = float | None  #: A token count as endpoints send it.
+
+
+def token_count(number: Number) -> int:
     """Return a token count; 0 when the endpoint sent none."""
     return int(number or 0)
 

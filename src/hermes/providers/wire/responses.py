@@ -1,7 +1,6 @@
 """The OpenAI responses API, also of the Codex service: requests and replies."""
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any, ClassVar, assert_never
 
 import msgspec
@@ -31,12 +30,14 @@ from hermes.providers.failures import failed_in_stream
 from hermes.providers.target import Target
 from hermes.providers.wire.codec import (
     IncrementalEncoder,
+    Number,
     ReplyBuilder,
     content_refused,
     decode_json,
     encode_tools,
     join_arrays,
     safe_call_id,
+    split_system,
     token_count,
 )
 from hermes.providers.wire.model import join_url
@@ -114,8 +115,6 @@ def _is_self_contained(item: Item) -> bool:
 
 
 # Replies, from events or from one body.
-
-Number = float | None
 
 
 class ResponsesInputDetails(msgspec.Struct):
@@ -304,10 +303,8 @@ def _reasoning_text(item: dict[str, Any]) -> str:
 def _to_usage(wire: ResponsesUsage | None) -> Usage | None:
     if wire is None:
         return None
-    prompt, details = (
-        token_count(wire.input_tokens),
-        wire.input_tokens_details or ResponsesInputDetails(),
-    )
+    prompt = token_count(wire.input_tokens)
+    details = wire.input_tokens_details or ResponsesInputDetails()
     read = min(token_count(details.cached_tokens), prompt)
     write = min(token_count(details.cache_write_tokens), prompt - read)
     thought = wire.output_tokens_details or ResponsesOutputDetails()
@@ -347,8 +344,7 @@ class ResponsesDialect:
     def body(self, request: ModelRequest, stream: bool) -> bytes:
         """Encode the request. Nothing is stored at the endpoint, so reasoning is sent encrypted."""
         profile, effort = self._target.profile, request.reasoning_effort
-        leading = list(takewhile(lambda message: isinstance(message, System), request.messages))
-        rest = request.messages[len(leading) :]
+        leading, rest = split_system(request.messages)
         body: dict[str, Any] = {"model": self._target.model, "store": False}
         if profile.reasoning:  # a model without reasoning refuses this field
             body["include"] = ["reasoning.encrypted_content"]
