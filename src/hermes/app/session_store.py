@@ -92,3 +92,15 @@ def back_up_when_due(home: Home, settings: Settings, *, max_bytes: int | None = 
         back_up_daily(home.state_db, settings.sessions.daily_backups, max_bytes=max_bytes)
     except (StoreError, OSError) as error:
         log.warning("no daily backup of the session store: %s", error)
+
+
+async def latest_session(store: SessionStore, session_id: str) -> str:
+    """Return the session that continues a compacted one. A crash may have come between the
+    compaction and the update of what refers to the session. Raises `SessionNotFound`."""
+    while (await store.info(session_id)).end_reason == "compression":
+        children = await store.descendants(session_id)
+        after = [each.id for each in children if each.parent_id == session_id]
+        if not after:
+            break
+        session_id = after[-1]
+    return session_id

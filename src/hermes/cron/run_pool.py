@@ -6,7 +6,6 @@ another process.
 
 import asyncio
 import logging
-import os
 import secrets
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -25,7 +24,7 @@ from hermes.cron.job import Job
 from hermes.cron.job_store import JobStore, try_lock
 from hermes.store.records import Run
 from hermes.store.session_store import RunClaims
-from hermes.util.processes import process_began, this_machine
+from hermes.util.processes import is_process_gone, process_name
 
 log = logging.getLogger(__name__)
 
@@ -233,8 +232,7 @@ _live_owners: set[str] = set()  #: Lease owners of this process that have not be
 
 def new_owner() -> str:
     """Return a new lease owner `machine:pid:start/suffix`, alive until retired or process end."""
-    pid = os.getpid()
-    owner = f"{this_machine()}:{pid}:{process_began(pid)}/{secrets.token_hex(2)}"
+    owner = f"{process_name()}/{secrets.token_hex(2)}"
     _live_owners.add(owner)
     return owner
 
@@ -245,15 +243,6 @@ def retire_owner(owner: str) -> None:
 
 
 def is_owner_dead(owner: str) -> bool | None:
-    """Return whether the owner's process has ended; None if that cannot be known here.
-
-    It is unknown for owners on other machines and for processes that are hidden from this user.
-    """
-    machine, _, rest = owner.partition(":")
-    pid, _, started = rest.partition(":")
-    if machine != this_machine() or not pid.isdecimal():
-        return None
-    if int(pid) == os.getpid():
-        return owner not in _live_owners
-    began = process_began(int(pid))
-    return None if began is None else began != started.rpartition("/")[0]
+    """Return whether the owner was retired or its process has ended; None if that is unknown."""
+    process = owner.partition("/")[0]
+    return owner not in _live_owners if process == process_name() else is_process_gone(process)

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from hermes.agent import Agent
 from hermes.app.request import SessionRequest
+from hermes.app.session_store import latest_session
 from hermes.config.environment import child_environment
 from hermes.config.settings import CronSettings
 from hermes.core.errors import HermesError, LeaseLost, SessionNotFound, UsageError
@@ -137,7 +138,9 @@ class JobRunner:
         """Let an agent answer, and store the answer in `execution`. Raises `HermesError`."""
         app, job = self._app, execution.job
         check_prompt(job.prompt)
-        session_id = await self._newest_session(execution.run.session_id)
+        session_id = execution.run.session_id
+        with suppress(SessionNotFound):  # a compaction may not be reported yet
+            session_id = await latest_session(app.store, session_id)
         agent = await app.agent(self._session_request(execution, session_id))
         stack.push_async_callback(app.leave, agent)
         execution.attachments = app.session(agent).attachments
@@ -208,20 +211,6 @@ class JobRunner:
             sends_files=not limits.no_files,
             shared_folders=(self._deliverer.output_path(execution.run).parent,),
         )
-
-    async def _newest_session(self, session_id: str) -> str:
-        """Follow compactions to the session that continues this one; they may be unreported."""
-        store = self._app.store
-        try:
-            while (await store.info(session_id)).end_reason == "compression":
-                sessions = await store.descendants(session_id)
-                children = [each.id for each in sessions if each.parent_id == session_id]
-                if not children:
-                    break
-                session_id = children[-1]
-        except SessionNotFound:
-            return session_id
-        return session_id
 
     async def _build_prompt(self, job: Job) -> tuple[str, str]:
         """Return results of other jobs, script output and prompt as one text, and script errors."""

@@ -15,8 +15,8 @@ from hermes.gateway.pairing import (
     PairingStore,
     identity,
     listed,
-    of_platform,
     switched_on,
+    users_on,
 )
 from hermes.gateway.platforms.kit.contract import PlatformManifest, SessionSource
 from hermes.gateway.platforms.registry import prefix
@@ -62,7 +62,7 @@ class Authorizer:
     async def admit(self, source: SessionSource, text: str) -> Admission:
         """Decide whether a message may reach the agent. The platform says who wrote it; `text`
         matters only if a stranger may be redeeming an invitation code."""
-        if found := self.known(source):
+        if found := self.recognize(source):
             return found
         user = identity(source.platform, source.user_id)
         if not user:
@@ -71,7 +71,7 @@ class Authorizer:
             return Admission(False, why="another program wrote it")
         return await self._stranger(source, user, text)
 
-    def known(self, source: SessionSource) -> Admission | None:
+    def recognize(self, source: SessionSource) -> Admission | None:
         """Return the admission of an authorized user; None for others. Has no side effects."""
         manifest = self._manifests.get(source.platform)
         if manifest is not None and manifest.checks_callers:
@@ -93,11 +93,11 @@ class Authorizer:
     def role(self, platform: str, user: str, *, paired: bool) -> Role:
         """Return the role of an authorized user; `user` is an `identity`."""
         gateway = self._settings.gateway
-        owners = of_platform(platform, gateway.owners)
+        owners = users_on(platform, gateway.owners)
         if user in owners:
             return "owner"
         for name, role in gateway.roles.items():
-            if user in of_platform(platform, (name,)):
+            if user in users_on(platform, (name,)):
                 return role
         named = self._allowlist(platform) - {EVERYBODY}
         if user in named:
@@ -115,7 +115,7 @@ class Authorizer:
         reasons = {
             "everybody on this platform": switched_on(self._setting(platform, "ALLOW_ALL_USERS")),
             "paired": paired,
-            "an owner": user in of_platform(platform, self._settings.gateway.owners),
+            "an owner": user in users_on(platform, self._settings.gateway.owners),
             "on the list": user in allowed or user in everywhere,
             BY_ROLE: bool(roles & set(source.roles)),
             "everybody is on the list": EVERYBODY in allowed or EVERYBODY in everywhere,
@@ -211,11 +211,11 @@ def may(role: Role, command: str, settings: GatewaySettings) -> str:
         return ""
     if role in settings.role_commands:
         allowed = frozenset(_normal(each) for each in settings.role_commands[role])
-        needed = _restricted(name, words) or name
+        needed = _restricted_form(name, words) or name
         return "" if ALL & allowed or needed in allowed else _refusal(role, needed)
     if role == "owner":
         return ""
-    owners = _restricted(name, words) or (name if name in OWNERS_ONLY else "")
+    owners = _restricted_form(name, words) or (name if name in OWNERS_ONLY else "")
     if owners:
         return f"Only an owner may use /{owners}. {OWNERS}"
     return _refusal(role, name) if role == "guest" and name not in GUESTS else ""
@@ -225,7 +225,7 @@ def _refusal(role: Role, name: str) -> str:
     return f"A {role} may not use /{name}. /commands lists the available commands."
 
 
-def _restricted(name: str, words: list[str]) -> str:
+def _restricted_form(name: str, words: list[str]) -> str:
     """Return the restricted form that a command line uses, such as `model --global`.
 
     Dashes of any kind count, because phones turn two hyphens into one long dash.

@@ -12,6 +12,7 @@ import msgspec
 
 from hermes.agent import Agent
 from hermes.app.request import SessionRequest
+from hermes.app.session_store import latest_session
 from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, SessionNotFound, StoreConflict
 from hermes.core.messages import Assistant, Text, User
@@ -26,11 +27,11 @@ from hermes.gateway.messages import (
 )
 from hermes.gateway.platforms.kit.contract import ChatTarget, MessageEvent, SessionSource
 from hermes.gateway.platforms.registry import chat_backend, chat_media_folder
-from hermes.gateway.process import this_process
 from hermes.gateway.session_keys import is_shared, memory_scope, sharing
 from hermes.memory import safe_name
 from hermes.store.records import ChatLease, ChatRow, InboxRow
 from hermes.store.session_store import SessionStore, under_lease
+from hermes.util.processes import process_name
 from hermes.util.text import clean
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class ChatSession:
         if not session_id:
             return await self._app.agent(request)
         try:
-            resume = await self._latest_session(session_id)
+            resume = await latest_session(self._app.store, session_id)
             agents = self._gateway.open_agents().values()
             if any(each.running for each in agents if each.session_id == resume):
                 raise StoreConflict("this session is in use in another chat")
@@ -114,18 +115,6 @@ class ChatSession:
         except SessionNotFound:
             log.info("the session of %s was deleted; a new one starts", self._key)
             return await self._app.agent(request)
-
-    async def _latest_session(self, session_id: str) -> str:
-        """Return the session that continues a compacted one. A crash may have come between a
-        compaction and the update of the chat."""
-        store = self._app.store
-        while (await store.info(session_id)).end_reason == "compression":
-            children = await store.descendants(session_id)
-            after = [each.id for each in children if each.parent_id == session_id]
-            if not after:
-                break
-            session_id = after[-1]
-        return session_id
 
     def _request(self, source: SessionSource, role: Role) -> SessionRequest:
         settings, gateway, root = self._gateway.settings, self._gateway, self._app.home.root
@@ -343,7 +332,7 @@ async def mirror_to_chat(
 
 async def _append_now(store: SessionStore, chat: ChatRow, text: str, now: float) -> bool:
     """Append a text to a session now. Returns False if a process works on the chat."""
-    owner, until = f"note:{this_process()}", now + MIRROR_LEASE_SECONDS
+    owner, until = f"note:{process_name()}", now + MIRROR_LEASE_SECONDS
     lease = await store.chats.claim(chat.session_key, owner, now, until)
     if lease is None:
         return False

@@ -27,7 +27,6 @@ from hermes.gateway.outbox import GatewayOutbox
 from hermes.gateway.pairing import PairingStore
 from hermes.gateway.platforms.kit.contract import MessageEvent, PlatformManifest, SessionSource
 from hermes.gateway.platforms.kit.inbound import GroupRules, group_rules, is_for_us
-from hermes.gateway.process import dead_owners, this_process
 from hermes.gateway.proxy import Proxy
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import build_session_key, sharing
@@ -37,6 +36,7 @@ from hermes.gateway.turn_view import ChatDisplayModes
 from hermes.gateway.updates import UpdateRunner
 from hermes.gateway.worker import ChatWorker
 from hermes.store.records import ChatLease, ChatRow, InboxItem, InboxRow
+from hermes.util.processes import is_process_gone, process_name
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Gateway:
         self.updates = UpdateRunner(app.home, self.outbox.notify, restart)
         self.supervisors: list[Supervisor] = []
         self.status = StatusReporter(self, describe_jobs)
-        self._owner = this_process()  #: Names this process in leases.
+        self._owner = process_name()  #: Names this process in leases.
         self.draining = False  #: True once shutdown began: no new turn starts.
         self._closed = False  #: True once turns were stopped: no message is accepted any more.
         self._workers: dict[str, ChatWorker] = {}
@@ -315,7 +315,7 @@ class Gateway:
     def role(self, source: SessionSource) -> Role | None:
         """Return the role of the author of a message; None if the author is not authorized (any
         more)."""
-        admission = self._auth.known(source)
+        admission = self._auth.recognize(source)
         return admission.role if admission else None
 
     def reset_reason(self, chat: ChatRow) -> str:
@@ -340,7 +340,8 @@ class Gateway:
     # Leases
 
     async def claim(self, key: str) -> ChatLease | None:
-        dead = await asyncio.to_thread(dead_owners, await self.store.chats.owners())
+        owners = await self.store.chats.owners()
+        dead = await asyncio.to_thread(lambda: tuple(filter(is_process_gone, owners)))
         now = self.now()
         return await self.store.chats.claim(key, self._owner, now, now + LEASE_SECONDS, dead=dead)
 

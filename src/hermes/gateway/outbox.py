@@ -37,10 +37,10 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SendUnsure,
 )
-from hermes.gateway.process import dead_owners, this_process
 from hermes.gateway.supervisor import ConnectionRegistry, PlatformAccount, PlatformConnection
 from hermes.store.records import OutboxItem, OutboxRow
 from hermes.store.session_store import OutboxQueue
+from hermes.util.processes import is_process_gone, process_name
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class GatewayOutbox:
         self.queue, self._targets, self.clock = queue, targets, clock
         self._connections = connections or ConnectionRegistry(clock)
         self._human_delay = human_delay or HumanDelaySettings()
-        self._mirror, self._owner = mirror, this_process()
+        self._mirror, self._owner = mirror, process_name()
         self._in_flight: set[int] = set()  #: Ids of the rows that this process is sending.
         self._opening_streams: set[str] = set()
         """Keys of streaming messages that are being sent for the first time."""
@@ -397,9 +397,9 @@ class GatewayOutbox:
     async def abandoned_rows(self, accounts: tuple[PlatformAccount, ...]) -> list[OutboxRow]:
         """Return the rows in state `sending` whose sender does not exist any more."""
         rows = await self.queue.in_doubt(accounts)
-        others = tuple({row.error for row in rows} - {"", self._owner})
-        dead = await asyncio.to_thread(dead_owners, others) if others else ()
-        gone, old = {"", self._owner, *dead}, self.now() - SENDER_TIMEOUT_SECONDS
+        others = {row.error for row in rows} - {"", self._owner}
+        dead = await asyncio.to_thread(lambda: set(filter(is_process_gone, others)))
+        gone, old = {"", self._owner} | dead, self.now() - SENDER_TIMEOUT_SECONDS
         return [
             row
             for row in rows

@@ -39,7 +39,7 @@ _CODE = re.compile(f"[{ALPHABET}]{{{LENGTH}}}")
 _LONGEST = 64
 
 
-class Hashed(msgspec.Struct, frozen=True):
+class HashedCode(msgspec.Struct, frozen=True):
     salt: str
     digest: str
     cost: Annotated[int, msgspec.Meta(ge=2, le=2**20)]
@@ -49,7 +49,7 @@ def new_code() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
 
 
-def typed(text: str) -> str:
+def normalize_code(text: str) -> str:
     """Return the code that a user typed; "" if it cannot be one. Spaces, dashes and letter case
     are ignored."""
     if len(text) > _LONGEST or not text.isascii():
@@ -58,12 +58,12 @@ def typed(text: str) -> str:
     return code if _CODE.fullmatch(code) else ""
 
 
-def hashed(code: str, cost: int = COST) -> Hashed:
+def hash_code(code: str, cost: int = COST) -> HashedCode:
     salt = secrets.token_hex(16)
-    return Hashed(salt, _digest(code, salt, cost), cost)
+    return HashedCode(salt, _digest(code, salt, cost), cost)
 
 
-def matches(code: str, kept: Hashed) -> bool:
+def code_matches(code: str, kept: HashedCode) -> bool:
     """Compare in constant time. A hash with invalid parameters matches no code."""
     try:
         digest = _digest(code, kept.salt, kept.cost)
@@ -109,7 +109,7 @@ class PrivateFolder:
                 raise _untrusted(path, "is a symbolic link", "put the file itself there") from error
             raise unusable(path, error) from error
         try:
-            data = _checked(path, descriptor)
+            data = _read_checked(path, descriptor)
         except OSError as error:
             raise unusable(path, error) from error
         finally:
@@ -162,7 +162,7 @@ class PrivateFolder:
         _check_owner(self.folder, found)
 
 
-def _checked(path: Path, descriptor: int) -> bytes:
+def _read_checked(path: Path, descriptor: int) -> bytes:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         raise _untrusted(path, "is not a file", "move it away")
@@ -216,7 +216,7 @@ def switched_on(text: str | None) -> bool:
     return (text or "").strip(_SPACE).lower() in _TRUE
 
 
-def of_platform(platform: str, names: Iterable[str]) -> frozenset[str]:
+def users_on(platform: str, names: Iterable[str]) -> frozenset[str]:
     """Return the users of `platform` among entries such as `telegram:12345`."""
     parts = (name.strip(_SPACE).partition(":") for name in names)
     return frozenset(
@@ -245,7 +245,7 @@ _LONGEST_NAME = 100
 class Pending(msgspec.Struct, frozen=True):
     """An open code: the request of a stranger or, without a user, an invitation."""
 
-    code: Hashed
+    code: HashedCode
     made_at: float
     user_id: str = ""
     user_name: str = ""
@@ -316,7 +316,7 @@ class PairingStore:
             if len([each for each in others if each.user_id]) >= MOST_PENDING:
                 return PairingRequest(why="too many wait for approval")
             code = new_code()
-            made = Pending(hashed(code, self._cost), now, user, user_name[:_LONGEST_NAME])
+            made = Pending(hash_code(code, self._cost), now, user, user_name[:_LONGEST_NAME])
             limits.asked[f"{platform}:{user}"] = now
             self._files.write(LIMITS, limits)
             self._files.write(_file(platform, PENDING), [*others, made])
@@ -331,7 +331,7 @@ class PairingStore:
         with self._files.locked():
             limits = self._limits(now)
             _refuse_locked(limits, platform, now)
-            code = typed(text)
+            code = normalize_code(text)
             if not code:
                 raise UsageError(
                     f"{text.strip()[:20]!r} is not a pairing code",
@@ -340,7 +340,7 @@ class PairingStore:
             waiting = self._live(platform, delete_expired=True)
             found = _match(code, [each for each in waiting if each.user_id])
             if found is None:
-                raise self._wrong(limits, platform, now)
+                raise self._count_wrong_code(limits, platform, now)
             limits.wrong.pop(platform, None)
             self._files.write(LIMITS, limits)
             # The code is deleted first, so that it cannot be used twice after a crash.
@@ -363,14 +363,14 @@ class PairingStore:
             code = new_code()
             limits.guessed.pop(platform, None)
             self._files.write(LIMITS, limits)
-            made = Pending(hashed(code, self._cost), now)
+            made = Pending(hash_code(code, self._cost), now)
             self._files.write(_file(platform, PENDING), [*waiting, made])
         return code
 
     def redeem(self, platform: str, text: str, user_id: str, user_name: str = "") -> bool:
         """Return whether `text` is the code of an invitation; if so, its sender is approved.
         Several wrong codes withdraw all invitations."""
-        code, now = typed(text), self._now()
+        code, now = normalize_code(text), self._now()
         if not code or not user_id:
             return False
         with self._files.locked():
@@ -379,7 +379,7 @@ class PairingStore:
             waiting = self._live(platform, delete_expired=True)
             found = _match(code, [each for each in waiting if not each.user_id])
             if found is None:
-                self._guessed(platform, waiting, now)
+                self._count_guess(platform, waiting, now)
                 return False
             left = [each for each in waiting if each is not found]
             self._files.write(_file(platform, PENDING), left)
@@ -434,7 +434,7 @@ class PairingStore:
         }
         return held
 
-    def _wrong(self, limits: PairingLimits, platform: str, now: float) -> UsageError:
+    def _count_wrong_code(self, limits: PairingLimits, platform: str, now: float) -> UsageError:
         limits.wrong[platform] = count = limits.wrong.get(platform, 0) + 1
         hint = f"{MOST_WRONG - count} more wrong codes and {platform} is locked for an hour"
         if count >= MOST_WRONG:
@@ -444,7 +444,7 @@ class PairingStore:
         self._files.write(LIMITS, limits)
         return UsageError(f"no request on {platform} has this code, or it has run out", hint=hint)
 
-    def _guessed(self, platform: str, waiting: list[Pending], now: float) -> None:
+    def _count_guess(self, platform: str, waiting: list[Pending], now: float) -> None:
         limits = self._limits(now)
         limits.guessed[platform] = limits.guessed.get(platform, 0) + 1
         if limits.guessed[platform] >= MOST_WRONG:
@@ -475,7 +475,7 @@ def _refuse_locked(limits: PairingLimits, platform: str, now: float) -> None:
 def _match(code: str, waiting: Iterable[Pending]) -> Pending | None:
     """Return the entry with this code. All entries are compared, so that the duration reveals
     nothing."""
-    found = [each for each in waiting if matches(code, each.code)]
+    found = [each for each in waiting if code_matches(code, each.code)]
     return found[0] if found else None
 
 

@@ -1,4 +1,4 @@
-"""The gateway process of a home: PID file and lock, state file, start and stop, lease owners.
+"""The gateway process of a home: PID file and lock, state file, start and stop.
 
 A process claims the home with a lock that the system releases when the process ends, and describes
 itself in `gateway.pid`. Because process ids are reused, the file also holds the start time of the
@@ -22,7 +22,7 @@ from hermes.config.environment import variables
 from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
 from hermes.core.errors import HermesError
 from hermes.util import files
-from hermes.util.processes import process_began, this_machine
+from hermes.util.processes import process_began
 
 T = TypeVar("T")
 PID_FILE = "gateway.pid"
@@ -37,7 +37,7 @@ class GatewayProcess(msgspec.Struct, frozen=True):
     """The process in `gateway.pid`."""
 
     pid: int
-    began: str  #: Start of the process as the system counts it; see `util.machine.process_began`.
+    began: str  #: Start of the process as the system counts it; see `process_began`.
     started_at: float  #: Start of the process in seconds since 1970.
     home: str
     version: str = ""
@@ -274,19 +274,3 @@ def wait_connected(
             return state
         seen = found is not None
         pause(PAUSE)
-
-
-def this_process() -> str:
-    return f"{this_machine()}:{os.getpid()}:{process_began(os.getpid())}"
-
-
-def dead_owners(owners: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the owners on this machine whose process is gone. Nothing is known about other
-    machines."""
-    dead = []
-    for owner in owners:
-        host, _, rest = owner.partition(":")
-        pid, _, began = rest.partition(":")
-        if host == this_machine() and pid.isdecimal():
-            dead += [] if process_began(int(pid)) in (began, None) else [owner]
-    return tuple(dead)

@@ -226,7 +226,7 @@ class GatewayRunner:
             "scheduler": app.services.scheduler,
             "status": status.status,
             "metrics": status.metrics_text if status.metrics else None,
-            "turns": status.direct_turns,
+            "count_turn": status.count_direct_turn,
             "backend": chat_backend(self.gateway.settings),
         }
         for manifest in self.gateway.manifests.values():
@@ -311,7 +311,7 @@ class GatewayRunner:
         gateway = self.gateway
         gateway.status.set_state("draining")
         seconds = gateway.settings.gateway.drain_seconds
-        if running := gateway.running_turns + gateway.status.direct_turns.running:
+        if running := gateway.status.turns:
             turns = f"{many(running, 'turn')} still {'runs' if running == 1 else 'run'}"
             self._inform(f"{turns}, for at most {seconds:g} seconds; Ctrl-C again stops now")
         cut = await gateway.drain(seconds, self._hurry)

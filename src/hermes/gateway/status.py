@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hermes.core.errors import HermesError
-from hermes.core.ports import Clock
 from hermes.gateway.process import AdapterState, GatewayState, write_state
 from hermes.gateway.supervisor import Supervisor
 from hermes.store.records import QueueCount
@@ -103,30 +102,6 @@ async def serve_metrics(port: int, metrics: Metrics | None) -> AsyncIterator[str
         thread.join()
 
 
-class DirectTurns:
-    """The turns that adapters run themselves, such as those of the API server."""
-
-    def __init__(self, status: "StatusReporter", clock: Clock) -> None:
-        self._status, self._clock = status, clock
-        self.running = 0
-        self.last_in: dict[str, float] = {}
-        self.last_out: dict[str, float] = {}
-
-    def begin(self, platform: str) -> Callable[[bool], None]:
-        """Count a turn that starts. Call the result when it ends, with whether it failed."""
-        self.running += 1
-        self.last_in[platform] = self._clock.now().timestamp()
-        self._status.count_message(platform)
-        began = self._clock.monotonic()
-
-        def end(failed: bool) -> None:
-            self.running -= 1
-            self.last_out[platform] = self._clock.now().timestamp()
-            self._status.count_answer(platform, self._clock.monotonic() - began, failed=failed)
-
-        return end
-
-
 INTERVAL_SECONDS = 10.0
 MIN_PAUSE_SECONDS = 1.0  #: Minimum seconds between two writes.
 STATE_NAMES = {"healthy": "connected", "failing": "waiting"}
@@ -137,7 +112,9 @@ class StatusReporter:
     def __init__(self, gateway: "Gateway", describe_jobs: Callable[[], str]) -> None:
         self._gateway, self._describe_jobs = gateway, describe_jobs
         self.metrics = Metrics(self) if is_installed("prometheus_client") else None
-        self.direct_turns = DirectTurns(self, gateway.clock)
+        self._direct_turns = 0  #: Turns that adapters run themselves, such as the API server.
+        self._last_direct_in: dict[str, float] = {}
+        self._last_direct_out: dict[str, float] = {}
         self._started = gateway.now()
         self.counts: tuple[QueueCount, ...] = ()
         self._wake = asyncio.Event()
@@ -155,6 +132,22 @@ class StatusReporter:
             self.metrics.answers.labels(platform, "failed" if failed else "ok").inc()
             self.metrics.seconds.labels(platform).observe(max(seconds, 0.0))
         self.changed()
+
+    def count_direct_turn(self, platform: str) -> Callable[[bool], None]:
+        """Count a turn that an adapter starts itself. The adapter calls the result when the turn
+        ends, with whether it failed."""
+        clock = self._gateway.clock
+        began = clock.monotonic()
+        self._direct_turns += 1
+        self._last_direct_in[platform] = self._gateway.now()
+        self.count_message(platform)
+
+        def end(failed: bool) -> None:
+            self._direct_turns -= 1
+            self._last_direct_out[platform] = self._gateway.now()
+            self.count_answer(platform, clock.monotonic() - began, failed=failed)
+
+        return end
 
     def changed(self) -> None:
         self._wake.set()
@@ -189,7 +182,7 @@ class StatusReporter:
     @property
     def turns(self) -> int:
         """The number of running turns."""
-        return self._gateway.running_turns + self.direct_turns.running
+        return self._gateway.running_turns + self._direct_turns
 
     def _adapter(self, supervisor: Supervisor, counts: dict[str, QueueCount]) -> AdapterState:
         health, address = supervisor.health, supervisor.adapter.address
@@ -201,8 +194,8 @@ class StatusReporter:
             detail=address if health.state == "healthy" else health.last_error,
             hint="" if health.state == "healthy" else health.hint,
             since=health.since,
-            last_in=count.last_in or self.direct_turns.last_in.get(health.platform),
-            last_out=count.last_out or self.direct_turns.last_out.get(health.platform),
+            last_in=count.last_in or self._last_direct_in.get(health.platform),
+            last_out=count.last_out or self._last_direct_out.get(health.platform),
             waiting_out=count.waiting_out,
         )
 

@@ -120,6 +120,22 @@ def this_machine() -> str:
     return f"{socket.gethostname().replace(':', '-')}-{digest}"
 
 
+def process_name() -> str:
+    """Return a name of this process that no other process has, on any machine."""
+    return f"{this_machine()}:{os.getpid()}:{process_began(os.getpid())}"
+
+
+def is_process_gone(name: str) -> bool | None:
+    """Return whether the process of a `process_name` has ended; None if that is unknown: it is on
+    another machine, or hidden from this user."""
+    machine, _, rest = name.partition(":")
+    pid, _, began = rest.partition(":")
+    if machine != this_machine() or not pid.isdecimal():
+        return None
+    found = process_began(int(pid))
+    return None if found is None else found != began
+
+
 def process_began(pid: int) -> str | None:
     """Return the start of a process, which tells it from a later one with the same number; "" if
     there is none, None if it belongs to another user and cannot be inspected."""

@@ -12,10 +12,11 @@ from hermes.core.errors import LeaseLost, StoreError
 from hermes.cron.due import DuePolicy
 from hermes.cron.job import Job
 from hermes.cron.job_store import try_lock
-from hermes.cron.run_pool import is_owner_dead, new_owner, retire_owner, this_machine
+from hermes.cron.run_pool import is_owner_dead, new_owner, retire_owner
 from hermes.cron.ticker import HeartbeatFile
 from hermes.store.records import Run
 from hermes.store.session_store import SessionStore
+from hermes.util.processes import this_machine
 from tests.unit.cron.conftest import HOUR, T0, Harness, ManualClock, until
 
 

@@ -38,7 +38,7 @@ async def test_stranger_gets_a_code_in_a_private_chat(setup: AuthSetup) -> None:
 
 async def test_checking_a_user_creates_no_code(setup: AuthSetup) -> None:
     authorizer = Authorizer(setup.settings, setup.variables.get, setup.store, {})
-    assert authorizer.known(SessionSource("telegram", "5", user_id="5")) is None
+    assert authorizer.recognize(SessionSource("telegram", "5", user_id="5")) is None
     assert setup.store.pending("telegram") == []
     assert code_in((await setup.says("5")).reply)
 

@@ -27,22 +27,22 @@ def test_codes_have_eight_unambiguous_characters() -> None:
 
 
 def test_a_hash_of_full_cost_matches_its_code_only() -> None:
-    kept = pairing.hashed("K7PXM2QA")
+    kept = pairing.hash_code("K7PXM2QA")
     assert "K7PXM2QA" not in repr(kept)
-    assert pairing.matches("K7PXM2QA", kept)
-    assert not pairing.matches("K7PXM2QB", kept)
+    assert pairing.code_matches("K7PXM2QA", kept)
+    assert not pairing.code_matches("K7PXM2QB", kept)
 
 
 @pytest.mark.parametrize("text", ["k7px-m2qa", " K7PX M2QA\n", "K7PXM2QA"])
 def test_code_is_read_with_spaces_dashes_and_lower_case(text: str) -> None:
-    assert pairing.typed(text) == "K7PXM2QA"
+    assert pairing.normalize_code(text) == "K7PXM2QA"
 
 
 @pytest.mark.parametrize(
     "text", ["", "K7PXM2Q", "K7PXM2QAA", "K7PXM2Q0", "\uff2b7PXM2QA", "A" * 99]
 )
 def test_text_that_cannot_be_a_code_is_rejected(text: str) -> None:
-    assert pairing.typed(text) == ""
+    assert pairing.normalize_code(text) == ""
 
 
 def test_approval_is_seen_by_other_processes_and_can_be_revoked(setup: AuthSetup) -> None:

@@ -110,7 +110,7 @@ class ApiServer(Adapter):
         def now() -> float:
             return app.clock.now().timestamp()
 
-        turns = ApiTurns(app, options, extra.get("backend", ""), extra.get("turns"))
+        turns = ApiTurns(app, options, extra.get("backend", ""), extra.get("count_turn"))
         endpoints = (
             ServerEndpoints(turns, app.clock, name, extra.get("status"), extra.get("metrics")),
             ChatCompletions(turns, name, now),

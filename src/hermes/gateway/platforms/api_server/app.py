@@ -188,7 +188,7 @@ class Operation(msgspec.Struct, frozen=True):
     summary: str
     result: Any = None  #: The type of the JSON of a successful response; None if it is not JSON.
     status: int = 200
-    errors: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()  #: Statuses besides those that every such operation can have.
     body: Any = None  #: The type of the JSON body of the request.
     headers: tuple[str, ...] = ()  #: Headers that the operation reads.
     media_type: str = ""  #: Another media type that the response may have.
@@ -199,8 +199,10 @@ class Operation(msgspec.Struct, frozen=True):
         return KEY_HEADER in self.headers
 
 
-def operation(method: str, path: str, name: str, summary: str, **more: Any) -> Callable[[F], F]:
-    """Declare the decorated handler as an operation; `more` are fields of `Operation`."""
+def operation(route: str, name: str, summary: str, **more: Any) -> Callable[[F], F]:
+    """Declare the decorated handler as the operation of a route, such as `GET /health`; `more` are
+    fields of `Operation`."""
+    method, _, path = route.partition(" ")
 
     def declare(handler: F) -> F:
         others = getattr(handler, "operations", ())
@@ -358,6 +360,8 @@ def _describe(operation: Operation, schemas: Mapping[int, Json], *, needs_key: b
         statuses |= {408, 413, 415}
     if operation.is_idempotent:
         statuses.add(422)
+    if "{" in operation.path:
+        statuses.add(404)
     if needs_key:
         statuses.add(401)
     content = {JSON: {"schema": schemas[id(operation.result)]}} if operation.result else {}
@@ -433,12 +437,12 @@ class ServerEndpoints:
         self._started_at = clock.monotonic()
         self._card = ModelCard(model_name, int(clock.now().timestamp()))
 
-    @operation("GET", "/health", "health", "Whether it works", result=HealthStatus)
-    @operation("GET", "/v1/health", "v1_health", "The same", result=HealthStatus)
+    @operation("GET /health", "health", "Whether it works", result=HealthStatus)
+    @operation("GET /v1/health", "v1_health", "The same", result=HealthStatus)
     async def health(self, _request: ApiRequest) -> Response:
         return json_response(HealthStatus())
 
-    @operation("GET", "/health/detailed", "health_detailed", "Current state", result=DetailedHealth)
+    @operation("GET /health/detailed", "health_detailed", "Current state", result=DetailedHealth)
     async def detailed(self, _request: ApiRequest) -> Response:
         return json_response(
             DetailedHealth(
@@ -451,18 +455,18 @@ class ServerEndpoints:
             )
         )
 
-    @operation("GET", "/v1/models", "models", "The models", result=ModelList)
+    @operation("GET /v1/models", "models", "The models", result=ModelList)
     async def models(self, _request: ApiRequest) -> Response:
         return json_response(ModelList([self._card]))
 
-    @operation("GET", "/v1/models/{model_id}", "model", "A model", result=ModelCard, errors=(404,))
+    @operation("GET /v1/models/{model_id}", "model", "A model", result=ModelCard)
     async def model(self, request: ApiRequest) -> Response:
         if request.path_params["model_id"] != self._model_name:
             raise not_found(f"the only model is {self._model_name}", "model_not_found")
         return json_response(self._card)
 
     @operation(
-        "GET", "/metrics", "metrics", "Metrics for Prometheus", media_type=METRICS, errors=(404,)
+        "GET /metrics", "metrics", "Metrics for Prometheus", media_type=METRICS, errors=(404,)
     )
     async def metrics(self, _request: ApiRequest) -> Response:
         if self._metrics is None:

@@ -332,8 +332,7 @@ class ChatCompletions:
         self._turns, self._model_name, self._now = turns, model_name, now
 
     @operation(
-        "POST",
-        "/v1/chat/completions",
+        "POST /v1/chat/completions",
         "chat_completion",
         "Answer a conversation",
         result=ChatCompletion,

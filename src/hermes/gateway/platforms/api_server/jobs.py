@@ -55,8 +55,8 @@ def _job_operation(
     method: str, path: str, name: str, summary: str, **more: Any
 ) -> Callable[[F], F]:
     """Declare an operation on one job."""
-    place = f"/api/jobs/{{job_id}}{path}"
-    return operation(method, place, name, summary, result=JobRecord, errors=(404, 503), **more)
+    route = f"{method} /api/jobs/{{job_id}}{path}"
+    return operation(route, name, summary, result=JobRecord, errors=(503,), **more)
 
 
 class JobsEndpoint:
@@ -71,13 +71,12 @@ class JobsEndpoint:
             raise ApiError(503, "jobs are not scheduled here", code="no_scheduler")
         return self._given_scheduler
 
-    @operation("GET", "/api/jobs", "jobs", "Scheduled jobs", result=JobList, errors=(503,))
+    @operation("GET /api/jobs", "jobs", "Scheduled jobs", result=JobList, errors=(503,))
     async def list(self, _request: ApiRequest) -> Response:
         return json_response(JobList(await self._scheduler.list()))
 
     @operation(
-        "POST",
-        "/api/jobs",
+        "POST /api/jobs",
         "new_job",
         "Create a job",
         result=JobRecord,

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Meta
@@ -252,6 +253,7 @@ class ResponseBuilder:
         self._text = AppendOnlyText()
         self._message: MessageItem | None = None  #: The message whose text is being received.
         self._next_number = 0
+        self.error: ApiError | None = None  #: Why the turn has no answer, after `finish`.
 
     def start(self) -> Iterator[Fields]:
         yield self._event("response.created", response=self.response)
@@ -281,7 +283,7 @@ class ResponseBuilder:
 
     def finish(self, end: TurnFinished, *, messages: int) -> ResponseObject:
         """Return the final response; `messages` is the length of the conversation."""
-        error = turn_error(end)
+        error = self.error = turn_error(end)
         cut = end.exit_reason == "truncated"
         self.response = replace(
             self.response,
@@ -351,22 +353,16 @@ class _StoredPosition(msgspec.Struct, frozen=True):
     hermes: SessionPosition
 
 
-class _ConversationLock:
-    def __init__(self) -> None:
-        self.lock, self.users = asyncio.Lock(), 0
-
-
 class ResponsesEndpoint:
     def __init__(
         self, turns: ApiTurns, store: SessionStore, model_name: str, now: Callable[[], float]
     ) -> None:
         self._turns, self._store, self._model_name, self._now = turns, store, model_name, now
-        self._locks: dict[str, _ConversationLock] = {}
-        """Locks of named conversations: one answer at a time."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Locks of named conversations, in which one answer is written at a time."""
 
     @operation(
-        "POST",
-        "/v1/responses",
+        "POST /v1/responses",
         "response",
         "Answer, and keep the conversation",
         result=ResponseObject,
@@ -387,7 +383,8 @@ class ResponsesEndpoint:
             raise bad_request(message, param="conversation", code="mutually_exclusive_parameters")
         talk = split_conversation(input_messages(wanted.input), "input")
         request.on_disconnect(lambda: None)  # from now on it is known whether the client waits
-        release = await self._acquire(name)
+        lock = self._locks.setdefault(name, asyncio.Lock()) if name else asyncio.Lock()
+        await lock.acquire()
         try:
             if request.has_left:
                 raise ApiError(400, "the client left")
@@ -395,18 +392,16 @@ class ResponsesEndpoint:
             turn_request = await self._turn_request(wanted, talk, previous)
             turn = await self._turns.begin(turn_request, request.on_disconnect)
         except BaseException:
-            release()
+            lock.release()
             raise
-        turn.on_close(lambda _failed: release())
+        turn.on_close(lambda _failed: lock.release())
         return await self._answer(request, wanted, turn, previous, name)
 
     @operation(
-        "GET",
-        "/v1/responses/{response_id}",
+        "GET /v1/responses/{response_id}",
         "stored_response",
         "A stored answer",
         result=ResponseObject,
-        errors=(404,),
     )
     async def get(self, request: ApiRequest) -> Response:
         response_id = request.path_params["response_id"]
@@ -416,39 +411,16 @@ class ResponsesEndpoint:
         return Response(stored.body, media_type=JSON)
 
     @operation(
-        "DELETE",
-        "/v1/responses/{response_id}",
+        "DELETE /v1/responses/{response_id}",
         "delete_response",
         "Delete a stored answer",
         result=ResponseDeleted,
-        errors=(404,),
     )
     async def delete(self, request: ApiRequest) -> Response:
         response_id = request.path_params["response_id"]
         if not await self._store.responses.delete(response_id):
             raise _not_stored(response_id)
         return json_response(ResponseDeleted(response_id))
-
-    async def _acquire(self, name: str) -> Callable[[], None]:
-        """Wait until the named conversation is free. Returns a function that frees it."""
-        if not name:
-            return lambda: None
-        held = self._locks.setdefault(name, _ConversationLock())
-        held.users += 1
-
-        def release(*, acquired: bool = True) -> None:
-            if acquired:
-                held.lock.release()
-            held.users -= 1
-            if not held.users:
-                del self._locks[name]
-
-        try:
-            await held.lock.acquire()
-        except BaseException:
-            release(acquired=False)
-            raise
-        return release
 
     async def _previous(self, name: str, response_id: str) -> StoredResponse | None:
         """Return the answer to continue from; None if there is none. Raises `ApiError`."""
@@ -509,17 +481,12 @@ class ResponsesEndpoint:
         if wanted.stream:
             stream = self._stream(turn, builder, previous)
             return EventStream(request, stream, headers, turn.close)
-        error: ApiError | None = None
-        async with aclosing(turn.events()) as events:
-            async for event in events:
-                for _fields in builder.feed(event):
-                    pass
-                if isinstance(event, TurnFinished):
-                    error = turn_error(event)
-                    await self._store_result(turn, builder, event, previous)
-        if error is not None:
-            error.headers |= headers
-            raise error
+        async with aclosing(self._run(turn, builder, previous)) as events:
+            async for _event in events:
+                pass
+        if builder.error is not None:
+            builder.error.headers |= headers
+            raise builder.error
         return json_response(builder.response, headers=headers)
 
     async def _stream(
@@ -527,17 +494,25 @@ class ResponsesEndpoint:
     ) -> AsyncGenerator[bytes, None]:
         for fields in builder.start():
             yield sse_event(fields, fields["type"])
+        try:
+            async with aclosing(self._run(turn, builder, previous)) as events:
+                async for fields in events:
+                    yield sse_event(fields, fields["type"])
+        except StoreError as error:
+            builder.fail(ResponseError("store_failed", str(error)))
+        last = builder.final_event()
+        yield sse_event(last, last["type"])
+
+    async def _run(
+        self, turn: ApiTurn, builder: ResponseBuilder, previous: StoredResponse | None
+    ) -> AsyncGenerator[Fields, None]:
+        """Run the turn and yield the events of its response, which is stored at the end."""
         async with aclosing(turn.events()) as events:
             async for event in events:
                 for fields in builder.feed(event):
-                    yield sse_event(fields, fields["type"])
+                    yield fields
                 if isinstance(event, TurnFinished):
-                    try:
-                        await self._store_result(turn, builder, event, previous)
-                    except StoreError as error:
-                        builder.fail(ResponseError("store_failed", str(error)))
-                    last = builder.final_event()
-                    yield sse_event(last, last["type"])
+                    await self._store_result(turn, builder, event, previous)
 
     async def _store_result(
         self,

@@ -66,8 +66,7 @@ class RunsEndpoint:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @operation(
-        "POST",
-        "/v1/runs",
+        "POST /v1/runs",
         "run",
         "Start a turn that continues without the client",
         result=RunStarted,
@@ -98,12 +97,10 @@ class RunsEndpoint:
         return json_response(RunStarted(run_id, turn.session_id), 202)
 
     @operation(
-        "GET",
-        "/v1/runs/{run_id}/events",
+        "GET /v1/runs/{run_id}/events",
         "run_events",
         "All events of a run, from the beginning to its end",
         media_type=EVENT_STREAM,
-        errors=(404,),
         headers=(EVENT_HEADER,),
     )
     async def events(self, request: ApiRequest) -> Response:
@@ -115,9 +112,7 @@ class RunsEndpoint:
         start = int(seen) + 1 if seen else 0
         return EventStream(request, run.recording.play(start))
 
-    @operation(
-        "POST", "/v1/runs/{run_id}/stop", "stop_run", "Stop it", result=RunStopped, errors=(404,)
-    )
+    @operation("POST /v1/runs/{run_id}/stop", "stop_run", "Stop it", result=RunStopped)
     async def stop(self, request: ApiRequest) -> Response:
         run = self._run(request)
         is_complete = run.recording.is_complete

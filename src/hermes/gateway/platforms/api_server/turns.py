@@ -20,7 +20,6 @@ from hermes.core.model import FellBack, Retrying, TextDelta
 from hermes.gateway.platforms.api_server.http import ApiError, not_found, retry_after
 from hermes.gateway.platforms.api_server.manifest import MANIFEST
 from hermes.gateway.platforms.api_server.options import ApiOptions
-from hermes.gateway.status import DirectTurns
 
 MAX_KNOWN = 4096
 """Maximum number of conversations whose session is remembered, with or without an open agent."""
@@ -237,12 +236,12 @@ class ApiTurns:
         app: App,
         options: ApiOptions,
         backend: str = "",
-        counter: DirectTurns | None = None,
+        count_turn: Callable[[str], Callable[[bool], object]] | None = None,
     ) -> None:
-        """`backend` is where commands run, instead of the one in the settings; `counter` counts
-        every turn."""
+        """`backend` is where commands run, instead of the one in the settings. `count_turn` is
+        called at the start of each turn, and its result at the end."""
         self._app, self._options, self.backend = app, options, backend
-        self._counter = counter
+        self._count_turn = count_turn
         gateway = app.loaded.settings.gateway
         self.agents = ApiAgentPool(app.leave, gateway.live_agents)
         self._folder = Path(gateway.cwd).expanduser()
@@ -271,8 +270,8 @@ class ApiTurns:
         if len(self._running) >= self._options.max_turns:
             raise ApiError(503, "too many turns are running", code="overloaded", headers=headers)
         turn = ApiTurn(self, request)
-        if self._counter is not None:
-            turn.on_close(self._counter.begin(MANIFEST.name))
+        if self._count_turn is not None:
+            turn.on_close(self._count_turn(MANIFEST.name))
         self._running[turn] = ""
         self._idle.clear()
         on_disconnect(turn.stop)
