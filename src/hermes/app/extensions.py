@@ -68,6 +68,7 @@ class Extensions:
         self.skills: list[SkillRoot] = []
         self.memory_providers: dict[str, Any] = {}
         self.context_engines: list[Any] = []
+        self.terminals: dict[str, Any] = {}  #: Manifests of terminal backends.
         self.inject: Inject | None = None  #: Set by the conversation of a terminal.
         self.outcomes: tuple[Any, ...] = ()
         self._replaced: dict[str, ToolEntry | None] = {}
@@ -173,6 +174,9 @@ class Extensions:
 
     def add_context_engine(self, engine: Any) -> None:
         self.context_engines.append(engine)
+
+    def add_terminal_backend(self, manifest: Any) -> None:
+        self.terminals[manifest.name] = manifest
 
     def inject_message(self, content: str, role: str) -> bool:
         return self.inject is not None and self.inject(content, role)

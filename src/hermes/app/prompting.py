@@ -77,6 +77,7 @@ def build_prompt(
             now=now,
             working_folder=place.folder,
             place=place.workplace.name,
+            place_description=place.description,
             tree=LocalFileTree() if place.here else None,
             skip_context_files=request.skip_context_files,
             enforcement=settings.agent.tool_use_enforcement,

@@ -1,16 +1,19 @@
 """Creation of the execution environment of a session from the `terminal.*` settings."""
 
-from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
+from hermes.app.extensions import Extensions
 from hermes.config.environment import child_environment
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
+from hermes.config.settings.base import terminal_names
 from hermes.core.errors import ConfigError
+from hermes.sdk.terminal import BackendContext, TerminalManifest
 from hermes.security import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, PathGuard
 from hermes.terminal import (
     ExecutionEnvironment,
@@ -19,11 +22,9 @@ from hermes.terminal import (
     LocalShell,
     Notify,
     OutputLimits,
-    Running,
     ShellOptions,
 )
-
-T = TypeVar("T", bound=msgspec.Struct)
+from hermes.util.bundled import bundled_manifest
 
 
 class SessionWorkspace(msgspec.Struct, frozen=True):
@@ -31,6 +32,7 @@ class SessionWorkspace(msgspec.Struct, frozen=True):
     guard: PathGuard
     folder: str  #: Where it begins, as the model is told.
     here: bool = True  #: Its files are files of this machine.
+    description: str = ""  #: Where it is, for the model; empty for the backends of Hermes itself.
 
 
 def make_workspace(
@@ -48,7 +50,22 @@ def make_workspace(
     name = backend or settings.backend
     if name == "sandbox":
         return _sandbox(loaded, home, folder, shared)
-    return MAKERS[name](loaded, home, folder, tell)
+    if name in MAKERS:
+        return MAKERS[name](loaded, home, folder, tell)
+    if manifest := find_terminal(name):
+        return _bundled_or_plugin(manifest, loaded, home, tell)
+    raise ConfigError(
+        f'terminal.backend: expected one of {", ".join(terminal_names())}, found "{name}"',
+        hint="`hermes plugins list` shows which plugins are enabled",
+    )
+
+
+def find_terminal(name: str) -> TerminalManifest | None:
+    """Return the manifest of a bundled backend or of one that a plugin registered, or None."""
+    plugins = Extensions.in_force()
+    added = plugins.terminals if plugins else {}
+    manifest: TerminalManifest | None = bundled_manifest("terminals", name) or added.get(name)
+    return manifest
 
 
 def _local(loaded: Loaded, home: Home, folder: Path, _tell: Notify) -> SessionWorkspace:
@@ -76,6 +93,8 @@ def _local(loaded: Loaded, home: Home, folder: Path, _tell: Notify) -> SessionWo
 
 
 def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -> SessionWorkspace:
+    from hermes.terminal.remote import DeferredHost  # local sessions do not need it
+
     settings, guard = loaded.settings.terminal, _guard_here(home, folder)
 
     def make() -> Host:
@@ -96,28 +115,7 @@ def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -
         host: Host = sandbox.SandboxHost(options, environment)
         return host
 
-    return _hosted(loaded, _UnmadeHost("sandbox", make), guard, str(folder), here=True)
-
-
-class _UnmadeHost:
-    """A host that is created when it is first used: most sessions run no command."""
-
-    def __init__(self, name: str, make: Callable[[], Host]) -> None:
-        self.name, self._make = name, make
-
-    @cached_property
-    def _host(self) -> Host:
-        return self._make()
-
-    async def open(self) -> None:
-        await self._host.open()
-
-    async def start(self, argv: Sequence[str], **streams: Any) -> Running:
-        return await self._host.start(argv, **streams)
-
-    async def close(self) -> None:
-        if "_host" in vars(self):
-            await self._host.close()
+    return _hosted(loaded, DeferredHost("sandbox", make), guard, str(folder), here=True)
 
 
 def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> SessionWorkspace:
@@ -155,13 +153,16 @@ def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> SessionWor
 
 def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWorkspace:
     from hermes.terminal import docker  # loaded only when chosen
+    from hermes.terminal.remote import DeferredHost
 
     settings = loaded.settings.terminal
-    options = _container(
-        loaded,
-        home,
-        docker.DockerOptions,
+    options = docker.DockerOptions(
         image=settings.docker_image,
+        forward_env=_forwarded(loaded),
+        cpu=settings.container_cpu,
+        memory=settings.container_memory,
+        persistent=settings.container_persistent,
+        sandbox_dir=str(_storage(loaded, home)),
         environment=child_environment((), loaded.saved),
         volumes=settings.docker_volumes,
         workspace=str(folder) if settings.docker_mount_cwd_to_workspace else "",
@@ -170,96 +171,58 @@ def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWo
         network=settings.docker_network,
         credential_files=_credentials(loaded, home),
     )
-    host = _deferred_host("docker", lambda lifeline: docker.DockerHost(options, lifeline, tell))
+    host = DeferredHost("docker", lambda: docker.DockerHost(options, tell))
     mounted = settings.docker_mount_cwd_to_workspace
     return _hosted(loaded, host, INSIDE, "/workspace" if mounted else "/root")
 
 
-def _singularity(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> SessionWorkspace:
-    from hermes.terminal import singularity  # loaded only when chosen
-    from hermes.terminal.remote import EngineOptions
+def _bundled_or_plugin(
+    manifest: TerminalManifest, loaded: Loaded, home: Home, notify: Notify
+) -> SessionWorkspace:
+    from hermes.terminal.remote import DeferredHost  # local sessions do not need it
 
-    options = _container(
-        loaded,
-        home,
-        EngineOptions,
-        image=loaded.settings.terminal.singularity_image,
+    mounts = _credentials(loaded, home)
+    own = loaded.raw.get(manifest.name)
+    context = BackendContext(
+        settings=msgspec.structs.asdict(loaded.settings.terminal),
+        own_settings=own if isinstance(own, Mapping) else {},
+        secret=lambda name: loaded.secret(name) or "",
+        forward_env=_forwarded(loaded),
         environment=child_environment((), loaded.saved),
-        credential_files=_credentials(loaded, home),
+        storage=_storage(loaded, home),
+        credential_mounts=mounts,
+        notify=notify,
     )
-    host = _deferred_host(
-        "singularity", lambda lifeline: singularity.SingularityHost(options, lifeline, tell)
-    )
-    return _hosted(loaded, host, INSIDE, "/root")
-
-
-def _modal(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> SessionWorkspace:
-    from hermes.terminal import modal  # loaded only when chosen
-
-    settings = loaded.settings.terminal
-    options = _container(
+    return _hosted(
         loaded,
-        home,
-        modal.ModalOptions,
-        image=settings.modal_image,
-        lifetime=int(settings.lifetime_seconds),
-        token_id=loaded.secret("MODAL_TOKEN_ID") or "",
-        token_secret=loaded.secret("MODAL_TOKEN_SECRET") or "",
+        DeferredHost(manifest.name, lambda: manifest.load()(context)),
+        PathGuard(Path(manifest.home), (Path("/"),), here=False),
+        manifest.home,
+        isolated=manifest.isolated,
+        credentials=mounts if manifest.copies_credentials else (),
+        description=manifest.place,
     )
-    host = modal.ModalHost(options, tell)
-    return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
-
-
-def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> SessionWorkspace:
-    from hermes.terminal import daytona  # loaded only when chosen
-
-    options = _container(
-        loaded,
-        home,
-        daytona.DaytonaOptions,
-        image=loaded.settings.terminal.daytona_image,
-        disk=loaded.settings.terminal.container_disk,
-        api_key=loaded.secret("DAYTONA_API_KEY") or "",
-    )
-    host = daytona.DaytonaHost(options, tell)
-    return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
 
 
 MAKERS: dict[str, Callable[[Loaded, Home, Path, Notify], SessionWorkspace]] = {
     "local": _local,
     "ssh": _ssh,
     "docker": _docker,
-    "singularity": _singularity,
-    "modal": _modal,
-    "daytona": _daytona,
 }
 
 INSIDE = PathGuard(Path("/root"), (Path("/"),), here=False)
 """Inside a container the agent may access everything."""
 
 
-def _container(loaded: Loaded, home: Home, kind: type[T], **more: Any) -> T:
-    """Return the options of a container: the common ones and `more`."""
+def _forwarded(loaded: Loaded) -> dict[str, str]:
+    """Return the variables that commands in containers get, with their values."""
     settings = loaded.settings.terminal
-    shared = {
-        "forward_env": {
-            variable: value
-            for variable in (*settings.docker_forward_env, *settings.env_passthrough)
-            if (value := loaded.variable(variable))
-        },
-        "cpu": settings.container_cpu,
-        "memory": settings.container_memory,
-        "persistent": settings.container_persistent,
-        "sandbox_dir": settings.sandbox_dir or str(home.root / "sandboxes"),
-    }
-    known = {field.name for field in msgspec.structs.fields(kind)}
-    return kind(**{key: value for key, value in {**shared, **more}.items() if key in known})
+    names = (*settings.docker_forward_env, *settings.env_passthrough)
+    return {name: value for name in names if (value := loaded.variable(name))}
 
 
-def _deferred_host(name: str, make: Callable[[Any], Host]) -> Host:
-    from hermes.terminal.remote import DeferredHost  # local sessions do not need it
-
-    return DeferredHost(name, make)
+def _storage(loaded: Loaded, home: Home) -> Path:
+    return Path(loaded.settings.terminal.sandbox_dir or home.root / "sandboxes")
 
 
 def _credentials(loaded: Loaded, home: Home) -> Any:
@@ -278,6 +241,7 @@ def _hosted(
     here: bool = False,
     isolated: bool = True,
     credentials: Any = (),
+    description: str = "",
 ) -> SessionWorkspace:
     """`credentials` are files to copy if they cannot be mounted."""
     # Local sessions do not need these modules.
@@ -306,7 +270,7 @@ def _hosted(
         exported_names=shell.exported_names,
         upload=upload,
     )
-    return SessionWorkspace(workplace, guard, folder, here)
+    return SessionWorkspace(workplace, guard, folder, here, description)
 
 
 @cache

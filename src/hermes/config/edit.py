@@ -297,7 +297,7 @@ def variable_named(key: str) -> str:
 def assign(key: str, text: str, *, force: bool = False) -> Assignment:
     """Determine what setting `key` to `text` means. Raises `UsageError` for invalid values.
 
-    `force` allows unknown keys, for plugins.
+    `force` allows unknown keys and, where plugins add words, unknown words.
     """
     variable = variable_named(key)
     if variable:
@@ -305,7 +305,9 @@ def assign(key: str, text: str, *, force: bool = False) -> Assignment:
     parts = split_key(key)
     place = locate(parts)
     if place is not None:
-        return Assignment("", place.parts, _value(join_key(place.parts), place.type, text))
+        return Assignment(
+            "", place.parts, _value(join_key(place.parts), place.type, text, force=force)
+        )
     if force:
         return Assignment("", parts, _parsed(key, text))
     guess = suggestion(key)
@@ -315,13 +317,13 @@ def assign(key: str, text: str, *, force: bool = False) -> Assignment:
     )
 
 
-def _value(key: str, kind: Any, text: str) -> Any:
+def _value(key: str, kind: Any, text: str, *, force: bool) -> Any:
     value = text if _is_text(kind, text) else _parsed(key, text)
     if value is None:
         raise UsageError(
             f"{key}: there is no value", hint=f"`hermes config unset {key}` removes it"
         )
-    converter = Converter()
+    converter = Converter(frozenset({text.strip()} if force else ()))
     try:
         converted = converter.value(kind, value, split_key(key))
     except Mismatch as mismatch:

@@ -192,14 +192,23 @@ def suggestion(key: str, wanted: str = "") -> str:
     return same[0] if len(same) == 1 else ""
 
 
+def choices(kind: Any) -> tuple[str, ...]:
+    """Return the words that are allowed, in a `Literal` or from the function in `Meta.extra`."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    extra = get_args(kind)[1].extra if get_origin(kind) is Annotated else None
+    words: tuple[str, ...] = extra["choices"]() if extra else ()
+    return words
+
+
 def describe(kind: Any) -> str:
     """Describe the values of this type."""
     names = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
     origin = get_origin(kind)
+    if words := choices(kind):
+        return "one of " + ", ".join(str(word) or '""' for word in words)
     if origin is Annotated:
         return _with_bounds(kind)
-    if origin is Literal:
-        return "one of " + ", ".join(str(choice) or '""' for choice in get_args(kind))
     if origin is tuple:
         return "a list"
     if origin is dict or is_section(kind):
@@ -260,7 +269,7 @@ class Converter:
 
     def __init__(self, known: frozenset[str] = frozenset()) -> None:
         self.problems: list[Problem] = []
-        self.known = known  #: Top-level blocks that belong to plugins.
+        self.known = known  #: Names of plugins: their top-level blocks, and what they add.
 
     def section(self, kind: type[S], data: Any, path: Parts = ()) -> S:
         """Convert `data` to a `kind`; invalid parts are reported and replaced by their defaults."""
@@ -287,10 +296,10 @@ class Converter:
         origin = get_origin(kind)
         if is_section(kind):
             return self.section(kind, data, path)
+        if words := choices(kind):
+            return _word(words if origin is Literal else (*words, *self.known), kind, data)
         if origin is Annotated:
             return _bounded(kind, data)
-        if origin is Literal:
-            return _word(kind, data)
         if origin is dict:
             return self._mapping(kind, data, path)
         if origin is tuple:
@@ -334,13 +343,13 @@ class Converter:
         """Convert to the member whose shape fits, else to the first possible one."""
         if data is None and NoneType in members(kind):
             return None
-        choices = [member for member in members(kind) if member is not NoneType]
-        if len(choices) == 1:
-            return self.value(choices[0], data, path)
-        fitting = [member for member in choices if _fits(member, data)]
+        kinds = [member for member in members(kind) if member is not NoneType]
+        if len(kinds) == 1:
+            return self.value(kinds[0], data, path)
+        fitting = [member for member in kinds if _fits(member, data)]
         if fitting:
             return self.value(fitting[0], data, path)
-        for member in choices:
+        for member in kinds:
             if member in _SCALARS and not isinstance(data, Mapping | list):
                 return _SCALARS[member](data)
         raise Mismatch(describe(kind), data)
@@ -369,7 +378,7 @@ def _unset(kind: Any, value: Any) -> bool:
         return value is None
     numbers_or_words = {int, float, bool, NoneType}
     options = {bare(member) for member in members(kind)}
-    return options <= numbers_or_words or (get_origin(kind) is Literal and "" not in get_args(kind))
+    return options <= numbers_or_words or "" not in (choices(kind) or ("",))
 
 
 def _fits(kind: Any, data: Any) -> bool:
@@ -411,11 +420,10 @@ def _time_zone(name: str) -> str:
     return name
 
 
-def _word(kind: Any, data: Any) -> str:
-    choices: tuple[str, ...] = get_args(kind)
+def _word(allowed: Iterable[str], kind: Any, data: Any) -> str:
     words = _WORDS[data] if isinstance(data, bool) else (str(data).strip(),)
     for word in words:
-        for choice in choices:
+        for choice in allowed:
             if word.lower() == choice.lower():
                 return choice
     raise Mismatch(describe(kind), data)

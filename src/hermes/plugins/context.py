@@ -59,6 +59,8 @@ class PluginHost(Protocol):
 
     def add_context_engine(self, engine: Any) -> None: ...
 
+    def add_terminal_backend(self, manifest: Any) -> None: ...
+
     def inject_message(self, content: str, role: str) -> bool:
         """Add a message to the running conversation. Return False outside of the terminal, where
         no conversation can take it. Called from any thread."""
@@ -75,6 +77,7 @@ class RegistrationKind(StrEnum):
     SKILL = "skill"
     MEMORY = "memory provider"
     ENGINE = "context engine"
+    TERMINAL = "terminal backend"
 
 
 SINGLE = frozenset({RegistrationKind.ENGINE})
@@ -371,6 +374,17 @@ class PluginContext:
         """Register a context engine. Only one plugin can; `context.engine` must name it."""
         add = partial(self._services.host.add_context_engine, engine)
         self._claim(RegistrationKind.ENGINE, _own_name(engine), add)
+
+    def register_terminal_backend(self, manifest: Any) -> None:
+        """Register a terminal backend, a `hermes.sdk.terminal.TerminalManifest`. It has the name of
+        the plugin, and `terminal.backend` must name it."""
+        if _own_name(manifest) != self._plugin:
+            raise ValueError(
+                f"register_terminal_backend: the backend {manifest.name!r} does not have the name "
+                f"of its plugin, {self._plugin!r}"
+            )
+        add = partial(self._services.host.add_terminal_backend, manifest)
+        self._claim(RegistrationKind.TERMINAL, manifest.name, add)
 
     def inject_message(self, content: str, role: str = "user") -> bool:
         """Add a message to the running conversation in the terminal. Return False elsewhere."""

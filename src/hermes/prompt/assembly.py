@@ -184,12 +184,9 @@ PLACES = {
     "local": "",
     "sandbox": "a sandbox on this machine: the system is read-only, /tmp is private",
     "docker": "a container, not the user's machine",
-    "singularity": "a container, not the user's machine",
     "ssh": "another machine, over SSH",
-    "modal": "a container in the cloud",
-    "daytona": "a container in the cloud",
 }
-"""Where commands run and files are, by `terminal.backend`."""
+"""Where commands run and files are, by `terminal.backend`; other backends describe themselves."""
 
 
 TOOL_GUIDANCE = {
@@ -258,6 +255,7 @@ class PromptInputs(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime  #: When the session began, in the user's time zone.
     working_folder: str
     place: str = "local"  #: `terminal.backend`: where commands run and files are.
+    place_description: str = ""  #: The same in words, for a backend that is not in `PLACES`.
     tree: FileTree | None = None  #: Where project files are read; None for no project files.
     skip_context_files: bool = False  #: Leave out SOUL.md and project files, as for subagents.
     enforcement: bool | str | tuple[str, ...] = "auto"  #: `agent.tool_use_enforcement`.
@@ -309,7 +307,7 @@ def _context_files(inputs: PromptInputs) -> str:
 
 def _session(inputs: PromptInputs) -> str:
     """Return the facts about the session, among them the model: some endpoints report another."""
-    where = PLACES.get(inputs.place, "")
+    where = PLACES.get(inputs.place, inputs.place_description)
     named = f"{inputs.model} ({inputs.provider})" if inputs.provider else inputs.model
     facts = (
         f"Working folder: {inputs.working_folder}",

@@ -24,7 +24,6 @@ from hermes.terminal.remote import (
     HOME,
     WORKSPACE,
     EngineClient,
-    EngineOptions,
     Mount,
     is_owner_gone,
     owner_mark,
@@ -148,7 +147,22 @@ TMPFS = (
 )
 
 
-class DockerOptions(EngineOptions, frozen=True, kw_only=True):
+class DockerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a container, with the settings they come from."""
+
+    image: str  #: `terminal.docker_image`.
+    task: str = "default"  #: Owner of the kept files; tasks with the same name share them.
+    forward_env: dict[str, str] = {}  #: Variables passed to commands, with their values.
+    cpu: float = 1  #: `terminal.container_cpu`; 0 means no limit.
+    memory: int = 5120  #: `terminal.container_memory` in MB; 0 means no limit.
+    persistent: bool = True  #: `terminal.container_persistent`: files outlive the container.
+    sandbox_dir: str = ""  #: `terminal.sandbox_dir`, never empty when `persistent`.
+    environment: dict[str, str] = {}
+    """Environment of the client program: `PATH`, `HOME`, `DOCKER_HOST` and so on."""
+    credential_files: tuple[Mount, ...] = ()
+    """`terminal.credential_files`, from `credential_mounts`."""
+    program: str = ""
+    """The client program; empty: the first that is installed and whose engine answers."""
     volumes: tuple[str, ...] = ()  #: `terminal.docker_volumes`.
     workspace: str = ""
     """Folder mounted at /workspace (`terminal.docker_mount_cwd_to_workspace`), or empty."""
@@ -328,10 +342,9 @@ class DockerHost:
 
     name = "docker"
 
-    def __init__(
-        self, options: DockerOptions, lifeline: Lifeline, notify: Notify = log_notice
-    ) -> None:
-        self._options, self._lifeline, self._notify = options, lifeline, notify
+    def __init__(self, options: DockerOptions, notify: Notify = log_notice) -> None:
+        self._options, self._notify = options, notify
+        self._lifeline: Lifeline | None = None
         self._lock = asyncio.Lock()
         self._refused: frozenset[str] = frozenset()
         self._current: _Container | None = None
@@ -357,8 +370,13 @@ class DockerHost:
     async def close(self) -> None:
         async with self._lock:
             container, self._current = self._current, None
-            if container is not None:
-                await container.end()
+            lifeline, self._lifeline = self._lifeline, None
+            try:
+                if container is not None:
+                    await container.end()
+            finally:
+                if lifeline is not None:
+                    await lifeline.close()
 
     async def _ensure_container(self) -> "_Container":
         """Return the running container; create a new one, and say so, if the last one has ended."""
@@ -375,6 +393,7 @@ class DockerHost:
             return self._current
 
     async def _create_container(self) -> "_Container":
+        self._lifeline = self._lifeline or Lifeline()
         client = await choose_engine(self._options, self._lifeline)
         image = await self._inspect_image(client)
         mounts = await self._mounts(client, image)

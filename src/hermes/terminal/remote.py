@@ -1,4 +1,4 @@
-"""Parts shared by the container and cloud backends."""
+"""Parts shared by the backends on other hosts: engine clients, mounts, owner marks, uploads."""
 
 import asyncio
 import csv
@@ -8,21 +8,18 @@ import platform
 import re
 import shutil
 import stat
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Argv, Host, Notify, Running, Sink
+from hermes.core.errors import BackendUnavailable
+from hermes.terminal.base import Argv, Host, Running, Sink
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import spawn
 from hermes.terminal.sync import Sync
-from hermes.util.extras import install_hint
 
 # The command-line client of a container engine, started so that it ends with this process.
 
@@ -148,29 +145,6 @@ class Mount(msgspec.Struct, frozen=True):
         return f"{self.source}:{self.target}" + ":ro" * self.read_only
 
 
-class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of all containers and cloud sandboxes, with the settings they come from."""
-
-    image: str  #: `terminal.docker_image`, `terminal.modal_image` and so on.
-    task: str = "default"  #: Owner of the kept files; tasks with the same name share them.
-    forward_env: dict[str, str] = {}  #: Variables passed to commands, with their values.
-    cpu: float = 1  #: `terminal.container_cpu`; 0 means no limit.
-    memory: int = 5120  #: `terminal.container_memory` in MB; 0 means no limit.
-    persistent: bool = True  #: `terminal.container_persistent`: files outlive the container.
-    sandbox_dir: str = ""  #: `terminal.sandbox_dir`, never empty when `persistent`.
-
-
-class EngineOptions(ContainerOptions, frozen=True, kw_only=True):
-    """Options of containers that an engine on this machine runs."""
-
-    environment: dict[str, str] = {}
-    """Environment of the client program: `PATH`, `HOME`, `DOCKER_HOST` and so on."""
-    credential_files: tuple[Mount, ...] = ()
-    """`terminal.credential_files`, from `credential_mounts`."""
-    program: str = ""
-    """The client program; empty: the first that is installed and whose engine answers."""
-
-
 def parse_volume(text: str) -> Mount:
     """Parse a volume of the settings: `host:container[:ro|rw]`."""
     parts = text.split(":")
@@ -217,7 +191,7 @@ def credential_mounts(home: Path, names: Sequence[str]) -> tuple[Mount, ...]:
     return tuple(mounts)
 
 
-def persistent_folder(sandbox_dir: str, task: str) -> Path:
+def persistent_folder(sandbox_dir: str | Path, task: str) -> Path:
     """Return the folder in `terminal.sandbox_dir` that keeps the files of `task`; create it if
     missing."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", task).lstrip(".")[:100] or "default"
@@ -289,163 +263,6 @@ def _machine_id() -> str:
     return f"{machine or platform.node()}-{space}"
 
 
-# A program that runs behind a cloud service's API.
-
-GRACE = 0.7
-"""Seconds to end after the input was closed; cancelling a call may take one second in total."""
-ABANDONED = 137  #: Exit code of a program that was given up, as if it had been killed.
-
-LEAD_GROUP = r"""
-kill -0 "-$$" 2>/dev/null || ! command -v setsid >/dev/null || set -- setsid "$@"
-exec "$@"
-"""
-"""Runs its arguments as the leader of a process group, so that a program can stop its children."""
-
-
-class RemoteProcess(ABC):
-    """Base class: a subclass starts its program, calls `follow` and implements sending input."""
-
-    pid = None
-
-    def __init__(self) -> None:
-        self.exit_code: int | None = None
-        self._closed = False
-        self._ended = asyncio.Event()
-        self._follow_task: asyncio.Task[None] | None = None
-
-    def follow(self, until_end: Coroutine[Any, Any, int]) -> None:
-        """Start delivering output; `until_end` returns the exit code."""
-        self._follow_task = asyncio.create_task(self._watch_until_end(until_end))
-
-    async def wait(self) -> int:
-        await self._ended.wait()
-        return ABANDONED if self.exit_code is None else self.exit_code
-
-    async def write(self, data: bytes) -> None:
-        if self._closed or self.exit_code is not None:
-            raise ToolError("the program takes no input any more")
-        await self._send(data)
-
-    async def close_input(self) -> None:
-        if not self._closed:
-            self._closed = True
-            await self._send_end()
-
-    async def stop(self) -> None:
-        if self.exit_code is not None:
-            return
-        await self.close_input()
-        try:
-            async with asyncio.timeout(GRACE):
-                await self.wait()
-        except TimeoutError:
-            await self._abandon()
-            if self._follow_task is not None:
-                self._follow_task.cancel()
-            self._end(ABANDONED)
-
-    def _end(self, code: int) -> None:
-        if self.exit_code is None:
-            self.exit_code = code
-        self._ended.set()
-
-    async def _watch_until_end(self, until_end: Coroutine[Any, Any, int]) -> None:
-        self._end(await until_end)
-
-    @abstractmethod
-    async def _send(self, data: bytes) -> None: ...
-
-    @abstractmethod
-    async def _send_end(self) -> None: ...
-
-    async def _abandon(self) -> None:
-        """Do what the service allows for a program that did not end when its input closed."""
-        return
-
-
-class CloudHost(ABC):
-    """Base class: a sandbox of a cloud service that is made at first use and when it has ended."""
-
-    name: str  #: Also the name of the SDK's module.
-    service: str
-    auth_hint: str
-    create_hint: str
-    recreated: str  #: What happens to a sandbox that has ended, for the notice.
-
-    def __init__(self, notify: Notify) -> None:
-        self._notify = notify
-        self._lock = asyncio.Lock()
-        self._sdk: Any = None
-        self._client: Any = None
-        self._sandbox: Any = None
-
-    async def open(self) -> None:
-        async with self._lock:
-            if self._sandbox is None:
-                await self._connect()
-
-    async def start(
-        self, argv: Argv, *, on_output: Sink, on_error: Sink | None = None, pty: bool = False
-    ) -> Running:
-        await self.open()
-        streams = (on_output, on_error or on_output)
-        failure, _ = self._errors()
-        try:
-            return await self._start(argv, *streams, pty=pty)
-        except failure as error:
-            async with self._lock:  # the sandbox may have ended
-                if await self._is_running():
-                    raise self._start_error(error) from error
-                self._sandbox = None
-                await self._connect()
-            self._notify(f"the {self.service} sandbox had ended; {self.recreated}")
-        try:
-            return await self._start(argv, *streams, pty=pty)
-        except failure as again:
-            raise self._start_error(again) from again
-
-    def _start_error(self, error: Exception) -> ToolError:
-        return ToolError(f"{self.service} could not start the program: {error}")
-
-    async def _connect(self) -> None:
-        try:
-            self._sdk = import_module(self.name)
-        except ImportError as error:
-            raise BackendUnavailable(
-                f"the package {self.name} is not installed", hint=install_hint(self.name)
-            ) from error
-        failure, refusal = self._errors()
-        try:
-            await self._create()
-        except refusal as error:
-            raise BackendUnavailable(
-                f"{self.service} does not let us in: {error}", hint=self.auth_hint
-            ) from error
-        except failure as error:
-            raise BackendUnavailable(
-                f"{self.service} could not make a sandbox: {error}", hint=self.create_hint
-            ) from error
-
-    @abstractmethod
-    def _errors(self) -> tuple[type[Exception], type[Exception]]:
-        """Return the SDK's base class of errors, and its error for refused credentials."""
-
-    @abstractmethod
-    async def _create(self) -> None:
-        """Set `_sandbox`: end what dead processes left, then resume or make a sandbox."""
-
-    @abstractmethod
-    async def _is_running(self) -> bool: ...
-
-    @abstractmethod
-    async def _start(
-        self, argv: Argv, on_output: Sink, on_error: Sink, *, pty: bool
-    ) -> Running: ...
-
-    @abstractmethod
-    async def close(self) -> None: ...
-
-
 # Hosts that wrap another host.
 
 
@@ -453,15 +270,14 @@ class DeferredHost:
     """Creates the host at first use, so that a session without commands costs nothing. It is
     created again after `close`."""
 
-    def __init__(self, name: str, make: Callable[[Lifeline], Host]) -> None:
+    def __init__(self, name: str, make: Callable[[], Host]) -> None:
         self.name, self._make = name, make
-        self._created: tuple[Host, Lifeline] | None = None
+        self._created: Host | None = None
 
     def _host(self) -> Host:
         if self._created is None:
-            lifeline = Lifeline()
-            self._created = (self._make(lifeline), lifeline)
-        return self._created[0]
+            self._created = self._make()
+        return self._created
 
     async def open(self) -> None:
         await self._host().open()
@@ -472,13 +288,9 @@ class DeferredHost:
         return await self._host().start(argv, on_output=on_output, on_error=on_error, pty=pty)
 
     async def close(self) -> None:
-        made, self._created = self._created, None
-        if made is not None:
-            host, lifeline = made
-            try:
-                await host.close()
-            finally:
-                await lifeline.close()
+        host, self._created = self._created, None
+        if host is not None:
+            await host.close()
 
 
 class SyncedHost:

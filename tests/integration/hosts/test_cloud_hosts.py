@@ -15,12 +15,12 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, ToolError
+from hermes.sdk.terminal import CloudHost, owner_mark
+from hermes.sdk.testing.terminal import backend_context
 from hermes.terminal import CommandResult
-from hermes.terminal.daytona import DaytonaHost, DaytonaOptions
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
-from hermes.terminal.modal import ModalHost, ModalOptions
-from hermes.terminal.remote import CloudHost, owner_mark
+from hermes.util.bundled import bundled_manifest
 
 Make = Callable[..., CloudHost]
 
@@ -46,12 +46,22 @@ def sdk(service: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 async def make(service: str, sdk: Any, tmp_path: Path) -> AsyncIterator[Make]:
     hosts: list[CloudHost] = []
 
-    def make(notify: Callable[[str], None] = lambda _: None, **options: Any) -> CloudHost:
-        if service == "modal":
-            settings = {"image": "box:1", "sandbox_dir": str(tmp_path), **options}
-            hosts.append(ModalHost(ModalOptions(**settings), notify))
-        else:
-            hosts.append(DaytonaHost(DaytonaOptions(**{"image": "box:1", **options}), notify))
+    def make(
+        notify: Callable[[str], None] = lambda _: None,
+        task: str = "default",
+        forward_env: dict[str, str] | None = None,
+        secrets: dict[str, str] | None = None,
+        **settings: Any,
+    ) -> CloudHost:
+        context = backend_context(
+            tmp_path,
+            {f"{service}_image": "box:1", **settings},
+            notify=notify,
+            task=task,
+            forward_env=forward_env or {},
+            secret=(secrets or {}).get,
+        )
+        hosts.append(bundled_manifest("terminals", service).load()(context))
         return hosts[-1]
 
     yield make
@@ -166,7 +176,9 @@ async def test_errors_name_the_next_step(
 
 @modal
 async def test_modal_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -> None:
-    host = make(forward_env={"A": "b"}, cpu=2, memory=512, lifetime=60, task="t")
+    host = make(
+        forward_env={"A": "b"}, task="t", container_cpu=2, container_memory=512, lifetime_seconds=60
+    )
     await host.open()
     await host.open()
     (sandbox,) = sdk.STATE.sandboxes
@@ -181,7 +193,7 @@ async def test_modal_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -> 
 
 @modal
 async def test_modal_token_of_the_settings_is_used(make: Make, sdk: Any) -> None:
-    await make(token_id="ak-1", token_secret="as-1").open()
+    await make(secrets={"MODAL_TOKEN_ID": "ak-1", "MODAL_TOKEN_SECRET": "as-1"}).open()
     assert sdk.STATE.clients == [("ak-1", "as-1")]
     assert isinstance(sdk.STATE.sandboxes[0].options["client"], sdk.Client)
 
@@ -219,7 +231,7 @@ async def test_modal_deleted_snapshot_falls_back_to_the_image(make: Make, sdk: A
 async def test_modal_without_persistence_keeps_nothing(
     make: Make, sdk: Any, tmp_path: Path
 ) -> None:
-    host = make(persistent=False)
+    host = make(container_persistent=False)
     await host.open()
     await host.close()
     assert sdk.STATE.sandboxes[0].over
@@ -260,7 +272,7 @@ async def test_modal_next_start_ends_sandboxes_of_dead_processes(make: Make, sdk
 @daytona
 async def test_daytona_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -> None:
     notices: list[str] = []
-    host = make(notices.append, cpu=1.5, memory=5120, disk=51200, forward_env={"A": "b"}, task="t")
+    host = make(notices.append, task="t", forward_env={"A": "b"}, container_cpu=1.5)
     await host.open()
     await host.open()
     (sandbox,) = sdk.STATE.sandboxes
@@ -279,7 +291,7 @@ async def test_daytona_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -
 
 @daytona
 async def test_daytona_key_and_region_are_passed_on(make: Make, sdk: Any) -> None:
-    await make(api_key="k", target="eu").open()
+    await make(secrets={"DAYTONA_API_KEY": "k", "DAYTONA_TARGET": "eu"}).open()
     assert sdk.STATE.configs == [sdk.DaytonaConfig(api_key="k", api_url=None, target="eu")]
 
 
@@ -334,7 +346,7 @@ async def test_daytona_sandbox_in_use_by_another_process_is_not_taken(make: Make
 
 @daytona
 async def test_daytona_without_persistence_deletes_the_sandbox(make: Make, sdk: Any) -> None:
-    host = make(persistent=False)
+    host = make(container_persistent=False)
     await host.open()
     assert sdk.STATE.sandboxes[0].params.auto_delete_interval == 0
     await host.close()

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal import Lifeline
-from hermes.terminal.remote import EngineOptions, Mount, owner_mark
-from hermes.terminal.singularity import SingularityHost
+from hermes.sdk.terminal import Host, Mount, owner_mark
+from hermes.sdk.testing.terminal import backend_context
+from hermes_plugins.terminals.singularity.backend import SingularityHost
 
 FAKE = r"""#!/bin/sh
 here=@HERE@
@@ -88,26 +88,23 @@ def fake(tmp_path: Path) -> Fake:
 
 @pytest.fixture
 async def make(fake: Fake) -> AsyncIterator[Make]:
-    lifeline = Lifeline()
     hosts: list[SingularityHost] = []
 
-    def make(**options: Any) -> SingularityHost:
-        settings = {
-            "image": "docker://box",
-            "environment": fake.environment,
-            "sandbox_dir": str(fake.folder / "kept"),
-            **options,
-        }
-        hosts.append(SingularityHost(EngineOptions(**settings), lifeline, fake.told.append))
+    def make(settings: dict[str, Any] | None = None, **changes: Any) -> SingularityHost:
+        context = backend_context(
+            fake.folder / "kept",
+            {"singularity_image": "docker://box", **(settings or {})},
+            **{"environment": fake.environment, "notify": fake.told.append, **changes},
+        )
+        hosts.append(SingularityHost(context))
         return hosts[-1]
 
     yield make
     for host in hosts:
         await host.close()
-    await lifeline.close()
 
 
-async def said(host: SingularityHost, script: str, **options: Any) -> str:
+async def said(host: Host, script: str, **options: Any) -> str:
     output = bytearray()
     running = await host.start(["sh", "-c", script], on_output=output.extend, **options)
     await running.close_input()
@@ -117,7 +114,7 @@ async def said(host: SingularityHost, script: str, **options: Any) -> str:
 
 async def test_a_kept_instance_has_an_overlay_and_a_home(make: Make, fake: Fake) -> None:
     mount = Mount("/etc/hostname", "/root/.hermes/x", read_only=True)
-    host = make(cpu=2, memory=100, credential_files=(mount,))
+    host = make({"container_cpu": 2, "container_memory": 100}, credential_mounts=(mount,))
     await host.open()
     (start,) = fake.calls("instance start")
     kept = fake.folder / "kept/default"
@@ -129,7 +126,7 @@ async def test_a_kept_instance_has_an_overlay_and_a_home(make: Make, fake: Fake)
 
 
 async def test_an_instance_that_is_not_kept_writes_to_memory(make: Make, fake: Fake) -> None:
-    await make(persistent=False).open()
+    await make({"container_persistent": False}).open()
     (start,) = fake.calls("instance start")
     assert "--writable-tmpfs --home " in start
     assert "--overlay" not in start
@@ -203,12 +200,13 @@ async def test_next_start_stops_instances_of_dead_processes(make: Make, fake: Fa
 async def test_a_killed_process_leaves_no_instance(fake: Fake) -> None:
     program = f"""
 import asyncio
-from hermes.terminal.local.lifeline import Lifeline
-from hermes.terminal.remote import EngineOptions
-from hermes.terminal.singularity import SingularityHost
+from pathlib import Path
+from hermes.sdk.testing.terminal import backend_context
+from hermes_plugins.terminals.singularity.backend import SingularityHost
 async def main():
-    options = EngineOptions(image="x", environment={fake.environment!r}, persistent=False)
-    await SingularityHost(options, Lifeline()).open()
+    settings = {{"container_persistent": False}}
+    context = backend_context(Path(), settings, environment={fake.environment!r})
+    await SingularityHost(context).open()
     print("open", flush=True)
     await asyncio.sleep(1000)
 asyncio.run(main())

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal import Lifeline
 from hermes.terminal.docker import (
     DockerHost,
     DockerOptions,
@@ -79,7 +78,6 @@ def fake(tmp_path: Path) -> Fake:
 
 @pytest.fixture
 async def make(fake: Fake) -> AsyncIterator[Make]:
-    lifeline = Lifeline()
     hosts: list[DockerHost] = []
 
     def make(
@@ -93,17 +91,13 @@ async def make(fake: Fake) -> AsyncIterator[Make]:
             "CONFIG": config,
         }
         settings = {"image": "box", "sandbox_dir": str(fake.folder / "kept"), **options}
-        hosts.append(
-            DockerHost(
-                DockerOptions(environment=environment, **settings), lifeline, fake.told.append
-            )
-        )
+        options = DockerOptions(environment=environment, **settings)
+        hosts.append(DockerHost(options, fake.told.append))
         return hosts[-1]
 
     yield make
     for host in hosts:
         await host.close()
-    await lifeline.close()
 
 
 def arguments(**options: Any) -> list[str]:

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from hermes.terminal import Host, Lifeline, Running
+from hermes.terminal import Host, Running
 from hermes.terminal.docker import DockerHost, DockerOptions
 from tests.integration.terminal.docker_engine import IMAGE, Engine
 
@@ -26,7 +26,6 @@ class Hosts:
 
     def __init__(self, engine: Engine, folder: Path) -> None:
         self.engine, self.folder = engine, folder
-        self.lifeline = Lifeline()
         self.told: list[str] = []
         self._made: list[DockerHost] = []
 
@@ -41,14 +40,13 @@ class Hosts:
             "memory": 256,
             "disk": 0,
         }
-        host = DockerHost(DockerOptions(**{**settings, **options}), self.lifeline, self.told.append)
+        host = DockerHost(DockerOptions(**{**settings, **options}), self.told.append)
         self._made.append(host)
         return host
 
     async def close(self) -> None:
         for host in self._made:
             await host.close()
-        await self.lifeline.close()
 
     def inspect(self, host: DockerHost) -> dict[str, Any]:
         return json.loads(self.engine.call("inspect", host.container))[0]

@@ -78,3 +78,17 @@ def test_on_another_machine_keys_are_protected_wherever_the_home_is(place):
     for home in ("/home/alice", "/root", "/Users/alice"):
         assert guard.write_refusal(f"{home}/.ssh/authorized_keys")
     assert not guard.write_refusal("/home/alice/notes.txt")
+
+
+def test_plugin_backend_is_found_and_an_unknown_one_is_refused(hermes_home: Path, tmp_path: Path):
+    home = Home(hermes_home)
+    hermes_home.mkdir()
+    (hermes_home / "config.yaml").write_text(
+        "plugins: {enabled: [box]}\nterminal: {backend: box}\nbox: {size: 3}\n"
+    )
+    loaded = load(home)
+    with pytest.raises(ConfigError, match=r"expected one of local, .*modal.*, found \"box\""):
+        make_workspace(loaded, home, tmp_path, print)
+    (hermes_home / "config.yaml").write_text("terminal: {backend: box}\n")
+    with pytest.raises(ConfigError, match=r"expected one of local, .*modal.*, found \"box\""):
+        load(home)

@@ -29,6 +29,7 @@ class RecordingHost:
         self.skills: dict[str, Path] = {}
         self.providers: list[Any] = []
         self.engines: list[Any] = []
+        self.terminals: list[Any] = []
         self.messages: list[tuple[str, str]] = []
 
     def add_tool(self, plugin: str, **registration: Any) -> None:
@@ -48,6 +49,9 @@ class RecordingHost:
 
     def add_context_engine(self, engine: Any) -> None:
         self.engines.append(engine)
+
+    def add_terminal_backend(self, manifest: Any) -> None:
+        self.terminals.append(manifest)
 
     def inject_message(self, content: str, role: str) -> bool:
         self.messages.append((content, role))

@@ -26,7 +26,8 @@ from hermes.cli.commands.setup_sections import (
 from hermes.cli.context import Cli, Command, OneOf, Style, arg, flag
 from hermes.config.home import tilde
 from hermes.config.installation import install_extra
-from hermes.config.settings import ApprovalSettings, TerminalSettings
+from hermes.config.settings import ApprovalSettings
+from hermes.config.settings.base import terminal_names
 from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.ops.status import SetupRecord, reset_settings
 from hermes.util.extras import EXTRAS
@@ -83,7 +84,6 @@ SECTIONS = {
     "tools": SetupSection("What the agent can use", ask_tools, apply_tools),
     "agent": SetupSection("How the agent works", ask_agent, apply_agent),
 }
-BACKEND_NAMES = get_args(TerminalSettings.__annotations__["backend"])
 APPROVAL_MODES = get_args(ApprovalSettings.__annotations__["mode"])
 NAMES = ("model", "tts", "terminal", "gateway", "tools", "agent")
 
@@ -180,7 +180,7 @@ name of an extra it installs optional packages: the versions and hashes come wit
         arg("--api-key-env", metavar="NAME", help="save the key of this variable"),
         flag("--api-key-stdin", help="read the key from stdin"),
     ),
-    arg("--terminal-backend", choices=BACKEND_NAMES, help="where commands run"),
+    arg("--terminal-backend", choices=terminal_names(), help="where commands run"),
     arg("--toolsets", metavar="NAMES", help="toolsets and tools to use, with commas between"),
     arg("--approvals", choices=APPROVAL_MODES, help="what happens before dangerous commands"),
     arg("--max-turns", metavar="N", help="most model calls in one turn"),

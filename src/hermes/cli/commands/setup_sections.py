@@ -25,6 +25,7 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.ops.auth import CredentialService
 from hermes.providers import CUSTOM, LOCAL, endpoints
 from hermes.tools import switch_toolsets
+from hermes.util.bundled import bundled_manifest, bundled_names
 from hermes.util.concurrency import SystemClock
 from hermes.util.extras import install_hint
 
@@ -268,24 +269,32 @@ BACKENDS = (
             SettingQuestion("terminal.ssh_key", "file with the private key"),
         ),
     ),
-    BackendChoice(
-        "singularity",
-        "in a container: Apptainer",
-        ("apptainer", "singularity"),
-        questions=(SettingQuestion("terminal.singularity_image", "image"),),
-    ),
-    BackendChoice("modal", "in the cloud of Modal", package="modal"),
-    BackendChoice("daytona", "in the cloud of Daytona", package="daytona"),
 )
 COMMON = (SettingQuestion("terminal.timeout", "longest run of a command, in seconds"),)
 
 
+def _backends() -> tuple[BackendChoice, ...]:
+    """Return the backends of Hermes and of the bundled plugins."""
+    bundled = [bundled_manifest("terminals", name) for name in bundled_names("terminals")]
+    return BACKENDS + tuple(
+        BackendChoice(
+            one.name,
+            one.summary,
+            one.programs,
+            one.package,
+            tuple(SettingQuestion(f"terminal.{key}", text) for key, text in one.questions),
+        )
+        for one in bundled
+    )
+
+
 def ask_terminal(cli: Cli) -> None:
+    backends = _backends()
     offers = tuple(
-        SettingChoice(one.name, f"{one.meaning}{_missing_requirement(one)}") for one in BACKENDS
+        SettingChoice(one.name, f"{one.meaning}{_missing_requirement(one)}") for one in backends
     )
     chosen = ask_setting(SettingQuestion("terminal.backend", "where", offers), cli)
-    own = next((one.questions for one in BACKENDS if one.name == chosen), ())
+    own = next((one.questions for one in backends if one.name == chosen), ())
     for question in (*own, *COMMON):
         ask_setting(question, cli)
 
@@ -295,7 +304,7 @@ def apply_terminal(args: Namespace, cli: Cli) -> bool:
         return False
     save_setting(cli, "terminal.backend", args.terminal_backend)
     cli.say(f"commands run in: {args.terminal_backend}")
-    for backend in BACKENDS:
+    for backend in _backends():
         if backend.name == args.terminal_backend and (lack := _missing_requirement(backend)):
             cli.note(f"note:{lack}")
     return True

@@ -20,6 +20,7 @@ from hermes.config.settings.base import (
     Ratio,
     Seconds,
     Section,
+    TerminalName,
     TimeZone,
 )
 from hermes.config.settings.platforms import (
@@ -341,10 +342,7 @@ IMAGE = "nikolaik/python-nodejs:python3.11-nodejs20"
 
 
 class TerminalSettings(Section, frozen=True):
-    backend: Literal["local", "sandbox", "docker", "ssh", "singularity", "modal", "daytona"] = (
-        "local"
-    )
-    """Where commands run."""
+    backend: TerminalName = "local"  #: Where commands run.
     cwd: str = "."  #: Folder commands start in.
     timeout: Seconds = 180  #: Longest run of one command.
     lifetime_seconds: Seconds = 300  #: Idle time after which an environment is taken down.

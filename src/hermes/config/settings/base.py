@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from hermes.util.bundled import bundled_names
+
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """A block of settings: a field is a key of config.yaml, the comment behind it its meaning."""
@@ -18,4 +20,17 @@ Ratio = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Hour = Annotated[int, msgspec.Meta(ge=0, le=23)]
 TimeZone = Annotated[str, msgspec.Meta(title="the name of a time zone, such as Europe/Berlin")]
+TERMINALS = ("local", "sandbox", "docker", "ssh")  #: The terminal backends of Hermes itself.
+
+
+def terminal_names() -> tuple[str, ...]:
+    """Return the terminal backends of Hermes and of the bundled plugins."""
+    return (*TERMINALS, *bundled_names("terminals"))
+
+
+TerminalName = Annotated[str, msgspec.Meta(extra={"choices": terminal_names})]
+"""A terminal backend. Plugins that are enabled may add others."""
+ChatTerminalName = Annotated[
+    str, msgspec.Meta(extra={"choices": lambda: ("auto", *terminal_names())})
+]
 Dollars = Annotated[float, msgspec.Meta(ge=0)]

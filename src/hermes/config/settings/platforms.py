@@ -4,7 +4,16 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from hermes.config.settings.base import Count, Dollars, OffOr, Port, Positive, Seconds, Section
+from hermes.config.settings.base import (
+    ChatTerminalName,
+    Count,
+    Dollars,
+    OffOr,
+    Port,
+    Positive,
+    Seconds,
+    Section,
+)
 from hermes.config.settings.reserved import (
     DingtalkExtra,
     FeishuExtra,
@@ -189,9 +198,7 @@ class PlatformsSettings(Section, frozen=True):
 class GatewaySettings(Section, frozen=True):
     proxy_url: str = ""  #: Hermes API server that does the work instead of this machine.
     cwd: str = "~"  #: Folder commands start in when a chat asks.
-    terminal: Literal[
-        "auto", "local", "sandbox", "docker", "ssh", "singularity", "modal", "daytona"
-    ] = "auto"
+    terminal: ChatTerminalName = "auto"
     """Where commands of chats run; `auto` is terminal.backend, but a sandbox instead of `local`."""
     owners: tuple[str, ...] = ()  #: Users with every right, as `telegram:12345`.
     roles: dict[str, Role] = field(default_factory=dict)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
@@ -22,6 +22,7 @@ import psutil
 from hermes import __version__
 from hermes.app.log_files import ERRORS, FILES
 from hermes.app.model_choice import main_choice
+from hermes.app.workspace import find_terminal
 from hermes.config.home import Home, ensure_hermes_home, tilde
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
@@ -29,7 +30,7 @@ from hermes.ops.doctor.check import DoctorContext, DoctorFinding, Findings, ok, 
 from hermes.ops.logs import LogFilter, files_of, last_entries
 from hermes.providers import LOCAL
 from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
-from hermes.util.extras import BASE, install_hint
+from hermes.util.extras import BASE, EXTRAS, install_hint
 from hermes.util.text import human_duration, human_size, many
 
 PRIVATE_FILES = (
@@ -228,10 +229,11 @@ def _extras(settings: Settings) -> list[Requirement]:
     """Return the packages of enabled optional features."""
     on = {
         ("psycopg", "postgres"): bool(settings.store.url),
-        ("modal", "modal"): settings.terminal.backend == "modal",
-        ("daytona", "daytona"): settings.terminal.backend == "daytona",
         ("opentelemetry-sdk", "otel"): settings.telemetry.enabled,
     }
+    terminal = find_terminal(settings.terminal.backend)
+    if terminal and terminal.package in EXTRAS:
+        on[terminal.package, terminal.package] = True
     return [Requirement(name, "", extra) for (name, extra), needed in on.items() if needed]
 
 
@@ -506,13 +508,8 @@ BACKEND_PROGRAMS = {
     "sandbox": (("bwrap",), "bubblewrap"),
     "ssh": (("ssh",), "openssh-client"),
     "docker": (ENGINES, "docker.io or podman"),
-    "singularity": (("apptainer", "singularity"), "apptainer"),
 }
 """Programs of a backend, of which one is enough, and the package to install."""
-CLOUD_KEYS = {
-    "modal": ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"),
-    "daytona": ("DAYTONA_API_KEY",),
-}
 
 
 def programs(_: DoctorContext) -> Findings:
@@ -527,7 +524,10 @@ def backend(context: DoctorContext) -> Findings:
     """Check the requirements of `terminal.backend`."""
     settings = context.settings.terminal
     name = settings.backend
+    manifest = find_terminal(name)
     programs, package = BACKEND_PROGRAMS.get(name, ((), ""))
+    if manifest:
+        programs, package = manifest.programs, manifest.install
     if name == "docker" and settings.container_program:
         programs = (settings.container_program,)
     there = [each for each in programs if is_installed(each)]
@@ -536,7 +536,8 @@ def backend(context: DoctorContext) -> Findings:
         if len(programs) == 1:
             text = f"terminal.backend is {name}, but {programs[0]} is not installed"
         return [problem(text, f"install {package}, or: hermes config set terminal.backend local")]
-    found = [*_engine(name, there), *_ssh(context), *_cloud(context), *_folder(context)]
+    found = [*_engine(name, there), *_ssh(context), *_folder(context)]
+    found += _secrets(context, manifest.secrets if manifest else ())
     return found or [ok(f"commands run in {name}")]
 
 
@@ -572,11 +573,11 @@ def _ssh(context: DoctorContext) -> Findings:
     return []
 
 
-def _cloud(context: DoctorContext) -> Findings:
+def _secrets(context: DoctorContext, keys: Iterable[str]) -> Findings:
     name = context.settings.terminal.backend
     return [
         problem(f"terminal.backend is {name}, but {key} is not set", f"hermes config set {key} KEY")
-        for key in CLOUD_KEYS.get(name, ())
+        for key in keys
         if not context.loaded.variable(key)
     ]
 

@@ -1,8 +1,8 @@
 """The Modal backend: commands run in a Modal sandbox.
 
-Modal ends a sandbox after `lifetime` idle seconds. The next start ends sandboxes whose owner
-process was killed. With `persistent`, a snapshot of the files is taken at the end, and the next
-sandbox of the same task starts from it.
+Modal ends a sandbox after `terminal.lifetime_seconds` without use. The next start ends sandboxes
+whose owner process was killed. With `terminal.container_persistent`, a snapshot of the files is
+taken at the end, and the next sandbox of the same task starts from it.
 """
 
 import asyncio
@@ -11,14 +11,15 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from hermes.core.errors import ToolError
-from hermes.terminal.base import Argv, Notify, Running, Sink, log_notice
-from hermes.terminal.remote import (
+from hermes.sdk import ToolError
+from hermes.sdk.terminal import (
     ABANDONED,
     LEAD_GROUP,
+    Argv,
     CloudHost,
-    ContainerOptions,
     RemoteProcess,
+    Running,
+    Sink,
     is_owner_gone,
     owner_mark,
     persistent_folder,
@@ -27,20 +28,11 @@ from hermes.terminal.remote import (
 MAX_LIFETIME = 86_400  #: The longest lifetime in seconds that Modal allows.
 INPUT_CHUNK = 1_048_576  #: Bytes of input per request; Modal's buffer holds 2 MiB.
 OUTPUT_GRACE = 1.0  #: Seconds to wait for remaining output after a program has ended.
+APP = "hermes"  #: The Modal app that the sandboxes belong to.
 OWNER_TAG = "hermes-owner"
 TASK_TAG = "hermes-task"
 
 log = logging.getLogger(__name__)
-
-
-class ModalOptions(ContainerOptions, frozen=True, kw_only=True):
-    """`sandbox_dir` stores the id of the last snapshot."""
-
-    lifetime: int = 300
-    """`terminal.lifetime_seconds`: idle seconds after which Modal ends the sandbox."""
-    token_id: str = ""  #: MODAL_TOKEN_ID; empty: the SDK reads its own configuration file.
-    token_secret: str = ""  #: MODAL_TOKEN_SECRET.
-    app: str = "hermes"  #: The Modal app that the sandboxes belong to.
 
 
 class ModalHost(CloudHost):
@@ -48,10 +40,6 @@ class ModalHost(CloudHost):
     auth_hint = "run `modal setup`, or set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET"
     create_hint = "check terminal.modal_image and the network, and see status.modal.com"
     recreated = "a new one was made"
-
-    def __init__(self, options: ModalOptions, notify: Notify = log_notice) -> None:
-        super().__init__(notify)
-        self._options = options
 
     def _errors(self) -> tuple[type[Exception], type[Exception]]:
         return self._sdk.exception.Error, self._sdk.exception.AuthError
@@ -67,7 +55,7 @@ class ModalHost(CloudHost):
             if sandbox is None:
                 return
             try:
-                if self._options.persistent:
+                if self._settings["container_persistent"]:
                     image = await sandbox.snapshot_filesystem.aio()
                     self._snapshot.write_text(image.object_id)
             except self._sdk.exception.Error as error:
@@ -83,12 +71,12 @@ class ModalHost(CloudHost):
             return False
 
     async def _create(self) -> None:
-        sdk, options = self._sdk, self._options
-        if options.token_id and self._client is None:
+        sdk, secret = self._sdk, self._context.secret
+        if self._client is None and (token := secret("MODAL_TOKEN_ID")):
             self._client = await sdk.Client.from_credentials.aio(
-                options.token_id, options.token_secret
-            )
-        app = await sdk.App.lookup.aio(options.app, client=self._client, create_if_missing=True)
+                token, secret("MODAL_TOKEN_SECRET")
+            )  # otherwise the SDK reads its own configuration file
+        app = await sdk.App.lookup.aio(APP, client=self._client, create_if_missing=True)
         async for sandbox in self._sdk.Sandbox.list.aio(app_id=app.app_id, client=self._client):
             tags = await sandbox.get_tags.aio()
             if is_owner_gone(tags.get(OWNER_TAG, "")):
@@ -100,34 +88,34 @@ class ModalHost(CloudHost):
             except sdk.exception.NotFoundError:
                 self._notify("Modal no longer has the kept files; a fresh sandbox is made")
         if self._sandbox is None:
-            image = sdk.Image.from_registry(options.image)
+            image = sdk.Image.from_registry(self._settings["modal_image"])
             self._sandbox = await self._create_sandbox(app, image)
-        await self._sandbox.set_tags.aio({OWNER_TAG: owner_mark(), TASK_TAG: options.task})
+        await self._sandbox.set_tags.aio({OWNER_TAG: owner_mark(), TASK_TAG: self._context.task})
 
     async def _create_sandbox(self, app: Any, image: Any) -> Any:
-        options, secret = self._options, self._sdk.Secret
+        settings, variables = self._settings, self._context.forward_env
         return await self._sdk.Sandbox.create.aio(
             *("sleep", "infinity"),
             app=app,
             image=image,
-            secrets=[secret.from_dict(options.forward_env)] if options.forward_env else [],
-            cpu=options.cpu or None,
-            memory=options.memory or None,
+            secrets=[self._sdk.Secret.from_dict(variables)] if variables else [],
+            cpu=settings["container_cpu"] or None,
+            memory=settings["container_memory"] or None,
             timeout=MAX_LIFETIME,
-            idle_timeout=options.lifetime or None,
+            idle_timeout=int(settings["lifetime_seconds"]) or None,
             client=self._client,
         )
 
     def _snapshot_image(self) -> Any:
         """Return the task's last snapshot, or None. Modal may have deleted it meanwhile."""
-        if self._options.persistent and self._snapshot.exists():
+        if self._settings["container_persistent"] and self._snapshot.exists():
             kept = self._snapshot.read_text().strip()
             return self._sdk.Image.from_id(kept, client=self._client)
         return None
 
     @property
     def _snapshot(self) -> Path:
-        return persistent_folder(self._options.sandbox_dir, self._options.task) / "modal-snapshot"
+        return persistent_folder(self._context.storage, self._context.task) / "modal-snapshot"
 
 
 class _ModalProcess(RemoteProcess):

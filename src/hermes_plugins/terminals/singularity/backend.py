@@ -12,14 +12,16 @@ import subprocess
 
 import msgspec
 
-from hermes.core.errors import BackendUnavailable
-from hermes.terminal.base import Argv, Notify, Running, Sink, log_notice
-from hermes.terminal.local.lifeline import Lifeline
-from hermes.terminal.remote import (
+from hermes.sdk.terminal import (
     HOME,
+    Argv,
+    BackendContext,
+    BackendUnavailable,
     EngineClient,
-    EngineOptions,
     EngineResult,
+    Lifeline,
+    Running,
+    Sink,
     is_owner_gone,
     owner_mark,
     persistent_folder,
@@ -41,10 +43,10 @@ log = logging.getLogger(__name__)
 class SingularityHost:
     name = "singularity"
 
-    def __init__(
-        self, options: EngineOptions, lifeline: Lifeline, notify: Notify = log_notice
-    ) -> None:
-        self._options, self._lifeline, self._notify = options, lifeline, notify
+    def __init__(self, context: BackendContext) -> None:
+        self._context, self._settings = context, context.settings
+        self._notify = context.notify
+        self._lifeline: Lifeline | None = None
         self._lock = asyncio.Lock()
         self._client: EngineClient | None = None
         self._instance = ""
@@ -72,11 +74,14 @@ class SingularityHost:
             watcher, self._watcher = self._watcher, None
             if watcher is not None:
                 await _close_watcher(watcher)
+            lifeline, self._lifeline, self._client = self._lifeline, None, None
+            if lifeline is not None:
+                await lifeline.close()
 
     def _variables(self) -> dict[str, str]:
         """Return variables for the inside, under the names that both programs read."""
         prefixes = [f"{program.upper()}ENV_" for program in PROGRAMS]
-        variables = self._options.forward_env.items()
+        variables = self._context.forward_env.items()
         return {prefix + name: value for prefix in prefixes for name, value in variables}
 
     async def _ensure_instance(self) -> EngineClient:
@@ -107,13 +112,13 @@ class SingularityHost:
         return True
 
     def _find_client(self) -> EngineClient:
-        programs = (self._options.program,) if self._options.program else PROGRAMS
-        for program in programs:
-            client = EngineClient(program, self._options.environment, self._lifeline)
+        self._lifeline = self._lifeline or Lifeline()
+        for program in PROGRAMS:
+            client = EngineClient(program, self._context.environment, self._lifeline)
             if client.installed():
                 return client
         raise BackendUnavailable(
-            f"{' or '.join(programs)} is not installed",
+            f"{' or '.join(PROGRAMS)} is not installed",
             hint="install Apptainer, or choose another terminal.backend",
         )
 
@@ -130,30 +135,31 @@ class SingularityHost:
             answer = await self._start_instance(client)
         if answer.exit_code:
             raise self._unavailable(client.program, answer.errors)
-        self._watcher = _start_watcher(client.program, self._instance, self._options.environment)
+        self._watcher = _start_watcher(client.program, self._instance, self._context.environment)
 
     async def _start_instance(self, client: EngineClient) -> EngineResult:
         """Start the instance without a timeout: pulling and converting an image takes minutes."""
-        options = self._options
+        context, settings = self._context, self._settings
         arguments = ["instance", "start", "--containall", "--no-privs"]
-        if options.persistent:
-            kept = persistent_folder(options.sandbox_dir, options.task)
+        if settings["container_persistent"]:
+            kept = persistent_folder(context.storage, context.task)
             overlay = kept / "overlay"
             overlay.mkdir(mode=0o700, exist_ok=True)
             arguments += ["--overlay", str(overlay)]
         else:
+            assert self._lifeline is not None  # from `_find_client`
             kept = self._lifeline.folder
             arguments += ["--writable-tmpfs"]
         home = kept / "home"
         home.mkdir(mode=0o700, exist_ok=True)
         arguments += ["--home", f"{home}:{HOME}"]
-        if self._limits_supported and options.cpu:
-            arguments += ["--cpus", f"{options.cpu:g}"]
-        if self._limits_supported and options.memory:
-            arguments += ["--memory", f"{options.memory}M"]
-        for mount in options.credential_files:
+        if self._limits_supported and (cpu := settings["container_cpu"]):
+            arguments += ["--cpus", f"{cpu:g}"]
+        if self._limits_supported and (memory := settings["container_memory"]):
+            arguments += ["--memory", f"{memory}M"]
+        for mount in context.credential_mounts:
             arguments += ["--bind", mount.bind()]
-        arguments += [options.image, self._instance]
+        arguments += [settings["singularity_image"], self._instance]
         return await client.call(*arguments, timeout=None, notify=self._notify)
 
     async def _list_instances(self, client: EngineClient) -> list[str]:
@@ -167,7 +173,7 @@ class SingularityHost:
         lines = [line.strip() for line in complaint.splitlines() if line.strip()]
         fatal = [line for line in lines if line.startswith("FATAL")]
         reason = (fatal or lines or ["it gave no reason"])[-1].removeprefix("FATAL:").strip()
-        hint = f"try `{program} exec {self._options.image} true`"
+        hint = f"try `{program} exec {self._settings['singularity_image']} true`"
         if "overlay" in complaint.lower():
             hint = "this machine cannot keep an overlay: set terminal.container_persistent to false"
         return BackendUnavailable(f"{program} could not start the instance: {reason}", hint=hint)

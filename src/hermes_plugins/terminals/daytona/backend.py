@@ -1,8 +1,8 @@
 """The Daytona backend: commands run in a Daytona sandbox.
 
 Daytona stops a sandbox after `AUTO_STOP` minutes without activity. The next start stops (or
-deletes) sandboxes whose owner process was killed. With `persistent`, the sandbox is stopped at the
-end and found again by its labels.
+deletes) sandboxes whose owner process was killed. With `terminal.container_persistent`, the sandbox
+is stopped at the end and found again by its labels.
 """
 
 import asyncio
@@ -16,15 +16,17 @@ import secrets
 import shlex
 from typing import Any
 
-from hermes.core.errors import ToolError
-from hermes.terminal.base import Argv, Notify, Running, Sink, log_notice
-from hermes.terminal.local.process import COLUMNS, LINES
-from hermes.terminal.remote import (
+from hermes.sdk import ToolError
+from hermes.sdk.terminal import (
     ABANDONED,
+    COLUMNS,
     LEAD_GROUP,
+    LINES,
+    Argv,
     CloudHost,
-    ContainerOptions,
     RemoteProcess,
+    Running,
+    Sink,
     is_owner_gone,
     owner_mark,
 )
@@ -234,24 +236,15 @@ MANAGED_LABEL, OWNER_LABEL, TASK_LABEL, KEEP_LABEL = (
 log = logging.getLogger(__name__)
 
 
-class DaytonaOptions(ContainerOptions, frozen=True, kw_only=True):
-    """Processors and memory are rounded up to whole processors and GiB."""
-
-    disk: int = 51200  #: `terminal.container_disk` in MB; capped at 10 GiB.
-    api_key: str = ""  #: DAYTONA_API_KEY; empty: the SDK reads its own configuration.
-    api_url: str = ""  #: DAYTONA_API_URL; empty: Daytona's public service.
-    target: str = ""  #: DAYTONA_TARGET, the region; empty: the organisation's default.
-
-
 class DaytonaHost(CloudHost):
     name, service = "daytona", "Daytona"
     auth_hint = "set DAYTONA_API_KEY"
     create_hint = "check DAYTONA_API_KEY, terminal.daytona_image and the network"
     recreated = "it was started again"
 
-    def __init__(self, options: DaytonaOptions, notify: Notify = log_notice) -> None:
-        super().__init__(notify)
-        self._options = options
+    @property
+    def _persistent(self) -> bool:
+        return bool(self._settings["container_persistent"])
 
     def _errors(self) -> tuple[type[Exception], type[Exception]]:
         return self._sdk.DaytonaError, self._sdk.DaytonaAuthenticationError
@@ -263,7 +256,7 @@ class DaytonaHost(CloudHost):
             if client is None:
                 return
             try:
-                if sandbox is not None and self._options.persistent:
+                if sandbox is not None and self._persistent:
                     await sandbox.stop()
                 elif sandbox is not None:
                     await sandbox.delete()
@@ -292,37 +285,31 @@ class DaytonaHost(CloudHost):
 
     def _config(self) -> Any:
         """Return the client configuration; None lets the SDK read its own variables."""
-        options = self._options
-        if not (options.api_key or options.api_url or options.target):
-            return None
-        return self._sdk.DaytonaConfig(
-            api_key=options.api_key or None,
-            api_url=options.api_url or None,
-            target=options.target or None,
-        )
+        names = ("api_key", "api_url", "target")
+        given = {name: self._context.secret(f"DAYTONA_{name.upper()}") or None for name in names}
+        return self._sdk.DaytonaConfig(**given) if any(given.values()) else None
 
     def _labels(self) -> dict[str, str]:
-        keep = "yes" if self._options.persistent else "no"
         return {
             MANAGED_LABEL: "1",
             OWNER_LABEL: owner_mark(),
-            TASK_LABEL: self._options.task,
-            KEEP_LABEL: keep,
+            TASK_LABEL: self._context.task,
+            KEEP_LABEL: "yes" if self._persistent else "no",
         }
 
     async def _create_sandbox(self) -> Any:
-        options = self._options
+        settings = self._settings
         params = self._sdk.CreateSandboxFromImageParams(
-            image=options.image,
-            resources=self._sdk.Resources(
-                cpu=max(1, math.ceil(options.cpu)),
-                memory=max(1, math.ceil(options.memory / 1024)),
-                disk=min(MAX_DISK, max(1, math.ceil(options.disk / 1024))),
+            image=settings["daytona_image"],
+            resources=self._sdk.Resources(  # whole processors and GiB
+                cpu=max(1, math.ceil(settings["container_cpu"])),
+                memory=max(1, math.ceil(settings["container_memory"] / 1024)),
+                disk=min(MAX_DISK, max(1, math.ceil(settings["container_disk"] / 1024))),
             ),
-            env_vars=options.forward_env or None,
+            env_vars=self._context.forward_env or None,
             labels=self._labels(),
             auto_stop_interval=AUTO_STOP,
-            auto_delete_interval=-1 if options.persistent else 0,
+            auto_delete_interval=-1 if self._persistent else 0,
         )
         return await self._client.create(
             params, timeout=START_TIMEOUT, on_snapshot_create_logs=self._notify_lines
@@ -330,10 +317,10 @@ class DaytonaHost(CloudHost):
 
     async def _resume(self) -> Any:
         """Return the persistent sandbox of this task, running; None if there is no free one."""
-        if not self._options.persistent:
+        if not self._persistent:
             return None
         query = self._sdk.ListSandboxesQuery(
-            labels={MANAGED_LABEL: "1", TASK_LABEL: self._options.task, KEEP_LABEL: "yes"}
+            labels={MANAGED_LABEL: "1", TASK_LABEL: self._context.task, KEEP_LABEL: "yes"}
         )
         async for sandbox in self._client.list(query):
             owner = sandbox.labels.get(OWNER_LABEL, "")
@@ -356,9 +343,7 @@ class DaytonaHost(CloudHost):
         ):
             labels = sandbox.labels
             kept = labels.get(KEEP_LABEL) == "yes"
-            wanted = (
-                kept and self._options.persistent and labels.get(TASK_LABEL) == self._options.task
-            )
+            wanted = kept and self._persistent and labels.get(TASK_LABEL) == self._context.task
             runs = sandbox.state == self._sdk.SandboxState.STARTED
             if wanted or not runs or not is_owner_gone(labels.get(OWNER_LABEL, "")):
                 continue

@@ -1,0 +1,1 @@
+"""Terminal backends: places where commands run. Each folder has a manifest and a host."""

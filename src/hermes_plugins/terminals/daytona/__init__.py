@@ -1,0 +1,1 @@
+"""The terminal backend `daytona`: commands run in the cloud of Daytona."""

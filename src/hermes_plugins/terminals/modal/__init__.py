@@ -1,0 +1,1 @@
+"""The terminal backend `modal`: commands run in the cloud of Modal."""

@@ -1,0 +1,1 @@
+"""The terminal backend `singularity`: commands run in an Apptainer or Singularity instance."""
