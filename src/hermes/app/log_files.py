@@ -23,18 +23,20 @@ from hermes.util.text import clean
 # Log files that several processes write to, and the two forms of a line in them.
 #
 # Text: `2026-11-15 03:17:22.123+01:00 INFO [session] hermes.agent.loop: message`; further lines of
-# a
-# message or a traceback are indented. JSON: one object a line. `app.log_reader` reads both.
+# a message or a traceback are indented. JSON: one object a line. `app.log_reader` reads both.
 
 COMPONENTS = ("gateway", "agent", "tools", "cli", "cron")
 NO_SESSION = "-"
+OURS = ("hermes", "hermes_plugins")  #: The loggers that have the level of the settings.
 
 _NOT_OPEN = -1
 _COMPONENT_OF = {
-    "gateway": "gateway",
+    **dict.fromkeys(("gateway", "platforms"), "gateway"),
     "cron": "cron",
     **dict.fromkeys(("cli", "tui", "web", "acp", "mcp_server"), "cli"),
-    **dict.fromkeys(("tools", "terminal", "mcp", "skills", "memory", "plugins"), "tools"),
+    **dict.fromkeys(
+        ("tools", "terminal", "terminals", "mcp", "skills", "memory", "plugins"), "tools"
+    ),
 }
 
 
@@ -52,7 +54,7 @@ class LogFileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 def component_of(logger: str) -> str:
     """The part of Hermes that a logger's name stands for."""
     package, _, rest = logger.partition(".")
-    return _COMPONENT_OF.get(rest.partition(".")[0], "agent") if package == "hermes" else "agent"
+    return _COMPONENT_OF.get(rest.partition(".")[0], "agent") if package in OURS else "agent"
 
 
 def as_text(entry: LogFileEntry) -> str:
@@ -185,7 +187,6 @@ def report_write_error(path: Path, error: Exception) -> None:
 
 AGENT, ERRORS, GATEWAY = "agent.log", "errors.log", "gateway.log"
 FILES = (AGENT, ERRORS, GATEWAY)
-OURS = "hermes"
 
 
 class SilentHandler(logging.NullHandler):
@@ -205,7 +206,8 @@ def start_logging(home: Home, settings: LoggingSettings, redactor: Redactor) -> 
         handler.setFormatter(formatter)
         root.addHandler(handler)
     root.setLevel(max(level, logging.WARNING))
-    logging.getLogger(OURS).setLevel(level)
+    for name in OURS:
+        logging.getLogger(name).setLevel(level)
 
 
 def is_logging() -> bool:
@@ -220,7 +222,8 @@ def stop_logging() -> None:
         root.removeHandler(handler)
         handler.close()
     root.setLevel(logging.WARNING)
-    logging.getLogger(OURS).setLevel(logging.NOTSET)
+    for name in OURS:
+        logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 def _own_handlers() -> list[logging.Handler]:
@@ -239,7 +242,7 @@ def _handlers(home: Home, settings: LoggingSettings) -> list[logging.Handler]:
         report_write_error(everything.path, error)
         return [SilentHandler()]
     errors.setLevel(logging.WARNING)
-    gateway.addFilter(logging.Filter(f"{OURS}.gateway"))
+    gateway.addFilter(lambda record: component_of(record.name) == "gateway")
     return [everything, errors, gateway]
 
 

@@ -125,6 +125,8 @@ async def test_records_of_parallel_sessions_are_told_apart(home):
         ("hermes.terminal.local.shell", "tools"),
         ("hermes.cli", "cli"),
         ("hermes.cron", "cron"),
+        ("hermes_plugins.memory.mem0", "tools"),
+        ("hermes_plugins.platforms.telegram", "gateway"),
         ("httpx2", "agent"),
     ],
 )

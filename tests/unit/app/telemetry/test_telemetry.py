@@ -10,10 +10,10 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from hermes import __version__
 from hermes.app.telemetry import TelemetryOptions, start_telemetry
-from hermes.app.telemetry_spans import QuietExporter
 from hermes.core.errors import ConfigError
 from hermes.core.events import TurnFinished, TurnStarted
 from hermes.core.model import Usage
+from hermes_plugins.telemetry.otlp import QuietExporter
 
 TURN = (
     TurnStarted("s1", "model-a", "openai"),
@@ -61,7 +61,7 @@ def test_a_collector_that_is_down_is_told_once_in_the_log(caplog, capfd):
     with caplog.at_level(logging.INFO):
         watch_a_turn(options)
     [record] = caplog.records
-    assert record.name == "hermes.app.telemetry_spans"
+    assert record.name == "hermes_plugins.telemetry.otlp"
     assert "they are lost" in record.message
     assert "Traceback" not in caplog.text
     assert capfd.readouterr() == ("", "")

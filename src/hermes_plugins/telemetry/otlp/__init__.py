@@ -20,27 +20,32 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
 
-from hermes import __version__
-from hermes.app.telemetry import TelemetryOptions
-from hermes.core.events import (
+from hermes.sdk import clean, cut_middle
+from hermes.sdk.telemetry import (
     ApprovalAnswered,
     ApprovalAsked,
     Compacted,
     CompactionStarted,
     Event,
+    FellBack,
     ModelCalled,
+    Observer,
+    ReasoningDelta,
+    Retrying,
     SubagentFinished,
     SubagentStarted,
+    Telemetry,
+    TelemetryOptions,
+    TextDelta,
     TextFinished,
     ToolFinished,
     ToolStarted,
     TurnFinished,
     TurnStarted,
+    Usage,
     UsageReported,
+    __version__,
 )
-from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta, Usage
-from hermes.core.ports import Observer
-from hermes.util.text import clean, cut_middle
 
 SCOPE = AGENT = "hermes"
 LONGEST = 32_000  #: Characters of a text on a span.
@@ -380,8 +385,8 @@ class QuietExporter(SpanExporter):
         self._inner.shutdown()
 
 
-class OtlpTelemetry:
-    """Exports the spans of a process; a `hermes.app.telemetry.Telemetry`."""
+class OtlpTelemetry(Telemetry):
+    """Exports the spans of a process."""
 
     def __init__(self, options: TelemetryOptions, redact: Callable[[str], str]) -> None:
         # Its loggers write an error, or a traceback, for each batch that finds no collector.
@@ -421,3 +426,8 @@ def address(endpoint: str) -> str:
     """Return the URL for traces; `endpoint` may be that URL or the collector."""
     base = endpoint.rstrip("/")
     return base if base.endswith(TRACES) else base + TRACES
+
+
+def start(options: TelemetryOptions, redact: Callable[[str], str]) -> Telemetry:
+    """Start the exporter; called once per process, when `telemetry.enabled` is on."""
+    return OtlpTelemetry(options, redact)

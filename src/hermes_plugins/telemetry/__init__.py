@@ -1,0 +1,1 @@
+"""Exporters of telemetry. `telemetry.enabled` turns `otlp` on."""
