@@ -20,7 +20,7 @@ from hermes.app.context_engine import ContextEngineRunner, engine_tools, make_en
 from hermes.app.mcp import SessionSampler
 from hermes.app.model_choice import fallback_choices
 from hermes.app.outgoing_files import outgoing_files
-from hermes.app.prompting import aside_of, build_prompt, prefill_messages
+from hermes.app.prompting import added_context, build_prompt, prefill_messages
 from hermes.app.providers import AuxiliaryModels, SessionModels
 from hermes.app.request import REMOTE_PROMPT, SecretKeeper, SessionRequest
 from hermes.app.reviews import ReviewRunner, SkillReviews
@@ -32,7 +32,7 @@ from hermes.app.tools import (
     build_approvals,
     build_toolbox,
     find_toolsets,
-    memory_of,
+    open_notes,
     session_services,
 )
 from hermes.app.turn_hooks import (
@@ -201,7 +201,7 @@ async def build_agent(
         s.place = _make_workspace(s)
         s.attachments = outgoing_files(request, s.place, app.redactor, app.home)
         s.skills = _make_skills(s)
-        s.notes = memory_of(app.loaded, app.home, s.place, request)
+        s.notes = open_notes(app.loaded, app.home, s.place, request)
         s.memory = await open_session_memory(app, request, session_id)
         stack.push_async_callback(s.close_memory)
         engine = make_engine(settings, app.home, target, app.extensions.context_engines)
@@ -467,7 +467,7 @@ def _agent_options(s: AgentSession, *, abandoned: bool) -> AgentOptions:
     """A subagent saves no trajectories, has no reviews and is sent no prefill."""
     app, request, settings, own = s.app, s.request, s.app.loaded.settings, s.parent is None
     hooks, memory = s.hooks, s.memory
-    openings = (hooks.on_turn_start, *((memory.recall,) if memory else ()))
+    sources = (hooks.on_turn_start, *((memory.recall,) if memory else ()))
     on_turn_end: list[AfterTurn] = []
     if settings.agent.save_trajectories and own:
         on_turn_end.append(TrajectorySaver(request.working_folder))
@@ -477,7 +477,7 @@ def _agent_options(s: AgentSession, *, abandoned: bool) -> AgentOptions:
     return AgentOptions(
         prefill=(*prefill_messages(settings, app.home), *request.prefill) if own else (),
         ephemeral_system="\n\n".join(filter(None, more)) if own else "",
-        add_context=aside_of(settings, s.toolbox.names, *openings),
+        add_context=added_context(settings, s.toolbox.names, *sources),
         workspace=s.session_tools.turns if own else None,
         redact=app.redactor.redact_known,
         observers=(s.observer,) if s.observer else (),

@@ -1,25 +1,44 @@
-"""Commands about the conversation itself."""
+"""The slash commands that every surface has, and `Commands`, which finds and runs a command."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 
 import msgspec
 
 from hermes.app import prompting
 from hermes.app.app import shorten_goal
 from hermes.app.build import ContextUsage
-from hermes.app.commands import CommandCall, CommandDef, CommandGroup, commands_in, resolve_command
+from hermes.app.commands import (
+    CommandCall,
+    CommandContext,
+    CommandDef,
+    CommandGroup,
+    CommandHandler,
+    command_by_prefix,
+    commands_in,
+    exact_command,
+    resolve_command,
+)
+from hermes.app.extensions import SlashCommand
 from hermes.app.model_choice import parse_choice, save_choice
 from hermes.app.tools import find_toolsets
-from hermes.core.errors import UsageError
+from hermes.config.environment import child_environment
+from hermes.config.settings import QuickCommand
+from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Compacted
 from hermes.core.messages import Message, User
 from hermes.core.model import Usage
 from hermes.providers import Target
+from hermes.skills.loader import hidden_command_reason
 from hermes.store.rows import repair_history
 from hermes.terminal import ProcessState
 from hermes.tools.checkpoints import checkpoints
-from hermes.util.text import many, new_session_id
+from hermes.util.concurrency import in_thread
+from hermes.util.processes import end_group, start_program
+from hermes.util.text import clean, many, new_session_id
+
+# Commands about the conversation itself.
 
 
 async def new(call: CommandCall) -> str:
@@ -35,12 +54,11 @@ async def retry(call: CommandCall) -> str:
 
 
 async def undo(call: CommandCall) -> str:
-    given = call.arguments or "1"
-    if not given.isdecimal() or not int(given):
-        raise UsageError(f"{given!r} is not a number", hint=f"/{call.command.name} [N]")
-    turns = int(given)
+    count = call.arguments or "1"
+    if not count.isdecimal() or not int(count):
+        raise UsageError(f"{count!r} is not a number", hint=f"/{call.command.name} [N]")
     _last_user_message(call)
-    return undo_message(call, await _take_back(call, turns))
+    return undo_message(call, await _take_back(call, int(count)))
 
 
 def undo_message(call: CommandCall, text: str) -> str:
@@ -129,7 +147,7 @@ async def branch(call: CommandCall) -> str:
 
 
 async def into_branch(call: CommandCall, old: str, session: str) -> str:
-    """Go on in a copy that is made."""
+    """Switch the conversation to `session`, a copy of `old`."""
     if call.arguments:
         await call.app.store.set_title(session, call.arguments)
     if call.agent.session_id != session:
@@ -151,7 +169,7 @@ async def agents(call: CommandCall) -> str:
 
 
 def list_background(call: CommandCall) -> list[str]:
-    """What runs beside the conversation, a line each."""
+    """Return one line for each background task and process."""
     tasks = call.app.background.lines(call.agent)
     return [*tasks, *(f"`{each.id}` {shorten_goal(each.command)}" for each in _running(call))]
 
@@ -176,7 +194,7 @@ def _last_user_message(call: CommandCall) -> User:
 
 
 async def _take_back(call: CommandCall, turns: int) -> str:
-    """The text of the first question taken back."""
+    """Undo the last turns; return the text of the first question that was undone."""
     agent, store = call.agent, call.app.store
     text = await store.undo(agent.session_id, turns)
     agent.rewrite(_remaining_history(agent.history, await store.messages(agent.session_id)))
@@ -186,8 +204,11 @@ async def _take_back(call: CommandCall, turns: int) -> str:
 def _remaining_history(
     history: tuple[Message, ...], stored: tuple[Message, ...]
 ) -> tuple[Message, ...]:
-    """What is left of `history`. Its own messages are taken rather than the stored ones: they are
-    what the model was sent, asides and all, and what its cache knows."""
+    """Return the beginning of `history` that is still stored.
+
+    Messages of `history` are preferred to the stored ones: they include the context that was added
+    when they were sent, so that the prompt cache still applies.
+    """
     left = history[: len(stored)]
     same = all(type(one) is type(other) for one, other in zip(left, stored, strict=False))
     return left if same and len(left) == len(stored) else repair_history(stored)
@@ -198,7 +219,7 @@ def _running(call: CommandCall) -> list[ProcessState]:
     return [each for each in processes.list() if each.state == "running"]
 
 
-# Commands about what is used in a conversation.
+# Commands about the model, the tools and the settings of a conversation.
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 GLOBAL = "--global"
@@ -206,18 +227,18 @@ FAST: dict[str, dict[str, object]] = {
     "openai": {"service_tier": "priority"},
     "openai-codex": {"service_tier": "priority"},
 }
-"""What asks a provider for faster answers, at a higher price."""
+"""Request fields for faster answers at a higher price, by provider."""
 
 
 async def model(call: CommandCall) -> str:
     session, words = call.app.session(call.agent), call.words
-    lasting = GLOBAL in words
+    lasting = GLOBAL in words  # the choice is saved in config.yaml
     wanted = " ".join(word for word in words if word != GLOBAL)
     if session.request.remote is not None:
         return f"Here answers {session.target.provider}, which chooses its model itself."
     if not wanted:
         how = f"`/model [PROVIDER:]MODEL` changes it for this conversation, `{GLOBAL}` for good."
-        return f"{_named(session.target)}\n\n{how}"
+        return f"{_describe_target(session.target)}\n\n{how}"
     providers = call.app.providers
     choice = parse_choice(wanted, call.app.loaded, session.target)
     target = await providers.ready(choice)
@@ -225,11 +246,12 @@ async def model(call: CommandCall) -> str:
     if lasting:
         await asyncio.to_thread(save_choice, call.app.home, choice, target)
     doubt = providers.doubt(target)
-    told = f"From now on: {_named(target)}" + (", also in new conversations" if lasting else "")
-    return f"{told}\n\n{doubt}" if doubt else told
+    also = ", also in new conversations" if lasting else ""
+    answer = f"From now on: {_describe_target(target)}{also}"
+    return f"{answer}\n\n{doubt}" if doubt else answer
 
 
-def _named(target: Target) -> str:
+def _describe_target(target: Target) -> str:
     window = target.profile.context_length
     return f"**{target.model}** on {target.provider}, {window:,} tokens of context"
 
@@ -301,38 +323,38 @@ async def reload(call: CommandCall) -> str:
     return f"Read again: {', '.join(f'`{name}`' for name in names)}"
 
 
-# Commands that show what there is to know.
+# Commands that show something.
 
 
 async def help_(call: CommandCall, may: Callable[[str], bool] = lambda _: True) -> str:
-    """The list has what the user `may` use."""
+    """List the commands that the user `may` use, or explain one."""
     place, settings = call.talk.place, call.app.loaded.settings
     if call.arguments:
         found = resolve_command(call.words[0], place, settings)
         if found is None:
             raise UsageError(f"there is no command {call.words[0]!r}", hint="/help lists them")
         also = "".join(f", `/{alias}`" for alias in found.aliases)
-        return f"`{_written(found)}`{also}\n\n{found.summary.capitalize()}."
+        return f"`{_syntax(found)}`{also}\n\n{found.summary.capitalize()}."
     known = [each for each in commands_in(place, settings) if may(each.name)]
     parts: list[str] = []
     for group in CommandGroup:
-        lines = [_line(each) for each in known if each.group is group]
+        lines = [_help_line(each) for each in known if each.group is group]
         if lines:
             parts.append(f"**{group}**\n\n" + "\n".join(lines))
-    return "\n\n".join([*parts, *_more(call, may)])
+    return "\n\n".join([*parts, *_more_help(call, may)])
 
 
-def _line(command: CommandDef) -> str:
+def _help_line(command: CommandDef) -> str:
     also = f" (`/{'`, `/'.join(command.aliases)}`)" if command.aliases else ""
-    return f"- `{_written(command)}`: {command.summary}{also}"
+    return f"- `{_syntax(command)}`: {command.summary}{also}"
 
 
-def _written(command: CommandDef) -> str:
+def _syntax(command: CommandDef) -> str:
     return f"/{command.name} {command.usage}".strip()
 
 
-def _more(call: CommandCall, may: Callable[[str], bool]) -> Iterator[str]:
-    """Commands of plugins and of the settings; skills have a list of their own."""
+def _more_help(call: CommandCall, may: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the commands of plugins and of the settings, and a line about skills."""
     named = {name: each.description for name, each in sorted(call.app.extensions.commands.items())}
     named |= dict.fromkeys(sorted(call.app.loaded.settings.quick_commands), "(your own)")
     lines = [f"- `/{name}` {about}".rstrip() for name, about in named.items() if may(name)]
@@ -345,7 +367,7 @@ def _more(call: CommandCall, may: Callable[[str], bool]) -> Iterator[str]:
 
 
 async def status(call: CommandCall, waits: str = "") -> str:
-    """`waits` says what the agent waits for in the middle of its work."""
+    """`waits` says what the agent waits for during a turn."""
     app, agent = call.app, call.agent
     info = await app.store.info(agent.session_id)
     session = app.session(agent)
@@ -403,3 +425,125 @@ async def toolsets(call: CommandCall) -> str:
 async def profile(call: CommandCall) -> str:
     home = call.app.home
     return f"Profile **{home.profile}** in `{home.display()}`"
+
+
+# Finding and running commands.
+
+HANDLERS: dict[str, CommandHandler] = {
+    handler.__name__.rstrip("_").replace("_", "-"): handler
+    for handler in (
+        new, retry, undo, title, compress, rollback, stop, queue, steer, resume, branch, background,
+        agents, btw, model, reasoning, personality, fast, yolo, reload, reload_mcp, help_, status,
+        usage, profile, toolsets,
+    )
+}  # fmt: skip
+"""Handlers by the name of the command. A surface adds its own and `OPS_HANDLERS`."""
+
+QUICK_TIMEOUT = 30.0
+MAX_OUTPUT = 20_000
+
+FoundCommand = CommandDef | SlashCommand | QuickCommand | str | User
+"""A command of Hermes, of a plugin or of the settings; text for the agent; or the message of a
+skill."""
+
+
+class Commands:
+    """Finds and runs the commands of one conversation."""
+
+    def __init__(
+        self, talk: CommandContext, own: Mapping[str, CommandHandler] | None = None
+    ) -> None:
+        """`own` are handlers of the surface, which replace shared ones."""
+        self._talk = talk
+        self._handlers = {**HANDLERS, **(own or {})}
+
+    async def find(self, text: str) -> FoundCommand | None:
+        """Return what a line that begins with `/` calls. Names win over beginnings of names."""
+        name = text.split(None, 1)[0].lower()
+        place, settings = self._talk.place, self._talk.app.loaded.settings
+        return (
+            exact_command(name, place, settings)
+            or self._talk.app.extensions.commands.get(name.removeprefix("/"))
+            or settings.quick_commands.get(name.removeprefix("/"))
+            or await self._talk.app.skill_message(self._talk.agent, text)
+            or command_by_prefix(name, place, settings)
+        )
+
+    async def run(self, text: str) -> bool:
+        """Run the command and show its answer or its failure. Return False if it is a message.
+
+        During a turn, a command that has to wait is queued until the turn has ended.
+        """
+        arguments = text.partition(" ")[2].strip()
+        try:
+            found = await self.find(text)
+            if found is None:
+                word = text.split(None, 1)[0]
+                # `/etc/hosts is empty` and `//` are messages, not commands.
+                if "/" in word[1:] or not word[1:2].isalpha():
+                    return False
+                self._talk.show(await self._explain_unknown(text, word))
+                return True
+            if self._talk.busy and not (isinstance(found, CommandDef) and found.at_once):
+                self._talk.later(text)
+                self._talk.show(f"`{text.split()[0]}` comes after this turn; `/stop` ends it.")
+                return True
+            answer = await self.do(found, arguments)
+        except HermesError as error:
+            answer = f"{error}\n\n{error.hint}" if error.hint else str(error)
+        if answer.strip():
+            self._talk.show(answer)
+        return True
+
+    async def do(self, found: FoundCommand, arguments: str) -> str:
+        """Run a command and return its answer."""
+        match found:
+            case CommandDef():
+                handler = self._handlers.get(found.name)
+                if handler is None:
+                    raise UsageError(f"/{found.name} does nothing here")
+                return await handler(CommandCall(found, arguments, self._talk))
+            case SlashCommand():
+                return str(await found.handler(arguments) or "")
+            case QuickCommand():
+                return await run_quick_command(found.command)
+            case str():
+                await self._talk.ask(User.say(f"{found} {arguments}".strip()))
+            case User():
+                await self._talk.ask(found)
+        return ""
+
+    async def _explain_unknown(self, text: str, word: str) -> str:
+        skills = self._talk.app.session(self._talk.agent).skills
+        reason = await in_thread(hidden_command_reason, text, skills.catalog.skills, skills.context)
+        known = commands_in(self._talk.place, self._talk.app.loaded.settings)
+        names = [f"/{name}" for each in known for name in each.names]
+        close = get_close_matches(word.lower(), names, n=1)
+        meant = f" Did you mean `{close[0]}`?" if close else ""
+        return reason or f"There is no command `{word}`.{meant} `/help` lists them."
+
+
+async def run_quick_command(command: str) -> str:
+    """Run a shell command of the settings and return its output as Markdown."""
+    process = await start_program(
+        "/bin/sh",
+        "-c",
+        command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=child_environment(),
+    )
+    try:
+        async with asyncio.timeout(QUICK_TIMEOUT):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        raise UsageError(f"the command took more than {QUICK_TIMEOUT:.0f} seconds") from None
+    finally:
+        if process.returncode is None:
+            end_group(process)
+            await process.wait()
+    text = clean(output.decode(errors="replace")).strip()
+    shown = text if len(text) <= MAX_OUTPUT else f"{text[:MAX_OUTPUT]}\n…"
+    ended = f"\n\nexit code {process.returncode}" if process.returncode else ""
+    return f"```\n{shown}\n```{ended}" if shown else f"no output{ended}"

@@ -1,4 +1,4 @@
-"""From settings to the system prompt of a session."""
+"""From settings to the system prompt of a session, and the fixed part of its requests."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
@@ -6,16 +6,18 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.app.mcp import known_tools
 from hermes.app.providers import stored_secrets
 from hermes.app.request import SessionRequest
 from hermes.app.skills import SkillCatalog, visibility_context
-from hermes.app.tools import find_toolsets, memory_of, unbound_services, unbound_tool_deps
+from hermes.app.tools import find_toolsets, open_notes, unbound_tool_deps
 from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.messages import Message, User, from_dict
+from hermes.core.model import ToolSpec
 from hermes.memory import BuiltinMemory
 from hermes.prompt import (
     SKILL_TOOLS,
@@ -32,15 +34,31 @@ from hermes.skills import VisibilityContext
 from hermes.tools import schema_chars
 from hermes.util.concurrency import SystemClock
 
-NO_SESSION = "20260101_000000_abcdef01"  #: Stands for the id in a preview.
-UNDECIDED = "found when a session starts"  #: Stands for the model that `auto` will take.
+NO_SESSION = "20260101_000000_abcdef01"  #: The session id in a preview.
+UNDECIDED = "found when a session starts"  #: The model in a preview if `auto` chooses it later.
+CHARS_PER_TOKEN = 4
 
 
 class PromptPreview(msgspec.Struct, frozen=True):
-    """What the requests of a session begin with."""
+    """The system prompt of a session and the size of its tool schemas."""
 
     prompt: Prompt
-    tool_chars: int  #: Characters of the schemas of its tools.
+    tool_chars: int
+
+
+class ToolSize(msgspec.Struct, frozen=True):
+    name: str
+    chars: int
+    spec: ToolSpec
+
+
+class RequestSize(msgspec.Struct, frozen=True):
+    """The size in characters of what every request contains besides the conversation."""
+
+    tools: tuple[ToolSize, ...]
+    system_prompt: int
+    total: int
+    tokens: int  #: Estimated.
 
 
 def build_prompt(
@@ -59,11 +77,12 @@ def build_prompt(
     context: VisibilityContext,
     redact: Callable[[str], str] = str,
 ) -> Prompt:
-    """`model` is its name and its provider; `context` decides which skills are listed."""
+    """Build the system prompt. `model` is the name and the provider of the model; `context` decides
+    which skills are listed."""
     settings = loaded.settings
     tool_names = frozenset(tools)
     notes = None if memory is None else memory.snapshot()
-    said = filter(None, (settings.agent.system_prompt, request.system_message))
+    messages = filter(None, (settings.agent.system_prompt, request.system_message))
     folder = Path(place.folder) if place.here else None
     index = skills.index(context, folder) if tool_names & SKILL_TOOLS else ""
     return assemble(
@@ -81,7 +100,7 @@ def build_prompt(
             tree=LocalFileTree() if place.here else None,
             skip_context_files=request.skip_context_files,
             enforcement=settings.agent.tool_use_enforcement,
-            system_message="\n\n".join(said),
+            system_message="\n\n".join(messages),
             memory_block=memory_block,
             memory=notes.memory if notes else "",
             user_profile=notes.user if notes else "",
@@ -93,12 +112,11 @@ def build_prompt(
 
 
 def preview_prompt(loaded: Loaded, home: Home, folder: Path, platform: str) -> PromptPreview:
-    """The prompt of a session that would start in `folder` now."""
+    """Return the prompt of a session that would start in `folder` now."""
     request = SessionRequest(folder, source=platform)
     place = make_workspace(loaded, home, folder, lambda _text: None)
     found = find_toolsets(loaded)
-    bench = unbound_tool_deps(loaded, home, folder, unbound_services(loaded, home, place, request))
-    made = found.make(found.names(platform), bench)
+    made = found.make(found.names(platform), unbound_tool_deps(loaded, home, folder, platform))
     every, model = (*made.tools, *made.rare), loaded.settings.model
     names = [tool.name for tool in every]
     prompt = build_prompt(
@@ -112,32 +130,42 @@ def preview_prompt(loaded: Loaded, home: Home, folder: Path, platform: str) -> P
         tools=names,
         context=visibility_context(loaded, platform, names, [tool.toolset for tool in every]),
         skills=SkillCatalog(loaded, home, (), lambda _text: None),
-        memory=memory_of(loaded, home, place, request),
+        memory=open_notes(loaded, home, place, request),
         redact=Redactor(loaded.secrets() | stored_secrets(home)).redact,
     )
     return PromptPreview(prompt, sum(schema_chars(tool.spec) for tool in made.tools))
 
 
-Opening = Callable[[Sequence[Message], User], Awaitable[str]]
+def request_size(loaded: Loaded, home: Home, platform: str) -> RequestSize:
+    """Measure the fixed part of requests for a session that would start in the current folder."""
+    found = find_toolsets(loaded, known_tools(home, loaded))
+    made = found.make(found.names(platform), unbound_tool_deps(loaded, home, platform=platform))
+    tools = tuple(ToolSize(tool.name, schema_chars(tool.spec), tool.spec) for tool in made.tools)
+    prompt = len(preview_prompt(loaded, home, Path.cwd(), platform).prompt.text)
+    total = sum(tool.chars for tool in tools) + prompt
+    return RequestSize(tools, prompt, total, total // CHARS_PER_TOKEN)
 
 
-def aside_of(settings: Settings, tools: Iterable[str], *openings: Opening) -> Opening:
-    """What is said beside the user's message: what `openings` have to say, and reminders to save
-    what matters, for the moments they are due."""
+AddContext = Callable[[Sequence[Message], User], Awaitable[str]]
+
+
+def added_context(settings: Settings, tools: Iterable[str], *sources: AddContext) -> AddContext:
+    """Return a function that collects the text to add to a user message: that of `sources`,
+    followed by due reminders to save memories and skills."""
     tool_names = frozenset(tools)
-    # What was learnt is looked for after the work, unless the settings say otherwise.
+    # Without reviews of finished work, the model has to be reminded of skills.
     skills = settings.skills.creation_nudge_interval if settings.skills.review == "off" else 0
     options = NudgeOptions(settings.memory.nudge_interval, skills)
 
-    async def aside(history: Sequence[Message], question: User) -> str:
-        said = [await opening(history, question) for opening in openings]
-        return "\n\n".join(filter(None, (*said, nudge(history, tool_names, options))))
+    async def add_context(history: Sequence[Message], question: User) -> str:
+        texts = [await source(history, question) for source in sources]
+        return "\n\n".join(filter(None, (*texts, nudge(history, tool_names, options))))
 
-    return aside
+    return add_context
 
 
 def prefill_messages(settings: Settings, home: Home) -> tuple[Message, ...]:
-    """Those of `agent.prefill_messages_file`; raises `ConfigError`."""
+    """Read `agent.prefill_messages_file`. Raises `ConfigError`."""
     name = settings.agent.prefill_messages_file
     if not name:
         return ()
@@ -152,13 +180,9 @@ def prefill_messages(settings: Settings, home: Home) -> tuple[Message, ...]:
         ) from error
 
 
-# How the agent talks: what is told to the model beside everything else.
+# Personalities, which `/personality` adds to the system prompt.
 
-DEFAULT = "kawaii"
-"""That of `display.personality`. It dresses the spinner; the model is told of it only when it is
-asked for with `/personality`."""
 NONE = "none"
-
 BUILTIN: dict[str, str] = {
     "helpful": "You are friendly and helpful, and offer the next step where one is near.",
     "concise": "You are brief: the answer first, no preamble, no summary at the end.",
@@ -183,7 +207,7 @@ def personality_names(settings: Settings) -> list[str]:
 
 
 def personality_text(name: str, settings: Settings) -> str:
-    """What the model is told; "" for none. Raises `UsageError` for an unknown one."""
+    """Return the text for the system prompt; "" for none. Raises `UsageError`."""
     wanted = name.strip().lower()
     if wanted in ("", NONE, "default", "off"):
         return ""
@@ -192,10 +216,7 @@ def personality_text(name: str, settings: Settings) -> str:
     if not found:
         known = ", ".join(personality_names(settings))
         raise UsageError(f"there is no personality {name!r}", hint=f"known: {known}, {NONE}")
-    return FRAME.format(found if isinstance(found, str) else _described(found))
-
-
-def _described(found: dict[str, object]) -> str:
-    """One that is written as a block: its prompt, and what else it says about itself."""
-    texts = [found.get(key) for key in ("system_prompt", "prompt", "description", "tone", "style")]
-    return " ".join(text.strip() for text in texts if isinstance(text, str) and text.strip())
+    if isinstance(found, dict):
+        texts = map(found.get, ("system_prompt", "prompt", "description", "tone", "style"))
+        found = " ".join(text.strip() for text in texts if isinstance(text, str) and text.strip())
+    return FRAME.format(found)

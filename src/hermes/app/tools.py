@@ -1,4 +1,4 @@
-"""The tools of a session and the policy in front of them."""
+"""The tools of a session, the policy in front of them, and the table of all tools."""
 
 import asyncio
 import logging
@@ -44,6 +44,7 @@ from hermes.tools import (
     SessionServices,
     Toolbox,
     ToolDeps,
+    ToolEntry,
     ToolRegistry,
     Toolset,
     ToolsetMap,
@@ -54,6 +55,7 @@ from hermes.tools import (
     drop_gone_names,
     expand,
     platform_key,
+    schema_chars,
     selected_toolsets,
     switch_toolsets,
     with_added,
@@ -64,6 +66,8 @@ from hermes.tools.editing.files import FileReads
 from hermes.tools.registry import registry
 from hermes.util.files import inside, upwards
 
+log = logging.getLogger(__name__)
+
 
 class ToolSelection(msgspec.Struct, frozen=True):
     """All tools and toolsets."""
@@ -71,7 +75,6 @@ class ToolSelection(msgspec.Struct, frozen=True):
     settings: Settings
     registry: ToolRegistry
     known: ToolsetMap
-
     brought: ToolsetMap  #: Toolsets of plugins and MCP servers.
 
     def usual(self, platform: str) -> tuple[str, ...]:
@@ -89,7 +92,7 @@ class ToolSelection(msgspec.Struct, frozen=True):
 
 
 def find_toolsets(loaded: Loaded, brought: Sequence[Tool] = ()) -> ToolSelection:
-    """`brought` are tools of MCP servers."""
+    """Return all tools and toolsets; `brought` are tools of MCP servers."""
     discover_builtin(registry)
     found, settings = registry.with_tools(brought) if brought else registry, loaded.settings
     servers = {
@@ -105,19 +108,17 @@ def find_toolsets(loaded: Loaded, brought: Sequence[Tool] = ()) -> ToolSelection
 def build_toolbox(
     assembled: Assembled, deps: ToolDeps, home: Home, redact: Callable[[str], str]
 ) -> Toolbox:
-    local = deps.place.name == "local"
-    store = (
-        LocalResultStore(home.cache / "tool-results")
-        if local
-        else RemoteResultStore(deps.place.files)
-    )
-    return Toolbox(assembled.tools, store.save, rare=assembled.rare, redact=redact)
+    if deps.place.name == "local":
+        save = LocalResultStore(home.cache / "tool-results").save
+    else:
+        save = RemoteResultStore(deps.place.files).save
+    return Toolbox(assembled.tools, save, rare=assembled.rare, redact=redact)
 
 
 def approval_timeout(settings: ApprovalSettings, request: SessionRequest) -> float:
     """Return how long an approval question waits for its answer."""
-    said = settings.platform_timeouts.get(request.source)
-    return max(settings.timeout, request.patience) if said is None else said
+    limit = settings.platform_timeouts.get(request.source)
+    return max(settings.timeout, request.patience) if limit is None else limit
 
 
 def build_approvals(
@@ -130,29 +131,22 @@ def build_approvals(
     seconds: float = 0.0,
 ) -> Approvals:
     """`seconds` is the time limit of a question; 0 uses the settings."""
-    settings = loaded.settings.approvals
+    given = loaded.settings.approvals
+    rules = ApprovalRules(given.mode, given.headless, seconds or given.timeout, given.effects)
 
     async def remember(kind: str) -> None:
-        # Editing keeps the user's comments, which takes a heavier YAML library: loaded on demand.
         from hermes.config import edit  # a slow YAML library, needed only for changes
 
         await asyncio.to_thread(edit.add_value, home, ("command_allowlist",), kind)
 
     return Approvals(
-        ApprovalRules(
-            settings.mode, settings.headless, seconds or settings.timeout, settings.effects
-        ),
+        rules,
         approver,
         loaded.settings.command_allowlist,
         remember,
         judge=ModelJudge(auxiliary) if auxiliary is not None else None,
         hooks=hooks,
     )
-
-
-# The state that the tools of a session share: environment, background processes, lists.
-
-log = logging.getLogger(__name__)
 
 
 class SessionTools:
@@ -173,19 +167,18 @@ class SessionTools:
         services: SessionServices | None = None,
     ) -> None:
         """`on_news` is called with messages of background processes."""
-        self._loaded, self._home = loaded, home
+        self._loaded, self._home, self.place = loaded, home, place
         self._hooks = hooks or NoHooks()
-        self.place = place
         self.processes = BackgroundProcesses(
-            self.place.workplace.shell, lambda event: on_news(process_notice(event))
+            place.workplace.shell, lambda event: on_news(process_notice(event))
         )
         self.turns = TurnCheckpoints(lambda: self.checkpoints) if self.has_checkpoints else None
         todos = TodoList()
         todos.restore(history)
         self.deps = ToolDeps(
             settings=loaded.settings,
-            place=self.place.workplace,
-            guard=self.place.guard,
+            place=place.workplace,
+            guard=place.guard,
             processes=self.processes,
             reads=FileReads(),
             todos=todos,
@@ -193,25 +186,24 @@ class SessionTools:
             clarifier=clarifier,
             patience=patience,
             auxiliary=auxiliary,
-            transform_output=self._transformed,
+            transform_output=self._transform_output,
             services=services or SessionServices(),
         )
 
     @property
     def has_checkpoints(self) -> bool:
-        """Return whether checkpoints are made: not if disabled, nor if the files are on another
-        machine."""
+        """True if checkpoints are enabled and the files are on this machine."""
         return self._loaded.settings.checkpoints.enabled and self.place.here
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
-        """Return the folder or its nearest parent with any."""
+        """The checkpoints of the working folder or of its nearest parent that has any."""
         folder = self._home.root / "checkpoints"
         options = CheckpointOptions(max_snapshots=self._loaded.settings.checkpoints.max_snapshots)
         workspace = find_workspace(folder, Path(self.place.folder))
         return Checkpoints(folder, workspace, Path.home(), options)
 
-    async def _transformed(self, output: str) -> str:
+    async def _transform_output(self, output: str) -> str:
         for answer in await self._hooks.fire(HookName.TRANSFORM_TERMINAL_OUTPUT, output=output):
             if isinstance(answer, str):
                 output = answer
@@ -220,14 +212,6 @@ class SessionTools:
     async def close(self) -> None:
         await self.processes.close()
         await self.place.workplace.shell.close()
-
-
-def unbound_tool_deps(
-    loaded: Loaded, home: Home, working_folder: Path, services: SessionServices | None = None
-) -> ToolDeps:
-    """Return tools for listing only: nothing is started."""
-    place = make_workspace(loaded, home, working_folder, log.info)
-    return SessionTools(loaded, home, place, services=services).deps
 
 
 def process_notice(event: ProcessEvent) -> str:
@@ -240,7 +224,7 @@ def process_notice(event: ProcessEvent) -> str:
 # Services for tools: memory, skills, subagents, messages.
 
 
-def memory_of(
+def open_notes(
     loaded: Loaded, home: Home, place: SessionWorkspace, request: SessionRequest
 ) -> BuiltinMemory | None:
     """Return the notes of a session; None if the settings or the request disable them."""
@@ -296,12 +280,12 @@ def session_services(
         current_session=current,
         user=request.user_id,
         origin=request.origin,
-        job_limits=_limits(request),
+        job_limits=_job_limits(request),
         tools=tools,
     )
 
 
-def _limits(request: SessionRequest) -> dict[str, Any]:
+def _job_limits(request: SessionRequest) -> dict[str, Any]:
     """Return the limits of a job that this session creates (the field `by` of a job)."""
     limits = {
         "user": request.user_id,
@@ -318,16 +302,78 @@ def unbound_services(
     loaded: Loaded, home: Home, place: SessionWorkspace, request: SessionRequest
 ) -> SessionServices:
     """Return services for tools that are only listed: they have schemas and are never called."""
-    memory = memory_of(loaded, home, place, request)
     unused: Any = object()
-    shelf = SkillCatalog(loaded, home, (), lambda _text: None)
-    skills = shelf.session(place, request.source, str, None)
+    catalog = SkillCatalog(loaded, home, (), log.info)
     return session_services(
-        memory, unused, str, unused, request, Services(unused, unused), skills=skills
+        open_notes(loaded, home, place, request),
+        unused,
+        str,
+        unused,
+        request,
+        Services(unused, unused),
+        skills=catalog.session(place, request.source, str, None),
     )
 
 
-# Enabling and disabling tools permanently.
+def unbound_tool_deps(
+    loaded: Loaded, home: Home, folder: Path | None = None, platform: str = "cli"
+) -> ToolDeps:
+    """Return what tools need to be listed: nothing is started. `folder` is the working folder."""
+    request = SessionRequest(folder or Path.cwd(), source=platform)
+    place = make_workspace(loaded, home, request.working_folder, log.info)
+    services = unbound_services(loaded, home, place, request)
+    return SessionTools(loaded, home, place, services=services).deps
+
+
+# The table of tools, and switching them permanently.
+
+
+class ToolRow(msgspec.Struct, frozen=True):
+    name: str
+    toolset: str
+    purpose: str  #: The purpose of the toolset.
+    on: bool
+    missing: str  #: Why it cannot be used; "" if it can.
+    rare: bool  #: Not in the request, but found by tool_search.
+    description: str
+    chars: int
+
+
+def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:
+    """Return a row for each tool, by toolset; tools of MCP servers as far as they are known."""
+    found = find_toolsets(loaded, known_tools(home, loaded))
+    deps = unbound_tool_deps(loaded, home, platform=platform)
+    chosen = found.make(found.names(platform), deps)
+    every = found.make(found.names(platform, ("all",)), deps)
+    specs = {tool.name: tool.spec for tool in (*every.tools, *every.rare)}
+    on = {tool.name for tool in (*chosen.tools, *chosen.rare)} | set(chosen.unavailable)
+    rare = {tool.name for tool in chosen.rare}
+
+    def row(entry: ToolEntry) -> ToolRow:
+        spec, toolset = specs.get(entry.name), found.known.get(entry.toolset)
+        return ToolRow(
+            entry.name,
+            entry.toolset,
+            toolset.description if toolset else "",
+            entry.name in on,
+            every.unavailable.get(entry.name, ""),
+            entry.name in rare,
+            spec.description.split("\n")[0] if spec else "",
+            schema_chars(spec) if spec else 0,
+        )
+
+    return sorted(map(row, found.registry.entries), key=lambda row: (row.toolset, row.name))
+
+
+def undescribed_toolsets(loaded: Loaded, home: Home, platform: str) -> dict[str, bool]:
+    """Return the toolsets of MCP servers with unknown tools, and whether they are on."""
+    found = find_toolsets(loaded, known_tools(home, loaded))
+    usual = found.usual(platform)
+    return {
+        name: name in usual and f"-{name}" not in usual
+        for name, each in sorted(found.brought.items())
+        if not each.tools
+    }
 
 
 def set_tool_enabled(

@@ -31,7 +31,7 @@ from hermes.util.concurrency import in_thread
 
 if TYPE_CHECKING:
     from hermes.agent import Agent
-    from hermes.app.command_runner import Commands
+    from hermes.app.command_handlers import Commands
     from hermes.app.commands import CommandContext
 
 
@@ -208,7 +208,7 @@ class HermesCLI:
 
     def _begin(self, app: Any, talk: Any, cli: Cli, handlers: dict[str, Any]) -> None:
         # The agent is loaded by now; the prompt had to appear first.
-        from hermes.app.command_runner import Commands
+        from hermes.app.command_handlers import Commands
         from hermes.app.extensions import message_injector
         from hermes.cli.session import subcommand_handlers
         from hermes.ops.commands import OPS_HANDLERS

@@ -10,7 +10,7 @@ import msgspec
 from hermes.agent import Agent
 from hermes.app import command_handlers
 from hermes.app.app import App
-from hermes.app.command_runner import Commands, FoundCommand
+from hermes.app.command_handlers import Commands, FoundCommand
 from hermes.app.commands import (
     CommandCall,
     CommandDef,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hermes.app.references.expansion import image_kind
+from hermes.app.reference_expansion import image_kind
 from hermes.config.settings import Settings
 from hermes.core.messages import Image, Text, User, UserPart
 from hermes.gateway.outgoing import SIDE_LANE, OutgoingMeta

@@ -15,7 +15,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from hermes.app.commands import Surface, commands_in, resolve_command
-from hermes.app.references.completion import Suggestion, fragment_at_end
+from hermes.app.references import Suggestion, fragment_at_end
 from hermes.tui.text import one_line
 from hermes.util.concurrency import in_thread
 

@@ -448,8 +448,8 @@ class ReferenceExpander:
         if "@" not in message.text:
             return message
         # Most messages refer to nothing, so this is loaded when the first one does.
-        from hermes.app.references.expansion import expand_references
-        from hermes.app.references.reference import ReferenceContext, page_fetch
+        from hermes.app.reference_expansion import expand_references
+        from hermes.app.references import ReferenceContext, page_fetch
         from hermes.security import PathGuard
 
         session, home = self._app.session(self._agent()), self._app.home

@@ -22,7 +22,7 @@ from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style
 
-from hermes.app.references.completion import complete_reference
+from hermes.app.references import complete_reference
 from hermes.config.home import Home
 from hermes.config.settings import DisplaySettings
 from hermes.core.events import QuestionAsked

@@ -12,7 +12,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bin
 from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 
-from hermes.app.references.completion import complete_reference
+from hermes.app.references import complete_reference
 from hermes.config.settings import DisplaySettings
 from hermes.security import Redactor
 from hermes.tui.area import Area, FrameOutput

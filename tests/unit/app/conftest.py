@@ -10,7 +10,7 @@ import pytest
 
 from hermes.agent import Agent
 from hermes.app.app import App
-from hermes.app.command_runner import Commands
+from hermes.app.command_handlers import Commands
 from hermes.app.commands import Surface
 from hermes.app.request import SessionRequest
 from hermes.cli.context import ProgressLine

@@ -8,7 +8,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from hermes.app.references.completion import complete_reference
+from hermes.app.references import complete_reference
 from hermes.tui.completion import FRESH_SECONDS, InputCompleter, Offer, OfferCache
 
 SKILL = Offer("release-notes", "write the notes of a release", takes_more=True)

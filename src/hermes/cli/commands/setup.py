@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from hermes.app.tool_listing import tool_rows
+from hermes.app.tools import tool_rows
 from hermes.cli.commands.model import format_fact, resolution_line, resolve_main_model
 from hermes.cli.commands.setup_sections import (
     apply_agent,

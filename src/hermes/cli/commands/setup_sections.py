@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from hermes.app.providers import Providers
-from hermes.app.tool_listing import ToolRow, tool_rows
-from hermes.app.tools import find_toolsets, set_tool_enabled
+from hermes.app.tools import ToolRow, find_toolsets, set_tool_enabled, tool_rows
 from hermes.cli import registry
 from hermes.cli.commands.auth import check_key
 from hermes.cli.commands.model import ModelWizard, resolution_line, resolve_main_model

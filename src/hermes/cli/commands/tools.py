@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hermes.app.extensions import Extensions
-from hermes.app.prompting import PromptPreview, preview_prompt
-from hermes.app.tool_listing import ToolRow, request_size, tool_rows, undescribed_toolsets
-from hermes.app.tools import set_tool_enabled
+from hermes.app.prompting import PromptPreview, preview_prompt, request_size
+from hermes.app.tools import ToolRow, set_tool_enabled, tool_rows, undescribed_toolsets
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.cli.extensions import load_extensions
 from hermes.cli.terminal import one_line

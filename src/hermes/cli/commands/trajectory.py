@@ -187,7 +187,7 @@ async def _session_entry(args: Namespace, cli: Cli) -> Entry:
         except SessionNotFound as error:
             raise SessionNotFound(f"{missing}: {error}", hint=error.hint) from error
         messages = await store.messages(info.id)
-    from hermes.app.tool_listing import request_size  # loads every tool
+    from hermes.app.prompting import request_size  # loads every tool
 
     tools = [tool.spec for tool in request_size(loaded, cli.home, info.source).tools]
     return {

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.app.references.expansion import expand_references
-from hermes.app.references.reference import ExpandedMessage, ReferenceContext
+from hermes.app.reference_expansion import expand_references
+from hermes.app.references import ExpandedMessage, ReferenceContext
 from hermes.security import PathGuard, Redactor
 
 Git = Callable[..., str]

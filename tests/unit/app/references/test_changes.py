@@ -7,7 +7,7 @@ import pytest
 
 from hermes.app import git as user_git
 from hermes.app.git import GitFailed, UserGit
-from hermes.app.references.expansion import without_secrets
+from hermes.app.reference_expansion import without_secrets
 
 
 def commit(git, workspace: Path, name: str, text: str, message: str) -> None:

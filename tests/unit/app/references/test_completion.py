@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.references.completion import FileNames, complete_reference, fragment_at_end
+from hermes.app.references import FileNames, complete_reference, fragment_at_end
 
 
 def texts(fragment: str, folder: Path, names: FileNames | None = None) -> list[str]:

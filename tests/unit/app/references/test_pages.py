@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.references.reference import page_fetch
+from hermes.app.references import page_fetch
 from hermes.app.tools import unbound_tool_deps
 from hermes.config.home import Home
 from hermes.config.loader import load

@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.app.references.reference import address, references, spellings, with_lines
+from hermes.app.references import clean_url, find_references, possible_values, split_lines
 from hermes.security import PathGuard
 
 
 def found(text: str) -> list[tuple[str, str]]:
-    return [(each.kind, each.value) for each in references(text)]
+    return [(each.kind, each.value) for each in find_references(text)]
 
 
 def test_every_kind_is_found_in_the_order_of_the_text() -> None:
@@ -75,19 +75,19 @@ def test_a_file_called_like_a_word_is_no_word() -> None:
 
 
 def test_the_same_reference_twice_is_one() -> None:
-    assert len(references("@file:a and @file:a")) == 1
+    assert len(find_references("@file:a and @file:a")) == 1
 
 
 @pytest.mark.parametrize("text", ["(@a.py).", "@a.py，然后"])
 def test_marks_behind_a_path_may_belong_to_the_sentence(text: str) -> None:
-    (only,) = references(text)
-    assert "a.py" in spellings(only)
+    (only,) = find_references(text)
+    assert "a.py" in possible_values(only)
 
 
 def test_lines_are_told_from_the_path() -> None:
-    path, lines = with_lines("src/a:b.py:10-20")
+    path, lines = split_lines("src/a:b.py:10-20")
     assert (path, lines and (lines.first, lines.last)) == ("src/a:b.py", (10, 20))
-    assert with_lines("src/a.py") == ("src/a.py", None)
+    assert split_lines("src/a.py") == ("src/a.py", None)
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_lines_are_told_from_the_path() -> None:
     ],
 )
 def test_a_url_ends_before_the_marks_of_the_sentence(written: str, url: str) -> None:
-    assert address(written) == url
+    assert clean_url(written) == url
 
 
 def test_a_long_paste_is_looked_through_at_once() -> None:
     """Each of these once took more than linear time."""
     for piece in ("@" + "!" * 50_000, "`" * 50_000, "@a " * 20_000, "`a @x` " * 20_000):
-        references(piece)
-        for each in references(piece)[:5]:
-            spellings(each)
+        find_references(piece)
+        for each in find_references(piece)[:5]:
+            possible_values(each)
 
 
 def put(path: Path, text: str = "hush\n") -> Path:

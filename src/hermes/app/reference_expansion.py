@@ -1,4 +1,4 @@
-"""Attaches what a message refers to: files, folders, changes, commits and web pages."""
+"""Attaches the files, folders, changes, commits and web pages that a message refers to."""
 
 import asyncio
 import base64
@@ -16,8 +16,7 @@ from typing import BinaryIO
 import msgspec
 
 from hermes.app.git import UserGit
-from hermes.app.references.reference import (
-    HEADING,
+from hermes.app.references import (
     WARN_SHARE,
     Attachment,
     ExpandedMessage,
@@ -26,16 +25,16 @@ from hermes.app.references.reference import (
     Reference,
     ReferenceContext,
     ReferenceRefused,
-    address,
-    at_home,
     check_allowed,
+    clean_url,
+    expand_home,
     fenced_text,
+    find_references,
     holds_secrets,
     one_line,
-    references,
+    possible_values,
     similar_name,
-    spellings,
-    with_lines,
+    split_lines,
 )
 from hermes.core.errors import HermesError, ToolError, UsageError
 from hermes.core.messages import Image
@@ -54,9 +53,9 @@ from hermes.util.text import clean, human_size, many
 
 log = logging.getLogger(__name__)
 
-MAX_IMAGE_BYTES = 5_000_000  #: Bytes. Endpoints refuse larger ones.
-SNIFF = 8_192
-BLOCK = 1_048_576
+MAX_IMAGE_BYTES = 5_000_000  #: Endpoints refuse larger images.
+SNIFF_BYTES = 8_192
+BLOCK_BYTES = 1_048_576
 IMAGES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -71,25 +70,25 @@ WIDE_BOMS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""The longer ones first: one begins with another."""
+"""Longer ones first, because one begins with another."""
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 
 
 class FileContent(msgspec.Struct, frozen=True):
     data: bytes
-    size: int  #: Bytes of the whole, or of the lines that were asked for.
-    lines: LineRange | None = None  #: Those that are there.
+    size: int  #: Bytes of the whole file, or of the requested lines.
+    lines: LineRange | None = None  #: The requested lines that exist.
 
 
 async def attach_file(
-    reference: Reference, real: str, lines: LineRange | None, desk: ReferenceContext
+    reference: Reference, real: str, lines: LineRange | None, context: ReferenceContext
 ) -> Attachment:
     """Raises `ReferenceRefused` and `OSError`."""
     if lines is not None and (lines.first < 1 or lines.last < lines.first):
         raise ReferenceRefused("lines are written as :10 or :10-20, from 1")
     stop = threading.Event()
     try:
-        return await in_thread(_attach_content, reference, real, lines, desk, stop)
+        return await in_thread(_attach_content, reference, real, lines, context, stop)
     finally:
         stop.set()
 
@@ -98,24 +97,24 @@ def _attach_content(
     reference: Reference,
     real: str,
     lines: LineRange | None,
-    desk: ReferenceContext,
+    context: ReferenceContext,
     stop: threading.Event,
 ) -> Attachment:
     with open_file(real) as file:
-        start = file.read(SNIFF)
+        start = file.read(SNIFF_BYTES)
         file.seek(0)
         if kind := image_kind(start):
-            return _image(reference, real, kind, file, desk)
+            return _attach_image(reference, real, kind, file, context)
         encoding = next((name for mark, name in WIDE_BOMS.items() if start.startswith(mark)), "")
         if not encoding and is_binary(start):
             raise ReferenceRefused("it is a binary file")
         if lines is not None and not encoding:
-            content = _some_lines(file, lines, desk.most_bytes, stop)
+            content = _read_lines(file, lines, context.max_bytes, stop)
         else:
-            content = _whole(file, desk.most_bytes)
+            content = _read_whole(file, context.max_bytes)
     if not encoding and b"\0" in content.data:
         raise ReferenceRefused("it is a binary file")
-    text, remark = _decoded(content.data, encoding)
+    text, remark = _decode(content.data, encoding)
     if lines is not None and encoding:
         chosen = text.splitlines(keepends=True)[lines.first - 1 : lines.last]
         _require_lines(len(chosen), lines, text.count("\n") + 1)
@@ -124,14 +123,14 @@ def _attach_content(
     return Attachment(
         key=f"file {real} {lines}",
         written=reference.written,
-        detail=_detail(text, content),
-        text=fenced_text(desk.redact(clean(text)), Path(real).suffix) if text else "[empty]",
+        detail=_describe_lines(text, content),
+        text=fenced_text(context.redact(clean(text)), Path(real).suffix) if text else "[empty]",
         warnings=(f"{reference.written}: {remark}",) if remark else (),
         size=content.size if content.size > len(content.data) else 0,
     )
 
 
-def _detail(text: str, content: FileContent) -> str:
+def _describe_lines(text: str, content: FileContent) -> str:
     if content.lines is None:
         count = text.count("\n") + (not text.endswith("\n") and bool(text))
         return many(count, "line")
@@ -140,23 +139,23 @@ def _detail(text: str, content: FileContent) -> str:
 
 
 def image_kind(start: bytes) -> str:
-    """The media type of an image, by its first bytes; "" for anything else."""
+    """Return the media type of an image by its first bytes; "" for other files."""
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for mark, kind in IMAGES.items() if start.startswith(mark)), "")
 
 
 def is_binary(start: bytes) -> bool:
-    """By the first bytes of a file: a document, a NUL, or too many control characters."""
+    """Return whether the first bytes of a file are a document, or contain control characters."""
     if start.startswith(DOCUMENTS) or b"\0" in start:
         return True
     return len(start) - len(start.translate(None, _CONTROL)) > len(start) // 10
 
 
-def _image(
-    reference: Reference, real: str, kind: str, file: BinaryIO, desk: ReferenceContext
+def _attach_image(
+    reference: Reference, real: str, kind: str, file: BinaryIO, context: ReferenceContext
 ) -> Attachment:
-    if not desk.images:
+    if not context.images:
         raise ReferenceRefused("the model does not see images")
     data = file.read(MAX_IMAGE_BYTES + 1)
     if len(data) > MAX_IMAGE_BYTES:
@@ -171,17 +170,17 @@ def _image(
     )
 
 
-def _whole(file: BinaryIO, most: int) -> FileContent:
+def _read_whole(file: BinaryIO, most: int) -> FileContent:
     data = file.read(most + 1)
     size = file.seek(0, 2) if len(data) > most else len(data)
     return FileContent(data[:most], size)
 
 
-def _some_lines(file: BinaryIO, wanted: LineRange, most: int, stop: threading.Event) -> FileContent:
+def _read_lines(file: BinaryIO, wanted: LineRange, most: int, stop: threading.Event) -> FileContent:
     """Read to the last requested line and keep at most `most` bytes."""
     kept = bytearray()
     size, number, begun = 0, 1, False
-    while number <= wanted.last and (piece := file.readline(BLOCK)):
+    while number <= wanted.last and (piece := file.readline(BLOCK_BYTES)):
         if stop.is_set():
             raise ReferenceRefused("stopped")
         if number >= wanted.first:
@@ -201,7 +200,7 @@ def _require_lines(found: int, wanted: LineRange, last: int) -> None:
         raise ReferenceRefused(f"there is no line {wanted.first}: it has {many(last, 'line')}")
 
 
-def _decoded(data: bytes, encoding: str) -> tuple[str, str]:
+def _decode(data: bytes, encoding: str) -> tuple[str, str]:
     """Return the text, and a remark about its encoding for the user."""
     if encoding:
         return data.decode(encoding, "replace"), ""
@@ -222,16 +221,16 @@ MAX_ENTRIES = 200
 MAX_SCANNED_ENTRIES = 20_000  #: Entries of one folder.
 
 
-async def attach_folder(reference: Reference, real: str, desk: ReferenceContext) -> Attachment:
+async def attach_folder(reference: Reference, real: str, context: ReferenceContext) -> Attachment:
     """Raises `ReferenceRefused` and `OSError`."""
     stop = threading.Event()
     try:
-        entries, more = await in_thread(listing, real, stop)
+        entries, more = await in_thread(list_paths, real, stop)
     finally:
         stop.set()
     number = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
     detail = f"the first {number}" if more else number
-    text = desk.redact("\n".join(entries))
+    text = context.redact("\n".join(entries))
     return Attachment(
         key=f"folder {real}",
         written=reference.written,
@@ -240,7 +239,7 @@ async def attach_folder(reference: Reference, real: str, desk: ReferenceContext)
     )
 
 
-def listing(root: str, stop: threading.Event, most: int = MAX_ENTRIES) -> tuple[list[str], bool]:
+def list_paths(root: str, stop: threading.Event, most: int = MAX_ENTRIES) -> tuple[list[str], bool]:
     """Return a line for each path below `root`, sorted, and whether there are more.
 
     Level by level, so that deep paths are left out first. Ignored and secret files are not listed,
@@ -258,7 +257,7 @@ def listing(root: str, stop: threading.Event, most: int = MAX_ENTRIES) -> tuple[
         except OSError:
             if not inside:
                 raise
-            continue  # not ours to read: its name is all there is to show
+            continue  # only its name is shown
         for entry in entries:
             path = inside + entry.name
             folder = entry.is_dir(follow_symlinks=False)
@@ -269,7 +268,7 @@ def listing(root: str, stop: threading.Event, most: int = MAX_ENTRIES) -> tuple[
                 waiting.clear()
                 more = True
                 break
-            found.append((path, _line(path, entry, folder)))
+            found.append((path, _path_line(path, entry, folder)))
             if folder:
                 waiting.append(f"{path}/")
     found.sort(key=lambda item: item[0].split("/"))
@@ -281,7 +280,7 @@ def _entries(folder: str) -> list["os.DirEntry[str]"]:
         return sorted(islice(found, MAX_SCANNED_ENTRIES), key=lambda entry: entry.name)
 
 
-def _line(path: str, entry: "os.DirEntry[str]", folder: bool) -> str:
+def _path_line(path: str, entry: "os.DirEntry[str]", folder: bool) -> str:
     if folder:
         return f"{one_line(path)}/"
     if entry.is_symlink():
@@ -303,7 +302,7 @@ _BETWEEN = re.compile(r'[\s/"]+')
 OMITTED = "[left out: keys, passwords and shell settings are not attached]\n"
 
 
-async def attach_changes(reference: Reference, desk: ReferenceContext) -> Attachment:
+async def attach_changes(reference: Reference, context: ReferenceContext) -> Attachment:
     """Raises `ReferenceRefused` and `GitFailed`."""
     match reference.kind:
         case "diff":
@@ -311,29 +310,29 @@ async def attach_changes(reference: Reference, desk: ReferenceContext) -> Attach
         case "staged":
             what, nothing = ["diff", "--cached", *_PATCH], "nothing is staged"
         case _:
-            count = _commits(reference)
+            count = _commit_count(reference)
             what = ["log", f"-n{count}", "-p", "--format=medium", "--no-show-signature", *_PATCH]
             nothing = "there are no commits"
-    git = UserGit(desk.folder)
+    git = UserGit(context.folder)
     if not await git.line("rev-parse", "--git-dir"):
         raise ReferenceRefused("this folder is not in a git repository")
     if what[0] == "log" and not await git.line("rev-parse", "--verify", "--quiet", "HEAD"):
         raise ReferenceRefused(nothing)
-    said = await git.run(*what, most=desk.most_bytes)
-    if not said.output:
+    result = await git.run(*what, most=context.max_bytes)
+    if not result.output:
         raise ReferenceRefused(nothing)
-    text = await in_thread(lambda: desk.redact(clean(without_secrets(said.text))))
+    text = await in_thread(lambda: context.redact(clean(without_secrets(result.text))))
     return Attachment(
         key=" ".join(what),
         written=reference.written,
         detail=many(text.count("\n"), "line"),
         text=fenced_text(text, ".diff"),
-        size=len(said.output) + 1 if said.cut else 0,
+        size=len(result.output) + 1 if result.cut else 0,
     )
 
 
-def _commits(reference: Reference) -> int:
-    for value in spellings(reference):
+def _commit_count(reference: Reference) -> int:
+    for value in possible_values(reference):
         if value.isdecimal() and 1 <= int(value) <= MAX_COMMITS:
             return int(value)
     raise ReferenceRefused(f"a number of commits from 1 to {MAX_COMMITS} is needed, as in @git:3")
@@ -341,10 +340,10 @@ def _commits(reference: Reference) -> int:
 
 def without_secrets(patch: str) -> str:
     """Return a patch without the files that must not be attached."""
-    return "".join(map(_checked, _HEADER.split(patch)))
+    return "".join(map(_without_secret_file, _HEADER.split(patch)))
 
 
-def _checked(section: str) -> str:
+def _without_secret_file(section: str) -> str:
     header = section.partition("\n")[0]
     if not header.startswith("diff --"):
         return section
@@ -356,32 +355,32 @@ def _checked(section: str) -> str:
     return f"{header}\n{OMITTED}{section[after.start() :] if after else ''}"
 
 
+HEADING = "--- Attached Context ---"
 MAX_REFERENCES = 50
-AT_ONCE = 8
+MAX_CONCURRENT = 8
 PAGE_SECONDS = 60.0
 
 
-async def expand_references(text: str, desk: ReferenceContext) -> ExpandedMessage:
+async def expand_references(text: str, context: ReferenceContext) -> ExpandedMessage:
     """Return the message for the model. A reference that cannot be attached becomes a warning.
 
     Raises `UsageError` if the attachments take more than half of the context length.
     """
-    # Most of what looks like a path in a long text names nothing.
+    # A bare name that does not exist is ordinary text, and dots alone belong to the sentence.
     found = [
         each
-        for each in references(text)
-        # Dots alone belong to the sentence.
-        if each.kind != "bare" or (re.search(r"\w", each.value) and _named(each, desk))
+        for each in find_references(text)
+        if each.kind != "bare" or (re.search(r"\w", each.value) and _find_path(each, context))
     ]
     if not found:
         return ExpandedMessage(text)
-    seats = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(MAX_CONCURRENT)
 
-    async def seated(reference: Reference) -> Attachment | str:
-        async with seats:
-            return await _attach(reference, desk)
+    async def attach(reference: Reference) -> Attachment | str:
+        async with slots:
+            return await _attach(reference, context)
 
-    results = await asyncio.gather(*(seated(each) for each in found[:MAX_REFERENCES]))
+    results = await asyncio.gather(*map(attach, found[:MAX_REFERENCES]))
     attached = list({each.key: each for each in results if isinstance(each, Attachment)}.values())
     warnings = [each for each in results if isinstance(each, str)]
     warnings += [warning for each in attached for warning in each.warnings]
@@ -389,7 +388,7 @@ async def expand_references(text: str, desk: ReferenceContext) -> ExpandedMessag
         warnings.append(f"only the first {MAX_REFERENCES} references were looked at")
     if not attached:
         return ExpandedMessage(text, warnings=tuple(warnings))
-    tokens = _weighed(attached, desk, warnings)
+    tokens = _count_tokens(attached, context, warnings)
     blocks = [_block(each) for each in attached]
     return ExpandedMessage(
         "\n\n".join([text, HEADING, *blocks]),
@@ -399,21 +398,23 @@ async def expand_references(text: str, desk: ReferenceContext) -> ExpandedMessag
     )
 
 
-def _weighed(attached: Sequence[Attachment], desk: ReferenceContext, warnings: list[str]) -> int:
-    """Return the tokens of the attachments. Raises `UsageError` for too many."""
+def _count_tokens(
+    attached: Sequence[Attachment], context: ReferenceContext, warnings: list[str]
+) -> int:
+    """Return the tokens of the attachments and add a warning for many. Raises `UsageError`."""
     weights = [_tokens(each) for each in attached]
     tokens = sum(weights)
-    if tokens > desk.most_tokens:
+    if tokens > context.max_tokens:
         largest = one_line(attached[weights.index(max(weights))].written)
         many = "more than" if any(each.size for each in attached) else "about"
         raise UsageError(
-            f"what is attached has {many} {tokens:,} tokens; the limit is {desk.most_tokens:,}, "
+            f"what is attached has {many} {tokens:,} tokens; the limit is {context.max_tokens:,}, "
             "half of what the model can take in",
             hint=f"the largest is {largest}; attach some lines, as in @file:path:1-200, or let the "
             "agent read it",
         )
-    if tokens > desk.context_length * WARN_SHARE:
-        share = 100 * tokens // desk.context_length
+    if tokens > context.context_length * WARN_SHARE:
+        share = 100 * tokens // context.context_length
         warnings.append(
             f"about {tokens:,} tokens are attached, {share} % of what the model can take in"
         )
@@ -430,16 +431,16 @@ def _tokens(attached: Attachment) -> int:
     return max(known, unread) + (IMAGE_TOKENS if attached.image else 0)
 
 
-async def _attach(reference: Reference, desk: ReferenceContext) -> Attachment | str:
+async def _attach(reference: Reference, context: ReferenceContext) -> Attachment | str:
     """Return the attachment, or the reason why there is none."""
     try:
         match reference.kind:
             case "file" | "folder" | "bare":
-                return await _path(reference, desk)
+                return await _attach_path(reference, context)
             case "url":
-                return await _page(reference, desk)
+                return await _attach_page(reference, context)
             case "diff" | "staged" | "git":
-                return await attach_changes(reference, desk)
+                return await attach_changes(reference, context)
     except ReferenceRefused as error:
         hint = f" ({error.hint})" if error.hint else ""
         return f"{one_line(reference.written)}: {error}{hint}"
@@ -449,52 +450,52 @@ async def _attach(reference: Reference, desk: ReferenceContext) -> Attachment | 
         return f"{one_line(reference.written)}: {(error.strerror or str(error)).lower()}"
 
 
-async def _path(reference: Reference, desk: ReferenceContext) -> Attachment:
-    reference, path, lines = _named(reference, desk) or (reference, reference.value, None)
-    real = check_allowed(path, desk.folder, desk.guard)
+async def _attach_path(reference: Reference, context: ReferenceContext) -> Attachment:
+    reference, path, lines = _find_path(reference, context) or (reference, reference.value, None)
+    real = check_allowed(path, context.folder, context.guard)
     if not os.path.lexists(real):
-        near = await in_thread(similar_name, path, desk.folder, desk.guard)
+        near = await in_thread(similar_name, path, context.folder, context.guard)
         hint = f"did you mean {near}?" if near else ""
         raise ReferenceRefused("there is no such file or folder", hint=hint)
     if os.path.isdir(real):  # noqa: PTH112 - answers False where Path raises
-        return await attach_folder(reference, real, desk)
+        return await attach_folder(reference, real, context)
     if reference.kind == "folder":
         raise ReferenceRefused("it is not a folder")
-    return await attach_file(reference, real, lines, desk)
+    return await attach_file(reference, real, lines, context)
 
 
-def _named(
-    reference: Reference, desk: ReferenceContext
+def _find_path(
+    reference: Reference, context: ReferenceContext
 ) -> tuple[Reference, str, LineRange | None] | None:
     """Return the first spelling that exists, its path and the requested lines."""
-    for value in spellings(reference):
-        for path, lines in ((value, None), with_lines(value)):
-            if os.path.lexists(desk.folder / at_home(path, desk.guard)):
-                return reference.shorter(value), path, lines
+    for value in possible_values(reference):
+        for path, lines in ((value, None), split_lines(value)):
+            if os.path.lexists(context.folder / expand_home(path, context.guard)):
+                return reference.shorten(value), path, lines
     return None
 
 
-async def _page(reference: Reference, desk: ReferenceContext) -> Attachment:
-    if desk.fetch is None:
+async def _attach_page(reference: Reference, context: ReferenceContext) -> Attachment:
+    if context.fetch is None:
         raise ReferenceRefused("pages cannot be fetched here")
     if not reference.quoted:
-        reference = reference.shorter(address(reference.value))
+        reference = reference.shorten(clean_url(reference.value))
     url = reference.value
     if "://" not in url:
         url = f"https://{url}"
     try:
         async with asyncio.timeout(PAGE_SECONDS):
-            page = await desk.fetch(url)
+            page = await context.fetch(url)
     except TimeoutError as error:
         raise ReferenceRefused(f"it was not there after {PAGE_SECONDS:g} seconds") from error
-    text = await in_thread(desk.redact, clean(page))
+    text = await in_thread(context.redact, clean(page))
     return Attachment(
         f"url {url}", reference.written, "web page", fence_untrusted(text, one_line(url))
     )
 
 
 async def fetch_page(url: str, deps: ToolDeps) -> str:
-    """Only public addresses, also behind redirects. Raises `ToolError`."""
+    """Return the text of a page at a public address, also after redirects. Raises `ToolError`."""
     if deps.settings.security.install_packages:
         await install_page_readers(log.info)
     reading = await read_page(await PageFetcher(url_guard(deps)).fetch(url))

@@ -1,1 +1,0 @@
-"""`@` references in what the user types: files, folders, changes and pages behind the text."""
