@@ -66,11 +66,11 @@ class CredentialRow(msgspec.Struct, frozen=True):
     source: str
     key: str  #: The masked secret.
     state: State
-    resting_until: float | None
-    rest_reason: str
-    expires_at: float | None
-    uses: int
-    last_used: float | None
+    resting_until: float | None = None
+    rest_reason: str = ""
+    expires_at: float | None = None
+    uses: int = 0
+    last_used: float | None = None
 
 
 class CredentialService:
@@ -92,9 +92,7 @@ class CredentialService:
         found = endpoints.find_endpoint(wanted.lower())
         if found is not None:
             return found
-        if wanted in stored_providers(
-            self._store.read()
-        ):  # its endpoint is gone, but its keys are not
+        if wanted in stored_providers(self._store.read()):  # only its keys are left
             return Endpoint(id=wanted, label=wanted)
         raise UsageError(f"there is no provider {name!r}", hint=self._suggestion(wanted))
 
@@ -125,7 +123,7 @@ class CredentialService:
         return rows
 
     def not_understood(self, endpoint: Endpoint) -> int:
-        """Return entries of auth.json in an unknown format: they are kept and not used."""
+        """Return the number of entries in an unknown format, which are kept and not used."""
         return count_invalid_entries(self._store.read(), endpoint.id)
 
     def add(self, endpoint: Endpoint, key: str, label: str) -> tuple[str, bool]:
@@ -160,7 +158,7 @@ class CredentialService:
         )
 
     def check_removable(self, endpoint: Endpoint, row: CredentialRow) -> None:
-        """Delete a credential. Raises `UsageError` if it is stored elsewhere."""
+        """Raise `UsageError` if a credential is stored elsewhere."""
         if name := variable_name(row.id):
             how = f"`hermes config unset {name}`" if name in self._loaded.saved else f"unset {name}"
             raise UsageError(f"this key comes from {row.source}", hint=f"to remove it: {how}")
@@ -185,7 +183,7 @@ class CredentialService:
         return sum(1 for entry in resting if entry.resting_until > now)
 
     def login_of(self, endpoint: Endpoint) -> LoginSpec:
-        """Raise `UsageError` if the provider has no login."""
+        """Return the login of a provider. Raises `UsageError` if it has none."""
         login = endpoint.login
         if login is not None and (login.device_url or login.flow == "google"):
             return login
@@ -258,19 +256,9 @@ class CredentialService:
 
 
 def _gone_row(index: int, name: str, source: str, tokens: Tokens) -> CredentialRow:
+    key = mask(tokens.access_token)
     return CredentialRow(
-        index=index,
-        id=name,
-        kind="oauth",
-        label="",
-        source=source,
-        key=mask(tokens.access_token),
-        state="gone",
-        resting_until=None,
-        rest_reason="",
-        expires_at=tokens.expires_at,
-        uses=0,
-        last_used=None,
+        index, name, "oauth", "", source, key, "gone", expires_at=tokens.expires_at
     )
 
 

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Annotated, Literal
 
 import apsw
@@ -31,21 +31,16 @@ Kind = Literal["full", "quick"]
 FULL: Kind = "full"
 QUICK: Kind = "quick"
 
-QUICK_NAMES = frozenset(
-    {
-        "config.yaml", ".env", "auth.json", "SOUL.md", "memories", "holographic", "skills",
-        "mcp-tokens", "shell-hooks-allowlist.json",
-    }
-)  # fmt: skip
-"""Settings, keys, memories and skills. Memory providers have further `*.json` files for
-settings."""
+QUICK_NAMES = frozenset({
+    "config.yaml", ".env", "auth.json", "SOUL.md", "memories", "holographic", "skills",
+    "mcp-tokens", "shell-hooks-allowlist.json",
+})  # fmt: skip
+"""Settings, keys, memories and skills; further `*.json` files are settings of memory providers."""
 
-EXCLUDED = frozenset(
-    {
-        "cache", "audio_cache", "image_cache", "logs", "models", "snapshots", "sandboxes",
-        "checkpoints", ".import", ".import.lock", ".config.lock",
-    }
-)  # fmt: skip
+EXCLUDED = frozenset({
+    "cache", "audio_cache", "image_cache", "logs", "models", "snapshots", "sandboxes",
+    "checkpoints", ".import", ".import.lock", ".config.lock",
+})  # fmt: skip
 """Entries of the home that can be recreated, are large, or belong to this machine."""
 
 EXCLUDED_ANYWHERE = frozenset({"__pycache__", ".venv", "node_modules", ".DS_Store"})
@@ -56,8 +51,7 @@ _TRACES = re.compile(
 """Files of running processes and earlier copies."""
 _DATABASE = re.compile(r".+\.(?:db|sqlite3?)")
 
-SECRET = frozenset({".env", "auth.json"})
-"""Restored without access for other users, whatever their mode was."""
+SECRET = frozenset({".env", "auth.json"})  #: Never restored with access for other users.
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -71,25 +65,22 @@ class Item(msgspec.Struct, frozen=True):
 
 class Contents(msgspec.Struct, frozen=True):
     items: tuple[Item, ...]
-    passed_over: tuple[str, ...]
-    """Files that cannot be included: broken links, names that are not text."""
+    passed_over: tuple[str, ...]  #: Files that cannot be included: broken links, invalid names.
 
 
 def contents(home: Home, kind: Kind, *, profiles: bool = True) -> Contents:
     """List the files of a home; with `profiles` also those of the profiles in it."""
-    items: list[Item] = []
-    passed_over: list[str] = []
+    scan = _HomeScan()
     try:
-        _Walk(items, passed_over.append).home(home, kind)
+        scan.add_home(home, kind)
         folder = home.root / PROFILES
         if profiles and kind == FULL and home.is_default and folder.is_dir():
             for path in sorted(folder.iterdir()):
                 if path.is_dir():
-                    walk = _Walk(items, passed_over.append, f"{PROFILES}/{path.name}/")
-                    walk.home(Home(path), kind)
+                    scan.add_home(Home(path), kind, f"{PROFILES}/{path.name}/")
     except OSError as error:
         raise unusable(Path(error.filename or home.root), error) from error
-    return Contents(tuple(items), tuple(passed_over))
+    return Contents(tuple(scan.items), tuple(scan.passed_over))
 
 
 def belongs(name: str) -> bool:
@@ -111,8 +102,8 @@ def is_plain(name: str) -> bool:
 
 def is_store(name: str) -> bool:
     """Return whether it is the session store of the home or of a profile in it."""
-    parts = name.split("/")
-    return parts[-1] == "state.db" and (len(parts) == 1 or _is_profile_entry(parts))
+    *folders, file = name.split("/")
+    return file == "state.db" and (not folders or (len(folders) == 2 and folders[0] == PROFILES))
 
 
 def is_database(name: str) -> bool:
@@ -125,33 +116,29 @@ def unit_of(name: str) -> str:
     return "/".join(parts[:3]) if parts[0] == PROFILES else parts[0]
 
 
-def _is_profile_entry(parts: list[str]) -> bool:
-    return len(parts) == 3 and parts[0] == PROFILES
-
-
 def _is_left_out(name: str) -> bool:
     return name in EXCLUDED_ANYWHERE or _TRACES.fullmatch(name) is not None
 
 
-class _Walk:
-    def __init__(
-        self, items: list[Item], pass_over: Callable[[str], None], prefix: str = ""
-    ) -> None:
-        self._items, self._pass_over, self._prefix = items, pass_over, prefix
+class _HomeScan:
+    """Collects the files of homes."""
 
-    def home(self, home: Home, kind: Kind) -> None:
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.passed_over: list[str] = []
+
+    def add_home(self, home: Home, kind: Kind, prefix: str = "") -> None:
         if not home.root.is_dir():
             return
         for entry in sorted(os.scandir(home.root), key=lambda entry: entry.name):
             name = entry.name
-            if name in EXCLUDED or (name == PROFILES and not self._prefix and home.is_default):
+            if name in EXCLUDED or (name == PROFILES and not prefix and home.is_default):
                 continue
-            if kind == QUICK and not _is_quick(entry):
-                continue
-            self._entry(Path(entry.path), name, frozenset())
+            if kind == FULL or _is_quick(entry):
+                self._add(Path(entry.path), prefix + name, frozenset())
 
-    def _entry(self, path: Path, name: str, above: frozenset[str]) -> None:
-        """Add a file or folder. Links are followed."""
+    def _add(self, path: Path, name: str, parents: frozenset[str]) -> None:
+        """Add a file or folder. Links are followed, except to a folder in `parents`."""
         if _is_left_out(path.name):
             return
         try:
@@ -159,21 +146,16 @@ class _Walk:
         except FileNotFoundError:
             status = None
         if status is None or not is_plain(name):
-            self._pass_over(os.fsencode(path).decode("utf-8", "replace"))
-            return
-        if stat.S_ISDIR(status.st_mode):
-            self._folder(path, name, above)
+            self.passed_over.append(os.fsencode(path).decode("utf-8", "replace"))
         elif stat.S_ISREG(status.st_mode) and not _is_lock(path, status):
-            whole = self._prefix + name
-            self._items.append(Item(whole, path, is_database(whole), is_store(whole)))
-
-    def _folder(self, path: Path, name: str, above: frozenset[str]) -> None:
-        real = os.path.realpath(path)
-        if real in above:  # a link to a parent folder
-            self._pass_over(str(path))
-            return
-        for inner in sorted(path.iterdir()):
-            self._entry(inner, f"{name}/{inner.name}", above | {real})
+            self.items.append(Item(name, path, is_database(name), is_store(name)))
+        elif stat.S_ISDIR(status.st_mode):
+            real = os.path.realpath(path)
+            if real in parents:
+                self.passed_over.append(str(path))
+                return
+            for inner in sorted(path.iterdir()):
+                self._add(inner, f"{name}/{inner.name}", parents | {real})
 
 
 def _is_quick(entry: "os.DirEntry[str]") -> bool:
@@ -181,8 +163,7 @@ def _is_quick(entry: "os.DirEntry[str]") -> bool:
 
 
 def _is_lock(path: Path, status: os.stat_result) -> bool:
-    """Return whether it is one of our lock files, which are empty, unlike the `uv.lock` of a
-    plugin."""
+    """Return whether it is a lock file of Hermes: these are empty, unlike `uv.lock` files."""
     return path.name.endswith(".lock") and status.st_size == 0
 
 
@@ -243,12 +224,12 @@ class Archive:
 
     @property
     def units(self) -> list[str]:
-        """Return the entries of a home that it contains, sorted."""
+        """The entries of a home that it contains, sorted."""
         return sorted({unit_of(name) for name in self.manifest.files})
 
     @property
     def size(self) -> int:
-        """Return the size of all files in bytes."""
+        """The size of all files in bytes."""
         return sum(record.size for record in self.manifest.files.values())
 
     def check_content(self) -> None:
@@ -279,8 +260,7 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open and check an archive. Raises `UsageError` if there is no such file, or
-    `ArchiveRefused`."""
+    """Open and check an archive. Raises `UsageError` for a missing file, and `ArchiveRefused`."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     try:
@@ -329,31 +309,29 @@ def _check_entries(entries: list[zipfile.ZipInfo], facts: Manifest, path: Path) 
     if set(names) != set(facts.files):
         odd = sorted(set(names) ^ set(facts.files))[0]
         raise ArchiveRefused(f"{path} is damaged: {odd!r} is not in its manifest, or not there")
-    folders = {folder for name in names for folder in _folders(name)}
+    folders = {str(folder) for name in names for folder in PurePosixPath(name).parents}
     for entry in entries:
-        if entry.filename != NAME:
-            _check_name(entry.filename, path)
-            if entry.filename in folders:
-                raise ArchiveRefused(f"{path}: {entry.filename!r} is both a file and a folder")
-            _check_entry(entry, facts.files[entry.filename], path)
+        if entry.filename != NAME and (
+            problem := _entry_problem(entry, facts.files[entry.filename], folders)
+        ):
+            raise ArchiveRefused(f"{path} {problem}")
     _check_growth(entries, path)
 
 
-def _check_name(name: str, path: Path) -> None:
+def _entry_problem(entry: zipfile.ZipInfo, record: FileRecord, folders: set[str]) -> str:
+    """Return why an entry must not be unpacked; "" if it may. `folders` contain other entries."""
+    name, kind = entry.filename, stat.S_IFMT(entry.external_attr >> 16)
     if not is_plain(name):
-        raise ArchiveRefused(f"{path} is refused: {name!r} is outside the home")
+        return f"is refused: {name!r} is outside the home"
     if not belongs(name):
-        raise ArchiveRefused(f"{path} is refused: {name!r} does not belong to a backup")
-
-
-def _check_entry(entry: zipfile.ZipInfo, record: FileRecord, path: Path) -> None:
-    kind = stat.S_IFMT(entry.external_attr >> 16)
+        return f"is refused: {name!r} does not belong to a backup"
+    if name in folders:
+        return f"is refused: {name!r} is both a file and a folder"
     if kind not in (0, stat.S_IFREG) or entry.is_dir():
-        raise ArchiveRefused(f"{path} is refused: {entry.filename!r} is not a regular file")
+        return f"is refused: {name!r} is not a regular file"
     if entry.flag_bits & ENCRYPTED or entry.compress_type not in METHODS:
-        raise ArchiveRefused(f"{path} is refused: {entry.filename!r} uses an unknown compression")
-    if entry.file_size != record.size:
-        raise ArchiveRefused(f"{path} is damaged: the size of {entry.filename!r} is wrong")
+        return f"is refused: {name!r} uses an unknown compression"
+    return f"is damaged: the size of {name!r} is wrong" if entry.file_size != record.size else ""
 
 
 def _check_growth(entries: list[zipfile.ZipInfo], path: Path) -> None:
@@ -364,12 +342,6 @@ def _check_growth(entries: list[zipfile.ZipInfo], path: Path) -> None:
         raise ArchiveRefused(
             f"{path} is refused: {whole:,} bytes would be extracted from {packed:,}"
         )
-
-
-def _folders(name: str) -> Iterator[str]:
-    parts = name.split("/")
-    for length in range(1, len(parts)):
-        yield "/".join(parts[:length])
 
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)  #: The earliest date of a zip file.
@@ -386,9 +358,10 @@ def write_archive(
     log. A file that disappears in the meantime is left out.
     """
     try:
-        with _draft(target) as draft, _room(target) as room:
-            with draft.open("wb") as file:
-                written = _fill(file, list(items), facts, room, progress)
+        with _temporary_folder(target) as folder:
+            draft = folder / "archive"
+            with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+                written = _fill(file, list(items), facts, folder, progress)
                 file.flush()
                 os.fsync(file.fileno())
             with open_archive(draft) as read_back:
@@ -400,20 +373,8 @@ def write_archive(
 
 
 @contextmanager
-def _draft(target: Path) -> Iterator[Path]:
-    descriptor, name = tempfile.mkstemp(prefix=".hermes-backup-", suffix=".tmp", dir=target.parent)
-    os.close(descriptor)  # mkstemp made it private
-    try:
-        yield Path(name)
-    finally:
-        with suppress(FileNotFoundError):  # after a success it was renamed
-            Path(name).unlink()
-
-
-@contextmanager
-def _room(target: Path) -> Iterator[Path]:
-    """Make a private folder for copies of databases, next to the archive: that disk has the
-    space."""
+def _temporary_folder(target: Path) -> Iterator[Path]:
+    """Make a private folder next to the archive, where the disk has space."""
     folder = Path(tempfile.mkdtemp(prefix=".hermes-backup-", suffix=".tmp", dir=target.parent))
     try:
         yield folder
@@ -422,7 +383,7 @@ def _room(target: Path) -> Iterator[Path]:
 
 
 def _fill(
-    file: IO[bytes], items: list[Item], facts: Manifest, room: Path, progress: Progress | None
+    file: IO[bytes], items: list[Item], facts: Manifest, folder: Path, progress: Progress | None
 ) -> Manifest:
     records: dict[str, FileRecord] = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -430,7 +391,7 @@ def _fill(
             if progress:
                 progress(done, len(items))
             with suppress(FileNotFoundError):
-                records[item.name] = _add(archive, item, room)
+                records[item.name] = _add_item(archive, item, folder)
         if progress:
             progress(len(items), len(items))
         whole = msgspec.structs.replace(facts, files=records)
@@ -438,31 +399,20 @@ def _fill(
     return whole
 
 
-def _add(archive: zipfile.ZipFile, item: Item, room: Path) -> FileRecord:
-    path = _still(item, room)
-    try:
-        with path.open("rb") as source:
-            status = os.fstat(source.fileno())
-            original = status if path == item.path else item.path.stat()
-            mode = stat.S_IMODE(original.st_mode) & 0o777
-            if item.name.rpartition("/")[2] in SECRET:
-                mode &= 0o700
-            entry = _entry(item.name, original.st_mtime, mode)
-            return _copy(source, archive, entry, mode)
-    finally:
-        if path != item.path:
-            path.unlink()
-
-
-def _copy(
-    source: IO[bytes], archive: zipfile.ZipFile, entry: zipfile.ZipInfo, mode: int
-) -> FileRecord:
+def _add_item(archive: zipfile.ZipFile, item: Item, folder: Path) -> FileRecord:
+    path = _consistent_copy(item, folder)
     digest, size = hashlib.sha256(), 0
-    with archive.open(entry, "w", force_zip64=True) as target:
-        while piece := source.read(CHUNK):
-            target.write(piece)
-            digest.update(piece)
-            size += len(piece)
+    with path.open("rb") as source:
+        original = os.fstat(source.fileno()) if path == item.path else item.path.stat()
+        mode = stat.S_IMODE(original.st_mode) & 0o777
+        if item.name.rpartition("/")[2] in SECRET:
+            mode &= 0o700
+        entry = _entry(item.name, original.st_mtime, mode)
+        with archive.open(entry, "w", force_zip64=True) as target:
+            while piece := source.read(CHUNK):
+                target.write(piece)
+                digest.update(piece)
+                size += len(piece)
     return FileRecord(size, digest.hexdigest(), mode)
 
 
@@ -475,13 +425,12 @@ def _entry(name: str, moment: float, mode: int) -> zipfile.ZipInfo:
     return entry
 
 
-def _still(item: Item, room: Path) -> Path:
-    """Return the file itself, or a consistent copy of a database."""
-    if not item.is_database or item.path.parent == room:
+def _consistent_copy(item: Item, folder: Path) -> Path:
+    """Return the file itself; of a database, a copy in `folder`, which replaces the last one."""
+    if not item.is_database:
         return item.path
-    copy = room / "database"
-    with suppress(FileNotFoundError):
-        copy.unlink()
+    copy = folder / "database"
+    copy.unlink(missing_ok=True)
     try:
         copy_database(item.path, copy)
     except apsw.NotADBError:  # not a database despite its name
@@ -539,16 +488,16 @@ async def copy_home(
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}")
     try:
-        room = Path(tempfile.mkdtemp(prefix=".hermes-backup-", suffix=".tmp", dir=target.parent))
+        with _temporary_folder(target) as folder:
+            items = [
+                await _copy_store(item, folder / f"{number}.copy") if item.is_store else item
+                for number, item in enumerate(found.items)
+            ]
+            facts = facts_of(home, kind, label, now)
+            written = await asyncio.to_thread(write_archive, target, items, facts, progress)
     except OSError as error:
         raise unwritable(target, error) from error
-    try:
-        items = [await _fact_error(item, room, number) for number, item in enumerate(found.items)]
-        facts = facts_of(home, kind, label, now)
-        written = await asyncio.to_thread(write_archive, target, items, facts, progress)
-    finally:
-        await asyncio.to_thread(shutil.rmtree, room, ignore_errors=True)
-    return _outcome(target, written, found)
+    return BackupResult(target, target.stat().st_size, written, found.passed_over)
 
 
 def facts_of(home: Home, kind: Kind, label: str, now: datetime) -> Manifest:
@@ -561,18 +510,11 @@ def facts_of(home: Home, kind: Kind, label: str, now: datetime) -> Manifest:
     )
 
 
-async def _fact_error(item: Item, room: Path, number: int) -> Item:
+async def _copy_store(item: Item, copy: Path) -> Item:
     """Copy a session store with the function of the store, which allows concurrent writes."""
-    if not item.is_store:
-        return item
     store = open_store("", item.path)
     try:
-        copy = room / f"{number}.copy"
         await store.backup(copy)
     finally:
         store.close()
     return Item(item.name, copy, is_database=False)
-
-
-def _outcome(target: Path, written: Manifest, found: Contents) -> BackupResult:
-    return BackupResult(target, target.stat().st_size, written, found.passed_over)

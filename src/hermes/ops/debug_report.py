@@ -1,4 +1,4 @@
-"""Reports for bug reports: a summary, the doctor's findings and the ends of the log files,
+"""The report for a bug: a summary, the findings of the doctor and the ends of the log files,
 without secrets and personal data."""
 
 import getpass
@@ -11,6 +11,7 @@ import tarfile
 import time
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
@@ -29,10 +30,10 @@ from hermes.config.loader import SHORTEST_SECRET, Loaded, key_of
 from hermes.config.schema import join_key, locate, members
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.ops.doctor.check import Outcome
 from hermes.ops.doctor.machine_checks import requirements
 from hermes.ops.doctor.run import NoProgress, run_doctor
 from hermes.ops.logs import files_of
+from hermes.ops.output_files import unwritable
 from hermes.ops.status import Resolved, whole_resolution
 from hermes.providers import own_key_variables
 from hermes.providers.credentials import AuthFile, stored_providers
@@ -63,7 +64,7 @@ class Cleaner:
     def __init__(self, home: Home, secrets: Iterable[str]) -> None:
         self._redactor = Redactor(secrets)
         self._paths = _paths(home)
-        self._names = [(name, stand_in) for name, stand_in in _names() if _is_telling(name)]
+        self._names = _names()
 
     def clean(self, text: str) -> str:
         lines = (
@@ -100,17 +101,16 @@ def _paths(home: Home) -> list[tuple[str, str]]:
 
 
 def _names() -> list[tuple[str, str]]:
+    """Return the names that identify this machine or its user, each with its replacement."""
     found = [(socket.gethostname().partition(".")[0], "HOST")]
-    try:
+    with suppress(OSError, KeyError, RuntimeError):  # a user without a name
         found.append((getpass.getuser(), "USER"))
         found.append((Path.home().name, "USER"))
-    except (OSError, KeyError, RuntimeError):
-        return found  # a user without a name
-    return found
-
-
-def _is_telling(name: str) -> bool:
-    return len(name) >= SHORTEST_NAME and name.lower() not in COMMON and not name.isdigit()
+    return [
+        (name, stand_in)
+        for name, stand_in in found
+        if len(name) >= SHORTEST_NAME and name.lower() not in COMMON and not name.isdigit()
+    ]
 
 
 # All secrets of a home, so that they can be removed from a report.
@@ -125,17 +125,16 @@ _PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
 def known_secrets(home: Home, loaded: Loaded | None) -> frozenset[str]:
-    """Collect the values of variables, settings, logins and tokens. Unreadable files are
-    skipped."""
-    found = {*_of_variables(home), *_of_files(home)}
+    """Return the values of variables, settings, logins and tokens; unreadable files are skipped."""
+    found = {*_in_variables(home), *_in_files(home)}
     if loaded is not None:
         found |= loaded.secrets()
         found |= set(_in_settings(loaded.raw, ()))
     return frozenset(value for value in found if len(value) >= SHORTEST_SECRET)
 
 
-def _of_variables(home: Home) -> Iterator[str]:
-    """Return everything in .env except settings, and variables with secret names."""
+def _in_variables(home: Home) -> Iterator[str]:
+    """Yield everything in .env except settings, and variables with secret names."""
     try:
         saved = dotenv.read_dotenv(home.env_file, environment.variables())
     except ConfigError:  # not readable, so it is not in a report either
@@ -147,16 +146,10 @@ def _of_variables(home: Home) -> Iterator[str]:
             yield value
 
 
-def _of_files(home: Home) -> Iterator[str]:
-    for path in dict.fromkeys(path for pattern in SECRET_FILES for path in home.root.glob(pattern)):
-        yield from _in_json(_json(path), named=False)
-
-
-def _json(path: Path) -> Any:
-    try:
-        return msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return None
+def _in_files(home: Home) -> Iterator[str]:
+    for path in {path for pattern in SECRET_FILES for path in home.root.glob(pattern)}:
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+            yield from _in_json(msgspec.json.decode(path.read_bytes()), named=False)
 
 
 def _in_json(value: Any, *, named: bool) -> Iterator[str]:
@@ -200,13 +193,12 @@ def _behind_flags(words: Sequence[str]) -> Iterator[str]:
     for word, after in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("-") and _NAMED.search(word):
             name, equals, value = word.partition("=")
-            yield from (each for each in (value if equals else after,) if each != name)
+            if (found := value if equals else after) != name:
+                yield found
 
 
-# Settings that differ from the defaults and may be shown to any person.
-#
-# Numbers, switches and enumerated words are shown; of free text only names of models, providers and
-# tools. All others are only listed as set.
+# Settings that differ from the defaults. Numbers, switches and enumerated words are shown; of free
+# text only names of models, providers and tools. All others are only listed as set.
 
 SET = "(set)"
 SHOWN = frozenset(
@@ -221,10 +213,10 @@ LONGEST = 80
 
 
 def changed_settings(settings: Settings) -> dict[str, str]:
-    """By key."""
+    """Return the changed settings by key, as they may be shown."""
     now, usual = msgspec.to_builtins(settings), msgspec.to_builtins(Settings())
     leaves = _differences(now, usual, ())
-    return {join_key(parts): _shown(parts, value) for parts, value in leaves}
+    return {join_key(parts): _public_value(parts, value) for parts, value in leaves}
 
 
 def _differences(now: Any, usual: Any, parts: Parts) -> Iterator[tuple[Parts, Any]]:
@@ -243,15 +235,17 @@ def _differences(now: Any, usual: Any, parts: Parts) -> Iterator[tuple[Parts, An
         yield parts, now
 
 
-def _shown(parts: Parts, value: Any) -> str:
+def _public_value(parts: Parts, value: Any) -> str:
     name = next((part for part in reversed(parts) if not part.isdigit()), "")
     if is_secret_setting(parts):
         return SET if value else "(none)"
     if name in ADDRESSES and isinstance(value, str):
         return urlsplit(value).hostname or SET
-    if isinstance(value, bool | int | float) or value in ("", [], None) or name in SHOWN:
-        return _brief(value)
-    return _brief(value) if _is_word(parts) else SET
+    plain = isinstance(value, bool | int | float) or value in ("", [], None) or name in SHOWN
+    if not plain and not _is_word(parts):
+        return SET
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= LONGEST else f"({len(text)} characters)"
 
 
 def _is_word(parts: Parts) -> bool:
@@ -261,11 +255,6 @@ def _is_word(parts: Parts) -> bool:
     return bool(kinds) and all(
         get_origin(kind) is Literal or kind in (bool, int, float, types.NoneType) for kind in kinds
     )
-
-
-def _brief(value: Any) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= LONGEST else f"({len(text)} characters)"
 
 
 # The summary: what is installed and configured.
@@ -282,7 +271,7 @@ async def debug_text(home: Home, loaded: Loaded | None) -> str:
 async def summary(home: Home, loaded: Loaded | None, *, show_keys: bool = False) -> str:
     """Return the summary as plain lines. `loaded` is None if the settings cannot be read.
     `show_keys` shows the first and last four characters of long keys."""
-    facts = [*_program(), *_home(home)]
+    facts = list(_program(home))
     if loaded is None:
         facts.append(("settings", "they cannot be read: `hermes doctor` says why"))
     else:
@@ -296,7 +285,7 @@ async def summary(home: Home, loaded: Loaded | None, *, show_keys: bool = False)
     return Cleaner(home, known_secrets(home, loaded)).clean("\n".join(lines))
 
 
-def _program() -> Iterator[Fact]:
+def _program(home: Home) -> Iterator[Fact]:
     yield "hermes", __version__
     yield "python", f"{platform.python_version()} ({platform.python_implementation()})"
     yield "system", f"{platform.platform()} {sys.platform}"
@@ -307,9 +296,6 @@ def _program() -> Iterator[Fact]:
         except metadata.PackageNotFoundError:
             versions.append(f"{one.name} missing")
     yield "packages", ", ".join(versions)
-
-
-def _home(home: Home) -> Iterator[Fact]:
     yield "home", f"{home.root} (profile {home.profile})"
     size = home.state_db.stat().st_size if home.state_db.exists() else 0
     yield "sessions", human_size(size) if size else "none yet"
@@ -383,26 +369,21 @@ class ReportPart(msgspec.Struct, frozen=True):
 
 
 async def parts(home: Home, loaded: Loaded | None, lines: int) -> list[ReportPart]:
-    """Return the parts of the report without secrets. Raises `HermesError` if a known secret is
-    left."""
+    """Return the parts of the report. Raises `HermesError` if a known secret is left in them."""
     secrets = known_secrets(home, loaded)
     cleaner = Cleaner(home, secrets)
-    outcomes = await run_doctor(home, SystemClock(), offline=True)
+    findings = "\n".join(
+        f"{each.level:<8} {outcome.name}: {each.text}"
+        for outcome in await run_doctor(home, SystemClock(), offline=True)
+        for each in outcome.found
+    )
     found = [
         ReportPart("summary.txt", await summary(home, loaded)),
-        ReportPart("doctor.txt", cleaner.clean("\n".join(_findings(outcomes)))),
+        ReportPart("doctor.txt", cleaner.clean(findings)),
         *(ReportPart(name, _tail(home.logs / name, lines, cleaner)) for name in LOG_FILES),
     ]
     _refuse_leaks(found, secrets)
     return [part for part in found if part.text]
-
-
-def _findings(outcomes: Sequence[Outcome]) -> list[str]:
-    return [
-        f"{each.level:<8} {outcome.name}: {each.text}"
-        for outcome in outcomes
-        for each in outcome.found
-    ]
 
 
 def _tail(path: Path, count: int, cleaner: Cleaner) -> str:
@@ -456,21 +437,19 @@ def write(path: Path, found: Sequence[ReportPart]) -> None:
         raise UsageError(f"{path} exists already", hint="choose another name with -o")
     if not path.parent.is_dir():
         raise UsageError(f"cannot write {path}: there is no folder {path.parent}")
-    data = _archive(found) if path.name.endswith(ARCHIVES) else _text(found)
+    if path.name.endswith(ARCHIVES):
+        data = _archive(found)
+    else:
+        text = "".join(f"===== {part.name} =====\n{part.text}\n\n" for part in found)
+        data = text.encode()
     try:
         write_bytes(path, data, mode=0o600)
     except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {(error.strerror or str(error)).lower()}"
-        ) from error
-
-
-def _text(found: Sequence[ReportPart]) -> bytes:
-    return "".join(f"===== {part.name} =====\n{part.text}\n\n" for part in found).encode()
+        raise unwritable(path, error) from error
 
 
 def _archive(found: Sequence[ReportPart]) -> bytes:
-    """Remove the owner's name and numbers from the archive entry."""
+    """Return a tar archive without the name and the ids of the user."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for part in found:

@@ -76,9 +76,6 @@ class Insights(msgspec.Struct, frozen=True, kw_only=True):
     def active_days(self) -> int:
         return sum(day.messages > 0 for day in self.days)
 
-    def weekdays(self) -> list[int]:
-        return [sum(hours) for hours in self.by_hour]
-
     def hours(self) -> list[int]:
         return [sum(hours[hour] for hours in self.by_hour) for hour in range(HOURS)]
 
@@ -99,7 +96,7 @@ async def insights_of(
 def _insights(found: Activity, dates: list[date], source: str, zone: tzinfo | None) -> Insights:
     counted = [each for each in found.sessions if source or each.source != SUBAGENT]
     days = _days(found.quarter_hours, dates, zone)
-    lengths = [each.last - each.first for each in counted]
+    count = len(counted) or 1
     streaks = _streaks(days)
     going = streaks[-1] or (streaks[-2] if len(streaks) > 1 else 0)
     return Insights(
@@ -113,8 +110,8 @@ def _insights(found: Activity, dates: list[date], source: str, zone: tzinfo | No
         usage=_usage(found.calls),
         cost_usd=sum(each.cost_usd for each in found.calls),
         unpriced_calls=sum(each.unpriced_calls for each in found.calls),
-        average_seconds=sum(lengths) / len(lengths) if lengths else 0.0,
-        average_messages=_average(each.messages for each in counted),
+        average_seconds=sum(each.last - each.first for each in counted) / count,
+        average_messages=sum(each.messages for each in counted) / count,
         by_model=tuple(_by_model(found.calls)),
         by_source=tuple(_by_source(found)),
         by_tool=found.tools,
@@ -156,6 +153,9 @@ def _local(moment: QuarterHour, zone: tzinfo | None) -> datetime:
 
 
 def _by_model(calls: Iterable[CallSum]) -> list[ModelFigures]:
+    groups: dict[str, list[CallSum]] = {}
+    for call in calls:
+        groups.setdefault(call.model, []).append(call)
     figures = [
         ModelFigures(
             model,
@@ -164,7 +164,7 @@ def _by_model(calls: Iterable[CallSum]) -> list[ModelFigures]:
             sum(each.cost_usd for each in members),
             sum(each.unpriced_calls for each in members),
         )
-        for model, members in _by_name(calls).items()
+        for model, members in groups.items()
     ]
     return sorted(figures, key=lambda each: (-each.usage.total, each.model))
 
@@ -183,20 +183,8 @@ def _by_source(found: Activity) -> list[SourceFigures]:
     return sorted(figures, key=lambda each: (-each.messages, each.source))
 
 
-def _by_name(calls: Iterable[CallSum]) -> dict[str, list[CallSum]]:
-    groups: dict[str, list[CallSum]] = {}
-    for call in calls:
-        groups.setdefault(call.model, []).append(call)
-    return groups
-
-
 def _usage(calls: Iterable[CallSum]) -> Usage:
     return sum((each.usage for each in calls), Usage())
-
-
-def _average(numbers: Iterable[int]) -> float:
-    held = list(numbers)
-    return sum(held) / len(held) if held else 0.0
 
 
 def _streaks(days: list[Day]) -> list[int]:
@@ -220,18 +208,18 @@ async def insights_markdown(
     *,
     now: datetime | None = None,
 ) -> str:
-    """Return a text short enough for a chat. `zone` defaults to that of the machine. Raises
-    `UsageError` for an invalid number of days."""
+    """Return a text short enough for a chat. `zone` defaults to that of the machine.
+
+    Raises `UsageError` for an invalid number of days.
+    """
     found = await insights_of(store, days, now or datetime.now(UTC), zone=zone)
     period = "Today" if days == 1 else f"The last {days} days"
     if found.is_empty:
         return f"{period}: no messages."
-    return "\n".join([f"**{period}**", "", *_lines(found)])
-
-
-def _lines(found: Insights) -> list[str]:
-    parts = {
-        "Sessions": _sessions(found),
+    subagents = f" and {many(found.subagents, 'subagent')}" if found.subagents else ""
+    length = human_duration(found.average_seconds)
+    facts = {
+        "Sessions": f"{found.sessions:,}{subagents}, {length} long on average",
         "Messages": f"{found.messages:,}, tool calls {found.tool_calls:,}",
         "Tokens": f"{found.usage.prompt:,} in ({found.cache_hit_rate:.0%} cached),"
         f" {found.usage.output:,} out",
@@ -244,14 +232,8 @@ def _lines(found: Insights) -> list[str]:
         f" {found.streak} in a row, {found.longest_streak} at most",
         "Ended": ", ".join(f"{reason} {count:,}" for reason, count in found.end_reasons.items()),
     }
-    return [f"- {name}: {text}" for name, text in parts.items() if text]
-
-
-def _sessions(found: Insights) -> str:
-    text = f"{found.sessions:,}"
-    if found.subagents:
-        text += f" and {many(found.subagents, 'subagent')}"
-    return f"{text}, {human_duration(found.average_seconds)} long on average"
+    lines = (f"- {name}: {text}" for name, text in facts.items() if text)
+    return "\n".join([f"**{period}**", "", *lines])
 
 
 def money(found: Insights) -> str:

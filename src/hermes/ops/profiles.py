@@ -41,8 +41,7 @@ def aliases(profile: str | None = None) -> Iterator[Alias]:
 
 
 def make_alias(home: Home, name: str = "") -> Alias:
-    """Create a script called `name`, by default the profile. Raises `UsageError` if the name is
-    used."""
+    """Create a script called `name`, by default the profile. Raises `UsageError` for a used one."""
     name = name or home.profile
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -53,7 +52,8 @@ def make_alias(home: Home, name: str = "") -> Alias:
     if not _profile_of(path):
         _check_free(name, path)
     words = [*start_command(), "-p", home.profile]
-    home_line = "" if _is_usual() else f"HERMES_HOME={shlex.quote(str(default_root()))}\n"
+    usual = default_root() == Path.home() / ".hermes"
+    home_line = "" if usual else f"HERMES_HOME={shlex.quote(str(default_root()))}\n"
     text = (
         "#!/bin/sh\n"
         f"{MARK}{home.profile}. Made and removed by `hermes profile alias`.\n"
@@ -80,8 +80,7 @@ def remove_aliases(profile: str, name: str = "") -> list[Alias]:
 
 
 def rename_aliases(old: str, home: Home) -> list[Alias]:
-    """Point the scripts of the profile `old` to the one at `home`; rename a script named after
-    it."""
+    """Point the scripts of the profile `old` to `home`; rename a script named after it."""
     renamed = []
     for alias in list(aliases(old)):
         name = home.profile if alias.path.name == old else alias.path.name
@@ -107,10 +106,6 @@ def _check_free(name: str, path: Path) -> None:
         )
 
 
-def _is_usual() -> bool:
-    return default_root() == Path.home() / ".hermes"
-
-
 def _profile_of(path: Path) -> str:
     """Return the profile that a script starts; empty for any other file."""
     try:
@@ -126,8 +121,10 @@ def _profile_of(path: Path) -> str:
 
 
 def import_profile(path: Path, name: str = "") -> tuple[Home, int]:
-    """Create a profile from an archive; return it and its number of files. `name` defaults to
-    the name in the archive. Raises `HermesError`, and then there is no new profile."""
+    """Create a profile from an archive; return it and its number of files.
+
+    `name` defaults to the name in the archive. On a `HermesError` there is no new profile.
+    """
     with open_archive(path) as archive:
         name = name or archive.manifest.profile
         if name == DEFAULT_PROFILE:

@@ -8,7 +8,6 @@ an exchange fails, the direction of the journal is reversed and everything is mo
 journal, `.import` can be deleted.
 """
 
-import contextlib
 import os
 import re
 import secrets
@@ -16,6 +15,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -45,7 +45,7 @@ from hermes.store.session_store import SessionStore
 from hermes.store.sqlite.errors import as_store_error
 from hermes.store.sqlite.health import check
 from hermes.store.sqlite.repair import remove as remove_store
-from hermes.store.sqlite.repair import repair, restore
+from hermes.store.sqlite.repair import repair
 from hermes.store.sqlite.repair import restore as restore_sqlite_store
 from hermes.store.sqlite.schema import refuse_newer
 from hermes.util import files
@@ -95,13 +95,13 @@ def restore_archive(home: Home, path: Path) -> Archive:
 
 
 def has_unfinished_restore(home: Home) -> bool:
-    """Return whether an import was interrupted. Costs one access to the disk."""
+    """Return whether an import was interrupted, with one access to the disk."""
     return (home.root / STAGE).exists()
 
 
 def finish_restore(home: Home) -> bool:
-    """Complete an interrupted import; return whether it had taken effect. Raises `HermesError`
-    while another process is doing this."""
+    """Complete an interrupted import; return whether there was one. Raises `HermesError` while
+    another process does this."""
     with _alone(home):
         try:
             return RestoreTransaction(home).recover()
@@ -151,8 +151,7 @@ class RestoreTransaction:
             _check_store(target)
 
     def commit(self, units: list[str]) -> None:
-        """Exchange all entries; if one fails, move all back. If that fails too, the journal is
-        kept, and the next start tries again."""
+        """Exchange all entries; if one fails, move all back. The journal is kept if that fails."""
         # The stores first, because they are the most likely to fail.
         order = sorted(units, key=lambda unit: not is_store(unit))
         existed = tuple(unit for unit in order if _is_there(self._root / unit))
@@ -170,8 +169,8 @@ class RestoreTransaction:
         self.discard()
 
     def discard(self) -> None:
-        """Delete the journal first: without it the rest is not used any more. If it cannot be
-        deleted, everything is kept, and the next start finds nothing to do and tries again."""
+        """Delete the journal first: the rest is not used without it. If it cannot be deleted, all
+        is kept, and the next start tries again."""
         with suppress(OSError):
             self._journal.unlink(missing_ok=True)
             shutil.rmtree(self._stage, ignore_errors=True)
@@ -189,15 +188,14 @@ class RestoreTransaction:
             back(unit, existed=unit in journal.existed)
 
     def _forward(self, unit: str) -> None:
-        """Exchange one entry. This and the other three can be repeated after a kill at any
-        point."""
+        """Exchange one entry. This and the next three methods can be repeated after a kill."""
         new, live, old = self._places(unit)
         if not _is_there(new):
             return
         for name in (live.name, *_side_files(live)):
             there = live.with_name(name)
             if _is_there(there):
-                there.rename(_free(old.with_name(name)))
+                there.rename(_unused(old.with_name(name)))  # old may exist after a kill
         new.rename(live)
 
     def _back(self, unit: str, *, existed: bool) -> None:
@@ -233,10 +231,8 @@ class RestoreTransaction:
             remove_store(live)
 
     def _put_store(self, source: Path, live: Path) -> None:
-        """Replace a store. The copy that the store itself keeps is deleted: there is one
-        already."""
-        kept = restore_sqlite_store(live, source)
-        if kept is not None:
+        """Replace a store, and delete the copy that the store keeps: `old` has one already."""
+        if (kept := restore_sqlite_store(live, source)) is not None:
             remove_store(kept)
 
     def _places(self, unit: str) -> tuple[Path, Path, Path]:
@@ -293,13 +289,10 @@ def _side_files(path: Path) -> list[str]:
     return [f"{path.name}{end}" for end in SIDE_FILES] if is_database(path.name) else []
 
 
-def _free(path: Path) -> Path:
-    """Return an unused name: an entry may have been created again after a kill."""
-    candidate, number = path, 1
-    while _is_there(candidate):
-        number += 1
-        candidate = path.with_name(f"{path.name}.{number}")
-    return candidate
+def _unused(path: Path) -> Path:
+    """Return the path with a number if it exists already: `x.zip`, `x-2.zip`, …"""
+    numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+    return path if not _is_there(path) else next(each for each in numbered if not _is_there(each))
 
 
 def _is_there(path: Path) -> bool:
@@ -332,8 +325,7 @@ class Snapshots:
         self.folder = home.root / FOLDER
 
     def create(self, label: str, now: datetime, spared: Path | None = None) -> Snapshot:
-        """Create a snapshot. All but the newest `KEPT_SNAPSHOTS` are deleted, but never
-        `spared`."""
+        """Create a snapshot. Of older ones, the newest `KEPT_SNAPSHOTS` and `spared` are kept."""
         found = contents(self._home, QUICK)
         if not found.items:
             raise UsageError(f"there is nothing in {self._home.display()} to take a snapshot of")
@@ -353,11 +345,7 @@ class Snapshots:
             raise unusable(self.folder, error) from error
         words = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
         stem = f"{now:%Y%m%d-%H%M%S}" + (f"-{words}" if words else "")
-        path, number = self.folder / f"{stem}.zip", 1
-        while path.exists():
-            number += 1
-            path = self.folder / f"{stem}-{number}.zip"
-        return path
+        return _unused(self.folder / f"{stem}.zip")
 
     def newest_first(self) -> list[Snapshot]:
         """List all snapshots; an unreadable one has a `problem`."""
@@ -447,19 +435,17 @@ async def back_up_store(
     except OSError as error:
         raise unwritable(target, error) from error
     finally:
-        with contextlib.suppress(OSError):  # after a success it was renamed
+        with suppress(OSError):  # after a success it was renamed
             copy.unlink()
 
 
 def restore_store(home: Home, url: str, backup: Path) -> Path | None:
     """Replace the store by a backup. Returns the path of the old store, if there was one."""
     _only_for_sqlite("restore", url)
-    return restore(home.state_db, backup)
+    return restore_sqlite_store(home.state_db, backup)
 
 
 class RepairResult(msgspec.Struct, frozen=True):
-    """The result of a repair."""
-
     outcome: str  #: `already_sound`, `reindexed` or `rescued`.
     summary: str  #: The result for a person, including what was lost.
     kept: str = ""  #: The path of the damaged file, if there was one.

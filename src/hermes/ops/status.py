@@ -58,8 +58,7 @@ class SetupRecord:
 
 
 def reset_settings(home: Home, now: datetime) -> Path | None:
-    """Reset every setting to its default and return the path of the old file, if there was one.
-    Keys, sessions and everything else are kept."""
+    """Reset all settings and nothing else; return the path of the old file, if there was one."""
     SetupRecord(home).clear()
     file = home.config_file
     if not file.exists():
@@ -137,12 +136,12 @@ def whole_resolution(loaded: Loaded, providers: Providers) -> Resolution:
 
 def resolve_target(choice: ModelChoice, providers: Providers) -> Resolved:
     try:
-        return describe_key(providers.known_target(choice))
+        return describe_target(providers.known_target(choice))
     except HermesError as error:
         return Resolved(choice.provider, choice.model, problem=str(error), hint=error.hint)
 
 
-def describe_key(target: Target) -> Resolved:
+def describe_target(target: Target) -> Resolved:
     keys = [KeyShown(c.source, mask(c.secret), c.kind) for c in target.credentials]
     return Resolved(
         provider=target.provider,
@@ -159,7 +158,7 @@ def describe_key(target: Target) -> Resolved:
 def _auxiliary(name: str, task: AuxiliaryTask, loaded: Loaded, providers: Providers) -> Resolved:
     try:
         main = providers.known_target(main_choice(loaded))
-        return describe_key(auxiliary_targets(name, task, main, providers.resolver)[0])
+        return describe_target(auxiliary_targets(name, task, main, providers.resolver)[0])
     except HermesError as error:
         return Resolved(task.provider, task.model, problem=str(error), hint=error.hint)
 
@@ -179,7 +178,7 @@ class StoreStatus(msgspec.Struct, frozen=True):
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """Check whether the endpoint of the main model answers."""
+    """Whether the endpoint of the main model answers."""
 
     ok: bool
     detail: str
@@ -207,39 +206,35 @@ async def status_of(
         home=home.display(),
         models=models,
         budget=loaded.settings.budget,
-        store=await _store(home, loaded, clock),
-        providers=tuple(_providers(providers)),
-        reached=await _reached(loaded, providers) if deep else None,
+        store=await _store_status(home, loaded, clock),
+        providers=tuple(
+            ProviderStatus(
+                endpoint.id,
+                endpoint.label,
+                tuple(credential.source for credential in providers.keyring.credentials(endpoint)),
+                endpoint.needs_key,
+            )
+            for endpoint in ENDPOINTS
+        ),
+        reached=await _try_endpoint(loaded, providers) if deep else None,
     )
 
 
-async def _store(home: Home, loaded: Loaded, clock: Clock) -> StoreStatus:
+async def _store_status(home: Home, loaded: Loaded, clock: Clock) -> StoreStatus:
     url = loaded.settings.store.url
     if not store_exists(home, url):
         return StoreStatus("none yet")
-    told: list[str] = []
+    notices: list[str] = []
     try:
-        async with opened_store(home, url, told.append) as store:
+        async with opened_store(home, url, notices.append) as store:
             stats = await store.stats()
             spent = await store.spent_usd(since=start_of_today(loaded.settings, clock))
     except HermesError as error:
         return StoreStatus(home.display(), problem=str(error))
-    return StoreStatus(stats.where, stats.sessions, spent, "; ".join(told))
+    return StoreStatus(stats.where, stats.sessions, spent, "; ".join(notices))
 
 
-def _providers(providers: Providers) -> list[ProviderStatus]:
-    return [
-        ProviderStatus(
-            endpoint.id,
-            endpoint.label,
-            tuple(credential.source for credential in providers.keyring.credentials(endpoint)),
-            endpoint.needs_key,
-        )
-        for endpoint in ENDPOINTS
-    ]
-
-
-async def _reached(loaded: Loaded, providers: Providers) -> Reached:
+async def _try_endpoint(loaded: Loaded, providers: Providers) -> Reached:
     try:
         target = providers.known_target(main_choice(loaded))
     except HermesError as error:

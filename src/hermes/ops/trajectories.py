@@ -13,7 +13,7 @@ from hermes.core.messages import from_dict, made_call_id
 from hermes.core.model import ToolSpec
 from hermes.store.trajectory import THOUGHT, Turn, to_sharegpt
 
-# TrajectoryLine ends inside the JSON are escaped, so a real one before the closing tag ends it.
+# Line ends inside the JSON are escaped, so a real one before the closing tag ends it.
 _CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 _RESPONSE = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 _TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
@@ -38,7 +38,7 @@ class _Function(msgspec.Struct):
     parameters: dict[str, Any] | None = None
 
 
-class _Described(msgspec.Struct):
+class _FunctionHolder(msgspec.Struct):
     """A tool call, or a tool, in OpenAI's format."""
 
     function: _Function
@@ -51,7 +51,7 @@ class _Message(msgspec.Struct):
     reasoning_content: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
     codex_reasoning_items: list[dict[str, Any]] | None = None
-    tool_calls: list[_Described] | None = None
+    tool_calls: list[_FunctionHolder] | None = None
 
 
 class _Turn(msgspec.Struct):
@@ -64,12 +64,11 @@ class _Entry(msgspec.Struct):
 
     conversations: list[_Turn] | None = None
     messages: list[_Message] | None = None
-    tools: list[_Described] | None = None
+    tools: list[_FunctionHolder] | None = None
 
 
 def read_lines(path: Path) -> Iterator[TrajectoryLine]:
-    """Yield every line that is not blank, valid or not. Raises `UsageError` if the file cannot
-    be read."""
+    """Yield every line that is not blank, valid or not. Raises `UsageError` for a bad file."""
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
@@ -85,8 +84,8 @@ def as_sharegpt(entry: Entry) -> Entry:
     if entry.get("conversations") is not None:
         return entry
     rest = {key: value for key, value in entry.items() if key not in ("messages", "tools")}
-    described = msgspec.convert(entry.get("tools") or [], list[_Described])
-    functions = [each.function for each in described]
+    listed = msgspec.convert(entry.get("tools") or [], list[_FunctionHolder])
+    functions = [each.function for each in listed]
     tools = [ToolSpec(f.name, f.description or "", f.parameters or {}) for f in functions]
     messages = [from_dict(message) for message in entry["messages"]]
     return {"conversations": to_sharegpt(messages, tools), **rest}
@@ -127,7 +126,7 @@ def tools_of(conversations: Sequence[Turn]) -> list[ToolSpec]:
     """Return the tools that the system turn lists."""
     systems = (turn["value"] for turn in conversations if turn["from"] == "system")
     found = _TOOLS.search(next(systems, ""))
-    listed = _parsed(found[1]) if found else None
+    listed = _parse_json(found[1]) if found else None
     return [
         ToolSpec(tool["name"], str(tool.get("description") or ""), tool.get("parameters") or {})
         for tool in (listed if isinstance(listed, list) else [])
@@ -154,7 +153,7 @@ def _assistant(text: str) -> dict[str, Any]:
     calls: list[dict[str, Any]] = []
 
     def take(found: re.Match[str]) -> str:
-        match _parsed(found[1]):
+        match _parse_json(found[1]):
             case {"name": str(name), **others}:
                 arguments = _json(others.get("arguments") or {})
                 function = {"name": name, "arguments": arguments}
@@ -174,7 +173,7 @@ def _assistant(text: str) -> dict[str, Any]:
 
 def _results(text: str) -> Iterator[dict[str, Any]]:
     for found in _RESPONSE.finditer(text):
-        fields = _parsed(found[1])
+        fields = _parse_json(found[1])
         yield _result(fields if isinstance(fields, dict) else {"content": found[1]})
 
 
@@ -192,7 +191,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -45,8 +45,6 @@ OURS = (
 
 
 class RemovablePart(msgspec.Struct, frozen=True):
-    """One part to remove."""
-
     what: str
     path: Path
     remove: Callable[[], None]
@@ -89,7 +87,7 @@ def _completion_parts() -> Iterator[RemovablePart]:
     user = Path.home()
     for name in COMPLETION_FILES:
         path = user / name
-        if COMPLETION_MARK in _beginning(path):
+        if COMPLETION_MARK in _text(path)[:500]:
             yield RemovablePart("shell completion", path, path.unlink)
     for name in SHELL_FILES:
         path = user / name
@@ -113,14 +111,11 @@ def _home_parts(root: Path, found: Checkout | Package) -> Iterator[RemovablePart
     if not root.exists():
         return
     _check_home(root, found)
+    what = "settings, keys, sessions, everything"
     if root.name == USUAL_NAME:
-        yield RemovablePart(
-            "settings, keys, sessions, everything", root, partial(_remove_tree, root)
-        )
-        return
-    yield RemovablePart(
-        "settings, keys, sessions, everything of Hermes in", root, partial(_clear, root)
-    )
+        yield RemovablePart(what, root, partial(_remove_tree, root))
+    else:
+        yield RemovablePart(f"{what} of Hermes in", root, partial(_clear, root))
 
 
 def _check_home(root: Path, found: Checkout | Package) -> None:
@@ -164,10 +159,6 @@ def _remove_tree(path: Path) -> None:
 
 def _take_lines_out(path: Path) -> None:
     files.write_text(path, COMPLETION_LINES.sub("", _text(path)))
-
-
-def _beginning(path: Path) -> str:
-    return _text(path)[:500]
 
 
 def _text(path: Path) -> str:

@@ -84,12 +84,11 @@ class Repository:
         try:
             await self._git.run("fetch", "--quiet", remote, seconds=FETCH_SECONDS)
         except GitFailed as error:
-            raise _not_fetched(remote, error) from error
+            raise _fetch_failure(remote, error) from error
         return upstream
 
     async def news(self, upstream: str) -> AvailableUpdate | None:
-        """Return the new commits of `upstream`. Raises `UpdateFailed` if the branches have
-        diverged."""
+        """Return the new commits of `upstream`. Raises `UpdateFailed` for diverged branches."""
         counted = await self._git.run("rev-list", "--left-right", "--count", f"HEAD...{upstream}")
         ahead, behind = (int(number) for number in counted.text.split())
         if not behind:
@@ -128,16 +127,12 @@ class Repository:
                 hint=f"git -C {self.root} stash; hermes update; git -C {self.root} stash pop",
             )
         new = await self._git.run("diff", "--name-only", "--diff-filter=A", "-z", "HEAD", target)
-        in_the_way = [name for name in new.text.split("\0") if name and self._is_there(name)]
-        if in_the_way:
-            raise UpdateFailed(
-                f"{in_the_way[0]} conflicts with a file of the new version",
-                hint=f"move {self.root / in_the_way[0]} elsewhere",
-            )
-
-    def _is_there(self, name: str) -> bool:
-        path = self.root / name
-        return path.is_symlink() or path.exists()
+        for name in filter(None, new.text.split("\0")):
+            if os.path.lexists(self.root / name):
+                raise UpdateFailed(
+                    f"{name} conflicts with a file of the new version",
+                    hint=f"move {self.root / name} elsewhere",
+                )
 
     async def is_ancestor(self, one: str, other: str) -> bool:
         """Return whether `other` contains all commits of `one`."""
@@ -145,13 +140,13 @@ class Repository:
 
     async def add_tree(self, folder: Path, commit: str) -> None:
         """Check out `commit` in a separate folder."""
-        await self._git.run("worktree", "prune")
+        await self.forget_trees()
         await self._git.run(
             "worktree", "add", "--detach", "--force", str(folder), commit, seconds=FETCH_SECONDS
         )
 
     async def forget_trees(self) -> None:
-        """Forget worktrees whose folders were deleted."""
+        """Let git forget worktrees whose folders were deleted."""
         await self._git.run("worktree", "prune")
 
     async def forward(self, target: str) -> None:
@@ -167,20 +162,19 @@ class Repository:
         return tuple(line for line in lines if line and not line.startswith("++ "))[:SHOWN_LINES]
 
 
-def _not_fetched(remote: str, error: GitFailed) -> UpdateFailed:
-    said = str(error).removeprefix("git fetch: ")
-    if any(sign in said.lower() for sign in _OFFLINE):
+def _fetch_failure(remote: str, error: GitFailed) -> UpdateFailed:
+    reason = str(error).removeprefix("git fetch: ")
+    if any(sign in reason.lower() for sign in _OFFLINE):
         return UpdateFailed(
-            f"{remote} cannot be reached: {said}",
+            f"{remote} cannot be reached: {reason}",
             hint="check the network connection and try again; nothing was changed",
         )
-    return UpdateFailed(f"git cannot fetch from {remote}: {said}", hint="nothing was changed")
+    return UpdateFailed(f"git cannot fetch from {remote}: {reason}", hint="nothing was changed")
 
 
 CHECK_SECONDS = 120
 OUTPUT_TAIL = 12
-CHECKS = (["--version"], ["version", "--json"])
-"""Raise `UpdateFailed` if the new version does not start."""
+CHECKS = (["--version"], ["version", "--json"])  #: Commands that the new version must run.
 FROM_SOURCE = (
     "import sys; sys.path.insert(0, {source!r}); from hermes.cli.main import main;"
     " sys.exit(main(sys.argv[1:]))"
@@ -231,7 +225,9 @@ class Updater:
         await self._repository.check_clean(news.target)
         version = await self._repository.version_of(news.current)
         try:
-            await self._put_beside(news.target)
+            await self._remove_tree()
+            self._records.folder.mkdir(parents=True, exist_ok=True)
+            await self._repository.add_tree(self._tree, news.target)
             built = await asyncio.to_thread(self._build)
             incoming = str(self._tree / ".venv") if built else ""
             await self._switch(Switch(news.current, news.target, version, incoming))
@@ -264,11 +260,6 @@ class Updater:
         self._sweep()
         return last
 
-    async def _put_beside(self, commit: str) -> None:
-        await self._remove_tree()
-        self._records.folder.mkdir(parents=True, exist_ok=True)
-        await self._repository.add_tree(self._tree, commit)
-
     async def _remove_tree(self) -> None:
         if self._tree.exists():
             await asyncio.to_thread(shutil.rmtree, self._tree)
@@ -280,10 +271,8 @@ class Updater:
         records = self._checkout.environment / "hermes"
         wanted = self._tree / lock
         if not wanted.is_file():
-            raise UpdateFailed(
-                f"the new version has no {lock}",
-                hint="set it up by hand: see its README",
-            )
+            hint = "set it up by hand: see its README"
+            raise UpdateFailed(f"the new version has no {lock}", hint=hint)
         pairs = [(records / "lock", wanted)]
         if extras:
             pairs.append((records / "extras.lock", self._tree / "requirements-extras.lock"))

@@ -1,4 +1,4 @@
-"""Undoes an interrupted switch to another version. Uses the standard library only.
+"""Undo of an interrupted switch to another version. Uses the standard library only.
 
 `hermes update` puts a copy of this file next to its records before it switches, and the launcher
 runs that copy if it exists at the next start: it needs neither the new source, which may be
@@ -25,7 +25,7 @@ PATIENCE = 5.0  #: Seconds to wait for a git process that outlived the update.
 
 
 class Records:
-    """Return the folder for the files of an update."""
+    """The files of an update in progress."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -42,8 +42,7 @@ class Records:
 
 @contextmanager
 def hold_lock(lock: Path, *, wait: bool) -> Iterator[None]:
-    """Acquire the lock, which the system releases when its holder ends. Raises
-    `BlockingIOError`."""
+    """Acquire the lock, which ends with its holder. Raises `BlockingIOError`."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
     try:

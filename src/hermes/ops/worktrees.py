@@ -1,5 +1,4 @@
-"""Git worktrees for sessions: create one, remove it when it is clean, and clean up after
-crashes."""
+"""Git worktrees for sessions: create one, remove it when it is clean, clean up after crashes."""
 
 import asyncio
 import contextlib
@@ -11,7 +10,7 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -41,7 +40,7 @@ class WorktreeRecord(msgspec.Struct, frozen=True):
 
     @property
     def in_use(self) -> bool:
-        """Return whether the process that created it may still be running. If in doubt, it is."""
+        """True unless the process that created it has certainly ended."""
         if self.host != platform.node():
             return True
         import psutil  # slow to load
@@ -59,8 +58,8 @@ class WorktreeRecord(msgspec.Struct, frozen=True):
         return time.time() - self.made
 
 
-def record_of(path: Path, branch: str) -> WorktreeRecord:
-    """Return the owner for a worktree of this process."""
+def own_record(path: Path, branch: str) -> WorktreeRecord:
+    """Return the record of a worktree that this process owns."""
     import psutil  # slow to load
 
     process = psutil.Process()
@@ -69,13 +68,8 @@ def record_of(path: Path, branch: str) -> WorktreeRecord:
     )
 
 
-def save(record: WorktreeRecord, own: Path) -> None:
-    """Write the owner file. `own` is the administrative folder of the worktree."""
-    write_bytes(own / RECORD_NAME, msgspec.json.encode(record))
-
-
-def records(common: Path) -> list[WorktreeRecord]:
-    """Read the owners of all worktrees that Hermes created; unreadable files are not ours."""
+def read_records(common: Path) -> list[WorktreeRecord]:
+    """Return the records of all worktrees that Hermes created; unreadable files are skipped."""
     found = []
     for path in sorted((common / "worktrees").glob(f"*/{RECORD_NAME}")):
         try:
@@ -107,8 +101,7 @@ class WorktreeRepository(msgspec.Struct, frozen=True):
         return self.root / FOLDER
 
     def usable_folder(self) -> Path:
-        """Return `folder`, creating it if necessary. Raises `UsageError` for a link, which could
-        lead anywhere."""
+        """Return `folder`, created if necessary. Raises `UsageError` for a link."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             raise UsageError(
                 f"{self.folder} is not a folder, so no worktree can be created in it",
@@ -132,13 +125,13 @@ async def repository_at(folder: Path) -> WorktreeRepository:
     """Find the repository. Raises `UsageError` if no worktree can be created."""
     try:
         git = UserGit(folder)
-        said = await git.run(
+        answer = await git.run(
             "rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--git-dir",
             "--git-common-dir",
         )  # fmt: skip
     except GitFailed as error:
         raise _unusable(folder, error) from error
-    lines = os.fsdecode(said.output).splitlines()
+    lines = os.fsdecode(answer.output).splitlines()
     if len(lines) != 4:
         raise UsageError(f"the path of {folder!r} has a line break in it", hint=WITHOUT)
     bare, in_tree, own, common = lines
@@ -186,10 +179,10 @@ def _unusable(folder: Path, error: GitFailed) -> UsageError:
     return UsageError(f"no worktree can be created of {folder}: {error}", hint=hint)
 
 
-# Ignored files that a worktree needs: those listed in .worktreeinclude.
+# Copies of ignored files that match `.worktreeinclude`, which has the syntax of a .gitignore.
 #
-# The file has the syntax of a .gitignore. git itself matches it, so a pattern cannot lead out of
-# the repository; only ignored files are copied, so a copy never looks like work in the worktree.
+# git itself matches it, so a pattern cannot lead out of the repository. Only ignored files are
+# copied, so a copy never looks like a change in the worktree.
 
 INCLUDE_FILE = ".worktreeinclude"
 MAX_FILES = 100_000
@@ -212,9 +205,9 @@ async def copy_included(
     if not rules.is_file() or rules.is_symlink():
         return
     try:
-        names = await _listed(repository.git)
-        direct = _not_behind_links(worktree, names)
-        ignored = await _ignored(worktree, direct)
+        names = await _list_included(repository.git)
+        direct = _without_linked_folders(worktree, names)
+        ignored = await _find_ignored(worktree, direct)
     except GitFailed as error:
         tell(f"{INCLUDE_FILE}: nothing was copied: {error}")
         return
@@ -235,21 +228,15 @@ async def copy_included(
         tell(f"{INCLUDE_FILE}: copied {many(done.files, 'file')}, {human_size(done.bytes)}")
 
 
-async def _listed(git: UserGit) -> list[str]:
+async def _list_included(git: UserGit) -> list[str]:
     """Return files that match and are not tracked; a repository inside ends with a slash."""
-    said = await git.run(
-        "ls-files",
-        "-z",
-        "--others",
-        "--ignored",
-        f"--exclude-from={INCLUDE_FILE}",
-        seconds=LIST_SECONDS,
-    )
-    names = os.fsdecode(said.output).split("\0")
+    rules = f"--exclude-from={INCLUDE_FILE}"
+    found = await git.run("ls-files", "-z", "--others", "--ignored", rules, seconds=LIST_SECONDS)
+    names = os.fsdecode(found.output).split("\0")
     return [name for name in names if name and not name.startswith(f"{FOLDER}/")]
 
 
-def _not_behind_links(worktree: Path, names: list[str]) -> list[str]:
+def _without_linked_folders(worktree: Path, names: list[str]) -> list[str]:
     """Return those whose folder in the worktree is missing or a real folder."""
     top = Path(os.path.realpath(worktree))
     folders = {_folder(name) for name in names}
@@ -261,14 +248,14 @@ def _folder(name: str) -> str:
     return name.rstrip("/").rpartition("/")[0]
 
 
-async def _ignored(worktree: Path, names: list[str]) -> set[str]:
+async def _find_ignored(worktree: Path, names: list[str]) -> set[str]:
     """Return those that git ignores in the worktree and that do not exist there yet."""
     # A name may begin with a colon, which git would take for a pathspec.
     data = b"".join(b"./%b\0" % os.fsencode(name) for name in names)
-    said = await UserGit(worktree).run(
+    found = await UserGit(worktree).run(
         "check-ignore", "-z", "--stdin", data=data, good=(0, 1), seconds=LIST_SECONDS
     )
-    return {name.removeprefix("./") for name in os.fsdecode(said.output).split("\0")}
+    return {name.removeprefix("./") for name in os.fsdecode(found.output).split("\0")}
 
 
 def _copy(root: Path, worktree: Path, names: Iterable[str], stop: threading.Event) -> CopiedFiles:
@@ -337,16 +324,16 @@ async def locked(repository: WorktreeRepository) -> AsyncIterator[None]:
         lock.release()
 
 
-# Removing a worktree with its branch.
-
 REMOVE_SECONDS = 120.0
 
 
 async def remove(
     record: WorktreeRecord, repository: WorktreeRepository, *, force: bool = False
 ) -> None:
-    """Remove a worktree. Without `force` git checks again that it is clean and not locked.
-    Raises `GitFailed`."""
+    """Remove a worktree and its branch. Raises `GitFailed`.
+
+    Without `force` git checks again that it is clean and not locked.
+    """
     git = repository.git
     if Path(record.path).exists():
         forced = ["--force", "--force"] if force else []
@@ -359,8 +346,6 @@ async def remove(
         repository.folder.rmdir()
 
 
-# What would be lost with a worktree.
-
 UNFINISHED = (
     "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply",
 )  # fmt: skip
@@ -368,6 +353,8 @@ STATUS_SECONDS = 120.0
 
 
 class WorktreeState(msgspec.Struct, frozen=True):
+    """The work that would be lost with a worktree."""
+
     changed: int = 0  #: Uncommitted files including new ones; ignored ones do not count.
     commits: int = 0  #: Commits that no other branch contains.
     unfinished: bool = False  #: In the middle of a merge, a rebase or similar.
@@ -391,32 +378,32 @@ async def state_of(record: WorktreeRecord, repository: WorktreeRepository) -> Wo
     """Examine a worktree, or only its branch if its folder is gone. Raises `GitFailed`."""
     path = Path(record.path)
     if not (path / ".git").exists():
-        return WorktreeState(commits=await _commits(repository.git, record.branch, ()))
+        return WorktreeState(commits=await _count_commits(repository.git, record.branch))
     git = UserGit(path)
-    said = await git.run(
+    status = await git.run(
         "status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=none",
         "--no-renames", seconds=STATUS_SECONDS,
     )  # fmt: skip
     own = path / await git.line("rev-parse", "--git-dir")
     return WorktreeState(
-        changed=said.output.count(b"\0"),
-        commits=await _commits(git, record.branch, ("HEAD",)),
+        changed=status.output.count(b"\0"),
+        commits=await _count_commits(git, record.branch, "HEAD"),
         unfinished=any((own / name).exists() for name in UNFINISHED),
     )
 
 
-async def _commits(git: UserGit, branch: str, others: tuple[str, ...]) -> int:
+async def _count_commits(git: UserGit, branch: str, *others: str) -> int:
     """Return how many commits would be lost with the branch and `others`."""
     wanted = [*others]
     if await git.line("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}"):
         wanted.append(f"refs/heads/{branch}")
     if not wanted:
         return 0
-    said = await git.run(
+    counted = await git.run(
         "rev-list", "--count", *wanted, "--not", f"--exclude={branch}", "--branches", "--remotes",
         "--tags",
     )  # fmt: skip
-    return int(said.text)
+    return int(counted.text)
 
 
 # Worktrees that a crashed run left behind.
@@ -427,15 +414,14 @@ MAX_STALE = 20  #: Worktrees that are examined at a time.
 
 async def prune_stale(repository: WorktreeRepository, tell: Callable[[str], None]) -> None:
     """Remove worktrees that are old, clean and unused."""
-    for record in records(repository.common)[:MAX_STALE]:
+    for record in read_records(repository.common)[:MAX_STALE]:
         # The repository was moved, or the owner file was changed: leave it alone.
         ours = Path(record.path).parent == repository.folder and record.branch.startswith("hermes")
         if not ours or record.age < OLD_SECONDS or record.in_use:
             continue
         try:
-            if not (await state_of(record, repository)).clean:
-                continue
-            if await in_thread(is_in_use, Path(record.path)):
+            clean = (await state_of(record, repository)).clean
+            if not clean or await in_thread(is_in_use, Path(record.path)):
                 continue
             await remove(record, repository)
         except GitFailed as error:
@@ -483,21 +469,19 @@ class Worktree:
         try:
             state = await state_of(self._record, self._repository)
             if not state.clean:
-                return self._kept(state)
+                return self._explain_kept(state)
             async with locked(self._repository):
                 await remove(self._record, self._repository)
         except GitFailed as error:
-            return self._kept(WorktreeState(), str(error))
+            return self._explain_kept(WorktreeState(), str(error))
         return f"removed the worktree {self.root}: nothing was changed in it"
 
-    def _kept(self, state: WorktreeState, problem: str = "") -> str:
+    def _explain_kept(self, state: WorktreeState, problem: str = "") -> str:
         place, branch = shlex.quote(str(self.root)), shlex.quote(self.branch)
         there = self.root.exists()
-        what = (
-            f"the worktree {self.root} (branch {self.branch})"
-            if there
-            else (f"the branch {self.branch}; its worktree is gone")
-        )
+        what = f"the branch {self.branch}; its worktree is gone"
+        if there:
+            what = f"the worktree {self.root} (branch {self.branch})"
         lines = [f"kept {what}: {problem or state.words}"]
         if there and state.changed:
             lines.append(f"  commit: git -C {place} add -A && git -C {place} commit")
@@ -518,15 +502,19 @@ async def open_worktree(folder: Path, name: str, tell: Tell) -> Worktree:
         await prune_stale(repository, tell)
         repository.usable_folder()
         await repository.keep_out_of_status()
-        record = await _claimed(repository, name)
-        await _undone_unless_done(_make(repository, record), repository, record)
-    await _undone_unless_done(_fill(repository, record, tell), repository, record)
+        record = await _claim_name(repository, name)
+        async with _removed_on_failure(repository, record):
+            await _make(repository, record)
+    async with _removed_on_failure(repository, record):
+        git = UserGit(Path(record.path))
+        await git.run("reset", "--hard", "--quiet", seconds=FILL_SECONDS)
+        await copy_included(repository, git.folder, tell)
     if (Path(record.path) / ".gitmodules").exists():
         tell("submodules are empty in the worktree: `git submodule update --init` fills them")
     return Worktree(repository, record)
 
 
-async def _claimed(repository: WorktreeRepository, name: str) -> WorktreeRecord:
+async def _claim_name(repository: WorktreeRepository, name: str) -> WorktreeRecord:
     """Reserve an unused name by creating its empty folder."""
     git = repository.git
     # A branch `hermes` would prevent `hermes/…`.
@@ -542,7 +530,7 @@ async def _claimed(repository: WorktreeRepository, name: str) -> WorktreeRecord:
             path.mkdir()
         except FileExistsError:
             continue
-        return record_of(path, branch)
+        return own_record(path, branch)
     raise UsageError(
         f"there are too many worktrees named {wanted}", hint="`git worktree list` shows them"
     )
@@ -555,33 +543,24 @@ async def _make(repository: WorktreeRepository, record: WorktreeRecord) -> None:
         record.path, "HEAD",
     )  # fmt: skip
     own = await UserGit(Path(record.path)).line("rev-parse", "--absolute-git-dir")
-    save(record, Path(own))
+    write_bytes(Path(own, RECORD_NAME), msgspec.json.encode(record))
 
 
-async def _fill(repository: WorktreeRepository, record: WorktreeRecord, tell: Tell) -> None:
-    git = UserGit(Path(record.path))
-    await git.run("reset", "--hard", "--quiet", seconds=FILL_SECONDS)
-    await copy_included(repository, git.folder, tell)
-
-
-async def _undone_unless_done(
-    step: Awaitable[None], repository: WorktreeRepository, record: WorktreeRecord
-) -> None:
+@contextlib.asynccontextmanager
+async def _removed_on_failure(
+    repository: WorktreeRepository, record: WorktreeRecord
+) -> AsyncIterator[None]:
+    """Remove the worktree if the block fails or is cancelled."""
     try:
-        await step
+        yield
     except BaseException:
-        await _unmake(repository, record)
+        try:
+            await remove(record, repository, force=True)
+        except GitFailed:
+            await in_thread(shutil.rmtree, record.path, ignore_errors=True)
+            with contextlib.suppress(GitFailed):
+                await remove(record, repository)
         raise
-
-
-async def _unmake(repository: WorktreeRepository, record: WorktreeRecord) -> None:
-    """Remove what was created before the failure, which is raised by the caller."""
-    with contextlib.suppress(GitFailed):
-        await remove(record, repository, force=True)
-        return
-    await in_thread(shutil.rmtree, record.path, ignore_errors=True)
-    with contextlib.suppress(GitFailed):
-        await remove(record, repository)
 
 
 def slug(name: str) -> str:

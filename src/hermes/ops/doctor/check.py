@@ -1,8 +1,7 @@
-"""Types of the checks, and the probe that asks each model endpoint once."""
+"""The types of the checks, what they work on, and the probe of model endpoints."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -10,6 +9,7 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
+from hermes.app.model_choice import main_choice
 from hermes.app.providers import Providers
 from hermes.config.environment import variables
 from hermes.config.home import Home
@@ -29,8 +29,7 @@ from hermes.util.http import HttpError, fetch
 Level = Literal["ok", "warning", "problem"]
 LEVELS: tuple[Level, ...] = ("ok", "warning", "problem")
 
-Fix = Callable[[], str]
-"""Fixes the problem without losing data; returns a description of the change."""
+Fix = Callable[[], str]  #: Fixes a problem without losing data; returns what it changed.
 
 
 class DoctorFinding(msgspec.Struct, frozen=True):
@@ -81,18 +80,13 @@ class Outcome(msgspec.Struct, frozen=True):
         return LEVELS[max(ranks, default=0)]
 
 
-# Endpoints: asked for their models once, for all checks.
-
 PROBE_TIMEOUT = 6.0  #: Time limit in seconds for one endpoint.
-
 KEY_PATHS = {"openrouter": "/key"}
 """Paths that verify a key, for endpoints whose model list needs no key."""
 REFUSED = (401, 403)
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True):
-    """The answer of an endpoint."""
-
     host: str
     models: tuple[str, ...] = ()
     error: HermesError | None = None
@@ -100,7 +94,7 @@ class ProbeAnswer(msgspec.Struct, frozen=True):
 
 
 class ProviderProbe:
-    """Asks each address once per set of keys, for all checks."""
+    """Asks each address for its models, once per set of keys for all checks."""
 
     def __init__(self, providers: Providers, clock: Clock) -> None:
         self._providers, self._clock = providers, clock
@@ -110,10 +104,10 @@ class ProviderProbe:
         providers.client.event_hooks["response"].append(self._record_clock_skew)
 
     async def answer(self, target: Target) -> ProbeAnswer:
-        asked = (target.base_url, *(each.id for each in target.credentials))
-        if asked not in self._tasks:
-            self._tasks[asked] = asyncio.create_task(self._ask(target))
-        return await asyncio.shield(self._tasks[asked])
+        key = (target.base_url, *(each.id for each in target.credentials))
+        if key not in self._tasks:
+            self._tasks[key] = asyncio.create_task(self._ask(target))
+        return await asyncio.shield(self._tasks[key])
 
     async def _ask(self, target: Target) -> ProbeAnswer:
         host = urlsplit(target.base_url).netloc.rpartition("@")[2] or target.provider
@@ -159,20 +153,17 @@ class ProviderProbe:
             )
 
     async def _record_clock_skew(self, response: httpx2.Response) -> None:
-        said = response.headers.get("date")
+        date = response.headers.get("date")
         # The date of a cached response is old.
-        if not said or "age" in response.headers:
+        if not date or "age" in response.headers:
             return
         try:
-            there = parsedate_to_datetime(said)
+            there = parsedate_to_datetime(date)
         except ValueError:
             return
         if there.tzinfo is not None:
-            here: datetime = self._clock.now()
-            self.skews[response.url.host] = (here - there).total_seconds()
+            self.skews[response.url.host] = (self._clock.now() - there).total_seconds()
 
-
-# The input of the checks: one home, its settings, the models and the terminal.
 
 T = TypeVar("T")
 
@@ -226,12 +217,16 @@ class DoctorContext:
     def probe(self) -> ProviderProbe:
         return _require(self._probe)
 
+    def main_target(self) -> Target | None:
+        """Return the main model; None if there is none, which the check `model` reports."""
+        try:
+            return self.providers.known_target(main_choice(self.loaded))
+        except HermesError:
+            return None
+
 
 def best_settings(home: Home) -> Loaded | None:
-    """Load the settings, without a config.yaml that cannot be parsed if necessary.
-
-    Returns None if that fails too. Another check reports the reason.
-    """
+    """Load the settings, without config.yaml if it cannot be parsed; None if that fails too."""
     for user_config in (True, False):
         try:
             return examine(home, user_config=user_config)

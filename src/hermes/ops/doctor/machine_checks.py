@@ -21,11 +21,9 @@ import psutil
 
 from hermes import __version__
 from hermes.app.log_files import ERRORS, FILES
-from hermes.app.model_choice import main_choice
 from hermes.app.workspace import find_terminal
 from hermes.config.home import Home, ensure_hermes_home, tilde
 from hermes.config.settings import Settings
-from hermes.core.errors import HermesError
 from hermes.ops.doctor.check import DoctorContext, DoctorFinding, Findings, ok, problem, warning
 from hermes.ops.logs import LogFilter, files_of, last_entries
 from hermes.providers import LOCAL
@@ -51,26 +49,17 @@ NETWORK = frozenset(
 def folder(context: DoctorContext) -> Findings:
     home = context.home
     if not home.root.exists():
-        return [
-            warning(
-                f"{home.display()} does not exist yet",
-                "it is created when Hermes is first used",
-                lambda: f"created {tilde(ensure_hermes_home(home))}",
-            )
-        ]
+        text, advice = f"{home.display()} does not exist yet", "Hermes creates it on its first use"
+        return [warning(text, advice, lambda: f"created {tilde(ensure_hermes_home(home))}")]
     if not home.root.is_dir():
         return [problem(f"{home.display()} is not a folder", "set HERMES_HOME to a folder")]
     try:
         with tempfile.TemporaryFile(dir=home.root):
             pass
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        return [
-            problem(
-                f"{home.display()} cannot be written to: {reason}",
-                "change its owner or permissions, or set HERMES_HOME to another folder",
-            )
-        ]
+        text = f"{home.display()} cannot be written to: {(error.strerror or str(error)).lower()}"
+        advice = "change its owner or permissions, or set HERMES_HOME to another folder"
+        return [problem(text, advice)]
     return [ok(f"{home.display()} can be written to")]
 
 
@@ -82,29 +71,27 @@ def owner(context: DoctorContext) -> Findings:
     foreign = [path for path in (root, *sorted(root.iterdir())) if path.lstat().st_uid != me]
     if not foreign:
         return [ok("all files belong to you")]
-    few = ", ".join(tilde(path) for path in foreign[:3])
     more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
-    return [
-        problem(
-            f"files of another user: {few}{more} (was Hermes started with sudo?)",
-            f"sudo chown -R $(id -un) {shlex.quote(str(root))}",
-        )
-    ]
+    text = f"files of another user: {_first_paths(foreign)}{more} (was Hermes started with sudo?)"
+    return [problem(text, f"sudo chown -R $(id -un) {shlex.quote(str(root))}")]
+
+
+def _first_paths(paths: list[Path]) -> str:
+    return ", ".join(tilde(path) for path in paths[:3])
 
 
 def permissions(context: DoctorContext) -> Findings:
     if os.name != "posix" or not context.home.root.is_dir():
         return []
-    found = list(_open_permissions(context.home))
+    root = context.home.root
+    modes = dict.fromkeys((root, *(root / name for name in PRIVATE_FOLDERS)), 0o700)
+    modes |= {path: 0o600 for name in PRIVATE_FILES for path in sorted(root.glob(name))}
+    found = [
+        _too_open(path, mode)
+        for path, mode in modes.items()
+        if path.exists() and path.stat().st_mode & OTHERS
+    ]
     return found or [ok("only you can open your keys, logins and conversations")]
-
-
-def _open_permissions(home: Home) -> Iterator[DoctorFinding]:
-    folders = [home.root, *(home.root / name for name in PRIVATE_FOLDERS)]
-    files = [path for pattern in PRIVATE_FILES for path in sorted(home.root.glob(pattern))]
-    for path, mode in (*((path, 0o700) for path in folders), *((path, 0o600) for path in files)):
-        if path.exists() and path.stat().st_mode & OTHERS:
-            yield _too_open(path, mode)
 
 
 def _too_open(path: Path, mode: int) -> DoctorFinding:
@@ -117,7 +104,7 @@ def _too_open(path: Path, mode: int) -> DoctorFinding:
 
 
 def disk_space(context: DoctorContext) -> Findings:
-    place = _existing(context.home.root)
+    place = nearest_existing(context.home.root)
     free = shutil.disk_usage(place).free
     files = os.statvfs(place)
     few = files.f_files > 0 and files.f_favail < FEW_FILES
@@ -132,7 +119,7 @@ def disk_space(context: DoctorContext) -> Findings:
 
 
 def file_system(context: DoctorContext) -> Findings:
-    place = _existing(context.home.root).resolve()
+    place = nearest_existing(context.home.root).resolve()
     mounts = [m for m in psutil.disk_partitions(all=True) if place.is_relative_to(m.mountpoint)]
     mount = max(mounts, key=lambda each: len(each.mountpoint), default=None)
     if mount is None:
@@ -146,7 +133,7 @@ def file_system(context: DoctorContext) -> Findings:
     return [ok(f"it is on {mount.fstype}, mounted at {mount.mountpoint}")]
 
 
-def _existing(path: Path) -> Path:
+def nearest_existing(path: Path) -> Path:
     """Return the path or its nearest existing parent."""
     return next(each for each in (path, *path.parents) if each.exists())
 
@@ -261,16 +248,8 @@ FOLDERS = ("hermes-shell-*", "hermes-code-*", "hermes-acp-*", "hermes-skill-*")
 UNFINISHED = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
 """An unfinished replacement of a file; see `util.atomic`."""
 OURS = (
-    "",
-    "cache",
-    "cache/models",
-    "cache/mcp",
-    "cron",
-    "logs",
-    "mcp-tokens",
-    "memories",
-    "pairing",
-)
+    "", "cache", "cache/models", "cache/mcp", "cron", "logs", "mcp-tokens", "memories", "pairing",
+)  # fmt: skip
 SERVER = "hermes.providers.local.serve"
 INIT = 1
 ADOPTERS = ("systemd", "init", "launchd")
@@ -287,8 +266,7 @@ def temporary_files(context: DoctorContext) -> Findings:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         return f"removed {many(len(stale), 'temporary file')}"
 
-    few = ", ".join(tilde(path) for path in stale[:3])
-    text = f"{many(len(stale), 'temporary file')} of crashed runs: {few}"
+    text = f"{many(len(stale), 'temporary file')} of crashed runs: {_first_paths(stale)}"
     return [warning(text, "`hermes doctor --fix` removes them", remove)]
 
 
@@ -326,7 +304,7 @@ def _is_old(path: Path, before: float) -> bool:
 
 
 def _process_texts() -> Iterator[str]:
-    """Return the command lines and working folders of all visible processes."""
+    """Yield the command lines and working folders of all visible processes."""
     for process in psutil.process_iter(["cmdline", "cwd"]):
         yield " ".join(process.info["cmdline"] or ())
         yield process.info["cwd"] or ""
@@ -380,8 +358,7 @@ def caches(context: DoctorContext) -> Findings:
             path.rename(path.with_name(f"{path.name}.damaged-{stamp}"))
         return f"renamed {many(len(damaged), 'damaged cache file')}"
 
-    few = ", ".join(tilde(path) for path in damaged[:3])
-    text = f"{many(len(damaged), 'cache file')} cannot be read: {few}"
+    text = f"{many(len(damaged), 'cache file')} cannot be read: {_first_paths(damaged)}"
     return [warning(text, "`hermes doctor --fix` renames them", rename)]
 
 
@@ -408,9 +385,8 @@ def downloads(context: DoctorContext) -> Findings:
 
 # Log files: their size and recent errors.
 
-LOG_DAY = 24 * 3600
-MOST = 10_000  #: Errors that are counted at most.
-SHOWN = 100
+MAX_COUNTED = 10_000
+SHOWN_CHARS = 100
 
 
 def logs(context: DoctorContext) -> Findings:
@@ -423,10 +399,10 @@ def logs(context: DoctorContext) -> Findings:
     if limits.max_bytes and size > max(allowed, limits.max_bytes):
         text = f"the log files take {human_size(size)}, more than the settings allow"
         found.append(warning(text, f"delete old files in {folder}"))
-    since = LogFilter(level="ERROR", since=time.time() - LOG_DAY)
-    errors = last_entries(folder / ERRORS, MOST, since)
+    since = LogFilter(level="ERROR", since=time.time() - DAY)
+    errors = last_entries(folder / ERRORS, MAX_COUNTED, since)
     if errors:
-        last = " ".join(errors[-1].message.split())[:SHOWN]
+        last = " ".join(errors[-1].message.split())[:SHOWN_CHARS]
         text = f"{many(len(errors), 'error')} in the last 24 hours, the last: {last}"
         found.append(warning(text, "hermes logs errors --since 1d"))
     return found or [ok(f"{human_size(size)}, no errors in the last 24 hours")]
@@ -440,19 +416,13 @@ NARROW = 40
 
 async def clock(context: DoctorContext) -> Findings:
     """Compare the clock with the endpoint that another check asks anyway."""
-    try:
-        target = context.providers.known_target(main_choice(context.loaded))
-    except HermesError:
-        return []
-    if target.provider == LOCAL:
+    target = context.main_target()
+    if target is None or target.provider == LOCAL:
         return []
     await context.probe.answer(target)
-    return [found for host, skew in context.probe.skews.items() for found in _skewed(host, skew)][
-        :1
-    ]
-
-
-def _skewed(host: str, skew: float) -> Findings:
+    host, skew = next(iter(context.probe.skews.items()), ("", 0.0))
+    if not host:
+        return []
     if abs(skew) <= MAX_SKEW_SECONDS:
         return [ok(f"the clock agrees with that of {host}")]
     way = "fast" if skew > 0 else "slow"
@@ -461,11 +431,8 @@ def _skewed(host: str, skew: float) -> Findings:
 
 
 def time_zone(context: DoctorContext) -> Findings:
-    name = context.settings.timezone
-    if not name:
-        here = context.clock.now().astimezone()
-        return [ok(f"the machine's time zone, {here.tzname()}, is used")]
-    return [ok(name)]
+    here = context.clock.now().astimezone().tzname()
+    return [ok(context.settings.timezone or f"the machine's time zone, {here}, is used")]
 
 
 def terminal(context: DoctorContext) -> Findings:
@@ -532,9 +499,8 @@ def backend(context: DoctorContext) -> Findings:
         programs = (settings.container_program,)
     there = [each for each in programs if is_installed(each)]
     if programs and not there:
-        text = f"terminal.backend is {name}, but {' and '.join(programs)} are not installed"
-        if len(programs) == 1:
-            text = f"terminal.backend is {name}, but {programs[0]} is not installed"
+        missing = " and ".join(programs) + (" is" if len(programs) == 1 else " are")
+        text = f"terminal.backend is {name}, but {missing} not installed"
         return [problem(text, f"install {package}, or: hermes config set terminal.backend local")]
     found = [*_engine(name, there), *_ssh(context), *_folder(context)]
     found += _secrets(context, manifest.secrets if manifest else ())
@@ -562,12 +528,10 @@ def _ssh(context: DoctorContext) -> Findings:
     if not settings.ssh_host:
         return [problem("terminal.ssh_host is not set", "hermes config set terminal.ssh_host HOST")]
     key = Path(settings.ssh_key).expanduser()
-    if not settings.ssh_key:
-        return []
-    if not key.is_file():
+    if settings.ssh_key and not key.is_file():
         text = f"terminal.ssh_key: there is no file {tilde(key)}"
         return [problem(text, "hermes config set terminal.ssh_key FILE")]
-    if key.stat().st_mode & 0o077:
+    if settings.ssh_key and key.stat().st_mode & OTHERS:
         text = f"others can read {tilde(key)}, so ssh will not use it"
         return [problem(text, f"chmod 600 {tilde(key)}")]
     return []

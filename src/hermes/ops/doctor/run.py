@@ -17,14 +17,13 @@ from hermes.ops.doctor import machine_checks, setup_checks
 from hermes.ops.doctor.check import (
     Check,
     DoctorContext,
-    DoctorFinding,
     Findings,
+    Fix,
     Outcome,
     TerminalInfo,
     best_settings,
     problem,
 )
-from hermes.providers.local import DownloadProgress
 from hermes.util.concurrency import in_thread
 
 log = logging.getLogger(__name__)
@@ -44,8 +43,8 @@ async def run_checks(
         if not (context.offline and check.online)
         and (context.has_settings or not check.needs_settings)
     ]
-    # All checks share one interpreter: with all of them at once, the time of each would include the
-    # work of the others, and on a loaded machine even the shortest would exceed its limit.
+    # With all checks at once, the time of each would include the work of the others and exceed its
+    # limit on a loaded machine.
     turn = asyncio.Semaphore(CONCURRENT_CHECKS)
 
     async def run(check: Check) -> Outcome:
@@ -66,7 +65,7 @@ async def apply_fixes(
     by_name = {check.name: check for check in checks}
     results: list[Outcome] = []
     for outcome in outcomes:
-        done = [await _apply_fix(each) for each in outcome.found if each.fix is not None]
+        done = [await _apply_fix(each.fix, each.text) for each in outcome.found if each.fix]
         if done:
             again = await _run(by_name[outcome.name], context, seconds)
             outcome = msgspec.structs.replace(again, fixed=tuple(done))
@@ -78,7 +77,10 @@ async def _run(check: Check, context: DoctorContext, seconds: float) -> Outcome:
     began = time.monotonic()
     try:
         async with asyncio.timeout(seconds):
-            found = await _run_check(check, context)
+            if inspect.iscoroutinefunction(check.run):
+                found: Findings = await check.run(context)
+            else:
+                found = await in_thread(check.run, context)  # type: ignore[arg-type]
     except TimeoutError:
         text = f"this check did not end within {seconds:g} s"
         found = [problem(text, "a disk, a program or the network does not respond")]
@@ -95,21 +97,12 @@ async def _run(check: Check, context: DoctorContext, seconds: float) -> Outcome:
     return Outcome(check.group, check.name, tuple(found), seconds=round(took, 3))
 
 
-async def _run_check(check: Check, context: DoctorContext) -> Findings:
-    if inspect.iscoroutinefunction(check.run):
-        return list(await check.run(context))
-    found: Findings = await in_thread(check.run, context)  # type: ignore[arg-type]  # no coroutine
-    return found
-
-
-async def _apply_fix(found: DoctorFinding) -> str:
-    if found.fix is None:
-        return ""
+async def _apply_fix(fix: Fix, text: str) -> str:
     try:
         async with asyncio.timeout(FIX_TIMEOUT):
-            return await in_thread(found.fix)
+            return await in_thread(fix)
     except TimeoutError:
-        return f"not fixed within {FIX_TIMEOUT:g} s: {found.text}"
+        return f"not fixed within {FIX_TIMEOUT:g} s: {text}"
     except (HermesError, OSError) as error:
         return f"could not be fixed: {error}"
 
@@ -155,7 +148,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 class NoProgress:
-    """Ignores progress: no check downloads a model."""
+    """A `DownloadProgress` that shows nothing: no check downloads a model."""
 
     def say(self, text: str) -> None:
         pass
@@ -177,8 +170,8 @@ async def run_doctor(
     async with AsyncExitStack() as stack:
         providers = None
         if loaded is not None:
-            progress: DownloadProgress = NoProgress()
-            providers = await stack.enter_async_context(Providers(home, loaded, clock, progress))
+            providers = Providers(home, loaded, clock, NoProgress())
+            await stack.enter_async_context(providers)
         context = DoctorContext(home, loaded, providers, clock, screen, offline=offline)
         outcomes = await run_checks(context, CHECKS)
         return await apply_fixes(context, CHECKS, outcomes) if fix else outcomes

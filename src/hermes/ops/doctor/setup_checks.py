@@ -49,6 +49,7 @@ from hermes.ops.doctor.check import (
     problem,
     warning,
 )
+from hermes.ops.doctor.machine_checks import nearest_existing
 from hermes.ops.restore import repair_store
 from hermes.ops.status import whole_resolution
 from hermes.plugins.discovery import (
@@ -73,14 +74,8 @@ from hermes.util.extras import install_hint
 from hermes.util.text import human_size, many
 
 MIN_KEY_LENGTHS = {
-    "sk-": 20,
-    "sk-or-v1-": 40,
-    "sk-ant-": 40,
-    "ghp_": 36,
-    "hf_": 30,
-    "gsk_": 40,
-    "xai-": 40,
-}
+    "sk-": 20, "sk-or-v1-": 40, "sk-ant-": 40, "ghp_": 36, "hf_": 30, "gsk_": 40, "xai-": 40,
+}  # fmt: skip
 """Minimum length of keys by prefix; the longest matching prefix applies."""
 
 _PLACEHOLDER = re.compile(
@@ -164,10 +159,6 @@ def key_problem(value: str) -> str:
         return "is a masked key, not the key itself"
     if _PLACEHOLDER.fullmatch(value):
         return "is a placeholder, not a key"
-    return _too_short(value)
-
-
-def _too_short(value: str) -> str:
     beginnings = [each for each in MIN_KEY_LENGTHS if value.startswith(each)]
     least = MIN_KEY_LENGTHS[max(beginnings, key=len)] if beginnings else 0
     return f"has only {len(value)} characters: it looks truncated" if len(value) < least else ""
@@ -215,13 +206,16 @@ def session_store(context: DoctorContext) -> Findings:
         with repair.open_unchanged(path) as connection:
             refuse_newer(connection)
             found = _damage(context, connection, path, size)
-            found += _unused(connection)
+            unused = connection.pragma("freelist_count") * connection.pragma("page_size")
+            if unused >= MUCH_UNUSED:
+                text = f"{human_size(unused)} of it are unused"
+                found.append(warning(text, "hermes sessions vacuum"))
     except StoreError as error:
         return [problem(str(error), error.hint)]
     except apsw.Error as error:
         cause = as_store_error(error, path)
         return [problem(str(cause), getattr(cause, "hint", "") or REPAIR)]
-    return [*found, *_sizes(path, size), *_interrupted_repair(path)]
+    return [*found, *_sizes(path, size)]
 
 
 def _damage(context: DoctorContext, connection: apsw.Connection, path: Path, size: int) -> Findings:
@@ -243,13 +237,6 @@ def _damage(context: DoctorContext, connection: apsw.Connection, path: Path, siz
     return [problem(text, REPAIR, lambda: repair_store(home, "").summary)]
 
 
-def _unused(connection: apsw.Connection) -> Findings:
-    unused = connection.pragma("freelist_count") * connection.pragma("page_size")
-    if unused < MUCH_UNUSED:
-        return []
-    return [warning(f"{human_size(unused)} of it are unused", "hermes sessions vacuum")]
-
-
 def _sizes(path: Path, size: int) -> Findings:
     found: Findings = []
     log = Path(f"{path.resolve()}-wal")
@@ -260,15 +247,11 @@ def _sizes(path: Path, size: int) -> Findings:
     if size > LARGE:
         text = f"{tilde(path)} has {human_size(size)}"
         found.append(warning(text, "hermes sessions prune --older-than 90"))
-    return found
-
-
-def _interrupted_repair(path: Path) -> Findings:
     left = Path(f"{path.resolve()}.recovering")
-    if not left.exists():
-        return []
-    text = f"{tilde(left)} is left of an interrupted repair"
-    return [warning(text, "hermes sessions repair repeats it")]
+    if left.exists():
+        text = f"{tilde(left)} is left of an interrupted repair"
+        found.append(warning(text, "hermes sessions repair repeats it"))
+    return found
 
 
 async def session_server(context: DoctorContext) -> Findings:
@@ -293,7 +276,7 @@ def profiles(context: DoctorContext) -> Findings:
     found = [
         wrong
         for home in known
-        if home.root != context.home.root and (wrong := _fault(home)) is not None
+        if home.root != context.home.root and (wrong := _profile_fault(home)) is not None
     ]
     chosen = active_profile()
     if chosen not in {home.profile for home in known}:
@@ -302,7 +285,7 @@ def profiles(context: DoctorContext) -> Findings:
     return found or [ok(f"{many(len(known), 'profile')}, {context.home.profile} in use")]
 
 
-def _fault(home: Home) -> DoctorFinding | None:
+def _profile_fault(home: Home) -> DoctorFinding | None:
     edit = f"hermes -p {home.profile} config edit"
     try:
         problems = [each for each in examine(home).problems if each.severity == "error"]
@@ -333,7 +316,7 @@ def main_model(context: DoctorContext) -> Findings:
 
 
 async def endpoint(context: DoctorContext) -> Findings:
-    target = _main(context)
+    target = context.main_target()
     if target is None or target.provider == LOCAL:
         return []
     answer = await context.probe.answer(target)
@@ -347,13 +330,13 @@ async def endpoint(context: DoctorContext) -> Findings:
 
 
 async def context_window(context: DoctorContext) -> Findings:
-    """A wrong guess of the window wastes context, or makes turns fail."""
-    target = _main(context)
+    """Check the window: a wrong guess wastes context, or makes turns fail."""
+    target = context.main_target()
     if target is None or target.provider == LOCAL:
         return []
     if not context.offline:
         await context.probe.answer(target)  # its list may contain the window
-        target = _main(context) or target
+        target = context.main_target() or target
     size = target.profile.context_length
     endpoint = context.providers.resolver.endpoint(target.provider)
     known = context.providers.known.explain(endpoint, target.base_url, target.model)
@@ -409,8 +392,8 @@ async def _fallback(context: DoctorContext, choice: ModelChoice) -> DoctorFindin
 
 
 def auxiliary(context: DoctorContext) -> Findings:
-    if _main(context) is None:
-        return []  # reported by main_model
+    if context.main_target() is None:
+        return []
     tasks = whole_resolution(context.loaded, context.providers).auxiliary
     return [
         warning(
@@ -420,13 +403,6 @@ def auxiliary(context: DoctorContext) -> Findings:
         for name, task in tasks.items()
         if task.problem
     ] or [ok(f"{many(len(tasks), 'auxiliary task')} have a model")]
-
-
-def _main(context: DoctorContext) -> Target | None:
-    try:
-        return context.providers.known_target(main_choice(context.loaded))
-    except HermesError:
-        return None  # reported by main_model
 
 
 # The embedded model.
@@ -442,7 +418,10 @@ def weights(context: DoctorContext) -> Findings:
     except UsageError as error:
         return [problem(str(error), error.hint)]
     file = context.home.models / wanted.file
-    found = _runtime()
+    found: Findings = []
+    if not runtime_is_installed():
+        text = "its runtime is not installed yet; it is installed when the model is first used"
+        found = [warning(text, f"now: {install_hint('local')}")]
     if not file.is_file():
         return [*found, *_not_downloaded(context, wanted)]
     size = file.stat().st_size
@@ -465,21 +444,13 @@ def _is_used(context: DoctorContext) -> bool:
         return False  # reported by main_model
 
 
-def _runtime() -> Findings:
-    if runtime_is_installed():
-        return []
-    text = "its runtime is not installed yet; it is installed when the model is first used"
-    return [warning(text, f"now: {install_hint('local')}")]
-
-
 def _not_downloaded(context: DoctorContext, wanted: Weights) -> Findings:
     need = wanted.size * (2 if wanted.wheels else 1)
-    place = next(p for p in (context.home.models, *context.home.models.parents) if p.exists())
+    place = nearest_existing(context.home.models)
     free = shutil.disk_usage(place).free
     if need > free:
-        text = (
-            f"{wanted.label} needs {human_size(need)} for its download, {human_size(free)} is free"
-        )
+        sizes = f"{human_size(need)} for its download, {human_size(free)} is free"
+        text = f"{wanted.label} needs {sizes}"
         return [problem(text, f"free some space on the disk of {tilde(place)}")]
     size = f" ({human_size(wanted.size)})" if wanted.size else ""
     text = f"{wanted.label}{size} is not downloaded yet; it is downloaded when it is first used"

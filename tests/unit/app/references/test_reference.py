@@ -206,4 +206,4 @@ async def test_what_is_no_secret_stays_readable(attach, user_home, hermes_home, 
 def test_the_desk_is_frozen(desk) -> None:
     with pytest.raises(AttributeError):
         desk.folder = Path("/")
-    assert msgspec.structs.replace(desk, context_length=10).most_tokens == 5
+    assert msgspec.structs.replace(desk, context_length=10).max_tokens == 5
