@@ -10,9 +10,7 @@ from typing import Any
 import msgspec
 from generated_page import row, write_or_check
 
-from hermes.app.request import SessionRequest
-from hermes.app.tools import find_toolsets, unbound_services, unbound_tool_deps
-from hermes.app.workspace import make_workspace
+from hermes.app.tools import find_toolsets, unbound_tool_deps
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.tool import Tool
@@ -54,12 +52,10 @@ def every_tool() -> list[Tool]:
     with tempfile.TemporaryDirectory() as folder:
         here, home = Path(folder), Home(Path(folder, "home"))
         loaded = load(home, user_config=False)
-        place = make_workspace(loaded, home, here, lambda _text: None)
-        services = unbound_services(loaded, home, place, SessionRequest(here))
-        bench = unbound_tool_deps(loaded, home, here, services)
+        deps = unbound_tool_deps(loaded, home, here)
         entries = find_toolsets(loaded).registry.entries
-        made = {entry.name: entry.make(bench) for entry in entries if not entry.needs_others}
-        full = msgspec.structs.replace(bench, others=tuple(tool.spec for tool in made.values()))
+        made = {entry.name: entry.make(deps) for entry in entries if not entry.needs_others}
+        full = msgspec.structs.replace(deps, others=tuple(tool.spec for tool in made.values()))
         made |= {entry.name: entry.make(full) for entry in entries if entry.needs_others}
         toolsets = {entry.name: entry.toolset for entry in entries}
         return [
