@@ -5,8 +5,9 @@ Command analysis, path and URL guards, and redaction of secrets; the scan for pr
 use, the parser and the rule tables with the first command.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.core.tool import Concern
@@ -35,20 +36,7 @@ __all__ = [
     "judge_command", "merge_concerns", "parse_allowed_hosts", "printable_url",
 ]  # fmt: skip
 
-_MODULES = {
-    "commands": "CommandVerdict Examination examine judge_command",
-    "paths": "CREDENTIAL_STORES OWN_FILES STARTUP_FILES SYSTEM_CREDENTIALS PathGuard is_below",
-    "redaction": "REDACTION_MARK SECRET_SHAPES Redactor",
-    "urls": "Blocklist GuardedTransport UrlGuard parse_allowed_hosts printable_url",
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    """Import `name` from its module."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = lazy_getattr(__name__)
 
 
 def examine_command(command: str, guard: "PathGuard", folder: str) -> list["Concern"]:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 import httpx2
@@ -28,47 +27,29 @@ from hermes.util.concurrency import in_thread
 
 Address = IPv4Address | IPv6Address
 
-_METADATA = "answers with the credentials of this machine"
-
 RESERVED: dict[str, str] = {
-    "169.254.169.254/32": _METADATA,
-    "169.254.170.2/32": _METADATA,
-    "100.100.100.200/32": _METADATA,
-    "192.0.0.192/32": _METADATA,
-    "168.63.129.16/32": _METADATA,
-    "fd00:ec2::254/128": _METADATA,
-    "fd20:ce::254/128": _METADATA,
-    "0.0.0.0/8": "stands for this machine",
-    "127.0.0.0/8": "is this machine",
-    "::/128": "stands for this machine",
-    "::1/128": "is this machine",
-    "10.0.0.0/8": "is in a private network",
-    "172.16.0.0/12": "is in a private network",
-    "192.168.0.0/16": "is in a private network",
-    "100.64.0.0/10": "is in a carrier's private network",
-    "fc00::/7": "is in a private network",
-    "fec0::/10": "is in a private network",
-    "169.254.0.0/16": "is link-local",
-    "fe80::/10": "is link-local",
-    "192.0.0.0/24": "is reserved",
-    "192.88.99.0/24": "is reserved",
-    "240.0.0.0/4": "is reserved",
-    "2001::/32": "is a Teredo tunnel",
-    "2001::/23": "is reserved",
-    "2002::/16": "is a 6to4 tunnel",
-    "64:ff9b:1::/48": "is translated within a private network",
-    "192.0.2.0/24": "is for documentation",
-    "198.51.100.0/24": "is for documentation",
-    "203.0.113.0/24": "is for documentation",
-    "2001:db8::/32": "is for documentation",
-    "3fff::/20": "is for documentation",
-    "198.18.0.0/15": "is for benchmarks",
-    "224.0.0.0/4": "is multicast",
-    "ff00::/8": "is multicast",
-}
-"""Networks that are not part of the internet, and the reason to give. The first match counts."""
+    "answers with the credentials of this machine":
+        "169.254.169.254/32 169.254.170.2/32 100.100.100.200/32 192.0.0.192/32 168.63.129.16/32 "
+        "fd00:ec2::254/128 fd20:ce::254/128",
+    "stands for this machine": "0.0.0.0/8 ::/128",
+    "is this machine": "127.0.0.0/8 ::1/128",
+    "is in a private network": "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7 fec0::/10",
+    "is in a carrier's private network": "100.64.0.0/10",
+    "is link-local": "169.254.0.0/16 fe80::/10",
+    "is a Teredo tunnel": "2001::/32",
+    "is reserved": "192.0.0.0/24 192.88.99.0/24 240.0.0.0/4 2001::/23",
+    "is a 6to4 tunnel": "2002::/16",
+    "is translated within a private network": "64:ff9b:1::/48",
+    "is for documentation":
+        "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
+    "is for benchmarks": "198.18.0.0/15",
+    "is multicast": "224.0.0.0/4 ff00::/8",
+}  # fmt: skip
+"""Networks that are not part of the internet, by the reason to give. The first match counts."""
 
-_NETWORKS = tuple((ip_network(network), reason) for network, reason in RESERVED.items())
+_NETWORKS = tuple(
+    (ip_network(each), why) for why, some in RESERVED.items() for each in some.split()
+)
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _MAPPED, _COMPATIBLE = IPv6Network("::ffff:0:0/96"), IPv6Network("::/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -342,7 +323,9 @@ class UrlGuard:
         if not private:
             for address in addresses:
                 if reason := non_public_reason(address):
-                    raise _denied(parsed, f"{_describe(host, address)} {reason}", PUBLIC_ONLY)
+                    named = f"{host.name} has the address {address}, which"
+                    where = host.name if host.address else named
+                    raise _denied(parsed, f"{where} {reason}", PUBLIC_ONLY)
         return VettedUrl(parsed, host.name, port, tuple(str(address) for address in addresses))
 
     def _vet_host(self, url: str | httpx2.URL) -> tuple[httpx2.URL, UrlHost, int, bool]:
@@ -424,10 +407,6 @@ def _parse_allowed_host(entry: str) -> tuple[str, int]:
     return host.name, url.port or ANY_PORT
 
 
-def _describe(host: UrlHost, address: Address) -> str:
-    return host.name if host.address else f"{host.name} has the address {address}, which"
-
-
 def _denied(url: str | httpx2.URL, reason: str, hint: str = "") -> ToolDenied:
     return ToolDenied(f"{printable_url(url)} must not be fetched: {reason}", hint=hint)
 
@@ -463,18 +442,6 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             except (httpx2.ConnectError, httpx2.ConnectTimeout):
                 continue
         return await self._inner.handle_async_request(_address_request(request, last, vetted.host))
-
-    async def __aenter__(self) -> "GuardedTransport":
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
-        await self._inner.__aexit__(kind, error, trace)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -33,47 +33,30 @@ TEXT_RULES = (
     TextRule("hidden characters", "contains a blank that is none to the shell", BLANKS),
 )
 
+_RM = r"\brm\s{1,9}(?:-\S{1,40}\s{1,9}){0,9}"
 BROKEN_RULES = (
-    # Coarse rules for text whose tree has errors, which needs approval in any case.
     *(
         TextRule("fork bomb", "starts processes without end", pattern, refused=True)
         for pattern in (FORK_BOMB, SELF_START, FORK_LOOP)
     ),
-    TextRule(
-        "disk wipe",
-        "deletes the system or the whole home folder",
-        re.compile(
-            r"\brm\s{1,9}(?:-\S{1,40}\s{1,9}){0,9}(?:/|~)(?:\s|[*;&|)'\"]|$)|\{rm,-\w{0,9}r\w{0,9},[/~]"
-        ),
-        refused=True,
+    *(
+        TextRule(kind, reason, re.compile(pattern), refused)
+        for kind, reason, pattern, refused in (
+            ("disk wipe", "deletes the system or the whole home folder",
+             rf"{_RM}(?:/|~)(?:\s|[*;&|)'\"]|$)|\{{rm,-\w{{0,9}}r\w{{0,9}},[/~]", True),
+            ("disk wipe", "writes directly to a disk",
+             (r"\bmkfs(?:\.\w{1,9})?\s{1,9}(?:-\S{1,40}\s{1,9}){0,9}/dev/"
+              r"|\bof=/dev/(?:sd|hd|vd|nvme|disk)|>\s{0,9}/dev/(?:sd|hd|vd|nvme)"), True),
+            ("own policy", "names Hermes' own settings or keys",
+             (r"\.hermes/\S{0,200}?(?:config\.yaml|\.env|auth\.json|approvals)\b|HERMES_YOLO_MODE"
+              r"|\bhermes\s+config\s+set\s+(?:approvals|security|command_allowlist)"), True),
+            ("recursive delete", "deletes folders with everything in them",
+             rf"{_RM}-\w{{0,9}}[rR]", False),
+            ("privileges", "runs with the rights of another user", r"\b(?:sudo|doas)\b", False),
+        )
     ),
-    TextRule(
-        "disk wipe",
-        "writes directly to a disk",
-        re.compile(
-            r"\bmkfs(?:\.\w{1,9})?\s{1,9}(?:-\S{1,40}\s{1,9}){0,9}/dev/|\bof=/dev/(?:sd|hd|vd|nvme|disk)"
-            r"|>\s{0,9}/dev/(?:sd|hd|vd|nvme)"
-        ),
-        refused=True,
-    ),
-    TextRule(
-        "own policy",
-        "names Hermes' own settings or keys",
-        re.compile(
-            r"\.hermes/\S{0,200}?(?:config\.yaml|\.env|auth\.json|approvals)\b|HERMES_YOLO_MODE|\bhermes\s+config\s+set\s+(?:approvals|security|command_allowlist)"
-        ),
-        refused=True,
-    ),
-    TextRule(
-        "recursive delete",
-        "deletes folders with everything in them",
-        re.compile(r"\brm\s{1,9}(?:-\S{1,40}\s{1,9}){0,9}-\w{0,9}[rR]"),
-    ),
-    TextRule(
-        "privileges", "runs with the rights of another user", re.compile(r"\b(?:sudo|doas)\b")
-    ),
-)
-
+)  # fmt: skip
+"""Coarse rules for text whose tree has errors, which needs approval in any case."""
 
 RULES: tuple[Rule, ...] = (
     *self_protection.SELF_PROTECTION_RULES,

@@ -66,8 +66,8 @@ class ShellContext:
                 return "" if UNKNOWN in path or UNKNOWN in invocation.folder else self.folder
         user = _USER.match(joined)
         if user:
-            locate_word = "/root" if user[1] == "root" else f"/home/{user[1]}"
-            joined = locate_word + joined[user.end() :]
+            home = "/root" if user[1] == "root" else f"/home/{user[1]}"
+            joined = home + joined[user.end() :]
         elif joined == "~" or joined.startswith("~/"):
             joined = self.home + joined[1:]
         joined = joined.replace("~+/", "").partition("\0")[0]
@@ -93,9 +93,7 @@ class ShellContext:
         parts = self._pattern(path, invocation)
         if whole and any(len(parts) == root.count("/") + 1 for root in self._own):
             return any(_matches(parts, root.split("/")) for root in self._own)
-        return any(
-            _matches(parts, locate_word.split("/")) for locate_word in self._own_linked if parts
-        )
+        return any(_matches(parts, place.split("/")) for place in self._own_linked if parts)
 
     def could_be_credential(self, path: str, invocation: Invocation) -> bool:
         parts = self._pattern(path, invocation)
@@ -103,9 +101,9 @@ class ShellContext:
             return False
         other = _OTHER_HOME.fullmatch("/".join(parts))
         inside = other[1].split("/") if other else []
-        return any(
-            _matches(parts, locate_word.split("/")) for locate_word in self._credentials
-        ) or any(_matches(inside, name.split("/")) for name in CREDENTIAL_STORES)
+        return any(_matches(parts, place.split("/")) for place in self._credentials) or any(
+            _matches(inside, name.split("/")) for name in CREDENTIAL_STORES
+        )
 
     def could_be_system(self, path: str, invocation: Invocation) -> bool:
         """Return whether a pattern (`/et[c]/hosts`) can mean a system folder or a file that runs
@@ -114,10 +112,10 @@ class ShellContext:
         first = "".join(parts[1:2])
         if not first.strip("*?"):
             return False
-        places = (*SYSTEM_FOLDERS, *self._startups)
-        return any(
-            _matches(parts, locate_word.split("/")) for locate_word in places
-        ) and not NOT_SYSTEM.match("/".join(parts))
+        named = any(
+            _matches(parts, place.split("/")) for place in (*SYSTEM_FOLDERS, *self._startups)
+        )
+        return named and not NOT_SYSTEM.match("/".join(parts))
 
     def _pattern(self, path: str, invocation: Invocation) -> list[str]:
         """Return the parts of a path with wildcards or gaps; empty if it has none."""
@@ -139,9 +137,7 @@ class ShellContext:
     def _own_linked(self) -> frozenset[str]:
         """Where files of Hermes really are if they are links."""
         return frozenset(
-            locate_word
-            for root in self._own
-            for locate_word in _places(root, OWN_FILES, self.guard)
+            place for root in self._own for place in _places(root, OWN_FILES, self.guard)
         )
 
     @cached_property
@@ -187,16 +183,10 @@ class ShellContext:
         return part in ("", "profiles") or any(is_below(root, real) for root in self._own)
 
     def is_credential(self, real: str) -> bool:
-        if within(real, self._credentials):
-            return True
-        other = _OTHER_HOME.fullmatch(real)
-        return other is not None and within(other[1], CREDENTIAL_STORES)
+        return within(real, self._credentials) or _in_other_home(real, CREDENTIAL_STORES)
 
     def is_startup(self, real: str) -> bool:
-        if within(real, self._startups):
-            return True
-        other = _OTHER_HOME.fullmatch(real)
-        return other is not None and within(other[1], STARTUP_FILES)
+        return within(real, self._startups) or _in_other_home(real, STARTUP_FILES)
 
     def is_system(self, real: str) -> bool:
         if NOT_SYSTEM.match(real) or within(real, self._opened):
@@ -207,6 +197,11 @@ class ShellContext:
 def within(path: str, places: tuple[str, ...]) -> bool:
     """Return whether `path` is one of `places` or inside one."""
     return path in places or path.startswith(_as_prefixes(places))
+
+
+def _in_other_home(real: str, names: tuple[str, ...]) -> bool:
+    other = _OTHER_HOME.fullmatch(real)
+    return other is not None and within(other[1], names)
 
 
 @lru_cache(maxsize=64)
@@ -224,7 +219,7 @@ def _places(root: str, names: tuple[str, ...], guard: PathGuard) -> tuple[str, .
     """Return `names` below `root`, and the targets of those that are links."""
     if not guard.here:
         return tuple(f"{root}/{name}" for name in names)
-    return _led_to(root, names, tuple(map(_changed, _folders(root, names))))
+    return _link_targets(root, names, tuple(map(_changed_at, _folders(root, names))))
 
 
 def _in_profile(path: str) -> str:
@@ -250,7 +245,7 @@ def _folders(root: str, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({root, *(f"{root}/{name}".rpartition("/")[0] for name in names)}))
 
 
-def _changed(folder: str) -> int:
+def _changed_at(folder: str) -> int:
     """Return when an entry of the folder was last created or replaced; 0 without a folder."""
     try:
         return os.stat(folder).st_mtime_ns  # noqa: PTH116 - asked for each command; a Path is slow
@@ -259,7 +254,7 @@ def _changed(folder: str) -> int:
 
 
 @lru_cache(maxsize=16)
-def _led_to(root: str, names: tuple[str, ...], _stamps: tuple[int, ...]) -> tuple[str, ...]:
+def _link_targets(root: str, names: tuple[str, ...], _stamps: tuple[int, ...]) -> tuple[str, ...]:
     """Cached until a folder changes: checking each place for each command is expensive."""
     places = [f"{root}/{name}" for name in names]
     return tuple(dict.fromkeys((*places, *map(os.path.realpath, places))))

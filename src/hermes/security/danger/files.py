@@ -237,7 +237,7 @@ def _changes_listed(invocation: Invocation, context: ShellContext) -> bool:
         return False
     words = (word for source in invocation.upstream for word in operands(source))
     places = (context.written_as(word, invocation) for word in words if word.startswith("/"))
-    return any(locate_word and context.is_system(locate_word) for locate_word in places)
+    return any(place and context.is_system(place) for place in places)
 
 
 def changes_everywhere(invocation: Invocation, context: ShellContext) -> bool:
@@ -418,15 +418,10 @@ DISK_RULES = (
     Rule(DISK_WIPE, "erases a disk", "nvme", verb("format sanitize write-zeroes"), refused=True),
     Rule("format", "makes or changes file systems or partitions", f"{FORMATTERS} {PARTITIONERS}",
          has_operands),
-    Rule(
-        "format",
-        "changes volumes",
-        VOLUMES,
-        verb(
-            "destroy delete remove rollback create labelclear erase flash -w -y -f -z -U -L --stop",
-            r"(^|\s)/dev/|--zero|^(-\S+\s+)*\w+/\w+",
-        ),
-    ),
+    Rule("format", "changes volumes", VOLUMES,
+         verb("destroy delete remove rollback create labelclear erase flash -w -y -f -z -U -L "
+              "--stop",
+              r"(^|\s)/dev/|--zero|^(-\S+\s+)*\w+/\w+")),
     Rule("format", "changes volumes", "diskutil",
          says(r"\b(partitionDisk|reformat|unmount|apfs delete)")),
     Rule("format", "formats a disk", "format", says(r"^[a-z]:")),

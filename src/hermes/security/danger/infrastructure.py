@@ -260,14 +260,9 @@ CLOUD_RULES = (
          verb("gc forget prune purge delete disable deletelocalsnapshots destroy remove")),
     Rule(KIND, "deletes with a tool of its own", "", deletes_by_verb),
     Rule("host access", WHOLE, ENGINES, opens_host),
-    Rule(
-        "host access",
-        WHOLE,
-        "kubectl oc",
-        says(
-            r"--overrides?\b.*(privileged|hostPID|hostPath)|debug\s+node/|--privileged|cluster-admin"
-        ),
-    ),
+    Rule("host access", WHOLE, "kubectl oc",
+         says(r"--overrides?\b.*(privileged|hostPID|hostPath)|debug\s+node/|--privileged"
+              r"|cluster-admin")),
     Rule(KIND, "deletes containers, images or volumes in bulk", ENGINES, deletes_in_bulk),
     Rule(KIND, LOSES, "kubectl oc k3s microk8s",
          but_not(
@@ -295,22 +290,14 @@ CLOUD_RULES = (
          verb("destroy delete remove rm teardown",
               r"\w:(destroy|reset|delete|remove|rm|disable)\b|ps:scale\s+\w+=0|maintenance:on"
               r"|\bdb\s+reset")),
-    Rule(
-        KIND,
-        "deletes virtual machines",
-        MACHINES,
-        verb("destroy undefine unregistervm delete purge poweroff rm remove terminate vm.destroy"),
-    ),
+    Rule(KIND, "deletes virtual machines", MACHINES,
+         verb("destroy undefine unregistervm delete purge poweroff rm remove terminate "
+              "vm.destroy")),
     Rule(KIND, "stops jobs", "nomad scancel qdel bkill",
          verb("stop purge -purge all -u --user -1", r"-u\S|--user=")),
-    Rule(
-        KIND,
-        "acts on many machines at once",
-        "ansible salt",
-        says(
-            r"-m\s+reboot|system\.(reboot|shutdown|poweroff)|state=(stopped|absent)|\.(stop|remove)\b"
-        ),
-    ),
+    Rule(KIND, "acts on many machines at once", "ansible salt",
+         says(r"-m\s+reboot|system\.(reboot|shutdown|poweroff)|state=(stopped|absent)"
+              r"|\.(stop|remove)\b")),
     Rule(KIND, "takes a released package back", "npm cargo gem", verb("unpublish yank deprecate")),
 )  # fmt: skip
 

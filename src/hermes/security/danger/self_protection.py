@@ -223,5 +223,5 @@ SELF_PROTECTION_RULES = (
     Rule("stops hermes", "ends Hermes itself", "pkill killall kill hermes taskkill", stops_hermes),
     Rule("stops hermes", "ends Hermes itself", "systemctl service launchctl docker supervisorctl",
          service_of_hermes),
-    Rule("detached gateway", "starts a gateway nobody supervises", "", detached_gateway),
+    Rule("detached gateway", "starts a gateway without supervision", "", detached_gateway),
 )  # fmt: skip

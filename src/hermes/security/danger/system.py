@@ -152,7 +152,7 @@ def kills_by_name(invocation: Invocation, _context: ShellContext) -> bool:
     return bool(named) and not all(word.lower() in _DESKTOP for word in named)
 
 
-def pattern_of_all(invocation: Invocation, _context: ShellContext) -> bool:
+def matches_all_names(invocation: Invocation, _context: ShellContext) -> bool:
     """`pkill .`"""
     return any(re.fullmatch(r"\^?\.?[*+]?\$?|[a-z]", word) for word in operands(invocation))
 
@@ -169,18 +169,10 @@ OFF, STOPS = "turns the machine off", "stops a service"
 SUPERVISORS = "service rc-service initctl sv s6-svc supervisorctl svcadm invoke-rc.d monit s6-rc"
 SERVERS = "nginx apachectl apache2ctl httpd pg_ctl pg_ctlcluster mysqladmin redis-cli rabbitmqctl"
 PROCESS_RULES = (
-    Rule(
-        CONTROL,
-        "stops or changes a service",
-        "systemctl",
-        but_not(
-            verb(
-                "stop disable mask kill isolate rescue emergency set-default revert edit link "
-                "set-property set-environment"
-            ),
-            verb("status show cat", r"\b(list|is)-"),
-        ),
-    ),
+    Rule(CONTROL, "stops or changes a service", "systemctl",
+         but_not(verb("stop disable mask kill isolate rescue emergency set-default revert edit "
+                      "link set-property set-environment"),
+                 verb("status show cat", r"\b(list|is)-"))),
     Rule(CONTROL, "enables a service from a file", "systemctl",
          says(r"\b(enable|link|start)\b.*\s[/~]\S")),
     Rule(CONTROL, STOPS, "", stops_by_script),
@@ -206,7 +198,7 @@ PROCESS_RULES = (
          says(r"(^|\s)(-(9|KILL|SIGKILL|s\s*(9|KILL|SIGKILL))|--signal[= ](9|SIGKILL|KILL))\b")),
     Rule(KILL, "kills every process of a user or terminal", "pkill",
          says_exactly(r"(^|\s)(-[ugtUGP](?=\s|$)|-[ugt]\w|--(euid|uid|group|terminal|parent))")),
-    Rule(KILL, "kills every process", "pkill", pattern_of_all),
+    Rule(KILL, "kills every process", "pkill", matches_all_names),
     Rule(KILL, "kills every process of that name", "killall", kills_by_name),
     Rule(KILL, "kills many processes at once", "killall5 skill slay snice", always),
     Rule(KILL, "kills every process that uses a file system", "fuser", kills_users_of_files),

@@ -45,36 +45,30 @@ _OPEN_NAME = re.compile(
 )
 _SECRET_FILE = re.compile(
     r"(?:@|\$\([^()]{0,60}|`[^`]{0,60})[\w~$%{}./-]{0,60}(?:\.env\b(?!\.example|\.sample|"
-    r"\.template)|\.netrc|\.pgpass|"
-    r"\.aws/credentials|\.git-credentials|id_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)|/etc/(?:shadow|"
-    r"passwd)|"
-    r"\.npmrc|\.kube/config|(?<![\w-])credentials\b)"
-    r"|(?:\$\(|`)\s*(?:env|printenv|set|export -p)\b"
+    r"\.template)|\.netrc|\.pgpass|\.aws/credentials|\.git-credentials|id_(?:rsa|ed25519|ecdsa|"
+    r"dsa)\b(?!\.pub)|/etc/(?:shadow|passwd)|\.npmrc|\.kube/config|(?<![\w-])credentials\b)|"
+    r"(?:\$\(|`)\s*(?:env|printenv|set|export -p)\b"
 )
 _FIELD = re.compile(r"([\w.\[\]-]{1,40})[\"'\\]{0,4}\s*[:=]\s*[\"'\\@]{0,6}(?:bearer |basic )?$")
 _CREDENTIAL_FIELD = re.compile(
     r"(?:^|[_.-]|\b)(?:\w*key|\w*token|\w*secret|\w*passw(?:or)?d|pass|auth\w*|credentials?|appid|"
-    r"pwd|pat|"
-    r"signature|assertion|jwt|login)(?:$|[_.-])"
+    r"pwd|pat|signature|assertion|jwt|login)(?:$|[_.-])"
 )
 _HOST = re.compile(r"^[\"'<]*(?:[a-z]{2,6}://)?(?:[^/@\s]*@)?([^/?\s\"'#]*)([^?\s]*)")
 _NEAR = re.compile(
     r"^(?:localhost|127\.|0\.0\.0\.0|\[::1?\]|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|"
-    r"host\.docker\.|"
-    r"[\w-]+:\d+$|[\w.-]+\.(?:local|internal|lan)(?::\d+)?$)"
+    r"host\.docker\.|[\w-]+:\d+$|[\w.-]+\.(?:local|internal|lan)(?::\d+)?$)"
 )
 _PLACEHOLDER = re.compile(
     r"[$<{%\[]|your|(?:^|\.)example\.(?:com|org|net)$|^host(?:name)?(?::|$)|\.\.\.|…"
 )
 _API = re.compile(
     r"^(?:[\w-]*api[\w-]*|auth[\w-]*|login|oauth2?|accounts?|id|sso|identity|hooks|rest|graph|"
-    r"gateway)\."
-    r"|[.-]api[.-]|googleapis\.com$"
+    r"gateway)\.|[.-]api[.-]|googleapis\.com$"
 )
 _API_PATH = re.compile(
     r"/(?:api|v\d[\w.]{0,6}|rest|oauth2?|tokens?|auth|login|graphql|hooks?|webhooks?|services|rpc|"
-    r"bot\$|"
-    r"[\w-]+\.(?:json|php|xml))(?:/|$|\b)"
+    r"bot\$|[\w-]+\.(?:json|php|xml))(?:/|$|\b)"
 )
 _VENDORS: Final = {
     "openai": "openai", "anthropic": "anthropic|claude", "github": "github", "gh": "github",
@@ -198,16 +192,14 @@ _KEEPER = (
     r"(?:\.env(?:\.(?:local|prod|production|dev|development|staging))?(?!\.\w|[\w-])|"
     r"\.ssh/id_(?:rsa|dsa|ecdsa|ed25519)(?!\.pub)|\.npmrc|\.pypirc|\.docker/config\.json|"
     r"\.kube/config|\.aws/credentials|(?<![\w-])credentials(?:\.(?:json|ya?ml|ini|toml|"
-    r"txt))?(?![\w-])|"
-    r"(?<![\w-])secrets\.(?:json|ya?ml|toml|env)|private\.key|\.bash_history)"
+    r"txt))?(?![\w-])|(?<![\w-])secrets\.(?:json|ya?ml|toml|env)|private\.key|\.bash_history)"
 )
 """Files that hold secrets but that documents mention for legitimate reasons."""
 _ANY = rf"(?:{_VAULT}|{_KEEPER})"
 _PATH = r"[\"'`]?[\w~$%{}./\\:<>-]{0,60}?"
 _READER = (
     r"(?<![\w./-])(?:cat|less|more|head|tail|bat|type|strings|xxd|od|nl|tac|base64|get-content|"
-    r"gc)\s+"
-    r"(?:-{1,2}[\w=-]{1,20}\s+(?:\d{1,5}\s+)?){0,3}"
+    r"gc)\s+(?:-{1,2}[\w=-]{1,20}\s+(?:\d{1,5}\s+)?){0,3}"
 )
 _SHARING = (
     r"(?:include|send|post|paste|print|output|show|report|return|append|upload|share|reveal|tell|"
@@ -226,21 +218,18 @@ _PIPED = re.compile(
     r"(?<![\w./-])(?:curl|wget|nc|ncat|netcat|socat|telnet|mail|sendmail)(?![\w-])"
 )
 _READ_AND_SHARE = re.compile(
-    rf"(?<![\w-])(?:read|open|cat|load|find|get|fetch|extract|collect|grab|take|look (?:at|in|"
-    rf"into|up)|access|"
-    rf"print|run|execute|search|check|locate|copy|retrieve)\b[^\n.;]{{0,60}}?{_ANY}"
-    rf"[^\n]{{0,80}}?(?:\band\b|\bthen\b|[,;.]|&&)\s*(?:\w+ ){{0,3}}?{_SHARING}\b[^\n]{{0,90}}?"
-    rf"(?:\b(?:in|into|to|with|at|as|for|of|inside)\b\s*)(?:{_PLACE})"
+    rf"(?<![\w-])(?:read|open|cat|load|find|get|fetch|extract|collect|grab|take|look (?:at|in|into|"
+    rf"up)|access|print|run|execute|search|check|locate|copy|retrieve)\b[^\n.;]{{0,60}}?{_ANY}[^\n]"
+    rf"{{0,80}}?(?:\band\b|\bthen\b|[,;.]|&&)\s*(?:\w+ ){{0,3}}?{_SHARING}\b[^\n]"
+    rf"{{0,90}}?(?:\b(?:in|into|to|with|at|as|for|of|inside)\b\s*)(?:{_PLACE})"
 )
 _SHOW_CONTENTS = re.compile(
     rf"(?<![\w-])(?:print|output|display|show(?: me)?|dump|reveal|return|paste|leak|repeat|expose|"
-    rf"send(?: me)?|"
-    rf"tell me|give me|post|include|disclose|exfiltrate|steal|upload)\s+(?:out )?(?:(?:the|all|"
-    rf"any|every|full|whole|"
-    rf"entire|raw|complete|exact|me) ){{0,4}}(?:contents?|values?|secrets?|keys|tokens|passwords|"
-    rf"credentials|"
-    rf"text|everything|data|variables)\s+(?:of|from|in|inside|stored in|found in)\s+"
-    rf"(?:(?:the|your|my|any|user's|file|local|project's|all) ){{0,3}}{_PATH}{_ANY}"
+    rf"send(?: me)?|tell me|give me|post|include|disclose|exfiltrate|steal|upload)\s+(?:out "
+    rf")?(?:(?:the|all|any|every|full|whole|entire|raw|complete|exact|me) ){{0,4}}(?:contents?|"
+    rf"values?|secrets?|keys|tokens|passwords|credentials|text|everything|data|variables)\s+(?:of|"
+    rf"from|in|inside|stored in|found in)\s+(?:(?:the|your|my|any|user's|file|local|project's|"
+    rf"all) ){{0,3}}{_PATH}{_ANY}"
 )
 _SECRETS = (
     r"(?:\.env\b|api[ _-]?keys?|secrets?|credentials?|environment variables?|env vars?|ssh keys?|"

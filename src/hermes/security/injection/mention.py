@@ -15,13 +15,11 @@ _AFTER: Final = 200  #: Characters around a phrase that are searched for the top
 _ABOUT = re.compile(
     r"inject|jailbr|attack|adversar|malicious|untrusted|red.?team|owasp|exploit|vulnerab|poison|"
     r"payload|guardrail|hostile|take.?over|\bscan(?:s|ned|ner)?\b|social engineering|manipulat|"
-    r"suspicious|detect|sanitiz|classifier|"
-    r"\b(?:phrases?|texts?|contents?|inputs?|instructions?|messages?|strings?|patterns?|wording|"
-    r"requests?|things?|lines?|comments?|claims?|prompts?|anything|something|attempts?|"
-    r"commands?)\W{1,4}"
-    r"(?:like|such as|saying|that says?|that tells?|containing|e\.g|including|reading|similar)|"
-    r"treat(?:ed)? (?:it |them |this |that |these |those |any |all |such )?\W?(?:\w+ ){0,3}as "
-    r"(?:\w+ ){0,2}(?:data|inert|information)|"
+    r"suspicious|detect|sanitiz|classifier|\b(?:phrases?|texts?|contents?|inputs?|instructions?|"
+    r"messages?|strings?|patterns?|wording|requests?|things?|lines?|comments?|claims?|prompts?|"
+    r"anything|something|attempts?|commands?)\W{1,4}(?:like|such as|saying|that says?|that tells?|"
+    r"containing|e\.g|including|reading|similar)|treat(?:ed)? (?:it |them |this |that |these |"
+    r"those |any |all |such )?\W?(?:\w+ ){0,3}as (?:\w+ ){0,2}(?:data|inert|information)|"
     r"\bas \W?data\b|planted|test.?case|must (?:not|never) (?:obey|follow|comply)|(?:do not|don.t|"
     r"never) (?:obey|comply)",
     re.IGNORECASE,
@@ -47,33 +45,28 @@ _REPORTED = re.compile(
 )
 _IN_FIRST_PERSON = re.compile(
     r"(?<![a-z])(?:(?:i|we) (?:want|need|order|ask|tell|command|instruct|request|urge|expect|"
-    r"demand|would)|"
-    r"i m|i am|please|hereby|must now|you (?:must|have|need|are)) [a-z0-9 ]{0,40}$"
+    r"demand|would)|i m|i am|please|hereby|must now|you (?:must|have|need|are)) [a-z0-9 ]{0,40}$"
 )
 _CONDITION = re.compile(
-    r"(?<![a-z])(?:if|when|whenever|any|should a|even if|attempts|such as|like|"
-    r"never|not|don t|(?:that|which) (?:asks?|tells?|tr(?:y|ies)|says?|instructs?|wants?|"
-    r"attempts?)) "
+    r"(?<![a-z])(?:if|when|whenever|any|should a|even if|attempts|such as|like|never|not|don t|"
+    r"(?:that|which) (?:asks?|tells?|tr(?:y|ies)|says?|instructs?|wants?|attempts?)) "
 )
 _NEGATED = re.compile(
     r"(?<![a-z])(?:never|not|don t|dont|cannot|can t|mustn t|shouldn t|won t|wouldn t|doesn t|"
-    r"didn t|"
-    r"nor|refuse to|refuses to|refuse|avoid|without|instead of|rather than|unable to|"
-    r"(?:did|do|have|has|does) (?:i|we|you|it|they))"
-    r"(?: (?:ever|simply|just|blindly|to|be|silently|let|have it|casually|accidentally)){0,2} $"
+    r"didn t|nor|refuse to|refuses to|refuse|avoid|without|instead of|rather than|unable to|(?:did|"
+    r"do|have|has|does) (?:i|we|you|it|they))(?: (?:ever|simply|just|blindly|to|be|silently|let|"
+    r"have it|casually|accidentally)){0,2} $"
 )
 _NEGATION = re.compile(
-    r"(?<![a-z])(?:never|not|don t|dont|can t|avoid|nor|did i|did you|"
-    r"(?<!you )(?:can|could|might|may|would)|attackers?|malicious) |"
-    r"(?:works?|works? hard|tr(?:y|ies)|attempts?|aims?|tends?|designed|meant|allows?|how|ways?|"
-    r"used) to $"
+    r"(?<![a-z])(?:never|not|don t|dont|can t|avoid|nor|did i|did you|(?<!you )(?:can|could|might|"
+    r"may|would)|attackers?|malicious) |(?:works?|works? hard|tr(?:y|ies)|attempts?|aims?|tends?|"
+    r"designed|meant|allows?|how|ways?|used) to $"
 )
 _FORBIDDING: Final = 160
 _SENTENCE_END = re.compile(r"[.!?]\s|\n\s*\n")
 _FORBIDDEN = re.compile(
     r"\b(?:never|not|n't|don.t|do not|must not|avoid|cannot|can.t|forbid\w*|prohibit\w*|den(?:y|"
-    r"ied|ies)|"
-    r"block\w*|refus\w*|reject\w*|prevent\w*|disallow\w*|without|no)\b|n.t\b|❌|🚫|⛔"
+    r"ied|ies)|block\w*|refus\w*|reject\w*|prevent\w*|disallow\w*|without|no)\b|n.t\b|❌|🚫|⛔"
 )
 _PERMITTED = re.compile(
     r"(?<![a-z])(?:can|may|could|should|safely|want to|free to|then|simply|just) (?:safely |"
@@ -81,14 +74,12 @@ _PERMITTED = re.compile(
 )
 _WHOLE = re.compile(r"all|any|every|your|system")
 _FROM_OUTSIDE = re.compile(
-    r" (?:(?:that|which|it|they|you|he|she) )?(?:(?:is|are|may|might|could|can|were) )?(?:be )?"
-    r"(?:in|from|inside|found|embedded|contained|within|that|which|coming|inserted|hidden|appear|"
-    r"appears|"
-    r"appearing|asking|telling|see|encounter|you see|you find|contains|written|present|included|"
-    r"injected|placed|addressed|to the contrary|on|with)\b(?! (?:the |your |my )?(?:system|"
-    r"developer|"
-    r"operator|user|prompt|above|start|beginning|you were|you have|came before|your|was given|"
-    r"were given)\b)"
+    r" (?:(?:that|which|it|they|you|he|she) )?(?:(?:is|are|may|might|could|can|"
+    r"were) )?(?:be )?(?:in|from|inside|found|embedded|contained|within|that|which|coming|inserted|"
+    r"hidden|appear|appears|appearing|asking|telling|see|encounter|you see|you find|contains|"
+    r"written|present|included|injected|placed|addressed|to the contrary|on|with)\b(?! (?:the |"
+    r"your |my )?(?:system|developer|operator|user|prompt|above|start|beginning|you were|you have|"
+    r"came before|your|was given|were given)\b)"
 )
 _CONDITION_AFTER = re.compile(
     r" (?:if|when|unless|for|in case|as|because|since|until|on|regarding|about) "

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import islice
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -17,16 +17,7 @@ from hermes.security.injection import InjectionFinding, mention
 from hermes.security.injection.exfiltration import scan_commands
 from hermes.security.injection.mention import is_mention
 from hermes.security.injection.normalize import find_invisible, fold
-from hermes.security.injection.phrases import (
-    BYPASS_RESTRICTIONS,
-    DECEPTION_DEEDS,
-    DECEPTION_HIDE,
-    DISREGARD_RULES,
-    OTHER_LANGUAGES,
-    PROMPT_INJECTION,
-    SYS_PROMPT_OVERRIDE,
-    TRANSLATE_EXECUTE,
-)
+from hermes.security.injection.phrases import Negation, read_phrases
 
 # A text as a chain of words, in which phrases are searched.
 #
@@ -141,18 +132,6 @@ _WORD_LENGTH: Final = 9  #: Characters that one word of any kind may take, inclu
 _LITERAL = re.compile(r"[^\W\d_]+")
 _PIECE = re.compile(r"(?P<open>\(\?[:!])|(?P<close>\)(?:\?|\{(?P<least>\d)[^}]*\})?)|(?P<bar>\|)|.")
 
-Negation = Literal["none", "before", "sentence"]
-_SOURCES: Final[tuple[tuple[str, tuple[str, ...], Negation], ...]] = (
-    ("prompt_injection", PROMPT_INJECTION, "before"),
-    ("prompt_injection", OTHER_LANGUAGES, "before"),
-    ("deception_hide", DECEPTION_HIDE, "none"),
-    ("deception_hide", DECEPTION_DEEDS, "sentence"),
-    ("sys_prompt_override", SYS_PROMPT_OVERRIDE, "before"),
-    ("disregard_rules", DISREGARD_RULES, "before"),
-    ("bypass_restrictions", BYPASS_RESTRICTIONS, "before"),
-    ("translate_execute", TRANSLATE_EXECUTE, "before"),
-)
-
 
 class PhraseRule(msgspec.Struct, frozen=True):
     id: str
@@ -160,7 +139,6 @@ class PhraseRule(msgspec.Struct, frozen=True):
     needs: tuple[tuple[str, ...], ...]
     """One word of each of these must occur in the text; the rarest part first."""
     negation: Negation
-    """Where a `never` or `do not` makes it harmless: nowhere, right before, or in the sentence."""
 
     def matches(self, words: WordChain) -> Iterator[re.Match[str]]:
         """Yield the phrase wherever it occurs; only sentences with its rarest part are searched."""
@@ -181,8 +159,8 @@ class PhraseRule(msgspec.Struct, frozen=True):
 def phrase_rules() -> tuple[PhraseRule, ...]:
     return tuple(
         PhraseRule(name, folded, tuple(sorted(_required_words(folded), key=_commonness)), negation)
-        for name, texts, negation in _SOURCES
-        for folded in map(fold, texts)
+        for name, text, negation in read_phrases()
+        for folded in [fold(text)]
     )
 
 
@@ -258,29 +236,23 @@ def _phrase_parts(phrase: str) -> Iterator[list[str]]:
 
 _LONGEST: Final = 4_000  #: Characters of a comment or element that are read.
 _ADDRESSED = re.compile(
-    r"\b(?:ai|a\.i\.|assistants?|agents?|llms?|language models?|claude|chatgpt|gpt(?:-\d)?|"
-    r"copilot|cursor|"
-    r"gemini|hermes|codex|bots?|you|your|system|admin|model)\b"
+    r"\b(?:ai|a\.i\.|assistants?|agents?|llms?|language models?|claude|chatgpt|gpt(?:-\d)?|copilot|"
+    r"cursor|gemini|hermes|codex|bots?|you|your|system|admin|model)\b"
 )
 _ORDER = re.compile(
     r"(?P<verb>\b(?:ignore|disregard|forget|override|bypass)\b[^.\n]{0,40}\b(?:instructions?|"
-    r"prompts?|rules?|"
-    r"guidelines?|polic(?:y|ies)|everything|safety|above|user|restrictions?|visible)"
-    r"|\bexfiltrate|\b(?:send|upload|post|forward|e-?mail|leak|append|"
-    r"submit)\b[^.\n]{0,60}(?:https?://|secret|"
-    r"api.?key|tokens?\b|\.env|credential|password|private key|environment variable|history)"
-    r"|\b(?:curl|wget)\s+(?:-\S+\s+){0,4}['\"]?https?://"
-    r"|\brm\s+-rf|\b(?:reveal|print|output|leak)\b[^.\n]{0,40}(?:secrets?|system prompt|"
-    r"api.?keys?|passwords?)"
-    r"|\b(?:hidden|secret) instructions?|\byou are now\b|\bnew instructions?\b"
-    r"|\b(?:run|execute|install|download|fetch)\b[^.\n]{0,80}(?:https?://|\|\s*(?:ba)?sh\b|"
-    r"silently|secretly|"
+    r"prompts?|rules?|guidelines?|polic(?:y|ies)|everything|safety|above|user|restrictions?|"
+    r"visible)|\bexfiltrate|\b(?:send|upload|post|forward|e-?mail|leak|append|"
+    r"submit)\b[^.\n]{0,60}(?:https?://|secret|api.?key|tokens?\b|\.env|credential|password|"
+    r"private key|environment variable|history)|\b(?:curl|wget)\s+(?:-\S+\s+){0,4}['\"]?https?://|"
+    r"\brm\s+-rf|\b(?:reveal|print|output|leak)\b[^.\n]{0,40}(?:secrets?|system prompt|api.?keys?|"
+    r"passwords?)|\b(?:hidden|secret) instructions?|\byou are now\b|\bnew instructions?\b|\b(?:run|"
+    r"execute|install|download|fetch)\b[^.\n]{0,80}(?:https?://|\|\s*(?:ba)?sh\b|silently|secretly|"
     r"without (?:asking|telling|informing|confirm)))"
 )
 _DECEIT = re.compile(
     r"\b(?:do not|don't|never) (?:tell|mention|inform|reveal|alert|notify)\b[^.\n]{0,40}(?:users?|"
-    r"human|anyone)"
-    r"|\bwithout (?:telling|informing|notifying|alerting)\b"
+    r"human|anyone)|\bwithout (?:telling|informing|notifying|alerting)\b"
 )
 _FORBIDDEN = re.compile(r"(?:\bnot|n't|\bnever|\bavoid|\bwithout|\bdon.t)\s+(?:\w+\s+)?$")
 _OPENING = re.compile(r"<([a-z][a-z0-9]{0,20})\b([^<>]{0,600})>", re.IGNORECASE)
@@ -294,11 +266,9 @@ _HIDDEN = re.compile(
 )
 _TO_A_MACHINE = re.compile(
     r"\b(?:ai|assistants?|llms?|claude|chatgpt|gpt|copilot|hermes|codex)\b[^.\n]{0,30}(?:[:,]|"
-    r"\b(?:must|should|"
-    r"will|please|reading|read this)\b)|\binstructions?\s*:|\b(?:you must|you should|you will|you "
-    r"are)\b[^\n]{0,80}"
-    r"\b(?:ignore|send|execute|run|reveal|upload|delete|approve|always|never|instead|say|tell)\b|"
-    r"\bsecretly\b"
+    r"\b(?:must|should|will|please|reading|read this)\b)|\binstructions?\s*:|\b(?:you must|"
+    r"you should|you will|you are)\b[^\n]{0,80}\b(?:ignore|send|execute|run|reveal|upload|delete|"
+    r"approve|always|never|instead|say|tell)\b|\bsecretly\b"
 )
 
 
