@@ -1,15 +1,15 @@
-"""Measures which command lines are asked about, on the corpora in tests/unit/security.
+"""Measure which command lines need approval, on the corpora in tests/unit/security.
 
     python scripts/approvals_report.py [--peer VENV] [FOLDER …]
 
 Each folder holds `dangerous.txt` (technique | class :: command) and `harmless.txt` (technique |
-command), or one of them; ⏎ is a line break, ␛ the escape character, ␍ a carriage return. Files
-`dangerous-independent.txt` and `harmless-independent.txt` beside them were written by somebody who
-had seen none of the code; they count as well and are shown by themselves, too.
+command), or one of them; ⏎ is a line break, ␛ the escape character, ␍ a carriage return. The author
+of `dangerous-independent.txt` and `harmless-independent.txt` had seen none of the code; these files
+are counted too, and reported separately as well.
 
-With `--peer` the published package's detector, installed in that environment, looks at the same
-lines as a black box.
-Exit code 1 when fewer than 99 % of the dangerous or more than 2 % of the harmless lines stop.
+With `--peer`, the detector of the published package, installed in that environment, checks the same
+lines. The exit code is 1 when fewer than 99 % of the dangerous or more than 2 % of the harmless
+lines are stopped.
 """
 
 import argparse
@@ -41,11 +41,9 @@ for command in json.load(sys.stdin):
 
 class Case(NamedTuple):
     technique: str
-    kind: str
-    """The class that is expected; "" for a harmless line."""
+    kind: str  #: The expected class; "" for a harmless line.
     command: str
-    independent: bool = False
-    """Written by somebody who had seen none of the code."""
+    independent: bool = False  #: Its author had seen none of the code.
 
 
 def main(argv: Sequence[str]) -> int:
@@ -81,7 +79,7 @@ def read(path: Path) -> list[Case]:
 
 
 def ours(cases: Sequence[Case]) -> list[str]:
-    """`allow`, `ask` or `refuse` for each."""
+    """Return `allow`, `ask` or `refuse` for each line."""
     verdicts = []
     for case in cases:
         concerns = examine_command(case.command, GUARD, str(GUARD.workspace[0]))
@@ -90,7 +88,7 @@ def ours(cases: Sequence[Case]) -> list[str]:
 
 
 def peer(python: Path, cases: Sequence[Case]) -> list[str]:
-    """The same from the other package, in a process and a home of its own."""
+    """Return the verdicts of the other package, from a process with a home of its own."""
     with tempfile.TemporaryDirectory() as home:
         done = subprocess.run(
             [str(python), "-c", PEER],
@@ -114,7 +112,7 @@ def report(
     *,
     listed: bool = False,
 ) -> bool:
-    """Print the rates; whether they are good enough. `listed` names each miss and false alarm."""
+    """Print the rates and return whether they suffice. `listed` names each miss and false alarm."""
     started = time.process_time()
     verdicts = detect(dangerous)
     alarms = detect(harmless)
@@ -145,7 +143,7 @@ def report(
 
 
 def independent(title: str, cases: Sequence[Case], verdicts: Sequence[str]) -> None:
-    """The part that was written independently. It is known by now, so this is not a blind rate."""
+    """Print the rate of the independent part. It is known by now, so this is not a blind rate."""
     found = [verdict for case, verdict in zip(cases, verdicts, strict=True) if case.independent]
     stopped = sum(verdict != "allow" for verdict in found)
     if found:

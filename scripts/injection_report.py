@@ -1,10 +1,10 @@
-"""What the injection scan says of real documents.
+"""Report what the injection scan finds in real documents.
 
     python scripts/injection_report.py FOLDER…
 
-Every text file below each folder is scanned (Markdown, reStructuredText, README and AGENTS files,
-package descriptions). Printed: each finding with its place, then the share of files that would be
-blocked, each distinct content counted once. `--half even` or `--half odd` takes only half of them,
+Scans every text file below each folder (Markdown, reStructuredText, README and AGENTS files,
+package descriptions) and prints each finding with its place, then the share of files that would be
+blocked; each distinct content counts once. `--half even` or `--half odd` takes only half of them,
 chosen by content, so that rules can be tuned on one half and judged on the other.
 """
 
@@ -23,7 +23,7 @@ LARGEST = 1_000_000
 
 
 def documents(folders: Iterable[Path]) -> Iterator[Path]:
-    """Each document once, in a fixed order; a file named itself counts whatever its ending."""
+    """Yield each document in a fixed order; a file that is named itself may have any ending."""
     for folder in folders:
         if folder.is_file():
             yield folder
@@ -35,7 +35,7 @@ def documents(folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def read(path: Path) -> str | None:
-    """The text, or None where it is none, is empty, or is far too long for a prompt."""
+    """Return the text; None for binary data, an empty file, or one too long for a prompt."""
     if path.stat().st_size > LARGEST:
         return None
     try:

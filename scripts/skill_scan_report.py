@@ -1,16 +1,15 @@
-"""What the skill scanner says of the corpus, or of skills on this disk.
+"""Report what the skill scanner finds in the corpus, or in skills on this disk.
 
     python scripts/skill_scan_report.py [--misses] [--findings] [FOLDER…]
 
-Without a folder the corpus of the tests is scanned, and a table tells for each part how many
-attacks were found and how many harmless skills were not. With folders, each folder below them that
-holds a SKILL.md is scanned, and its verdict is printed.
+Without a folder, it scans the corpus of the tests and prints for each part how many attacks were
+found and how many harmless skills passed. With folders, it scans each folder below them that has a
+SKILL.md, and prints the verdict.
 
-In the files of the corpus, a line `%%% name | category | description` begins a skill, and what
-follows is its SKILL.md; a head is put before it unless it has one. Categories are given for
-attacks: one of them, with `/` between them, must be found. A line `%% path` begins another file.
-`\\u{200b}` is a character and `\\x{7f45}` are bytes. What stands before the first skill is a
-remark.
+In the files of the corpus, a line `%%% name | category | description` begins a skill; its SKILL.md
+follows, and gets a head unless it has one. Attacks have categories, separated by `/`, one of which
+must be found. A line `%% path` begins another file. `\\u{200b}` is a character and `\\x{7f45}` are
+bytes. The text before the first skill is a comment.
 """
 
 import argparse
@@ -34,14 +33,13 @@ HEADINGS = ("part", "skills", "dangerous", "caution or worse", "in its category"
 
 class Example(NamedTuple):
     name: str
-    categories: frozenset[str]
-    """Empty for a harmless skill."""
+    categories: frozenset[str]  #: Empty for a harmless skill.
     files: dict[str, bytes]
     held_out: bool
 
 
 def examples(held_out: bool | None = None) -> list[Example]:
-    """All of them, or one part."""
+    """Return all examples, or one part of them."""
     folders = {True: "held_out", False: "tuning"}
     wanted = [folders[held_out]] if held_out is not None else folders.values()
     return [
@@ -96,7 +94,7 @@ def share(count: int, whole: int) -> str:
 
 
 def in_category(example: Example, report: ScanReport) -> bool:
-    """Harmless skills have none."""
+    """Return whether an attack was found in one of its categories."""
     grave = {finding.category for finding in report.findings if finding.severity != "low"}
     return bool(grave & example.categories)
 

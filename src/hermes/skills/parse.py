@@ -220,7 +220,7 @@ def read_text_file(path: Path | str, largest: int = MAX_FILE_BYTES) -> FileText:
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise SkillInvalid("it is no regular file", hint="put the file itself there")
+            raise SkillInvalid("it is not a regular file", hint="put the file itself there")
         if found.st_size > largest:
             raise SkillInvalid(
                 f"it has {human_size(found.st_size)}, and at most {human_size(largest)} are read",

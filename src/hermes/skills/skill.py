@@ -315,4 +315,4 @@ def _condition_reason(conditions: Conditions | None, context: VisibilityContext)
         *(name for name in conditions.fallback_for_tools if name in tools),
         *(name for name in conditions.fallback_for_toolsets if name in toolsets),
     )
-    return f"not needed beside {', '.join(present)}" if present else ""
+    return f"not needed with {', '.join(present)}" if present else ""

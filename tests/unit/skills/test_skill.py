@@ -34,9 +34,9 @@ CASES = {
     "fallback is needed": ("fallback_for_tools: [image_generate]", ""),
     "fallback is not needed": (
         "fallback_for_tools: [image_generate, web_search]",
-        "not needed beside web_search",
+        "not needed with web_search",
     ),
-    "fallback for a toolset": ("fallback_for_toolsets: [web]", "not needed beside web"),
+    "fallback for a toolset": ("fallback_for_toolsets: [web]", "not needed with web"),
 }
 
 

@@ -50,8 +50,8 @@ NAME_LEAVES_FOLDER = traversal(
 ODD_NAME = invisible(
     "odd_name", "high", "the name holds characters that cannot be seen or that turn the text around"
 )
-PROGRAM = binary("program", "high", "a compiled program: nobody can read it")
-COMPILED = binary("compiled_python", "high", "compiled Python: nobody can read it")
+PROGRAM = binary("program", "high", "a compiled program, which cannot be read")
+COMPILED = binary("compiled_python", "high", "compiled Python, which cannot be read")
 ARCHIVE = binary("archive", "medium", "an archive: what is in it was not scanned")
 UNKNOWN_DATA = binary("unknown_data", "medium", "data of an unknown kind")
 DISGUISED = binary("disguised", "high", "a script under the name of a picture")

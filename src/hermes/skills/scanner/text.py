@@ -75,8 +75,8 @@ INJECTION: Final = {
     ),
     "disregard_rules": injection("disregard_rules", "critical", "has the agent drop its rules"),
     "bypass_restrictions": injection("bypass", "critical", "says that nothing binds the agent"),
-    "html_comment_injection": injection("hidden_order", "critical", "gives orders nobody sees"),
-    "hidden_div": injection("hidden_order", "critical", "gives orders nobody sees"),
+    "html_comment_injection": injection("hidden_order", "critical", "gives hidden orders"),
+    "hidden_div": injection("hidden_order", "critical", "gives hidden orders"),
     "translate_execute": injection("decoded_order", "high", "has the agent decode orders and obey"),
     "exfil_curl": exfiltration("sends_secrets", "high", "sends secrets away"),
     "read_secrets": credential("reads_secrets", "high", "has secrets shown"),
@@ -107,7 +107,7 @@ _YES = privilege("consents_itself", "high", "has the agent consent for the user"
 _EVADES = privilege("evades_checks", "high", "has the agent evade checks")
 _HIDES = injection("hides_deeds", "high", "has the agent hide what it does")
 _SOUL = persistence("rewrites_soul", "high", "writes itself into the agent's instructions")
-_CLAIMS = injection("claims_safety", "high", "speaks to whoever checks it")
+_CLAIMS = injection("claims_safety", "high", "speaks to the reviewer")
 ORDERS: Final = (
     _order(
         _OFF,
@@ -320,11 +320,11 @@ def injection_hits(text: str, found: list[InjectionFinding]) -> Iterator[RuleHit
 
 # Invisible characters
 
-SMUGGLED = invisible("smuggled_text", "critical", "a text is hidden in characters nobody sees")
+SMUGGLED = invisible("smuggled_text", "critical", "a text is hidden in invisible characters")
 TURNED = invisible("turned_text", "high", "text is turned around, so that it reads differently")
 TURNED_CODE = invisible("turned_code", "critical", "code is turned around to read differently")
 ACCIDENT = invisible("turned_text", "low", "text is turned around, as some scripts need it")
-SPLIT_WORDS = invisible("split_words", "high", "words are split by characters nobody sees")
+SPLIT_WORDS = invisible("split_words", "high", "words are split by invisible characters")
 STRAY = invisible("stray_character", "low", "an invisible character, perhaps by accident")
 TERMINAL = invisible("terminal_codes", "high", "codes that change what a terminal shows")
 

@@ -377,7 +377,7 @@ class ChangePlanner:
             if above == self._home:
                 break
             if above.is_symlink() or (above / SKILL_FILE).exists() or above.is_file():
-                raise ChangeRefused(f"{above} is no category", hint="take another category")
+                raise ChangeRefused(f"{above} is not a category", hint="take another category")
 
     def _check_inside(self, folder: Path) -> None:
         """Refuse folders behind a link: they are not ours, and the history does not record them."""
