@@ -85,9 +85,7 @@ class SessionDB:
         return session_id
 
     def end_session(self, session_id: str, end_reason: str) -> None:
-        self._write(
-            partial(sessions.end, session_id=session_id, reason=end_reason, now=time.time())
-        )
+        self._write(lambda database: sessions.end(database, time.time(), session_id, end_reason))
 
     def reopen_session(self, session_id: str) -> None:
         self._write(partial(sessions.reopen, session_id=session_id))
@@ -156,7 +154,7 @@ class SessionDB:
         call = ModelCall(tokens, model or "", provider, estimated_cost_usd)
 
         def work(database: Database) -> None:
-            usage.record(database, session_id, call, time.time())
+            usage.record(database, time.time(), session_id, call)
             facts = {"model": model, **billing}
             for column, value in facts.items():
                 if value is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,25 @@ from hermes.store.rows import user_text
 # Ranking
 
 CANDIDATES = 120  #: How many of the newest matches are ranked, unless a later page is requested.
+
+
+class SqlCondition(NamedTuple):
+    """A part of a WHERE clause with its values."""
+
+    sql: str
+    values: tuple[Any, ...] = ()
+
+    @property
+    def negated(self) -> "SqlCondition":
+        return SqlCondition(f"NOT {self.sql}", self.values)
+
+
+def join_conditions(operator: str, conditions: Iterable[SqlCondition]) -> SqlCondition:
+    """Join conditions in parentheses."""
+    some = list(conditions)
+    sql = operator.join(one.sql for one in some)
+    return SqlCondition(f"({sql})", tuple(value for one in some for value in one.values))
+
 
 _WEIGHTS = {"user": 1.0, "assistant": 0.8, "system": 0.5, "tool": 0.4}
 """People remember what they wrote; tool output is long and repetitive."""

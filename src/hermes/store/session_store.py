@@ -3,10 +3,10 @@
 A call that returns means the data is safe. Operations that name a session raise `SessionNotFound`
 for one that does not exist.
 
-Most operations are declared in one line as `read(query)` or `write(query)`: the method takes the
-parameters of the query function except the database. Queries are plain synchronous functions in
-`store.queries`; they serve SQLite and PostgreSQL alike. The others are methods, because they need
-the clock, the backend, or some work before the transaction.
+Most operations are declared in one line as `read(query)`, `write(query)` or `timed(query)`: the
+method takes the parameters of the query function except the database and the time. Queries are
+plain synchronous functions in `store.queries`; they serve SQLite and PostgreSQL alike. The others
+are methods, because they need the backend or some work before the transaction.
 """
 
 import logging
@@ -29,7 +29,6 @@ from hermes.store.queries import sessions as session_queries
 from hermes.store.queries import usage as usage_queries
 from hermes.store.records import (
     ChatLease,
-    LoggedMessage,
     OutboxItem,
     Record,
     SearchHit,
@@ -83,8 +82,8 @@ def _fenced(work: Callable[[Database], T]) -> Callable[[Database], T]:
 class StorePart:
     """A group of operations that run on one engine."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, now: Callable[[], float] = time.time) -> None:
+        self._engine, self.now = engine, now
 
     async def run_read(self, work: Callable[[Database], T]) -> T:
         return await self._engine.read_from_loop(work)
@@ -100,14 +99,17 @@ class StorePart:
 
 
 class StoreOperation(Generic[P, T]):
-    """A descriptor that makes a query an async method of a `StorePart`."""
+    """A descriptor that makes a query an async method of a `StorePart`. A query that is `timed`
+    gets the time of the call after the database."""
 
     def __init__(
         self,
-        query: Callable[Concatenate[Database, P], T],
+        query: Callable[..., T],
         start: Callable[..., Coroutine[Any, Any, T]],
+        *,
+        timed: bool = False,
     ) -> None:
-        self._query, self._start = query, start
+        self._query, self._start, self._timed = query, start, timed
         self.__doc__ = query.__doc__
 
     @overload
@@ -119,8 +121,10 @@ class StoreOperation(Generic[P, T]):
             return self
 
         def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+            moment = (part.now(),) if self._timed else ()
+
             def work(database: Database) -> T:
-                return self._query(database, *args, **kwargs)
+                return self._query(database, *moment, *args, **kwargs)
 
             return self._start(part, work, *args, **kwargs)
 
@@ -146,14 +150,29 @@ def write(
 ) -> StoreOperation[P, T]:
     """Declare an operation that runs in a write transaction. `small` may decide by the arguments
     (see `StorePart.run_write`)."""
+    return StoreOperation(query, _writer(small, fenced))
 
+
+def timed(
+    query: Callable[Concatenate[Database, float, P], T],
+    *,
+    small: bool | Callable[P, bool] = False,
+    fenced: bool = False,
+) -> StoreOperation[P, T]:
+    """`write` for a query that takes the time of the call after the database."""
+    return StoreOperation(query, _writer(small, fenced), timed=True)
+
+
+def _writer(
+    small: bool | Callable[..., bool], fenced: bool
+) -> Callable[..., Coroutine[Any, Any, T]]:
     def start(
-        part: StorePart, work: Callable[[Database], T], *args: P.args, **kwargs: P.kwargs
+        part: StorePart, work: Callable[[Database], T], *args: Any, **kwargs: Any
     ) -> Coroutine[Any, Any, T]:
         is_small = small(*args, **kwargs) if callable(small) else small
         return part.run_write(work, small=is_small, fenced=fenced)
 
-    return StoreOperation(query, start)
+    return start
 
 
 def _is_small(items: Sequence[OutboxItem]) -> bool:
@@ -234,8 +253,7 @@ class SessionStore(StorePart):
     """
 
     def __init__(self, engine: Engine, now: Callable[[], float] = time.time) -> None:
-        super().__init__(engine)
-        self._now = now
+        super().__init__(engine, now)
         self.inbox = InboxQueue(engine)
         self.outbox = OutboxQueue(engine)
         self.chats = ChatLeases(engine)
@@ -259,67 +277,30 @@ class SessionStore(StorePart):
     spent_usd = read(usage_queries.spent_usd)
     reopen = write(session_queries.reopen)
 
-    async def create(
-        self,
-        session_id: str,
-        *,
-        source: str,
-        model: str,
-        system_prompt: str,
-        parent_id: str = "",
-        user_id: str = "",
-    ) -> None:
-        """Raises `StoreError` if the session exists."""
-        new = session_queries.NewSession(
-            session_id, source, model, system_prompt, parent_id, user_id
-        )
-        work = partial(session_queries.insert, new=new, now=self._now())
-        await self.run_write(work, small=len(system_prompt) <= SMALL_PROMPT)
+    create = timed(
+        session_queries.create,
+        small=lambda *_, system_prompt, **__: len(system_prompt) <= SMALL_PROMPT,
+    )
+    record_call = timed(usage_queries.record, small=True)
+    finish = timed(session_queries.end, small=True, fenced=True)
+    branch = timed(lifecycle.branch, fenced=True)
+    compact = timed(lifecycle.compact, fenced=True)
+    undo = timed(lifecycle.undo, fenced=True)
 
     async def append(self, session_id: str, message: Message, call: ModelCall | None = None) -> int:
         """Append a message to the log, together with the model call it came from, and return its
         id. A finished session is open again."""
         # The row is encoded here, so that the transaction is short.
-        row, now = to_row(message), self._now()
+        row, now = to_row(message), self.now()
         backend, count = self._engine.backend, message_queries.calls_in(message)
 
         def work(database: Database) -> int:
             id_ = message_queries.append(backend, database, session_id, row, calls=count, now=now)
             if call is not None:
-                usage_queries.record(database, session_id=session_id, call=call, now=now)
+                usage_queries.record(database, now, session_id, call)
             return id_
 
         return await self.run_write(work, small=message_queries.is_small(row), fenced=True)
-
-    async def record_call(self, session_id: str, call: ModelCall) -> None:
-        work = partial(usage_queries.record, session_id=session_id, call=call, now=self._now())
-        await self.run_write(work, small=True)
-
-    async def finish(self, session_id: str, exit_reason: str) -> None:
-        work = partial(
-            session_queries.end, session_id=session_id, reason=exit_reason, now=self._now()
-        )
-        await self.run_write(work, small=True, fenced=True)
-
-    async def branch(self, session_id: str, new_id: str, *, up_to: int | None = None) -> None:
-        """Create a session that starts with the conversation so far, or with it up to message
-        `up_to`. The two continue independently."""
-        work = partial(lifecycle.branch, session_id=session_id, new_id=new_id, up_to=up_to)
-        await self.run_write(partial(work, now=self._now()), fenced=True)
-
-    async def compact(
-        self, session_id: str, new_id: str, conversation: Sequence[LoggedMessage | Message]
-    ) -> None:
-        """End the session (`compression`) and continue in a child that starts with `conversation`:
-        logged messages that are kept, and new ones such as a summary. The title goes with it."""
-        work = partial(lifecycle.compact, conversation=conversation, now=self._now())
-        await self.run_write(partial(work, session_id=session_id, new_id=new_id), fenced=True)
-
-    async def undo(self, session_id: str, turns: int = 1) -> str:
-        """Take the last turns out of the conversation, but not out of the log. Return the text of
-        the first user message taken out, or "" if there was none."""
-        work = partial(lifecycle.undo, session_id=session_id, turns=turns, now=self._now())
-        return await self.run_write(work, fenced=True)
 
     # Finding sessions and messages
 
@@ -332,7 +313,7 @@ class SessionStore(StorePart):
 
     async def search(self, request: SearchRequest) -> tuple[SearchHit, ...]:
         """Return the hits, best first. Raises `UsageError` for a query without a search term."""
-        backend, now = self._engine.backend, self._now()
+        backend, now = self._engine.backend, self.now()
         return await self.run_read(lambda database: search(backend, database, request, now))
 
     # Export, deletion and maintenance
@@ -340,6 +321,7 @@ class SessionStore(StorePart):
     export = read(lifecycle.export)
     delete = write(lifecycle.delete)
     prune = write(lifecycle.prune)
+    set_archived = timed(session_queries.set_archived)
     activity = read(usage_queries.activity)
     queue_counts = read(inbox.queue_counts)
     clean_queues = write(inbox.clean_queues)
@@ -347,14 +329,10 @@ class SessionStore(StorePart):
     async def restore(self, record: Record) -> str:
         """Store an exported session again and return its id. Raises `UsageError` for data that is
         not a session and `StoreError` for an id that exists."""
-        backend, now = self._engine.backend, self._now()
+        backend, now = self._engine.backend, self.now()
         return await self.run_write(
             lambda database: lifecycle.restore(backend, database, record, now)
         )
-
-    async def set_archived(self, session_id: str, archived: bool) -> None:
-        when = self._now() if archived else None
-        await self.run_write(partial(session_queries.archive, session_id=session_id, when=when))
 
     async def stats(self) -> StoreStats:
         return await self.run_read(partial(lifecycle.stats, self._engine.backend))

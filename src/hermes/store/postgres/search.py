@@ -22,7 +22,7 @@ from hermes.store.postgres.connection import PostgresDatabase
 from hermes.store.query_language import Group, Query, Term, is_unspaced
 from hermes.store.records import Candidate, SearchRequest
 from hermes.store.rows import placeholders, user_text
-from hermes.store.search import CANDIDATES
+from hermes.store.search import CANDIDATES, SqlCondition, join_conditions
 
 # Words of a text, and the text form of the `tsvector` that finds them
 
@@ -141,14 +141,9 @@ def _truncate(word: str) -> str:
 # Queries as SQL conditions on `messages`
 
 
-class SqlCondition(NamedTuple):
-    sql: str
-    values: tuple[Any, ...] = ()
-
-
 def condition(query: Query) -> SqlCondition:
     """Return the condition that a matching message fulfils."""
-    return _join(" OR ", [_group(group) for group in query.any_of])
+    return join_conditions(" OR ", map(_group, query.any_of))
 
 
 def rank_query(query: Query) -> str:
@@ -167,9 +162,8 @@ def _ranked(group: Group) -> list[tuple[Term, list[TextPiece]]]:
 
 
 def _group(group: Group) -> SqlCondition:
-    wanted = [_term(term) for term in group.all_of]
-    unwanted = [_term(term) for term in group.none_of]
-    return _join(" AND ", [*wanted, *(SqlCondition(f"NOT {c.sql}", c.values) for c in unwanted)])
+    unwanted = [_term(term).negated for term in group.none_of]
+    return join_conditions(" AND ", [*map(_term, group.all_of), *unwanted])
 
 
 def _term(term: Term) -> SqlCondition:
@@ -201,7 +195,7 @@ def _unspaced(term: Term, found: list[TextPiece]) -> SqlCondition:
     checks = [
         SqlCondition("strpos(lower(content), ?) > 0", (text,)) for text in _needles(term, found)
     ]
-    return _join(" AND ", [look, *checks])
+    return join_conditions(" AND ", [look, *checks])
 
 
 def _needles(term: Term, found: list[TextPiece]) -> list[str]:
@@ -225,11 +219,6 @@ def _pieces(term: Term) -> list[TextPiece]:
 def _lower(text: str) -> str:
     """Fold case as the server does with the collation "C"."""
     return "".join(c.lower() if c.isascii() else c for c in text)
-
-
-def _join(operator: str, conditions: list[SqlCondition]) -> SqlCondition:
-    sql = operator.join(one.sql for one in conditions)
-    return SqlCondition(f"({sql})", tuple(value for one in conditions for value in one.values))
 
 
 # Updating `messages.search`
@@ -351,25 +340,17 @@ def find(database: PostgresDatabase, query: Query, request: SearchRequest) -> li
     return sorted(found, key=lambda one: (one[4], one[0]), reverse=True)
 
 
-def _filters(request: SearchRequest) -> list[SqlCondition]:
-    found: list[SqlCondition] = []
-    if request.sources:
-        found.append(_in_sessions("source IN", request.sources))
-    if request.exclude_sources:
-        found.append(_in_sessions("source NOT IN", request.exclude_sources))
-    if request.roles:
-        found.append(SqlCondition(f"role IN ({placeholders(request.roles)})", request.roles))
-    if request.sessions:
-        found.append(
-            SqlCondition(f"session_id IN ({placeholders(request.sessions)})", request.sessions)
-        )
+def _filters(request: SearchRequest) -> Iterator[SqlCondition]:
+    sessions = "session_id IN (SELECT id FROM sessions WHERE source {} ({}))"
+    for test, values in (
+        (sessions.format("IN", "{}"), request.sources),
+        (sessions.format("NOT IN", "{}"), request.exclude_sources),
+        ("role IN ({})", request.roles),
+        ("session_id IN ({})", request.sessions),
+    ):
+        if values:
+            yield SqlCondition(test.format(placeholders(values)), values)
     if request.since is not None:
-        found.append(SqlCondition("timestamp >= ?", (request.since,)))
+        yield SqlCondition("timestamp >= ?", (request.since,))
     if request.until is not None:
-        found.append(SqlCondition("timestamp <= ?", (request.until,)))
-    return found
-
-
-def _in_sessions(test: str, sources: tuple[str, ...]) -> SqlCondition:
-    chosen = f"SELECT id FROM sessions WHERE {test} ({placeholders(sources)})"
-    return SqlCondition(f"session_id IN ({chosen})", sources)
+        yield SqlCondition("timestamp <= ?", (request.until,))

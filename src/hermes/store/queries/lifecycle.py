@@ -52,7 +52,11 @@ def descendants(database: Database, session_id: str) -> tuple[SessionInfo, ...]:
     return _related(database, session_id, _DESCENDANTS)
 
 
-def branch(database: Database, session_id: str, new_id: str, up_to: int | None, now: float) -> None:
+def branch(
+    database: Database, now: float, session_id: str, new_id: str, *, up_to: int | None = None
+) -> None:
+    """Create a session that starts with the conversation so far, or with it up to message `up_to`.
+    The two continue independently."""
     sessions.lock(database, session_id)
     if up_to is None:
         basis: list[messages.Piece] | None = messages.all_pieces(database, session_id)
@@ -65,19 +69,23 @@ def branch(database: Database, session_id: str, new_id: str, up_to: int | None, 
 
 def compact(
     database: Database,
+    now: float,
     session_id: str,
     new_id: str,
     conversation: Sequence[LoggedMessage | Message],
-    now: float,
 ) -> None:
+    """End the session (`compression`) and continue in a child that starts with `conversation`:
+    logged messages that are kept, and new ones such as a summary. The title goes with it."""
     sessions.lock(database, session_id)
     basis = messages.pieces_of(database, session_id, conversation)
     _continue(database, session_id, new_id, basis, "compression", now)
     chats.move(database, session_id, new_id)
-    sessions.end(database, session_id, "compression", now)
+    sessions.end(database, now, session_id, "compression")
 
 
-def undo(database: Database, session_id: str, turns: int, now: float) -> str:
+def undo(database: Database, now: float, session_id: str, turns: int = 1) -> str:
+    """Take the last turns out of the conversation, but not out of the log. Return the text of the
+    first user message taken out, or "" if there was none."""
     if turns < 1:
         raise UsageError("the number of turns to undo must be at least 1")
     sessions.lock(database, session_id)

@@ -55,6 +55,21 @@ class NewSession(msgspec.Struct, frozen=True):
     model_config: str | None = None
 
 
+def create(
+    database: Database,
+    now: float,
+    session_id: str,
+    *,
+    source: str,
+    model: str,
+    system_prompt: str,
+    parent_id: str = "",
+    user_id: str = "",
+) -> None:
+    """Raises `StoreError` if the session exists."""
+    insert(database, NewSession(session_id, source, model, system_prompt, parent_id, user_id), now)
+
+
 def insert(database: Database, new: NewSession, now: float) -> None:
     """Raises `StoreError` for an id that exists, `SessionNotFound` for an unknown parent."""
     if exists(database, new.id):
@@ -118,11 +133,9 @@ def select_ids(database: Database, which: SessionFilter) -> tuple[str, ...]:
     return tuple(str(row[0]) for row in rows)
 
 
-def end(database: Database, session_id: str, reason: str, now: float) -> None:
-    change(
-        database, session_id, "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE id = ?",
-        (now, reason),
-    )  # fmt: skip
+def end(database: Database, now: float, session_id: str, exit_reason: str) -> None:
+    statement = "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE id = ?"
+    change(database, session_id, statement, (now, exit_reason))
 
 
 def lock(database: Database, session_id: str) -> None:
@@ -134,8 +147,9 @@ def reopen(database: Database, session_id: str) -> None:
     change(database, session_id, REOPEN)
 
 
-def archive(database: Database, session_id: str, when: float | None) -> None:
-    change(database, session_id, "UPDATE sessions SET archived_at = ? WHERE id = ?", (when,))
+def set_archived(database: Database, now: float, session_id: str, archived: bool) -> None:
+    statement = "UPDATE sessions SET archived_at = ? WHERE id = ?"
+    change(database, session_id, statement, (now if archived else None,))
 
 
 def change(database: Database, session_id: str, statement: str, values: Sequence[Any] = ()) -> None:

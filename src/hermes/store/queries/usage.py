@@ -76,7 +76,7 @@ WHERE sessions.user_id = ? AND timestamp >= ?
 _SPENT_BY_ALL = "SELECT coalesce(sum(cost_usd), 0) FROM model_calls WHERE timestamp >= ?"
 
 
-def record(database: Database, session_id: str, call: ModelCall, now: float) -> None:
+def record(database: Database, now: float, session_id: str, call: ModelCall) -> None:
     used = call.usage
     tokens = (used.input, used.output, used.cache_read, used.cache_write, used.reasoning)
     if call.cost_usd is None:
@@ -127,17 +127,9 @@ def of_session(database: Database, session_id: str) -> list[dict[str, Any]]:
 
 def _line(row: Row) -> UsageLine:
     task, model, provider, tool, is_subagent, calls, *tokens, cost, unpriced = row
-    return UsageLine(
-        task=task,
-        model=model,
-        provider=provider,
-        tool=tool,
-        is_subagent=bool(is_subagent),
-        calls=calls,
-        usage=Usage(*(int(count) for count in tokens)),
-        cost_usd=float(cost),
-        unpriced_calls=unpriced,
-    )
+    usage = Usage(*map(int, tokens))
+    facts = (task, model, provider, tool, bool(is_subagent))
+    return UsageLine(*facts, calls, usage, float(cost), unpriced)
 
 
 # Activity since a moment, by session, tool, model and time
@@ -199,7 +191,7 @@ def activity(database: Database, *, since: float, sources: Sequence[str] = ()) -
 
 def _call_sum(row: Sequence[Any]) -> CallSum:
     source, model, provider, task, calls, *tokens, cost, unpriced = row
-    usage = Usage(*(int(number) for number in tokens))
+    usage = Usage(*map(int, tokens))
     return CallSum(source, model, provider, task, calls, usage, float(cost), unpriced)
 
 

@@ -19,54 +19,16 @@ VERSION = 6
 
 VERSION_TABLE = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"
 
-SESSIONS = """
-CREATE TABLE IF NOT EXISTS sessions (
-    id TEXT PRIMARY KEY,
-    source TEXT NOT NULL,
-    user_id TEXT,
-    model TEXT,
-    model_config TEXT,
-    system_prompt TEXT,
-    parent_session_id TEXT REFERENCES sessions(id),
-    started_at REAL NOT NULL,
-    ended_at REAL,
-    end_reason TEXT,
-    message_count INTEGER DEFAULT 0,
-    tool_call_count INTEGER DEFAULT 0,
-    input_tokens INTEGER DEFAULT 0,
-    output_tokens INTEGER DEFAULT 0,
-    cache_read_tokens INTEGER DEFAULT 0,
-    cache_write_tokens INTEGER DEFAULT 0,
-    reasoning_tokens INTEGER DEFAULT 0,
-    billing_provider TEXT,
-    billing_base_url TEXT,
-    billing_mode TEXT,
-    estimated_cost_usd REAL,
-    actual_cost_usd REAL,
-    cost_status TEXT,
-    cost_source TEXT,
-    pricing_version TEXT,
-    title TEXT
-)
-"""
 
-MESSAGES = """
-CREATE TABLE IF NOT EXISTS messages (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    session_id TEXT NOT NULL REFERENCES sessions(id),
-    role TEXT NOT NULL,
-    content TEXT,
-    tool_call_id TEXT,
-    tool_calls TEXT,
-    tool_name TEXT,
-    timestamp REAL NOT NULL,
-    token_count INTEGER,
-    finish_reason TEXT,
-    reasoning TEXT,
-    reasoning_details TEXT,
-    codex_reasoning_items TEXT
-)
-"""
+def _create_statement(table: schema.Table) -> str:
+    columns = [f"{name} {kind}" for name, kind in table.columns]
+    if table.key:
+        columns.append(f"PRIMARY KEY ({', '.join(table.key)})")
+    lines = ",\n    ".join(columns)
+    return f"CREATE TABLE IF NOT EXISTS {table.name} (\n    {lines}\n)"
+
+
+SESSIONS, MESSAGES = _create_statement(schema.SESSIONS), _create_statement(schema.MESSAGES)
 
 SEARCH = """
 CREATE VIRTUAL TABLE IF NOT EXISTS messages_fts
@@ -75,18 +37,8 @@ USING fts5(content, content=messages, content_rowid=id)
 
 REBUILD_SEARCH = "INSERT INTO messages_fts(messages_fts) VALUES ('rebuild')"
 
-UNIQUE_TITLES = """
-CREATE UNIQUE INDEX IF NOT EXISTS idx_sessions_title_unique
-ON sessions(title) WHERE title IS NOT NULL
-"""
-
-INDEXES = (
-    "CREATE INDEX IF NOT EXISTS idx_sessions_source ON sessions(source)",
-    "CREATE INDEX IF NOT EXISTS idx_sessions_parent ON sessions(parent_session_id)",
-    "CREATE INDEX IF NOT EXISTS idx_sessions_started ON sessions(started_at DESC)",
-    UNIQUE_TITLES,
-    "CREATE INDEX IF NOT EXISTS idx_messages_session ON messages(session_id, timestamp)",
-)
+UNIQUE_TITLES = schema.UNIQUE_TITLES.statement
+INDEXES = tuple(index.statement for index in schema.SESSION_INDEXES)
 
 TRIGGERS = (
     """
@@ -110,9 +62,9 @@ TRIGGERS = (
 )
 
 OBJECTS = frozenset({
-    "schema_version", "sessions", "messages", "messages_fts", "idx_sessions_source",
-    "idx_sessions_parent", "idx_sessions_started", "idx_sessions_title_unique",
-    "idx_messages_session", "messages_fts_insert", "messages_fts_delete", "messages_fts_update",
+    "schema_version", "sessions", "messages", "messages_fts", "messages_fts_insert",
+    "messages_fts_delete", "messages_fts_update",
+    *(index.name for index in schema.SESSION_INDEXES),
 })  # fmt: skip
 """All objects above; a database that has them needs no statement when it is opened."""
 
@@ -206,16 +158,10 @@ SEARCH_STATEMENTS = (_VIEW, _INDEX, _PLACES, _INSERT, _DELETE, _UPDATE)
 
 REBUILD_TRIGRAMS = "INSERT INTO messages_trigram(messages_trigram) VALUES ('rebuild')"
 
-SEARCH_OBJECTS = frozenset(
-    {
-        "messages_unspaced",
-        "messages_trigram",
-        "messages_trigram_places",
-        "messages_trigram_insert",
-        "messages_trigram_delete",
-        "messages_trigram_update",
-    }
-)
+SEARCH_OBJECTS = frozenset({
+    "messages_unspaced", "messages_trigram", "messages_trigram_places", "messages_trigram_insert",
+    "messages_trigram_delete", "messages_trigram_update",
+})  # fmt: skip
 """Every named object above."""
 
 
@@ -259,67 +205,21 @@ def set_version(connection: apsw.Connection, table: str, version: int) -> None:
 
 ADDITIONS_TABLE = "CREATE TABLE IF NOT EXISTS additions_version (version INTEGER NOT NULL)"
 
-_PROJECTIONS = """
-CREATE TABLE IF NOT EXISTS projections (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    session_id TEXT NOT NULL REFERENCES sessions(id),
-    after_id INTEGER NOT NULL,
-    reason TEXT NOT NULL,
-    basis TEXT NOT NULL,
-    created_at REAL NOT NULL
-)
-"""
-
-# No reference to `sessions`: model calls outlive a deleted session.
-_MODEL_CALLS = """
-CREATE TABLE IF NOT EXISTS model_calls (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    session_id TEXT NOT NULL,
-    timestamp REAL NOT NULL,
-    task TEXT NOT NULL,
-    provider TEXT NOT NULL,
-    model TEXT NOT NULL,
-    tool TEXT NOT NULL,
-    input_tokens INTEGER NOT NULL,
-    output_tokens INTEGER NOT NULL,
-    cache_read_tokens INTEGER NOT NULL,
-    cache_write_tokens INTEGER NOT NULL,
-    reasoning_tokens INTEGER NOT NULL,
-    cost_usd REAL,
-    seconds REAL NOT NULL
-)
-"""
-
-
-def _create_statement(table: schema.Table) -> str:
-    types = {schema.KEY: "INTEGER PRIMARY KEY AUTOINCREMENT"}
-    columns = [f"{name} {types.get(kind, kind)}" for name, kind in table.columns]
-    if table.key:
-        columns.append(f"PRIMARY KEY ({', '.join(table.key)})")
-    lines = ",\n    ".join(columns)
-    return f"CREATE TABLE IF NOT EXISTS {table.name} (\n    {lines}\n)"
-
-
 ADDITIONS = (
     Migration(
         1,
         "sessions",
         (("archived_at", "REAL"),),
         (
-            _PROJECTIONS,
-            "CREATE INDEX IF NOT EXISTS idx_projections_session ON projections(session_id)",
-            _MODEL_CALLS,
-            "CREATE INDEX IF NOT EXISTS idx_model_calls_session ON model_calls(session_id)",
+            _create_statement(schema.PROJECTIONS),
+            schema.PROJECTIONS_INDEX.statement,
+            _create_statement(schema.MODEL_CALLS),
+            schema.CALLS_INDEX.statement,
             *SEARCH_STATEMENTS,
             REBUILD_TRIGRAMS,
         ),
     ),
-    Migration(
-        2,
-        "model_calls",
-        (),
-        ("CREATE INDEX IF NOT EXISTS idx_model_calls_time ON model_calls(timestamp)",),
-    ),
+    Migration(2, statements=(schema.CALLS_TIME_INDEX.statement,)),
     Migration(
         3,
         statements=(
@@ -355,17 +255,13 @@ MIGRATIONS = (
         5,
         "sessions",
         (
-            ("cache_read_tokens", "INTEGER DEFAULT 0"),
-            ("cache_write_tokens", "INTEGER DEFAULT 0"),
-            ("reasoning_tokens", "INTEGER DEFAULT 0"),
-            ("billing_provider", "TEXT"),
-            ("billing_base_url", "TEXT"),
-            ("billing_mode", "TEXT"),
-            ("estimated_cost_usd", "REAL"),
-            ("actual_cost_usd", "REAL"),
-            ("cost_status", "TEXT"),
-            ("cost_source", "TEXT"),
-            ("pricing_version", "TEXT"),
+            *(
+                (name, "INTEGER DEFAULT 0")
+                for name in ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+            ),
+            *((name, "TEXT") for name in ("billing_provider", "billing_base_url", "billing_mode")),
+            *((name, "REAL") for name in ("estimated_cost_usd", "actual_cost_usd")),
+            *((name, "TEXT") for name in ("cost_status", "cost_source", "pricing_version")),
         ),
     ),
     Migration(

@@ -12,14 +12,13 @@ matches, not on the number of existing ones. Everything else is a condition on t
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
 from hermes.store.backend import Database
 from hermes.store.query_language import Group, Query, Term
 from hermes.store.records import Candidate, SearchRequest
-from hermes.store.search import CANDIDATES
+from hermes.store.search import CANDIDATES, SqlCondition, join_conditions
 
 _WORDS = "messages_fts"
 _TRIGRAMS = "messages_trigram"
@@ -27,17 +26,10 @@ _TRIGRAM = 3
 _LAST = "\U0010ffff"
 
 
-class _Sql(msgspec.Struct, frozen=True):
-    """A part of a statement with its values."""
-
-    text: str
-    values: tuple[Any, ...] = ()
-
-
 class _Scan(msgspec.Struct, frozen=True):
     index: str  #: The full-text index to scan, or empty to look up a short term by trigram prefix.
     match: str  #: An FTS5 expression; or the short term.
-    conditions: tuple[_Sql, ...] = ()
+    conditions: tuple[SqlCondition, ...] = ()
     is_joint: bool = False  #: True if a match must contain several words.
 
 
@@ -77,21 +69,19 @@ def _run_scan(
     if scan.index:
         # A cross join keeps the index in the outer loop, which yields the ids in the right order.
         source = f"{scan.index} AS i CROSS JOIN messages AS m ON m.id = i.rowid"
-        order, score = (
-            "i.rowid",
-            _LENGTH_SCORE if scan.is_joint or scan.index == _TRIGRAMS else _BM25,
-        )
-        start = _Sql(f"{scan.index} MATCH ?", (scan.match,))
+        order = "i.rowid"
+        score = _LENGTH_SCORE if scan.is_joint or scan.index == _TRIGRAMS else _BM25
+        start = SqlCondition(f"{scan.index} MATCH ?", (scan.match,))
     else:
         source = "messages AS m"
         order, score = "m.id", "1.0"
-        start = _Sql(f"m.id IN ({_PLACES})", _place_values(scan.match))
+        start = SqlCondition(f"m.id IN ({_PLACES})", _place_values(scan.match))
     id_range = _id_range(order, request.sessions)
-    conditions = (start, *id_range, *scan.conditions, *_filters(request))
+    where = join_conditions(" AND ", (start, *id_range, *scan.conditions, *_filters(request)))
     return database.rows(
         f"SELECT m.id, m.session_id, m.role, m.timestamp, {score} FROM {source}"
-        f" WHERE {' AND '.join(part.text for part in conditions)} ORDER BY {order} DESC LIMIT ?",
-        (*(value for part in conditions for value in part.values), limit),
+        f" WHERE {where.sql} ORDER BY {order} DESC LIMIT ?",
+        (*where.values, limit),
     )
 
 
@@ -111,7 +101,7 @@ def _merge(scans: Iterable[_Scan]) -> Iterator[_Scan]:
 def _scans(group: Group) -> Iterator[_Scan]:
     pieces = [term for term in group.all_of if term.is_unspaced]
     words = [term for term in group.all_of if not term.is_unspaced]
-    unwanted = tuple(_Sql(f"NOT {part.text}", part.values) for part in map(_has, group.none_of))
+    unwanted = tuple(_has(term).negated for term in group.none_of)
     if pieces:
         yield _unspaced_scan(pieces, (*map(_has, words), *unwanted))
         return
@@ -124,7 +114,7 @@ def _scans(group: Group) -> Iterator[_Scan]:
         yield _Scan(_TRIGRAMS, inner, (*(map(_has, words) if len(words) > 1 else ()), *unwanted))
 
 
-def _unspaced_scan(pieces: list[Term], others: tuple[_Sql, ...]) -> _Scan:
+def _unspaced_scan(pieces: list[Term], others: tuple[SqlCondition, ...]) -> _Scan:
     """Return the scan of a group with text in a script written without spaces, which only the
     trigram index can find."""
     if long := " AND ".join(_piece(term) for term in pieces if _is_long(term)):
@@ -134,33 +124,28 @@ def _unspaced_scan(pieces: list[Term], others: tuple[_Sql, ...]) -> _Scan:
     return _Scan("", first.text, (*map(_has, rest), *others))
 
 
-def _has(term: Term) -> _Sql:
+def _has(term: Term) -> SqlCondition:
     """Return the condition that the message has `term`, by either index. The plus keeps SQLite from
     scanning the result of the subquery instead of the index."""
     tests = [] if term.is_unspaced else [_in_index(_WORDS, _words(term))]
     if _is_long(term):
         tests.insert(0, _in_index(_TRIGRAMS, _piece(term)))
     elif term.is_unspaced:
-        tests.append(_Sql(f"+m.id IN ({_PLACES})", _place_values(term.text)))
-    return _Sql(
-        f"({' OR '.join(test.text for test in tests)})",
-        tuple(value for test in tests for value in test.values),
-    )
+        tests.append(SqlCondition(f"+m.id IN ({_PLACES})", _place_values(term.text)))
+    return join_conditions(" OR ", tests)
 
 
-def _outside_trigrams(unwanted: Iterable[Term]) -> Iterator[_Sql]:
+def _outside_trigrams(unwanted: Iterable[Term]) -> Iterator[SqlCondition]:
     """Yield conditions for excluded terms that the word index alone cannot check."""
     for term in unwanted:
         if term.is_unspaced:
-            has = _has(term)
-            yield _Sql(f"NOT {has.text}", has.values)
+            yield _has(term).negated
         elif _is_long(term):
-            in_index = _in_index(_TRIGRAMS, _piece(term))
-            yield _Sql(f"NOT {in_index.text}", in_index.values)
+            yield _in_index(_TRIGRAMS, _piece(term)).negated
 
 
-def _in_index(index: str, match: str) -> _Sql:
-    return _Sql(f"+m.id IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)", (match,))
+def _in_index(index: str, match: str) -> SqlCondition:
+    return SqlCondition(f"+m.id IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)", (match,))
 
 
 _PLACES = "SELECT doc FROM messages_trigram_places WHERE term >= ? AND term < ?"
@@ -186,17 +171,17 @@ def _piece(term: Term) -> str:
     return f'"{term.text}"'
 
 
-def _id_range(order: str, sessions: tuple[str, ...]) -> Iterator[_Sql]:
+def _id_range(order: str, sessions: tuple[str, ...]) -> Iterator[SqlCondition]:
     """Limit the scan to the range of ids of the sessions."""
     for relation, function in ((">=", "min"), ("<=", "max")) if sessions else ():
-        yield _Sql(
+        yield SqlCondition(
             f"{order} {relation} (SELECT {function}(id) FROM messages"
             " WHERE session_id IN (SELECT value FROM json_each(?)))",
             (json.dumps(sessions),),
         )
 
 
-def _filters(request: SearchRequest) -> Iterator[_Sql]:
+def _filters(request: SearchRequest) -> Iterator[SqlCondition]:
     source = "(SELECT source FROM sessions WHERE sessions.id = m.session_id)"
     for column, values in (
         ("+m.session_id", request.sessions),
@@ -204,11 +189,13 @@ def _filters(request: SearchRequest) -> Iterator[_Sql]:
         (source, request.sources),
     ):
         if values:
-            yield _Sql(f"{column} IN (SELECT value FROM json_each(?))", (json.dumps(values),))
+            yield SqlCondition(
+                f"{column} IN (SELECT value FROM json_each(?))", (json.dumps(values),)
+            )
     if request.exclude_sources:
         unwanted = json.dumps(request.exclude_sources)
-        yield _Sql(f"{source} NOT IN (SELECT value FROM json_each(?))", (unwanted,))
+        yield SqlCondition(f"{source} NOT IN (SELECT value FROM json_each(?))", (unwanted,))
     if request.since is not None:
-        yield _Sql("m.timestamp >= ?", (request.since,))
+        yield SqlCondition("m.timestamp >= ?", (request.since,))
     if request.until is not None:
-        yield _Sql("m.timestamp <= ?", (request.until,))
+        yield SqlCondition("m.timestamp <= ?", (request.until,))
