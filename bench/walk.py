@@ -1,21 +1,26 @@
 """Count the files and functions of Hermes that run for one task.
 
-    python -m bench.walk [--only chat] [--json FILE]
+    python -m bench.walk [--only chat] [--files] [--json FILE]
 
-`chat` is `hermes chat -q` with one terminal command that needs approval; `cron` is one run of a
-scheduled job. A profile hook in the process counts what is executed, in every thread. Compare the
-figures of two commits: fewer files and functions are easier to follow.
+`chat` is `hermes chat -q` with one terminal command that needs approval, `gateway` the same as a
+message to the platform `local`, `cron` one run of a scheduled job. A profile hook in the process
+counts what is executed, in every thread. Compare the figures of two commits: fewer files and
+functions are easier to follow.
 """
 
 import argparse
+import fcntl
 import json
 import os
 import pty
 import subprocess
 import sys
 import tempfile
+import termios
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from bench.contenders import ROOT, ours
 from hermes.core.messages import ToolCall
@@ -37,9 +42,11 @@ def write():
         if code.co_filename.startswith(source) and "<" not in code.co_qualname.split(".")[-1]
     }
     modules = sum(name.split(".")[0] in ("hermes", "hermes_plugins") for name in sys.modules)
-    files = {file for file, _ in seen}
+    files = {}
+    for file, _ in seen:
+        files[file] = files.get(file, 0) + 1
     with open(report, "w") as out:
-        json.dump({"modules": modules, "files": len(files), "functions": len(seen)}, out)
+        json.dump({"modules": modules, "files": files, "functions": len(seen)}, out)
 atexit.register(write)
 sys.argv = ["hermes", *sys.argv[3:]]
 threading.setprofile(hook)
@@ -47,12 +54,36 @@ sys.setprofile(hook)
 from hermes.cli.main import run
 sys.exit(run())
 """
+
+
+class Walk(NamedTuple):
+    """Commands of `hermes`, and what a user types into the last one."""
+
+    commands: tuple[list[str], ...]
+    typed: tuple[tuple[str, str], ...] = ()
+    """(text on the screen, input after it)."""
+    settings: str = ""  #: Added to config.yaml.
+    variables: Mapping[str, str] = MappingProxyType({})
+
+
 WALKS = {
-    "chat": (["chat", "-q", "clean up the build folder"],),
-    "cron": (
-        ["cron", "create", "every 1h", "say hello", "--name", "walk"],
-        ["cron", "run", "walk"],
-        ["cron", "tick"],
+    "chat": Walk((["chat", "-q", "clean up the build folder"],), (("rm -rf build", "o\n"),)),
+    "gateway": Walk(
+        (["gateway", "run"],),
+        (
+            ("Local is connected", "clean up the build folder\n"),
+            ("rm -rf build", "/approve\n"),
+            ("Done.", "\x03"),
+        ),
+        "gateway:\n  terminal: local\n",
+        {"LOCAL_SOCKET": "-", "LOCAL_ALLOWED_USERS": "terminal"},
+    ),
+    "cron": Walk(
+        (
+            ["cron", "create", "every 1h", "say hello", "--name", "walk"],
+            ["cron", "run", "walk"],
+            ["cron", "tick"],
+        )
     ),
 }
 
@@ -62,17 +93,22 @@ def main() -> None:
     parser.add_argument(
         "--only", choices=WALKS, action="append", help="only this walk (repeatable)"
     )
+    parser.add_argument("--files", action="store_true", help="list the files with their functions")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     args = parser.parse_args()
     table = {name: walk(WALKS[name]) for name in args.only or WALKS}
     print(f"{'walk':<8} {'modules':>8} {'files':>8} {'functions':>10}")
     for name, figures in table.items():
-        print(f"{name:<8} {figures['modules']:>8} {figures['files']:>8} {figures['functions']:>10}")
+        files = figures["files"]
+        print(f"{name:<8} {figures['modules']:>8} {len(files):>8} {figures['functions']:>10}")
+        if args.files:
+            for file, count in sorted(files.items()):
+                print(f"  {count:>4}  {Path(file).relative_to(ROOT / 'src')}")
     if args.json:
         args.json.write_text(json.dumps(table, indent=2) + "\n")
 
 
-def walk(commands: tuple[list[str], ...]) -> dict[str, int]:
+def walk(task: Walk) -> dict[str, Any]:
     """Run the commands in a new home; return the figures of the last."""
     answered = False
 
@@ -88,23 +124,38 @@ def walk(commands: tuple[list[str], ...]) -> dict[str, int]:
         (home / "build").mkdir()
         contender = ours()
         contender.point_at(server.url, home)
+        settings = home / ".hermes" / "config.yaml"
+        settings.write_text(settings.read_text() + task.settings)
         report = home / "report.json"
-        environment = contender.environment(home) | {"TERM": "xterm"}
-        for command in commands:
+        environment = contender.environment(home) | {"TERM": "xterm", **task.variables}
+        for command in task.commands:
             traced = [sys.executable, "-c", TRACER, str(ROOT / "src"), str(report), *command]
-            _run_in_terminal(traced, environment, home)
-        figures: dict[str, int] = json.loads(report.read_text())
+            _run_in_terminal(traced, environment, home, task.typed)
+        figures: dict[str, Any] = json.loads(report.read_text())
         return figures
 
 
-def _run_in_terminal(command: list[str], environment: dict[str, str], folder: Path) -> None:
-    """Run `command` in a pseudo-terminal and answer its first question with yes."""
+def _run_in_terminal(
+    command: list[str],
+    environment: dict[str, str],
+    folder: Path,
+    typed: tuple[tuple[str, str], ...],
+) -> None:
+    """Run `command` in a pseudo-terminal and type each input when its text has appeared."""
     ours_, theirs = pty.openpty()
     process: subprocess.Popen[Any] = subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=folder,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is a signal
     )
     os.close(theirs)
-    output, asked = b"", False
+    steps = list(typed)
+    output, seen = "", 0
     while True:
         try:
             data = os.read(ours_, 65536)
@@ -112,13 +163,13 @@ def _run_in_terminal(command: list[str], environment: dict[str, str], folder: Pa
             break
         if not data:
             break
-        output += data
-        if not asked and b"rm -rf build" in output and b"?" in output:
-            asked = True
-            os.write(ours_, b"o\n")
+        output += data.decode(errors="replace")
+        if steps and (found := output.find(steps[0][0], seen)) >= 0:
+            seen = found + len(steps[0][0])
+            os.write(ours_, steps.pop(0)[1].encode())
     os.close(ours_)
-    if process.wait() != 0:
-        raise SystemExit(f"{command[5:]} failed:\n{output.decode(errors='replace')[-2000:]}")
+    if process.wait() not in (0, 130):
+        raise SystemExit(f"{command[5:]} failed:\n{output[-2000:]}")
 
 
 if __name__ == "__main__":
