@@ -100,7 +100,7 @@ async def _store_question(turn: Turn, deps: TurnDeps, question: User) -> None:
     turn.messages.append(question)
     await deps.log.append(turn.session_id, question)
     context = await turn.cancel.guard(deps.add_context(history, question))
-    turn.messages[-1] = question.beside(context)
+    turn.messages[-1] = question.with_aside(context)
 
 
 async def _store_user_message(turn: Turn, deps: TurnDeps, message: User) -> None:

@@ -192,13 +192,13 @@ class AIAgent:
         """Stop the running turn, from any thread."""
         if self._agent is not None:
             agent, reason = self._agent, message or "stopped by the user"
-            self._loop.tell(lambda: agent.interrupt(reason))
+            self._loop.call_soon(lambda: agent.interrupt(reason))
 
     def steer(self, text: str) -> None:
         """Send a message into the running turn, from any thread."""
         if self._agent is not None:
             agent = self._agent
-            self._loop.tell(lambda: agent.steer(text))
+            self._loop.call_soon(lambda: agent.steer(text))
 
     def close(self) -> None:
         """Close the session. Nothing is lost without it."""

@@ -39,7 +39,7 @@ class ScriptRuntime:
                 "this function waits for the event loop it is called in",
                 hint="call it from code that is not async, or with asyncio.to_thread",
             )
-        return self._loop.run(work, lambda: self._loop.tell(stop))
+        return self._loop.run(work, lambda: self._loop.call_soon(stop))
 
     def with_store(self, work: Callable[[SessionStore], Coroutine[Any, Any, T]]) -> T:
         """Run `work` on the store of the home, which is open only for this call."""

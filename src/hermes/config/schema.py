@@ -373,7 +373,7 @@ def show(value: Any) -> str:
 
 
 def _unset(kind: Any, value: Any) -> bool:
-    """`null` means the default, and so does `""` where text is not allowed."""
+    """Return whether the value means the default: `null`, or `""` where text is not allowed."""
     if value != "":
         return value is None
     numbers_or_words = {int, float, bool, NoneType}
@@ -392,7 +392,7 @@ def _fits(kind: Any, data: Any) -> bool:
 
 
 def _from_json(data: Any, opening: str) -> Any:
-    """Variables hold lists and blocks as JSON; other text is kept."""
+    """Decode the JSON with which variables hold lists and blocks; keep other text."""
     if isinstance(data, str) and data.strip().startswith(opening):
         try:
             return json.loads(data)

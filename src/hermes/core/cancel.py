@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class CancelToken:
-    """Set once, seen everywhere.
+    """Stops everything that was given this token.
 
     Work that awaits does so inside `scope` (or through `guard` and `iterate`): when the token is
     set, the await is cancelled and `Interrupted` is raised in its place, as `asyncio.timeout` does
@@ -58,14 +58,14 @@ class CancelToken:
             self._waiting.remove(task)
 
     async def guard(self, work: Awaitable[T]) -> T:
-        """The result of `work`, or `Interrupted` as soon as the token is set."""
+        """Return the result of `work`. Raises `Interrupted` as soon as the token is set."""
         if self._set and isinstance(work, Coroutine):
             work.close()  # It never begins, and Python would warn that it was not awaited.
         with self.scope():
             return await work
 
     async def iterate(self, items: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """The items of `items` until the token is set; `items` is closed in every case."""
+        """Yield the items of `items` until the token is set; `items` is always closed."""
         async with aclosing(items):
             while True:
                 with self.scope():

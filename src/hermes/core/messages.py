@@ -81,7 +81,7 @@ class User(WireCached, frozen=True, tag="user"):
     def text(self) -> str:
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
-    def beside(self, text: str) -> "User":
+    def with_aside(self, text: str) -> "User":
         """Return the same message with `text` as an aside."""
         return User((*self.parts, Aside(f"\n{text}"))) if text else self
 
@@ -289,8 +289,8 @@ COMPACTED = "[CONTEXT COMPACTION]"  #: Notes that stand in the place of older me
 TODO_LIST = "Todo list: "  #: The list of the tool `todo`.
 STEERED = "[While you were working, the user said:]"
 """The line before a message that the user sent into a running turn."""
-PROCESS_NEWS = "[background process "  #: News of a process that goes on beside the conversation.
-REMEDY = "[Your reply "  #: What is said to a model whose reply could not be the end of a turn.
+PROCESS_NEWS = "[background process "  #: News of a background process.
+REMEDY = "[Your reply "  #: Asks a model to correct a reply that cannot end the turn.
 
 NOT_THE_USER = (PROCESS_NEWS, REMEDY)
 """Messages with the user role that contain no request of the user."""

@@ -1,4 +1,4 @@
-"""Tokens used and what they cost."""
+"""Models: requests, replies, tokens and prices."""
 
 import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -29,7 +29,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     @property
     def hits(self) -> float:
-        """Share of what the model read that its cache had."""
+        """Share of the prompt that came from the cache, from 0 to 1."""
         return self.cache_read / self.prompt if self.prompt else 0.0
 
     def __add__(self, other: Self) -> Self:
@@ -43,11 +43,11 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class LongPrompts(msgspec.Struct, frozen=True):
-    """How much more a call costs whose prompt has more than `over` tokens."""
+    """The higher price of calls whose prompt has more than `over` tokens."""
 
     over: int
-    input: float  #: Everything that is read costs so many times as much ...
-    output: float  #: ... and everything that is written so many times.
+    input: float  #: Factor for the price of everything that is read,
+    output: float  #: and of everything that is written.
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class Price(msgspec.Struct, frozen=True):
         ) / 1_000_000
 
     def for_prompt(self, tokens: int) -> "Price":
-        """What holds for a prompt of so many tokens."""
+        """Return the price for a prompt of `tokens` tokens."""
         long = self.long
         if long is None or tokens <= long.over:
             return self
@@ -98,12 +98,12 @@ class ModelCall(msgspec.Struct, frozen=True):
     seconds: float = 0.0  #: From the request to the end of the reply.
 
 
-# What the agent asks of a model, and what comes back.
+# Requests to a model, and its replies.
 
 ApiMode = Literal["chat_completions", "anthropic_messages", "codex_responses"]
-"""The APIs an endpoint of the user's own may speak; see `providers.wire`."""
+"""APIs that an endpoint of the user may have; see `providers.wire`."""
 WireMode = ApiMode | Literal["code_assist", "acp"]
-"""All that are spoken: also that of the Gemini CLI's login, and that of agents on this machine."""
+"""All supported APIs, with those of the Gemini CLI's login and of agent programs."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -177,12 +177,12 @@ class Model(Protocol):
     def provider(self) -> str: ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Deltas as they come, then one `Reply`. Closing the generator ends the call at once."""
+        """Yield deltas as they arrive, then one `Reply`. Closing the generator ends the call."""
         ...
 
 
 class ModelSource(Protocol):
-    """Gives the model of each turn: what one turn fell back to does not outlive it."""
+    """Returns the model of each turn; a fallback lasts for one turn only."""
 
     @property
     def name(self) -> str: ...
@@ -193,7 +193,7 @@ class ModelSource(Protocol):
     def for_turn(self) -> Model: ...
 
 
-# How many tokens a request has, before anybody counted them: rather too many than too few.
+# Estimates of the tokens of a request, before a provider counts them: rather too high than too low.
 
 BYTES_PER_TOKEN = 3  #: Of UTF-8. Prose has four or more, program text about three.
 IMAGE_TOKENS = 2000
@@ -227,7 +227,7 @@ def _part_tokens(part: Text | Image | Thinking | ToolCall) -> int:
         case Image():
             return IMAGE_TOKENS
         case Thinking():
-            # Either the text goes back or what holds it in the provider's own form.
+            # Sent back is either the text or the provider's own form of it.
             return max(text_tokens(part.text), _json_tokens([part.details, part.items]))
         case ToolCall():
             return _json_tokens([part.id, part.name, part.arguments, part.extra])

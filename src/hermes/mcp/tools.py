@@ -36,7 +36,7 @@ class ToolOrigin(NamedTuple):
 
 
 def assign_names(origins: Iterable[ToolOrigin]) -> dict[ToolOrigin, str]:
-    """`mcp_<server>_<tool>` for each, of the letters providers take, and never the same twice.
+    """Return a unique name for each, `mcp_<server>_<tool>`, in letters that providers accept.
 
     Of several that would have one name the first keeps it; the others, and those that are too long,
     end in a few letters that stand for the whole.

@@ -15,10 +15,10 @@ R = TypeVar("R")
 
 
 async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """The result of a function that blocks, run in a thread of its own.
+    """Return the result of a function that blocks, run in a thread of its own.
 
-    Unlike `asyncio.to_thread`, a cancelled wait leaves the thread behind at once and nothing waits
-    for it at the end of the program: a function that never returns cannot hold anybody up.
+    Unlike with `asyncio.to_thread`, a cancelled caller leaves the thread behind at once, and the
+    program does not wait for it at its end: a function that never returns blocks nothing.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[R] = loop.create_future()
@@ -50,7 +50,7 @@ PATIENCE = 5  #: Seconds for cancelled work to end.
 
 
 class LoopThread:
-    """Runs coroutines one after another or side by side, from any other thread."""
+    """Runs coroutines one after another or concurrently, from any other thread."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -58,7 +58,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T], stop: Callable[[], object] = bool) -> T:
-        """The result of `work`. Ctrl-C calls `stop` and gives `work` a moment to end."""
+        """Return the result of `work`. Ctrl-C calls `stop` and gives `work` a moment to end."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -68,12 +68,12 @@ class LoopThread:
             future.cancel()
             raise
 
-    def tell(self, function: Callable[[], object]) -> None:
+    def call_soon(self, function: Callable[[], object]) -> None:
         """Call `function` in the loop's thread, without waiting."""
         self._loop.call_soon_threadsafe(function)
 
     def close(self) -> None:
-        """May be called again."""
+        """Stop the thread. It may be called again."""
         if self._loop.is_closed():
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -102,7 +102,7 @@ def current_session() -> str:
 
 @contextmanager
 def in_session(session_id: str) -> Iterator[None]:
-    """Every record logged within, also by tasks started within, carries `session_id`."""
+    """Add `session_id` to every record logged in the block, also by tasks started in it."""
     token = _session.set(session_id)
     try:
         yield

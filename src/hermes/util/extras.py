@@ -1,7 +1,7 @@
 """The extras: optional packages that `hermes setup NAME` installs from our own lock files.
 
-Each one is an extra of the same name in pyproject.toml. No text of ours tells people to install
-`hermes` or an extra of it by name from a package index: another project has that name there.
+Each one is an extra of the same name in pyproject.toml. Texts never suggest
+to install `hermes` or an extra of it by name from a package index: another project has that name.
 """
 
 import sys
@@ -38,7 +38,7 @@ EXTRAS = {
 
 
 def install_hint(name: str) -> str:
-    """The command that installs an extra. Raises `KeyError` when there is none of that name."""
+    """Return the command that installs an extra. Raises `KeyError` for an unknown one."""
     if name not in EXTRAS:
         raise KeyError(name)
     return f"hermes setup {name}"

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 
 def write_text(path: Path, text: str, *, mode: int | None = None) -> None:
-    """`write_bytes` of `text` in UTF-8, line ends kept as they are."""
+    """Write `text` in UTF-8 with `write_bytes`; line ends stay as they are."""
     write_bytes(path, text.encode(), mode=mode)
 
 
@@ -60,7 +60,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def real_path(path: str, folder: str, home: str) -> str:
-    """Absolute, with `~`, `..` and links resolved, starting from `folder`.
+    """Return the absolute path, with `~`, `..` and links resolved, starting from `folder`.
 
     Bytes of a name that are not UTF-8 are shown to people and models as `\\xNN`; such a spelling
     means the file it was made from, unless a file of that very name exists. Nothing after a NUL
@@ -79,7 +79,7 @@ def real_path(path: str, folder: str, home: str) -> str:
 
 @lru_cache(maxsize=64)
 def upwards(folder: str) -> tuple[str, ...]:
-    """A folder and those above it, as they are written."""
+    """Return a folder and those above it, without resolving links."""
     path = PurePath(folder)
     return tuple(map(str, (path, *path.parents)))
 

@@ -1,13 +1,13 @@
-"""Hosts as servers and addresses name them."""
+"""Host names: loopback, and addresses of servers on this machine."""
 
 import ipaddress
 
 FROM_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
-"""How this machine reaches a server that listens everywhere."""
+"""Where this machine reaches a server that listens on all addresses."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Return whether only this machine can reach the host."""
     bare = host.strip("[]").lower()
     try:
         return ipaddress.ip_address(bare).is_loopback
@@ -16,12 +16,12 @@ def is_loopback(host: str) -> bool:
 
 
 def from_here(host: str) -> str:
-    """What to connect to, for a server of this machine."""
+    """Return the host to connect to, for a server on this machine that listens on `host`."""
     bare = host.strip("[]")
     return FROM_HERE.get(bare, bare)
 
 
 def http_address(host: str, port: int) -> str:
-    """Of a server without TLS; an address of IPv6 has brackets there."""
+    """Return the URL of a server without TLS; an IPv6 address gets brackets."""
     bare = host.strip("[]")
     return f"http://{f'[{bare}]' if ':' in bare else bare}:{port}"

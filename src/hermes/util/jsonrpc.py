@@ -173,7 +173,7 @@ class JsonRpcConnection(Generic[Tag]):
             return await future
         except asyncio.CancelledError:
             if on_cancel(number) and self._cancel_method and self.lost_error is None:
-                details = {"requestId": number, "reason": "nobody waits for it"}
+                details = {"requestId": number, "reason": "the request was cancelled"}
                 self.post(self._cancel_method, details)
             raise
         finally:

@@ -137,8 +137,10 @@ def is_process_gone(name: str) -> bool | None:
 
 
 def process_began(pid: int) -> str | None:
-    """Return the start of a process, which tells it from a later one with the same number; "" if
-    there is none, None if it belongs to another user and cannot be inspected."""
+    """Return the start of a process, which distinguishes it from a later one with the same id.
+
+    "" if there is none, None if it belongs to another user and cannot be inspected.
+    """
     try:
         return _began_linux(pid)
     except PermissionError:
@@ -158,14 +160,14 @@ def process_began(pid: int) -> str | None:
 
 
 def _began_linux(pid: int) -> str:
-    """Ticks since the machine started: unlike a time they stay when the clock is set."""
+    """Return ticks since the boot, which unlike a time do not change with the clock."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return "" if fields[0] in ("Z", "X") else f"{boot}:{fields[19]}"
 
 
 def _is_hidden(pid: int) -> bool:
-    """A machine may show each user only their own processes (`hidepid`)."""
+    """Return whether the process exists but is not shown to this user (`hidepid`)."""
     try:
         os.kill(pid, 0)
     except PermissionError:

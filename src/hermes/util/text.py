@@ -11,15 +11,15 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def clean(text: str) -> str:
-    """`text` without NUL and lone surrogates, which no file, database or endpoint can take."""
+    """Remove NUL and lone surrogates, which files, databases and endpoints refuse."""
     if text.isascii():
         return text.replace("\x00", "")
     return _UNSTORABLE.sub("", text)
 
 
 def cut_middle(text: str, limit: int) -> str:
-    """`text` with at most `limit` characters kept: its head, a line that says what is missing,
-    and its tail."""
+    """Return the head and the tail of `text`, at most `limit` characters, and between them a line
+    that says how much is missing."""
     missing = len(text) - limit
     if missing <= 0:
         return text
@@ -28,12 +28,12 @@ def cut_middle(text: str, limit: int) -> str:
 
 
 def many(number: int, thing: str) -> str:
-    """`1 session`, `2 sessions`."""
+    """Return `1 session`, `2 sessions`."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def human_size(count: int) -> str:
-    """`512 B`, `1.5 kB`, `491.0 MB`: powers of 1000, as disks and downloads are sold."""
+    """Return `512 B`, `1.5 kB` or `491.0 MB`, in powers of 1000."""
     size, unit = float(count), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if size < 1000:
@@ -43,7 +43,7 @@ def human_size(count: int) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """The largest unit that fits and the next one: `42s`, `5m 3s`, `2h 10m`, `3d 4h`."""
+    """Return the largest unit that fits and the next one: `42s`, `5m 3s`, `2h 10m`, `3d 4h`."""
     rest = max(0, int(seconds))
     parts: list[str] = []
     for unit in ("d", "h", "m", "s"):
@@ -56,7 +56,7 @@ def human_duration(seconds: float) -> str:
 
 
 def parse_duration(text: str) -> int | None:
-    """Seconds of `30s`, `5m`, `2h` or `1d`; None when it is none of these."""
+    """Return the seconds of `30s`, `5m`, `2h` or `1d`; None for any other text."""
     match = _DURATION.fullmatch(text.strip().lower())
     return int(match[1]) * _SECONDS[match[2]] if match else None
 
@@ -75,19 +75,19 @@ _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def plain(text: str) -> str:
-    """`text` without escape sequences, control characters and changes of direction; every kind of
-    line end is a newline."""
+    """Remove escape sequences, control characters and changes of direction; every kind of line end
+    becomes a newline."""
     return _CONTROL.sub("", _LINE_END.sub("\n", _SEQUENCE.sub("", text)))
 
 
 def plain_line(text: str) -> str:
-    """The same on one line, with single spaces."""
+    """Like `plain`, on one line with single spaces."""
     return " ".join(plain(text).split())
 
 
 def escaped_json(document: str) -> str:
-    """JSON text that says the same, with `\\u…` for the characters JSON allows and terminals or
-    programs that split lines stumble over."""
+    """Return equal JSON text with `\\u…` for characters that JSON allows and that break terminals
+    or programs that split lines."""
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 
@@ -126,5 +126,5 @@ class LineBuffer:
 
 
 def new_session_id(now: datetime) -> str:
-    """`YYYYMMDD_HHMMSS_<8 hex>` for the moment `now`, in the time zone it carries."""
+    """Return `YYYYMMDD_HHMMSS_<8 hex>` for the time `now`, in its time zone."""
     return f"{now:%Y%m%d_%H%M%S}_{secrets.token_hex(4)}"

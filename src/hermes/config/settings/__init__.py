@@ -356,7 +356,7 @@ class TerminalSettings(Section, frozen=True):
     ssh_persistent: bool | None = None  #: Keep one shell over SSH; unset follows persistent_shell.
     sandbox_network: bool = False  #: Let commands in the sandbox use the network.
     sandbox_writable: tuple[str, ...] = ()
-    """Folders the sandbox may write beside the working folder."""
+    """Folders the sandbox may write, in addition to the working folder."""
     container_program: Literal["", "docker", "podman"] = ""
     """Program of the docker backend; empty is docker when it runs, else podman."""
     docker_network: str = ""

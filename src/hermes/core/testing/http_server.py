@@ -1,4 +1,4 @@
-"""HTTP/1.1 on loopback, in a thread of its own, that can also misbehave on purpose."""
+"""An HTTP/1.1 server on loopback, in a thread of its own, that can misbehave on purpose."""
 
 import asyncio
 import socket
@@ -37,7 +37,7 @@ class Outgoing(msgspec.Struct, frozen=True):
 
 
 class LoopbackServer:
-    """Keep-alive connections, each request answered by `respond` in the server's thread."""
+    """Calls `respond` for each request, in the thread of the server; connections stay open."""
 
     def __init__(self, respond: Callable[[RecordedRequest], Outgoing], port: int = 0) -> None:
         self._respond = respond
@@ -54,7 +54,7 @@ class LoopbackServer:
         self._ready.wait()
 
     def close(self) -> None:
-        """Ends every connection and the thread."""
+        """End every connection and the thread."""
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
 
@@ -88,7 +88,7 @@ class LoopbackServer:
                 await writer.wait_closed()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answers one request; False when the connection is over."""
+        """Answer one request; return False when the connection is over."""
         request = await _read(reader)
         outgoing = self._respond(request)
         try:
@@ -116,7 +116,7 @@ async def _read(reader: asyncio.StreamReader) -> RecordedRequest:
 async def _write(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, outgoing: Outgoing
 ) -> bool:
-    """False when the body was cut; `ConnectionError` when the client left."""
+    """Return False when the body was cut. Raises `ConnectionError` when the client left."""
     writer.write(_head(outgoing))
     for action in outgoing.actions:
         match action:
@@ -151,7 +151,7 @@ async def _send(writer: asyncio.StreamWriter, data: bytes, outgoing: Outgoing) -
 
 
 async def _pause(reader: asyncio.StreamReader, seconds: float) -> None:
-    """Waits. A client that is waiting too sends nothing, so anything read means that it left."""
+    """Wait. A waiting client sends nothing, so anything read means that it left."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await reader.read(1)

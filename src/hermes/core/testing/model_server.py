@@ -47,7 +47,7 @@ COMMENT = b": keep-alive\n\n"
 
 
 def parts_of(step: Step) -> tuple[AssistantPart, ...]:
-    """The parts with the ids the step asks for."""
+    """Return the parts with the ids that the step asks for."""
     ids = step.fault(script.CallIds)
     if ids is None:
         return step.parts
@@ -85,7 +85,7 @@ def streamed(wire: Wire, answer: Answer, step: Step) -> list[Action]:
 
 
 def _due(seen: int, number: int, wire: Wire, answer: Answer, step: Step) -> list[Action]:
-    """What goes wrong once `seen` deltas, of `number` events, are out."""
+    """Return the faults after `seen` deltas, which are `number` events."""
     actions: list[Action] = []
     for fault in step.faults:
         match fault:
@@ -102,13 +102,13 @@ def _due(seen: int, number: int, wire: Wire, answer: Answer, step: Step) -> list
 
 
 def _torn(wire: Wire, answer: Answer) -> bytes:
-    """Named like any other delta, so that no client passes over it."""
+    """Return a broken event, named like any other delta, so that no client skips it."""
     name = wire.delta(answer, 0, "").get("type") if answer.parts else None
     return (f"event: {name}\n".encode() if name else b"") + TORN
 
 
 def whole(wire: Wire, answer: Answer, step: Step) -> list[Action]:
-    """The reply in one body; `after` has no meaning here."""
+    """Return the reply in one body; `after` has no meaning here."""
     body = msgspec.json.encode(wire.whole(answer))
     half = len(body) // 2
     actions: list[Action] = [body]
@@ -125,8 +125,8 @@ def whole(wire: Wire, answer: Answer, step: Step) -> list[Action]:
     return actions
 
 
-def dressed(outgoing: Outgoing, step: Step) -> Outgoing:
-    """With the faults that strike whatever is sent: compression, headers, torn bytes."""
+def add_transfer_faults(outgoing: Outgoing, step: Step) -> Outgoing:
+    """Return `outgoing` with the faults of any response: compression, headers, torn bytes."""
     headers, actions = outgoing.headers, outgoing.actions
     if step.fault(script.Gzip):
         headers, actions = {**headers, "Content-Encoding": "gzip"}, _gzipped(actions)
@@ -141,7 +141,7 @@ def dressed(outgoing: Outgoing, step: Step) -> Outgoing:
 
 
 def _gzipped(actions: Sequence[Action]) -> list[Action]:
-    """One compressed body, flushed after each piece so that a client can read it at once."""
+    """Return one compressed body, flushed after each piece: a client can read it at once."""
     packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
     packed: list[Action] = []
     for action in actions:
@@ -219,13 +219,13 @@ class ModelServer:
         self._running.close()
 
     def verify(self) -> None:
-        """Raises the first failure of the script, or `ScriptError` when steps are left over."""
+        """Raise the first failure of the script, or `ScriptError` when steps are left over."""
         if self.failures:
             raise self.failures[0]
         self._script.verify()
 
     def session_report(self, price: Price = FREE) -> SessionReport:
-        """Tokens and cost of all calls so far that were not refused."""
+        """Return tokens and cost of all calls so far that were not refused."""
         return session_report(self._usages, price)
 
     def __enter__(self) -> Self:
@@ -253,7 +253,7 @@ class ModelServer:
         return outgoing
 
     def _detail(self, before: int) -> str:
-        """What a call cost, when there is one more than before."""
+        """Return the tokens of a call, if there is one more than `before`."""
         if len(self._usages) == before:
             return ""
         usage = self._usages[-1]
@@ -264,7 +264,7 @@ class ModelServer:
             if complaint := _complaint(wire, request.body):
                 return _sent(400, wire.error(_invalid(complaint)))
             step = self._script.take(request)
-            return dressed(self._reply(wire, request, step), step)
+            return add_transfer_faults(self._reply(wire, request, step), step)
         except Exception as error:  # noqa: BLE001 - a wrong script fails the test, not the thread
             self.failures.append(error)
             return _sent(400, wire.error(_invalid(f"model server: {error}")))
@@ -293,14 +293,14 @@ class ModelServer:
 
 
 def _wire(request: RecordedRequest) -> Wire | None:
-    """The wire a request calls a model on."""
+    """Return the wire on which a request calls a model, or None."""
     path = request.path.partition("?")[0]
     found = WIRES.get(path) or WIRES.get("/v1" + path)
     return found if request.method == "POST" else None
 
 
 def _complaint(wire: Wire, body: Any) -> str:
-    """What a real endpoint would say against the request, or nothing."""
+    """Return the complaint of a real endpoint about the request, or ""."""
     if not isinstance(body, dict):
         return "We could not parse the JSON body of your request."
     if missing := [field for field in wire.required if field not in body]:
@@ -341,7 +341,7 @@ def _models(names: Sequence[str], request: RecordedRequest) -> dict[str, Any]:
 
 
 def echo(request: RecordedRequest) -> Step:
-    """A script that says back the last text of the user, on any wire."""
+    """Answer with the last text of the user, on any wire; for use as a script."""
     said = request.body.get("messages") or request.body.get("input") or ""
     if isinstance(said, str):
         return as_step(said)

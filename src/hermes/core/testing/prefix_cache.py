@@ -36,7 +36,7 @@ class SessionReport(msgspec.Struct, frozen=True):
 
     @property
     def read_share(self) -> float:
-        """How much of the prompt tokens came from the cache, from 0 to 1."""
+        """Share of the prompt tokens that came from the cache, from 0 to 1."""
         return self.usage.cache_read / self.usage.prompt if self.usage.prompt else 0.0
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class PrefixCache:
         self._kept: dict[bytes, tuple[float, float]] = {}
 
     def measure(self, wire: Wire, body: dict[str, Any]) -> Usage:
-        """The prompt side of the usage of this request; the prompt is remembered."""
+        """Return the prompt tokens of this request, and remember the prompt."""
         blocks = list(prompt_blocks(wire, body))
         seed = str(body.get("model")).encode()
         if any(block.ttl for block in blocks):
@@ -111,7 +111,7 @@ class PrefixCache:
 
 
 def prompt_blocks(wire: Wire, body: dict[str, Any]) -> Iterator[Block]:
-    """The prompt as the model reads it. A plain text equals a list of one text block."""
+    """Yield the prompt as the model reads it. A plain text equals a list of one text block."""
     for field in wire.prompt:
         for item in _listed(body.get(field)):
             if not isinstance(item, dict) or "content" not in item:
@@ -131,7 +131,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _block(value: Any) -> Block:
-    """The mark itself is no part of the prompt, so moving it does not change the prefix."""
+    """Return a block. The mark is not part of the prompt: moving it keeps the prefix."""
     if not isinstance(value, dict):
         return Block(msgspec.json.encode(value))
     mark = value.get("cache_control")

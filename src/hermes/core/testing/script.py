@@ -1,4 +1,4 @@
-"""The vocabulary of scripts: what a scripted model or server answers, and how it goes wrong.
+"""Scripts: what a scripted model or server answers, and how it fails.
 
 A step is written as briefly as the test allows: a text, a part, a list of parts, a fault alone,
 or a whole `Step`.
@@ -23,7 +23,7 @@ from hermes.core.model import (
     Usage,
 )
 
-# Every way an endpoint says no, shaped as the real ones shape it.
+# Refusals, in the form of the real endpoints.
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -213,8 +213,8 @@ class Step(msgspec.Struct, frozen=True):
     """"" means `tool_calls` when there is a call and `stop` otherwise.
 
     `length`: cut off. `content_filter`: stopped by the provider. `refusal`: the model declines, and
-    the text is what it says; on OpenAI's wires that is no text but a refusal. Anthropic tells the
-    last two with the stop reason `refusal`.
+    the text is what it says; on OpenAI's wires that is a refusal instead of text. Anthropic reports
+    the last two with the stop reason `refusal`.
     """
     usage: Usage | None = None  #: None lets the prefix cache count.
     faults: tuple[Fault, ...] = ()
@@ -228,7 +228,7 @@ class Step(msgspec.Struct, frozen=True):
         return self.finish_reason or ("tool_calls" if self.calls else "stop")
 
     def check_reach(self, deltas: int) -> None:
-        """Raises `ScriptError` for a fault that is due after more deltas than there are."""
+        """Raise `ScriptError` for a fault that is due after more deltas than there are."""
         for fault in self.faults:
             if getattr(fault, "after", 0) > deltas:
                 raise ScriptError(f"the reply has {deltas} deltas, too few for {fault!r}")
@@ -251,12 +251,12 @@ def as_step(item: StepLike) -> Step:
 
 
 def steps_from_data(data: Any) -> list[Step]:
-    """The steps of a script file: a list of texts and of `Step` objects."""
+    """Return the steps of a script file: a list of texts and of `Step` objects."""
     return [as_step(item) for item in msgspec.convert(data, list[str | Step])]
 
 
 def pieces(text: str, size: int = 8) -> Iterator[str]:
-    """The deltas a text is streamed in."""
+    """Return the deltas in which a text is streamed."""
     return (text[start : start + size] for start in range(0, len(text), size))
 
 
@@ -273,7 +273,7 @@ class Script:
         return self._function is None and self._used == len(self._steps)
 
     def take(self, request: Any) -> Step:
-        """The step for `request`; an exception in the script is raised here."""
+        """Return the step for `request`. Raises an exception that the script contains."""
         if self.used_up:
             raise ScriptError(f"the script is used up: call {self._used + 1} has no step")
         if self._function is not None:
@@ -285,7 +285,7 @@ class Script:
         return as_step(item(request) if callable(item) else item)
 
     def verify(self) -> None:
-        """Raises `ScriptError` when steps are left over."""
+        """Raise `ScriptError` when steps are left over."""
         if left := self._steps[self._used :]:
             first = repr(left[0])[:200]
             raise ScriptError(f"{len(left)} of {len(self._steps)} steps never used; next: {first}")
@@ -343,7 +343,7 @@ class ScriptedModel:
         yield Reply(message, usage, self._name, self._provider, cost)
 
     def verify(self) -> None:
-        """Raises `ScriptError` when a step was not used."""
+        """Raise `ScriptError` when a step was not used."""
         self._script.verify()
 
     def __enter__(self) -> Self:
@@ -358,7 +358,7 @@ class ScriptedModel:
 
 @contextmanager
 def scripts() -> Iterator[Callable[..., ScriptedModel]]:
-    """A maker of scripted models whose scripts must all be used up at the end of the block.
+    """Yield a factory of scripted models, whose scripts must be used up at the end of the block.
 
     Yield it from a pytest fixture, and an unused step fails the test.
     """
@@ -374,7 +374,7 @@ def scripts() -> Iterator[Callable[..., ScriptedModel]]:
 
 
 def estimate(request: ModelRequest, step: Step) -> Usage:
-    """About four characters a token."""
+    """Return the usage at about four characters per token."""
     asked = sum(len(bytes(message.wire(to_dict))) for message in request.messages)
     return Usage(
         input=asked // 4, output=output_tokens(step.parts), reasoning=thought_tokens(step.parts)

@@ -1,4 +1,4 @@
-"""What the three wires share: a reply to write, and how a stream is put together from parts."""
+"""What the three wires share: the reply, and how a stream is built from its parts."""
 
 from collections.abc import Callable
 from itertools import chain, zip_longest
@@ -45,7 +45,7 @@ class Wire(msgspec.Struct, frozen=True):
     done: bytes = b""  #: Sent after the last event.
 
     def stream(self, answer: Answer, *, interleave: bool = False) -> list[tuple[bytes, bool]]:
-        """The whole reply as SSE events."""
+        """Return the whole reply as SSE events."""
         parts = [self._part(answer, index) for index in range(len(answer.parts))]
         if interleave:
             parts = _interleaved(answer, parts)
@@ -55,7 +55,7 @@ class Wire(msgspec.Struct, frozen=True):
         return [*frames, (self.done, False)] if self.done else frames
 
     def _part(self, answer: Answer, index: int) -> list[Events]:
-        """How a part begins, its deltas and how it ends."""
+        """Return the first events of a part, its deltas and its last events."""
         deltas = [
             (self.delta(answer, index, p), True) for p in pieces(text_of(answer.parts[index]))
         ]
@@ -74,7 +74,7 @@ def _plain(events: list[Event]) -> Events:
 
 
 def _interleaved(answer: Answer, parts: list[list[Events]]) -> list[list[Events]]:
-    """All calls begin, their arguments come in turns, and all of them end."""
+    """Let all calls begin, send their arguments in turns, and end all of them."""
     calls = [p for p, part in zip(parts, answer.parts, strict=True) if isinstance(part, ToolCall)]
     begun, deltas, ended = zip(*calls, strict=True)
     turns = [delta for turn in zip_longest(*deltas) for delta in turn if delta]
@@ -83,10 +83,10 @@ def _interleaved(answer: Answer, parts: list[list[Events]]) -> list[list[Events]
 
 
 def text_of(part: AssistantPart) -> str:
-    """What is streamed of a part."""
+    """Return the text of a part that is streamed."""
     return part.arguments if isinstance(part, ToolCall) else part.text
 
 
 def named(key: str, call: ToolCall) -> dict[str, str]:
-    """The id of a call under `key`; a call without an id has no such field."""
+    """Return the id of a call under `key`; nothing for a call without an id."""
     return {key: call.id} if call.id else {}

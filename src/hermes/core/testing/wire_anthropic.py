@@ -39,7 +39,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _message(answer: Answer) -> Event:
-    """The message before anything was generated."""
+    """Return the message before anything was generated."""
     head = {"id": f"msg_{answer.number:04}", "type": "message", "role": "assistant"}
     usage = _usage(msgspec.structs.replace(answer.usage, output=1, reasoning=0))
     stop = {"stop_reason": None, "stop_sequence": None, "stop_details": None}
@@ -54,7 +54,7 @@ def _stop(answer: Answer) -> dict[str, Any]:
 
 
 def _block(part: AssistantPart) -> dict[str, Any]:
-    """A content block; a thought is its first detail, or gets a signature made up for it."""
+    """Return a content block; a thought is its first detail, or gets an invented signature."""
     match part:
         case Text():
             return {"type": "text", "text": part.text, "citations": None}

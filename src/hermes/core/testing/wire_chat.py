@@ -8,22 +8,22 @@ from hermes.core.testing.script import Refusal
 from hermes.core.testing.wire import Answer, Event, Wire, named
 
 _FINISHES = {"refusal": "stop"}
-"""A model that declines says so in a field of its own and stops as usual."""
+"""A refusal has a field of its own, and the reply stops as usual."""
 _PIECEWISE = "reasoning.text"
 """The type of a detail that is streamed piece by piece, as OpenRouter does it."""
 
 
-def _said_in(answer: Answer) -> str:
+def _text_field(answer: Answer) -> str:
     return "refusal" if answer.finish == "refusal" else "content"
 
 
-def _thought_in(part: Thinking) -> str:
-    """The field of a thought: OpenRouter's, which comes with details, or that of the others."""
+def _thought_field(part: Thinking) -> str:
+    """Return the field of a thought: OpenRouter's, which has details, or that of others."""
     return "reasoning" if _piecewise(part) else "reasoning_content"
 
 
 def _piecewise(part: Thinking) -> dict[str, Any] | None:
-    """The detail that is streamed along with the text of the thought."""
+    """Return the detail that is streamed along with the text of the thought."""
     details = part.details if part.text else ()
     return next((detail for detail in details if detail.get("type") == _PIECEWISE), None)
 
@@ -58,10 +58,10 @@ def _envelope(answer: Answer, kind: str, *choices: dict[str, Any]) -> Event:
 def _whole(answer: Answer) -> Event:
     reply = Assistant(answer.parts)
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
-    message[_said_in(answer)] = reply.text or None
+    message[_text_field(answer)] = reply.text or None
     thoughts = [part for part in answer.parts if isinstance(part, Thinking)]
     if reply.thinking:
-        message[_thought_in(thoughts[0])] = reply.thinking
+        message[_thought_field(thoughts[0])] = reply.thinking
     if details := [detail for thought in thoughts for detail in thought.details]:
         message["reasoning_details"] = details
     if reply.calls:
@@ -86,7 +86,7 @@ def _start(answer: Answer) -> list[Event]:
 
 
 def _position(answer: Answer, index: int) -> int:
-    """Tool calls are numbered among themselves."""
+    """Return the number of a tool call among the calls."""
     return sum(isinstance(part, ToolCall) for part in answer.parts[:index])
 
 
@@ -104,12 +104,12 @@ def _delta(answer: Answer, index: int, piece: str) -> Event:
         call = {"index": _position(answer, index), "function": {"arguments": piece}}
         return _chunk(answer, {"tool_calls": [call]})
     if not isinstance(part, Thinking):
-        return _chunk(answer, {_said_in(answer): piece})
+        return _chunk(answer, {_text_field(answer): piece})
     detail = _piecewise(part)
     if detail is None:
-        return _chunk(answer, {_thought_in(part): piece})
+        return _chunk(answer, {_thought_field(part): piece})
     details = [{**_without(detail, "signature"), "text": piece}]
-    return _chunk(answer, {_thought_in(part): piece, "reasoning_details": details})
+    return _chunk(answer, {_thought_field(part): piece, "reasoning_details": details})
 
 
 def _close_part(answer: Answer, index: int) -> list[Event]:

@@ -15,7 +15,7 @@ _FAILURES = ("server_error", "rate_limit_exceeded")
 
 
 class _Kind(msgspec.Struct, frozen=True):
-    """How a part of a reply is told."""
+    """How a part of a reply is streamed."""
 
     event: str  #: Beginning of the names of the events that bring its text.
     field: str  #: Where its whole text stands when it is done.
@@ -78,7 +78,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _response(answer: Answer) -> Event:
-    """The response before anything was generated."""
+    """Return the response before anything was generated."""
     body = answer.body
     head = {"id": f"resp_{answer.number:04}", "object": "response", "created_at": answer.created}
     asked = {"model": body["model"], "instructions": body.get("instructions"), "metadata": {}}
@@ -94,7 +94,7 @@ def _content(kind: _Kind, text: str) -> dict[str, Any]:
 
 
 def _item(answer: Answer, index: int) -> dict[str, Any]:
-    """An output item; a thought is its first stored item, or one made of its text."""
+    """Return an output item; a thought is its first stored item, or one made of its text."""
     part, number, kind = answer.parts[index], f"{answer.number:04}_{index}", _kind(answer, index)
     broken = answer.finish in _INCOMPLETE and index == len(answer.parts) - 1
     status = {"status": "incomplete" if broken else "completed"}
@@ -140,7 +140,7 @@ def _at(answer: Answer, index: int) -> dict[str, Any]:
 
 
 def _inner(answer: Answer, index: int, moment: str, text: str) -> list[Event]:
-    """Texts and summaries are a part inside their item."""
+    """Return the event of a text or summary, which is a part inside its item."""
     kind = _kind(answer, index)
     if not kind.inner or not text_of(answer.parts[index]):
         return []
