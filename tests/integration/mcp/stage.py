@@ -46,11 +46,11 @@ class ManualClock:
 
 
 class Stage:
-    """Hubs that end with the test, what they told the user, and calls."""
+    """Hubs that end with the test, what they reported the user, and calls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.told: list[str] = []
+        self.notices: list[str] = []
         self.shown: list[str] = []
         self.events: list[Event] = []
         self.clock: Clock = SystemClock()
@@ -66,7 +66,7 @@ class Stage:
         chosen = McpOptions(
             cache=self.folder / "cache", **{"start_seconds": 30.0, **(options or {})}
         )
-        hub = McpHub(named, chosen, tell=self.told.append, **{"clock": self.clock, **fields})
+        hub = McpHub(named, chosen, tell=self.notices.append, **{"clock": self.clock, **fields})
         self._hubs.append(hub)
         return hub
 
@@ -99,7 +99,7 @@ def inside(result: str) -> str:
 
 
 def heard(path: Path) -> list[dict[str, Any]]:
-    """What a program with $HEARD was told."""
+    """What a program with $HEARD was reported."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 

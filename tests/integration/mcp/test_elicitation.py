@@ -122,7 +122,7 @@ async def test_a_form_without_fields_is_a_question_of_yes_or_no(
     assert await ask(stage, Caller(clarifier=Person(answer)), form()) == outcome
 
 
-async def test_nobody_there_declines(stage: Stage) -> None:
+async def test_question_without_a_user_is_declined(stage: Stage) -> None:
     assert await ask(stage, NO_CALLER, FULL) == {"action": "decline"}
 
 
@@ -148,7 +148,7 @@ async def test_secrets_and_forms_that_are_not_simple_are_declined_unasked(
     assert stage.shown[0].startswith("srv asked a question that was declined: ")
 
 
-async def test_an_author_is_no_secret(stage: Stage) -> None:
+async def test_author_field_is_not_a_secret(stage: Stage) -> None:
     params = form(("author",), author={"type": "string"})
     answer = await ask(stage, Caller(clarifier=Person("Ann")), params)
     assert answer == {"action": "accept", "content": {"author": "Ann"}}
@@ -172,7 +172,7 @@ async def test_the_time_a_person_thinks_is_not_counted_against_the_call(stage: S
     assert answer == {"action": "accept", "content": {"name": "Ann"}}
 
 
-async def test_a_question_is_not_put_to_somebody_else(stage: Stage) -> None:
+async def test_question_is_not_shown_to_another_session(stage: Stage) -> None:
     """While two sessions have calls under way, nobody can tell whose call a program asks for."""
     hub = stage.hub(program("pair"))
     ann, bob = Person(), Person()

@@ -8,7 +8,7 @@ from tests.integration.mcp.stage import ManualClock, Stage, inside, program
 from tests.integration.mcp.web import Site
 
 
-async def test_tools_that_lie_are_repaired_or_left_out_and_the_user_is_told_once(
+async def test_hostile_tools_are_repaired_or_left_out_with_one_notice(
     stage: Stage,
 ) -> None:
     hub = stage.hub(program("liar"))
@@ -19,8 +19,8 @@ async def test_tools_that_lie_are_repaired_or_left_out_and_the_user_is_told_once
     assert tools["mcp_srv_fine"].spec.description == "does something"
     assert len(tools["mcp_srv_huge"].spec.description) < DESCRIPTION_CHARS + 100
     await stage.tools(hub)
-    assert len(stage.told) == 1
-    assert stage.told[0].startswith("The MCP server srv: 11 tools left out (not_object: its")
+    assert len(stage.notices) == 1
+    assert stage.notices[0].startswith("The MCP server srv: 11 tools left out (not_object: its")
     problems = dict(text.split(": ", 1) for text in hub.status()[0].problems)
     assert list(problems) == [
         "not_object",
@@ -40,11 +40,11 @@ async def test_tools_that_lie_are_repaired_or_left_out_and_the_user_is_told_once
     assert problems["hidden"].startswith("its description tries to steer the agent (")
 
 
-async def test_a_server_with_very_many_tools_is_told_and_the_first_are_used(stage: Stage) -> None:
+async def test_first_tools_of_a_very_long_list_are_used_with_a_notice(stage: Stage) -> None:
     hub = stage.hub(program("many"))
     assert len([name for name in await stage.tools(hub) if "mcp_srv_tool" in name]) == 1_000
     words = "only the first 1,000 tools are used; there are more"
-    assert stage.told == [f"The MCP server srv: {words}"]
+    assert stage.notices == [f"The MCP server srv: {words}"]
     assert hub.status()[0].problems == (words,)
 
 
@@ -72,37 +72,35 @@ async def test_an_answer_that_is_not_quite_json_is_read(
 
 
 @pytest.mark.parametrize("act", ["die", "flood_notes", "hang"])
-async def test_the_user_is_told_once_of_a_server_that_fails_in_a_call(
-    stage: Stage, act: str
-) -> None:
+async def test_server_that_fails_in_a_call_is_reported_once(stage: Stage, act: str) -> None:
     hub = stage.hub(program(timeout=2))
     for _ in range(3):
         with pytest.raises(ToolError):
             await stage.act(hub, act)
-    (text,) = stage.told
+    (text,) = stage.notices
     assert text.startswith("The MCP server srv failed: srv ")
 
 
-async def test_the_user_is_told_once_of_a_server_that_never_starts(stage: Stage) -> None:
+async def test_server_that_never_starts_is_reported_once(stage: Stage) -> None:
     clock = stage.clock = ManualClock()
     hub = stage.hub(program("dies"))
     for _ in range(6):
         assert await hub.tools() == []
         clock.time += 1
-    assert stage.told == [
+    assert stage.notices == [
         "The MCP server srv cannot be used: srv ended with exit code 1: cannot find my settings"
     ]
 
 
-async def test_a_server_that_will_not_name_its_tools_is_told_and_a_refused_call_is_not(
+async def test_refused_tool_list_is_reported_and_a_refused_call_is_not(
     stage: Stage,
 ) -> None:
     assert await stage.hub({"shy": program("refuses")}).tools() == []
-    told = ["The MCP server shy cannot be used: shy: no licence"]
-    assert stage.told == told
+    reported = ["The MCP server shy cannot be used: shy: no licence"]
+    assert stage.notices == reported
     with pytest.raises(ToolError, match="no such row"):
         await stage.act(stage.hub(program()), "refuse no such row")
-    assert stage.told == told
+    assert stage.notices == reported
 
 
 async def test_what_a_server_says_of_its_progress_cannot_drive_the_terminal(stage: Stage) -> None:
@@ -135,7 +133,7 @@ async def test_a_huge_answer_is_cut(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("act", ["nonsense"])
-async def test_an_answer_that_is_no_object_is_an_error(stage: Stage, act: str) -> None:
+async def test_answer_that_is_not_an_object_is_an_error(stage: Stage, act: str) -> None:
     with pytest.raises(ToolError, match="answered tools/call with something else than an object"):
         await stage.act(stage.hub(program()), act)
 
@@ -145,7 +143,7 @@ async def test_an_empty_answer_is_said_to_be_one(stage: Stage) -> None:
     assert await stage.run(tools["mcp_srv_act"], text="nothing") == "srv answered with nothing"
 
 
-async def test_what_is_no_text_is_described(stage: Stage) -> None:
+async def test_content_other_than_text_is_described(stage: Stage) -> None:
     assert (await stage.act(stage.hub(program()), "kinds")).split("\n") == [
         "words",
         "[image, image/png, 3.0 kB]",

@@ -145,8 +145,8 @@ async def test_stopping_a_call_tells_the_server(stage: Stage, site: Site) -> Non
     with pytest.raises(ToolError, match="did not answer within"):
         await stage.act(hub, "x")
     await site.until(lambda: bool(site.seen("notifications/cancelled")))
-    told = site.seen("notifications/cancelled")[0].message
-    assert told["params"]["requestId"] == site.seen("tools/call")[0].message["id"]
+    reported = site.seen("notifications/cancelled")[0].message
+    assert reported["params"]["requestId"] == site.seen("tools/call")[0].message["id"]
 
 
 async def test_an_endless_answer_is_cut_off(stage: Stage, site: Site) -> None:
@@ -192,7 +192,9 @@ async def test_credentials_never_follow_a_redirect_to_another_host(
         hub = stage.hub(at(site, headers={"Authorization": "Bearer secret"}))
         assert await hub.tools() == []
         assert other.requests == []
-    assert f"srv redirects to http://127.0.0.1:{other.port}, which is not followed" in stage.told[0]
+    assert (
+        f"srv redirects to http://127.0.0.1:{other.port}, which is not followed" in stage.notices[0]
+    )
 
 
 async def test_a_redirect_on_the_same_host_is_followed(stage: Stage, site: Site) -> None:
@@ -246,11 +248,11 @@ async def test_credentials_that_cannot_be_renewed_say_what_to_do(stage: Stage, s
     site.handlers["POST"] = lambda request, reply: guarded(site, request, reply)
     hub = stage.hub(at(site, auth="oauth"), authorizers=lambda _name, _settings: Pass("old"))
     assert await hub.tools() == []
-    (text,) = stage.told
+    (text,) = stage.notices
     assert "srv does not let us in (HTTP 401) (`hermes mcp login srv` signs in again)" in text
 
 
-async def test_a_server_that_is_down_is_tried_again_and_then_told(stage: Stage, site: Site) -> None:
+async def test_unreachable_server_is_retried_and_then_reported(stage: Stage, site: Site) -> None:
     tries = 0
 
     async def starting(request: Request, reply: Reply) -> None:
@@ -262,7 +264,7 @@ async def test_a_server_that_is_down_is_tried_again_and_then_told(stage: Stage, 
     assert await stage.act(stage.hub(at(site)), "x") == "done"
     gone = McpServer(url="http://127.0.0.1:1/mcp")
     assert await stage.hub({"gone": gone}).tools() == []
-    assert "gone (127.0.0.1) cannot be reached" in stage.told[0]
+    assert "gone (127.0.0.1) cannot be reached" in stage.notices[0]
 
 
 async def test_an_error_page_is_not_shown_as_html_and_its_secrets_not_at_all(
@@ -278,7 +280,7 @@ async def test_an_error_page_is_not_shown_as_html_and_its_secrets_not_at_all(
         await stage.run(tools["mcp_srv_act"])
 
 
-async def test_an_answer_to_something_else_is_no_answer(stage: Stage, site: Site) -> None:
+async def test_answer_to_another_request_is_ignored(stage: Stage, site: Site) -> None:
     async def act(_request: Request, reply: Reply) -> None:
         await reply.json({"id": 424242, "result": {}})
 
@@ -336,11 +338,11 @@ async def test_the_old_kind_may_not_send_us_to_another_host(stage: Stage, site: 
         site.handlers["GET"] = lambda _request, reply: old_get(site, reply, other.url)
         assert await stage.hub(at(site, transport="sse")).tools() == []
         assert other.requests == []
-    assert "srv wants its messages sent to another host" in stage.told[0]
+    assert "srv wants its messages sent to another host" in stage.notices[0]
 
 
 @pytest.mark.parametrize("greets", [True, False])
-async def test_what_is_wrong_with_a_server_of_the_old_kind_is_told_and_not_that_it_is_old(
+async def test_error_of_the_older_transport_is_reported(
     stage: Stage, site: Site, greets: bool
 ) -> None:
     async def post(request: Request, reply: Reply) -> None:
@@ -355,12 +357,10 @@ async def test_what_is_wrong_with_a_server_of_the_old_kind_is_told_and_not_that_
     site.handlers |= {"POST": post, "GET": get}
     assert await stage.hub(at(site)).tools() == []
     why = "srv: no licence" if greets else "srv wants its messages sent to another host, 127.0.0.2"
-    assert f"The MCP server srv cannot be used: {why}" in stage.told[0]
+    assert f"The MCP server srv cannot be used: {why}" in stage.notices[0]
 
 
-async def test_a_refused_request_is_told_although_a_stream_is_there_that_says_nothing(
-    stage: Stage, site: Site
-) -> None:
+async def test_refused_request_is_reported_despite_an_open_stream(stage: Stage, site: Site) -> None:
     async def post(_request: Request, reply: Reply) -> None:
         await reply.status(400, '{"error": {"message": "which tenant?"}}')
 
@@ -370,7 +370,7 @@ async def test_a_refused_request_is_told_although_a_stream_is_there_that_says_no
 
     site.handlers |= {"POST": post, "GET": get}
     assert await stage.hub(at(site, connect_timeout=0.5)).tools() == []
-    assert "srv answered with HTTP 400: which tenant?" in stage.told[0]
+    assert "srv answered with HTTP 400: which tenant?" in stage.notices[0]
 
 
 async def test_an_old_server_that_ends_in_a_call_is_an_error(stage: Stage, site: Site) -> None:
@@ -392,13 +392,13 @@ async def test_an_old_server_that_ends_in_a_call_is_an_error(stage: Stage, site:
         await stage.act(stage.hub(at(site, transport="sse")), "x")
 
 
-async def test_a_page_that_is_no_server_is_called_so(stage: Stage, site: Site) -> None:
+async def test_page_that_is_not_a_server_is_reported(stage: Stage, site: Site) -> None:
     async def page(_request: Request, reply: Reply) -> None:
         await reply.status(404, "<html>Not here</html>")
 
     site.handlers |= {"GET": page, "POST": page}
     assert await stage.hub(at(site)).tools() == []
-    assert stage.told == ["The MCP server srv cannot be used: srv answered with HTTP 404"]
+    assert stage.notices == ["The MCP server srv cannot be used: srv answered with HTTP 404"]
 
 
 async def test_a_session_name_that_cannot_be_sent_back_is_an_error(
@@ -406,7 +406,7 @@ async def test_a_session_name_that_cannot_be_sent_back_is_an_error(
 ) -> None:
     site.session = "\xe9\xff"
     assert await stage.hub(at(site)).tools() == []
-    assert "srv gave the session a name that cannot be sent back" in stage.told[0]
+    assert "srv gave the session a name that cannot be sent back" in stage.notices[0]
 
 
 async def test_a_place_in_a_stream_that_cannot_be_sent_back_is_not_kept(
@@ -423,14 +423,14 @@ async def test_a_place_in_a_stream_that_cannot_be_sent_back_is_not_kept(
 
 async def test_a_header_that_cannot_be_sent_is_named(stage: Stage, site: Site) -> None:
     assert await stage.hub(at(site, headers={"X-Key": "caf\xe9"})).tools() == []
-    assert "the header 'X-Key' of srv cannot be sent" in stage.told[0]
-    assert "caf" not in stage.told[0]
+    assert "the header 'X-Key' of srv cannot be sent" in stage.notices[0]
+    assert "caf" not in stage.notices[0]
 
 
 async def test_a_variable_without_a_value_is_named_and_not_sent(stage: Stage, site: Site) -> None:
     headers = {"Authorization": "Bearer ${NO_SUCH_TOKEN}"}
     assert await stage.hub(at(site, headers=headers)).tools() == []
-    assert "a variable that is not set: NO_SUCH_TOKEN (write NO_SUCH_TOKEN=…" in stage.told[0]
+    assert "a variable that is not set: NO_SUCH_TOKEN (write NO_SUCH_TOKEN=…" in stage.notices[0]
     assert site.requests == []
 
 
@@ -449,4 +449,4 @@ async def test_a_web_page_in_place_of_a_server_says_what_to_check(stage: Stage, 
 
     site.handlers["POST"] = page
     assert await stage.hub(at(site)).tools() == []
-    assert "(check that `url` is the address of an MCP server)" in stage.told[0]
+    assert "(check that `url` is the address of an MCP server)" in stage.notices[0]

@@ -102,7 +102,7 @@ async def test_other_settings_are_another_server(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("data", [b'{"key": 1', b'{"key": "\xff"}'])
-async def test_a_damaged_cache_is_no_cache(stage: Stage, data: bytes) -> None:
+async def test_damaged_cache_is_ignored(stage: Stage, data: bytes) -> None:
     await stage.hub(program()).tools()
     (stage.folder / "cache" / "srv.json").write_bytes(data)
     assert "mcp_srv_echo" in await stage.tools(stage.hub(program()))
@@ -128,7 +128,7 @@ async def test_a_slow_server_does_not_hold_up_the_session_and_is_there_in_the_ne
     )
     assert "mcp_srv_echo" in await stage.tools(hub)
     assert not any("slow" in name for name in await stage.tools(hub))
-    assert stage.told == [
+    assert stage.notices == [
         "The MCP server slow takes long to start; its tools are there in the next conversation"
     ]
     gate.touch()
@@ -137,7 +137,7 @@ async def test_a_slow_server_does_not_hold_up_the_session_and_is_there_in_the_ne
             await asyncio.sleep(0.02)
 
 
-async def test_changed_tools_are_found_and_told_and_the_next_session_has_them(stage: Stage) -> None:
+async def test_changed_tools_are_reported_and_in_the_next_session(stage: Stage) -> None:
     settings = program(env={"MORE": str(stage.folder / "more")})
     stage.clock = ManualClock()
     hub = stage.hub(settings)
@@ -146,7 +146,7 @@ async def test_changed_tools_are_found_and_told_and_the_next_session_has_them(st
     async with asyncio.timeout(20):
         while "mcp_srv_new" not in await stage.tools(hub):
             await asyncio.sleep(0.02)
-    assert stage.told == [
+    assert stage.notices == [
         "The MCP server srv offers other tools than before; new conversations have them"
     ]
     assert "mcp_srv_new" in await stage.tools(stage.hub(settings))
@@ -163,7 +163,7 @@ async def test_refresh_looks_again(stage: Stage) -> None:
         await hub.refresh("other")
 
 
-async def test_a_server_that_fails_again_and_again_is_left_alone_for_a_while(stage: Stage) -> None:
+async def test_server_that_keeps_failing_is_paused(stage: Stage) -> None:
     clock = stage.clock = ManualClock()
     hub = stage.hub(program())
     for _ in range(3):
@@ -172,8 +172,8 @@ async def test_a_server_that_fails_again_and_again_is_left_alone_for_a_while(sta
     with pytest.raises(ToolError, match="failed 3 times in a row and is left alone for 30s"):
         await stage.act(hub, "big 1")
     assert hub.status()[0].state == "left alone after failures"
-    assert len(stage.told) == 1
-    assert "The MCP server srv failed: srv ended with exit code 3" in stage.told[0]
+    assert len(stage.notices) == 1
+    assert "The MCP server srv failed: srv ended with exit code 3" in stage.notices[0]
     clock.time += 31
     with pytest.raises(ToolError, match="exit code 3"):
         await stage.act(hub, "die")
@@ -182,7 +182,7 @@ async def test_a_server_that_fails_again_and_again_is_left_alone_for_a_while(sta
     assert (await hub.refresh("srv")).tools  # the user wants to know now
     assert await stage.act(hub, "big 1") == "y"
     assert hub.status()[0].error == ""
-    assert len(stage.told) == 1
+    assert len(stage.notices) == 1
 
 
 async def test_a_hub_that_was_closed_starts_nothing(stage: Stage) -> None:
@@ -213,7 +213,7 @@ async def test_a_reload_stops_what_is_gone_or_changed_and_starts_the_others_anew
         "d": 4,
     }
     assert "cannot find my settings" in str(found["e"])
-    assert stage.told == [], "who asked has the answer"
+    assert stage.notices == [], "who asked has the answer"
     await gone(*pids)
     for name in ("a", "b"):
         with pytest.raises(ToolError, match=f"the MCP server {name} was stopped") as error:
@@ -257,16 +257,16 @@ async def test_what_is_known_is_had_without_starting_anything(stage: Stage) -> N
     assert hub.status()[0].state == "not connected"
 
 
-async def test_settings_that_make_no_sense_are_told(stage: Stage) -> None:
+async def test_invalid_settings_are_reported(stage: Stage) -> None:
     both = changed(program(), url="http://127.0.0.1:1/")
     assert await stage.hub({"a": both, "b": McpServer()}).tools() == []
-    assert [text.partition(": ")[2] for text in stage.told] == [
+    assert [text.partition(": ")[2] for text in stage.notices] == [
         "the MCP server a has both `command` and `url` (set one of them)",
         "the MCP server b has neither `command` nor `url` (set one of them)",
     ]
 
 
-async def test_a_call_waits_for_nobody_who_left(stage: Stage) -> None:
+async def test_call_does_not_wait_for_a_cancelled_one(stage: Stage) -> None:
     """Two calls need the same connection; the first is given up while it is being made."""
     gate = stage.folder / "gate"
     settings = program("slow", env={"GATE": str(gate)})

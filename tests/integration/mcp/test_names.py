@@ -5,7 +5,7 @@ from hypothesis import given, strategies
 from hermes.mcp.tools import MAX_NAME_CHARS, ToolOrigin, assign_names
 
 
-def test_names_that_would_be_the_same_are_told_apart_always_in_the_same_way() -> None:
+def test_equal_names_get_stable_suffixes() -> None:
     origins = [
         ToolOrigin("a", "b_c"),
         ToolOrigin("a_b", "c"),

@@ -52,22 +52,22 @@ async def test_a_program_that_dies_in_a_call_is_an_error_and_the_next_call_start
     assert await stage.act(hub, "big 3") == "yyy"
 
 
-async def test_a_program_that_does_not_exist_is_told_once_and_the_session_begins(
+async def test_missing_program_is_reported_once_and_the_session_begins(
     stage: Stage,
 ) -> None:
     hub = stage.hub({"nowhere": McpServer(command="no-such-program"), "srv": program()})
     assert "mcp_srv_echo" in await stage.tools(hub)
     assert "mcp_srv_echo" in await stage.tools(hub)
-    (text,) = [text for text in stage.told if "nowhere" in text]
+    (text,) = [text for text in stage.notices if "nowhere" in text]
     assert text == (
         "The MCP server nowhere cannot be used: nowhere: there is no program 'no-such-program' "
         "(install it, or correct `command` of the server)"
     )
 
 
-async def test_a_program_that_ends_at_once_is_told_with_its_last_words(stage: Stage) -> None:
+async def test_program_that_ends_at_once_is_reported_with_its_stderr(stage: Stage) -> None:
     assert await stage.tools(stage.hub(program("dies"))) == {}
-    assert stage.told == [
+    assert stage.notices == [
         "The MCP server srv cannot be used: srv ended with exit code 1: cannot find my settings"
     ]
 
@@ -147,7 +147,7 @@ async def test_progress_is_shown_while_the_call_runs(stage: Stage) -> None:
     assert stage.shown == ["1 of 2\n", "2 of 2\n", "almost there\n"]
 
 
-async def test_stopping_the_turn_ends_the_call_at_once_and_the_server_is_told(stage: Stage) -> None:
+async def test_stopped_turn_ends_the_call_and_notifies_the_server(stage: Stage) -> None:
     path = stage.folder / "heard"
     hub = stage.hub(program(env={"HEARD": str(path)}))
     tools, cancel = await stage.tools(hub), CancelToken()
@@ -163,8 +163,8 @@ async def test_stopping_the_turn_ends_the_call_at_once_and_the_server_is_told(st
         while "notifications/cancelled" not in methods(path):
             await asyncio.sleep(0.01)
     asked = next(each for each in heard(path) if each.get("method") == "tools/call")
-    told = next(each for each in heard(path) if each.get("method") == "notifications/cancelled")
-    assert told["params"]["requestId"] == asked["id"]
+    reported = next(each for each in heard(path) if each.get("method") == "notifications/cancelled")
+    assert reported["params"]["requestId"] == asked["id"]
 
 
 async def test_a_call_that_takes_too_long_is_given_up(stage: Stage) -> None:
@@ -175,7 +175,7 @@ async def test_a_call_that_takes_too_long_is_given_up(stage: Stage) -> None:
 
 async def test_a_program_that_never_greets_is_given_up(stage: Stage) -> None:
     assert await stage.tools(stage.hub(program("mute", connect_timeout=0.3))) == {}
-    assert "srv did not start within 0.3 seconds" in stage.told[0]
+    assert "srv did not start within 0.3 seconds" in stage.notices[0]
 
 
 @pytest.mark.parametrize(
@@ -192,12 +192,14 @@ async def test_a_program_that_writes_something_else_is_not_called_slow(
     script = f"echo {shlex.quote(says)}; exec sleep 30"
     settings = McpServer(command="sh", args=("-c", script), connect_timeout=2)
     assert await stage.hub(settings).tools() == []
-    (told,) = stage.told
-    assert f"srv did not start within 2 seconds: it writes {shown} instead of MCP messages" in told
-    assert "connect_timeout" not in told
+    (reported,) = stage.notices
+    assert (
+        f"srv did not start within 2 seconds: it writes {shown} instead of MCP messages" in reported
+    )
+    assert "connect_timeout" not in reported
 
 
-async def test_a_program_that_greets_and_then_says_nothing_is_told_with_the_step(
+async def test_program_silent_after_the_greeting_is_reported_with_the_step(
     stage: Stage,
 ) -> None:
     server_info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
@@ -205,7 +207,7 @@ async def test_a_program_that_greets_and_then_says_nothing_is_told_with_the_step
     script = f"read -r line; echo {shlex.quote(answer)}; exec sleep 30"
     settings = McpServer(command="sh", args=("-c", script), connect_timeout=2)
     assert await stage.hub(settings).tools() == []
-    assert "srv answered `initialize`, but not `tools/list`, within 2 seconds" in stage.told[0]
+    assert "srv answered `initialize`, but not `tools/list`, within 2 seconds" in stage.notices[0]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ async def test_a_variable_without_a_value_is_named_and_nothing_is_started(
     settings = changed(program(), **fields)
     settings = changed(settings, env={**settings.env, "HEARD": str(path)})
     assert await stage.hub(settings).tools() == []
-    assert f"the settings of srv name {names} (write " in stage.told[0]
+    assert f"the settings of srv name {names} (write " in stage.notices[0]
     assert not path.exists()
 
 
@@ -246,7 +248,7 @@ async def test_an_older_version_of_the_protocol_will_do(stage: Stage) -> None:
 
 async def test_an_unknown_version_is_refused_in_clear_words(stage: Stage) -> None:
     assert await stage.tools(stage.hub(program("future"))) == {}
-    assert "speaks version '2099-01-01' of MCP, which is not known here" in stage.told[0]
+    assert "speaks version '2099-01-01' of MCP, which is not known here" in stage.notices[0]
 
 
 async def test_the_protocol_is_spoken_in_the_right_order(stage: Stage) -> None:
@@ -264,7 +266,7 @@ async def test_the_protocol_is_spoken_in_the_right_order(stage: Stage) -> None:
     }
 
 
-async def test_a_server_may_ping_and_is_told_the_working_folder(stage: Stage) -> None:
+async def test_server_may_ping_and_list_the_roots(stage: Stage) -> None:
     hub = stage.hub(program(), {"folder": str(stage.folder)})
     assert await stage.act(hub, "ask ping") == "{}"
     roots = json.loads(await stage.act(hub, "ask roots/list"))

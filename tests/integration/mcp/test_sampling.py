@@ -65,7 +65,7 @@ async def test_answers_are_not_longer_than_allowed(stage: Stage) -> None:
     assert model.asked[0].max_tokens == 100
 
 
-async def test_a_server_may_not_ask_when_that_is_off_or_nobody_is_there(stage: Stage) -> None:
+async def test_sampling_is_refused_when_off_or_without_a_session(stage: Stage) -> None:
     model = Scripted()
     answer = await sample(stage, Caller(sampler=model), SAY_HI, enabled=False)
     assert answer["message"] == "sampling is switched off"

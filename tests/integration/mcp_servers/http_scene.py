@@ -60,7 +60,12 @@ async def converse(folder: Path, kind: str) -> dict[str, Any]:
         }
         await asyncio.gather(*(call("echo", message=str(n)) for n in range(10)))
         status = hub.status()[0]
-        return {**said, "shown": stage.shown, "transport": status.transport, "told": stage.told}
+        return {
+            **said,
+            "shown": stage.shown,
+            "transport": status.transport,
+            "notices": stage.notices,
+        }
     finally:
         await stage.close()
 

@@ -47,7 +47,7 @@ def configured(hermes_home: Path, work: Path) -> Callable[..., None]:
 
 
 def answers(server: ModelServer) -> list[str]:
-    """What the model was told by tools."""
+    """What the model was reported by tools."""
     messages = server.calls[-1].body["messages"]
     return [message["content"] for message in messages if message["role"] == "tool"]
 
@@ -113,13 +113,13 @@ def test_a_server_asks_the_model_of_the_conversation(
         done = hermes("chat", "-q", "let it choose", *at(server))
         assert (done.stdout, done.returncode) == ("The server likes mauve.\n", 0), done.stderr
         sampled = server.calls[1].body
-        (told,) = answers(server)
+        (reported,) = answers(server)
     assert "a colour?" in str(sampled["messages"])
     assert not sampled.get("tools")
-    assert "Mauve." in told
+    assert "Mauve." in reported
 
 
-def test_a_server_that_cannot_start_is_told_and_the_conversation_goes_on(
+def test_server_that_cannot_start_is_reported_and_the_conversation_continues(
     hermes: Any, configured: Callable[..., None]
 ) -> None:
     configured(mcp_servers={"gone": {"command": "no-such-program"}})

@@ -69,8 +69,8 @@ async def test_its_tools_are_offered_by_what_they_may_do(everything: Everything)
     assert concern is not None
     assert "mcp:all:gzip-file-as-resource" in str(concern)
     assert {tool.toolset for tool in tools.values()} == {"mcp-all"}
-    told = "\n".join(everything.stage.told)
-    assert "simulate-research-query: it can only be run as a task" in told
+    reported = "\n".join(everything.stage.notices)
+    assert "simulate-research-query: it can only be run as a task" in reported
 
 
 async def test_calls_with_every_kind_of_answer(everything: Everything) -> None:
@@ -113,7 +113,7 @@ async def test_it_sees_few_variables_of_ours(everything: Everything) -> None:
     assert not [name for name in seen if name.startswith(("HERMES", "PYTEST"))]
 
 
-async def test_it_is_told_the_folder_of_the_work(everything: Everything) -> None:
+async def test_server_gets_the_working_folder(everything: Everything) -> None:
     assert everything.stage.folder.as_uri() in await everything.call("get_roots_list")
 
 
@@ -146,7 +146,7 @@ async def test_it_asks_the_user(everything: Everything) -> None:
     assert "The MCP server all asks: Please provide inputs" in person.asked[0].question
 
 
-async def test_it_is_declined_where_nobody_is(everything: Everything) -> None:
+async def test_elicitation_without_a_user_is_declined(everything: Everything) -> None:
     assert "declined" in await everything.call("trigger_elicitation_request")
     refuses = Caller(clarifier=Person("decline"))
     assert "declined" in await everything.call("trigger_elicitation_request", refuses)

@@ -66,7 +66,7 @@ def held(store: LoginStore) -> McpLogin:
 
 
 def said(hermes: Any, *steps: Any) -> tuple[list[str], "subprocess.CompletedProcess[str]"]:
-    """What tools told the model in a conversation, and how that ended."""
+    """What tools reported the model in a conversation, and how that ended."""
     with ModelServer([*steps, "Done."]) as server:
         done = hermes("chat", "-q", "go", *at(server))
         assert (done.stdout, done.returncode) == ("Done.\n", 0), done.stderr
@@ -106,24 +106,24 @@ def test_conversations_at_the_same_time_renew_it_once(
     assert held(store).access_token in signed_in.login.tokens
 
 
-def test_a_token_the_server_forgot_is_replaced_without_anybody_noticing(
+def test_token_the_server_forgot_is_replaced_silently(
     hermes: Any, signed_in: GuardedSite, store: LoginStore
 ) -> None:
     store.save(msgspec.structs.replace(held(store), obtained_at=1.0))
     signed_in.login.tokens.clear()
-    told, done = said(hermes, LOOK)
-    assert "look done" in told[0]
+    reported, done = said(hermes, LOOK)
+    assert "look done" in reported[0]
     assert done.stderr == ""
 
 
-def test_a_login_that_was_taken_back_is_told_with_the_way_out(
+def test_revoked_login_is_reported_with_the_command_to_sign_in(
     hermes: Any, signed_in: GuardedSite, store: LoginStore
 ) -> None:
     signed_in.login.tokens.clear()
     signed_in.login.refreshes.clear()
     store.save(msgspec.structs.replace(held(store), obtained_at=1.0))
-    told, done = said(hermes, LOOK, ToolCall("c2", "mcp_tickets_look", "{}"))
-    assert all("the login has ended" in each for each in told)
+    reported, done = said(hermes, LOOK, ToolCall("c2", "mcp_tickets_look", "{}"))
+    assert all("the login has ended" in each for each in reported)
     assert done.stderr.count("`hermes mcp login tickets` signs in") == 1
     assert hermes("mcp", "test", "tickets").stdout.splitlines()[-1] == (
         "✗ login: the login has ended (`hermes mcp login tickets` signs in)"
@@ -136,20 +136,20 @@ def test_more_rights_are_asked_for_when_they_are_needed(
     hermes: Any, signed_in: GuardedSite, store: LoginStore
 ) -> None:
     write = ToolCall("c1", "mcp_tickets_write", "{}")
-    told, done = said(hermes, write)
-    assert f"has not the rights for this ({WRITE})" in told[0]
+    reported, done = said(hermes, write)
+    assert f"has not the rights for this ({WRITE})" in reported[0]
     assert "`hermes mcp login tickets` signs in" in done.stderr
     hermes("mcp", "login", "tickets")
     assert held(store).scope == f"tickets:read {WRITE}"
     assert "write done" in said(hermes, write)[0][0]
 
 
-def test_a_token_for_somebody_else_is_not_taken(
+def test_token_for_another_audience_is_refused(
     hermes: Any, signed_in: GuardedSite, store: LoginStore
 ) -> None:
     signed_in.audience = "https://somebody.example.com/mcp"
-    told, _ = said(hermes, LOOK)
-    assert "does not let us in (HTTP 401)" in told[0]
+    reported, _ = said(hermes, LOOK)
+    assert "does not let us in (HTTP 401)" in reported[0]
     assert len(signed_in.login.seen("/token")) == 1, "a new token would be no better"
 
 
@@ -195,7 +195,7 @@ def test_stopping_a_login_on_a_terminal(at_a_terminal: Any, store: LoginStore) -
 def test_signing_out(hermes: Any, signed_in: GuardedSite, store: LoginStore) -> None:
     assert hermes("mcp", "logout", "tickets").stdout == "signed out of tickets\n"
     assert signed_in.login.tokens == {}
-    told, _ = said(hermes, LOOK)
-    assert "no user has signed in to it yet" in told[0]
+    reported, _ = said(hermes, LOOK)
+    assert "no user has signed in to it yet" in reported[0]
     assert hermes("mcp", "remove", "tickets", "--yes").stdout == "removed tickets\n"
     assert hermes("mcp", "list").stdout.startswith("no MCP servers yet")

@@ -15,7 +15,7 @@ from tests.integration.mcp_servers.installed import node_server, python_server
 
 
 async def test_files_are_read_and_written_where_the_work_is(stage: Stage, workspace: Path) -> None:
-    # It is started for nothing and takes the folder it is told.
+    # It is started for nothing and takes the folder it is reported.
     hub = stage.hub({"files": node_server("filesystem")}, {"folder": str(workspace)})
     tools = await stage.tools(hub)
     assert tools["mcp_files_read_text_file"].effect is not Effect.EXECUTE

@@ -95,6 +95,6 @@ async def test_an_agent_on_this_machine_answers_and_hermes_runs_the_tools(
     monkeypatch.setenv("HERMES_COPILOT_ACP_COMMAND", command[0])
     monkeypatch.setenv("HERMES_COPILOT_ACP_ARGS", shlex.join(command[1:]))
     events = await ask(home(model={"provider": "copilot-acp"}), "what is the word?")
-    (told,) = [event for event in events if isinstance(event, ToolFinished)]
-    assert "the word is heron" in told.result
+    (reported,) = [event for event in events if isinstance(event, ToolFinished)]
+    assert "the word is heron" in reported.result
     assert (events[-1].text, events[-1].cost_usd) == ("It is heron.", 0)

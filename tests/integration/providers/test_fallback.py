@@ -52,7 +52,7 @@ async def test_what_a_fallback_cost_is_written_down_for_the_fallback(home, ask):
     assert [(line.model, line.calls) for line in lines] == [("other", 1)]
 
 
-async def test_when_all_fail_the_first_error_is_told_with_the_number_of_the_others(home, ask):
+async def test_first_error_counts_the_failed_fallbacks(home, ask):
     with (
         ModelServer([Refuse("unauthorized")]) as first,
         ModelServer([Refuse("model_not_found")]) as second,

@@ -88,9 +88,7 @@ async def test_an_address_in_a_variable(
 
 
 @pytest.mark.parametrize("endpoint", KEYED, ids=lambda e: e.id)
-async def test_the_list_of_models_is_not_asked_for_with_a_strangers_key(
-    endpoint, hostile, hermes_home
-):
+async def test_model_list_is_not_requested_with_a_foreign_key(endpoint, hostile, hermes_home):
     address = f"base_url: '{hostile.url}/v1', api_key: own"
     config = f"model: {{provider: {endpoint.id}, {address}, default: m}}"
     home = home_with(hermes_home, config)

@@ -58,11 +58,11 @@ def test_why_a_message_ended_is_known(stream, finish, reason):
 
 def test_usage_has_its_cache_and_thinking_numbers(stream):
     usage = Usage(input=100, output=20, cache_read=3000, cache_write=400, reasoning=5)
-    told = MESSAGES.ask(Step((Text("x"),), usage=usage), stream=stream).usage
-    assert (told.input_tokens, told.output_tokens) == (100, 20)
-    assert (told.cache_read_input_tokens, told.cache_creation_input_tokens) == (3000, 400)
-    assert told.output_tokens_details is not None
-    assert told.output_tokens_details.thinking_tokens == 5
+    reported = MESSAGES.ask(Step((Text("x"),), usage=usage), stream=stream).usage
+    assert (reported.input_tokens, reported.output_tokens) == (100, 20)
+    assert (reported.cache_read_input_tokens, reported.cache_creation_input_tokens) == (3000, 400)
+    assert reported.output_tokens_details is not None
+    assert reported.output_tokens_details.thinking_tokens == 5
 
 
 @pytest.mark.parametrize("kind", ["overloaded", "rate_limited"])

@@ -127,8 +127,8 @@ def test_every_refusal_is_the_exception_of_its_status(wire: Wire, stream: bool, 
     if kind == "html":
         return
     if wire is MESSAGES:
-        told = {"type": refusal.anthropic_type, "message": refusal.anthropic_message}
-        assert error.body["error"] == told
+        reported = {"type": refusal.anthropic_type, "message": refusal.anthropic_message}
+        assert error.body["error"] == reported
     else:
         assert (error.code, error.type, error.param) == (refusal.code, refusal.type, refusal.param)
         assert refusal.message in error.message

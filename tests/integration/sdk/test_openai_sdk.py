@@ -60,7 +60,7 @@ def test_why_a_reply_ended_is_known(wire, stream, finish, on_chat, on_responses)
         ("content_filter", openai.ContentFilterFinishReasonError),
     ],
 )
-def test_a_reply_that_is_not_complete_is_no_final_completion(finish, error):
+def test_incomplete_reply_is_not_a_final_completion(finish, error):
     step = Step((Text("some"),), finish_reason=finish)
     with (
         ModelServer([step]) as server,
@@ -75,7 +75,7 @@ def test_calls_are_the_reason_when_there_are_calls(stream):
     assert CHAT.ask(CALLS, stream=stream).choices[0].finish_reason == "tool_calls"
 
 
-def test_a_refusal_of_the_model_is_no_text(wire, stream):
+def test_refusal_of_the_model_is_not_text(wire, stream):
     reply = wire.ask(Step((Text("I will not."),), finish_reason="refusal"), stream=stream)
     if wire is CHAT:
         message = reply.choices[0].message
@@ -89,13 +89,13 @@ def test_a_refusal_of_the_model_is_no_text(wire, stream):
 
 def test_usage_has_its_cache_and_reasoning_numbers(wire, stream):
     usage = Usage(input=100, output=20, cache_read=3000, cache_write=400, reasoning=5)
-    told = wire.ask(Step((Text("x"),), usage=usage), stream=stream).usage
+    reported = wire.ask(Step((Text("x"),), usage=usage), stream=stream).usage
     if wire is CHAT:
-        before, after = told.prompt_tokens_details, told.completion_tokens_details
-        totals = (told.prompt_tokens, told.completion_tokens, told.total_tokens)
+        before, after = reported.prompt_tokens_details, reported.completion_tokens_details
+        totals = (reported.prompt_tokens, reported.completion_tokens, reported.total_tokens)
     else:
-        before, after = told.input_tokens_details, told.output_tokens_details
-        totals = (told.input_tokens, told.output_tokens, told.total_tokens)
+        before, after = reported.input_tokens_details, reported.output_tokens_details
+        totals = (reported.input_tokens, reported.output_tokens, reported.total_tokens)
     assert totals == (3500, 20, 3520)
     assert (before.cached_tokens, before.cache_write_tokens) == (3000, 400)
     assert after.reasoning_tokens == 5

@@ -13,7 +13,7 @@ HISTORY = (
     User.say("first"),
     ToolResult("c0", "old", "long ago"),
     Assistant((Text("one"),)),
-    User.say("second").beside("the weather"),
+    User.say("second").with_aside("the weather"),
     ToolResult("c1", "read", "page"),
     ToolResult("c2", "read", "next page"),
     Assistant((Text("two"),)),

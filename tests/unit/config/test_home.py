@@ -56,7 +56,7 @@ def test_only_the_owner_may_look_into_a_new_home(hermes_home: Path) -> None:
     assert hermes_home.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_profile_is_a_folder_beside_the_others(hermes_home: Path) -> None:
+def test_profiles_are_folders_of_one_root(hermes_home: Path) -> None:
     made = create_profile("work")
     assert made.root == hermes_home / "profiles" / "work"
     assert made.root.stat().st_mode & 0o777 == 0o700

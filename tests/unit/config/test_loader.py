@@ -134,9 +134,9 @@ def test_a_credential_with_something_unset_in_it_is_missing(
     )
     assert (loaded.variable("FOLDER"), loaded.unset("FOLDER")) == ("${NOBODY}", ())
     assert (loaded.variable("A_KEY"), loaded.unset("A_KEY")) == ("${x}", ())
-    told = {problem.key: problem.message for problem in loaded.problems}
+    reported = {problem.key: problem.message for problem in loaded.problems}
     missing, kept = "so it counts as missing", "so it stays as it is written"
-    assert told == {
+    assert reported == {
         "platforms.webhook.extra.routes.a.secret": f"${{NOBODY}} is not set, {missing}",
         "model.base_url": f"${{HOST_OF_MINE}} is not set, {kept}",
         "API_SERVER_KEY": f"${{NOBODY}} is not set, {missing}",
@@ -144,7 +144,7 @@ def test_a_credential_with_something_unset_in_it_is_missing(
         "FOLDER": f"${{NOBODY}} is not set, {kept}",
     }
     assert loaded.problems[0].where.endswith("config.yaml:4:20")
-    assert "${NOBODY}" not in loaded.secrets()  # it is told, and would be blotted out
+    assert "${NOBODY}" not in loaded.secrets()  # it is reported, and would be blotted out
     home.env_file.write_text("NOBODY=somebody\nAPI_SERVER_KEY=${NOBODY}\n")
     assert "API_SERVER_KEY" in loaded.reread_variables()
     assert (loaded.variable("API_SERVER_KEY"), loaded.unset("API_SERVER_KEY")) == ("somebody", ())
@@ -238,7 +238,7 @@ def test_the_line_of_an_older_form_is_found(write: Write) -> None:
         ("a: *nope\n", "1:4", "undefined alias"),
     ],
 )
-def test_broken_yaml_is_pointed_at_and_left_alone(
+def test_broken_yaml_is_located_and_not_changed(
     write: Write, text: str, place: str, message: str
 ) -> None:
     home = write(text)
@@ -386,9 +386,7 @@ def test_all_mistakes_are_found_at_once(write: Write) -> None:
         ("budget: {turn_usd: 0.5}", "budget.turn_usd", 0.5),
     ],
 )
-def test_what_people_write_is_taken_for_what_it_means(
-    write: Write, text: str, key: str, value: object
-) -> None:
+def test_lenient_values_are_converted(write: Write, text: str, key: str, value: object) -> None:
     loaded = load(write(f"{text}\n"))
     assert loaded.value(key) == value
     assert type(loaded.value(key)) is type(value)
@@ -415,7 +413,7 @@ def test_a_key_given_twice_is_a_warning_and_the_last_counts(write: Write) -> Non
     )
 
 
-def test_merged_blocks_are_no_duplicates(write: Write) -> None:
+def test_merged_blocks_are_not_duplicates(write: Write) -> None:
     text = "_base: &b {timeout: 5, cwd: x}\nterminal:\n  <<: *b\n  timeout: 6\n"
     loaded = load(write(text))
     assert loaded.warnings == ()

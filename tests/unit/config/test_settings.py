@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pytest
 import yaml
 
 from hermes.config.loader import VARIABLES
@@ -28,10 +27,10 @@ def leaves(data: object, path: str = "") -> dict[str, object]:
     return {path: data}
 
 
-@pytest.mark.parametrize(("key", "default"), leaves(yaml.safe_load(DEFAULTS.read_text())).items())
-def test_a_documented_default_holds(key: str, default: object) -> None:
-    value = find(Settings(), split_key(key))
-    assert msgspec.json.decode(msgspec.json.encode(value)) == default
+def test_documented_defaults_hold() -> None:
+    documented, settings = leaves(yaml.safe_load(DEFAULTS.read_text())), Settings()
+    values = {key: msgspec.json.encode(find(settings, split_key(key))) for key in documented}
+    assert {key: msgspec.json.decode(value) for key, value in values.items()} == documented
 
 
 def test_every_setting_says_what_it_means() -> None:
@@ -40,43 +39,37 @@ def test_every_setting_says_what_it_means() -> None:
     assert len(list(entries())) > 350
 
 
-@pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable.name)
-def test_every_variable_sets_a_key_that_exists(variable) -> None:
-    assert variable.key in set(leaf_keys())
-
-
-def test_no_variable_is_listed_twice() -> None:
-    names = [variable.name for variable in VARIABLES]
+def test_every_variable_is_listed_once_and_sets_a_key_that_exists() -> None:
+    keys, names = set(leaf_keys()), [variable.name for variable in VARIABLES]
     assert len(names) == len(set(names))
+    assert [variable for variable in VARIABLES if variable.key not in keys] == []
 
 
-@pytest.mark.parametrize(
-    ("key", "words"),
-    [
-        ("terminal.timeout", "Longest run"),
-        ("auxiliary.vision.model", "Model for this task"),
-        ("mcp_servers.github.url", "Address"),
-        ("custom_providers.0.name", "What you call it"),
-        ("mcp_servers", "MCP servers"),
-        ("skills.config.wiki.path", "Settings of skills"),
-        ("nope", ""),
-    ],
-)
-def test_the_meaning_of_a_key_is_found(key: str, words: str) -> None:
-    assert meaning(split_key(key)).startswith(words)
+MEANINGS = {
+    "terminal.timeout": "Longest run",
+    "auxiliary.vision.model": "Model for this task",
+    "mcp_servers.github.url": "Address",
+    "custom_providers.0.name": "What you call it",
+    "mcp_servers": "MCP servers",
+    "skills.config.wiki.path": "Settings of skills",
+}
 
 
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        ("terminal.tiemout", "terminal.timeout"),
-        ("max_concurrent_children", "delegation.max_concurrent_children"),
-        ("displai", "display"),
-        ("zzz", ""),
-    ],
-)
-def test_a_typing_mistake_gets_a_suggestion(key: str, expected: str) -> None:
-    assert suggestion(key) == expected
+def test_the_meaning_of_a_key_is_found() -> None:
+    found = {key: meaning(split_key(key))[: len(words)] for key, words in MEANINGS.items()}
+    assert (found, meaning(("nope",))) == (MEANINGS, "")
+
+
+SUGGESTIONS = {
+    "terminal.tiemout": "terminal.timeout",
+    "max_concurrent_children": "delegation.max_concurrent_children",
+    "displai": "display",
+    "zzz": "",
+}
+
+
+def test_a_typing_mistake_gets_a_suggestion() -> None:
+    assert {key: suggestion(key) for key in SUGGESTIONS} == SUGGESTIONS
 
 
 def test_a_name_with_dots_is_one_part_of_a_key() -> None:

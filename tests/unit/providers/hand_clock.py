@@ -1,4 +1,4 @@
-"""A clock that only moves when it is told to."""
+"""A clock that only moves when it is reported to."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

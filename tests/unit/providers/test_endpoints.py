@@ -197,8 +197,8 @@ def test_a_provider_gets_its_own_key_at_every_path_and_in_any_case():
 
 def test_no_provider_gets_the_key_of_another():
     pairs = [(one, other) for one in KEYED for other in KEYED if _host(one) != _host(other)]
-    told = [(one.id, other.id) for one, other in pairs if may_receive_key(other, one.base_url)]
-    assert told == []
+    reported = [(one.id, other.id) for one, other in pairs if may_receive_key(other, one.base_url)]
+    assert reported == []
 
 
 def test_a_star_is_one_label():

@@ -168,7 +168,7 @@ def test_a_key_given_with_the_address_is_sent_there():
     assert (target.base_url, keys_of(target)) == ("http://127.0.0.1:9/v1", ["mine"])
 
 
-def test_a_key_that_nobody_set_is_missing_and_no_other_is_sent_instead():
+def test_unset_key_is_missing_and_no_other_is_sent_instead():
     choice = ModelChoice(
         provider="custom", model="m", base_url="https://h.example", api_key="${MINE}"
     )
@@ -202,7 +202,7 @@ def test_an_unknown_provider_lists_the_known_ones():
         "https://h/\nHost: x",
     ],
 )
-def test_what_is_no_address_is_refused_without_repeating_a_password(url):
+def test_invalid_address_is_refused_without_repeating_a_password(url):
     with pytest.raises(ConfigError, match=r"model\.base_url") as caught:
         resolver().resolve(ModelChoice(provider="custom", base_url=url, model="m"))
     assert "pw" not in str(caught.value)
@@ -238,7 +238,7 @@ def test_a_server_on_this_machine_may_think_as_long_as_the_request_may_take():
     assert here.read == here.stale == here.request == 1800
 
 
-def test_openrouter_is_told_the_routing_and_nobody_else():
+def test_routing_is_sent_to_openrouter_only():
     settings = Settings(provider_routing=RoutingSettings(only=("groq",), data_collection="deny"))
     found = resolver(ALL_KEYS, settings)
     wanted = {"provider": {"only": ["groq"], "data_collection": "deny"}}
@@ -313,7 +313,7 @@ def test_a_prefix_kept_for_an_hour_costs_more_to_keep():
     assert (price("5m"), price("1h")) == (3.75, 6)
 
 
-def test_a_key_without_an_owner_is_sent_to_nobody():
+def test_key_without_an_owner_is_not_sent():
     with pytest.raises(ConfigError, match="says whose it is"):
         resolver({"GROQ_API_KEY": "g"}).resolve(ModelChoice(api_key="somebodys"))
 

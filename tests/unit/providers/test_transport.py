@@ -184,7 +184,7 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again()
             await asyncio.sleep(0.01)
 
 
-async def test_more_than_anybody_reads_waits_at_the_other_side() -> None:
+async def test_unread_data_stops_the_reading() -> None:
     sent = 0
 
     async def answer(reader: Reader, writer: Writer) -> None:
@@ -242,7 +242,7 @@ async def deaf(_reader: Reader, _writer: Writer) -> None:
         (deaf, b"x" * 4 * LARGE, httpx2.Timeout(10, write=0.05), httpx2.WriteTimeout),
     ],
 )
-async def test_nobody_is_waited_for_beyond_the_time_they_have(
+async def test_reads_and_writes_time_out(
     answer: Answer, body: bytes, timeout: httpx2.Timeout, kind: type[Exception]
 ) -> None:
     async with serving(answer) as url, client() as http:
@@ -257,7 +257,7 @@ async def test_a_handshake_that_never_ends_is_given_up(tmp_path: Path) -> None:
             await http.get(url.replace("http", "https"), timeout=httpx2.Timeout(10, connect=0.05))
 
 
-async def test_nobody_listens() -> None:
+async def test_refused_connection_is_a_connect_error() -> None:
     async with serving(silent) as url:
         pass
     async with client() as http:
@@ -329,7 +329,7 @@ async def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert context.threads[0] is not threading.current_thread()
 
 
-async def test_a_certificate_of_somebody_else_is_refused(tmp_path: Path) -> None:
+async def test_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
     tls, trust = server_and_trust(tmp_path, "DNS:elsewhere.example")
     async with serving(silent, tls) as url, client(trust) as http:
         with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):

@@ -176,7 +176,7 @@ def test_content_too_deep_to_parse_stays_text():
 
 
 def test_what_is_not_for_the_log_is_not_in_a_trajectory():
-    question = User((Text("look"), Image("data:image/png;base64,AAAA"))).beside("[a hint]")
+    question = User((Text("look"), Image("data:image/png;base64,AAAA"))).with_aside("[a hint]")
     assert values(question) == [("human", "look\n[image]")]
 
 

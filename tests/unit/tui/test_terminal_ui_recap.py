@@ -18,7 +18,7 @@ def test_the_last_exchanges_are_shown_in_short() -> None:
 def test_long_texts_are_cut_and_calls_are_counted() -> None:
     call = ToolCall("c1", "terminal", "{}")
     history = [
-        User.say("x" * 400 + "\nmore").beside("an aside"),
+        User.say("x" * 400 + "\nmore").with_aside("an aside"),
         Assistant((Text("I look"), call)),
         ToolResult("c1", "terminal", "seen"),
         Assistant((Text("one\ntwo\nthree\nfour\x1b[2J"),)),

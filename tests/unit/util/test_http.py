@@ -41,7 +41,7 @@ async def test_a_trusted_server_is_reached(tmp_path, monkeypatch: pytest.MonkeyP
         assert await get(url) == "hi"
 
 
-async def test_a_server_nobody_vouches_for_is_refused(tmp_path) -> None:
+async def test_server_without_a_trusted_certificate_is_refused(tmp_path) -> None:
     async with serving(tmp_path, "IP:127.0.0.1") as url:
         with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             await get(url)
@@ -61,7 +61,7 @@ def test_nothing_is_read_before_the_first_handshake(monkeypatch: pytest.MonkeyPa
     httpx2.AsyncClient(verify=LateTls())
 
 
-def test_used_in_any_other_way_it_trusts_nobody() -> None:
+def test_late_context_used_directly_trusts_no_certificate() -> None:
     context = LateTls()
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname

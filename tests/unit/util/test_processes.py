@@ -56,7 +56,7 @@ def test_a_process_that_is_not_there_never_began() -> None:
     assert process_began(1) != process_began(os.getpid())
 
 
-def test_a_process_that_nobody_has_waited_for_is_gone() -> None:
+def test_zombie_process_counts_as_gone() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         began = process_began(process.pid)
         assert process.stdin is not None
@@ -66,7 +66,7 @@ def test_a_process_that_nobody_has_waited_for_is_gone() -> None:
         assert process_began(process.pid) == ""
 
 
-def test_a_process_of_somebody_else_may_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_of_another_user_may_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def hidden(path: Path, *_: object, **__: object) -> str:
         if path.match("/proc/*/stat"):
             raise FileNotFoundError(path)

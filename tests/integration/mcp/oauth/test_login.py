@@ -62,13 +62,13 @@ async def test_nothing_secret_is_logged_or_shown(
         assert secret not in str(scene.shown)
 
 
-@pytest.mark.parametrize("place", ["/.well-known/oauth-protected-resource", "told", "nowhere"])
+@pytest.mark.parametrize("place", ["/.well-known/oauth-protected-resource", "named", "nowhere"])
 async def test_the_description_is_found_where_it_may_be(scene: Scene, place: str) -> None:
     page = scene.guarded.pages.pop(scene.guarded.place)
-    if place == "told":
+    if place == "named":
         scene.guarded.pages["/elsewhere"] = page
         scene.guarded.challenge = (
-            f'Bearer resource_metadata="{scene.guarded.origin}/elsewhere", scope="told:scope"'
+            f'Bearer resource_metadata="{scene.guarded.origin}/elsewhere", scope="named:scope"'
         )
     elif place == "nowhere":  # a server of early 2025 is its own login server
         scene.login.metadata["issuer"] = scene.login.issuer = scene.guarded.origin
@@ -78,7 +78,7 @@ async def test_the_description_is_found_where_it_may_be(scene: Scene, place: str
         scene.guarded.pages[place] = page
     made = await scene.sign_in()
     assert made.resource == scene.guarded.url
-    expected = {"told": "told:scope", "nowhere": ""}.get(place, "tickets:read")
+    expected = {"named": "named:scope", "nowhere": ""}.get(place, "tickets:read")
     assert made.scope == expected
 
 
@@ -98,7 +98,7 @@ async def test_openid_discovery_is_understood(scene: Scene, place: str) -> None:
     assert query_of(scene.login.seen("/authorize")[0])["prompt"] == "consent"
 
 
-async def test_pages_for_people_in_the_place_of_descriptions_are_passed_over(scene: Scene) -> None:
+async def test_html_in_place_of_metadata_is_skipped(scene: Scene) -> None:
     def page(_request: RecordedRequest) -> Outgoing:
         return Outgoing(200, {"Content-Type": "text/html"}, [b"<html>welcome"])
 
@@ -156,7 +156,7 @@ def _endless(scene: Scene) -> None:
         (_endless, "more than 256,000 bytes"),
     ],
 )
-async def test_what_makes_no_sense_stops_before_anybody_is_asked(
+async def test_invalid_metadata_stops_before_the_user_is_asked(
     scene: Scene, spoil: Any, words: str
 ) -> None:
     spoil(scene)
@@ -221,7 +221,7 @@ async def test_something_else_pasted_is_said_to_be(scene: Scene, text: str) -> N
         await scene.sign_in_as(McpLoginPrompt(scene.shown.append, None, paste))
 
 
-async def test_nobody_comes(scene: Scene) -> None:
+async def test_login_times_out(scene: Scene) -> None:
     async def nothing() -> str:
         return ""
 
@@ -275,7 +275,7 @@ async def test_a_registration_that_is_refused(scene: Scene) -> None:
         await scene.sign_in()
 
 
-async def test_a_port_that_is_taken_is_said_so(scene: Scene) -> None:
+async def test_taken_port_is_reported(scene: Scene) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(LoginFailed, match="cannot come back to port"),
@@ -320,14 +320,14 @@ async def test_a_server_without_tls_is_not_signed_in_to(scene: Scene) -> None:
         await scene.sign_in(url="http://mcp.example.com/mcp")
 
 
-async def test_a_server_that_is_down_is_said_so(scene: Scene) -> None:
+async def test_unreachable_server_is_reported(scene: Scene) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/mcp"
     with pytest.raises(ServerUnreachable, match="the MCP server tickets cannot be reached"):
         await scene.sign_in(url=url)
 
 
-async def test_a_login_server_that_fails_is_said_so(scene: Scene) -> None:
+async def test_failing_login_server_is_reported(scene: Scene) -> None:
     scene.login.pages["/token"] = lambda _: reply(503, {"error": "busy"})
     with pytest.raises(ServerUnreachable, match="HTTP 503: busy"):
         await scene.sign_in()

@@ -119,7 +119,7 @@ async def test_a_login_that_cannot_be_written_works_until_the_process_ends(scene
     assert scene.stored().refresh_token == before.refresh_token, "the old file is whole"
 
 
-async def test_a_renewal_goes_on_when_nobody_waits_for_it_any_more(scene: Scene) -> None:
+async def test_renewal_continues_after_its_caller_was_cancelled(scene: Scene) -> None:
     await scene.sign_in()
     scene.clock.time += 4000
     usual = scene.login.pages["/token"]
@@ -196,19 +196,19 @@ async def test_an_error_of_the_login_server_is_shown_without_the_token(scene: Sc
     assert not scene.stored().gone
 
 
-async def test_a_login_that_has_ended_is_told_once(scene: Scene) -> None:
+async def test_ended_login_is_reported_once(scene: Scene) -> None:
     await scene.sign_in()
     scene.login.refreshes.clear()
     scene.clock.time += 4000
-    told: list[str] = []
+    notices: list[str] = []
     server = McpServer(url=scene.guarded.url, auth="oauth")
     authorizer = scene.authorizer()
     async with McpHub(
-        {"tickets": server}, authorizers=lambda *_: authorizer, tell=told.append
+        {"tickets": server}, authorizers=lambda *_: authorizer, tell=notices.append
     ) as hub:
         for _ in range(2):
             assert await hub.tools() == []
-    (text,) = told
+    (text,) = notices
     assert "tickets cannot be used: tickets: the login has ended" in text
     assert text.endswith("(`hermes mcp login tickets` signs in)")
 

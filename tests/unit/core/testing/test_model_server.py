@@ -130,7 +130,7 @@ def test_a_line_is_logged_for_each_request(post):
     ]
 
 
-def test_calls_of_a_model_are_told_from_listings(ask, path):
+def test_model_calls_are_separated_from_listings(ask, path):
     with ModelServer(["hi"]) as server:
         address = server.url.removeprefix("http://")
         connection = http.client.HTTPConnection(address, timeout=20)

@@ -13,7 +13,7 @@ EPHEMERAL = {"type": "ephemeral"}
 
 
 class Clock:
-    """Time that moves when told to."""
+    """Time that moves when reported to."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -49,7 +49,7 @@ def test_a_reply_with_every_kind_of_part_arrives_whole(ask, path, stream):
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "content_filter"])
-def test_finish_reasons_are_told_in_the_words_of_the_wire(ask, path, stream, finish):
+def test_finish_reasons_have_the_words_of_the_wire(ask, path, stream, finish):
     with ModelServer([Step((Text("some"),), finish_reason=finish)]) as server:
         assert ask(server, path, stream=stream).finish == FINISHES[path][finish]
 
@@ -63,9 +63,9 @@ def test_a_reply_without_parts_is_an_empty_reply(ask, path, stream):
 def test_usage_given_in_the_step_fills_the_fields_of_each_wire(ask, path, stream):
     usage = Usage(input=100, output=20, cache_read=3000, cache_write=400, reasoning=5)
     with ModelServer([Step((Text("x"),), usage=usage)]) as server:
-        told = ask(server, path, stream=stream).usage
+        reported = ask(server, path, stream=stream).usage
     assert (
-        told
+        reported
         == {
             "/v1/chat/completions": {
                 "prompt_tokens": 3500,
@@ -171,7 +171,7 @@ def test_a_model_that_declines_says_so_as_its_api_does(post, path, stream):
 
 
 @pytest.mark.parametrize("kind", ["rate_limited", "server_error"])
-def test_a_failing_response_is_told_as_the_response_that_failed(post, kind):
+def test_failing_response_ends_with_response_failed(post, kind):
     with ModelServer([Step((Text("some"),), faults=(ErrorEvent(1, kind),))]) as server:
         last = post(server, "/v1/responses", stream=True).events[-1]
     assert last["type"] == "response.failed"

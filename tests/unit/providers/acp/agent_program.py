@@ -85,8 +85,8 @@ def acts_of(session, request):
         "await cancel": cancelled.wait,
         "die": die,
         "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-        "error": lambda *told: fail(request, *told),
-        "end": lambda *told: end(request, *told),
+        "error": lambda *details: fail(request, *details),
+        "end": lambda *details: end(request, *details),
     }
 
 

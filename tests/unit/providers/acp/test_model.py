@@ -114,7 +114,7 @@ async def test_images_go_along_where_the_agent_sees_them(stage: Stage):
     assert after["text"].startswith("this?")
 
 
-async def test_it_is_told_that_an_image_is_missing_where_it_sees_none(stage: Stage):
+async def test_placeholder_marks_an_image_the_agent_cannot_see(stage: Stage):
     question = User((Image("data:image/png;base64,AAAA"),))
     await ask(stage.model([["say", "a"]]), ModelRequest((question,)))
     assert "[an image that cannot be shown here]" in stage.prompt()
@@ -152,7 +152,7 @@ async def test_the_agent_gets_no_files_and_no_terminal(stage: Stage, method):
     assert able == {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 
 
-async def test_what_is_no_message_is_skipped(stage: Stage):
+async def test_output_that_is_not_a_message_is_skipped(stage: Stage):
     odd = ["", "Loading…", "[1, 2]", '{"id": {}}', '{"id": 999, "result": 1}']
     lines = [["raw", line] for line in odd]
     updates = [None, [], {"sessionUpdate": "agent_message_chunk"}, {"sessionUpdate": "plan"}]
@@ -169,7 +169,7 @@ async def test_a_line_of_megabytes_arrives_whole(stage: Stage):
 
 
 @pytest.mark.parametrize(
-    ("told", "usage"),
+    ("counts", "usage"),
     [
         (
             {"inputTokens": 10, "outputTokens": 7, "thoughtTokens": 2, "cachedReadTokens": 4,
@@ -183,8 +183,8 @@ async def test_a_line_of_megabytes_arrives_whole(stage: Stage):
         ),
     ],
 )  # fmt: skip
-async def test_the_agents_own_count_is_taken(stage: Stage, told, usage):
-    _, reply = await ask(stage.model([["say", "a"], ["end", "end_turn", {"usage": told}]]))
+async def test_the_agents_own_count_is_taken(stage: Stage, counts, usage):
+    _, reply = await ask(stage.model([["say", "a"], ["end", "end_turn", {"usage": counts}]]))
     assert reply.usage == usage
 
 
@@ -199,12 +199,12 @@ async def test_a_cut_reply_says_so(stage: Stage, reason):
     assert (reply.message.text, reply.message.finish_reason) == ("half", "length")
 
 
-async def test_a_refusal_is_no_answer(stage: Stage):
+async def test_refusal_is_raised(stage: Stage):
     with pytest.raises(ContentRefused, match="I will not"):
         await ask(stage.model([["say", "I will not."], ["end", "refusal"]]))
 
 
-async def test_a_turn_the_agent_cancelled_is_no_answer(stage: Stage):
+async def test_turn_cancelled_by_the_agent_is_an_error(stage: Stage):
     with pytest.raises(StreamCut):
         await ask(stage.model([["say", "half"], ["end", "cancelled"]]))
 
@@ -272,7 +272,7 @@ async def test_a_model_is_chosen_where_the_agent_offers_it(stage: Stage, new, me
     assert len(stage.calls(method)) == 1
 
 
-async def test_a_model_nobody_can_choose_is_left_to_the_agent(stage: Stage):
+async def test_model_is_left_to_an_agent_without_a_choice(stage: Stage):
     _, reply = await ask(stage.model([["say", "a"]], model="gpt-9"))
     assert reply.message.text == "a"
 
@@ -320,7 +320,7 @@ GAVE_UP = (
         ("Info: Operation cancelled by user", ReplyInvalid),
     ],
 )
-async def test_a_failure_told_in_words_is_a_failure(stage: Stage, said, kind):
+async def test_failure_notice_of_copilot_is_an_error(stage: Stage, said, kind):
     model = stage.model([["say", "half"], ["say", RETRYING], ["say", said]], init=COPILOT)
     with pytest.raises(kind):
         await ask(model)

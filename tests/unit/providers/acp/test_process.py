@@ -31,7 +31,7 @@ async def test_a_program_that_is_not_there_is_named_with_what_to_do(stage: Stage
     assert "HERMES_COPILOT_ACP_COMMAND" in caught.value.hint
 
 
-async def test_a_file_that_is_no_program_is_told(stage: Stage, tmp_path: Path):
+async def test_file_that_is_not_a_program_is_reported(stage: Stage, tmp_path: Path):
     broken = tmp_path / "agent"
     broken.write_bytes(b"\x00\x01")
     broken.chmod(0o755)
@@ -63,7 +63,7 @@ async def test_a_crash_in_a_reply_cuts_it_and_the_next_call_starts_again(stage: 
     assert len(stage.starts) == 2
 
 
-async def test_a_program_killed_from_outside_is_told(stage: Stage):
+async def test_program_killed_from_outside_is_reported(stage: Stage):
     with pytest.raises(StreamCut, match="signal 9"):
         await ask(stage.model([["kill"]]))
 
@@ -147,7 +147,7 @@ async def test_a_line_without_end_is_not_read_for_ever(stage: Stage, monkeypatch
         await ask(stage.model([["raw", "x" * 5_000_000]]))
 
 
-async def test_it_gets_its_own_keys_and_nobody_elses(stage: Stage, monkeypatch):
+async def test_program_gets_only_its_own_keys(stage: Stage, monkeypatch):
     given = {"GH_TOKEN": "gho_1", "COPILOT_GITHUB_TOKEN": "gho_2", "COPILOT_HOME": "/x"}
     kept = {"OPENROUTER_API_KEY": "sk", "ANTHROPIC_TOKEN": "t", "COPILOT_ALLOW_ALL": "true"}
     for name, value in {**given, **kept}.items():

@@ -59,14 +59,14 @@ FENCED = {"path": "a.md", "content": "# A\n```sh\nls\n```\n\n```tool_call\n{}\n`
         ('```tool_call\n{"name":"t","arguments":{"a":"x\ny"}}\n```', "", [("t", {"a": "x\ny"})]),
     ],
 )
-def test_calls_and_text_are_told_apart(text, said, calls):
+def test_calls_and_text_are_separated(text, said, calls):
     spoken, found = read(text)
     assert spoken == said
     if calls is not None:
         assert [(call.name, json.loads(call.arguments)) for call in found] == calls
 
 
-def test_a_call_that_is_no_json_goes_to_the_tool_which_says_so():
+def test_call_that_is_not_json_reaches_the_tool():
     said, calls = read('```tool_call\n{"name": "t", "arguments": {"a": }}\n```\nafter')
     assert said == "after"
     assert calls == [ParsedCall("t", '{"name": "t", "arguments": {"a": }}')]

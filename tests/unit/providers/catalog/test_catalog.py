@@ -339,11 +339,11 @@ def test_families_know_how_their_models_think(model, thinks, form, temperature):
         "mistral-ocr-latest",
     ],
 )
-def test_models_that_do_not_talk_are_told_apart(model):
+def test_models_other_than_language_models_are_recognised(model):
     assert family_of(model).language is False
 
 
-def test_nothing_is_said_of_a_model_nobody_knows():
+def test_unknown_model_has_no_bundled_facts():
     facts = bundled_facts(bundled_endpoint("openrouter"), "somebody/else-7")
     assert facts == type(facts)(id="somebody/else-7")
 

@@ -163,7 +163,7 @@ def test_moonshot():
         {"data": [None, 3, "x", {}, {"id": ""}, {"id": 7}]},
     ],
 )
-def test_what_is_no_list_lists_nothing(document):
+def test_document_without_a_list_has_no_models(document):
     assert parse(document) == {}
 
 
@@ -267,7 +267,7 @@ async def test_a_path_may_lead_out_of_the_address(client, server):
     assert server.requests[0].path == "/api/v0/models"
 
 
-async def test_a_providers_key_is_not_sent_to_a_stranger(client, server):
+async def test_key_is_not_sent_to_another_host(client, server):
     """The lists of some endpoints are public, so the question is asked without the key."""
     server.respond = lambda _request: answer(answers.OPENROUTER)
     openrouter = find_endpoint("openrouter")
@@ -296,7 +296,7 @@ async def test_a_wrong_key_is_said_without_showing_it(client, server):
     assert "sk-very-secret" not in str(caught.value)
 
 
-async def test_a_page_that_is_no_list_is_said(client, server):
+async def test_page_that_is_not_a_list_is_reported(client, server):
     server.respond = lambda _request: answer(b"<html>welcome</html>")
     with pytest.raises(ReplyInvalid, match="not a list of models"):
         await names(at("groq", f"{server.url}/v1"), client)

@@ -33,7 +33,7 @@ def test_only_the_owner_may_open_it(store: AuthFile) -> None:
     assert store.read() == {"version": 1, "providers": {"shop": {"access_token": "t"}}}
 
 
-def test_a_file_others_could_read_is_closed_and_said_so(
+def test_file_readable_by_others_is_closed_with_a_warning(
     store: AuthFile, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.path.parent.mkdir()
@@ -72,7 +72,7 @@ def test_what_is_not_ours_stays(store: AuthFile) -> None:
         b'{"credential_pool": null}',
     ],
 )
-def test_a_damaged_file_is_reported_and_left_alone(store: AuthFile, text: bytes) -> None:
+def test_damaged_file_is_reported_and_not_changed(store: AuthFile, text: bytes) -> None:
     store.path.parent.mkdir()
     store.path.write_bytes(text)
     with pytest.raises(ConfigError, match="is damaged") as caught:
@@ -83,7 +83,7 @@ def test_a_damaged_file_is_reported_and_left_alone(store: AuthFile, text: bytes)
     assert store.path.read_bytes() == text
 
 
-def test_a_file_of_a_later_version_is_left_alone(store: AuthFile) -> None:
+def test_file_of_a_later_version_is_not_changed(store: AuthFile) -> None:
     store.path.parent.mkdir()
     store.path.write_text('{"version": 2}')
     with pytest.raises(ConfigError, match="later version"):
@@ -96,7 +96,7 @@ def test_a_folder_in_its_place_is_one_clear_line(store: AuthFile) -> None:
         store.read()
 
 
-def test_a_change_that_fails_is_no_change(store: AuthFile) -> None:
+def test_failed_change_writes_nothing(store: AuthFile) -> None:
     with store.change() as data:
         data["x"] = 1
     with pytest.raises(RuntimeError), store.change() as data:
@@ -127,9 +127,7 @@ def test_a_link_stays_a_link_and_shares_the_lock(store: AuthFile, tmp_path: Path
     assert linked.lock_path() == store.lock_path()
 
 
-def test_a_lock_that_is_held_for_long_is_said_so(
-    store: AuthFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lock_held_for_long_is_reported(store: AuthFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermes.providers.credentials.auth_file.LOCK_SECONDS", 0.05)
     with (
         store.change(),

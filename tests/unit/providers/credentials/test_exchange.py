@@ -63,9 +63,7 @@ async def test_it_is_exchanged_again_only_when_it_runs_out_or_is_refused(
     assert (await pool.take()).secret == "short-3"
 
 
-async def test_an_address_of_somebody_else_is_not_followed(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_address_on_a_foreign_host_is_ignored(bench: Bench, server: OAuthServer) -> None:
     bench.variables = Values({"GH_TOKEN": "ghu_2"})
     server.api = "https://api.githubcopilot.com.evil.example"
     assert (await pool_of(bench, server).take()).base_url == ""
@@ -80,7 +78,7 @@ async def test_a_rest_belongs_to_the_token_behind_it(bench: Bench, server: OAuth
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-async def test_an_account_without_copilot_is_said_so(
+async def test_account_without_copilot_is_reported(
     bench: Bench, server: OAuthServer, status: int
 ) -> None:
     bench.variables = Values({"GH_TOKEN": "ghu_2"})
@@ -90,7 +88,7 @@ async def test_an_account_without_copilot_is_said_so(
     assert "ghu_2" not in f"{caught.value} {caught.value.hint}"
 
 
-async def test_a_fault_of_the_server_is_no_refusal(bench: Bench, server: OAuthServer) -> None:
+async def test_server_fault_is_not_a_refusal(bench: Bench, server: OAuthServer) -> None:
     bench.variables = Values({"GH_TOKEN": "ghu_2"})
     server.exchange_status = 502
     with pytest.raises(ServerFault):
@@ -154,7 +152,7 @@ async def test_an_account_without_a_project_is_said_to_be_one(
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, CredentialRefused), (503, Overloaded)])
-async def test_a_refusal_is_told_apart(
+async def test_refusals_are_classified(
     bench: Bench, google: GoogleServer, status: int, kind: type[Exception]
 ) -> None:
     google.load_status = status
@@ -164,7 +162,7 @@ async def test_a_refusal_is_told_apart(
     assert "ya29.0" not in str(caught.value)
 
 
-async def test_a_server_that_is_not_there_is_said_so(bench: Bench, google: GoogleServer) -> None:
+async def test_unreachable_server_is_named(bench: Bench, google: GoogleServer) -> None:
     endpoint = msgspec.structs.replace(code_assist(google), base_url="http://127.0.0.1:1/v1")
     with pytest.raises(Unreachable):
         await CodeAssistExchange(bench.client, bench.clock).exchange(endpoint, LOGIN)

@@ -130,7 +130,7 @@ def test_qwen_code_brings_its_address_along_when_it_is_the_providers(bench: Benc
     assert found.base_url == ""
 
 
-def test_chatgpt_tokens_carry_their_account_and_are_no_api_keys(bench: Bench) -> None:
+def test_chatgpt_tokens_carry_their_account_and_are_not_api_keys(bench: Bench) -> None:
     StoredLogin(bench.store, "openai-codex").save(Tokens("t", "r", account_id="acc-1"))
     codex = Endpoint(id="openai-codex", label="Codex")
     (found,) = bench.keyring().credentials(codex)

@@ -61,7 +61,7 @@ def test_any_header_is_survived(name, value):
     check(refused("acme", 302, {name: value}, b""))
 
 
-def test_a_line_says_who_what_how_and_why():
+def test_message_names_provider_problem_status_and_detail():
     body = b'{"error":{"message":"Rate limit reached. Please try again in 20s."}}'
     error = refused("openai", 429, {}, body)
     assert str(error) == (

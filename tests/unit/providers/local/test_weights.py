@@ -124,7 +124,7 @@ async def test_an_address_without_a_digest_must_at_least_be_gguf(tmp_path: Path,
     assert (await fetch_weights(unpinned, tmp_path, Recorded())).read_bytes() == CONTENT
 
 
-async def test_when_every_source_fails_each_reason_is_told(tmp_path: Path):
+async def test_reasons_of_all_failed_sources_are_named(tmp_path: Path):
     async with httpx2.AsyncClient() as client:
         sources = [HttpSource("http://127.0.0.1:9/tiny.gguf", client), no_such_package()]
         with pytest.raises(DownloadFailed) as caught:
@@ -244,7 +244,7 @@ def test_a_full_disk_says_how_much_is_needed_and_keeps_what_came(tmp_path: Path,
     assert (tmp_path / "tiny.gguf.part").stat().st_size > 0
 
 
-async def test_a_folder_nobody_can_write_to(tmp_path: Path, serve):
+async def test_folder_without_write_permission_is_reported(tmp_path: Path, serve):
     (tmp_path / "file").write_text("")
     with pytest.raises(DownloadFailed, match="cannot write"):
         await fetch_weights(weights(serve().url), tmp_path / "file" / "models", Recorded())

@@ -65,7 +65,7 @@ async def test_the_person_gets_an_address_and_a_code(person: Person, server: OAu
     assert server.sent("/device/code") == [{"client_id": CLIENT, "scope": "models"}]
 
 
-async def test_it_waits_as_long_as_it_takes_at_the_pace_it_is_told(
+async def test_polling_follows_the_interval_of_the_server(
     person: Person, server: OAuthServer
 ) -> None:
     server.polls = ["authorization_pending", "slow_down", "authorization_pending", 429]
@@ -82,9 +82,7 @@ async def test_without_a_pace_it_asks_every_five_seconds(
     assert person.clock.slept == [5, 5]
 
 
-async def test_pkce_proves_that_the_one_who_asked_is_the_one_who_gets(
-    person: Person, server: OAuthServer
-) -> None:
+async def test_pkce_verifier_is_sent_with_the_poll(person: Person, server: OAuthServer) -> None:
     assert await person.logs_in(server.login(pkce=True)) == "access-1"
     (start,) = server.sent("/device/code")
     (poll,) = server.sent("/token")
@@ -130,14 +128,14 @@ async def test_a_long_outage_does(person: Person, server: OAuthServer) -> None:
     assert len(server.sent("/token")) == 5
 
 
-async def test_a_server_that_is_not_there_is_said_so(person: Person, server: OAuthServer) -> None:
+async def test_unreachable_server_is_named(person: Person, server: OAuthServer) -> None:
     login = server.login()
     server.close()
     with pytest.raises(Transient, match="cannot reach shop"):
         await person.logs_in(login)
 
 
-async def test_a_server_that_gives_no_code_is_said_so(person: Person) -> None:
+async def test_server_without_a_code_is_reported(person: Person) -> None:
     server = Scripted({"error": "device_flow_disabled"})
     try:
         with pytest.raises(ProviderError, match="sent no login code") as caught:
@@ -252,7 +250,7 @@ def google() -> Iterator[GoogleServer]:
 
 
 class GooglePerson:
-    """Is shown an address, and goes there with a browser when told to."""
+    """Is shown an address, and goes there with a browser when reported to."""
 
     def __init__(self, bench: Bench, google: GoogleServer) -> None:
         self._client, self._google = bench.client, google
@@ -303,7 +301,7 @@ async def test_the_browser_brings_the_code(
     assert "my-secret" not in repr(tokens) + repr(google.client)
 
 
-async def test_the_question_asks_for_what_is_needed_and_proves_who_asked(
+async def test_authorization_url_has_scopes_and_pkce(
     google_person: GooglePerson, google: GoogleServer
 ) -> None:
     login = google_person.logs_in()
@@ -319,7 +317,7 @@ async def test_the_question_asks_for_what_is_needed_and_proves_who_asked(
     assert len(asked["state"]) >= 32
 
 
-async def test_a_stranger_at_the_door_is_turned_away(
+async def test_redirect_without_the_state_gets_404(
     google_person: GooglePerson, google: GoogleServer, bench: Bench
 ) -> None:
     login = google_person.logs_in()
@@ -334,7 +332,7 @@ async def test_a_stranger_at_the_door_is_turned_away(
     assert [form["code"] for form in google.forms] == [CODE]
 
 
-async def test_nobody_listens_any_more_and_idle_connections_are_not_waited_for(
+async def test_port_is_closed_after_the_login_despite_idle_connections(
     google_person: GooglePerson, bench: Bench
 ) -> None:
     login = google_person.logs_in()

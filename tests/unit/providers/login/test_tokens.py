@@ -80,9 +80,7 @@ async def test_after_a_refusal_a_new_token_is_got_once(bench: Bench, server: OAu
     assert server.refreshes == 1
 
 
-async def test_a_login_that_is_over_is_said_so_and_marked(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_revoked_login_is_reported_and_marked(bench: Bench, server: OAuthServer) -> None:
     place = logged_in(bench, server, lasts=0)
     server.live.clear()
     pool = pool_of(bench)
@@ -132,9 +130,7 @@ async def test_a_failing_login_server_is_named_when_the_token_is_over(
     assert (await pool_of(bench).take()).secret == "access-1"
 
 
-async def test_a_login_server_that_is_not_there_is_said_so(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_unreachable_login_server_is_named(bench: Bench, server: OAuthServer) -> None:
     logged_in(bench, server, lasts=0)
     server.close()
     with pytest.raises(Transient) as caught:

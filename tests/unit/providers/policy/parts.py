@@ -1,4 +1,4 @@
-"""A clock that moves when told to, a pool and a ledger in memory."""
+"""A clock that moves when reported to, a pool and a ledger in memory."""
 
 import asyncio
 from collections.abc import Collection

@@ -65,7 +65,7 @@ async def test_the_refusal_says_which_cap_what_is_spent_and_what_to_do():
     assert error.hint == "`hermes config set budget.turn_usd N` changes the cap"
 
 
-async def test_calls_under_way_count_and_are_told():
+async def test_running_calls_count_and_are_named():
     wallet = Wallet(turn=1.0)
     first = await wallet.budget.reserve(0.75)
     assert "$0.75 is reserved for running calls" in str(await wallet.refusal(0.5))

@@ -44,7 +44,7 @@ def test_each_credential_has_a_health_of_its_own(clock):
     assert health.circuit("acme", "https://other.test", "env:A").open_for == 0
 
 
-async def test_five_failures_in_a_row_make_it_unwell(circuit):
+async def test_five_failures_in_a_row_open_the_circuit(circuit):
     model = CircuitBreakerModel(ScriptedModel([ReplyInvalid("empty")] * FAILURE_THRESHOLD), circuit)
     for _ in range(FAILURE_THRESHOLD):
         assert model.unavailable_reason() == ""
@@ -96,7 +96,7 @@ def test_each_failed_trial_doubles_the_time_up_to_a_limit(circuit, clock):
     assert waits == [30, 60, 120, 240, LONGEST_OPEN, LONGEST_OPEN]
 
 
-def test_failing_while_it_is_left_alone_does_not_prolong_it(circuit, clock):
+def test_failures_while_open_do_not_prolong_the_pause(circuit, clock):
     fail(circuit, FAILURE_THRESHOLD)
     clock.pass_(10)
     fail(circuit, FAILURE_THRESHOLD)
@@ -121,7 +121,7 @@ def test_a_call_that_the_budget_forbids_says_nothing_about_the_endpoint(circuit,
     assert circuit.open_for == 60
 
 
-async def test_stopping_a_reply_is_no_failure(circuit, clock):
+async def test_stopped_reply_is_not_a_failure(circuit, clock):
     fail(circuit, FAILURE_THRESHOLD)
     clock.pass_(30)
     inner = ScriptedModel(["a long answer", Step((Text("hm"),), faults=(Stall(after=0),))])

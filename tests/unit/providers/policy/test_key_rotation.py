@@ -84,9 +84,9 @@ async def test_a_key_limited_twice_rests_an_hour_and_the_next_one_answers():
     keys = Keys("A", "B", A=[RateLimited("slow down")] * 2, B=["fine"])
     events = await ask(keys.model())
     assert keys.pool.rests == [("A", HOUR, "slow down")]
-    told = [event for event in events if isinstance(event, Retrying)]
-    assert [event.error for event in told] == ["A: slow down", "B replaces A: slow down"]
-    assert [event.seconds for event in told] == [1, 0]
+    reported = [event for event in events if isinstance(event, Retrying)]
+    assert [event.error for event in reported] == ["A: slow down", "B replaces A: slow down"]
+    assert [event.seconds for event in reported] == [1, 0]
     assert isinstance(events[-1], Reply)
     assert "secret" not in str(events)
 
@@ -155,7 +155,7 @@ async def test_the_only_token_is_renewed_too():
     assert kinds(await ask(keys.model())) == ["Retrying", "Reply"]
 
 
-async def test_why_the_only_token_could_not_be_renewed_is_told():
+async def test_reason_of_a_failed_renewal_is_raised():
     keys = Keys("A", A=[CredentialRefused("expired")])
     keys.pool.renewals["A"] = CredentialRefused("log in again")
     assert str(await failure(keys, CredentialRefused)) == "log in again"
@@ -176,13 +176,13 @@ async def test_when_all_keys_rest_from_before_the_pool_says_so():
     assert str(await failure(keys, CredentialsExhausted)) == "every key rests"
 
 
-async def test_why_the_next_key_cannot_be_used_is_told_as_it_is():
+async def test_error_of_the_next_key_is_raised_unchanged():
     keys = Keys("A", "B", A=[QuotaSpent("no credit")])
     keys.pool.expired = {"B"}
     assert str(await failure(keys, CredentialRefused)) == "the login of B has expired"
 
 
-async def test_an_unwell_key_is_used_when_the_other_login_has_expired():
+async def test_unavailable_key_is_used_when_the_other_login_has_expired():
     keys = Keys("A", "B", A=["fine"])
     keys.make_unwell("A")
     keys.pool.expired = {"B"}
@@ -197,7 +197,7 @@ async def test_a_limit_that_is_over_at_once_does_not_go_round_in_circles():
     assert keys.calls("A") == 2
 
 
-async def test_other_failures_are_no_reason_to_change_the_key():
+async def test_other_failures_do_not_change_the_key():
     keys = Keys("A", "B", A=[ServerFault("down")])
     await failure(keys, ServerFault)
     assert keys.pool.rests == []
@@ -211,7 +211,7 @@ async def test_the_model_of_a_key_is_made_once():
     assert keys.made == ["A"]
 
 
-async def test_an_unwell_key_makes_room_for_a_well_one():
+async def test_unavailable_key_is_passed_over_for_an_available_one():
     keys = Keys("A", "B", B=["fine"])
     keys.make_unwell("A")
     await ask(keys.model())
@@ -219,7 +219,7 @@ async def test_an_unwell_key_makes_room_for_a_well_one():
     assert keys.pool.rests == []
 
 
-async def test_when_all_keys_are_unwell_the_first_is_used():
+async def test_first_key_is_used_when_all_are_unavailable():
     keys = Keys("A", "B", A=["fine"])
     keys.make_unwell("A", "B")
     model = keys.model()
@@ -228,7 +228,7 @@ async def test_when_all_keys_are_unwell_the_first_is_used():
     assert keys.pool.rests == []
 
 
-async def test_an_unwell_key_is_used_when_the_others_rest_and_also_the_next_time():
+async def test_unavailable_key_is_used_while_the_others_rest():
     keys = Keys("A", "B", A=["one", "two"])
     keys.make_unwell("A")
     await keys.pool.rest(key("B"), HOUR, "limited")

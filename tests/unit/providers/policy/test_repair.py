@@ -115,7 +115,7 @@ async def test_tool_arguments_are_cleaned_also_where_they_are_escaped(arguments,
     assert inner.requests[1].messages[1].calls[0].arguments == sent
 
 
-async def test_ordinary_text_is_left_alone():
+async def test_ordinary_text_is_not_changed():
     text = "line\r\n\ttab, ünïcödé, 漢字, 😀, \u200d\ufeff"
     with ScriptedModel([UnicodeRefused("bad text"), "fine"]) as inner:
         await ask(RequestRepairModel(inner), ModelRequest((System("\x00"), User.say(text))))
@@ -159,6 +159,6 @@ async def test_a_model_that_refused_an_option_is_not_asked_for_it_again():
     assert inner.requests[2].reasoning_effort == ""
 
 
-async def test_a_refusal_of_what_was_not_sent_is_told():
+async def test_refusal_of_something_not_sent_is_raised():
     with ScriptedModel([OptionRefused("no effort")]) as inner, pytest.raises(OptionRefused):
         await ask(RequestRepairModel(inner), ModelRequest(HISTORY[:2]))

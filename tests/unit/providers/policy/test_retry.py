@@ -52,7 +52,7 @@ class CutOnce:
             yield event
 
 
-async def test_a_passing_fault_is_overcome_and_told():
+async def test_transient_fault_is_retried_with_an_event():
     clock = HandClock()
     steps = [ServerFault("busy"), RateLimited("slow down", retry_after=7), "fine"]
     with ScriptedModel(steps) as inner:
@@ -106,14 +106,14 @@ def unwell_after_one(clock: HandClock, inner: ScriptedModel) -> CircuitBreakerMo
     return CircuitBreakerModel(inner, circuit)
 
 
-async def test_no_time_is_wasted_on_an_unwell_model_when_there_is_another():
+async def test_unavailable_model_is_not_retried_when_there_is_another():
     clock = HandClock()
     with ScriptedModel([ServerFault("down")]) as inner, pytest.raises(ServerFault):
         await ask(RetryModel(unwell_after_one(clock, inner), clock, patient=False))
     assert clock.slept == []
 
 
-async def test_the_only_model_is_tried_again_even_when_it_is_unwell():
+async def test_only_model_is_retried_even_when_unavailable():
     clock = HandClock()
     with ScriptedModel([ServerFault("down"), "fine"]) as inner:
         events = await ask(RetryModel(unwell_after_one(clock, inner), clock))
@@ -166,7 +166,7 @@ def unavailable(model: ScriptedModel) -> CircuitBreakerModel:
 
 
 @pytest.mark.parametrize("kind", HELPED)
-async def test_the_next_model_takes_over_and_the_user_is_told(script, kind):
+async def test_next_model_takes_over_with_an_event(script, kind):
     model = FallbackModel(entries(script("a", kind("it failed")), script("b", "fine")))
     assert (model.name, model.provider) == ("a", "p-a")
     events = await ask(model)
@@ -203,8 +203,8 @@ async def test_each_entry_is_tried_once_in_order(script):
     model = FallbackModel(
         entries(script("a", ServerFault("1")), script("b", ModelNotFound("2")), script("c", "fine"))
     )
-    told = [event for event in await ask(model) if isinstance(event, FellBack)]
-    assert [(event.model, event.error) for event in told] == [("b", "1"), ("c", "2")]
+    reported = [event for event in await ask(model) if isinstance(event, FellBack)]
+    assert [(event.model, event.error) for event in reported] == [("b", "1"), ("c", "2")]
 
 
 async def test_when_all_failed_the_first_error_is_raised_and_the_hint_tells_the_rest(script):
@@ -235,7 +235,7 @@ async def test_an_entry_that_cannot_be_built_is_passed_over(script, error):
     ]
 
 
-async def test_a_first_entry_that_cannot_be_built_is_told_with_the_first_call(script):
+async def test_first_entry_that_cannot_be_built_is_reported_with_the_first_call(script):
     model = FallbackModel(entries(CredentialMissing("no key"), script("b", "one", "two")))
     assert model.name == "b"
     assert kinds(await ask(model)) == ["FellBack", "Reply"]
@@ -255,28 +255,28 @@ async def test_a_later_entry_is_not_built_before_it_is_needed(script):
     assert built == []
 
 
-async def test_an_unwell_model_is_passed_over_at_once(script):
+async def test_unavailable_model_is_passed_over_at_once(script):
     model = FallbackModel(entries(unavailable(script("a")), script("b", "fine")))
-    [told, *_] = await ask(model)
-    assert isinstance(told, FellBack)
-    assert told.model == "b"
-    assert "p-a failed several times in a row" in told.error
+    [reported, *_] = await ask(model)
+    assert isinstance(reported, FellBack)
+    assert reported.model == "b"
+    assert "p-a failed several times in a row" in reported.error
 
 
-async def test_an_unwell_model_is_tried_when_all_others_failed(script):
+async def test_unavailable_model_is_tried_when_all_others_failed(script):
     model = FallbackModel(
         entries(unavailable(script("a", "fine")), script("b", ServerFault("down")))
     )
-    told = [event for event in await ask(model) if isinstance(event, FellBack)]
-    assert [(event.model, event.error) for event in told][-1] == ("a", "down")
+    reported = [event for event in await ask(model) if isinstance(event, FellBack)]
+    assert [(event.model, event.error) for event in reported][-1] == ("a", "down")
 
 
 @pytest.mark.parametrize("rest", [[], [ConfigError("broken")]])
-async def test_an_unwell_model_without_an_alternative_simply_answers(script, rest):
+async def test_unavailable_model_without_an_alternative_answers(script, rest):
     model = FallbackModel(entries(unavailable(script("a", "fine")), *rest))
     assert kinds(await ask(model)) == ["Reply"]
 
 
-async def test_when_all_are_unwell_the_first_begins(script):
+async def test_first_model_begins_when_all_are_unavailable(script):
     model = FallbackModel(entries(unavailable(script("a", "fine")), unavailable(script("b"))))
     assert kinds(await ask(model)) == ["Reply"]

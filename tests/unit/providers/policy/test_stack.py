@@ -75,10 +75,10 @@ class World:
         return build
 
     async def ask(self, model: Model | None = None) -> list[str]:
-        """What the user is told, and the answer."""
+        """What the user is reported, and the answer."""
         events = await ask(model or self.turn(), REQUEST)
-        told = [e.error for e in events if isinstance(e, Retrying | FellBack)]
-        return [*told, events[-1].message.text]
+        reported = [e.error for e in events if isinstance(e, Retrying | FellBack)]
+        return [*reported, events[-1].message.text]
 
     def calls(self) -> dict[str, int]:
         return {name: len(script.requests) for name, script in self.scripts.items()}

@@ -135,7 +135,7 @@ def test_pictures_are_sent_by_value_or_by_address():
         ("null", {"arguments": None}),
     ],
 )
-def test_arguments_that_are_no_object_still_make_a_valid_request(arguments, value):
+def test_arguments_that_are_not_an_object_make_a_valid_request(arguments, value):
     (message,) = sent(Assistant((ToolCall("a", "f", arguments),)))
     assert message["content"][0]["input"] == value
 
@@ -310,7 +310,7 @@ def test_why_it_ended_is_said_in_one_way(said, meant):
         ([b"{"], errors.ReplyInvalid),
     ],
 )
-def test_what_is_not_in_order_is_told_apart(events, kind):
+def test_invalid_replies_are_classified(events, kind):
     with pytest.raises(kind):
         read(ANTHROPIC, *events)
 

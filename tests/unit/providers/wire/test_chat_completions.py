@@ -207,7 +207,7 @@ def test_signed_thinking_is_put_together_from_its_pieces():
     assert tuple(sent["reasoning_details"]) == thought.details
 
 
-def test_details_without_a_number_are_told_apart_too():
+def test_details_without_a_number_are_separated():
     text = {"type": "reasoning.text"}
     _, reply = read(
         CHAT,
@@ -421,7 +421,7 @@ def test_a_reply_used_up_by_hidden_thinking_was_too_long():
         ([b'{"choices": 7}'], errors.ReplyInvalid),
     ],
 )
-def test_what_is_not_in_order_is_told_apart(events, kind):
+def test_invalid_replies_are_classified(events, kind):
     with pytest.raises(kind) as caught:
         read(CHAT, *events)
     assert caught.value.provider == "acme"
@@ -463,9 +463,9 @@ def test_ids_of_nine_letters_are_made_where_an_endpoint_insists_on_them():
 
 
 def test_an_error_of_minimax_inside_a_reply_is_an_error():
-    told = {
+    reported = {
         "choices": None,
         "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"},
     }
     with pytest.raises(errors.QuotaSpent):
-        read_whole(CHAT, told, provider="minimax")
+        read_whole(CHAT, reported, provider="minimax")

@@ -350,7 +350,7 @@ def test_a_call_the_model_could_not_write_is_worth_another_try(reason):
         read(MODE, event(finish=reason))
 
 
-def test_a_lost_signature_is_told_as_one():
+def test_missing_signature_is_classified():
     with pytest.raises(errors.SignatureRefused):
         read(MODE, event(finish="MISSING_THOUGHT_SIGNATURE"))
 
@@ -369,7 +369,7 @@ def test_a_lost_signature_is_told_as_one():
         ),
     ],
 )
-def test_a_reply_that_is_none_is_told_apart(events, kind):
+def test_withheld_replies_are_classified(events, kind):
     with pytest.raises(kind) as caught:
         read(MODE, *events)
     assert type(caught.value) is kind
@@ -462,7 +462,7 @@ async def test_a_reply_wanted_in_one_piece_is_streamed_all_the_same(client, serv
         ),
     ],
 )
-async def test_a_broken_stream_is_told_apart(client, server, actions, kind):
+async def test_broken_streams_are_classified(client, server, actions, kind):
     server.streams(*actions)
     with pytest.raises(errors.ProviderError) as caught:
         await ask(model_of(server, client))
@@ -477,7 +477,7 @@ async def test_a_broken_stream_is_told_apart(client, server, actions, kind):
         (404, "Requested entity was not found.", errors.ModelNotFound),
     ],
 )
-async def test_a_refusal_is_told_apart(client, server, status, message, kind):
+async def test_refusals_are_classified(client, server, status, message, kind):
     server.refuses(status, message)
     with pytest.raises(kind, match=message):
         await ask(model_of(server, client))

@@ -114,7 +114,7 @@ def test_effort_is_said_as_the_endpoint_understands_it(form, effort, fields):
     assert effort_fields(form, effort) == fields
 
 
-def test_a_model_that_decides_itself_is_told_the_effort():
+def test_adaptive_thinking_gets_the_effort():
     fields = effort_fields("adaptive", "minimal")
     assert fields["thinking"]["type"] == "adaptive"
     assert fields["output_config"] == {"effort": "low"}
@@ -212,7 +212,7 @@ async def test_a_request_to_aws_is_signed_as_it_is_sent(client):
     assert headers["anthropic-version"] == "2023-06-01"
 
 
-async def test_an_endpoint_that_drops_connections_is_told_to_close(client):
+async def test_connection_close_is_sent_to_endpoints_that_drop_connections(client):
     with ModelServer(["a", "b"]) as server:
         model = wire(server, client, "chat_completions", keep_alive=False)
         await ask(model)
@@ -263,7 +263,7 @@ async def test_an_address_that_is_none_is_a_clear_error(client):
         await ask(WireModel(target(base_url="http://127.0.0.1:port/v1"), client))
 
 
-async def test_an_endpoint_nobody_listens_on_is_named(client):
+async def test_unreachable_endpoint_is_named(client):
     with pytest.raises(errors.Unreachable, match=r"127\.0\.0\.1:9"):
         await ask(WireModel(target(base_url="http://127.0.0.1:9/v1"), client))
 

@@ -124,7 +124,7 @@ BROKEN = [
 
 @pytest.mark.parametrize("parts", [(Text("a long enough text"),), CALLS], ids=["text", "calls"])
 @pytest.mark.parametrize(("fault", "kind"), BROKEN, ids=str)
-async def test_a_broken_stream_is_told_apart(client, mode, fault, kind, parts):
+async def test_broken_streams_are_classified(client, mode, fault, kind, parts):
     limits = IMPATIENT if isinstance(fault, Stall) else Timeouts()
     with ModelServer([Step(parts, faults=(fault,))]) as server:
         with pytest.raises(errors.ProviderError) as caught:
@@ -142,7 +142,7 @@ async def test_a_broken_stream_is_told_apart(client, mode, fault, kind, parts):
     ],
     ids=str,
 )
-async def test_a_broken_body_is_told_apart(client, mode, fault, kind):
+async def test_broken_bodies_are_classified(client, mode, fault, kind):
     limits = IMPATIENT if isinstance(fault, Stall) else Timeouts()
     with ModelServer([Step((Text("hello"),), faults=(fault,))]) as server, pytest.raises(kind):
         await ask(wire(server, client, mode, timeouts=limits), WHOLE)
@@ -159,7 +159,7 @@ async def test_a_broken_body_is_told_apart(client, mode, fault, kind):
         ("overloaded", errors.Overloaded),
     ],
 )
-async def test_an_answer_that_is_none_is_told_apart(client, mode, refusal, kind, request_):
+async def test_empty_answers_are_classified(client, mode, refusal, kind, request_):
     with ModelServer([Refuse(refusal)]) as server, pytest.raises(kind):
         await ask(wire(server, client, mode), request_)
 

@@ -183,7 +183,7 @@ def test_items_that_come_only_at_the_end_are_not_lost():
     assert read(RESPONSES, delta("output_text", "hi"), end())[1].message.text == "hi"
 
 
-def test_items_are_told_apart_without_a_number():
+def test_items_without_a_number_are_separated():
     events = [done(0, **SAID), done(0, type="function_call", call_id="a", name="f", arguments="{}")]
     for event in events:
         del event["output_index"]
@@ -240,7 +240,7 @@ NO = {"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}
         ([b"{"], errors.ReplyInvalid),
     ],
 )
-def test_what_is_not_in_order_is_told_apart(events, kind):
+def test_invalid_replies_are_classified(events, kind):
     with pytest.raises(kind):
         read(RESPONSES, *events)
 
