@@ -19,6 +19,10 @@ Record = dict[str, Any]
 JobState = Literal["scheduled", "paused", "completed"]
 """`running` is not a state of the job: it follows from its runs."""
 
+_TEXT_FIELDS = (
+    "name", "prompt", "last_status", "last_error", "model", "provider", "base_url", "script",
+    "workdir",
+)  # fmt: skip
 LOCAL, ORIGIN = "local", "origin"
 """Delivery targets: the output file only, and the chat in which the job was created."""
 
@@ -173,8 +177,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             state = "paused"
         return cls(
             id=str(record.get("id") or ""),
-            name=_text(record, "name"),
-            prompt=_text(record, "prompt"),
+            **{name: value for name in _TEXT_FIELDS if isinstance(value := record.get(name), str)},
             schedule=schedule,
             skills=split_names(record.get("skills")) or split_names(record.get("skill")),
             deliver=split_names(record.get("deliver")) or (LOCAL,),
@@ -183,15 +186,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             state=state,
             next_run_at=parse_timestamp(record.get("next_run_at")) if schedule else None,
             last_run_at=parse_timestamp(record.get("last_run_at")),
-            last_status=_text(record, "last_status"),
-            last_error=_text(record, "last_error"),
             created_at=created,
-            model=_text(record, "model"),
-            provider=_text(record, "provider"),
-            base_url=_text(record, "base_url"),
-            script=_text(record, "script"),
             origin=parse_origin(record.get("origin")),
-            workdir=_text(record, "workdir"),
             context_from=split_names(record.get("context_from")),
             enabled_toolsets=split_names(record.get("enabled_toolsets")),
             budget_usd=_amount(record.get("budget_usd")),
@@ -241,11 +237,6 @@ def parse_origin(origin: Any) -> str:
 
 def _timestamp(instant: float | None) -> str | None:
     return None if instant is None else format_timestamp(instant)
-
-
-def _text(record: Record, name: str) -> str:
-    value = record.get(name)
-    return value if isinstance(value, str) else ""
 
 
 def _count(value: Any) -> int:

@@ -181,7 +181,7 @@ class JobService:
             raise UsageError("nothing to change", hint="name a field, such as schedule or prompt")
         checked = await self._apply(found, fields)
         values = {name: getattr(checked, name) for name in _STORED_FIELDS if name in fields}
-        limits: JobLimits | None = fields.get("by")
+        limits: JobLimits | None = fields.get("limits")
 
         # The job may have run, or another user may have narrowed its limits, since it was read
         # above. So schedule and limits are applied to the job as it is stored now.
@@ -258,18 +258,15 @@ class JobService:
     async def _apply(self, job: Job, fields: dict[str, Any]) -> Job:
         """Return the job with new field values, all of them checked. Raises `UsageError`."""
         before, job = job, self._apply_schedule(job, fields)
-        values = {name: fields[name] or "" for name in _TEXT_FIELDS if name in fields}
+        values: Record = {name: fields[name] or "" for name in _TEXT_FIELDS if name in fields}
         values |= {name: split_names(fields[name]) for name in _LIST_FIELDS if name in fields}
-        job = replace(job, **values)
-        if "budget_usd" in fields:
-            job = replace(job, budget_usd=fields["budget_usd"])
-        if "by" in fields:
-            job = replace(job, limits=fields["by"])
+        values |= {name: fields[name] for name in ("budget_usd", "limits") if name in fields}
         if "origin" in fields:
-            job = replace(job, origin=parse_origin(fields["origin"]))
+            values["origin"] = parse_origin(fields["origin"])
         if "context_from" in fields:
-            others = [(await self._find(name)).id for name in job.context_from]
-            job = replace(job, context_from=tuple(others))
+            others = [(await self._find(name)).id for name in values["context_from"]]
+            values["context_from"] = tuple(others)
+        job = replace(job, **values)
         await self._check(job, fields, before)
         if not job.prompt and not job.skills:
             raise UsageError("a job needs a prompt or a skill")
@@ -355,7 +352,7 @@ def _parse_fields(wanted: Record) -> dict[str, Any]:
             raise UsageError(f"invalid {field.rstrip('`')}: {problem.lower()}") from error
         names = ", ".join(f for f in JobFields.__struct_fields__ if f not in _UNLISTED_FIELDS)
         raise UsageError(f"invalid job: {error}", hint=f"the fields are {names}") from error
-    fields = {name: getattr(parsed, name) for name in wanted}
+    fields = {"limits" if name == "by" else name: getattr(parsed, name) for name in wanted}
     if skill := fields.pop("skill", None):
         fields.setdefault("skills", [skill])
     for name in ("prompt", "script", "model"):
