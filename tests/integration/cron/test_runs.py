@@ -1,4 +1,4 @@
-"""One run of a job, with a real agent and a scripted model: what it is told, where its answer goes,
+"""One run of a job, with a real agent and a scripted model: its prompt, where its answer goes,
 and what is left when its process dies."""
 
 import asyncio

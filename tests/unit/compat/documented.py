@@ -1,4 +1,4 @@
-"""The documented modules and their names, as plugins and scripts were told them.
+"""The documented modules and their names, as plugins and scripts use them.
 
 Written down apart from the table in `hermes.compat.names`, which is checked against it. A signature
 lists parameters that can be given by these names.

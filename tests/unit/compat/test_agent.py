@@ -79,7 +79,7 @@ def body(server: ModelServer, number: int = -1) -> dict[str, Any]:
     return found
 
 
-def test_a_conversation_returns_what_scripts_expect(agent_at):
+def test_result_has_the_documented_fields(agent_at):
     with ModelServer([call("terminal", command="echo over"), "It says over."]) as server:
         agent = agent_at(server)
         result = agent.run_conversation("what does echo say?")
@@ -97,7 +97,7 @@ def test_a_conversation_returns_what_scripts_expect(agent_at):
     assert (agent.model, agent.provider) == ("lab", "custom")
 
 
-def test_chat_is_the_answer_and_the_conversation_goes_on(agent_at):
+def test_chat_returns_the_answer_and_continues(agent_at):
     with ModelServer(["one", "two"]) as server:
         agent = agent_at(server)
         assert [agent.chat("first"), agent.chat("second")] == ["one", "two"]
@@ -117,7 +117,7 @@ def test_tools_are_chosen_by_toolset(agent_at):
     assert not most & {"terminal", "process", "web_search"}
 
 
-def test_what_is_ephemeral_is_sent_and_not_stored(agent_at):
+def test_ephemeral_prompt_is_sent_and_not_stored(agent_at):
     with ModelServer(["fine"]) as server:
         agent = agent_at(
             server,
@@ -160,7 +160,7 @@ def test_a_session_is_gone_on_with_by_its_id(agent_at):
     assert second[: len(first)] == first, "word for word, the system prompt too"
 
 
-def test_sessions_can_be_kept_in_a_store_of_their_own(agent_at, tmp_path):
+def test_sessions_can_use_another_store(agent_at, tmp_path):
     db = SessionDB(tmp_path / "own.db")
     with ModelServer(["ok"]) as server:
         result = agent_at(server, session_db=db).run_conversation("hi")
@@ -208,7 +208,7 @@ def test_another_thread_can_stop_a_turn(agent_at):
         assert agent.chat("again?") == "here again"
 
 
-def test_callbacks_hear_what_happens(agent_at):
+def test_callbacks_receive_the_events(agent_at):
     heard: list[Any] = []
     callbacks = Callbacks(
         on_event=lambda event: heard.append(type(event)),
@@ -259,11 +259,11 @@ def test_a_subagent_works_with_fewer_tools_and_reports(agent_at):
     names = {tool["function"]["name"] for tool in child["tools"]}
     assert "terminal" in names
     assert not names & {"delegate_task", "clarify", "memory", "execute_code"}
-    (told,) = report["results"]
-    assert (told["status"], told["summary"]) == ("completed", "There are none.")
+    (message,) = report["results"]
+    assert (message["status"], message["summary"]) == ("completed", "There are none.")
     (finished,) = [event for event in heard if isinstance(event, SubagentFinished)]
     assert (finished.status, finished.api_calls) == ("completed", 1)
-    own = SessionDB().get_session(told["session_id"])
+    own = SessionDB().get_session(message["session_id"])
     assert (own["parent_session_id"], own["source"]) == (result["session_id"], "subagent")
 
 
@@ -301,7 +301,7 @@ def test_a_long_conversation_is_compacted_and_keeps_its_task(agent_at, hermes_ho
     assert line["parent_session_id"]
 
 
-def test_a_conversation_gets_a_title_beside(agent_at, hermes_home):
+def test_conversation_gets_a_title(agent_at, hermes_home):
     (hermes_home / "config.yaml").write_text("")
 
     def answer(request: Any) -> Any:

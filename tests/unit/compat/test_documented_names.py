@@ -34,13 +34,13 @@ def test_a_documented_name_can_be_imported_and_called_as_documented(path: str, n
 
 
 @pytest.mark.parametrize("path", ABSENT)
-def test_a_documented_module_that_is_not_there_says_what_is_missing(path: str) -> None:
+def test_absent_module_names_the_missing_feature(path: str) -> None:
     with pytest.raises(ImportError, match=r"documented, but .* is not part of this") as caught:
         import_module(path)
     assert ABSENT[path] in str(caught.value)
 
 
-def test_the_table_knows_each_documented_module_and_no_other() -> None:
+def test_table_has_exactly_the_documented_modules() -> None:
     assert sorted(NAMES) == sorted(SIGNATURES)
     assert sorted(ABSENT_HERE) == sorted(ABSENT)
 

@@ -1,4 +1,4 @@
-"""Documented paths beside the modules of others."""
+"""Documented paths next to modules of other packages."""
 
 import importlib.util
 import subprocess
@@ -27,7 +27,7 @@ def test_a_module_of_the_script_s_folder_wins(tmp_path: Path) -> None:
     assert in_folder(tmp_path, "import cli, cron\nprint(cli.mine, cron.mine)") == "True True\n"
 
 
-def test_nothing_is_put_into_a_package_of_somebody_else(tmp_path: Path) -> None:
+def test_foreign_packages_get_no_documented_module(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "__init__.py").write_text("mine = True\n")
     code = """
@@ -44,7 +44,7 @@ print(agent.memory_provider.MemoryProvider.__name__)
     assert in_folder(tmp_path, code) == expected
 
 
-def test_a_mere_folder_of_the_same_name_is_in_nobody_s_way(tmp_path: Path) -> None:
+def test_folder_of_the_same_name_does_not_hide_the_module(tmp_path: Path) -> None:
     """`tools/` with shell scripts, or with a few modules but no `__init__.py`."""
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "approval.py").write_text("mine = True\n")

@@ -109,7 +109,7 @@ def test_the_origin_is_where_something_was_asked() -> None:
     assert str(target) == "telegram:7"
 
 
-async def test_a_delivery_is_kept_for_the_gateway(
+async def test_delivery_is_stored_for_the_gateway(
     hermes_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "123:secret")
@@ -130,7 +130,7 @@ async def test_a_delivery_is_kept_for_the_gateway(
     assert decode_message(kept[0].body).plain == "hello"
 
 
-def test_chats_and_what_was_said_in_them() -> None:
+def test_chat_sessions_and_transcripts() -> None:
     store, mirror = import_module("gateway.session").SessionStore(), import_module("gateway.mirror")
     key = build_session_key(ANNA)
     assert store.list_sessions() == []
@@ -188,7 +188,7 @@ def test_strangers_are_let_in_by_code(hermes_home: Path) -> None:
     assert (hermes_home / "pairing" / "telegram-approved.json").is_file()
 
 
-async def test_hooks_hear_what_is_told(
+async def test_emitted_events_reach_hooks(
     hermes_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, code in (("good", "print(event_type, context['session_key'])"), ("bad", "1 +")):
@@ -200,9 +200,9 @@ async def test_hooks_hear_what_is_told(
     registry.discover_and_load()
     await registry.emit("session:start", {"session_key": "k"})
     await registry.emit("session:end")
-    told = capsys.readouterr()
-    assert told.out == "session:start k\n"
-    assert "hook bad is left out" in told.err
+    message = capsys.readouterr()
+    assert message.out == "session:start k\n"
+    assert "hook bad is left out" in message.err
 
 
 def test_a_token_is_used_by_one_gateway(user_home: Path) -> None:
@@ -225,25 +225,25 @@ def test_a_token_is_used_by_one_gateway(user_home: Path) -> None:
 
 
 class Pager(BasePlatformAdapter):
-    """A platform that keeps what it is told."""
+    """A platform that keeps what it is message."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.told: list[Any] = []
+        self.message: list[Any] = []
         self.answer: Any = SendResult(success=True, message_id="m1")
 
     async def connect(self) -> bool:
         return bool(self.config.token)
 
     async def disconnect(self) -> None:
-        self.told.append("bye")
+        self.message.append("bye")
 
     async def send_message(self, chat_id: str, text: str, **more: Any) -> SendResult:
-        self.told.append((chat_id, text, more))
+        self.message.append((chat_id, text, more))
         return self.answer  # type: ignore[no-any-return]
 
     async def send_image(self, chat_id: str, path: str) -> SendResult:  # type: ignore[override]
-        self.told.append((chat_id, Path(path).name))
+        self.message.append((chat_id, Path(path).name))
         return self.answer  # type: ignore[no-any-return]
 
     async def send_typing(self, chat_id: str, metadata: Any = None) -> None:
@@ -290,7 +290,7 @@ def inner(of: PluginAdapter) -> Pager:
 HERE = ChatTarget("pager", "7", "t")
 
 
-def test_a_platform_of_a_plugin_is_known_by_what_it_can_do(pager: PluginAdapter) -> None:
+def test_plugin_platform_has_the_capabilities_of_its_methods(pager: PluginAdapter) -> None:
     about = manifests()["pager"]
     assert (about.label, about.capabilities.typing, about.capabilities.edits) == (
         "Pager",
@@ -318,7 +318,7 @@ async def test_messages_go_out_through_the_documented_methods(
         await pager.send(HERE, OutgoingMessage(media=(Media("image", path=str(picture)),)), "k2")
         == "k2"
     )
-    assert inner(pager).told == [
+    assert inner(pager).message == [
         ("7", "hi", {"reply_to": "5", "metadata": {"thread_id": "t", "key": "k"}}),
         ("7", "a.png"),
     ]
@@ -332,7 +332,7 @@ async def test_messages_go_out_through_the_documented_methods(
         await pager.typing(HERE)
 
 
-async def test_messages_come_in_until_they_are_kept(pager: PluginAdapter) -> None:
+async def test_messages_are_offered_until_they_are_stored(pager: PluginAdapter) -> None:
     seen: list[MessageEvent] = []
 
     async def receive(event: MessageEvent) -> bool:
@@ -350,7 +350,7 @@ async def test_messages_come_in_until_they_are_kept(pager: PluginAdapter) -> Non
     assert seen[0].addressed
     await pager.disconnect()
     await pager.disconnect()
-    assert inner(pager).told == ["bye"]
+    assert inner(pager).message == ["bye"]
 
 
 async def test_a_lost_connection_is_noticed(pager: PluginAdapter) -> None:

@@ -93,8 +93,8 @@ def test_where_requests_go_and_with_which_key(settings, monkeypatch) -> None:
     assert "ANTHROPIC_API_KEY" in found["source"]
     auth = import_module("hermes_cli.auth")
     assert (auth.resolve_provider(), auth.resolve_provider("claude")) == ("anthropic",) * 2
-    with pytest.raises(ConfigError, match="unknown provider 'nobody'"):
-        auth.resolve_provider("nobody")
+    with pytest.raises(ConfigError, match="unknown provider 'missing'"):
+        auth.resolve_provider("missing")
     own = {"base_url": "http://127.0.0.1:1/v1", "api_key": "k", "model": "m"}
     chosen = import_module("hermes_cli.runtime_provider").resolve_runtime_provider(**own)
     assert chosen["provider"] == "custom"
@@ -133,7 +133,7 @@ def test_how_much_a_model_takes(settings) -> None:
     assert estimate(ASKED, [{"name": "a tool"}]) > estimate(ASKED)
 
 
-def test_what_an_error_means() -> None:
+def test_errors_are_classified() -> None:
     classify = import_module("agent.error_classifier").classify_api_error
 
     class StatusError(Exception):

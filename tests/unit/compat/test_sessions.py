@@ -43,7 +43,7 @@ def test_a_conversation_comes_back_in_openai_form(db):
     assert call["tool_calls"][0]["function"]["name"] == "ls"
     assert (result["role"], result["tool_call_id"], result["content"]) == ("tool", "c1", "a b c")
     assert answer["content"] == "sent"
-    assert db.get_messages_as_conversation("nobody") == []
+    assert db.get_messages_as_conversation("missing") == []
 
 
 def test_creating_a_session_again_changes_nothing(db):
@@ -70,7 +70,7 @@ def test_titles(db):
         db.set_session_title("b", "My plan")
     with pytest.raises(ValueError, match="100"):
         db.set_session_title("b", "x" * 101)
-    assert not db.set_session_title("nobody", "T")
+    assert not db.set_session_title("missing", "T")
     assert db.get_next_title_in_lineage("My plan") == "My plan #2"
     assert db.set_session_title("b", "My plan #2")
     assert db.get_next_title_in_lineage("My plan #2") == "My plan #3"
@@ -125,7 +125,7 @@ def test_export_prune_clear_and_delete(db):
     fill(db, "a")
     fill(db, "b", source="telegram")
     assert [m["role"] for m in db.export_session("a")["messages"]][:2] == ["user", "assistant"]
-    assert db.export_session("nobody") is None
+    assert db.export_session("missing") is None
     assert [record["id"] for record in db.export_all(source="telegram")] == ["b"]
     assert db.prune_sessions(older_than_days=0) == 0, "neither has ended"
     db.end_session("a", "user_exit")
@@ -148,8 +148,8 @@ def test_lineage_goes_up_and_down(db):
 
 
 def test_a_message_to_an_unknown_session_is_refused(db):
-    with pytest.raises(SessionNotFound, match="nobody"):
-        db.append_message("nobody", "user", "hello")
+    with pytest.raises(SessionNotFound, match="missing"):
+        db.append_message("missing", "user", "hello")
 
 
 def test_threads_may_share_it(db):

@@ -86,7 +86,7 @@ def test_arguments_are_coerced_and_checked(work: Path) -> None:
     assert coerce("read_file", {"path": "a", "offset": "3"}) == {"path": "a", "offset": 3}
 
 
-def test_what_needs_consent_is_refused_and_failures_are_answers(work: Path) -> None:
+def test_calls_that_need_approval_and_failures_return_errors(work: Path) -> None:
     assert "appro" in call("terminal", command="sudo ls")["error"]
     assert call("terminal", command="rm -rf /")["error"].startswith("refused")
     assert call("nothing")["error"] == "there is no tool 'nothing'"
@@ -102,7 +102,7 @@ def test_a_script_that_calls_tools(work: Path) -> None:
     assert "found" in call("execute_code", code=code)["output"]
 
 
-def test_plugins_bring_tools_and_hear_of_calls(work: Path, plugin: None) -> None:
+def test_plugin_tools_and_hooks_are_called(work: Path, plugin: None) -> None:
     (work / "secret.txt").write_text("42")
     (work / "moon.txt").write_text("full")
     assert call("moon", "t1", day="3") == {"day": 3, "task": "t1"}
@@ -208,7 +208,7 @@ def test_a_terminal_command_as_a_function(work: Path) -> None:
     )
 
 
-async def test_async_code_is_told_when_it_would_wait_for_itself(work: Path) -> None:
+async def test_call_from_the_own_event_loop_is_refused(work: Path) -> None:
     registry = import_module("tools.registry").registry
 
     async def handler(args: dict, **kwargs: object) -> str:

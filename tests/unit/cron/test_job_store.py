@@ -83,7 +83,7 @@ async def test_concurrent_updates_of_a_shared_job_are_both_kept(store: SessionSt
         return replace(job, completed=job.completed + 1)
 
     class Interfering:
-        """Somebody else is quicker, once."""
+        """Another process is quicker, once."""
 
         def __getattr__(self, name: str):
             return getattr(store.runs, name)
@@ -141,7 +141,7 @@ async def test_file_of_another_program_is_not_rewritten_by_reading(tmp_path: Pat
     assert file.read_text() == text
     await jobs.update("def", lambda job: replace(job, name="new"))
     kept, changed = json.loads(file.read_text())["jobs"]
-    assert kept == json.loads(text)["jobs"][0], "nobody touched it"
+    assert kept == json.loads(text)["jobs"][0], "it is unchanged"
     assert changed["name"] == "new"
 
 

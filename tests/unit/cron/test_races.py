@@ -161,7 +161,7 @@ async def test_once_schedule_waits_for_a_requested_run(harness: Harness) -> None
     harness.clock.at = T0 + HOUR + 5
     await ticker.tick()
     assert (await harness.job()).state == "scheduled"
-    assert ticker.next_wakeup is None, "nobody looks again and again until that run is over"
+    assert ticker.next_wakeup is None, "the ticker sleeps until that run ends"
     harness.runner.gate.set()
     await ticker.drain()
     assert [instant for _, instant, _ in harness.runner.ran] == [T0 + 0.5, T0 + HOUR]

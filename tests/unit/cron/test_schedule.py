@@ -89,7 +89,7 @@ def test_invalid_schedules_are_refused_in_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("0 0 31 2 *", "never happens"),
         ("0 0 30 feb *", "never happens"),
@@ -99,8 +99,8 @@ def test_invalid_schedules_are_refused_in_one_line(text: str) -> None:
         ("every day at 9am", "is not an interval"),
     ],
 )
-def test_error_names_the_reason(text: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_error_names_the_reason(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         parse_schedule(text, NOW, BERLIN)
 
 

@@ -72,7 +72,7 @@ async def test_omitted_fields_have_defaults(service: JobService) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"schedule": ""}, "needs a schedule"),
         ({"prompt": "  "}, "needs a prompt or a skill"),
@@ -89,7 +89,7 @@ async def test_omitted_fields_have_defaults(service: JobService) -> None:
         ({"script": "a\0.py"}, "is not in"),
         ({"workdir": "/no/such/folder"}, "there is no folder"),
         ({"deliver": "pigeon:1"}, "there is no platform"),
-        ({"context_from": ["nobody"]}, "there is no job"),
+        ({"context_from": ["missing"]}, "there is no job"),
         ({"repeat": -1}, "invalid repeat"),
         ({"repeat": "often"}, "invalid repeat"),
         ({"schedule": "30m", "repeat": 3}, "runs only once"),
@@ -99,9 +99,9 @@ async def test_omitted_fields_have_defaults(service: JobService) -> None:
     ],
 )
 async def test_invalid_job_is_refused_and_not_stored(
-    service: JobService, fields: dict, told: str
+    service: JobService, fields: dict, message: str
 ) -> None:
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         await service.create(wanted(**fields))
     assert await service.list() == []
 
@@ -232,7 +232,7 @@ async def test_resume_of_a_scheduled_job_keeps_its_next_run(
     service: JobService, clock: ManualClock
 ) -> None:
     made = await service.create(wanted(name="n"))
-    clock.at += 5 * 3600  # it is due, and nobody has looked yet
+    clock.at += 5 * 3600  # it is due, and was not looked at yet
     assert (await service.resume("n"))["next_run_at"] == made["next_run_at"]
 
 

@@ -220,7 +220,7 @@ async def test_live_owner_keeps_its_run_after_a_clock_jump(harness: Harness) -> 
     await harness.store.runs.claim("k", T0, "elsewhere:1:2", T0, T0 + HOUR + 10)
     await other.tick()
     await until(lambda: harness.runner.at_once)
-    harness.clock.at = T0 + 100 * HOUR  # nobody had time to renew anything
+    harness.clock.at = T0 + 100 * HOUR  # the leases could not be renewed meanwhile
     await other.tick()
     await one.tick()
     assert [run.owner for run in await harness.store.runs.history("k")] == ["elsewhere:1:2"]

@@ -1,4 +1,4 @@
-"""A clock moved by hand: whoever sleeps wakes when the time has come, in order."""
+"""A clock that tests move: sleepers wake in order when their time has come."""
 
 import asyncio
 import heapq

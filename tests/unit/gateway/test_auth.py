@@ -109,7 +109,7 @@ async def test_where_owners_are_named_the_list_makes_none(tmp_path: Path) -> Non
     assert (await setup.says("5", platform="discord")).role == "owner"
 
 
-async def test_a_role_alone_lets_nobody_in(tmp_path: Path) -> None:
+async def test_role_alone_does_not_admit(tmp_path: Path) -> None:
     setup = AuthSetup(tmp_path, roles={"telegram:5": "owner"})
     assert not (await setup.says("5")).allowed
 
@@ -173,7 +173,7 @@ async def test_platform_that_authenticates_users_is_trusted(setup: AuthSetup) ->
     assert (admission.allowed, admission.role) == (True, "member")
 
 
-async def test_a_damaged_file_shuts_out_the_paired_and_nobody_else(
+async def test_damaged_file_excludes_only_paired_users(
     setup: AuthSetup, caplog: pytest.LogCaptureFixture
 ) -> None:
     code = code_in((await setup.says("5")).reply)
@@ -196,7 +196,7 @@ def test_an_owner_may_everything(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["/new", "/model gpt-5", "/approve", "/approve session", "/x"])
-def test_a_member_may_what_concerns_only_the_own_conversation(command: str) -> None:
+def test_member_may_use_commands_of_the_own_conversation(command: str) -> None:
     assert may("member", command, INTERNAL_PREFIX) == ""
 
 
@@ -221,7 +221,7 @@ def test_a_member_may_not_change_things_for_others(command: str, name: str) -> N
     assert refused.startswith(f"Only an owner may use /{name}. ") and "gateway.owners" in refused
 
 
-def test_the_guide_names_what_only_owners_may() -> None:
+def test_guide_names_owner_commands() -> None:
     guide = Path(__file__).parents[3] / "docs" / "guide" / "gateway.md"
     row = next(line for line in guide.read_text().splitlines() if line.startswith("| member |"))
     here = {command.name for command in commands_in(Surface.CHATS)}
@@ -239,7 +239,7 @@ def test_a_guest_may_not_the_rest(command: str) -> None:
     assert may("guest", command, INTERNAL_PREFIX).startswith("A guest may not use /")
 
 
-def test_the_settings_decide_what_a_role_may() -> None:
+def test_settings_override_role_commands() -> None:
     settings = GatewaySettings(
         role_commands={"guest": ("/model", "set_home"), "member": ("all",), "owner": ("help",)}
     )

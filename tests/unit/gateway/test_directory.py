@@ -48,7 +48,7 @@ def test_a_new_name_replaces_the_old_one(known: ChatDirectory) -> None:
     assert missing.value.hint == "there are dev"
 
 
-def test_two_chats_of_one_name_are_told_apart(known: ChatDirectory) -> None:
+def test_ambiguous_chat_name_lists_the_ids(known: ChatDirectory) -> None:
     known.add_chats("discord", [ChatInfo("1", "ops"), ChatInfo("2", "#OPS", thread_id="9")])
     with pytest.raises(UsageError, match="2 chats of discord are called ops") as both:
         known.find("discord", "ops")
@@ -140,7 +140,7 @@ def targets(tmp_path: Path) -> TargetResolver:
         ("email:bob@x.org", ChatTarget("email", "bob@x.org")),
     ],
 )
-def test_what_people_write_is_understood(
+def test_written_targets_are_resolved(
     targets: TargetResolver, text: str, target: ChatTarget
 ) -> None:
     assert targets.resolve(text) == target
@@ -167,7 +167,7 @@ def test_origin_is_where_it_was_asked(targets: TargetResolver) -> None:
         ("discord", "no chat of discord is called #gone", "dev, home/#new, ops"),
     ],
 )
-def test_what_is_not_there_is_told_with_what_is(
+def test_unknown_target_lists_known_ones(
     targets: TargetResolver, text: str, message: str, hint: str
 ) -> None:
     with pytest.raises(UsageError) as error:
@@ -176,7 +176,7 @@ def test_what_is_not_there_is_told_with_what_is(
     assert hint in error.value.hint
 
 
-def test_an_unknown_name_spoils_no_list(targets: TargetResolver) -> None:
+def test_unknown_home_channel_does_not_affect_others(targets: TargetResolver) -> None:
     assert sorted(targets.homes()) == ["email", "matrix", "telegram"]
     assert targets.describe() == [
         "telegram (home channel: Family)",

@@ -18,32 +18,32 @@ def test_those_that_come_along_are_loaded_before_those_of_the_home(tmp_path: Pat
     ours, home = tmp_path / "ours", tmp_path / "home"
     written(ours, "zebra")
     written(home, "ant")
-    told: list[str] = []
-    found = HookRegistry.load(home, told.append, builtin=ours)
-    assert ([hook.name for hook in found.hooks], told) == (["zebra", "ant"], [])
+    messages: list[str] = []
+    found = HookRegistry.load(home, messages.append, builtin=ours)
+    assert ([hook.name for hook in found.hooks], messages) == (["zebra", "ant"], [])
 
 
 def test_one_that_is_broken_keeps_none_of_the_others_away(tmp_path: Path) -> None:
     ours, home = tmp_path / "ours", tmp_path / "home"
     written(ours, "odd", event="nothing:known")
     written(home, "ant")
-    told: list[str] = []
-    found = HookRegistry.load(home, told.append, builtin=ours)
+    messages: list[str] = []
+    found = HookRegistry.load(home, messages.append, builtin=ours)
     assert [hook.name for hook in found.hooks] == ["ant"]
-    assert told[0].startswith("hook odd is left out")
+    assert messages[0].startswith("hook odd is left out")
 
 
 def test_without_a_folder_in_the_home_there_are_ours(tmp_path: Path) -> None:
-    told: list[str] = []
-    found = HookRegistry.load(tmp_path / "none", told.append)
+    messages: list[str] = []
+    found = HookRegistry.load(tmp_path / "none", messages.append)
     there = {each.parent.name for each in BUILTIN.glob("*/HOOK.yaml")}
     assert {hook.name for hook in found.hooks} == there
-    assert BUILTIN.is_dir() and not told
+    assert BUILTIN.is_dir() and not messages
 
 
 def test_one_event_needs_no_list(tmp_path: Path) -> None:
     written(tmp_path, "ant")
     (tmp_path / "ant" / "HOOK.yaml").write_text("name: ant\nevents: agent:start\n")
-    told: list[str] = []
-    (hook,) = HookRegistry.load(tmp_path, told.append, builtin=tmp_path / "none").hooks
-    assert (hook.events, told) == (("agent:start",), [])
+    messages: list[str] = []
+    (hook,) = HookRegistry.load(tmp_path, messages.append, builtin=tmp_path / "none").hooks
+    assert (hook.events, messages) == (("agent:start",), [])

@@ -62,6 +62,6 @@ def test_a_platform_may_have_its_own_rule(tmp_path: Path) -> None:
     assert not policy.reset_reason("telegram", NOON - timedelta(minutes=31), NOON)
 
 
-def test_a_file_that_cannot_be_understood_is_told(tmp_path: Path) -> None:
+def test_invalid_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"gateway\.json cannot be read"):
         resets(tmp_path, '{"reset_by_platform": {"slack": {"mode": "often"}}}')

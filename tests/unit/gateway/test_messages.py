@@ -1,4 +1,4 @@
-"""What the model is told of the chat it talks in."""
+"""The description of a chat for the model."""
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ SETTINGS = Settings(telegram=TelegramSettings(channel_prompts={"7": "Be brief.",
 GROUP = SessionSource("telegram", "-5", "group", "u", "Ann", "Friends")
 
 
-def told(**fields: str) -> str:
+def describe(**fields: str) -> str:
     source = msgspec.structs.replace(GROUP, **fields)
     return describe_chat(source, SETTINGS, shared=False, homes="")
 
@@ -29,4 +29,4 @@ def told(**fields: str) -> str:
     ],
 )
 def test_most_specific_channel_prompt_is_used(fields: dict[str, str], said: str) -> None:
-    assert told(**fields).splitlines()[-1] == said
+    assert describe(**fields).splitlines()[-1] == said

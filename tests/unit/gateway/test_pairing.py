@@ -128,7 +128,7 @@ def test_a_right_code_forgets_the_wrong_ones(setup: AuthSetup) -> None:
         setup.clock.time += 600
 
 
-def test_text_that_is_not_a_code_counts_as_no_wrong_code(setup: AuthSetup) -> None:
+def test_text_that_is_not_a_code_is_not_counted(setup: AuthSetup) -> None:
     for _ in range(9):
         with pytest.raises(UsageError, match="is not a pairing code"):
             setup.store.approve("telegram", "hello")
@@ -150,7 +150,7 @@ def test_platform_name_that_is_a_path_is_refused(setup: AuthSetup, name: str) ->
         setup.store.request(name, "5")
 
 
-def test_the_lock_is_waited_for_and_its_lack_is_told(
+def test_held_lock_is_reported_after_the_timeout(
     setup: AuthSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hermes.gateway.pairing.LOCK_SECONDS", 0.01)

@@ -65,7 +65,7 @@ def test_the_number_of_a_crashed_gateway_may_be_used_again(home: Home) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "12345", "{", '{"pid": "x"}', '{"pid": 0, "began": ""}'])
-def test_what_is_no_pid_file_is_no_gateway(home: Home, text: str) -> None:
+def test_invalid_pid_file_means_no_gateway(home: Home, text: str) -> None:
     home.root.mkdir()
     (home.root / "gateway.pid").write_text(text)
     assert running_gateway(home.root) is None

@@ -59,7 +59,7 @@ IDS = st.text(alphabet=st.sampled_from("a1:%@-\n\u200b"), min_size=1, max_size=4
 
 
 @given(IDS, IDS, IDS, IDS)
-def test_no_id_makes_the_key_of_another_chat(one: str, two: str, other: str, more: str) -> None:
+def test_ids_cannot_form_the_key_of_another_chat(one: str, two: str, other: str, more: str) -> None:
     here = SessionSource("p", one, user_id="u", thread_id=two)
     there = SessionSource("p", other, user_id="u", thread_id=more)
     same = (one, two) == (other, more)
@@ -74,7 +74,7 @@ def test_notes_of_the_owner_are_for_private_chats() -> None:
     assert memory_scope(GROUP, owner=True) == MemoryScope(user="telegram:5", chat="telegram:-100")
 
 
-def test_a_shared_conversation_has_notes_of_nobody() -> None:
+def test_shared_conversation_has_no_personal_notes() -> None:
     scope = memory_scope(GROUP, shared=True)
     assert scope == MemoryScope(user="telegram:chat:-100", chat="telegram:-100")
     assert memory_scope(SessionSource("telegram", "-100", "group")) == scope

@@ -31,7 +31,7 @@ def settings(tmp_path: Path) -> Settings:
     return made
 
 
-def told(loaded: Loaded) -> dict[str, str]:
+def reported(loaded: Loaded) -> dict[str, str]:
     return {each.name: str(problem) for each, problem in half_given(loaded)}
 
 
@@ -54,25 +54,25 @@ def told(loaded: Loaded) -> dict[str, str]:
         ("", {}),
     ],
 )
-def test_what_is_given_half_is_told(settings: Settings, env: str, missing: dict[str, str]) -> None:
+def test_incomplete_platform_is_reported(
+    settings: Settings, env: str, missing: dict[str, str]
+) -> None:
     loaded = settings(env)
-    assert told(loaded) == missing
+    assert reported(loaded) == missing
     assert not missing.keys() & configured(loaded).keys()
 
 
-def test_what_is_switched_off_is_not_missed(settings: Settings) -> None:
-    assert told(settings("SLACK_BOT_TOKEN=xoxb-1", platforms__slack__enabled=False)) == {}
+def test_disabled_platform_is_not_reported(settings: Settings) -> None:
+    assert reported(settings("SLACK_BOT_TOKEN=xoxb-1", platforms__slack__enabled=False)) == {}
 
 
 def test_a_token_of_the_settings_is_enough_to_try(settings: Settings) -> None:
     loaded = settings("SLACK_APP_TOKEN=xapp-1", platforms__slack__token="xoxb-1")
-    assert told(loaded) == {}
+    assert reported(loaded) == {}
     assert "slack" in configured(loaded)
 
 
-def test_a_token_of_the_settings_that_nobody_set_is_missing(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_unset_token_reference_is_reported(settings: Settings, tmp_path: Path) -> None:
     loaded = settings("", platforms__telegram__token="${MY_BOT}")
     app: Any = SimpleNamespace(loaded=loaded, home=Home(tmp_path))
     with pytest.raises(HermesError, match=r"platforms.telegram.token is missing: \$\{MY_BOT\}"):
@@ -90,7 +90,7 @@ def test_a_token_of_the_settings_that_nobody_set_is_missing(
         ({}, "unexpected ModuleNotFoundError", "`hermes logs gateway` has the details"),
     ],
 )
-def test_what_cannot_be_made_says_what_to_do(
+def test_adapter_error_has_a_hint(
     tmp_path: Path, more: dict[str, Any], message: str, hint: str
 ) -> None:
     manifest = PlatformManifest("pigeon", "Pigeon", "no_such_module:X", Capabilities(100), **more)
@@ -101,7 +101,7 @@ def test_what_cannot_be_made_says_what_to_do(
     assert (str(failed.value), failed.value.hint) == (message, hint)
 
 
-def test_a_platform_that_is_switched_on_and_not_there_is_told(settings: Settings) -> None:
+def test_unknown_enabled_platform_is_reported(settings: Settings) -> None:
     loaded = settings("", platforms__sms__enabled=True, platforms__telegram__enabled=True)
     assert {name: str(why) for name, why in unknown(loaded).items()} == {
         "sms": "Hermes cannot connect to sms"
@@ -110,7 +110,7 @@ def test_a_platform_that_is_switched_on_and_not_there_is_told(settings: Settings
 
 
 @pytest.mark.parametrize(
-    ("bwrap", "told"),
+    ("bwrap", "reported"),
     [
         (None, "install bubblewrap"),
         ("echo no namespaces for you >&2; exit 1", "bwrap says: no namespaces for you"),
@@ -118,12 +118,12 @@ def test_a_platform_that_is_switched_on_and_not_there_is_told(settings: Settings
     ],
     ids=["missing", "refused", "fine"],
 )
-def test_who_starts_it_hears_that_there_is_no_sandbox(
+def test_missing_sandbox_is_reported(
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     bwrap: str | None,
-    told: str,
+    reported: str,
 ) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -132,6 +132,6 @@ def test_who_starts_it_hears_that_there_is_no_sandbox(
         (programs / "bwrap").write_text(f"#!/bin/sh\n{bwrap}\n")
         (programs / "bwrap").chmod(0o755)
     said = without_sandbox(settings("").settings)
-    assert told in said
-    assert bool(said) == bool(told)
+    assert reported in said
+    assert bool(said) == bool(reported)
     assert without_sandbox(settings("", gateway__terminal="local").settings) == ""

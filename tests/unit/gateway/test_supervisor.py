@@ -200,7 +200,7 @@ async def test_a_call_that_hangs_is_left_behind(scene, clock, stuck) -> None:
     assert watcher.health.last_error == "no answer within 15 seconds"
 
 
-async def test_a_fault_of_an_adapter_is_told_by_its_kind_only(scene, clock, caplog) -> None:
+async def test_adapter_exception_is_reported_by_its_type_only(scene, clock, caplog) -> None:
     adapter = Scripted()
     adapter.connecting = [ValueError("with token 123:secret")]
     watcher = scene.watch(adapter)

@@ -1,4 +1,4 @@
-"""Attacks on the door. Nobody gets in; the ids of the cases say what was tried.
+"""Attacks on the authorization. None of them succeeds; the ids of the cases say what was tried.
 
 Here:
 Codes          guessing, over processes and lockouts; replay of used, expired, revoked and replaced
@@ -142,7 +142,7 @@ def code_of_a_user_who_was_shut_out_while_waiting(setup: AuthSetup, code: str) -
     ],
     ids=lambda attack: attack.__name__,
 )
-def test_a_code_that_was_right_lets_nobody_in(
+def test_code_is_refused_after_the_attack(
     setup: AuthSetup, attack: Callable[[AuthSetup, str], None]
 ) -> None:
     code = setup.store.request("telegram", "5").code
@@ -170,9 +170,7 @@ def kept_hash(setup: AuthSetup) -> dict[str, Any]:
         pytest.param(lambda _: "\x00" * 8, id="nul_characters"),
     ],
 )
-def test_what_is_no_code_lets_nobody_in(
-    setup: AuthSetup, guess: Callable[[AuthSetup], str]
-) -> None:
+def test_invalid_codes_are_refused(setup: AuthSetup, guess: Callable[[AuthSetup], str]) -> None:
     setup.store.request("telegram", "5")
     refused(setup.store, guess(setup))
     assert setup.store.approved("telegram") == {}
@@ -190,7 +188,7 @@ def test_a_code_of_another_platform_is_wrong(setup: AuthSetup) -> None:
     assert not setup.store.is_approved("telegram", "5")
 
 
-def test_a_lockout_of_one_platform_gives_no_guesses_on_another(setup: AuthSetup) -> None:
+def test_lockout_of_one_platform_does_not_lift_that_of_another(setup: AuthSetup) -> None:
     lock(setup)
     lock(setup, "discord")
     assert "too many" in refused(setup.store, WRONG, "telegram")
@@ -207,7 +205,7 @@ def test_in_the_life_of_a_code_five_guesses_are_possible(setup: AuthSetup) -> No
 
 
 @pytest.mark.parametrize("platform", ["../telegram", "/etc/passwd", "telegram-approved.json\x00"])
-def test_a_platform_that_is_a_path_reaches_no_file(setup: AuthSetup, platform: str) -> None:
+def test_platform_that_is_a_path_is_refused(setup: AuthSetup, platform: str) -> None:
     with pytest.raises(UsageError):
         setup.store.approve(platform, WRONG)
 
@@ -256,7 +254,7 @@ def test_processes_that_guess_at_once_share_the_five_guesses(setup: AuthSetup) -
     assert sum(int(each.communicate()[0]) for each in guessing) == 5
 
 
-async def test_one_stranger_who_writes_all_the_time_gets_one_code(setup: AuthSetup) -> None:
+async def test_stranger_gets_one_code_for_many_messages(setup: AuthSetup) -> None:
     replies = [(await setup.says("5")).reply for _ in range(30)]
     assert len([reply for reply in replies if reply]) == 1
 
@@ -279,7 +277,7 @@ async def test_a_stranger_cannot_approve_the_own_code(setup: AuthSetup, text: st
     assert setup.store.approved("telegram") == {}
 
 
-def test_clocks_of_two_processes_that_differ_a_little_are_no_attack(tmp_path: Path) -> None:
+def test_small_clock_difference_between_processes_is_tolerated(tmp_path: Path) -> None:
     ahead, behind = HandClock(1030.0), HandClock(1000.0)
     code = PairingStore(tmp_path / "p", ahead, cost=CHEAP).request("telegram", "5").code
     assert PairingStore(tmp_path / "p", behind, cost=CHEAP).approve("telegram", code)[0] == "5"
@@ -288,7 +286,7 @@ def test_clocks_of_two_processes_that_differ_a_little_are_no_attack(tmp_path: Pa
 # --- invitations ---------------------------------------------------------------------------------
 
 
-async def test_strangers_who_guess_an_invitation_end_it(setup: AuthSetup) -> None:
+async def test_wrong_guesses_withdraw_an_invitation(setup: AuthSetup) -> None:
     code = setup.store.invite("telegram")
     for number in range(5):
         assert not (await setup.says(str(number), WRONG)).allowed
@@ -394,7 +392,7 @@ def linked_folder(path: Path) -> None:
     ],
     ids=lambda tamper: tamper.__name__,
 )
-async def test_a_file_that_cannot_be_believed_lets_nobody_in(
+async def test_untrusted_file_admits_no_user(
     setup: AuthSetup, tamper: Callable[[Path], None], name: str
 ) -> None:
     setup.store.approve("telegram", setup.store.request("telegram", "5").code)
@@ -412,7 +410,7 @@ async def test_a_file_that_cannot_be_believed_lets_nobody_in(
     assert (before.st_ino, before.st_size) == (after.st_ino, after.st_size), "it is left as it is"
 
 
-def test_a_damaged_count_of_guesses_gives_no_more_guesses(setup: AuthSetup) -> None:
+def test_damaged_rate_limits_stop_approvals(setup: AuthSetup) -> None:
     code = setup.store.request("telegram", "5").code
     (setup.folder / "_rate_limits.json").write_text("{}garbage")
     with pytest.raises(ConfigError, match="damaged"):
@@ -438,7 +436,7 @@ def test_a_forged_hash_matches_nothing(setup: AuthSetup, forged: dict[str, Any])
     refused(setup.store, WRONG)
 
 
-def test_what_a_crash_left_is_not_read(setup: AuthSetup) -> None:
+def test_temporary_file_of_a_crash_is_ignored(setup: AuthSetup) -> None:
     setup.store.request("telegram", "5")
     left = setup.folder / ".telegram-approved.json.abc.tmp"
     left.write_text('{"5": {}}')

@@ -60,9 +60,7 @@ def setup(tmp_path: Path) -> AuthSetup:
         pytest.param({"user": "*"}, id="a_star"),
     ],
 )
-async def test_nobody_passes_for_somebody_else(
-    setup: AuthSetup, facts: dict[str, Any], kind: str
-) -> None:
+async def test_impostors_are_refused(setup: AuthSetup, facts: dict[str, Any], kind: str) -> None:
     setup.variables["TELEGRAM_ALLOWED_USERS"] = f"{ALLOWED}, 67890,"
     wanted = {"chat_type": kind, **facts}
     admission = await setup.says(wanted.pop("user", "999"), wanted.pop("text", "hello"), **wanted)
@@ -113,7 +111,7 @@ async def test_letter_case_is_ignored_where_the_platform_ignores_it(
     "listed", ["", ",", ",,,", " , ", "\t", "\n", "1*", "*1", "**", "* *", "'*'", '"*"', ".*", "?"]
 )
 @pytest.mark.parametrize("name", ["TELEGRAM_ALLOWED_USERS", "GATEWAY_ALLOWED_USERS"])
-async def test_a_list_that_names_nobody_lets_in_nobody(
+async def test_list_without_user_ids_admits_no_user(
     setup: AuthSetup, name: str, listed: str
 ) -> None:
     setup.variables[name] = listed
@@ -122,12 +120,12 @@ async def test_a_list_that_names_nobody_lets_in_nobody(
 
 
 @pytest.mark.parametrize("said", ["ture", "truee", "TELEGRAM", "*", "none", "-1", "2", "null"])
-async def test_a_switch_that_is_no_clear_yes_is_off(setup: AuthSetup, said: str) -> None:
+async def test_unclear_switch_is_off(setup: AuthSetup, said: str) -> None:
     setup.variables |= {"TELEGRAM_ALLOW_ALL_USERS": said, "GATEWAY_ALLOW_ALL_USERS": said}
     assert not (await setup.says("5")).allowed
 
 
-async def test_everybody_does_not_mean_nobody(setup: AuthSetup) -> None:
+async def test_allow_all_excludes_anonymous_authors_and_bots(setup: AuthSetup) -> None:
     setup.variables["TELEGRAM_ALLOW_ALL_USERS"] = "true"
     assert not (await setup.says("", chat_type="group")).allowed
     assert not (await setup.says("5", is_bot=True)).allowed
@@ -179,7 +177,7 @@ async def test_everybody_does_not_mean_nobody(setup: AuthSetup) -> None:
         ),
     ],
 )
-def test_no_id_leads_into_another_conversation(
+def test_ids_cannot_form_the_key_of_another_conversation(
     attacker: SessionSource, victim: SessionSource
 ) -> None:
     for alone in (True, False):
@@ -190,7 +188,7 @@ def test_no_id_leads_into_another_conversation(
         assert keys[0] != keys[1]
 
 
-def test_no_user_id_leads_to_the_notes_of_the_owner_or_of_a_chat() -> None:
+def test_user_ids_cannot_reach_notes_of_the_owner_or_of_a_chat() -> None:
     for user in ("", "chat:c", "../..", " ", "\x00"):
         scope = memory_scope(SessionSource("p", "d", user_id=user))
         assert scope.user not in ("", "p:chat:c")
@@ -211,33 +209,33 @@ def test_no_user_id_leads_to_the_notes_of_the_owner_or_of_a_chat() -> None:
         "/approve session always",
     ],
 )  # fmt: skip
-def test_no_spelling_makes_a_command_of_owners_anybodys(role: str, command: str) -> None:
+def test_owner_commands_are_refused_in_every_spelling(role: str, command: str) -> None:
     assert may(role, command, GatewaySettings()) != ""  # type: ignore[arg-type]
 
 
-async def test_a_star_as_a_user_id_makes_no_owner(setup: AuthSetup) -> None:
+async def test_user_id_star_is_a_guest(setup: AuthSetup) -> None:
     setup.variables["TELEGRAM_ALLOWED_USERS"] = "*"
     assert (await setup.says("*")).role == "guest"
 
 
-async def test_a_paired_user_is_no_owner(setup: AuthSetup) -> None:
+async def test_paired_user_is_a_member(setup: AuthSetup) -> None:
     setup.store.approve("telegram", code_in((await setup.says("5", user_name="owner")).reply))
     assert (await setup.says("5", user_name="owner")).role == "member"
 
 
-async def test_a_second_name_on_the_list_makes_no_second_owner(setup: AuthSetup) -> None:
+async def test_two_listed_users_are_members(setup: AuthSetup) -> None:
     setup.variables["TELEGRAM_ALLOWED_USERS"] = "5,6"
     assert [(await setup.says(user)).role for user in "56"] == ["member", "member"]
 
 
-async def test_an_owner_elsewhere_is_no_owner_here(tmp_path: Path) -> None:
+async def test_owner_of_another_platform_is_a_guest(tmp_path: Path) -> None:
     setup = AuthSetup(tmp_path, owners=("discord:5", ":5", "5", "telegram:", "telegram"))
     setup.variables["GATEWAY_ALLOW_ALL_USERS"] = "true"
     assert (await setup.says("5")).role == "guest"
     assert (await setup.says("discord:5")).role == "guest"
 
 
-async def test_the_list_of_all_platforms_makes_no_owner(setup: AuthSetup) -> None:
+async def test_user_listed_for_all_platforms_is_a_member(setup: AuthSetup) -> None:
     setup.variables["GATEWAY_ALLOWED_USERS"] = "5"
     assert (await setup.says("5")).role == "member"
 

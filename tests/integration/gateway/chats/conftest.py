@@ -1,7 +1,9 @@
 """A gateway in this process, on a platform in this process, with a scripted model."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import pytest
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.testing import ModelServer, echo
+from hermes.gateway import outbox, runner, worker
 from hermes.gateway.chat_session import ChatSession
 from hermes.gateway.runner import GatewayRunner
+from hermes.gateway.supervisor import Patience, Supervisor
 from tests.fakes.local.server import (
     LocalServer,
     PressRequest,
@@ -21,23 +25,46 @@ from tests.fakes.local.server import (
 
 LONG = 100.0
 """Seconds after which a missing event fails the test; long, since the machine may be busy."""
+PAUSES = (
+    (outbox, "RETRY_SECONDS", 0.02),
+    (outbox, "MAX_RETRY_SECONDS", 0.1),
+    (runner, "RETRY_SECONDS", 0.05),
+    (runner, "Supervisor", partial(Supervisor, patience=Patience(first_pause=0.05))),
+    (worker, "CLAIM_RETRY_SECONDS", 0.05),
+)
+"""Pauses before something is tried again, shortened for the tests."""
 
 
 class GatewayHarness:
     """People on the platform, and the gateway they write to."""
 
-    def __init__(self, home: Path, platform: LocalServer) -> None:
-        self.home, self.platform = home, platform
+    def __init__(self, home: Path, platform: LocalServer, servers: ExitStack) -> None:
+        self.home, self.platform, self._servers = home, platform, servers
         self.runner: GatewayRunner | None = None
-        self.notes: list[str] = []
-        """What the gateway said to whoever runs it."""
+        self._server: ModelServer | None = None
+        self.notes: list[str] = []  #: Messages of the gateway to its operator.
         self._task: asyncio.Task[int] | None = None
 
-    async def open(self, server: ModelServer, **settings: Any) -> GatewayRunner:
-        """Start the gateway; it is connected when this returns."""
-        said = {
+    @property
+    def server(self) -> ModelServer:
+        """The model server in use."""
+        assert self._server is not None
+        return self._server
+
+    async def open(self, model: Any = None, **settings: Any) -> GatewayRunner:
+        """Start the gateway; it is connected when this returns.
+
+        `model` is a model server or the script of one. Without it, the last one is used again, or
+        one that echoes.
+        """
+        if isinstance(model, ModelServer):
+            self._server = model
+        elif model is not None or self._server is None:
+            script = echo if model is None else model
+            self._server = self._servers.enter_context(ModelServer(script))
+        overrides = {
             "model.provider": "custom",
-            "model.base_url": f"{server.url}/v1",
+            "model.base_url": f"{self.server.url}/v1",
             "model.default": "lab-model",
             "sessions.auto_title": False,
             "display.tool_progress": "off",
@@ -45,7 +72,7 @@ class GatewayHarness:
             **{key.replace("__", "."): value for key, value in settings.items()},
         }
         home = Home(self.home)
-        runner = GatewayRunner(home, load(home, said), note=self.notes.append)
+        runner = GatewayRunner(home, load(home, overrides), note=self.notes.append)
         self.runner, self._task = runner, asyncio.create_task(runner.run())
         async with asyncio.timeout(LONG):
             while not (hasattr(runner, "gateway") and runner.gateway.connections.get("local")):
@@ -104,6 +131,13 @@ class GatewayHarness:
         self.say(text, user, chat)
         return await self.wait_for(answer, chat or user)
 
+    async def begin(self, text: str, **more: Any) -> str:
+        """Send a message, wait for the model to be called, and return the id of the message."""
+        calls = len(self.server.calls)
+        said = self.say(text, **more)
+        await self.until(lambda: len(self.server.calls) > calls, "the call")
+        return said
+
     def hold_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A turn is not over before everything that was said is kept."""
         assert self.runner is not None
@@ -133,21 +167,15 @@ class GatewayHarness:
 async def harness(
     hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[GatewayHarness]:
+    for module, name, value in PAUSES:
+        monkeypatch.setattr(module, name, value)
     platform = LocalServer()
     socket = tmp_path / "s"
     await platform.listen(socket)
     monkeypatch.setenv("LOCAL_SOCKET", str(socket))
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna,ben")
-    harness = GatewayHarness(hermes_home, platform)
-    yield harness
-    await harness.close()
-    await platform.close()
-
-
-@pytest.fixture
-def echoing() -> Iterator[ModelServer]:
-    with ModelServer(echo) as server:
-        yield server
-
-
-Ask = Callable[..., Awaitable[ShownMessage]]
+    with ExitStack() as servers:
+        harness = GatewayHarness(hermes_home, platform, servers)
+        yield harness
+        await harness.close()
+        await platform.close()

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from hermes.core.messages import ToolCall
-from hermes.core.testing import ModelServer, Step
+from hermes.core.testing import Step
 from hermes.gateway.platforms.email.manifest import MANIFEST
 from hermes.gateway.runner import GatewayRunner
 from tests.integration.gateway.chats.conftest import GatewayHarness
@@ -31,12 +31,11 @@ def cwd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def test_consent_in_words_lets_the_command_run(
     harness: GatewayHarness, cwd: Path, answer: str
 ) -> None:
-    with ModelServer([RISKY, "removed"]) as server:
-        await harness.open(server, **LOCAL, gateway__cwd=str(cwd))
-        harness.say("clean up")
-        await harness.wait_for("rm -rf junk")
-        harness.say(answer)
-        await harness.wait_for("removed")
+    await harness.open([RISKY, "removed"], **LOCAL, gateway__cwd=str(cwd))
+    harness.say("clean up")
+    await harness.wait_for("rm -rf junk")
+    harness.say(answer)
+    await harness.wait_for("removed")
     assert not (cwd / "junk").exists()
 
 
@@ -44,76 +43,72 @@ async def test_consent_in_words_lets_the_command_run(
 async def test_refusal_in_words_keeps_it_from_running(
     harness: GatewayHarness, cwd: Path, answer: str
 ) -> None:
-    with ModelServer([RISKY, "left alone"]) as server:
-        await harness.open(server, **LOCAL, gateway__cwd=str(cwd))
-        harness.say("clean up")
-        await harness.wait_for("rm -rf junk")
-        harness.say(answer)
-        await harness.wait_for("left alone")
+    await harness.open([RISKY, "left alone"], **LOCAL, gateway__cwd=str(cwd))
+    harness.say("clean up")
+    await harness.wait_for("rm -rf junk")
+    harness.say(answer)
+    await harness.wait_for("left alone")
     assert (cwd / "junk").exists()
 
 
 async def test_a_button_gives_consent(harness: GatewayHarness, cwd: Path) -> None:
-    with ModelServer([RISKY, "removed"]) as server:
-        await harness.open(server, **LOCAL, gateway__cwd=str(cwd))
-        harness.say("clean up")
-        shown = await harness.wait_for("rm -rf junk")
-        assert [each.label for each in shown.buttons][2] == "Always"
-        assert "`/approve always`" in shown.text
-        await harness.ask("/status", "State: waiting for approval")
-        allow = next(each for each in shown.buttons if each.label == "Allow")
-        harness.press(shown, allow.data)
-        await harness.wait_for("removed")
+    await harness.open([RISKY, "removed"], **LOCAL, gateway__cwd=str(cwd))
+    harness.say("clean up")
+    shown = await harness.wait_for("rm -rf junk")
+    assert [each.label for each in shown.buttons][2] == "Always"
+    assert "`/approve always`" in shown.text
+    await harness.ask("/status", "State: waiting for approval")
+    allow = next(each for each in shown.buttons if each.label == "Allow")
+    harness.press(shown, allow.data)
+    await harness.wait_for("removed")
     assert not (cwd / "junk").exists()
 
 
-async def test_nobody_else_can_consent(harness: GatewayHarness) -> None:
+async def test_other_members_cannot_approve(harness: GatewayHarness) -> None:
     """Ben may talk to the agent too, but it was Anna who was asked."""
-    with ModelServer([RISKY, "left alone"]) as server:
-        await harness.open(server, **LOCAL, approvals__timeout=1)
-        harness.say("@hermes clean up", chat="room", chat_type="group")
-        shown = await harness.wait_for("rm -rf junk", chat="room")
-        for _ in range(2):
-            harness.press(shown, shown.buttons[0].data, user="ben")
-        await harness.wait_for("ben: this question is for another person", chat="room")
-        harness.say("/approve", user="ben", chat="room", chat_type="group")
-        await harness.wait_for("no approval is pending", chat="room")
-        await harness.wait_for("left alone", chat="room")
-        assert "nobody answered" in str(server.calls[-1].body["messages"][-1])
-        assert sum("another person" in text for text in harness.texts("room")) == 1
+    await harness.open([RISKY, "left alone"], **LOCAL, approvals__timeout=1)
+    harness.say("@hermes clean up", chat="room", chat_type="group")
+    shown = await harness.wait_for("rm -rf junk", chat="room")
+    for _ in range(2):
+        harness.press(shown, shown.buttons[0].data, user="ben")
+    await harness.wait_for("ben: this question is for another person", chat="room")
+    harness.say("/approve", user="ben", chat="room", chat_type="group")
+    await harness.wait_for("no approval is pending", chat="room")
+    await harness.wait_for("left alone", chat="room")
+    assert "nobody answered" in str(harness.server.calls[-1].body["messages"][-1])
+    assert sum("another person" in text for text in harness.texts("room")) == 1
 
 
-async def test_who_presses_too_late_is_told_so_once(harness: GatewayHarness, cwd: Path) -> None:
-    with ModelServer([RISKY, "left alone", "noted"]) as server:
-        await harness.open(server, **LOCAL, gateway__cwd=str(cwd))
-        harness.say("clean up")
-        shown = await harness.wait_for("rm -rf junk")
-        await harness.ask("/deny", "left alone")
-        for button in (*shown.buttons, *shown.buttons):
-            harness.press(shown, button.data)
-        await harness.wait_for("this question is closed")
-        await harness.ask("what did I press", "noted")
-        await harness.wait_idle()
+async def test_late_button_presses_get_one_notice(harness: GatewayHarness, cwd: Path) -> None:
+    await harness.open([RISKY, "left alone", "noted"], **LOCAL, gateway__cwd=str(cwd))
+    harness.say("clean up")
+    shown = await harness.wait_for("rm -rf junk")
+    await harness.ask("/deny", "left alone")
+    for button in (*shown.buttons, *shown.buttons):
+        harness.press(shown, button.data)
+    await harness.wait_for("this question is closed")
+    await harness.ask("what did I press", "noted")
+    await harness.wait_idle()
     assert sum("this question is closed" in text for text in harness.texts()) == 1
     assert (cwd / "junk").exists()
 
 
 async def test_only_an_owner_may_allow_for_always(harness: GatewayHarness) -> None:
-    with ModelServer([RISKY, "left alone"]) as server:
-        await harness.open(server, **LOCAL)
-        harness.say("clean up")
-        shown = await harness.wait_for("rm -rf junk")
-        assert shown.text.endswith("`/approve`, `/approve session` or `/deny`")
-        assert [each.label for each in shown.buttons] == ["Allow", "For this chat", "Deny"]
-        await harness.ask("/approve always", "Only an owner may use /approve always")
-        harness.say("/deny")
-        await harness.wait_for("left alone")
+    await harness.open([RISKY, "left alone"], **LOCAL)
+    harness.say("clean up")
+    shown = await harness.wait_for("rm -rf junk")
+    assert shown.text.endswith("`/approve`, `/approve session` or `/deny`")
+    assert [each.label for each in shown.buttons] == ["Allow", "For this chat", "Deny"]
+    await harness.ask("/approve always", "Only an owner may use /approve always")
+    harness.say("/deny")
+    await harness.wait_for("left alone")
 
 
 async def test_silence_is_a_refusal(harness: GatewayHarness, cwd: Path) -> None:
-    with ModelServer([RISKY, "left alone"]) as server:
-        await harness.open(server, **LOCAL, gateway__cwd=str(cwd), approvals__timeout=0.3)
-        await harness.ask("clean up", "left alone")
+    await harness.open(
+        [RISKY, "left alone"], **LOCAL, gateway__cwd=str(cwd), approvals__timeout=0.3
+    )
+    await harness.ask("clean up", "left alone")
     assert (cwd / "junk").exists()
 
 
@@ -121,59 +116,54 @@ async def test_silence_is_a_refusal(harness: GatewayHarness, cwd: Path) -> None:
 async def test_a_question_is_answered_by_the_next_message(
     harness: GatewayHarness, answer: str
 ) -> None:
-    with ModelServer([ASKS, "blue it is"]) as server:
-        await harness.open(server)
-        harness.say("paint")
-        await harness.wait_for("1. red")
-        harness.say(answer)
-        await harness.wait_for("blue it is")
-        await harness.wait_idle()
-        assert "blue" in str(server.calls[-1].body["messages"][-1])
-    assert len(server.calls) == 2
+    await harness.open([ASKS, "blue it is"])
+    harness.say("paint")
+    await harness.wait_for("1. red")
+    harness.say(answer)
+    await harness.wait_for("blue it is")
+    await harness.wait_idle()
+    assert "blue" in str(harness.server.calls[-1].body["messages"][-1])
+    assert len(harness.server.calls) == 2
 
 
 async def test_a_button_answers_a_question(harness: GatewayHarness) -> None:
-    with ModelServer([ASKS, "blue it is"]) as server:
-        await harness.open(server)
-        harness.say("paint")
-        shown = await harness.wait_for("1. red")
-        harness.press(shown, shown.buttons[1].data)
-        await harness.wait_for("blue it is")
+    await harness.open([ASKS, "blue it is"])
+    harness.say("paint")
+    shown = await harness.wait_for("1. red")
+    harness.press(shown, shown.buttons[1].data)
+    await harness.wait_for("blue it is")
 
 
 async def test_without_a_question_approve_says_so(harness: GatewayHarness) -> None:
-    with ModelServer([]) as server:
-        await harness.open(server)
-        await harness.ask("/approve", "no approval is pending")
+    await harness.open([])
+    await harness.ask("/approve", "no approval is pending")
 
 
 async def test_consent_is_asked_for_in_every_turn(harness: GatewayHarness, cwd: Path) -> None:
-    with ModelServer(["hello", RISKY, "removed"]) as server:
-        await harness.open(server, **LOCAL, gateway__cwd=str(cwd))
-        await harness.ask("hi", "hello")
-        await harness.wait_idle()
-        harness.say("clean up")
-        await harness.wait_for("rm -rf junk")
-        harness.say("/approve")
-        await harness.wait_for("removed")
+    await harness.open(["hello", RISKY, "removed"], **LOCAL, gateway__cwd=str(cwd))
+    await harness.ask("hi", "hello")
+    await harness.wait_idle()
+    harness.say("clean up")
+    await harness.wait_for("rm -rf junk")
+    harness.say("/approve")
+    await harness.wait_for("removed")
     assert not (cwd / "junk").exists()
 
 
-async def test_an_owner_answers_for_somebody_else(harness: GatewayHarness) -> None:
-    with ModelServer([RISKY, "done"]) as server:
-        await harness.open(server, **LOCAL, gateway__owners=["local:ben"])
-        harness.say("@hermes clean up", chat="room", chat_type="group")
-        await harness.wait_for("rm -rf junk", chat="room")
-        harness.say("/approve", user="ben", chat="room", chat_type="group")
-        await harness.wait_for("Allowed once", chat="room")
-        await harness.wait_for("done", chat="room")
+async def test_owner_can_approve_for_another_person(harness: GatewayHarness) -> None:
+    await harness.open([RISKY, "done"], **LOCAL, gateway__owners=["local:ben"])
+    harness.say("@hermes clean up", chat="room", chat_type="group")
+    await harness.wait_for("rm -rf junk", chat="room")
+    harness.say("/approve", user="ben", chat="room", chat_type="group")
+    await harness.wait_for("Allowed once", chat="room")
+    await harness.wait_for("done", chat="room")
 
 
 RETRY_SECONDS: dict[str, Any] = {"approvals__timeout": 0.05, "clarify__timeout": 0.05}
 
 
 def patient(runner: GatewayRunner) -> None:
-    """As on a platform that nobody looks at every minute."""
+    """Wait for answers as long as on a platform that people rarely look at."""
     known = runner.gateway.manifests
     known["local"] = msgspec.structs.replace(known["local"], patience=60.0)
 
@@ -189,25 +179,25 @@ async def test_a_patient_platform_waits_longer_for_consent(
     harness: GatewayHarness, cwd: Path, by: str
 ) -> None:
     said = {"approvals__platform_timeouts": {"local": 60}} if "setting" in by else {}
-    with ModelServer([RISKY, "removed"]) as server:
-        runner = await harness.open(server, **LOCAL, **RETRY_SECONDS, **said, gateway__cwd=str(cwd))
-        if not said:
-            patient(runner)
-        harness.say("clean up")
-        await late(harness, "rm -rf junk")
-        harness.say("yes")
-        await harness.wait_for("removed")
+    runner = await harness.open(
+        [RISKY, "removed"], **LOCAL, **RETRY_SECONDS, **said, gateway__cwd=str(cwd)
+    )
+    if not said:
+        patient(runner)
+    harness.say("clean up")
+    await late(harness, "rm -rf junk")
+    harness.say("yes")
+    await harness.wait_for("removed")
     assert not (cwd / "junk").exists()
 
 
 async def test_a_patient_platform_waits_longer_for_an_answer(harness: GatewayHarness) -> None:
-    with ModelServer([ASKS, "thanks"]) as server:
-        patient(await harness.open(server, **RETRY_SECONDS))
-        harness.say("choose")
-        await late(harness, "Which?")
-        harness.say("2")
-        await harness.wait_for("thanks")
-        assert "The user answers: blue" in str(server.calls[-1].body)
+    patient(await harness.open([ASKS, "thanks"], **RETRY_SECONDS))
+    harness.say("choose")
+    await late(harness, "Which?")
+    harness.say("2")
+    await harness.wait_for("thanks")
+    assert "The user answers: blue" in str(harness.server.calls[-1].body)
 
 
 def test_mail_gives_people_time() -> None:

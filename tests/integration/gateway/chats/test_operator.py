@@ -1,4 +1,4 @@
-"""Commands of chats for whoever runs the gateway, and what is done there without being asked."""
+"""Commands for the operator of the gateway, and periodic work."""
 
 import json
 import logging
@@ -21,37 +21,32 @@ TODO = Step((ToolCall("c1", "todo", '{"todos": []}'),))
 PACKAGE = Package("pipx", "pipx install --force git+https://x", "pipx uninstall hermes")
 
 
-async def test_verbose_is_there_only_when_the_settings_say_so(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    await harness.open(echoing)
+async def test_verbose_is_there_only_when_the_settings_say_so(harness: GatewayHarness) -> None:
+    await harness.open()
     await harness.ask("/verbose", "There is no command `/verbose`")
     shown = await harness.ask("/help", "/status")
     assert "`/skills`" not in shown.text, "no command of chats"
     assert "/verbose" not in harness.texts()[-1]
 
 
-async def test_verbose_changes_what_this_chat_sees_and_no_other(harness: GatewayHarness) -> None:
-    with ModelServer([TODO, "first", TODO, "second", TODO, "third"]) as server:
-        await harness.open(server, **OPEN)
-        await harness.ask("/verbose all", "Tool calls in this chat: all")
-        await harness.ask("go", "first")
-        await harness.wait_idle()
-        assert any("**todo**" in text for text in harness.texts())
-        await harness.ask("go", "second", user="ben")
-        await harness.wait_idle()
-        assert harness.texts("ben") == ["second"]
-        await harness.close()
-        await harness.open(server, **OPEN)
-        await harness.ask("go on", "third")
-        await harness.wait_idle()
+async def test_verbose_affects_one_chat_and_survives_a_restart(harness: GatewayHarness) -> None:
+    await harness.open([TODO, "first", TODO, "second", TODO, "third"], **OPEN)
+    await harness.ask("/verbose all", "Tool calls in this chat: all")
+    await harness.ask("go", "first")
+    await harness.wait_idle()
+    assert any("**todo**" in text for text in harness.texts())
+    await harness.ask("go", "second", user="ben")
+    await harness.wait_idle()
+    assert harness.texts("ben") == ["second"]
+    await harness.close()
+    await harness.open(**OPEN)
+    await harness.ask("go on", "third")
+    await harness.wait_idle()
     assert sum("**todo**" in text for text in harness.texts()) == 2, "it is kept over a restart"
 
 
-async def test_verbose_goes_through_all_modes(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    await harness.open(echoing, **OPEN)
+async def test_verbose_goes_through_all_modes(harness: GatewayHarness) -> None:
+    await harness.open(**OPEN)
     for mode in ("new", "all", "verbose", "off"):
         await harness.ask("/verbose", f"Tool calls in this chat: {mode}")
     await harness.ask("/verbose loud", "'loud' is not a display mode")
@@ -77,27 +72,27 @@ def installed(runner: GatewayRunner, folder: Path, program: Path) -> None:
 
 
 async def test_after_an_update_the_new_version_tells(
-    harness: GatewayHarness, echoing: ModelServer, tmp_path: Path
+    harness: GatewayHarness, tmp_path: Path
 ) -> None:
     owners = {"gateway__owners": ["local:anna"]}
-    runner = await harness.open(echoing, **owners)
+    runner = await harness.open(**owners)
     installed(runner, tmp_path, program(tmp_path, check=10, update=0))
     await harness.ask("/update", "Checking for a newer version")
     assert await harness.wait_exit() == RESTART
     assert not any("9.9" in text for text in harness.texts())
     note = harness.home / NOTE
     assert stat.S_IMODE(note.stat().st_mode) == 0o600
-    await harness.open(echoing, **owners)
+    await harness.open(**owners)
     shown = await harness.wait_for("updated to 9.9")
     assert f"This is Hermes {__version__}" in shown.text
     await harness.until(lambda: not note.exists(), "the note is gone")
     assert (harness.home / "logs" / OUTPUT).is_file()
 
 
-async def test_nothing_newer_and_what_fails_is_told_without_a_restart(
-    harness: GatewayHarness, echoing: ModelServer, tmp_path: Path
+async def test_failed_update_is_reported_without_a_restart(
+    harness: GatewayHarness, tmp_path: Path
 ) -> None:
-    runner = await harness.open(echoing, gateway__owners=["local:anna"])
+    runner = await harness.open(gateway__owners=["local:anna"])
     installed(runner, tmp_path, program(tmp_path, check=0, update=0))
     await harness.ask("/update", "looked")
     installed(runner, tmp_path, program(tmp_path, check=10, update=1, said="no space left"))
@@ -108,36 +103,36 @@ async def test_nothing_newer_and_what_fails_is_told_without_a_restart(
     await harness.ask("still here", "still here")
 
 
-async def test_an_update_asked_for_on_a_platform_that_is_gone_stops_no_start(
-    harness: GatewayHarness, echoing: ModelServer
+async def test_update_note_for_a_removed_platform_does_not_prevent_the_start(
+    harness: GatewayHarness,
 ) -> None:
     harness.home.mkdir(exist_ok=True)
     target = {"platform": "telegram", "chat_id": "1"}
     (harness.home / NOTE).write_text(json.dumps({"target": target, "before": "1.0"}))
-    await harness.open(echoing)
+    await harness.open()
     await harness.ask("hello", "hello")
     await harness.until(lambda: not (harness.home / NOTE).exists(), "the note is gone")
 
 
-async def test_an_update_that_the_gateway_did_not_outlive_is_told_of(
-    harness: GatewayHarness, echoing: ModelServer
+async def test_interrupted_update_is_reported(
+    harness: GatewayHarness,
 ) -> None:
     harness.home.mkdir(exist_ok=True)
     target = {"platform": "local", "chat_id": "anna"}
     (harness.home / NOTE).write_text(json.dumps({"target": target, "before": "1.0"}))
-    await harness.open(echoing)
+    await harness.open()
     await harness.wait_for("stopped while an update ran")
 
 
-async def test_only_an_owner_may_update(harness: GatewayHarness, echoing: ModelServer) -> None:
-    await harness.open(echoing, gateway__owners=["local:anna"])
+async def test_only_an_owner_may_update(harness: GatewayHarness) -> None:
+    await harness.open(gateway__owners=["local:anna"])
     await harness.ask("/update", "Only an owner may use /update", user="ben")
 
 
-async def test_where_it_cannot_update_itself_it_says_what_can(
-    harness: GatewayHarness, echoing: ModelServer, tmp_path: Path
+async def test_refused_update_names_the_alternative(
+    harness: GatewayHarness, tmp_path: Path
 ) -> None:
-    runner = await harness.open(echoing, gateway__owners=["local:anna"])
+    runner = await harness.open(gateway__owners=["local:anna"])
     runner.gateway.updates.found = PACKAGE
     shown = await harness.ask("/update", "pipx installed Hermes here")
     assert "pipx install --force git+https://x" in shown.text
@@ -145,15 +140,13 @@ async def test_where_it_cannot_update_itself_it_says_what_can(
     await harness.ask("/update", "is not a git repository")
 
 
-async def test_the_list_of_models_is_fetched_once_a_day(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
+async def test_the_list_of_models_is_fetched_once_a_day(harness: GatewayHarness) -> None:
     def asked() -> int:
-        return sum(each.path.endswith("/models") for each in echoing.requests)
+        return sum(each.path.endswith("/models") for each in harness.server.requests)
 
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     runner.maintenance.learn_models()
-    assert not asked(), "nobody knows yet which endpoint is in use"
+    assert not asked(), "the endpoint in use is not known yet"
     await harness.ask("hello", "hello")
     runner.maintenance.learn_models()
     await harness.until(asked, "the list")

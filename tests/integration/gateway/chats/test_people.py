@@ -14,52 +14,46 @@ def tools(server: ModelServer) -> set[str]:
     return {each["function"]["name"] for each in server.calls[-1].body.get("tools", ())}
 
 
-async def test_a_stranger_gets_a_code_and_is_let_in_by_it(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    await harness.open(echoing)
+async def test_a_stranger_gets_a_code_and_is_let_in_by_it(harness: GatewayHarness) -> None:
+    await harness.open()
     shown = await harness.ask("let me in", "pairing code", user="carl")
     code = re.search(r"code is (\S+);", shown.text)[1]
-    assert echoing.calls == []
+    assert harness.server.calls == []
     PairingStore(harness.home / "pairing", SystemClock()).approve("local", code)
     await harness.ask("hello", "hello", user="carl")
 
 
-async def test_a_stranger_in_a_group_hears_nothing(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    await harness.open(echoing)
+async def test_stranger_in_a_group_is_ignored(harness: GatewayHarness) -> None:
+    await harness.open()
     harness.say("hey", user="carl", chat="room", chat_type="group", reply_to="")
     await harness.ask("hello", "hello")
     assert harness.texts("room") == []
-    assert len(echoing.calls) == 1
+    assert len(harness.server.calls) == 1
 
 
-async def test_an_owner_invites_somebody(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+async def test_invitation_of_an_owner_admits_a_user(
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna")
-    await harness.open(echoing)
+    await harness.open()
     shown = await harness.ask("/pair", "gives access to the first")
     code = shown.text.split()[0]
     await harness.ask(code, "You are now authorized", user="carl")
     await harness.ask("hello", "hello", user="carl")
 
 
-async def test_members_may_not_use_the_commands_of_owners(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    await harness.open(echoing)
+async def test_members_may_not_use_the_commands_of_owners(harness: GatewayHarness) -> None:
+    await harness.open()
     for command in ("/yolo", "/restart", "/pair", "/sethome", "/model x --global"):
         await harness.ask(command, f"Only an owner may use /{command[1:].split()[0]}")
 
 
-async def test_help_lists_what_one_may_use(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+async def test_help_lists_allowed_commands(
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
     quick = {"deploy": {"command": "echo x"}}
-    await harness.open(echoing, gateway__owners=["local:ben"], quick_commands=quick)
+    await harness.open(gateway__owners=["local:ben"], quick_commands=quick)
     lists = {}
     for user in ("ben", "anna", "stranger"):
         shown = await harness.ask("/help", "`/status`", user=user)
@@ -71,22 +65,22 @@ async def test_help_lists_what_one_may_use(
 
 
 async def test_guests_have_few_tools(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
-    await harness.open(echoing)
+    await harness.open()
     await harness.ask("hello", "hello", user="anna")
-    assert {"terminal", "memory"} <= tools(echoing)
+    assert {"terminal", "memory"} <= tools(harness.server)
     await harness.ask("hey", "hey", user="stranger")
-    assert "terminal" not in tools(echoing)
-    assert "write_file" not in tools(echoing)
-    assert "web_search" in tools(echoing)
+    assert "terminal" not in tools(harness.server)
+    assert "write_file" not in tools(harness.server)
+    assert "web_search" in tools(harness.server)
 
 
-async def test_nobody_goes_on_with_the_conversation_of_somebody_else(
-    harness: GatewayHarness, echoing: ModelServer
+async def test_conversations_of_other_users_cannot_be_resumed(
+    harness: GatewayHarness,
 ) -> None:
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.ask("my plan is plum", "plum")
     session = next(iter(runner.gateway.open_agents().values())).session_id
     await harness.ask(f"/resume {session}", "no conversation", user="ben")
@@ -99,23 +93,19 @@ async def test_nobody_goes_on_with_the_conversation_of_somebody_else(
     await harness.ask("/resume", session)
 
 
-async def test_notes_of_one_user_are_not_told_to_another(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    await harness.open(echoing)
+async def test_notes_are_separate_for_each_user(harness: GatewayHarness) -> None:
+    await harness.open()
     memories = harness.home / "memories"
     await harness.ask("hello", "hello")
     await harness.ask("hello", "hello", user="ben")
     names = sorted(path.name.split("-")[0] for path in (memories / "users").glob("*"))
-    prompts = [str(call.body["messages"][0]) for call in echoing.calls]
+    prompts = [str(call.body["messages"][0]) for call in harness.server.calls]
     assert names == [] or len(set(names)) == 2
     assert "anna" in prompts[0] and "anna" not in prompts[1]
 
 
-async def test_commands_of_a_chat_run_in_a_sandbox_by_default(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    runner = await harness.open(echoing)
+async def test_commands_of_a_chat_run_in_a_sandbox_by_default(harness: GatewayHarness) -> None:
+    runner = await harness.open()
     await harness.ask("hello", "hello")
     (agent,) = runner.gateway.open_agents().values()
     session = runner.gateway.app.session(agent)
@@ -123,16 +113,14 @@ async def test_commands_of_a_chat_run_in_a_sandbox_by_default(
     assert session.place.folder.startswith(str(harness.home / "workspaces"))
 
 
-async def test_a_group_has_a_conversation_for_each_person(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    await harness.open(echoing)
+async def test_a_group_has_a_conversation_for_each_person(harness: GatewayHarness) -> None:
+    await harness.open()
     await harness.ask("plum", "plum", user="anna", chat="room")
     harness.say("@hermes pear", user="anna", chat="team", chat_type="group")
     await harness.wait_for("pear", chat="team")
     harness.say("@hermes fig", user="ben", chat="team", chat_type="group")
     await harness.wait_for("fig", chat="team")
-    assert "pear" not in str(echoing.calls[-1].body["messages"])
+    assert "pear" not in str(harness.server.calls[-1].body["messages"])
 
 
 async def test_a_cap_for_each_user_holds(harness: GatewayHarness) -> None:
@@ -140,16 +128,13 @@ async def test_a_cap_for_each_user_holds(harness: GatewayHarness) -> None:
     (harness.home / "config.yaml").write_text(
         "providers: {custom: {models: {lab-model: {price: {input: 3, output: 15}}}}}\n"
     )
-    with ModelServer([]) as server:
-        await harness.open(server, gateway__user_day_usd=0.0000001)
-        shown = await harness.ask("hello", "⚠️")
-        assert "gateway.user_day_usd" in shown.text
+    await harness.open([], gateway__user_day_usd=0.0000001)
+    shown = await harness.ask("hello", "⚠️")
+    assert "gateway.user_day_usd" in shown.text
 
 
-async def test_a_role_without_toolsets_has_no_tools(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
+async def test_role_without_toolsets_has_no_tools(harness: GatewayHarness) -> None:
     """No tools, not the usual ones."""
-    await harness.open(echoing, gateway__role_toolsets={"member": []})
+    await harness.open(gateway__role_toolsets={"member": []})
     await harness.ask("hello", "hello", user="ben")
-    assert tools(echoing) == set()
+    assert tools(harness.server) == set()

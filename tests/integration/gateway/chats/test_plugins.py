@@ -1,8 +1,5 @@
 """Plugins that look at messages before the agent does."""
 
-import pytest
-
-from hermes.core.testing import ModelServer
 from tests.integration.gateway.chats.conftest import GatewayHarness
 
 PLUGIN = """
@@ -17,20 +14,13 @@ def register(ctx):
 """
 
 
-@pytest.fixture
-def watching(harness: GatewayHarness) -> GatewayHarness:
+async def test_a_plugin_skips_and_rewrites_messages(harness: GatewayHarness) -> None:
     folder = harness.home / "plugins" / "watch"
     folder.mkdir(parents=True)
     (folder / "plugin.yaml").write_text("name: watch\nversion: '1'\ndescription: looks\n")
     (folder / "__init__.py").write_text(PLUGIN)
-    return harness
-
-
-async def test_a_plugin_skips_and_rewrites_messages(
-    watching: GatewayHarness, echoing: ModelServer
-) -> None:
-    await watching.open(echoing, plugins__enabled=["watch"])
-    watching.say("buy spam")
-    await watching.ask("hi", "good morning")
-    await watching.wait_idle()
-    assert watching.texts() == ["good morning"]
+    await harness.open(plugins__enabled=["watch"])
+    harness.say("buy spam")
+    await harness.ask("hi", "good morning")
+    await harness.wait_idle()
+    assert harness.texts() == ["good morning"]

@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.errors import StoreError
 from hermes.core.messages import Text
-from hermes.core.testing import ModelServer, Stall, Step
+from hermes.core.testing import Stall, Step
 from hermes.gateway.process import read_state
 from tests.integration.gateway.chats.conftest import LONG, GatewayHarness
 from tests.postgres_server import free_port
@@ -16,65 +16,62 @@ STALLED = Step((Text("never"),), faults=(Stall(1),))
 PATIENT = {"gateway__drain_seconds": 3600}
 
 
-async def test_said_twice_it_stops_without_waiting_for_turns(harness: GatewayHarness) -> None:
-    with ModelServer([STALLED, "after that"]) as server:
-        runner = await harness.open(server, **PATIENT)
-        harness.say("begin")
-        await harness.until(lambda: server.calls, "the call")
-        runner.stop()
-        await harness.until(lambda: "1 turn still runs" in "".join(harness.notes), "the note")
-        runner.stop()
-        assert await harness.wait_exit() == 0
-        await harness.wait_for("This turn continues")
-        await harness.open(server, **PATIENT)
-        await harness.wait_for("after that")
+async def test_second_stop_does_not_wait_for_turns(harness: GatewayHarness) -> None:
+    runner = await harness.open([STALLED, "after that"], **PATIENT)
+    await harness.begin("begin")
+    runner.stop()
+    await harness.until(lambda: "1 turn still runs" in "".join(harness.notes), "the note")
+    runner.stop()
+    assert await harness.wait_exit() == 0
+    await harness.wait_for("This turn continues")
+    await harness.open(**PATIENT)
+    await harness.wait_for("after that")
 
 
 async def test_it_ends_in_order_though_the_store_is_away(
     harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ModelServer([STALLED]) as server:
-        runner = await harness.open(server)
-        harness.say("begin")
-        await harness.until(lambda: server.calls, "the call")
+    runner = await harness.open([STALLED])
+    await harness.begin("begin")
 
-        async def away(*_given: object, **_more: object) -> None:
-            raise StoreError("the server is away")
+    async def away(*_given: object, **_more: object) -> None:
+        raise StoreError("the server is away")
 
-        monkeypatch.setattr(runner.gateway.store.outbox, "enqueue", away)
-        assert await harness.close() == 0
+    monkeypatch.setattr(runner.gateway.store.outbox, "enqueue", away)
+    assert await harness.close() == 0
     assert runner.gateway.open_agents() == {}
     assert read_state(harness.home).state == "stopped"
 
 
-async def test_clients_of_the_api_share_the_time_and_are_told(
+async def test_api_clients_are_drained_and_informed(
     harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = free_port()
     monkeypatch.setenv("API_SERVER_PORT", str(port))
     asked = {"stream": True, "messages": [{"role": "user", "content": "begin"}]}
-    with ModelServer([STALLED]) as server:
-        runner = await harness.open(server, **PATIENT, platforms__api_server__enabled=True)
-        await harness.until(lambda: "API server is connected" in harness.notes, "the API server")
-        async with httpx2.AsyncClient(timeout=LONG) as client:
-            url = f"http://127.0.0.1:{port}/v1/chat/completions"
-            answer = asyncio.create_task(client.post(url, json=asked))
-            await harness.until(lambda: server.calls, "the call")
-            runner.stop()
-            await harness.until(lambda: "1 turn still runs" in "".join(harness.notes), "the note")
-            assert not answer.done()
-            runner.stop()
-            told = (await answer).text
-            assert await harness.wait_exit() == 0
-    assert "the server is stopping" in told
+    runner = await harness.open([STALLED], **PATIENT, platforms__api_server__enabled=True)
+    await harness.until(lambda: "API server is connected" in harness.notes, "the API server")
+    async with httpx2.AsyncClient(timeout=LONG) as client:
+        url = f"http://127.0.0.1:{port}/v1/chat/completions"
+        answer = asyncio.create_task(client.post(url, json=asked))
+        await harness.until(lambda: harness.server.calls, "the call")
+        runner.stop()
+        await harness.until(lambda: "1 turn still runs" in "".join(harness.notes), "the note")
+        assert not answer.done()
+        runner.stop()
+        reported = (await answer).text
+        assert await harness.wait_exit() == 0
+    assert "the server is stopping" in reported
 
 
-async def test_a_platform_that_is_refused_is_told_of_once(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+async def test_refused_platform_is_reported_once(
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_SERVER_PORT", "99999")
-    await harness.open(echoing, platforms__api_server__enabled=True)
+    await harness.open(platforms__api_server__enabled=True)
     await harness.until(lambda: "not a port" in "".join(harness.notes), "the note")
     await harness.close()
-    told = [note for note in harness.notes if "API server" in note]
-    assert told == ["API server is not connected: API_SERVER_PORT is 99999, which is not a port"]
+    reported = [note for note in harness.notes if "API server" in note]
+    assert reported == [
+        "API server is not connected: API_SERVER_PORT is 99999, which is not a port"
+    ]

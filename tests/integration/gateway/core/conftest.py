@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.gateway.chats.conftest import echoing, harness
+from tests.integration.gateway.chats.conftest import harness
 
-__all__ = ["echoing", "harness"]
+__all__ = ["harness"]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Tasks beside a conversation, and the gateway that goes away under them."""
+"""Background tasks, and restarts of the gateway while they run."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.messages import Text, ToolCall
-from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, echo
+from hermes.core.testing import RecordedRequest, Stall, Step, echo
 from hermes.gateway import gateway
 from hermes.gateway.platforms.local.adapter import LocalFile
 from hermes.gateway.session_keys import (
@@ -33,7 +33,7 @@ async def chat_rows(harness: GatewayHarness) -> list[str]:
     return [each.session_key for each in await harness.runner.gateway.store.chats.select()]
 
 
-def test_the_key_of_a_task_is_that_of_no_chat() -> None:
+def test_background_keys_differ_from_chat_keys() -> None:
     key = background_key("agent:main:local:dm:anna:5", 17, 1_893_553_445.5)
     assert background_name(key) == "bg_030405_000011"
     assert background_name("background:17:agent:main:local:dm:anna:5") == "bg_17", "an older one"
@@ -42,10 +42,8 @@ def test_the_key_of_a_task_is_that_of_no_chat() -> None:
     assert build_session_key.__module__ == background_key.__module__
 
 
-async def test_its_result_comes_once_and_nothing_is_left(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    await harness.open(echoing)
+async def test_its_result_comes_once_and_nothing_is_left(harness: GatewayHarness) -> None:
+    await harness.open()
     begun = await harness.ask("/background count the stars", "Started `bg_")
     name = re.search(r"`(bg_\d{6}_[0-9a-f]{6})`", begun.text)
     assert name is not None
@@ -59,27 +57,26 @@ async def test_its_result_comes_once_and_nothing_is_left(
     await harness.ask("/agents", "Nothing runs in the background.")
 
 
-async def test_a_task_goes_on_after_a_restart_where_it_was(harness: GatewayHarness) -> None:
+async def test_background_task_continues_after_a_restart(harness: GatewayHarness) -> None:
     steps = iter([TODO, STALLED, Step((Text("a thousand"),))])
-    with ModelServer(lambda _request: next(steps)) as server:
-        await harness.open(server)
-        await harness.ask("/background count the stars", "Started `bg_")
-        await harness.until(lambda: len(server.calls) == 2, "the second call")
-        await harness.close()
-        await harness.open(server)
-        shown = await harness.wait_for("a thousand")
-        await harness.wait_idle()
-        assert "count the stars (session " in shown.text
-        assert sum("a thousand" in text for text in harness.texts()) == 1
-        said = server.calls[-1].body["messages"]
-        assert [each["role"] for each in said[1:]] == ["user", "assistant", "tool"]
+    await harness.open(lambda _request: next(steps))
+    await harness.ask("/background count the stars", "Started `bg_")
+    await harness.until(lambda: len(harness.server.calls) == 2, "the second call")
+    await harness.close()
+    await harness.open()
+    shown = await harness.wait_for("a thousand")
+    await harness.wait_idle()
+    assert "count the stars (session " in shown.text
+    assert sum("a thousand" in text for text in harness.texts()) == 1
+    said = harness.server.calls[-1].body["messages"]
+    assert [each["role"] for each in said[1:]] == ["user", "assistant", "tool"]
 
 
-async def test_a_task_whose_answer_was_not_kept_is_answered_once(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+async def test_background_task_is_answered_once_after_a_store_failure(
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway, "SAVE_SECONDS", 0.05)
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     answer, reached = runner.gateway.store.inbox.answer, asyncio.Event()
 
     async def cut(
@@ -94,18 +91,18 @@ async def test_a_task_whose_answer_was_not_kept_is_answered_once(
     await harness.ask("/background count the stars", "Started `bg_")
     await reached.wait()
     await harness.close()
-    await harness.open(echoing)
+    await harness.open()
     await harness.wait_for("(session ")
     await harness.wait_idle()
     assert sum("(session " in text for text in harness.texts()) == 1
-    assert len(echoing.calls) == 1
+    assert len(harness.server.calls) == 1
 
 
 async def test_the_command_cut_off_begins_one_task(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway, "SAVE_SECONDS", 0.05)
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     reached = asyncio.Event()
 
     async def hang(*_given: object, **_more: object) -> None:
@@ -116,19 +113,19 @@ async def test_the_command_cut_off_begins_one_task(
     harness.say("/background count the stars")
     await reached.wait()
     await harness.close()
-    await harness.open(echoing)
+    await harness.open()
     await harness.wait_for("Started `bg_")
     await harness.wait_for("(session ")
     await harness.wait_idle()
     assert len(harness.texts()) == 2
-    assert len(echoing.calls) == 1
+    assert len(harness.server.calls) == 1
 
 
 async def test_the_home_channel_gets_the_result_too(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_HOME_CHANNEL", "lobby")
-    await harness.open(echoing)
+    await harness.open()
     await harness.ask("/background count the stars", "Started `bg_")
     await harness.wait_for("(session ")
     await harness.wait_for("(session ", chat="lobby")
@@ -139,36 +136,32 @@ async def test_the_home_channel_gets_the_result_too(
 
 
 async def test_stop_ends_it_and_it_says_nothing(harness: GatewayHarness) -> None:
-    with ModelServer(counting) as server:
-        await harness.open(server)
-        await harness.ask("/background count the stars", "Started `bg_")
-        await harness.until(lambda: server.calls, "the call")
-        await harness.ask("hello", "hello")
-        await harness.ask("/agents", "count the stars (")
-        await harness.ask("/stop", "Stopped 1 background task.")
-        await harness.wait_idle()
-        await harness.until(lambda: not harness.runner.gateway.workers_in_use(), "the task is over")
-        await harness.ask("/agents", "Nothing runs in the background.")
-        assert not any("(session " in text for text in harness.texts())
+    await harness.open(counting)
+    await harness.ask("/background count the stars", "Started `bg_")
+    await harness.until(lambda: harness.server.calls, "the call")
+    await harness.ask("hello", "hello")
+    await harness.ask("/agents", "count the stars (")
+    await harness.ask("/stop", "Stopped 1 background task.")
+    await harness.wait_idle()
+    await harness.until(lambda: not harness.runner.gateway.workers_in_use(), "the task is over")
+    await harness.ask("/agents", "Nothing runs in the background.")
+    assert not any("(session " in text for text in harness.texts())
 
 
-async def test_nobody_is_asked_in_it(
+async def test_background_task_asks_no_questions(
     harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna")
     risky = Step((ToolCall("c1", "terminal", json.dumps({"command": "rm -rf junk"})),))
-    with ModelServer([risky, "I may not"]) as server:
-        await harness.open(server, gateway__terminal="local")
-        await harness.ask("/background clean up", "Started `bg_")
-        await harness.wait_for("I may not")
-        assert len(harness.texts()) == 2
+    await harness.open([risky, "I may not"], gateway__terminal="local")
+    await harness.ask("/background clean up", "Started `bg_")
+    await harness.wait_for("I may not")
+    assert len(harness.texts()) == 2
 
 
-async def test_a_picture_goes_with_the_task(
-    harness: GatewayHarness, echoing: ModelServer, picture: Path
-) -> None:
-    await harness.open(echoing)
+async def test_a_picture_goes_with_the_task(harness: GatewayHarness, picture: Path) -> None:
+    await harness.open()
     harness.say("/background describe it", files=(LocalFile("image", str(picture)),))
     await harness.wait_for("(session ")
-    (call,) = echoing.calls
+    (call,) = harness.server.calls
     assert "data:image/png;base64" in str(call.body["messages"][-1])

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hermes.core.testing import ModelServer
 from hermes.gateway import gateway
 from hermes.gateway.commands import INTERRUPTED_MESSAGE
 from hermes.gateway.runner import RESTART_NOTICE, GatewayRunner
@@ -19,7 +18,7 @@ Crash = Callable[[str, str], Awaitable[None]]
 
 
 @pytest.fixture
-def crash(harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Crash:
+def crash(harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch) -> Crash:
     """Give a command, cut the gateway off when it comes to `where` of the store, start anew."""
     monkeypatch.setattr(gateway, "SAVE_SECONDS", 0.05)
 
@@ -40,7 +39,7 @@ def crash(harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.Mon
         async with asyncio.timeout(20):
             await reached.wait()
         await harness.close()
-        await harness.open(echoing)
+        await harness.open()
 
     return cut
 
@@ -53,25 +52,25 @@ async def session_of(runner: GatewayRunner | None) -> str:
 
 @pytest.mark.parametrize("where", ["inbox.answer", "undo", "inbox.start_command"])
 async def test_undo_takes_back_one_question(
-    harness: GatewayHarness, echoing: ModelServer, crash: Crash, where: str
+    harness: GatewayHarness, crash: Crash, where: str
 ) -> None:
-    await harness.open(echoing)
+    await harness.open()
     for fruit in ("apple", "plum", "fig"):
         await harness.ask(fruit, fruit)
     await crash("/undo", where)
     shown = await harness.wait_for("Taken back from: fig")
     assert "2 questions left" in shown.text
     await harness.ask("what is left", "what is left")
-    said = str(echoing.calls[-1].body["messages"])
+    said = str(harness.server.calls[-1].body["messages"])
     assert "plum" in said and "fig" not in said
     assert sum("Taken back" in text for text in harness.texts()) == 1
 
 
 @pytest.mark.parametrize("where", ["undo", "inbox.start", "append", "inbox.answer"])
 async def test_retry_asks_the_last_question_once_more(
-    harness: GatewayHarness, echoing: ModelServer, crash: Crash, where: str
+    harness: GatewayHarness, crash: Crash, where: str
 ) -> None:
-    await harness.open(echoing)
+    await harness.open()
     for fruit in ("apple", "plum"):
         await harness.ask(fruit, fruit)
     await harness.ask("/undo", "Taken back from: plum")
@@ -79,18 +78,16 @@ async def test_retry_asks_the_last_question_once_more(
     await crash("/retry", where)
     await harness.wait_for("fig", times=2)
     await harness.wait_idle()
-    told = [text for text in harness.texts() if "Taken" not in text and text != RESTART_NOTICE]
-    assert told == ["apple", "plum", "fig", "fig"]
+    replies = [text for text in harness.texts() if "Taken" not in text and text != RESTART_NOTICE]
+    assert replies == ["apple", "plum", "fig", "fig"]
     runner = harness.runner
     said = [each.text for each in await runner.gateway.store.messages(await session_of(runner))]
     assert said == ["apple", "apple", "fig", "fig"]
 
 
 @pytest.mark.parametrize("where", ["inbox.answer", "branch", "chats.bind"])
-async def test_one_branch_is_made(
-    harness: GatewayHarness, echoing: ModelServer, crash: Crash, where: str
-) -> None:
-    runner = await harness.open(echoing)
+async def test_one_branch_is_made(harness: GatewayHarness, crash: Crash, where: str) -> None:
+    runner = await harness.open()
     await harness.ask("apple", "apple")
     old = await session_of(runner)
     await crash("/branch my copy", where)
@@ -104,9 +101,9 @@ async def test_one_branch_is_made(
 
 @pytest.mark.parametrize("where", ["inbox.answer", "create"])
 async def test_one_new_conversation_begins(
-    harness: GatewayHarness, echoing: ModelServer, crash: Crash, where: str
+    harness: GatewayHarness, crash: Crash, where: str
 ) -> None:
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.ask("apple", "apple")
     old = await session_of(runner)
     await crash("/new", where)
@@ -118,9 +115,9 @@ async def test_one_new_conversation_begins(
 
 
 async def test_one_goes_back_to_an_old_conversation_once(
-    harness: GatewayHarness, echoing: ModelServer, crash: Crash
+    harness: GatewayHarness, crash: Crash
 ) -> None:
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.ask("apple", "apple")
     old = await session_of(runner)
     await harness.ask("/new", "A new conversation")
@@ -129,10 +126,10 @@ async def test_one_goes_back_to_an_old_conversation_once(
     assert await session_of(harness.runner) == old
 
 
-async def test_a_compaction_that_was_made_is_told(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch, crash: Crash
+async def test_finished_compaction_is_reported(
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch, crash: Crash
 ) -> None:
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.ask("apple", "apple")
     store, old = runner.gateway.store, await session_of(runner)
     agent = runner.gateway.open_agents().get(KEY)
@@ -147,8 +144,8 @@ async def test_a_compaction_that_was_made_is_told(
     assert await session_of(harness.runner) == "shorter"
 
 
-async def test_of_what_nobody_knows_it_is_said_so(
-    harness: GatewayHarness, echoing: ModelServer, crash: Crash, tmp_path: Path
+async def test_command_with_unknown_outcome_is_not_repeated(
+    harness: GatewayHarness, crash: Crash, tmp_path: Path
 ) -> None:
     """A command of the settings may do anything."""
     noted = tmp_path / "noted"
@@ -156,7 +153,7 @@ async def test_of_what_nobody_knows_it_is_said_so(
     (harness.home / "config.yaml").write_text(
         f"quick_commands:\n  note: {{type: exec, command: 'echo x >> {noted}'}}\n"
     )
-    await harness.open(echoing)
+    await harness.open()
     await crash("/note", "inbox.answer")
     await harness.wait_for(INTERRUPTED_MESSAGE)
     await harness.wait_idle()
@@ -164,10 +161,8 @@ async def test_of_what_nobody_knows_it_is_said_so(
     assert harness.texts() == [INTERRUPTED_MESSAGE]
 
 
-async def test_what_only_shows_something_is_done_again(
-    harness: GatewayHarness, echoing: ModelServer, crash: Crash
-) -> None:
-    await harness.open(echoing)
+async def test_command_without_effects_is_repeated(harness: GatewayHarness, crash: Crash) -> None:
+    await harness.open()
     await crash("/title my title", "inbox.answer")
     await harness.wait_for("Title: my title")
     await harness.wait_idle()

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from hermes.core.testing import ModelServer
 from hermes.gateway.platforms.local.adapter import LocalFile
 from tests.integration.gateway.chats.conftest import GatewayHarness
 
@@ -25,12 +24,11 @@ SKILL = "---\nname: look\ndescription: look at things\n---\n\nLook closely.\n"
 )
 async def test_they_do_not_wait_for_an_agent_to_be_opened(
     harness: GatewayHarness,
-    echoing: ModelServer,
     monkeypatch: pytest.MonkeyPatch,
     command: str,
     answer: str,
 ) -> None:
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     opening, gate = asyncio.Event(), asyncio.Event()
     agent = runner.gateway.app.agent
 
@@ -48,17 +46,15 @@ async def test_they_do_not_wait_for_an_agent_to_be_opened(
     await harness.wait_idle()
 
 
-async def test_to_ask_for_the_status_is_not_to_talk(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    runner = await harness.open(echoing)
+async def test_to_ask_for_the_status_is_not_to_talk(harness: GatewayHarness) -> None:
+    runner = await harness.open()
     await harness.ask("/status", "Session: none yet")
     await harness.ask("hello", "hello")
     await harness.wait_idle()
     before = await runner.gateway.store.chats.get(KEY)
     await harness.ask("/status", "Conversation: 1 question, 2 messages")
     await harness.close()
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.ask("/status", "Conversation: 2 messages")
     await harness.wait_idle()
     after = await runner.gateway.store.chats.get(KEY)
@@ -67,9 +63,9 @@ async def test_to_ask_for_the_status_is_not_to_talk(
 
 
 async def test_a_status_that_waited_for_the_next_start_is_not_talking_either(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.ask("hello", "hello")
     await harness.wait_idle()
     before = await runner.gateway.store.chats.get(KEY)
@@ -82,21 +78,18 @@ async def test_a_status_that_waited_for_the_next_start_is_not_talking_either(
     said = harness.say("/status")
     await harness.until(lambda: said not in str(harness.platform.log.waiting), "kept")
     await harness.close()
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.wait_for("Session:")
     await harness.wait_idle()
     assert (await runner.gateway.store.chats.get(KEY)).last_active == before.last_active
 
 
-async def test_a_picture_goes_with_a_skill(
-    harness: GatewayHarness, echoing: ModelServer, picture: Path
-) -> None:
+async def test_a_picture_goes_with_a_skill(harness: GatewayHarness, picture: Path) -> None:
     folder = harness.home / "skills" / "look"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(SKILL)
-    await harness.open(echoing)
-    harness.say("/look what is it", files=(LocalFile("image", str(picture)),))
-    await harness.until(lambda: echoing.calls, "the call")
-    asked = str(echoing.calls[0].body["messages"][-1])
+    await harness.open()
+    await harness.begin("/look what is it", files=(LocalFile("image", str(picture)),))
+    asked = str(harness.server.calls[0].body["messages"][-1])
     assert "Look closely." in asked and "what is it" in asked
     assert "data:image/png;base64" in asked and "[image: " in asked

@@ -1,4 +1,4 @@
-"""Which conversation a chat is in, whoever else works on it."""
+"""Which session a chat is in while other chats and processes use it."""
 
 import asyncio
 from datetime import timedelta
@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.errors import StoreError
 from hermes.core.messages import Assistant, Text, User
-from hermes.core.testing import ModelServer, Stall, Step
+from hermes.core.testing import Stall, Step
 from hermes.gateway import gateway, outbox, worker
 from hermes.store.records import InboxItem
 from tests.integration.gateway.chats.conftest import GatewayHarness
@@ -25,35 +25,34 @@ async def idle(harness: GatewayHarness) -> None:
 
 
 @pytest.mark.parametrize("opened_by", ["a turn", "a command"])
-async def test_what_another_process_did_in_a_chat_is_known(
+async def test_work_of_another_process_is_read_again(
     harness: GatewayHarness, opened_by: str
 ) -> None:
-    with ModelServer(["noted", "I know"]) as server:
-        runner = await harness.open(server)
-        await harness.ask("my fruit is plum", "noted")
-        if opened_by == "a command":
-            await harness.close()
-            runner = await harness.open(server)
-            harness.say("/usage")
-            await harness.until(lambda: runner.gateway.open_agents().get(KEY), "the agent")
-        await idle(harness)
-        store, now = runner.gateway.store, runner.gateway.now()
-        chat = await store.chats.get(KEY)
-        lease = await store.chats.claim(KEY, "another", now, now + 30)
-        assert chat is not None and lease is not None
-        await store.append(chat.session_id, User.say("my car is red"))
-        await store.append(chat.session_id, Assistant((Text("red it is"),)))
-        await store.chats.release(lease)
-        await harness.ask("what do you know", "I know")
-        said = str(server.calls[-1].body["messages"])
-        assert "plum" in said and "my car is red" in said
+    runner = await harness.open(["noted", "I know"])
+    await harness.ask("my fruit is plum", "noted")
+    if opened_by == "a command":
+        await harness.close()
+        runner = await harness.open()
+        harness.say("/usage")
+        await harness.until(lambda: runner.gateway.open_agents().get(KEY), "the agent")
+    await idle(harness)
+    store, now = runner.gateway.store, runner.gateway.now()
+    chat = await store.chats.get(KEY)
+    lease = await store.chats.claim(KEY, "another", now, now + 30)
+    assert chat is not None and lease is not None
+    await store.append(chat.session_id, User.say("my car is red"))
+    await store.append(chat.session_id, Assistant((Text("red it is"),)))
+    await store.chats.release(lease)
+    await harness.ask("what do you know", "I know")
+    said = str(harness.server.calls[-1].body["messages"])
+    assert "plum" in said and "my car is red" in said
 
 
 async def test_a_right_is_given_back_though_the_next_was_refused(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else dealt with the rest meanwhile."""
-    runner = await harness.open(echoing)
+    """Another process handled the rest meanwhile."""
+    runner = await harness.open()
     claim, store, claims = runner.gateway.claim, runner.gateway.store, iter([True])
 
     async def once(key: str) -> object:
@@ -72,53 +71,50 @@ async def test_a_right_is_given_back_though_the_next_was_refused(
 
 
 async def test_a_conversation_taken_up_in_another_chat_is_not_lost_to_the_first(
-    harness: GatewayHarness, echoing: ModelServer
+    harness: GatewayHarness,
 ) -> None:
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.ask("plum", "plum")
     agent = runner.gateway.open_agents().get(KEY)
     assert agent is not None
     await harness.ask(f"/resume {agent.session_id}", "Back in", chat="elsewhere")
     await harness.ask("pear", "pear", chat="elsewhere")
     await harness.ask("fig", "fig")
-    assert "pear" in str(echoing.calls[-1].body["messages"])
+    assert "pear" in str(harness.server.calls[-1].body["messages"])
 
 
 async def test_a_conversation_is_not_ended_under_a_turn(harness: GatewayHarness) -> None:
     """The old one is over; while it is looked at, a message comes."""
     slow = Step((Text("here"),), faults=(Stall(0, seconds=0.5),))
-    with ModelServer(["noted", slow, "still here"]) as server:
-        runner = await harness.open(
-            server, session_reset__mode="idle", session_reset__idle_minutes=1
-        )
-        await harness.ask("remember plum", "noted")
-        await idle(harness)
-        store = runner.gateway.store
-        (chat,) = await store.chats.select()
-        old = runner.gateway.now() - timedelta(minutes=2).total_seconds()
-        await store.chats.bind(chat.session_key, chat.session_id, b"", old)
-        select = store.chats.select
+    runner = await harness.open(
+        ["noted", slow, "still here"], session_reset__mode="idle", session_reset__idle_minutes=1
+    )
+    await harness.ask("remember plum", "noted")
+    await idle(harness)
+    store = runner.gateway.store
+    (chat,) = await store.chats.select()
+    old = runner.gateway.now() - timedelta(minutes=2).total_seconds()
+    await store.chats.bind(chat.session_key, chat.session_id, b"", old)
+    select = store.chats.select
 
-        async def then_a_message(**given: Any) -> Any:
-            found = await select(**given)
-            harness.say("hello")
-            await harness.until(lambda: runner.gateway.running_turns, "the turn")
-            return found
+    async def then_a_message(**given: Any) -> Any:
+        found = await select(**given)
+        harness.say("hello")
+        await harness.until(lambda: runner.gateway.running_turns, "the turn")
+        return found
 
-        store.chats.select = then_a_message  # type: ignore[method-assign]
-        await runner.maintenance.expire()
-        await harness.wait_for("here")
-        await idle(harness)
-        now = await store.chats.get(KEY)
-        assert now is not None and now.session_id
-        await harness.ask("and now", "still here")
-        assert "hello" in str(server.calls[-1].body["messages"])
+    store.chats.select = then_a_message  # type: ignore[method-assign]
+    await runner.maintenance.expire()
+    await harness.wait_for("here")
+    await idle(harness)
+    now = await store.chats.get(KEY)
+    assert now is not None and now.session_id
+    await harness.ask("and now", "still here")
+    assert "hello" in str(harness.server.calls[-1].body["messages"])
 
 
-async def test_maintenance_makes_the_daily_backup(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    runner = await harness.open(echoing)
+async def test_maintenance_makes_the_daily_backup(harness: GatewayHarness) -> None:
+    runner = await harness.open()
     await harness.ask("hello", "hello")
     for _ in range(2):
         await runner.maintenance.clean()
@@ -127,9 +123,9 @@ async def test_maintenance_makes_the_daily_backup(
 
 
 async def test_a_platform_is_worked_on_though_the_store_failed_as_it_came(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.ask("hello", "hello")
     waiting, faults = runner.gateway.store.inbox.pending_chats, [StoreError("busy")]
 
@@ -147,10 +143,8 @@ async def test_a_platform_is_worked_on_though_the_store_failed_as_it_came(
     await harness.ask("are you there", "are you there")
 
 
-async def test_two_who_open_a_chat_at_once_get_one_agent(
-    harness: GatewayHarness, echoing: ModelServer
-) -> None:
-    runner = await harness.open(echoing)
+async def test_concurrent_opens_share_one_agent(harness: GatewayHarness) -> None:
+    runner = await harness.open()
     harness.say("hello")
     await harness.wait_for("hello")
     worker = runner.gateway.worker(KEY)
@@ -170,22 +164,21 @@ async def test_two_chats_in_one_conversation_are_answered_one_after_the_other(
 ) -> None:
     slow = Step((Text("slow answer"),), faults=(Stall(0, seconds=0.5),))
     steps = iter(["noted", slow, "quick answer"])
-    with ModelServer(lambda _request: next(steps)) as server:
-        runner = await harness.open(server)
-        await harness.ask("plum", "noted")
-        await idle(harness)
-        agent = runner.gateway.open_agents().get(KEY)
-        assert agent is not None
-        session = agent.session_id
-        await harness.ask(f"/resume {session}", "Back in", chat="elsewhere")
-        await idle(harness)
-        harness.say("first", chat="elsewhere")
-        await harness.until(lambda: len(server.calls) == 2, "the call")
-        harness.say("second")
-        await harness.wait_for("quick answer")
-        said = [each.text for each in await runner.gateway.store.messages(session)]
-        assert said == ["plum", "noted", "first", "slow answer", "second", "quick answer"]
-        assert "slow answer" in str(server.calls[-1].body["messages"])
+    runner = await harness.open(lambda _request: next(steps))
+    await harness.ask("plum", "noted")
+    await idle(harness)
+    agent = runner.gateway.open_agents().get(KEY)
+    assert agent is not None
+    session = agent.session_id
+    await harness.ask(f"/resume {session}", "Back in", chat="elsewhere")
+    await idle(harness)
+    harness.say("first", chat="elsewhere")
+    await harness.until(lambda: len(harness.server.calls) == 2, "the call")
+    harness.say("second")
+    await harness.wait_for("quick answer")
+    said = [each.text for each in await runner.gateway.store.messages(session)]
+    assert said == ["plum", "noted", "first", "slow answer", "second", "quick answer"]
+    assert "slow answer" in str(harness.server.calls[-1].body["messages"])
 
 
 async def test_a_conversation_that_is_worked_on_cannot_be_had_in_another_chat(
@@ -193,46 +186,44 @@ async def test_a_conversation_that_is_worked_on_cannot_be_had_in_another_chat(
 ) -> None:
     slow = Step((Text("there"),), faults=(Stall(0, seconds=0.5),))
     steps = iter(["noted", slow, "a new one"])
-    with ModelServer(lambda _request: next(steps)) as server:
-        runner = await harness.open(server)
-        await harness.ask("plum", "noted")
-        agent = runner.gateway.open_agents().get(KEY)
-        harness.say("think")
-        await harness.until(lambda: len(server.calls) == 2, "the call")
-        refused = "is being worked on in another chat"
-        await harness.ask(f"/resume {agent.session_id}", refused, chat="elsewhere")
-        await harness.wait_for("there")
-        await harness.ask("hello", "a new one", chat="elsewhere")
-        assert "plum" not in str(server.calls[-1].body["messages"])
+    runner = await harness.open(lambda _request: next(steps))
+    await harness.ask("plum", "noted")
+    agent = runner.gateway.open_agents().get(KEY)
+    harness.say("think")
+    await harness.until(lambda: len(harness.server.calls) == 2, "the call")
+    refused = "is being worked on in another chat"
+    await harness.ask(f"/resume {agent.session_id}", refused, chat="elsewhere")
+    await harness.wait_for("there")
+    await harness.ask("hello", "a new one", chat="elsewhere")
+    assert "plum" not in str(harness.server.calls[-1].body["messages"])
 
 
-async def test_what_is_sent_from_elsewhere_comes_between_turns_never_into_one(
+async def test_mirrored_message_is_appended_between_turns(
     harness: GatewayHarness,
 ) -> None:
     slow = Step((Text("slow answer"),), faults=(Stall(0, seconds=0.5),))
-    with ModelServer(["noted", slow, "I know"]) as server:
-        runner = await harness.open(server)
-        await harness.ask("plum", "noted")
-        harness.say("think")
-        await harness.until(lambda: len(server.calls) == 2, "the call")
-        await runner.gateway.outbox.send("local:anna", "the train is late")
-        await harness.wait_for("slow answer")
-        await harness.ask("what about the train", "I know")
-        agent = runner.gateway.open_agents().get(KEY)
-        kept = await runner.gateway.store.messages(agent.session_id)
-        assert [each.text.splitlines()[-1] for each in kept] == [
-            "plum", "noted", "think", "slow answer", "the train is late",
-            "what about the train", "I know",
-        ]  # fmt: skip
-        assert agent.history == kept
+    runner = await harness.open(["noted", slow, "I know"])
+    await harness.ask("plum", "noted")
+    harness.say("think")
+    await harness.until(lambda: len(harness.server.calls) == 2, "the call")
+    await runner.gateway.outbox.send("local:anna", "the train is late")
+    await harness.wait_for("slow answer")
+    await harness.ask("what about the train", "I know")
+    agent = runner.gateway.open_agents().get(KEY)
+    kept = await runner.gateway.store.messages(agent.session_id)
+    assert [each.text.splitlines()[-1] for each in kept] == [
+        "plum", "noted", "think", "slow answer", "the train is late",
+        "what about the train", "I know",
+    ]  # fmt: skip
+    assert agent.history == kept
 
 
-async def test_what_was_sent_before_a_crash_is_in_the_conversation_after_it(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+async def test_mirrored_message_survives_a_crash(
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The platform has the message, and nobody noted that yet."""
+    """The platform has the message, but that is not recorded yet."""
     monkeypatch.setattr(outbox, "IDLE_SECONDS", 0.05)
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.ask("plum", "plum")
     await harness.wait_idle()
 
@@ -243,7 +234,7 @@ async def test_what_was_sent_before_a_crash_is_in_the_conversation_after_it(
     await runner.gateway.outbox.send("local:anna", "the train is late")
     await harness.wait_for("the train is late")
     await harness.close()
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.wait_idle()
     chat = await runner.gateway.store.chats.get(KEY)
     kept = [each.text for each in await runner.gateway.store.messages(chat.session_id)]
@@ -251,11 +242,11 @@ async def test_what_was_sent_before_a_crash_is_in_the_conversation_after_it(
     assert harness.texts().count("the train is late") == 1
 
 
-async def test_what_is_sent_from_elsewhere_is_put_there_once_whatever_breaks(
-    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+async def test_mirrored_message_is_appended_once_after_failures(
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway, "SAVE_SECONDS", 0.05)
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.ask("plum", "plum")
     await harness.wait_idle()
     chat, reached = await runner.gateway.store.chats.get(KEY), asyncio.Event()
@@ -268,7 +259,7 @@ async def test_what_is_sent_from_elsewhere_is_put_there_once_whatever_breaks(
     await runner.gateway.outbox.send("local:anna", "the train is late")
     await reached.wait()
     await harness.close()
-    runner = await harness.open(echoing)
+    runner = await harness.open()
     await harness.wait_idle()
     kept = [each.text for each in await runner.gateway.store.messages(chat.session_id)]
     assert sum("the train is late" in text for text in kept) == 1

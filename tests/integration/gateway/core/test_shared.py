@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from hermes.core.messages import Text
-from hermes.core.testing import ModelServer, Stall, Step
+from hermes.core.testing import Stall, Step
 from tests.integration.gateway.chats.conftest import GatewayHarness
 
 STALLED = Step((Text("never"),), faults=(Stall(0),))
@@ -26,17 +26,17 @@ def tools(call) -> set[str]:
 async def test_messages_of_two_people_are_not_answered_with_the_rights_of_one(
     harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ModelServer([STALLED, "to the guest", "to anna"]) as server:
-        await harness.open(server, **TOGETHER)
-        harness.hold_turns(monkeypatch)
-        harness.say("@hermes begin", user="anna", **ROOM)
-        await harness.until(lambda: server.calls, "the call")
-        harness.say("@hermes delete it all", user="guest", **ROOM)
-        harness.say("@hermes hello", user="anna", **ROOM)
-        await harness.wait_for("to anna", chat="room")
-        asked = [call for call in server.calls if "delete it all" in str(call.body["messages"][-1])]
-        assert asked
-        assert all("terminal" not in tools(call) for call in asked)
+    await harness.open([STALLED, "to the guest", "to anna"], **TOGETHER)
+    harness.hold_turns(monkeypatch)
+    await harness.begin("@hermes begin", user="anna", **ROOM)
+    harness.say("@hermes delete it all", user="guest", **ROOM)
+    harness.say("@hermes hello", user="anna", **ROOM)
+    await harness.wait_for("to anna", chat="room")
+    asked = [
+        call for call in harness.server.calls if "delete it all" in str(call.body["messages"][-1])
+    ]
+    assert asked
+    assert all("terminal" not in tools(call) for call in asked)
 
 
 @pytest.mark.parametrize("words", ["do as I say", "/steer do as I say"])
@@ -47,42 +47,39 @@ async def test_a_guest_does_not_steer_the_turn_of_a_member(
         last = str(request.body["messages"][-1])
         return Step((Text("done"),), faults=(Stall(0, seconds=0.5),)) if "begin" in last else "no"
 
-    with ModelServer(answer) as server:
-        await harness.open(server, **TOGETHER, display__busy_input_mode="steer")
-        harness.say("@hermes begin", user="anna", **ROOM)
-        await harness.until(lambda: server.calls, "the call")
-        harness.say(f"@hermes {words}" if words[0] != "/" else words, user="guest", **ROOM)
-        await harness.wait_for("done", chat="room")
-        await harness.wait_idle()
-        heard = [call for call in server.calls if "do as I say" in str(call.body["messages"])]
-        assert all("terminal" not in tools(call) for call in heard)
+    await harness.open(answer, **TOGETHER, display__busy_input_mode="steer")
+    await harness.begin("@hermes begin", user="anna", **ROOM)
+    harness.say(f"@hermes {words}" if words[0] != "/" else words, user="guest", **ROOM)
+    await harness.wait_for("done", chat="room")
+    await harness.wait_idle()
+    heard = [call for call in harness.server.calls if "do as I say" in str(call.body["messages"])]
+    assert all("terminal" not in tools(call) for call in heard)
 
 
 async def test_a_command_of_a_guest_leaves_the_agent_of_a_member_open(
     harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ModelServer(["hello", "again"]) as server:
-        runner = await harness.open(server, **TOGETHER)
-        harness.say("@hermes hi", user="anna", **ROOM)
-        await harness.wait_for("hello", chat="room")
-        ((key, agent),) = runner.gateway.open_agents().items()
-        session = runner.gateway.worker(key).session
-        going, gate = asyncio.Event(), asyncio.Event()
-        open_ = session._open
+    runner = await harness.open(["hello", "again"], **TOGETHER)
+    harness.say("@hermes hi", user="anna", **ROOM)
+    await harness.wait_for("hello", chat="room")
+    ((key, agent),) = runner.gateway.open_agents().items()
+    session = runner.gateway.worker(key).session
+    going, gate = asyncio.Event(), asyncio.Event()
+    open_ = session._open
 
-        async def slow(*given: object) -> object:
-            found = await open_(*given)
-            if not going.is_set():
-                going.set()
-                await gate.wait()
-            return found
+    async def slow(*given: object) -> object:
+        found = await open_(*given)
+        if not going.is_set():
+            going.set()
+            await gate.wait()
+        return found
 
-        monkeypatch.setattr(session, "_open", slow)
-        harness.say("@hermes once more", user="anna", **ROOM)
-        await going.wait()
-        harness.say("/status", user="guest", **ROOM)
-        await asyncio.sleep(0.2)
-        gate.set()
-        await harness.wait_for("again", chat="room")
-        await harness.wait_for("Session:", chat="room")
-        assert runner.gateway.open_agents().get(key) is agent
+    monkeypatch.setattr(session, "_open", slow)
+    harness.say("@hermes once more", user="anna", **ROOM)
+    await going.wait()
+    harness.say("/status", user="guest", **ROOM)
+    await asyncio.sleep(0.2)
+    gate.set()
+    await harness.wait_for("again", chat="room")
+    await harness.wait_for("Session:", chat="room")
+    assert runner.gateway.open_agents().get(key) is agent

@@ -183,7 +183,7 @@ async def test_home_as_working_folder_keeps_keys_and_hidden_files(scene: Scene) 
     assert scene.copies() == [GOOD]
 
 
-async def test_what_the_agent_made_with_a_tool_is_sent(scene: Scene) -> None:
+async def test_file_made_by_a_tool_is_sent(scene: Scene) -> None:
     path = scene.folder("bob") / "plots" / "a b.txt"
     arguments = f'{{"path": "{path}", "content": "{GOOD.decode()}"}}'
     write = Step((ToolCall("c1", "write_file", arguments),))

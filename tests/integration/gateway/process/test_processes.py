@@ -115,7 +115,7 @@ def test_it_can_be_stopped_whatever_became_of_the_settings(home: Home) -> None:
     assert (done.code, is_gone(found)) == (0, True), done.err
 
 
-def test_who_stops_it_hears_what_is_waited_for(home: Home) -> None:
+def test_stop_reports_running_turns(home: Home) -> None:
     found = started(home)
     state = GatewayState(found.pid, "running", 1.0, 1.0, turns=2)
     write_state(home.root, state)
@@ -129,10 +129,10 @@ def no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_service")
-def test_who_starts_it_hears_why_no_platform_came_up(
+def test_start_reports_why_a_platform_failed(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LOCAL_SOCKET", str(tmp_path / "nobody listens"))
+    monkeypatch.setenv("LOCAL_SOCKET", str(tmp_path / "missing"))
     hermes = Hermes("gateway", home.root)
     done = hermes("start")
     why = "the local platform cannot be reached: No such file or directory"
@@ -146,7 +146,7 @@ def test_who_starts_it_hears_why_no_platform_came_up(
 
 
 @pytest.mark.usefixtures("no_service")
-async def test_who_starts_it_hears_which_platforms_are_connected(
+async def test_start_reports_connected_platforms(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of what lacks variables, and of a port that is taken; it runs all the same."""
@@ -179,7 +179,7 @@ async def test_who_starts_it_hears_which_platforms_are_connected(
 
 
 @pytest.mark.usefixtures("no_service")
-def test_without_platforms_it_runs_for_the_sake_of_scheduled_jobs(home: Home) -> None:
+def test_gateway_without_platforms_runs_scheduled_jobs(home: Home) -> None:
     hermes, jobs = (
         Hermes("gateway", home.root),
         Hermes("cron", home.root),
@@ -220,7 +220,7 @@ def test_systemd_takes_the_service(tmp_path: Path, system: bool) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_what_systemd_does_not_take_is_told(tmp_path: Path) -> None:
+def test_error_of_systemd_is_reported(tmp_path: Path) -> None:
     job = ServiceSpec((str(tmp_path / "gone"),), {}, tmp_path, tmp_path, 45)
     with pytest.raises(ServiceFailed, match=r"systemd does not accept the service: .*gone"):
         verify_unit(unit_text(job, "x", system=False), "hermes-gateway.service")

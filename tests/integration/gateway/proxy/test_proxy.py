@@ -34,8 +34,8 @@ def far(tmp_path: Path) -> Far:
 async def near(
     harness: GatewayHarness, far: Served, **settings: object
 ) -> AsyncIterator[GatewayRunner]:
-    with ModelServer([]) as nobody:
-        yield await harness.open(nobody, gateway__proxy_url=far.url, **settings)
+    with ModelServer([]) as unused:
+        yield await harness.open(unused, gateway__proxy_url=far.url, **settings)
         await harness.close()
 
 
@@ -124,7 +124,7 @@ async def test_a_turn_that_broke_off_is_not_asked_for_twice(
     assert "the connection to the other Hermes was cut" in shown.text
 
 
-async def test_a_wrong_key_is_told_and_never_shown(
+async def test_wrong_key_is_reported_without_showing_it(
     harness: GatewayHarness,
     far: Far,
     monkeypatch: pytest.MonkeyPatch,
@@ -140,15 +140,15 @@ async def test_a_wrong_key_is_told_and_never_shown(
     assert "the other Hermes refused the key" in caplog.text, "also at the start"
 
 
-async def test_one_that_is_not_there_is_told(harness: GatewayHarness) -> None:
-    with ModelServer([]) as nobody:
-        await harness.open(nobody, gateway__proxy_url=f"http://127.0.0.1:{free_port()}")
+async def test_unreachable_proxy_is_reported(harness: GatewayHarness) -> None:
+    with ModelServer([]) as unused:
+        await harness.open(unused, gateway__proxy_url=f"http://127.0.0.1:{free_port()}")
         shown = await harness.ask("hello", "cannot reach the other Hermes")
     assert "whether the server runs" in shown.text
 
 
 @pytest.mark.parametrize(
-    ("url", "key", "told"),
+    ("url", "key", "message"),
     [
         ("ftp://example.org", KEY, "is not a valid address"),
         ("example.org:8642", KEY, "is not a valid address"),
@@ -157,11 +157,11 @@ async def test_one_that_is_not_there_is_told(harness: GatewayHarness) -> None:
     ],
 )
 async def test_wrong_settings_keep_it_from_starting(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch, url: str, key: str, told: str
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch, url: str, key: str, message: str
 ) -> None:
     monkeypatch.setenv(PROXY_KEY, key)
-    with ModelServer([]) as nobody, pytest.raises(ConfigError, match=told) as failed:
-        await harness.open(nobody, gateway__proxy_url=url)
+    with ModelServer([]) as unused, pytest.raises(ConfigError, match=message) as failed:
+        await harness.open(unused, gateway__proxy_url=url)
     harness.runner = None
     assert "secret-word" not in f"{failed.value} {failed.value.hint}"
 
@@ -169,7 +169,7 @@ async def test_wrong_settings_keep_it_from_starting(
 async def test_guests_are_not_let_through(
     harness: GatewayHarness, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over there nobody would keep the terminal from them."""
+    """The other side could not keep them from using the terminal."""
     monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
     async with far() as other, near(harness, other):
         await harness.ask("hello", "you may not use every tool", user="eve")
@@ -237,8 +237,8 @@ async def test_a_second_gateway_in_a_process_of_its_own(
             async with asyncio.timeout(60):
                 while b"is connected" not in (line := await process.stderr.readline()):
                     assert line, "it ended"
-            with ModelServer([]) as nobody:
-                await harness.open(nobody, gateway__proxy_url=f"http://127.0.0.1:{port}/v1/")
+            with ModelServer([]) as unused:
+                await harness.open(unused, gateway__proxy_url=f"http://127.0.0.1:{port}/v1/")
                 await harness.ask("over two machines", "over two machines")
                 await harness.close()
         finally:

@@ -49,7 +49,7 @@ class Served:
 Serve = Callable[..., AbstractAsyncContextManager[Served]]
 
 
-async def nobody(_event: MessageEvent) -> bool:
+async def refuse(_event: MessageEvent) -> bool:
     return False
 
 
@@ -87,7 +87,7 @@ async def serving(
                 extra={"app": app, **extra},
             )
             adapter = ApiServer(context, options)
-            await adapter.connect(nobody)
+            await adapter.connect(refuse)
             try:
                 yield Served(adapter, app, model, options.key)
             finally:

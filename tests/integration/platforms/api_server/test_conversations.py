@@ -23,7 +23,7 @@ async def ask(http: Any, *texts: str, **more: Any) -> Any:
     return answer
 
 
-async def test_it_goes_on_in_one_session_with_a_byte_stable_prefix(served: Served) -> None:
+async def test_conversation_continues_with_a_byte_stable_prefix(served: Served) -> None:
     async with served.client() as http:
         first = await ask(http, "one")
         second = await ask(http, "one", "one", "two", stream=True)
@@ -44,7 +44,7 @@ async def test_an_edited_or_repeated_question_begins_another_session(served: Ser
         await ask(http, "one", "one", "two")
         again = await ask(http, "one", "one", "two")
         edited = await ask(http, "one", "ONE", "two")
-        other = await ask(http, "one", "one", "two", user="somebody else")
+        other = await ask(http, "one", "one", "two", user="another")
     ids = {answer.headers[SESSION] for answer in (first, again, edited, other)}
     assert len(ids) == 4
     bodies = [call.body["messages"] for call in served.model.calls]
@@ -52,7 +52,7 @@ async def test_an_edited_or_repeated_question_begins_another_session(served: Ser
     assert [each["content"] for each in bodies[3][1:]] == ["one", "ONE", "two"]
 
 
-async def test_it_goes_on_in_its_session_when_the_agent_was_let_go(serve: Serve) -> None:
+async def test_conversation_continues_after_its_agent_was_closed(serve: Serve) -> None:
     async with serve(settings="  live_agents: 1\n") as server, server.client() as http:
         first = await ask(http, "one")
         await ask(http, "something else")

@@ -150,8 +150,8 @@ async def test_response_format_becomes_an_instruction(serve: Serve) -> None:
         response = await client.responses.parse(model="m", input="a title", text_format=Title)
         assert response.output_parsed == Title(title="Plum")
         for call in server.model.calls:
-            told = call.body["messages"][0]["content"].rpartition("JSON schema: ")[2]
-            assert json.loads(told)["required"] == ["title"]
+            reply = call.body["messages"][0]["content"].rpartition("JSON schema: ")[2]
+            assert json.loads(reply)["required"] == ["title"]
 
 
 async def test_head_request_gets_no_stream(serve: Serve) -> None:
@@ -185,8 +185,8 @@ async def test_client_that_leaves_while_waiting_starts_no_turn(serve: Serve) -> 
         first.close()
         third = await http.post("/v1/responses", json={"input": "third", "conversation": "plan"})
         assert third.status_code == 200
-        told = [call.body["messages"][-1]["content"] for call in server.model.calls]
-        assert told == [HELD, "third"]
+        reply = [call.body["messages"][-1]["content"] for call in server.model.calls]
+        assert reply == [HELD, "third"]
         assert await server.sessions() == 2
 
 

@@ -107,8 +107,8 @@ async def test_tool_progress_is_ignored_by_other_clients(serve: Serve) -> None:
         async with server.client() as http:
             text = (await http.post("/v1/chat/completions", json=chat("go", stream=True))).text
         events = [block for block in text.split("\n\n") if "hermes.tool.progress" in block]
-        told = [json.loads(block.partition("data: ")[2]) for block in events]
-        assert [(each["tool"], each["status"]) for each in told] == [
+        reply = [json.loads(block.partition("data: ")[2]) for block in events]
+        assert [(each["tool"], each["status"]) for each in reply] == [
             ("todo", "started"),
             ("todo", "finished"),
         ]
@@ -166,10 +166,10 @@ async def test_bad_requests_use_the_error_format_of_openai(
     served: Served, body: dict[str, Any], kind: type[openai.APIStatusError]
 ) -> None:
     async with async_client(served) as client:
-        with pytest.raises(kind) as told:
+        with pytest.raises(kind) as reply:
             await client.post("/chat/completions", cast_to=object, body=body)
-    assert isinstance(told.value.body, dict)
-    assert set(told.value.body) == {"message", "type", "param", "code"}
+    assert isinstance(reply.value.body, dict)
+    assert set(reply.value.body) == {"message", "type", "param", "code"}
 
 
 async def test_a_wrong_key_is_an_authentication_error(served: Served) -> None:

@@ -1,4 +1,4 @@
-"""Bad HTTP, slow clients, clients that leave: nobody else notices."""
+"""Bad HTTP, slow clients and clients that leave do not affect others."""
 
 import asyncio
 import gc
@@ -75,8 +75,8 @@ async def test_large_bodies_and_slow_clients_are_refused(serve: Serve) -> None:
     options = ApiOptions(port=0, key=KEY, max_body_bytes=2000, body_seconds=0.05, head_seconds=0.05)
     async with serve(options=options) as server:
         whole = post(server, CHAT, chat("x" * 3000))
-        told = whole.replace(b"Content-Length", b"Transfer-Encoding: chunked\r\nX-Length")
-        head, _, body = told.partition(b"\r\n\r\n")
+        response = whole.replace(b"Content-Length", b"Transfer-Encoding: chunked\r\nX-Length")
+        head, _, body = response.partition(b"\r\n\r\n")
         chunked = head + b"\r\n\r\n" + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
         for data, status in (
             (whole, 413),
@@ -108,15 +108,18 @@ async def test_far_too_large_body_gets_413(serve: Serve) -> None:
     async with serve(options=options) as server:
         for body in (bytes(40_000_000), pieces(), bytes(40_000_000), pieces()):
             async with server.client() as http:
-                told = await http.post(CHAT, content=body)
-            assert (told.status_code, told.json()["error"]["code"]) == (413, "request_too_large")
+                response = await http.post(CHAT, content=body)
+            assert (response.status_code, response.json()["error"]["code"]) == (
+                413,
+                "request_too_large",
+            )
 
 
 async def test_only_json_is_read(served: Served) -> None:
     async with served.client() as http:
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
-            told = await http.post(CHAT, content=b"{}", headers={"content-type": kind})
-            assert told.status_code == 415
+            response = await http.post(CHAT, content=b"{}", headers={"content-type": kind})
+            assert response.status_code == 415
         data = json.dumps(chat("hi")).encode()
         plain = await http.post(CHAT, content=data)
         assert plain.status_code == 200

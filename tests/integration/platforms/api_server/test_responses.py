@@ -19,11 +19,11 @@ async def respond(http: httpx2.AsyncClient, text: Any, **more: Any) -> dict[str,
 
 
 def heard(server: Served) -> list[str]:
-    """What the model was told last, without the system prompt."""
+    """What the model was reply last, without the system prompt."""
     return [each["content"] for each in server.model.calls[-1].body["messages"][1:]]
 
 
-async def test_it_goes_on_from_the_last_answer_in_the_same_session(served: Served) -> None:
+async def test_last_answer_is_continued_in_its_session(served: Served) -> None:
     async with served.client() as http:
         first = await respond(http, "one", instructions="Be brief.")
         second = await respond(http, "two", previous_response_id=first["id"])
@@ -35,7 +35,7 @@ async def test_it_goes_on_from_the_last_answer_in_the_same_session(served: Serve
     assert not systems[1].endswith("Be brief.")  # only for the answer it was said with
 
 
-async def test_it_goes_on_from_an_older_answer_without_what_came_after(served: Served) -> None:
+async def test_older_answer_is_continued_without_later_messages(served: Served) -> None:
     async with served.client() as http:
         first = await respond(http, "one")
         second = await respond(http, "two", previous_response_id=first["id"])
@@ -52,9 +52,9 @@ async def test_two_continuations_of_one_answer_do_not_mix(served: Served) -> Non
         asked = [respond(http, f"q{n}", previous_response_id=first["id"]) for n in range(4)]
         answers = await asyncio.gather(*asked)
     assert len({answer["hermes"]["session_id"] for answer in answers}) == 4
-    told = [call.body["messages"][1:] for call in served.model.calls[1:]]
-    assert sorted(each[-1]["content"] for each in told) == ["q0", "q1", "q2", "q3"]
-    assert all([m["content"] for m in each[:-1]] == ["one", "one"] for each in told)
+    reply = [call.body["messages"][1:] for call in served.model.calls[1:]]
+    assert sorted(each[-1]["content"] for each in reply) == ["q0", "q1", "q2", "q3"]
+    assert all([m["content"] for m in each[:-1]] == ["one", "one"] for each in reply)
 
 
 async def test_stored_answers_survive_a_restart(serve: Serve) -> None:
@@ -67,7 +67,7 @@ async def test_stored_answers_survive_a_restart(serve: Serve) -> None:
         assert second["hermes"]["session_id"] == first["hermes"]["session_id"]
 
 
-async def test_a_named_conversation_goes_on_one_after_the_other(served: Served) -> None:
+async def test_answers_of_a_named_conversation_are_serialized(served: Served) -> None:
     async with served.client() as http:
         asked = [respond(http, f"q{n}", conversation={"id": "plan"}) for n in range(4)]
         answers = await asyncio.gather(*asked)
@@ -86,8 +86,8 @@ async def test_unstored_answer_is_not_found(served: Served) -> None:
         gone = await http.get(f"/v1/responses/{answer['id']}")
         assert gone.status_code == 404
         body = {"input": "x", "previous_response_id": answer["id"]}
-        told = await http.post("/v1/responses", json=body)
-        assert (told.status_code, told.json()["error"]["code"]) == (
+        reply = await http.post("/v1/responses", json=body)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (
             400,
             "previous_response_not_found",
         )
@@ -114,8 +114,8 @@ async def test_invalid_combinations_are_refused(served: Served) -> None:
             ({"input": "x", "conversation": ""}, "conversation"),
             ({}, ""),
         ):
-            told = await http.post("/v1/responses", json=body)
-            assert (told.status_code, told.json()["error"]["param"] or "") == (400, param)
+            reply = await http.post("/v1/responses", json=body)
+            assert (reply.status_code, reply.json()["error"]["param"] or "") == (400, param)
         assert (await http.delete("/v1/responses/resp_0")).status_code == 404
 
 

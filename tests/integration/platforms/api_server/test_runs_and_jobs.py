@@ -78,8 +78,8 @@ async def test_run_starts_at_once_and_its_events_can_be_replayed(served: Served)
         again = await http.post("/v1/runs", json={"input": "on", "session_id": run["session_id"]})
         assert again.json()["session_id"] == run["session_id"]
         await http.get(f"/v1/runs/{again.json()['run_id']}/events")
-        told = [each["content"] for each in served.model.calls[-1].body["messages"][1:]]
-        assert told == ["go", "go", "on"]
+        reply = [each["content"] for each in served.model.calls[-1].body["messages"][1:]]
+        assert reply == ["go", "go", "on"]
 
 
 async def test_run_continues_without_client_and_can_be_stopped(serve: Serve) -> None:
@@ -129,13 +129,13 @@ async def test_job_with_unknown_names_is_refused(serve: Serve, tmp_path: Path) -
     desk = JobService.for_home(home, load(home), None, SystemClock())
     async with serve(scheduler=desk) as server, server.client() as http:
         wanted = {"schedule": "every 2h", "prompt": "look", "name": "twin"}
-        for field, name, told in (
+        for field, name, reply in (
             ("skills", "no-such-skill", "there is no skill 'no-such-skill'"),
             ("enabled_toolsets", "no-such-toolset", "the toolsets are browser, "),
         ):
             refused = await http.post("/api/jobs", json={**wanted, field: [name]})
             assert refused.status_code == 400
-            assert told in refused.json()["error"]["message"]
+            assert reply in refused.json()["error"]["message"]
         ids = [(await http.post("/api/jobs", json=wanted)).json()["job"]["id"] for _ in range(2)]
         both = await http.get("/api/jobs/twin")
         assert both.status_code == 404
@@ -160,9 +160,9 @@ async def test_job_uses_the_backend_of_clients(serve: Serve, tmp_path: Path) -> 
 async def test_unknown_objects_get_404(served: Served) -> None:
     async with served.client() as http:
         for path, status in (("/api/jobs", 503), ("/metrics", 404), ("/nothing", 404)):
-            told = await http.get(path)
-            assert told.status_code == status
-            assert set(told.json()["error"]) == {"message", "type", "param", "code"}
+            reply = await http.get(path)
+            assert reply.status_code == status
+            assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
         wrong = await http.put("/v1/chat/completions", json={})
         assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
 
@@ -187,10 +187,10 @@ async def test_configured_origin_can_use_it_from_a_browser(serve: Serve) -> None
     async with serve(options=options) as server, server.client() as http:
         asked = {"Origin": page, "Access-Control-Request-Method": "POST", "Authorization": ""}
         path = "/v1/chat/completions"
-        told = await http.options(path, headers=asked)
-        assert told.status_code == 204
-        assert told.headers["access-control-allow-origin"] == page
-        assert told.headers["access-control-max-age"] == "600"
+        reply = await http.options(path, headers=asked)
+        assert reply.status_code == 204
+        assert reply.headers["access-control-allow-origin"] == page
+        assert reply.headers["access-control-max-age"] == "600"
         answer = await http.post(path, json=chat("hi"), headers={"Origin": page})
         assert answer.headers["access-control-allow-origin"] == page
         assert answer.headers["x-content-type-options"] == "nosniff"

@@ -277,7 +277,7 @@ async def test_an_answer_to_a_chat_that_is_not_there_is_refused(
     sending = adapter.send(ChatTarget("webhook", "one:d-1"), OutgoingMessage("x"), "k-1")
     assert isinstance(await failure(sending), SendRefused)
     assert "the answer to webhook call one:d-1 cannot be delivered: nowhere:1" in caplog.text
-    unknown = adapter.send(ChatTarget("webhook", "nobody:d-1"), OutgoingMessage("x"), "k-2")
+    unknown = adapter.send(ChatTarget("webhook", "missing:d-1"), OutgoingMessage("x"), "k-2")
     assert isinstance(await failure(unknown), SendRefused)
     await adapter.disconnect()
     late = adapter.send(ChatTarget("webhook", "one:d-1"), OutgoingMessage("x"), "k-3")

@@ -34,10 +34,10 @@ def split(body: bytes) -> ClientConversation:
 
 
 def refused(body: bytes) -> ApiError:
-    with pytest.raises(ApiError) as told:
+    with pytest.raises(ApiError) as caught:
         split(body)
-    assert told.value.status == 400
-    return told.value
+    assert caught.value.status == 400
+    return caught.value
 
 
 def user(content: object) -> dict[str, object]:
@@ -92,9 +92,9 @@ def test_tool_calls_of_the_client_are_kept_as_history() -> None:
     ],
 )
 def test_other_content_types_are_unsupported(part: dict[str, object]) -> None:
-    told = refused(msgspec.json.encode({"messages": [user([part])]}))
-    assert told.code == "unsupported_content_type"
-    assert told.param == "messages[0].content[0]"
+    caught = refused(msgspec.json.encode({"messages": [user([part])]}))
+    assert caught.code == "unsupported_content_type"
+    assert caught.param == "messages[0].content[0]"
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_parallel_calls_stay_in_one_reply() -> None:
 
 @pytest.mark.parametrize("item", [InputItem("item_reference"), InputItem("message")])
 def test_unsupported_input_item_is_refused(item: InputItem) -> None:
-    with pytest.raises(ApiError) as told:
+    with pytest.raises(ApiError) as caught:
         input_messages([item])
-    assert told.value.param == "input[0]"
+    assert caught.value.param == "input[0]"
 
 
 SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}}

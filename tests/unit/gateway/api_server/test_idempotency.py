@@ -1,4 +1,4 @@
-"""A request with a key runs once, whoever sends it again and whenever."""
+"""A request with an Idempotency-Key runs once, however often it is sent."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""The server does not start where it would let anybody in."""
+"""The server does not start with settings that would admit anyone."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where answers go is kept as long as somebody may answer."""
+"""The target of a reply is stored as long as it may be needed."""
 
 import os
 import time

@@ -191,11 +191,11 @@ FORGED: dict[str, list[tuple[str, str]]] = {
     "two signatures, the second right": [(HUB, f"sha256={'0' * 64}"), (HUB, github(ISSUE_BODY))],
     "two signatures, the first right": [(HUB, github(ISSUE_BODY)), (HUB, f"sha256={'0' * 64}")],
     "two signatures in one header": [(HUB, f"{github(ISSUE_BODY)}, sha256={'0' * 64}")],
-    "a wrong one beside another kind": [
+    "a wrong one with another kind": [
         (HUB, f"sha256={'0' * 64}"),
         ("X-Webhook-Signature", GOOD),
     ],
-    "a right token beside a wrong signature": [
+    "a right token with a wrong signature": [
         (HUB, f"sha256={'0' * 64}"),
         ("X-Gitlab-Token", SECRET),
     ],
@@ -318,7 +318,7 @@ async def test_a_hostile_delivery_id_is_made_harmless(board: Switchboard, name: 
 @pytest.mark.parametrize(
     "path",
     [
-        "/webhooks/nobody",
+        "/webhooks/missing",
         "/webhooks/ONE",
         "/webhooks/one/",
         "/webhooks/one/two",
@@ -342,7 +342,7 @@ async def test_unknown_paths_get_404(board: Switchboard, path: str) -> None:
 
 async def test_refusal_does_not_reveal_routes(board: Switchboard) -> None:
     headers = {"Content-Type": "application/json", HUB: github(ISSUE_BODY, "x")}
-    for path in ("/webhooks/one", "/webhooks/nobody"):
+    for path in ("/webhooks/one", "/webhooks/missing"):
         answer = await board.post(path, ISSUE_BODY, headers)
         assert list(answer.json()) == ["error"]
         assert SECRET not in answer.text
