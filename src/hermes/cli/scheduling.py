@@ -21,7 +21,7 @@ from hermes.core.ports import Outbox, Scheduler
 if TYPE_CHECKING:
     from hermes.cron import Ticker
     from hermes.gateway.directory import TargetResolver
-    from hermes.gateway.platforms.kit.contract import PlatformManifest
+    from hermes.sdk.platforms import PlatformManifest
 
 
 # Without a gateway, messages of jobs are stored; the next gateway sends them.

@@ -22,16 +22,10 @@ from hermes.gateway import hooks, pairing, runner
 from hermes.gateway.chat_session import mirror_to_chat
 from hermes.gateway.directory import FILE, LOCAL, ORIGIN, ChatDirectory, TargetResolver, split_chat
 from hermes.gateway.outbox import GatewayOutbox
-from hermes.gateway.platforms.kit import connection
-from hermes.gateway.platforms.kit.contract import (
-    Adapter,
-    ChatTarget,
-    PlatformManifest,
-    SessionSource,
-)
 from hermes.gateway.platforms.registry import configured, home_variable, is_configured, manifests
 from hermes.gateway.process import claim_home, running_gateway, stop_gateway
 from hermes.gateway.services import GRACE_SECONDS, RESTART
+from hermes.sdk.platforms import Adapter, ChatTarget, PlatformManifest, SessionSource, connection
 from hermes.store.session_store import SessionStore
 from hermes.util import files
 from hermes.util.concurrency import SystemClock

@@ -60,7 +60,7 @@ cron.jobs: compat.cron: update_job pause_job resume_job trigger_job remove_job l
 cron.scheduler: compat.cron: tick run_job
 gateway.session: compat.sessions: SessionStore=ChatSessions SessionEntry
 gateway.session: gateway.session_keys: build_session_key
-gateway.session: gateway.platforms.kit.contract: SessionSource
+gateway.session: sdk.platforms.contract: SessionSource
 gateway.config: compat.gateway: Platform=PlatformName GatewayConfig PlatformConfig
 gateway.delivery: compat.gateway: DeliveryTarget DeliveryRouter
 gateway.pairing: compat.gateway: PairingStore=ScriptPairing
@@ -72,7 +72,7 @@ gateway.status: compat.gateway: acquire_scoped_lock release_scoped_lock
 gateway.run: compat.gateway: GatewayRunner=ScriptGateway start_gateway
 gateway.platforms.base: compat.platforms: BasePlatformAdapter BaseAdapter SendResult
 gateway.platforms.base: compat.platforms: register_platform unregister_platform
-gateway.platforms.base: gateway.platforms.kit.contract: MessageEvent Media
+gateway.platforms.base: sdk.platforms.contract: MessageEvent Media
 """
 
 # Each line: the documented module, the missing feature, the names.

@@ -31,8 +31,8 @@ import msgspec
 from hermes.compat.gateway import PlatformConfig
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms import registry
-from hermes.gateway.platforms.kit.contract import Adapter as ContractAdapter
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import Adapter as ContractAdapter
+from hermes.sdk.platforms import (
     AdapterContext,
     Capabilities,
     ChatTarget,
@@ -40,6 +40,7 @@ from hermes.gateway.platforms.kit.contract import (
     CredentialField,
     Dialect,
     Media,
+    MediaCache,
     MessageEvent,
     NotConnected,
     OutgoingMessage,
@@ -48,9 +49,9 @@ from hermes.gateway.platforms.kit.contract import (
     SendLater,
     SendRefused,
     SessionSource,
+    deliver_until_accepted,
+    open_upload,
 )
-from hermes.gateway.platforms.kit.inbound import deliver_until_accepted
-from hermes.gateway.platforms.kit.media import MediaCache, open_upload
 
 Options = dict[str, Any]
 Handler = Callable[[MessageEvent], Awaitable[object]]

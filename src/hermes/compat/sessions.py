@@ -17,8 +17,8 @@ from hermes.config.loader import load
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.messages import to_dict
 from hermes.core.model import ModelCall, Usage
-from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.gateway.session_keys import build_session_key
+from hermes.sdk.platforms import SessionSource
 from hermes.store.backend import Database
 from hermes.store.queries import lifecycle, messages, sessions, usage
 from hermes.store.query_language import parse_query

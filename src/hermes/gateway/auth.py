@@ -18,8 +18,8 @@ from hermes.gateway.pairing import (
     switched_on,
     users_on,
 )
-from hermes.gateway.platforms.kit.contract import PlatformManifest, SessionSource
 from hermes.gateway.platforms.registry import prefix
+from hermes.sdk.platforms import PlatformManifest, SessionSource
 
 log = logging.getLogger(__name__)
 

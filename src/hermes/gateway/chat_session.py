@@ -25,10 +25,10 @@ from hermes.gateway.messages import (
     inbox_item,
     private_folder,
 )
-from hermes.gateway.platforms.kit.contract import ChatTarget, MessageEvent, SessionSource
 from hermes.gateway.platforms.registry import chat_backend, chat_media_folder
 from hermes.gateway.session_keys import is_shared, memory_scope, sharing
 from hermes.memory import safe_name
+from hermes.sdk.platforms import ChatTarget, MessageEvent, SessionSource
 from hermes.store.records import ChatLease, ChatRow, InboxRow
 from hermes.store.session_store import SessionStore, under_lease
 from hermes.util.processes import process_name

@@ -28,11 +28,11 @@ from hermes.gateway.auth import may
 from hermes.gateway.hooks import about
 from hermes.gateway.messages import INTERNAL_PREFIX, inbox_item
 from hermes.gateway.pairing import PairingStore
-from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource
 from hermes.gateway.platforms.registry import home_variable
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import background_key, background_name
 from hermes.ops.commands import OPS_HANDLERS
+from hermes.sdk.platforms import MessageEvent, SessionSource
 from hermes.store.records import InboxRow, SessionFilter
 from hermes.util.text import many, plain_line
 

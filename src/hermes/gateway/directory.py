@@ -15,7 +15,9 @@ import msgspec
 
 from hermes.config.home import unusable
 from hermes.core.errors import UsageError
-from hermes.gateway.platforms.kit.contract import (
+from hermes.gateway.platforms.registry import home_variable
+from hermes.gateway.supervisor import ConnectionRegistry
+from hermes.sdk.platforms import (
     AdapterError,
     ChatInfo,
     ChatTarget,
@@ -23,8 +25,6 @@ from hermes.gateway.platforms.kit.contract import (
     PlatformManifest,
     SessionSource,
 )
-from hermes.gateway.platforms.registry import home_variable
-from hermes.gateway.supervisor import ConnectionRegistry
 from hermes.util import files
 from hermes.util.text import plain_line
 

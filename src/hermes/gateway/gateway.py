@@ -25,8 +25,6 @@ from hermes.gateway.maintenance import ResetPolicy
 from hermes.gateway.messages import decode_event, inbox_item, side_reply
 from hermes.gateway.outbox import GatewayOutbox
 from hermes.gateway.pairing import PairingStore
-from hermes.gateway.platforms.kit.contract import MessageEvent, PlatformManifest, SessionSource
-from hermes.gateway.platforms.kit.inbound import GroupRules, group_rules, is_for_us
 from hermes.gateway.proxy import Proxy
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import build_session_key, sharing
@@ -35,6 +33,14 @@ from hermes.gateway.supervisor import ConnectionRegistry, Supervisor
 from hermes.gateway.turn_view import ChatDisplayModes
 from hermes.gateway.updates import UpdateRunner
 from hermes.gateway.worker import ChatWorker
+from hermes.sdk.platforms import (
+    GroupRules,
+    MessageEvent,
+    PlatformManifest,
+    SessionSource,
+    group_rules,
+    is_for_us,
+)
 from hermes.store.records import ChatLease, ChatRow, InboxItem, InboxRow
 from hermes.util.processes import is_process_gone, process_name
 from hermes.util.text import clean

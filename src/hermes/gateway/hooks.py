@@ -19,7 +19,7 @@ import yaml
 
 from hermes import gateway
 from hermes.core.events import Event, ModelCalled, ToolFinished, TurnFinished, TurnStarted
-from hermes.gateway.platforms.kit.contract import SessionSource
+from hermes.sdk.platforms import SessionSource
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from hermes.app.outgoing_files import remove_old_copies
 from hermes.app.session_store import back_up_when_due
 from hermes.config.settings import SessionResetSettings
 from hermes.core.errors import ConfigError, HermesError
-from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.gateway.platforms.registry import media_folder
+from hermes.sdk.platforms import MediaCache
 
 if TYPE_CHECKING:
     from hermes.gateway.gateway import Gateway

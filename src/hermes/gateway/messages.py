@@ -14,15 +14,9 @@ from hermes.app.reference_expansion import image_kind
 from hermes.config.settings import Settings
 from hermes.core.messages import Image, Text, User, UserPart
 from hermes.gateway.outgoing import SIDE_LANE, OutgoingMeta
-from hermes.gateway.platforms.kit.contract import (
-    AdapterError,
-    Media,
-    MessageEvent,
-    NotConnected,
-    SessionSource,
-)
 from hermes.gateway.platforms.registry import chat_media_folder, media_folder
 from hermes.gateway.session_keys import is_shared, sharing
+from hermes.sdk.platforms import AdapterError, Media, MessageEvent, NotConnected, SessionSource
 from hermes.store.records import InboxItem, InboxRow
 
 if TYPE_CHECKING:

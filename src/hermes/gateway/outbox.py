@@ -24,11 +24,13 @@ from hermes.gateway.outgoing import (
     decode_target,
     mark_repeated,
 )
-from hermes.gateway.platforms.kit.contract import (
+from hermes.gateway.supervisor import ConnectionRegistry, PlatformAccount, PlatformConnection
+from hermes.sdk.platforms import (
     AdapterError,
     Button,
     ChatTarget,
     CredentialsRefused,
+    DeliveryQuery,
     DeliveryUnknown,
     Media,
     NotConnected,
@@ -37,7 +39,6 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SendUnsure,
 )
-from hermes.gateway.supervisor import ConnectionRegistry, PlatformAccount, PlatformConnection
 from hermes.store.records import OutboxItem, OutboxRow
 from hermes.store.session_store import OutboxQueue
 from hermes.util.processes import is_process_gone, process_name
@@ -425,7 +426,8 @@ class GatewayOutbox:
         if decoded is None:
             return ""
         try:
-            asked = connection.adapter.was_delivered(row, *decoded)
+            query = DeliveryQuery(row.key, row.created_at, row.after_id)
+            asked = connection.adapter.was_delivered(query, *decoded)
             found = await _call_platform(asked, seconds=VERIFY_SECONDS)
         except (DeliveryUnknown, SendRefused) as error:
             able = connection.capabilities

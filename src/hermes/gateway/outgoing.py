@@ -8,17 +8,20 @@ import msgspec
 
 from hermes.core.errors import AttachmentRefused
 from hermes.core.ports import Attachments
-from hermes.gateway.platforms.kit.compose import compose, measure
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     Button,
     Capabilities,
     ChatTarget,
     Media,
     MediaKind,
     OutgoingMessage,
+    compose,
+    find_open_fence,
+    guess_mime,
+    measure,
+    media_kind,
+    safe_filename,
 )
-from hermes.gateway.platforms.kit.markdown import find_open_fence
-from hermes.gateway.platforms.kit.media import guess_mime, media_kind, safe_filename
 from hermes.store.records import OutboxItem
 
 

@@ -12,7 +12,7 @@ from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import ApprovalAnswer
 from hermes.gateway.auth import OWNERS
 from hermes.gateway.outbox import GatewayOutbox
-from hermes.gateway.platforms.kit.contract import Button, SessionSource
+from hermes.sdk.platforms import Button, SessionSource
 
 YES = frozenset({"yes", "y", "approve", "ok", "go"})
 NO = frozenset({"no", "n", "deny", "cancel"})

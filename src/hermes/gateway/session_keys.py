@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from hermes.config.settings import Settings
-from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.memory import MemoryScope
+from hermes.sdk.platforms import SessionSource
 
 PREFIX = ("agent", "main")
 BACKGROUND_PREFIX = "background:"

@@ -15,14 +15,14 @@ import msgspec
 
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     Adapter,
     Capabilities,
     CredentialsRefused,
     PlatformManifest,
+    RateLimiter,
     Receive,
 )
-from hermes.gateway.platforms.kit.rate_limit import RateLimiter
 
 logger = logging.getLogger(__name__)
 

@@ -30,7 +30,9 @@ from hermes.gateway.outgoing import (
     decode_message,
     hide_tags,
 )
-from hermes.gateway.platforms.kit.contract import (
+from hermes.gateway.supervisor import PlatformConnection
+from hermes.providers import RemoteToolProgress
+from hermes.sdk.platforms import (
     AdapterError,
     Capabilities,
     ChatTarget,
@@ -38,8 +40,6 @@ from hermes.gateway.platforms.kit.contract import (
     NotConnected,
     SendLater,
 )
-from hermes.gateway.supervisor import PlatformConnection
-from hermes.providers import RemoteToolProgress
 from hermes.store.records import OutboxItem, OutboxRow
 from hermes.util import files
 

@@ -17,7 +17,7 @@ from hermes.config.environment import variables
 from hermes.config.home import Home
 from hermes.config.installation import Checkout, Package, installation, start_command
 from hermes.core.errors import HermesError, UsageError
-from hermes.gateway.platforms.kit.contract import ChatTarget
+from hermes.sdk.platforms import ChatTarget
 from hermes.util import files
 from hermes.util.text import clean
 

@@ -37,10 +37,10 @@ from hermes.gateway.messages import (
     side_reply,
 )
 from hermes.gateway.outgoing import SIDE_LANE, OutgoingMeta
-from hermes.gateway.platforms.kit.contract import Media, MessageEvent, SessionSource
 from hermes.gateway.questions import ChatQuestions, same_person
 from hermes.gateway.session_keys import background_name, background_parent
 from hermes.gateway.turn_view import TurnView
+from hermes.sdk.platforms import Media, MessageEvent, SessionSource
 from hermes.store.records import ChatLease, InboxRow, OutboxItem
 from hermes.store.session_store import under_lease
 

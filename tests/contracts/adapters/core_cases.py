@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from hermes.gateway.platforms.kit.compose import compose
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     Adapter,
     AdapterError,
     ChatTarget,
@@ -16,6 +15,7 @@ from hermes.gateway.platforms.kit.contract import (
     NotConnected,
     OutgoingMessage,
     SendRefused,
+    compose,
 )
 from tests.contracts.adapters.driving import (
     PATIENCE,

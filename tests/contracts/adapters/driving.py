@@ -6,17 +6,15 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable
 
-import msgspec
-
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     Adapter,
     AdapterError,
     ChatTarget,
+    DeliveryQuery,
     MessageEvent,
     OutgoingMessage,
     SessionSource,
 )
-from hermes.store.records import OutboxRow
 from tests.contracts.adapters.harness import Harness, Shown
 
 PATIENCE = 100.0
@@ -103,27 +101,9 @@ def target_of(source: SessionSource) -> ChatTarget:
     return ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
 
 
-def row_of(
-    key: str, target: ChatTarget, message: OutgoingMessage, *, after_id: str = ""
-) -> OutboxRow:
-    """The row of a message in doubt, as it is in the store after a crash."""
-    now = time.time()
-    return OutboxRow(
-        id=1,
-        key=key,
-        platform=target.platform,
-        account=target.account,
-        target=msgspec.json.encode(target),
-        lane=f"{target.platform}:{target.chat_id}:{target.thread_id}",
-        body=msgspec.json.encode(message),
-        kind="reply",
-        inbox_id=0,
-        state="sending",
-        attempts=1,
-        due_at=now,
-        created_at=now,
-        after_id=after_id,
-    )
+def query_of(key: str, *, after_id: str = "") -> DeliveryQuery:
+    """What the gateway asks about a message in doubt after a crash."""
+    return DeliveryQuery(key, time.time(), after_id)
 
 
 async def attempt(

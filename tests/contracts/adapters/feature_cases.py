@@ -2,13 +2,7 @@
 
 import asyncio
 
-from hermes.gateway.platforms.kit.contract import (
-    Button,
-    ChatTarget,
-    OutgoingMessage,
-    SendLater,
-    SendUnsure,
-)
+from hermes.sdk.platforms import Button, ChatTarget, OutgoingMessage, SendLater, SendUnsure
 from tests.contracts.adapters.driving import (
     PATIENCE,
     Inbox,

@@ -6,12 +6,7 @@ from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
-from hermes.gateway.platforms.kit.contract import (
-    Adapter,
-    AdapterContext,
-    ChatType,
-    PlatformManifest,
-)
+from hermes.sdk.platforms import Adapter, AdapterContext, ChatType, PlatformManifest
 
 Trouble = Literal[
     "rate_limited",  # refused for now; the platform says how long (use 0.05 s or the least it can)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hermes.gateway.platforms.kit.contract import Media, OutgoingMessage, SendRefused
+from hermes.sdk.platforms import Media, OutgoingMessage, SendRefused
 from tests.contracts.adapters.driving import connected, failure, talking, target_of
 from tests.contracts.adapters.harness import File, Harness
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     AdapterError,
     NotConnected,
     OutgoingMessage,
@@ -13,7 +13,7 @@ from hermes.gateway.platforms.kit.contract import (
 from tests.contracts.adapters.driving import (
     attempt,
     connected,
-    row_of,
+    query_of,
     shown_with,
     talking,
     target_of,
@@ -116,8 +116,8 @@ class DeliveryCheckContract:
             harness.trouble("cut_after")
             await attempt(adapter, target, message, "doubt-1")
         async with connected(harness) as (adapter, _):
-            row = row_of("doubt-1", target, message, after_id=event.message_id)
-            found = await adapter.was_delivered(row, target, message)
+            query = query_of("doubt-1", after_id=event.message_id)
+            found = await adapter.was_delivered(query, target, message)
             if found is None:
                 found = await adapter.send(target, message, "doubt-1")
             (shown,) = await harness.shown(target.chat_id)
@@ -129,8 +129,8 @@ class DeliveryCheckContract:
                 target_of(event.source),
                 OutgoingMessage("not there", plain="not there"),
             )
-            row = row_of("absent-1", target, message, after_id=event.message_id)
-            assert await adapter.was_delivered(row, target, message) is None
+            query = query_of("absent-1", after_id=event.message_id)
+            assert await adapter.was_delivered(query, target, message) is None
             await adapter.send(target, message, "absent-1")
             assert len(await shown_with(harness, "not there", target.chat_id)) == 1
 
@@ -143,9 +143,9 @@ class DeliveryCheckContract:
             harness.trouble("cut_before")
             outcome = await attempt(adapter, target, message, "good-1")
         async with connected(harness) as (adapter, _):
-            row = row_of("good-1", target, message, after_id=event.message_id)
+            query = query_of("good-1", after_id=event.message_id)
             if isinstance(outcome, AdapterError):
-                assert await adapter.was_delivered(row, target, message) is None
+                assert await adapter.was_delivered(query, target, message) is None
                 await adapter.send(target, message, "good-1")
             assert len(await shown_with(harness, "made good", target.chat_id)) == 1
 
@@ -157,8 +157,8 @@ class DeliveryCheckContract:
             await adapter.send(target, message, "done-1")
             later = await harness.says("and now?")
             await inbox.take("and now?")
-            row = row_of("done-2", target, message, after_id=later)
-            assert await adapter.was_delivered(row, target, message) is None
+            query = query_of("done-2", after_id=later)
+            assert await adapter.was_delivered(query, target, message) is None
             await adapter.send(target, message, "done-2")
             assert len(await shown_with(harness, "Done.", target.chat_id)) == 2
 
@@ -166,9 +166,9 @@ class DeliveryCheckContract:
         """Asked twice, as after two crashes in a row."""
         async with talking(harness) as (adapter, _, event):
             target, message = target_of(event.source), OutgoingMessage("only one", plain="only one")
-            row = row_of("one-1", target, message, after_id=event.message_id)
+            query = query_of("one-1", after_id=event.message_id)
             await adapter.send(target, message, "one-1")
             for _ in range(2):
-                if await adapter.was_delivered(row, target, message) is None:
+                if await adapter.was_delivered(query, target, message) is None:
                     await adapter.send(target, message, "one-1")
             assert len(await shown_with(harness, "only one", target.chat_id)) == 1

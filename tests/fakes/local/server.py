@@ -25,7 +25,6 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from hermes.gateway.platforms.kit.contract import Button, ChatType
 from hermes.gateway.platforms.local.adapter import (
     MAX_LINE,
     REDELIVERY_SECONDS,
@@ -44,6 +43,7 @@ from hermes.gateway.platforms.local.adapter import (
     UserMessage,
     encode_frame,
 )
+from hermes.sdk.platforms import Button, ChatType
 
 
 class ShownMessage(msgspec.Struct, frozen=True, tag_field="op", tag="shown", omit_defaults=True):

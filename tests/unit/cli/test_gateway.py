@@ -18,12 +18,6 @@ from hermes.config.dotenv import read_dotenv
 from hermes.config.home import Home
 from hermes.gateway.pairing import listed
 from hermes.gateway.platforms import registry
-from hermes.gateway.platforms.kit.contract import (
-    Capabilities,
-    CredentialField,
-    PlatformManifest,
-    UserIdFormat,
-)
 from hermes.gateway.process import (
     AdapterState,
     GatewayState,
@@ -31,6 +25,7 @@ from hermes.gateway.process import (
     running_gateway,
     write_state,
 )
+from hermes.sdk.platforms import Capabilities, CredentialField, PlatformManifest, UserIdFormat
 from tests.unit.cli.terminal import Hermes, Outcome
 
 TOKEN = "123:secret-token"

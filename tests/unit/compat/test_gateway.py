@@ -24,7 +24,9 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import User
 from hermes.gateway.directory import ChatDirectory
 from hermes.gateway.outgoing import decode_message
-from hermes.gateway.platforms.kit.contract import (
+from hermes.gateway.platforms.registry import is_configured, manifest, manifests
+from hermes.gateway.session_keys import build_session_key
+from hermes.sdk.platforms import (
     AdapterContext,
     ChatInfo,
     ChatTarget,
@@ -36,8 +38,6 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SessionSource,
 )
-from hermes.gateway.platforms.registry import is_configured, manifest, manifests
-from hermes.gateway.session_keys import build_session_key
 from hermes.store.session_store import SessionStore
 
 ANNA = SessionSource("telegram", "7", user_id="7", user_name="anna")
@@ -210,7 +210,7 @@ def test_a_token_is_used_by_one_gateway(user_home: Path) -> None:
     assert status.acquire_scoped_lock("pager", "token", {"who": "me"})
     assert status.acquire_scoped_lock("pager", "token")
     (lock,) = user_home.rglob("pager-*.lock")
-    taken = import_module("hermes.gateway.platforms.kit.connection")
+    taken = import_module("hermes.sdk.platforms.connection")
     with pytest.raises(taken.TokenInUse):
         taken.acquire_scoped_lock("pager", "token", lock.parent)
     status.release_scoped_lock("pager", "token")

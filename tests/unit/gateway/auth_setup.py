@@ -7,7 +7,7 @@ from hermes.config.settings import Settings
 from hermes.config.settings.platforms import GatewaySettings
 from hermes.gateway.auth import Admission, Authorizer
 from hermes.gateway.pairing import PairingStore
-from hermes.gateway.platforms.kit.contract import SessionSource
+from hermes.sdk.platforms import SessionSource
 from tests.unit.gateway.hand_clock import HandClock
 
 CHEAP = 2

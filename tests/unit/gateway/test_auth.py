@@ -15,7 +15,7 @@ from hermes.config.settings.platforms import (
     TelegramSettings,
 )
 from hermes.gateway.auth import OWNERS_ONLY, Authorizer, may, toolsets_for
-from hermes.gateway.platforms.kit.contract import Capabilities, PlatformManifest, SessionSource
+from hermes.sdk.platforms import Capabilities, PlatformManifest, SessionSource
 from tests.unit.gateway.auth_setup import AuthSetup, code_in
 
 WEBHOOK = PlatformManifest(

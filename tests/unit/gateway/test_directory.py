@@ -8,13 +8,7 @@ import pytest
 from hermes.core.errors import UsageError
 from hermes.gateway import directory
 from hermes.gateway.directory import ChatDirectory, KnownChat, TargetResolver
-from hermes.gateway.platforms.kit.contract import (
-    Capabilities,
-    ChatInfo,
-    ChatTarget,
-    PlatformManifest,
-    SessionSource,
-)
+from hermes.sdk.platforms import Capabilities, ChatInfo, ChatTarget, PlatformManifest, SessionSource
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import TelegramSettings
 from hermes.gateway.messages import describe_chat
-from hermes.gateway.platforms.kit.contract import SessionSource
+from hermes.sdk.platforms import SessionSource
 
 SETTINGS = Settings(telegram=TelegramSettings(channel_prompts={"7": "Be brief.", "-5": "Be kind."}))
 GROUP = SessionSource("telegram", "-5", "group", "u", "Ann", "Friends")

@@ -8,8 +8,8 @@ import pytest
 from hermes.core.errors import UsageError
 from hermes.gateway.directory import ChatDirectory, TargetResolver
 from hermes.gateway.outbox import GatewayOutbox
-from hermes.gateway.platforms.kit.contract import Capabilities, ChatInfo, PlatformManifest
 from hermes.gateway.supervisor import ConnectionRegistry
+from hermes.sdk.platforms import Capabilities, ChatInfo, PlatformManifest
 from hermes.store.records import OutboxItem
 from hermes.util.concurrency import SystemClock
 

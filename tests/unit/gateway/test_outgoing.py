@@ -3,7 +3,7 @@
 from hermes.core.errors import AttachmentRefused
 from hermes.core.ports import AttachedFile
 from hermes.gateway.outgoing import MAX_FILES, attach_files, hide_tags
-from hermes.gateway.platforms.kit.contract import Capabilities
+from hermes.sdk.platforms import Capabilities
 
 CAN = Capabilities(4096, media_out=("image", "document"))
 

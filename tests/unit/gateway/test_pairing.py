@@ -8,7 +8,7 @@ import pytest
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.gateway import pairing
 from hermes.gateway.commands import pair_command
-from hermes.gateway.platforms.kit.contract import SessionSource
+from hermes.sdk.platforms import SessionSource
 from tests.unit.gateway.auth_setup import AuthSetup
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.gateway.session_keys import build_session_key, is_shared, memory_scope
 from hermes.memory import MemoryScope
+from hermes.sdk.platforms import SessionSource
 
 GROUP = SessionSource("telegram", "-100", "group", user_id="5")
 THREAD = SessionSource("telegram", "-100", "group", user_id="5", thread_id="17")

@@ -10,7 +10,6 @@ import pytest
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import HermesError
-from hermes.gateway.platforms.kit.contract import Capabilities, PlatformManifest
 from hermes.gateway.platforms.registry import (
     configured,
     half_given,
@@ -18,6 +17,7 @@ from hermes.gateway.platforms.registry import (
     unknown,
     without_sandbox,
 )
+from hermes.sdk.platforms import Capabilities, PlatformManifest
 
 Settings = Callable[..., Loaded]
 

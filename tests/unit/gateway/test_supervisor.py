@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from hermes.gateway.platforms.kit.contract import (
+from hermes.gateway.supervisor import Health, Patience, Supervisor
+from hermes.sdk.platforms import (
     Adapter,
     AdapterError,
     Capabilities,
@@ -14,7 +15,6 @@ from hermes.gateway.platforms.kit.contract import (
     NotConnected,
     PlatformManifest,
 )
-from hermes.gateway.supervisor import Health, Patience, Supervisor
 from tests.unit.gateway.hand_clock import HandClock, settle
 
 PATIENCE = Patience(

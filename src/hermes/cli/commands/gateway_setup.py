@@ -12,8 +12,8 @@ from hermes.config.loader import is_variable_name
 from hermes.core.errors import UsageError
 from hermes.gateway.pairing import EVERYBODY, listed, switched_on
 from hermes.gateway.platforms import registry
-from hermes.gateway.platforms.kit.contract import CredentialField, PlatformManifest
 from hermes.gateway.platforms.registry import install_libraries, is_configured, lacking
+from hermes.sdk.platforms import CredentialField, PlatformManifest
 
 LONGEST = 100_000  #: The most characters read from standard input.
 UNASKED = (

@@ -19,12 +19,7 @@ from hermes.config.settings import Settings
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import platforms
 from hermes.gateway.pairing import switched_on
-from hermes.gateway.platforms.kit.contract import (
-    Adapter,
-    AdapterContext,
-    PlatformManifest,
-    SessionSource,
-)
+from hermes.sdk.platforms import Adapter, AdapterContext, PlatformManifest, SessionSource
 from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
 from hermes.util.extras import EXTRAS
 

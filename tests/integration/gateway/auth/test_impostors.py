@@ -7,8 +7,8 @@ import pytest
 
 from hermes.config.settings.platforms import GatewaySettings
 from hermes.gateway.auth import may, toolsets_for
-from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.gateway.session_keys import build_session_key, memory_scope
+from hermes.sdk.platforms import SessionSource
 from tests.unit.gateway.auth_setup import AuthSetup, code_in
 
 ALLOWED = "12345"

@@ -18,7 +18,9 @@ from hermes.gateway.outgoing import (
     lane,
     mark_repeated,
 )
-from hermes.gateway.platforms.kit.contract import (
+from hermes.gateway.runner import GatewayRunner
+from hermes.gateway.turn_view import DisplayOptions
+from hermes.sdk.platforms import (
     Capabilities,
     ChatTarget,
     DeliveryUnknown,
@@ -28,8 +30,6 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SendUnsure,
 )
-from hermes.gateway.runner import GatewayRunner
-from hermes.gateway.turn_view import DisplayOptions
 from hermes.store.records import OutboxItem
 from tests.integration.gateway.chats.conftest import GatewayHarness
 

@@ -17,7 +17,7 @@ from hermes.core.testing import ModelServer, RecordedRequest, StepLike, echo
 from hermes.gateway.platforms.api_server.adapter import ApiServer
 from hermes.gateway.platforms.api_server.manifest import MANIFEST
 from hermes.gateway.platforms.api_server.options import ApiOptions
-from hermes.gateway.platforms.kit.contract import AdapterContext, MessageEvent
+from hermes.sdk.platforms import AdapterContext, MessageEvent
 
 KEY = "the key of the tests"
 

@@ -7,7 +7,7 @@ from typing import Any
 from hermes.config.settings.platforms import DiscordSettings, Platform
 from hermes.gateway.platforms.discord.adapter import DiscordAdapter
 from hermes.gateway.platforms.discord.manifest import MANIFEST
-from hermes.gateway.platforms.kit.contract import ChatType
+from hermes.sdk.platforms import ChatType
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,

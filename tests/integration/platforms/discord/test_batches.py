@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import DiscordSettings
-from hermes.gateway.platforms.kit.contract import MessageEvent
+from hermes.sdk.platforms import MessageEvent
 from tests.contracts.adapters.driving import Inbox, connected
 from tests.contracts.adapters.harness import File
 from tests.integration.platforms.discord.conftest import Started

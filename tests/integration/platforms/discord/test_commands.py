@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import DiscordSettings
-from hermes.gateway.platforms.kit.contract import Button, OutgoingMessage
+from hermes.sdk.platforms import Button, OutgoingMessage
 from tests.contracts.adapters.driving import Inbox, connected, talking, target_of
 from tests.fakes.discord.world import Json
 from tests.integration.platforms.discord.conftest import Started

@@ -5,13 +5,8 @@ from pathlib import Path
 import pytest
 
 from hermes.gateway.directory import ChatDirectory, refresh_names
-from hermes.gateway.platforms.kit.contract import (
-    CredentialsRefused,
-    NotConnected,
-    OutgoingMessage,
-    SendLater,
-)
 from hermes.gateway.supervisor import ConnectionRegistry
+from hermes.sdk.platforms import CredentialsRefused, NotConnected, OutgoingMessage, SendLater
 from hermes.util.concurrency import SystemClock
 from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
 from tests.fakes.discord.sockets import MESSAGE_CONTENT
@@ -156,7 +151,7 @@ async def test_how_far_we_read_is_kept_while_we_run(
     discord_with: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash says no goodbye."""
-    monkeypatch.setattr("hermes.gateway.platforms.kit.inbound.WRITE_INTERVAL", 0.01)
+    monkeypatch.setattr("hermes.sdk.platforms.inbound.WRITE_INTERVAL", 0.01)
     note = tmp_path / "state" / "seen.json"
     async with discord_with() as harness, talking(harness) as (_, _, event):
         chat = event.source.chat_id.encode()

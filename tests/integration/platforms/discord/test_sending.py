@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import AllowedMentions, Platform
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     AdapterError,
     Button,
     ChatTarget,
@@ -17,7 +17,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SendUnsure,
 )
-from tests.contracts.adapters.driving import connected, failure, row_of, talking, target_of
+from tests.contracts.adapters.driving import connected, failure, query_of, talking, target_of
 from tests.contracts.adapters.harness import File
 from tests.integration.platforms.discord.conftest import Started
 from tests.integration.platforms.discord.harness import OPEN
@@ -178,14 +178,14 @@ async def test_a_message_is_found_long_after_its_nonce_was_forgotten(
             ]
         harness.fake.rest.nonces.clear()
         async with connected(harness) as (adapter, _):
-            row = row_of("k-1", target, message, after_id=before)
-            assert await adapter.was_delivered(row, target, message) == ids[0]
+            query = query_of("k-1", after_id=before)
+            assert await adapter.was_delivered(query, target, message) == ids[0]
             with_file = OutgoingMessage("long ago", media=media)
-            row = row_of("k-2", target, with_file, after_id=before)
-            assert await adapter.was_delivered(row, target, with_file) == ids[1]
+            query = query_of("k-2", after_id=before)
+            assert await adapter.was_delivered(query, target, with_file) == ids[1]
             other = OutgoingMessage("never")
-            row = row_of("k-3", target, other)
-            assert await adapter.was_delivered(row, target, other) is None
+            query = query_of("k-3")
+            assert await adapter.was_delivered(query, target, other) is None
 
 
 async def test_too_much_talk_since_then_leaves_it_unknown(discord_with: Started) -> None:
@@ -193,8 +193,8 @@ async def test_too_much_talk_since_then_leaves_it_unknown(discord_with: Started)
         target, ann = target_of(event.source), harness.user("ann")
         for number in range(500):
             harness.fake.world.message(int(target.chat_id), ann, f"{number}")
-        row = row_of("k-1", target, OutgoingMessage("there?"), after_id=event.message_id)
-        error = await failure(adapter.was_delivered(row, target, OutgoingMessage("there?")))
+        query = query_of("k-1", after_id=event.message_id)
+        error = await failure(adapter.was_delivered(query, target, OutgoingMessage("there?")))
         assert isinstance(error, DeliveryUnknown)
 
 
@@ -209,16 +209,16 @@ async def test_our_own_message_seen_by_the_gateway_settles_the_doubt(
         await failure(adapter.send(target, message, "k-2"))
         second = harness.fake.ours(int(target.chat_id))[1]["id"]
         for key, found in (("k-2", second), ("k-3", None)):
-            row = row_of(key, target, message, after_id=event.message_id)
-            assert await adapter.was_delivered(row, target, message) == found
+            query = query_of(key, after_id=event.message_id)
+            assert await adapter.was_delivered(query, target, message) == found
 
 
 async def test_a_chat_that_is_gone_has_no_message_of_ours(discord_with: Started) -> None:
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
         del harness.fake.world.channels[int(target.chat_id)]
-        row = row_of("k-1", target, OutgoingMessage("x"))
-        assert await adapter.was_delivered(row, target, OutgoingMessage("x")) is None
+        query = query_of("k-1")
+        assert await adapter.was_delivered(query, target, OutgoingMessage("x")) is None
 
 
 async def test_where_we_may_not_read_the_history_answers_quote_nothing(

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import DiscordSettings
-from hermes.gateway.platforms.kit.contract import ChatTarget, MessageEvent, OutgoingMessage
+from hermes.sdk.platforms import ChatTarget, MessageEvent, OutgoingMessage
 from tests.contracts.adapters.driving import Inbox, connected, failure, target_of
 from tests.fakes.discord.world import FORUM, OPEN_THREADS, PERMISSIONS, PIN, Json
 from tests.integration.platforms.discord.conftest import Started

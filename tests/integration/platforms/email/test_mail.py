@@ -11,13 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.gateway.platforms.kit.contract import (
-    DeliveryUnknown,
-    NotConnected,
-    OutgoingMessage,
-    SendUnsure,
-)
-from tests.contracts.adapters.driving import Inbox, attempt, connected, failure, row_of, target_of
+from hermes.sdk.platforms import DeliveryUnknown, NotConnected, OutgoingMessage, SendUnsure
+from tests.contracts.adapters.driving import Inbox, attempt, connected, failure, query_of, target_of
 from tests.contracts.adapters.harness import File
 from tests.integration.platforms.email.dovecot import PASSWORD, Dovecot
 from tests.integration.platforms.email.post_office import PostOffice, bare
@@ -153,9 +148,9 @@ async def test_nobody_knows_what_a_silent_server_did(office: PostOffice) -> None
         office.trouble("cut_after")
         assert isinstance(await attempt(adapter, target, message, "doubt-1"), SendUnsure)
     async with connected(office) as (adapter, _):
-        row = row_of("doubt-1", target, message)
+        query = query_of("doubt-1")
         assert isinstance(
-            await failure(adapter.was_delivered(row, target, message)), DeliveryUnknown
+            await failure(adapter.was_delivered(query, target, message)), DeliveryUnknown
         )
 
 

@@ -4,9 +4,9 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from hermes.gateway.platforms.kit.contract import ChatType, PlatformManifest
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
+from hermes.sdk.platforms import ChatType, PlatformManifest
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,

@@ -10,19 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.gateway.platforms.kit.connection import (
-    TokenInUse,
-    acquire_scoped_lock,
-    release_scoped_lock,
-)
-from hermes.gateway.platforms.kit.contract import (
+from hermes.gateway.platforms.local.adapter import LocalAdapter
+from hermes.gateway.platforms.local.manifest import MANIFEST
+from hermes.sdk.platforms import (
     AdapterContext,
     ChatTarget,
     MessageEvent,
     OutgoingMessage,
+    TokenInUse,
+    acquire_scoped_lock,
+    release_scoped_lock,
 )
-from hermes.gateway.platforms.local.adapter import LocalAdapter
-from hermes.gateway.platforms.local.manifest import MANIFEST
 from tests.contracts.adapters.driving import Inbox
 from tests.fakes.local.server import ChatLog, SayRequest, ShownMessage, read_journal
 
@@ -31,7 +29,7 @@ PROGRAM = "tests.fakes.local.server"
 HOLD = """
 import sys
 from pathlib import Path
-from hermes.gateway.platforms.kit.connection import acquire_scoped_lock
+from hermes.sdk.platforms.connection import acquire_scoped_lock
 lock = acquire_scoped_lock("telegram", "a-token", Path(sys.argv[1]), holder="profile work")
 print("held", flush=True)
 sys.stdin.read()
@@ -39,8 +37,8 @@ sys.stdin.read()
 ECHO = """
 import asyncio, sys
 from pathlib import Path
-from hermes.gateway.platforms.kit.contract import Button, ChatTarget, OutgoingMessage
-from hermes.gateway.platforms.kit.contract import AdapterContext
+from hermes.sdk.platforms.contract import Button, ChatTarget, OutgoingMessage
+from hermes.sdk.platforms.contract import AdapterContext
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
 

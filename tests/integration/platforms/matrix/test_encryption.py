@@ -9,7 +9,7 @@ import nio
 import pytest
 from nio.crypto.attachments import decrypt_attachment, encrypt_attachment
 
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     AdapterError,
     ChatTarget,
     DeliveryUnknown,
@@ -17,7 +17,7 @@ from hermes.gateway.platforms.kit.contract import (
     OutgoingMessage,
     SendRefused,
 )
-from tests.contracts.adapters.driving import Inbox, attempt, connected, failure, row_of, target_of
+from tests.contracts.adapters.driving import Inbox, attempt, connected, failure, query_of, target_of
 from tests.integration.platforms.matrix.friend import Friend, friend_of
 from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import PASSWORD
@@ -163,16 +163,16 @@ async def test_what_a_lost_device_sealed_is_neither_found_nor_sent_again(
     async with connected(matrix) as (adapter, _):
         room_id = await friend.room(matrix.us.user_id)
         target, message = ChatTarget("matrix", room_id), OutgoingMessage("there", plain="there")
-        row = row_of("key", target, message)
+        query = query_of("key")
         sent = await adapter.send(target, message, "key")
-        old = msgspec.structs.replace(row, created_at=row.created_at - 86400.0)
-        assert await adapter.was_delivered(row, target, message) is None
+        old = msgspec.structs.replace(query, created_at=query.created_at - 86400.0)
+        assert await adapter.was_delivered(query, target, message) is None
         assert await adapter.was_delivered(old, target, message) == sent
     matrix.variables.pop("MATRIX_ACCESS_TOKEN")
     matrix.variables |= {"MATRIX_USER_ID": matrix.us.user_id, "MATRIX_PASSWORD": PASSWORD}
     async with connected(matrix) as (adapter, _):
         assert isinstance(
-            await failure(adapter.was_delivered(row, target, message)), DeliveryUnknown
+            await failure(adapter.was_delivered(query, target, message)), DeliveryUnknown
         )
 
 

@@ -1,8 +1,8 @@
 """A room that is upgraded on a real homeserver: people go on in another room."""
 
-from hermes.gateway.platforms.kit.contract import OutgoingMessage
 from hermes.gateway.session_keys import build_session_key
-from tests.contracts.adapters.driving import connected, row_of, talking, target_of
+from hermes.sdk.platforms import OutgoingMessage
+from tests.contracts.adapters.driving import connected, query_of, talking, target_of
 from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import Account, path
 
@@ -27,8 +27,8 @@ async def test_a_group_goes_on_where_it_moved_to(matrix: MatrixHarness) -> None:
         matrix._owners[new] = owner
         await adapter.typing(target)
         assert await matrix.typing(new)
-        assert await adapter.was_delivered(row_of("k0", target, before), target, before) == sent
-        assert await adapter.was_delivered(row_of("k2", target, before), target, before) is None
+        assert await adapter.was_delivered(query_of("k0"), target, before) == sent
+        assert await adapter.was_delivered(query_of("k2"), target, before) is None
     assert [shown.text for shown in await matrix.shown(new)] == ["so am I"]
     async with connected(matrix) as (adapter, inbox):
         await owner.say(new, "after a restart")

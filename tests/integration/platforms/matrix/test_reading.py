@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from hermes.config.settings.platforms import MatrixSettings
-from hermes.gateway.platforms.kit.contract import MessageEvent, OutgoingMessage
+from hermes.sdk.platforms import MessageEvent, OutgoingMessage
 from tests.contracts.adapters.driving import Inbox, connected, talking, target_of
 from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import path

@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     ChatTarget,
     CredentialsRefused,
     OutgoingMessage,
@@ -17,7 +17,7 @@ from tests.contracts.adapters.driving import (
     attempt,
     connected,
     failure,
-    row_of,
+    query_of,
     shown_with,
     talking,
     target_of,
@@ -46,7 +46,7 @@ async def test_a_connection_that_stays_broken_leaves_doubt_and_one_message(
         matrix.trouble("cut_after", times=9)
         assert isinstance(await attempt(adapter, target, message, "key"), SendUnsure)
         matrix.proxy.troubles.clear()
-        assert await adapter.was_delivered(row_of("key", target, message), target, message) is None
+        assert await adapter.was_delivered(query_of("key"), target, message) is None
         await adapter.send(target, message, "key")
         assert len(await shown_with(matrix, "in doubt", target.chat_id)) == 1
 
@@ -62,7 +62,7 @@ async def test_a_new_token_of_the_same_device_shows_one_message(matrix: MatrixHa
     async with connected(matrix) as (adapter, _):
         assert _login(matrix)["token"] != login["token"]
         assert _login(matrix)["device_id"] == login["device_id"]
-        assert await adapter.was_delivered(row_of("key", target, message), target, message) is None
+        assert await adapter.was_delivered(query_of("key"), target, message) is None
         assert await adapter.send(target, message, "key") == first
     assert len(await matrix.shown(target.chat_id)) == 1
 
@@ -70,15 +70,15 @@ async def test_a_new_token_of_the_same_device_shows_one_message(matrix: MatrixHa
 async def test_what_another_device_sent_is_found(matrix: MatrixHarness) -> None:
     async with talking(matrix) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("there", plain="there")
-        row = row_of("key", target, message)
-        never = row_of("never", target, message)
+        query = query_of("key")
+        never = query_of("never")
         first = await adapter.send(target, message, "key")
         for number in range(3):
             await adapter.send(target, OutgoingMessage("there"), f"other {number}")
     _by_password(matrix)
     async with connected(matrix) as (adapter, _):
         assert _login(matrix)["device_id"] != matrix.us.device_id
-        assert await adapter.was_delivered(row, target, message) == first
+        assert await adapter.was_delivered(query, target, message) == first
         assert await adapter.was_delivered(never, target, message) is None
 
 

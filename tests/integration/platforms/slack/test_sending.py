@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     Button,
     ChatTarget,
     CredentialsRefused,
@@ -20,7 +20,7 @@ from tests.contracts.adapters.driving import (
     attempt,
     connected,
     failure,
-    row_of,
+    query_of,
     talking,
     target_of,
 )
@@ -55,12 +55,12 @@ async def test_an_error_of_slack_says_what_to_do(
 async def test_a_message_in_a_thread_is_found_after_a_cut(slack: SlackHarness) -> None:
     async with talking(slack, group=True) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("in doubt")
-        row = row_of("doubt-1", target, message, after_id=adapter.newest(target))  # type: ignore[attr-defined]
+        query = query_of("doubt-1", after_id=adapter.newest(target))  # type: ignore[attr-defined]
         slack.trouble("cut_after")
         assert isinstance(await attempt(adapter, target, message, "doubt-1"), SendUnsure)
         (shown,) = await slack.shown(target.chat_id)
-        assert await adapter.was_delivered(row, target, message) == shown.id
-        other = row_of("doubt-2", target, message)
+        assert await adapter.was_delivered(query, target, message) == shown.id
+        other = query_of("doubt-2")
         assert await adapter.was_delivered(other, target, message) is None
 
 
@@ -71,18 +71,16 @@ async def test_a_message_is_found_without_knowing_what_was_before_it(slack: Slac
         await adapter.edit(target, sent, OutgoingMessage("there, and changed"))
         slack.fake.api.page = 1
         await slack.says("and more")
-        assert (
-            await adapter.was_delivered(row_of("there-1", target, message), target, message) == sent
-        )
+        assert await adapter.was_delivered(query_of("there-1"), target, message) == sent
 
 
 async def test_a_channel_we_may_not_read_leaves_us_in_doubt(slack: SlackHarness) -> None:
     async with talking(slack) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("x")
-        row = row_of("x-1", target, message)
+        query = query_of("x-1")
         for error, kind in (("missing_scope", DeliveryUnknown), ("internal_error", NotConnected)):
             slack.fake.api.refusals = {"conversations.history": [error]}
-            assert type(await failure(adapter.was_delivered(row, target, message))) is kind
+            assert type(await failure(adapter.was_delivered(query, target, message))) is kind
 
 
 async def test_a_message_with_a_file_in_doubt_is_sent_once(
@@ -93,15 +91,15 @@ async def test_a_message_with_a_file_in_doubt_is_sent_once(
     message = OutgoingMessage("look", media=(Media("document", path.name, path=str(path)),))
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
-        row = row_of("file-1", target, message, after_id=event.message_id)
-        assert await adapter.was_delivered(row, target, message) is None
+        query = query_of("file-1", after_id=event.message_id)
+        assert await adapter.was_delivered(query, target, message) is None
         slack.trouble("cut_after")
         assert isinstance(await attempt(adapter, target, message, "file-1"), SendUnsure)
     async with connected(slack) as (adapter, _):
         (shown,) = await slack.shown(target.chat_id)
-        first = await failure(adapter.was_delivered(row, target, message))
+        first = await failure(adapter.was_delivered(query, target, message))
         assert isinstance(first, NotConnected)  # Slack shares it a little later: ask again
-        assert await adapter.was_delivered(row, target, message) == shown.id
+        assert await adapter.was_delivered(query, target, message) == shown.id
 
 
 async def test_a_file_that_slack_did_not_take_is_sent_again(
@@ -112,12 +110,12 @@ async def test_a_file_that_slack_did_not_take_is_sent_again(
     message = OutgoingMessage(media=(Media("document", path.name, path=str(path)),))
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
-        row = row_of("again-1", target, message)
+        query = query_of("again-1")
         slack.fake.api.uploading.refuse = 1
         assert isinstance(await attempt(adapter, target, message, "again-1"), SendLater)
         slack.trouble("cut_before")
         assert isinstance(await attempt(adapter, target, message, "again-1"), SendUnsure)
-        assert await adapter.was_delivered(row, target, message) is None
+        assert await adapter.was_delivered(query, target, message) is None
         assert await adapter.send(target, message, "again-1")
         assert [each.media for each in await slack.shown(target.chat_id)] == [("report.pdf",)]
 

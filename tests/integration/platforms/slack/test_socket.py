@@ -5,12 +5,7 @@ import asyncio
 import pytest
 
 from hermes.config.settings.platforms import SlackSettings
-from hermes.gateway.platforms.kit.contract import (
-    CredentialsRefused,
-    MessageEvent,
-    NotConnected,
-    OutgoingMessage,
-)
+from hermes.sdk.platforms import CredentialsRefused, MessageEvent, NotConnected, OutgoingMessage
 from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
 from tests.contracts.adapters.hasty import Hasty
 from tests.fakes.slack.world import Json

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from hermes.gateway.platforms.kit.contract import Button, OutgoingMessage
 from hermes.gateway.session_keys import build_session_key
+from hermes.sdk.platforms import Button, OutgoingMessage
 from tests.contracts.adapters.driving import connected, target_of
 from tests.contracts.adapters.harness import File
 from tests.fakes.telegram.harness import TelegramHarness

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import TelegramExtra, TelegramPlatform, TelegramSettings
-from hermes.gateway.platforms.kit.contract import CredentialsRefused, MessageEvent, NotConnected
+from hermes.sdk.platforms import CredentialsRefused, MessageEvent, NotConnected
 from tests.contracts.adapters.driving import Inbox, connected, failure
 from tests.fakes.telegram.harness import TelegramHarness
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import TelegramExtra, TelegramPlatform, TelegramSettings
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     Button,
     ChatTarget,
     Media,

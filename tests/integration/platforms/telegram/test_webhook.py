@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from hermes.gateway.platforms.kit.contract import CredentialsRefused, NotConnected, OutgoingMessage
+from hermes.sdk.platforms import CredentialsRefused, NotConnected, OutgoingMessage
 from tests.contracts.adapters.driving import Inbox, connected, failure, target_of
 from tests.contracts.adapters.harness import File
 from tests.fakes.telegram.harness import TelegramHarness

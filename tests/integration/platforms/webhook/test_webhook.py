@@ -18,7 +18,9 @@ from hermes.core.errors import UsageError
 from hermes.core.ports import Attachments
 from hermes.core.testing.http_server import LoopbackServer, RecordedRequest
 from hermes.core.testing.http_server import Outgoing as Reply
-from hermes.gateway.platforms.kit.contract import (
+from hermes.gateway.platforms.webhook.adapter import WebhookAdapter
+from hermes.gateway.platforms.webhook.manifest import MANIFEST
+from hermes.sdk.platforms import (
     AdapterError,
     ChatTarget,
     CredentialsRefused,
@@ -27,11 +29,9 @@ from hermes.gateway.platforms.kit.contract import (
     SendLater,
     SendRefused,
     SendUnsure,
+    TimeLimitedProtocol,
 )
-from hermes.gateway.platforms.kit.http_server import TimeLimitedProtocol
-from hermes.gateway.platforms.webhook.adapter import WebhookAdapter
-from hermes.gateway.platforms.webhook.manifest import MANIFEST
-from tests.contracts.adapters.driving import Inbox, failure, row_of
+from tests.contracts.adapters.driving import Inbox, failure, query_of
 from tests.contracts.adapters.harness import BaseHarness
 
 SECRET = "the-secret-of-the-route"
@@ -254,8 +254,8 @@ async def test_an_answer_goes_to_the_chat_of_the_route_once(stage: Stage) -> Non
     for _ in range(2):
         assert await adapter.send(target, OutgoingMessage("all done"), "k-1")
     assert stage.outbox.sent == {"webhook:k-1": ("telegram:-1007", "all done")}
-    row = row_of("k-1", target, OutgoingMessage("all done"))
-    assert await adapter.was_delivered(row, target, OutgoingMessage("all done")) is None
+    query = query_of("k-1")
+    assert await adapter.was_delivered(query, target, OutgoingMessage("all done")) is None
     await adapter.disconnect()
 
 
@@ -289,15 +289,15 @@ async def test_an_answer_becomes_a_comment_once(stage: Stage) -> None:
     adapter = await stage.started()
     await stage.call(adapter)
     target, message = ChatTarget("webhook", "one:d-1"), OutgoingMessage("looks good")
-    row = row_of("k-1", target, message)
-    assert await adapter.was_delivered(row, target, message) is None
+    query = query_of("k-1")
+    assert await adapter.was_delivered(query, target, message) is None
     stage.github.loses_answers = True
     error = await failure(adapter.send(target, message, "k-1"))
     assert isinstance(error, SendUnsure)
     assert TOKEN not in str(error)
-    assert await adapter.was_delivered(row, target, message) == "1"
+    assert await adapter.was_delivered(query, target, message) == "1"
     assert stage.github.comments[0]["body"].startswith("looks good\n\n<!-- hermes:")
-    other = row_of("k-2", target, message)
+    other = query_of("k-2")
     assert await adapter.was_delivered(other, target, message) is None
     await adapter.disconnect()
 

@@ -6,7 +6,7 @@ import pytest
 
 from hermes.config.settings.platforms import ApiServerExtra, ApiServerPlatform
 from hermes.gateway.platforms.api_server.options import ApiOptions, read_options
-from hermes.gateway.platforms.kit.contract import CredentialsRefused
+from hermes.sdk.platforms import CredentialsRefused
 
 KEY = "0123456789abcdef"
 

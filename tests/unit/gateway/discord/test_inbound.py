@@ -26,11 +26,11 @@ from hermes.gateway.platforms.discord.outbound import (
     parse_id,
     thread_title,
 )
-from hermes.gateway.platforms.kit.connection import ChatQueues
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     AdapterContext,
     AdapterError,
     Button,
+    ChatQueues,
     CredentialsRefused,
     NotConnected,
     OutgoingMessage,

@@ -10,7 +10,7 @@ from hermes.config.settings.platforms import EmailPlatform
 from hermes.gateway.platforms.email.client import EmailOptions, read_options
 from hermes.gateway.platforms.email.manifest import MANIFEST
 from hermes.gateway.platforms.email.outbound import MailJournal, check_address
-from hermes.gateway.platforms.kit.contract import AdapterContext, CredentialsRefused, SendRefused
+from hermes.sdk.platforms import AdapterContext, CredentialsRefused, SendRefused
 
 VARIABLES = {
     "EMAIL_ADDRESS": "Hermes@Example.org",

@@ -26,7 +26,7 @@ from hermes.gateway.platforms.email.outbound import (
     compose_mail,
     make_message_id,
 )
-from hermes.gateway.platforms.kit.contract import Media, OutgoingMessage
+from hermes.sdk.platforms import Media, OutgoingMessage
 from hermes.util.concurrency import SystemClock
 
 OWN = "hermes@example.org"

@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes.gateway.platforms.kit.contract import MessageEvent
 from hermes.gateway.platforms.matrix.client import MatrixRoom
 from hermes.gateway.platforms.matrix.inbound import (
     MatrixIdentity,
@@ -18,6 +17,7 @@ from hermes.gateway.platforms.matrix.inbound import (
     quoted_lines,
     without_quote,
 )
+from hermes.sdk.platforms import MessageEvent
 
 ME = MatrixIdentity("@hermes:example.org", "Hermes")
 

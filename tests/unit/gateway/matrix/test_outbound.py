@@ -2,7 +2,6 @@
 
 import msgspec
 
-from hermes.gateway.platforms.kit.contract import Media, OutgoingMessage
 from hermes.gateway.platforms.matrix.outbound import (
     add_relation,
     edit_content,
@@ -10,6 +9,7 @@ from hermes.gateway.platforms.matrix.outbound import (
     text_content,
     transaction_id,
 )
+from hermes.sdk.platforms import Media, OutgoingMessage
 
 
 def test_the_same_key_has_the_same_name_and_parts_have_their_own() -> None:

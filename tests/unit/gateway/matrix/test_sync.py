@@ -6,13 +6,6 @@ from typing import Any
 import pytest
 
 from hermes.config.settings.platforms import MatrixSettings, Platform
-from hermes.gateway.platforms.kit.contract import (
-    AdapterContext,
-    CredentialsRefused,
-    SendLater,
-    SendRefused,
-    SendUnsure,
-)
 from hermes.gateway.platforms.matrix.client import (
     MatrixError,
     MatrixOptions,
@@ -29,6 +22,13 @@ from hermes.gateway.platforms.matrix.sync import (
     RoomUpgrades,
     SyncPosition,
     UndecryptedEvent,
+)
+from hermes.sdk.platforms import (
+    AdapterContext,
+    CredentialsRefused,
+    SendLater,
+    SendRefused,
+    SendUnsure,
 )
 from hermes.util.concurrency import SystemClock
 

@@ -5,13 +5,6 @@ from pathlib import Path
 import pytest
 
 from hermes.config.settings.platforms import SlackExtra, SlackPlatform, SlackSettings
-from hermes.gateway.platforms.kit.contract import (
-    AdapterContext,
-    Button,
-    CredentialsRefused,
-    OutgoingMessage,
-    SendRefused,
-)
 from hermes.gateway.platforms.slack import outbound
 from hermes.gateway.platforms.slack.client import (
     SlackOptions,
@@ -24,6 +17,13 @@ from hermes.gateway.platforms.slack.client import (
 from hermes.gateway.platforms.slack.inbound import _is_slack_url
 from hermes.gateway.platforms.slack.manifest import MANIFEST
 from hermes.gateway.platforms.slack.outbound import emoji_name
+from hermes.sdk.platforms import (
+    AdapterContext,
+    Button,
+    CredentialsRefused,
+    OutgoingMessage,
+    SendRefused,
+)
 
 OPTIONS = SlackOptions(("xoxb-1",), "xapp-1")
 

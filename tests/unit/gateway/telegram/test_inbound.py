@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from telegram import Update
 
-from hermes.gateway.platforms.kit.contract import MessageEvent
 from hermes.gateway.platforms.telegram.inbound import BotIdentity, UpdateParser
+from hermes.sdk.platforms import MessageEvent
 
 BOT = {"id": 7, "is_bot": True, "first_name": "Hermes", "username": "HermesBot"}
 ANN = {"id": 11, "is_bot": False, "first_name": "Ann", "last_name": "Lee", "username": "ann"}

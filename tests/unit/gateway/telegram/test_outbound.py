@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.platforms.kit.contract import Button, Media, OutgoingMessage, SendRefused
 from hermes.gateway.platforms.telegram.client import (
     build_menu,
     command_name,
@@ -19,6 +18,7 @@ from hermes.gateway.platforms.telegram.outbound import (
     split_parts,
     utf16_length,
 )
+from hermes.sdk.platforms import Button, Media, OutgoingMessage, SendRefused
 
 
 def file(folder: Path, name: str, kind: str, mime: str = "", size: int = 3) -> Media:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import ConfigError, UsageError
-from hermes.gateway.platforms.kit import http_server
 from hermes.gateway.platforms.webhook import subscriptions
 from hermes.gateway.platforms.webhook.adapter import build_prompt
 from hermes.gateway.platforms.webhook.requests import WebhookCall, fence, line, plain, render
 from hermes.gateway.platforms.webhook.subscriptions import NO_AUTH, WebhookRoute
+from hermes.sdk.platforms import http_server
 from tests.unit.gateway.webhook.switchboard import (
     NOW,
     OTHER,

@@ -24,16 +24,17 @@ from hermes.gateway.platforms.api_server.options import ApiOptions, read_options
 from hermes.gateway.platforms.api_server.responses import ResponsesEndpoint
 from hermes.gateway.platforms.api_server.runs import RunsEndpoint
 from hermes.gateway.platforms.api_server.turns import ApiTurns
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     Adapter,
     AdapterContext,
     ChatTarget,
+    HttpServer,
     NotConnected,
     OutgoingMessage,
     Receive,
     SendRefused,
+    TimeLimitedProtocol,
 )
-from hermes.gateway.platforms.kit.http_server import HttpServer, TimeLimitedProtocol
 from hermes.util.files import allow_many_open_files
 from hermes.util.hosts import http_address
 

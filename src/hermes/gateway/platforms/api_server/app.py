@@ -38,7 +38,7 @@ from hermes.gateway.platforms.api_server.idempotency import (
 )
 from hermes.gateway.platforms.api_server.options import ANY, ApiOptions
 from hermes.gateway.platforms.api_server.turns import ApiTurns
-from hermes.gateway.platforms.kit.http_server import BodyTooLarge
+from hermes.sdk.platforms import BodyTooLarge
 from hermes.util.hosts import is_loopback
 
 Json = dict[str, Any]

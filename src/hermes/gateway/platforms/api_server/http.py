@@ -28,12 +28,7 @@ from hermes.core.errors import (
 )
 from hermes.core.events import TurnFinished
 from hermes.gateway.platforms.api_server.options import ApiOptions
-from hermes.gateway.platforms.kit.http_server import (
-    BodyTooLarge,
-    ClientDisconnected,
-    discard_body,
-    read_body,
-)
+from hermes.sdk.platforms import BodyTooLarge, ClientDisconnected, discard_body, read_body
 
 logger = logging.getLogger(__name__)
 

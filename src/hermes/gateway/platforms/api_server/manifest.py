@@ -1,6 +1,6 @@
 """The manifest of the API server."""
 
-from hermes.gateway.platforms.kit.contract import Capabilities, CredentialField, PlatformManifest
+from hermes.sdk.platforms import Capabilities, CredentialField, PlatformManifest
 
 MANIFEST = PlatformManifest(
     name="api_server",

@@ -7,7 +7,7 @@ import msgspec
 
 from hermes.config.dotenv import describe_unset, unset_names
 from hermes.config.settings.platforms import ApiServerPlatform
-from hermes.gateway.platforms.kit.contract import CredentialsRefused
+from hermes.sdk.platforms import CredentialsRefused
 from hermes.util.hosts import is_loopback
 
 MIN_KEY_CHARS = 16

@@ -28,22 +28,24 @@ from hermes.gateway.platforms.discord.inbound import (
     retry_rate_limited,
 )
 from hermes.gateway.platforms.discord.outbound import CANNOT_READ_HISTORY, call_in_channel, parse_id
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
+    OVERLAP,
     AdapterContext,
     AdapterError,
     ChatInfo,
     ChatTarget,
+    ConnectedAdapter,
+    Connection,
     CredentialsRefused,
+    DeliveryQuery,
     DeliveryUnknown,
     Media,
+    MediaCache,
     NotConnected,
     OutgoingMessage,
+    ReadPosition,
     Receive,
 )
-from hermes.gateway.platforms.kit.inbound import OVERLAP, ReadPosition
-from hermes.gateway.platforms.kit.media import MediaCache
-from hermes.store.records import OutboxRow
 
 logger = logging.getLogger(__name__)
 CONNECT_SECONDS = 30.0  #: Time limit for connecting.
@@ -212,16 +214,17 @@ class DiscordAdapter(ConnectedAdapter[DiscordConnection]):
         return str(known or "")
 
     async def was_delivered(
-        self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
+        self, query: DeliveryQuery, target: ChatTarget, message: OutgoingMessage
     ) -> str | None:
         """Search for the message: a nonce prevents duplicates for a few minutes only."""
-        bot, nonce = self._bot, outbound.make_nonce(row.key)
+        bot, nonce = self._bot, outbound.make_nonce(query.key)
         sent = self.connection.inbound.sent
         if nonce in sent:
             return str(sent[nonce])
         if self._is_forum(target):
             raise DeliveryUnknown("Discord does not say which posts of a forum were sent")
-        since = int(row.after_id) if row.after_id.isdecimal() else id_at(row.created_at - OVERLAP)
+        after = query.after_id
+        since = int(after) if after.isdecimal() else id_at(query.created_at - OVERLAP)
         others, looked_at = frozenset(sent.values()), 0
         channel = bot.get_partial_messageable(parse_id(target.thread_id or target.chat_id))
         with translate_call_errors():

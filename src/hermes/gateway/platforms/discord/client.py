@@ -24,17 +24,17 @@ from discord.gateway import DiscordWebSocket
 from discord.http import HTTPClient, Route, json_or_text
 
 from hermes.config.settings.platforms import DiscordSettings
-from hermes.gateway.platforms.kit.connection import translate_errors
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     AdapterContext,
     AdapterError,
     CredentialsRefused,
+    IdScale,
     NotConnected,
     SendLater,
     SendRefused,
     SendUnsure,
+    translate_errors,
 )
-from hermes.gateway.platforms.kit.inbound import IdScale
 
 if TYPE_CHECKING:
     from hermes.gateway.platforms.discord.inbound import DiscordInbound

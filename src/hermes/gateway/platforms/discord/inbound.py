@@ -22,23 +22,21 @@ from hermes.gateway.platforms.discord.client import (
     DiscordClient,
     DiscordOptions,
 )
-from hermes.gateway.platforms.kit.connection import ChatQueues
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
+    CatchUpQueue,
+    ChatQueues,
     ChatType,
     Media,
     MessageEvent,
+    ReadPosition,
     Receive,
     SessionSource,
-)
-from hermes.gateway.platforms.kit.inbound import (
-    CatchUpQueue,
-    ReadPosition,
     deliver_until_accepted,
     group_rules,
     is_for_us,
+    media_kind,
     remember,
 )
-from hermes.gateway.platforms.kit.media import media_kind
 
 logger = logging.getLogger(__name__)
 PLATFORM = "discord"

@@ -1,6 +1,6 @@
 """The manifest of the Discord platform."""
 
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     ALL_MEDIA,
     Capabilities,
     CredentialField,

@@ -13,8 +13,14 @@ from discord.http import MultipartParameters, handle_message_parameters
 
 from hermes.config.settings.platforms import AllowedMentions
 from hermes.gateway.platforms.discord.client import DiscordClient
-from hermes.gateway.platforms.kit.contract import Button, ChatTarget, OutgoingMessage, SendRefused
-from hermes.gateway.platforms.kit.media import open_upload, safe_filename
+from hermes.sdk.platforms import (
+    Button,
+    ChatTarget,
+    OutgoingMessage,
+    SendRefused,
+    open_upload,
+    safe_filename,
+)
 
 UNKNOWN_CHANNEL = 10003
 THREAD_EXISTS = 160004

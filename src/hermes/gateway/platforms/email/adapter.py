@@ -35,22 +35,25 @@ from hermes.gateway.platforms.email.outbound import (
     compose_mail,
     make_message_id,
 )
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     AdapterContext,
     AdapterError,
     ChatInfo,
     ChatTarget,
+    ConnectedAdapter,
+    Connection,
+    DeliveryQuery,
     DeliveryUnknown,
     Media,
+    MediaCache,
     MessageEvent,
     OutgoingMessage,
     Receive,
     SessionSource,
+    deliver_until_accepted,
+    media_kind,
+    open_upload,
 )
-from hermes.gateway.platforms.kit.inbound import deliver_until_accepted
-from hermes.gateway.platforms.kit.media import MediaCache, media_kind, open_upload
-from hermes.store.records import OutboxRow
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_size
 
@@ -228,16 +231,16 @@ class EmailAdapter(ConnectedAdapter[EmailConnection]):
 
     async def was_delivered(
         self,
-        row: OutboxRow,
+        query: DeliveryQuery,
         target: ChatTarget,
         message: OutgoingMessage,  # noqa: ARG002 - the Message-ID tells
     ) -> str | None:
         """Return the id if the server accepted the mail or it is in the Sent folder. If it was
         handed over and neither is known, the result is unknown."""
         connection = self.connection
-        stage = connection.journal.stage(row.key)
+        stage = connection.journal.stage(query.key)
         message_id = make_message_id(
-            connection.options.address, row.key, target.chat_id, target.thread_id
+            connection.options.address, query.key, target.chat_id, target.thread_id
         )
         if stage == "accepted" or await connection.is_in_sent_folder(message_id):
             return message_id

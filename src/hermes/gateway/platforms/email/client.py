@@ -15,7 +15,7 @@ import imapclient  # type: ignore[import-untyped]  # the library has no types
 import msgspec
 from imapclient.exceptions import LoginError  # type: ignore[import-untyped]  # the library has no types
 
-from hermes.gateway.platforms.kit.contract import AdapterContext, CredentialsRefused, NotConnected
+from hermes.sdk.platforms import AdapterContext, CredentialsRefused, NotConnected
 from hermes.util.concurrency import in_thread
 from hermes.util.hosts import is_loopback
 

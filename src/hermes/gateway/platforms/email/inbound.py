@@ -30,8 +30,7 @@ from hermes.gateway.platforms.email.client import (
     MailboxSession,
     MailHead,
 )
-from hermes.gateway.platforms.kit.contract import AdapterError, NotConnected
-from hermes.gateway.platforms.kit.inbound import load_state, write_private
+from hermes.sdk.platforms import AdapterError, NotConnected, load_state, write_private
 from hermes.tools.web_pages import plain_text, sanitize_html
 from hermes.util.text import clean
 

@@ -1,6 +1,6 @@
 """The manifest of the email platform."""
 
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     Capabilities,
     CredentialField,
     PlatformManifest,

@@ -22,7 +22,7 @@ from aiosmtplib import SMTPException, SMTPResponseException
 
 from hermes.gateway.platforms.email.client import EmailOptions
 from hermes.gateway.platforms.email.inbound import ParsedMail
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     AdapterError,
     CredentialsRefused,
     Media,
@@ -31,8 +31,8 @@ from hermes.gateway.platforms.kit.contract import (
     SendLater,
     SendRefused,
     SendUnsure,
+    guess_mime,
 )
-from hermes.gateway.platforms.kit.media import guess_mime
 from hermes.util.files import write_bytes, write_text
 from hermes.util.text import clean
 

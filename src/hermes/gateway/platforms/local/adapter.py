@@ -19,21 +19,20 @@ from typing import Any, Literal, Protocol, TextIO
 
 import msgspec
 
-from hermes.gateway.platforms.kit.connection import (
-    ConnectedAdapter,
-    Connection,
-    TaskSet,
-    cancel_and_wait,
-)
-from hermes.gateway.platforms.kit.contract import (
+from hermes.gateway.platforms.local.manifest import HERE
+from hermes.sdk.platforms import (
     AdapterContext,
     AdapterError,
     Button,
     ChatInfo,
     ChatTarget,
     ChatType,
+    ConnectedAdapter,
+    Connection,
     CredentialsRefused,
+    DeliveryQuery,
     Media,
+    MediaCache,
     MediaKind,
     MessageEvent,
     NotConnected,
@@ -43,11 +42,13 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SendUnsure,
     SessionSource,
+    TaskSet,
+    cancel_and_wait,
+    deliver_once,
+    mentions,
+    open_upload,
+    strip_mention,
 )
-from hermes.gateway.platforms.kit.inbound import deliver_once, mentions, strip_mention
-from hermes.gateway.platforms.kit.media import MediaCache, open_upload
-from hermes.gateway.platforms.local.manifest import HERE
-from hermes.store.records import OutboxRow
 
 MAX_LINE = 16 * 1024 * 1024
 
@@ -422,11 +423,11 @@ class LocalAdapter(ConnectedAdapter[LocalConnection]):
 
     async def was_delivered(
         self,
-        row: OutboxRow,
+        query: DeliveryQuery,
         target: ChatTarget,  # noqa: ARG002 - the signature is given
         message: OutgoingMessage,  # noqa: ARG002 - the signature is given
     ) -> str | None:
-        reply = await self.connection.request(lambda n: FindRequest(n, row.key))
+        reply = await self.connection.request(lambda n: FindRequest(n, query.key))
         return None if reply.value is None else str(reply.value)
 
     async def typing(self, target: ChatTarget) -> None:

@@ -6,19 +6,6 @@ from collections.abc import Sequence
 import msgspec
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, TaskSet
-from hermes.gateway.platforms.kit.contract import (
-    AdapterContext,
-    AdapterError,
-    ChatInfo,
-    ChatTarget,
-    CredentialsRefused,
-    Media,
-    NotConnected,
-    OutgoingMessage,
-    Receive,
-)
-from hermes.gateway.platforms.kit.media import MediaCache, MediaTooLarge
 from hermes.gateway.platforms.matrix.client import (
     CALL_ERRORS,
     Json,
@@ -42,7 +29,23 @@ from hermes.gateway.platforms.matrix.sync import (
     SyncLoop,
     SyncPosition,
 )
-from hermes.store.records import OutboxRow
+from hermes.sdk.platforms import (
+    AdapterContext,
+    AdapterError,
+    ChatInfo,
+    ChatTarget,
+    ConnectedAdapter,
+    Connection,
+    CredentialsRefused,
+    DeliveryQuery,
+    Media,
+    MediaCache,
+    MediaTooLarge,
+    NotConnected,
+    OutgoingMessage,
+    Receive,
+    TaskSet,
+)
 from hermes.util.concurrency import SystemClock
 
 
@@ -135,12 +138,12 @@ class MatrixAdapter(ConnectedAdapter[MatrixConnection]):
 
     async def was_delivered(
         self,
-        row: OutboxRow,
+        query: DeliveryQuery,
         target: ChatTarget,
         message: OutgoingMessage,  # noqa: ARG002 - the signature is given
     ) -> str | None:
         """None while the homeserver shows only one message when it is sent again."""
-        return await self.connection.sender.was_delivered(row, target)
+        return await self.connection.sender.was_delivered(query, target)
 
     async def typing(self, target: ChatTarget) -> None:
         session = self.connection.session

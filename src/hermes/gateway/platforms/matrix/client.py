@@ -15,8 +15,7 @@ from yarl import URL
 
 from hermes.config.settings.platforms import MatrixSettings
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import translate_errors
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     AdapterContext,
     AdapterError,
     ChatInfo,
@@ -26,8 +25,9 @@ from hermes.gateway.platforms.kit.contract import (
     SendLater,
     SendRefused,
     SendUnsure,
+    load_state,
+    translate_errors,
 )
-from hermes.gateway.platforms.kit.inbound import load_state
 from hermes.util import files
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,6 @@ from nio.crypto.attachments import (  # type: ignore[import-untyped]  # the libr
     encrypt_attachment,
 )
 
-from hermes.gateway.platforms.kit.contract import AdapterError, NotConnected, SendLater
 from hermes.gateway.platforms.matrix.client import (
     CALL_ERRORS,
     REQUEST_SECONDS,
@@ -40,6 +39,7 @@ from hermes.gateway.platforms.matrix.client import (
     get_str,
     get_strs,
 )
+from hermes.sdk.platforms import AdapterError, NotConnected, SendLater
 
 logger = logging.getLogger(__name__)
 SECRET = "m.cross_signing.self_signing"

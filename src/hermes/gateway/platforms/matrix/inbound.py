@@ -10,21 +10,6 @@ import msgspec
 
 from hermes.config.settings.platforms import MatrixSettings
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import TaskSet
-from hermes.gateway.platforms.kit.contract import (
-    Media,
-    MediaKind,
-    MessageEvent,
-    Receive,
-    SessionSource,
-)
-from hermes.gateway.platforms.kit.inbound import (
-    deliver_until_accepted,
-    group_rules,
-    is_for_us,
-    remember,
-    strip_address,
-)
 from hermes.gateway.platforms.matrix.client import (
     ENCRYPTED,
     MESSAGE,
@@ -45,6 +30,19 @@ from hermes.gateway.platforms.matrix.sync import (
     MatrixSession,
     UndecryptedEvent,
     fetch_new_events,
+)
+from hermes.sdk.platforms import (
+    Media,
+    MediaKind,
+    MessageEvent,
+    Receive,
+    SessionSource,
+    TaskSet,
+    deliver_until_accepted,
+    group_rules,
+    is_for_us,
+    remember,
+    strip_address,
 )
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """The manifest of the Matrix platform."""
 
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     ALL_MEDIA,
     Capabilities,
     CredentialField,

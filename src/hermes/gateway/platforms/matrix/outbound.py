@@ -7,15 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.gateway.platforms.kit.contract import (
-    ChatTarget,
-    DeliveryUnknown,
-    Media,
-    OutgoingMessage,
-    SendRefused,
-)
-from hermes.gateway.platforms.kit.inbound import remember
-from hermes.gateway.platforms.kit.media import guess_mime, open_upload
 from hermes.gateway.platforms.matrix.client import (
     ENCRYPTED,
     MESSAGE,
@@ -30,7 +21,17 @@ from hermes.gateway.platforms.matrix.client import (
 )
 from hermes.gateway.platforms.matrix.inbound import VOICE, html_to_plain
 from hermes.gateway.platforms.matrix.sync import MatrixSession
-from hermes.store.records import OutboxRow
+from hermes.sdk.platforms import (
+    ChatTarget,
+    DeliveryQuery,
+    DeliveryUnknown,
+    Media,
+    OutgoingMessage,
+    SendRefused,
+    guess_mime,
+    open_upload,
+    remember,
+)
 
 HTML_FORMAT = "org.matrix.custom.html"
 KEY_FIELD = "hermes.key"  #: Identifies a message, whichever device sent it.
@@ -159,37 +160,37 @@ class MatrixSender:
         content = edit_content(message, message_id)
         await self._send_event(room_id, MESSAGE, content, uuid.uuid4().hex, repeatable=True)
 
-    async def was_delivered(self, row: OutboxRow, target: ChatTarget) -> str | None:
+    async def was_delivered(self, query: DeliveryQuery, target: ChatTarget) -> str | None:
         """Return the id of an uncertain message. None also while sending it again shows only one,
         because the homeserver still knows the transaction of this device. Raises `DeliveryUnknown`
         when too much was written since."""
-        age = self._clock.now().timestamp() - row.created_at
+        age = self._clock.now().timestamp() - query.created_at
         places = self._moves.rooms_of(await self._resolve_room(target))
-        if len(places) == 1 and age < TRANSACTION_SECONDS and row.created_at > self._login.since:
+        if len(places) == 1 and age < TRANSACTION_SECONDS and query.created_at > self._login.since:
             return None
         for room_id in places:
-            if found := await self._find_in(room_id, row):
+            if found := await self._find_in(room_id, query):
                 return found
         return None
 
-    async def _find_in(self, room_id: str, row: OutboxRow) -> str | None:
-        name, query = transaction_id(row.key, 0), {"dir": "b", "limit": str(PAGE_SIZE)}
+    async def _find_in(self, room_id: str, query: DeliveryQuery) -> str | None:
+        name, page_query = transaction_id(query.key, 0), {"dir": "b", "limit": str(PAGE_SIZE)}
         with translate_send_errors(repeatable=True):
             for _ in range(MAX_PAGES):
                 try:
-                    page = await self._http.get(api_path("rooms", room_id, "messages"), query)
+                    page = await self._http.get(api_path("rooms", room_id, "messages"), page_query)
                 except MatrixError as error:
                     if error.status in (403, 404):
                         return None  # not visible there; sending again reports why
                     raise
                 chunk = get_dicts(page, "chunk")
-                since = (row.created_at - CLOCK_TOLERANCE) * 1000
+                since = (query.created_at - CLOCK_TOLERANCE) * 1000
                 recent = [each for each in chunk if get_int(each, "origin_server_ts") > since]
                 for event in recent:
                     if self._message_key(room_id, event) == name:
                         return get_str(event, "event_id")
-                query["from"] = get_str(page, "end")
-                if len(recent) < len(chunk) or not query["from"]:
+                page_query["from"] = get_str(page, "end")
+                if len(recent) < len(chunk) or not page_query["from"]:
                     return None
         raise DeliveryUnknown("too much was written on Matrix since then")
 

@@ -12,10 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import Connection
-from hermes.gateway.platforms.kit.contract import NotConnected, RateLimit, SendLater
-from hermes.gateway.platforms.kit.inbound import load_state, remember
-from hermes.gateway.platforms.kit.rate_limit import RateLimiter
 from hermes.gateway.platforms.matrix.client import (
     CALL_ERRORS,
     ENCRYPTED,
@@ -35,6 +31,15 @@ from hermes.gateway.platforms.matrix.client import (
     is_login_refused,
     map_connect_error,
     translate_connect_errors,
+)
+from hermes.sdk.platforms import (
+    Connection,
+    NotConnected,
+    RateLimit,
+    RateLimiter,
+    SendLater,
+    load_state,
+    remember,
 )
 from hermes.util import files
 

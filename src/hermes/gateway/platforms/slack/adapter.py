@@ -9,22 +9,6 @@ import aiohttp
 from slack_sdk.errors import SlackApiError
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
-from hermes.gateway.platforms.kit.contract import (
-    AdapterContext,
-    AdapterError,
-    ChatInfo,
-    ChatTarget,
-    CredentialsRefused,
-    Media,
-    NotConnected,
-    OutgoingMessage,
-    Receive,
-    SendRefused,
-    SendUnsure,
-)
-from hermes.gateway.platforms.kit.inbound import ReadPosition
-from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.gateway.platforms.slack import inbound, outbound
 from hermes.gateway.platforms.slack.client import (
     CALL_ERRORS,
@@ -47,7 +31,24 @@ from hermes.gateway.platforms.slack.client import (
 )
 from hermes.gateway.platforms.slack.inbound import SlackInbound
 from hermes.gateway.platforms.slack.outbound import UploadStore, emoji_name
-from hermes.store.records import OutboxRow
+from hermes.sdk.platforms import (
+    AdapterContext,
+    AdapterError,
+    ChatInfo,
+    ChatTarget,
+    ConnectedAdapter,
+    Connection,
+    CredentialsRefused,
+    DeliveryQuery,
+    Media,
+    MediaCache,
+    NotConnected,
+    OutgoingMessage,
+    ReadPosition,
+    Receive,
+    SendRefused,
+    SendUnsure,
+)
 from hermes.util.concurrency import SystemClock
 
 logger = logging.getLogger(__name__)
@@ -237,7 +238,7 @@ class SlackAdapter(ConnectedAdapter[SlackConnection]):
         return message_id(chat_id, ts) if ts else ""
 
     async def was_delivered(
-        self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
+        self, query: DeliveryQuery, target: ChatTarget, message: OutgoingMessage
     ) -> str | None:
         """Errors other than `DeliveryUnknown` mean: try again later."""
         connection = self.connection
@@ -245,16 +246,16 @@ class SlackAdapter(ConnectedAdapter[SlackConnection]):
 
         async def find() -> str | None:
             if message.media:
-                return await connection.uploads.find_timestamp(workspace, channel, row.key)
-            return await outbound.find_message(workspace, channel, target.thread_id, row)
+                return await connection.uploads.find_timestamp(workspace, channel, query.key)
+            return await outbound.find_message(workspace, channel, target.thread_id, query)
 
         ts = await find()
-        since = connection.interrupted.get(row.key, connection.opened_at)
+        since = connection.interrupted.get(query.key, connection.opened_at)
         left = since + self._settle - self._clock.monotonic()
         if ts is None and left > 0:  # Slack may still process the request
             await self._clock.sleep(left)
             ts = await find()
-        connection.interrupted.pop(row.key, None)
+        connection.interrupted.pop(query.key, None)
         return message_id(workspace.chat_id(channel), ts) if ts else None
 
     async def typing(self, target: ChatTarget) -> None:

@@ -20,17 +20,19 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes.config.settings.platforms import SlackExtra, SlackSettings
-from hermes.gateway.platforms.kit.connection import translate_errors
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     AdapterContext,
     AdapterError,
     CredentialsRefused,
+    IdScale,
     NotConnected,
     SendLater,
     SendRefused,
     SendUnsure,
+    remember,
+    strip_address,
+    translate_errors,
 )
-from hermes.gateway.platforms.kit.inbound import IdScale, remember, strip_address
 
 logger = logging.getLogger(__name__)
 BASE_URL = "https://slack.com/api/"

@@ -16,23 +16,6 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.request import SocketModeRequest
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import ChatQueues, TaskSet
-from hermes.gateway.platforms.kit.contract import (
-    AdapterError,
-    Media,
-    MessageEvent,
-    Receive,
-    SessionSource,
-)
-from hermes.gateway.platforms.kit.inbound import (
-    CatchUpQueue,
-    ReadPosition,
-    deliver_until_accepted,
-    group_rules,
-    is_for_us,
-    remember,
-)
-from hermes.gateway.platforms.kit.media import MediaCache, MediaTooLarge, media_kind
 from hermes.gateway.platforms.slack.client import (
     CALL_ERRORS,
     GONE_ERRORS,
@@ -55,6 +38,24 @@ from hermes.gateway.platforms.slack.client import (
     retry_rate_limited,
     timestamp_at,
     timestamp_of,
+)
+from hermes.sdk.platforms import (
+    AdapterError,
+    CatchUpQueue,
+    ChatQueues,
+    Media,
+    MediaCache,
+    MediaTooLarge,
+    MessageEvent,
+    ReadPosition,
+    Receive,
+    SessionSource,
+    TaskSet,
+    deliver_until_accepted,
+    group_rules,
+    is_for_us,
+    media_kind,
+    remember,
 )
 
 logger = logging.getLogger(__name__)

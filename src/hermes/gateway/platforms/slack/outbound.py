@@ -15,18 +15,6 @@ import aiohttp
 import msgspec
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.compose import split_text
-from hermes.gateway.platforms.kit.contract import (
-    Button,
-    DeliveryUnknown,
-    NotConnected,
-    OutgoingMessage,
-    SendLater,
-    SendRefused,
-    SendUnsure,
-)
-from hermes.gateway.platforms.kit.inbound import load_state, remember, write_in_thread
-from hermes.gateway.platforms.kit.media import open_upload, safe_filename
 from hermes.gateway.platforms.slack.client import (
     CALL_ERRORS,
     GONE_ERRORS,
@@ -43,7 +31,22 @@ from hermes.gateway.platforms.slack.client import (
     translate_invisible_errors,
 )
 from hermes.gateway.platforms.slack.inbound import fetch_after
-from hermes.store.records import OutboxRow
+from hermes.sdk.platforms import (
+    Button,
+    DeliveryQuery,
+    DeliveryUnknown,
+    NotConnected,
+    OutgoingMessage,
+    SendLater,
+    SendRefused,
+    SendUnsure,
+    load_state,
+    open_upload,
+    remember,
+    safe_filename,
+    split_text,
+    write_in_thread,
+)
 
 logger = logging.getLogger(__name__)
 METADATA_EVENT = "hermes_message"
@@ -290,12 +293,12 @@ class UploadStore:
 
 
 async def find_message(
-    workspace: SlackWorkspace, channel: str, thread: str, row: OutboxRow
+    workspace: SlackWorkspace, channel: str, thread: str, query: DeliveryQuery
 ) -> str | None:
     """Return the timestamp of a message by its invisible mark; None when it was certainly not
     delivered."""
     client = workspace.client
-    since = timestamp_of(row.after_id) or timestamp_at(row.created_at - CLOCK_TOLERANCE)
+    since = timestamp_of(query.after_id) or timestamp_at(query.created_at - CLOCK_TOLERANCE)
     where: Json = {"channel": channel, "include_all_metadata": True}
     if thread:
         where["ts"] = thread
@@ -310,7 +313,7 @@ async def find_message(
             raise DeliveryUnknown("Slack does not let us read that channel") from error
         raise map_connect_error(error) from error
     for message in there:
-        if is_marked(message, row.key):
+        if is_marked(message, query.key):
             return str(message["ts"])
     if len(there) >= MAX_SEARCHED:
         raise DeliveryUnknown("too much was written on Slack since then")

@@ -9,18 +9,6 @@ from telegram.constants import ChatAction
 from telegram.error import BadRequest, TelegramError
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
-from hermes.gateway.platforms.kit.contract import (
-    AdapterContext,
-    AdapterError,
-    ChatInfo,
-    ChatTarget,
-    Media,
-    NotConnected,
-    OutgoingMessage,
-    Receive,
-)
-from hermes.gateway.platforms.kit.media import MediaCache, MediaTooLarge
 from hermes.gateway.platforms.telegram.client import (
     TelegramChats,
     TelegramState,
@@ -48,6 +36,20 @@ from hermes.gateway.platforms.telegram.inbound import (
     UpdateWebhook,
 )
 from hermes.gateway.platforms.telegram.outbound import TelegramSender
+from hermes.sdk.platforms import (
+    AdapterContext,
+    AdapterError,
+    ChatInfo,
+    ChatTarget,
+    ConnectedAdapter,
+    Connection,
+    Media,
+    MediaCache,
+    MediaTooLarge,
+    NotConnected,
+    OutgoingMessage,
+    Receive,
+)
 from hermes.util.concurrency import SystemClock
 
 logger = logging.getLogger(__name__)

@@ -28,8 +28,7 @@ from telegram.error import (
 )
 from telegram.request import HTTPXRequest
 
-from hermes.gateway.platforms.kit.connection import translate_errors
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     AdapterContext,
     AdapterError,
     ChatInfo,
@@ -40,6 +39,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendLater,
     SendRefused,
     SendUnsure,
+    translate_errors,
 )
 from hermes.util import files
 from hermes.util.http import LateTls

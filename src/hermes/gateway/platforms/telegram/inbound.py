@@ -21,18 +21,6 @@ from telegram.constants import MessageEntityType
 from telegram.error import Conflict, InvalidToken, TelegramError
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import Connection, TaskSet
-from hermes.gateway.platforms.kit.contract import (
-    ChatInfo,
-    CredentialsRefused,
-    Media,
-    MediaKind,
-    MessageEvent,
-    NotConnected,
-    Receive,
-    SessionSource,
-)
-from hermes.gateway.platforms.kit.inbound import deliver_once, strip_mention, write_private
 from hermes.gateway.platforms.telegram.client import (
     CHAT_TYPES,
     GENERAL_TOPIC,
@@ -47,6 +35,21 @@ from hermes.gateway.platforms.telegram.client import (
     learn_topic_name,
     map_connect_error,
     translate_connect_errors,
+)
+from hermes.sdk.platforms import (
+    ChatInfo,
+    Connection,
+    CredentialsRefused,
+    Media,
+    MediaKind,
+    MessageEvent,
+    NotConnected,
+    Receive,
+    SessionSource,
+    TaskSet,
+    deliver_once,
+    strip_mention,
+    write_private,
 )
 
 logger = logging.getLogger(__name__)
@@ -517,7 +520,7 @@ class UpdateWebhook:
     async def start(self, connection: Connection) -> None:
         """Start the server and register it. Telegram keeps updates while we are away."""
         # Imported here and below: long polling needs no HTTP server.
-        from hermes.gateway.platforms.kit.http_server import serve_http
+        from hermes.sdk.platforms import serve_http
 
         hint = "set TELEGRAM_WEBHOOK_PORT to a free one"
         await serve_http(connection, self._answer, "0.0.0.0", self._port, hint=hint)
@@ -549,11 +552,7 @@ class UpdateWebhook:
         given = dict(scope["headers"]).get(SECRET_HEADER, b"")
         if not hmac.compare_digest(given, self._secret.encode()):
             return HTTPStatus.FORBIDDEN
-        from hermes.gateway.platforms.kit.http_server import (
-            BodyTooLarge,
-            ClientDisconnected,
-            read_body,
-        )
+        from hermes.sdk.platforms import BodyTooLarge, ClientDisconnected, read_body
 
         try:
             body = await read_body(receive, {}, MAX_BODY)

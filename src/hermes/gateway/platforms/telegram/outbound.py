@@ -10,16 +10,6 @@ from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, Message, R
 from telegram.constants import ParseMode
 from telegram.error import BadRequest, ChatMigrated, TelegramError
 
-from hermes.gateway.platforms.kit.contract import (
-    Button,
-    ChatTarget,
-    Media,
-    OutgoingMessage,
-    SendLater,
-    SendRefused,
-)
-from hermes.gateway.platforms.kit.inbound import remember
-from hermes.gateway.platforms.kit.media import guess_mime, open_upload
 from hermes.gateway.platforms.telegram.client import (
     MovedEntry,
     TelegramChats,
@@ -30,6 +20,17 @@ from hermes.gateway.platforms.telegram.client import (
     message_number,
     send_thread,
     translate_send_errors,
+)
+from hermes.sdk.platforms import (
+    Button,
+    ChatTarget,
+    Media,
+    OutgoingMessage,
+    SendLater,
+    SendRefused,
+    guess_mime,
+    open_upload,
+    remember,
 )
 
 MAX_CAPTION = 1024  #: UTF-16 units of visible text.

@@ -26,23 +26,6 @@ from starlette.routing import Route as HttpRoute
 from hermes.config.home import get_hermes_home
 from hermes.core.errors import ConfigError, StoreError, UsageError
 from hermes.core.ports import Clock, Outbox
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
-from hermes.gateway.platforms.kit.contract import (
-    AdapterContext,
-    ChatTarget,
-    CredentialsRefused,
-    DeliveryUnknown,
-    MessageEvent,
-    NotConnected,
-    OutgoingMessage,
-    Receive,
-    SendLater,
-    SendRefused,
-    SendUnsure,
-    SessionSource,
-)
-from hermes.gateway.platforms.kit.http_server import serve_http
-from hermes.gateway.platforms.kit.inbound import deliver_once
 from hermes.gateway.platforms.webhook import requests
 from hermes.gateway.platforms.webhook.requests import (
     DuplicateCall,
@@ -60,7 +43,25 @@ from hermes.gateway.platforms.webhook.subscriptions import (
     secret_problem,
     secret_warning,
 )
-from hermes.store.records import OutboxRow
+from hermes.sdk.platforms import (
+    AdapterContext,
+    ChatTarget,
+    ConnectedAdapter,
+    Connection,
+    CredentialsRefused,
+    DeliveryQuery,
+    DeliveryUnknown,
+    MessageEvent,
+    NotConnected,
+    OutgoingMessage,
+    Receive,
+    SendLater,
+    SendRefused,
+    SendUnsure,
+    SessionSource,
+    deliver_once,
+    serve_http,
+)
 from hermes.util.concurrency import SystemClock
 from hermes.util.files import write_bytes
 from hermes.util.hosts import http_address, is_loopback
@@ -371,7 +372,7 @@ class WebhookAdapter(ConnectedAdapter[WebhookServer]):
 
     async def was_delivered(
         self,
-        row: OutboxRow,
+        query: DeliveryQuery,
         target: ChatTarget,
         message: OutgoingMessage,  # noqa: ARG002 - the key is sufficient
     ) -> str | None:
@@ -380,7 +381,7 @@ class WebhookAdapter(ConnectedAdapter[WebhookServer]):
         delivery = self._delivery(_chat(target))
         if delivery.deliver != "github_comment":
             return None
-        return await self._github.find(IssueRef.parse(delivery.extra), row.key, row.created_at)
+        return await self._github.find(IssueRef.parse(delivery.extra), query.key, query.created_at)
 
     async def _store(self, receive: Receive, route: WebhookRoute, call: WebhookCall) -> bool:
         """Store a request as a message. A unique body is remembered for as long as deliveries

@@ -1,11 +1,6 @@
 """Manifest of the webhook platform."""
 
-from hermes.gateway.platforms.kit.contract import (
-    Capabilities,
-    CredentialField,
-    PlatformManifest,
-    RateLimit,
-)
+from hermes.sdk.platforms import Capabilities, CredentialField, PlatformManifest, RateLimit
 
 MANIFEST = PlatformManifest(
     name="webhook",

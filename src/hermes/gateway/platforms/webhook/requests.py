@@ -17,16 +17,16 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.contract import RateLimit
-from hermes.gateway.platforms.kit.http_server import (
+from hermes.gateway.platforms.webhook import subscriptions
+from hermes.gateway.platforms.webhook.subscriptions import NO_AUTH, WebhookRoute, WebhookRoutes
+from hermes.sdk.platforms import (
     BodyTooLarge,
     ClientDisconnected,
+    RateLimit,
+    RateLimiter,
     discard_body,
     read_body,
 )
-from hermes.gateway.platforms.kit.rate_limit import RateLimiter
-from hermes.gateway.platforms.webhook import subscriptions
-from hermes.gateway.platforms.webhook.subscriptions import NO_AUTH, WebhookRoute, WebhookRoutes
 from hermes.security.injection import blocked, scan
 from hermes.util.hosts import is_loopback
 from hermes.util.text import clean

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.gateway.platforms.kit.contract import AdapterError, Media, SendRefused
-from hermes.gateway.platforms.kit.media import (
+from hermes.sdk.platforms import (
+    AdapterError,
+    Media,
     MediaCache,
     MediaTooLarge,
+    SendRefused,
     guess_mime,
     media_kind,
     open_upload,

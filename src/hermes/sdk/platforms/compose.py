@@ -11,9 +11,9 @@ from typing import Literal
 
 from wcwidth import iter_graphemes
 
-from hermes.gateway.platforms.kit.contract import Capabilities, Media, OutgoingMessage
-from hermes.gateway.platforms.kit.dialects import convert
-from hermes.gateway.platforms.kit.markdown import FENCE, closes_fence, find_open_fence
+from hermes.sdk.platforms.contract import Capabilities, Media, OutgoingMessage
+from hermes.sdk.platforms.dialects import convert
+from hermes.sdk.platforms.markdown import FENCE, closes_fence, find_open_fence
 from hermes.util.text import clean
 
 Counts = Literal["characters", "utf16", "bytes"]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.gateway.platforms.kit.contract import RateLimit
-from hermes.gateway.platforms.kit.rate_limit import PRUNE_AT, RateLimiter
+from hermes.sdk.platforms import RateLimit, RateLimiter
+from hermes.sdk.platforms.rate_limit import PRUNE_AT
 from tests.unit.gateway.hand_clock import HandClock, settle
 
 MANY = RateLimit(1000, 1.0)

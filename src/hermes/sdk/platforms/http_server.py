@@ -10,8 +10,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hermes.gateway.platforms.kit.connection import Connection
-from hermes.gateway.platforms.kit.contract import NotConnected
+from hermes.sdk.platforms.connection import Connection
+from hermes.sdk.platforms.contract import NotConnected
 from hermes.util.hosts import from_here
 
 MAX_CONNECTIONS = 200  #: Further requests get 503.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.gateway.platforms.kit.dialects import convert
+from hermes.sdk.platforms import convert
 
 DIALECTS = ("plain", "markdown", "discord", "telegram", "slack", "matrix", "email")
 TELEGRAM_TAGS = {"b", "i", "s", "code", "pre", "a", "blockquote"}

@@ -12,8 +12,8 @@ import msgspec
 from markdown_it.tree import SyntaxTreeNode
 from wcwidth import wcswidth
 
-from hermes.gateway.platforms.kit.contract import Dialect
-from hermes.gateway.platforms.kit.markdown import (
+from hermes.sdk.platforms.contract import Dialect
+from hermes.sdk.platforms.markdown import (
     close_open_fence,
     inline_nodes,
     parse_markdown,

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.contract import RateLimit
+from hermes.sdk.platforms.contract import RateLimit
 
 PRUNE_AT = 256  #: Number of chats above which idle ones are removed.
 

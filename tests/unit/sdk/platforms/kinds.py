@@ -12,11 +12,12 @@ from aiohttp import web
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, translate_errors
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     AdapterContext,
     Capabilities,
     ChatTarget,
+    ConnectedAdapter,
+    Connection,
     CredentialsRefused,
     MessageEvent,
     NotConnected,
@@ -24,9 +25,10 @@ from hermes.gateway.platforms.kit.contract import (
     PlatformManifest,
     Receive,
     SessionSource,
+    deliver_until_accepted,
+    serve_http,
+    translate_errors,
 )
-from hermes.gateway.platforms.kit.http_server import serve_http
-from hermes.gateway.platforms.kit.inbound import deliver_until_accepted
 from tests.contracts.adapters.hasty import Hasty
 from tests.fakes.serving import Site, Wires
 

@@ -12,17 +12,15 @@ import pytest
 from hermes.config.settings.platforms import DiscordSettings, MatrixSettings, TelegramSettings
 from hermes.core.errors import ConfigError
 from hermes.gateway.platforms.discord import client as discord_ids
-from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource
-from hermes.gateway.platforms.kit.inbound import (
-    MAX_AWAY_SECONDS,
-    MAX_CHATS,
-    MAX_RECENT,
-    MAX_THREADS,
+from hermes.gateway.platforms.slack import client as slack_ids
+from hermes.sdk.platforms import (
     OVERLAP,
     CatchUpQueue,
     GroupRules,
     IdScale,
+    MessageEvent,
     ReadPosition,
+    SessionSource,
     deliver_once,
     deliver_until_accepted,
     group_rules,
@@ -32,7 +30,7 @@ from hermes.gateway.platforms.kit.inbound import (
     strip_mention,
     write_private,
 )
-from hermes.gateway.platforms.slack import client as slack_ids
+from hermes.sdk.platforms.inbound import MAX_AWAY_SECONDS, MAX_CHATS, MAX_RECENT, MAX_THREADS
 
 NOW = 1_790_000_000.0
 
@@ -167,7 +165,7 @@ async def test_a_slow_write_does_not_undo_what_was_joined_since(
             may_end.wait(10)
         write_private(path, data)
 
-    monkeypatch.setattr("hermes.gateway.platforms.kit.inbound.write_private", slowly)
+    monkeypatch.setattr("hermes.sdk.platforms.inbound.write_private", slowly)
     seen = begun(path, kind)
     keeping = asyncio.create_task(seen.write_changes())
     await asyncio.to_thread(began.wait, 10)

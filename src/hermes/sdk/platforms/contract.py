@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from hermes.core.errors import HermesError
-from hermes.store.records import OutboxRow
 
 ChatType = Literal["dm", "group", "channel"]
 MediaKind = Literal["image", "voice", "audio", "video", "document"]
@@ -233,6 +232,14 @@ class AdapterContext(msgspec.Struct, frozen=True):
         return word
 
 
+class DeliveryQuery(msgspec.Struct, frozen=True):
+    """An uncertain message that the gateway asks about with `Adapter.was_delivered`."""
+
+    key: str  #: The key that the message was sent with.
+    created_at: float  #: When the gateway made it, in seconds since 1970.
+    after_id: str = ""  #: What `Adapter.newest` returned before it was sent.
+
+
 class ChatInfo(msgspec.Struct, frozen=True):
     """A chat of the chat directory."""
 
@@ -312,12 +319,12 @@ class Adapter(ABC):
         raise SendRefused(f"{self.manifest.label} does not support edits")
 
     def newest(self, target: ChatTarget) -> str:  # noqa: ARG002 - likewise
-        """Return the newest message known at the target, for `OutboxRow.after_id`; "" for none."""
+        """Return the newest known message of the target, for `DeliveryQuery`; "" for none."""
         return ""
 
     async def was_delivered(
         self,
-        row: OutboxRow,  # noqa: ARG002 - likewise
+        query: DeliveryQuery,  # noqa: ARG002 - likewise
         target: ChatTarget,  # noqa: ARG002 - likewise
         message: OutgoingMessage,  # noqa: ARG002 - likewise
     ) -> str | None:

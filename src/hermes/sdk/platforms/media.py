@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
 
-from hermes.gateway.platforms.kit.contract import AdapterError, Media, MediaKind, SendRefused
+from hermes.sdk.platforms.contract import AdapterError, Media, MediaKind, SendRefused
 from hermes.util.text import human_size
 
 MAX_NAME = 100  #: Maximum characters of a file name.

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from hermes.core.errors import ConfigError
-from hermes.gateway.platforms.kit.contract import MessageEvent, Receive
+from hermes.sdk.platforms.contract import MessageEvent, Receive
 from hermes.util import files
 
 logger = logging.getLogger(__name__)

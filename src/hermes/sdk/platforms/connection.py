@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms.contract import (
     Adapter,
     AdapterContext,
     AdapterError,
@@ -29,7 +29,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendLater,
     SendUnsure,
 )
-from hermes.gateway.platforms.kit.inbound import IdScale, ReadPosition
+from hermes.sdk.platforms.inbound import IdScale, ReadPosition
 from hermes.util import files
 
 logger = logging.getLogger(__name__)

@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.gateway.platforms.kit.compose import compose, measure, split_text
-from hermes.gateway.platforms.kit.contract import Capabilities, Media, OutgoingMessage
-from hermes.gateway.platforms.kit.dialects import convert
+from hermes.sdk.platforms import (
+    Capabilities,
+    Media,
+    OutgoingMessage,
+    compose,
+    convert,
+    measure,
+    split_text,
+)
 
 FAMILY = "👩‍👩‍👧‍👦"
 

@@ -8,30 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.platforms.kit.connection import (
-    ChatQueues,
-    ConnectedAdapter,
-    Connection,
-    TokenInUse,
-    acquire_scoped_lock,
-    release_scoped_lock,
-    translate_errors,
-)
-from hermes.gateway.platforms.kit.contract import (
+from hermes.sdk.platforms import (
     Adapter,
     AdapterContext,
     AdapterError,
+    ChatQueues,
     ChatTarget,
+    ConnectedAdapter,
+    Connection,
     CredentialsRefused,
     NotConnected,
     OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
+    TokenInUse,
+    acquire_scoped_lock,
+    release_scoped_lock,
+    serve_http,
+    translate_errors,
 )
-from hermes.gateway.platforms.kit.http_server import serve_http
 from tests.contracts.adapters.driving import Inbox, failure, told
-from tests.unit.gateway.kit.kinds import (
+from tests.unit.sdk.platforms.kinds import (
     MANIFEST,
     TOKEN,
     Asking,

@@ -1,0 +1,111 @@
+"""The contract between a platform adapter and the gateway, and what adapters share: connections,
+inbound delivery, rate limits, media, Markdown and an HTTP server.
+
+A manifest imports nothing heavier than the contract; each part is loaded on first use.
+"""
+
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
+
+if TYPE_CHECKING:
+    from hermes.sdk.platforms.compose import compose, measure, split_text
+    from hermes.sdk.platforms.connection import (
+        ChatQueues,
+        ConnectedAdapter,
+        Connection,
+        TaskSet,
+        TokenInUse,
+        acquire_scoped_lock,
+        cancel_and_wait,
+        release_scoped_lock,
+        translate_errors,
+    )
+    from hermes.sdk.platforms.contract import (
+        ALL_MEDIA,
+        Adapter,
+        AdapterContext,
+        AdapterError,
+        Button,
+        Capabilities,
+        ChatInfo,
+        ChatTarget,
+        ChatType,
+        CredentialField,
+        CredentialsRefused,
+        DeliveryQuery,
+        DeliveryUnknown,
+        Dialect,
+        Media,
+        MediaKind,
+        MessageEvent,
+        NotConnected,
+        OutgoingMessage,
+        PlatformManifest,
+        RateLimit,
+        Receive,
+        SendLater,
+        SendRefused,
+        SendUnsure,
+        SessionSource,
+        UserIdFormat,
+    )
+    from hermes.sdk.platforms.dialects import convert
+    from hermes.sdk.platforms.http_server import (
+        AsgiReceive,
+        BodyTooLarge,
+        ClientDisconnected,
+        HttpServer,
+        TimeLimitedProtocol,
+        discard_body,
+        read_body,
+        serve_http,
+    )
+    from hermes.sdk.platforms.inbound import (
+        OVERLAP,
+        CatchUpQueue,
+        GroupRules,
+        IdScale,
+        ReadPosition,
+        deliver_once,
+        deliver_until_accepted,
+        group_rules,
+        is_addressed,
+        is_for_us,
+        load_state,
+        mentions,
+        remember,
+        strip_address,
+        strip_mention,
+        write_in_thread,
+        write_private,
+    )
+    from hermes.sdk.platforms.markdown import find_open_fence
+    from hermes.sdk.platforms.media import (
+        MediaCache,
+        MediaTooLarge,
+        guess_mime,
+        media_kind,
+        open_upload,
+        safe_filename,
+    )
+    from hermes.sdk.platforms.rate_limit import RateLimiter
+
+__all__ = [
+    "ALL_MEDIA", "OVERLAP", "Adapter", "AdapterContext", "AdapterError", "AsgiReceive",
+    "BodyTooLarge", "Button", "Capabilities", "CatchUpQueue", "ChatInfo", "ChatQueues",
+    "ChatTarget", "ChatType", "ClientDisconnected", "ConnectedAdapter", "Connection",
+    "CredentialField", "CredentialsRefused", "DeliveryQuery", "DeliveryUnknown", "Dialect",
+    "GroupRules", "HttpServer", "IdScale", "Media", "MediaCache", "MediaKind", "MediaTooLarge",
+    "MessageEvent", "NotConnected", "OutgoingMessage", "PlatformManifest", "RateLimit",
+    "RateLimiter", "ReadPosition", "Receive", "SendLater", "SendRefused", "SendUnsure",
+    "SessionSource", "TaskSet", "TimeLimitedProtocol", "TokenInUse", "UserIdFormat",
+    "acquire_scoped_lock", "cancel_and_wait", "compose", "convert", "deliver_once",
+    "deliver_until_accepted", "discard_body", "find_open_fence", "group_rules", "guess_mime",
+    "is_addressed", "is_for_us", "load_state", "measure", "media_kind", "mentions",
+    "open_upload", "read_body", "release_scoped_lock", "remember", "safe_filename",
+    "serve_http", "split_text", "strip_address", "strip_mention", "translate_errors",
+    "write_in_thread", "write_private",
+]  # fmt: skip
+
+__getattr__ = lazy_getattr(__name__)
