@@ -49,10 +49,13 @@ if TYPE_CHECKING:
     from hermes.security.injection import scan as scan_injection
     from hermes.store import is_unspaced
     from hermes.store.sqlite.errors import transaction, with_retries
+    from hermes.tools.web_pages import plain_text, sanitize_html
     from hermes.util.circuit_breaker import CircuitBreaker
-    from hermes.util.concurrency import SystemClock
+    from hermes.util.concurrency import SystemClock, in_thread
     from hermes.util.extras import install_hint
-    from hermes.util.http import HttpError, fetch, fetch_blocking
+    from hermes.util.files import write_bytes, write_text
+    from hermes.util.hosts import is_loopback
+    from hermes.util.http import HttpError, LateTls, fetch, fetch_blocking
     from hermes.util.text import clean, cut_middle, human_size, many
 
 API_VERSION = (1, 0)
@@ -62,13 +65,15 @@ can break an extension raises the major number."""
 __all__ = [
     "API_VERSION", "BYTES_PER_TOKEN", "COMPACTED", "NOT_THE_USER", "TODO_LIST", "Assistant",
     "BudgetSpent", "CancelToken", "CircuitBreaker", "Clock", "Concern", "ConfigError", "Effect",
-    "HermesError", "Home", "HookName", "HttpError", "Image", "Message", "PluginContext",
-    "ProviderError", "Redactor", "StoreCorrupt", "StoreError", "System", "SystemClock", "Text",
-    "Tool", "ToolArgumentsInvalid", "ToolCall", "ToolContext", "ToolDenied", "ToolError",
-    "ToolResult", "ToolTimedOut", "UsageError", "User", "child_environment", "clean",
-    "current_home", "cut_middle", "fetch", "fetch_blocking", "from_dict", "human_size",
-    "install_hint", "is_unspaced", "many", "message_tokens", "scan_injection", "search_path",
-    "text_tokens", "tilde", "to_dict", "transaction", "variable", "with_retries",
+    "HermesError", "Home", "HookName", "HttpError", "Image", "LateTls", "Message",
+    "PluginContext", "ProviderError", "Redactor", "StoreCorrupt", "StoreError", "System",
+    "SystemClock", "Text", "Tool", "ToolArgumentsInvalid", "ToolCall", "ToolContext",
+    "ToolDenied", "ToolError", "ToolResult", "ToolTimedOut", "UsageError", "User",
+    "child_environment", "clean", "current_home", "cut_middle", "fetch", "fetch_blocking",
+    "from_dict", "human_size", "in_thread", "install_hint", "is_loopback", "is_unspaced",
+    "many", "message_tokens", "plain_text", "sanitize_html", "scan_injection", "search_path",
+    "text_tokens", "tilde", "to_dict", "transaction", "variable", "with_retries", "write_bytes",
+    "write_text",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.telegram.adapter import TelegramAdapter
-from hermes.gateway.platforms.telegram.client import format_message_id, message_number
-from hermes.gateway.platforms.telegram.manifest import MANIFEST
 from hermes.sdk.platforms import ChatType
+from hermes_plugins.platforms.telegram.adapter import TelegramAdapter
+from hermes_plugins.platforms.telegram.client import format_message_id, message_number
+from hermes_plugins.platforms.telegram.manifest import MANIFEST
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,

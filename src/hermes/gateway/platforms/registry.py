@@ -23,6 +23,7 @@ from hermes.sdk.platforms import Adapter, AdapterContext, PlatformManifest, Sess
 from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
 from hermes.util.extras import EXTRAS
 
+BUNDLED = "hermes_plugins.platforms"  #: The package of the bundled platforms that are plugins.
 added: dict[str, PlatformManifest] = {}  #: Manifests of the plugins of this process.
 
 
@@ -32,10 +33,14 @@ def manifests() -> dict[str, PlatformManifest]:
 
 
 def shipped() -> dict[str, PlatformManifest]:
-    names = sorted(found.name for found in pkgutil.iter_modules(platforms.__path__) if found.ispkg)
-    modules = [f"{platforms.__name__}.{name}.manifest" for name in names]
-    found = [import_module(module).MANIFEST for module in modules if find_spec(module)]
-    return {each.name: each for each in found}
+    """The manifests of the folders of this package and of `BUNDLED`."""
+    found = [
+        import_module(module).MANIFEST
+        for package in (platforms, import_module(BUNDLED))
+        for folder in pkgutil.iter_modules(package.__path__)
+        if folder.ispkg and find_spec(module := f"{package.__name__}.{folder.name}.manifest")
+    ]
+    return {each.name: each for each in sorted(found, key=lambda each: each.name)}
 
 
 def manifest(name: str) -> PlatformManifest:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from hermes.sdk.platforms.compose import compose, measure, split_text
+    from hermes.config.settings.platforms import (
+        AllowedMentions,
+        DiscordSettings,
+        MatrixSettings,
+        SlackExtra,
+        SlackSettings,
+    )
     from hermes.sdk.platforms.connection import (
         ChatQueues,
         ConnectedAdapter,
@@ -89,17 +95,19 @@ if TYPE_CHECKING:
         open_upload,
         safe_filename,
     )
+    from hermes.sdk.platforms.outbound import compose, measure, split_text
     from hermes.sdk.platforms.rate_limit import RateLimiter
 
 __all__ = [
-    "ALL_MEDIA", "OVERLAP", "Adapter", "AdapterContext", "AdapterError", "AsgiReceive",
-    "BodyTooLarge", "Button", "Capabilities", "CatchUpQueue", "ChatInfo", "ChatQueues",
-    "ChatTarget", "ChatType", "ClientDisconnected", "ConnectedAdapter", "Connection",
-    "CredentialField", "CredentialsRefused", "DeliveryQuery", "DeliveryUnknown", "Dialect",
-    "GroupRules", "HttpServer", "IdScale", "Media", "MediaCache", "MediaKind", "MediaTooLarge",
-    "MessageEvent", "NotConnected", "OutgoingMessage", "PlatformManifest", "RateLimit",
-    "RateLimiter", "ReadPosition", "Receive", "SendLater", "SendRefused", "SendUnsure",
-    "SessionSource", "TaskSet", "TimeLimitedProtocol", "TokenInUse", "UserIdFormat",
+    "ALL_MEDIA", "OVERLAP", "Adapter", "AdapterContext", "AdapterError", "AllowedMentions",
+    "AsgiReceive", "BodyTooLarge", "Button", "Capabilities", "CatchUpQueue", "ChatInfo",
+    "ChatQueues", "ChatTarget", "ChatType", "ClientDisconnected", "ConnectedAdapter",
+    "Connection", "CredentialField", "CredentialsRefused", "DeliveryQuery", "DeliveryUnknown",
+    "Dialect", "DiscordSettings", "GroupRules", "HttpServer", "IdScale", "MatrixSettings",
+    "Media", "MediaCache", "MediaKind", "MediaTooLarge", "MessageEvent", "NotConnected",
+    "OutgoingMessage", "PlatformManifest", "RateLimit", "RateLimiter", "ReadPosition",
+    "Receive", "SendLater", "SendRefused", "SendUnsure", "SessionSource", "SlackExtra",
+    "SlackSettings", "TaskSet", "TimeLimitedProtocol", "TokenInUse", "UserIdFormat",
     "acquire_scoped_lock", "cancel_and_wait", "compose", "convert", "deliver_once",
     "deliver_until_accepted", "discard_body", "find_open_fence", "group_rules", "guess_mime",
     "is_addressed", "is_for_us", "load_state", "measure", "media_kind", "mentions",

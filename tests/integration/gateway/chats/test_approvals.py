@@ -9,8 +9,8 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import Step
-from hermes.gateway.platforms.email.manifest import MANIFEST
 from hermes.gateway.runner import GatewayRunner
+from hermes_plugins.platforms.email.manifest import MANIFEST
 from tests.integration.gateway.chats.conftest import GatewayHarness
 
 RISKY = Step((ToolCall("c1", "terminal", '{"command": "rm -rf junk"}'),))

@@ -12,9 +12,9 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Step
-from hermes.gateway.platforms.slack import client as slack_options
 from hermes.gateway.runner import GatewayRunner
 from hermes.memory.notes import safe_name
+from hermes_plugins.platforms.slack import client as slack_options
 from tests.contracts.adapters.harness import BaseHarness, File, Shown
 from tests.fakes.telegram.harness import TelegramHarness
 from tests.integration.gateway.files.conftest import LEAK, Treasure

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from hermes.config.settings.platforms import DiscordSettings, Platform
-from hermes.gateway.platforms.discord.adapter import DiscordAdapter
-from hermes.gateway.platforms.discord.manifest import MANIFEST
 from hermes.sdk.platforms import ChatType
+from hermes_plugins.platforms.discord.adapter import DiscordAdapter
+from hermes_plugins.platforms.discord.manifest import MANIFEST
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,

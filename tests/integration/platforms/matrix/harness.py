@@ -8,9 +8,9 @@ from typing import Any
 import aiohttp
 
 from hermes.config.settings.platforms import MatrixSettings, Platform
-from hermes.gateway.platforms.matrix.adapter import MatrixAdapter
-from hermes.gateway.platforms.matrix.manifest import MANIFEST
 from hermes.sdk.platforms import ChatType
+from hermes_plugins.platforms.matrix.adapter import MatrixAdapter
+from hermes_plugins.platforms.matrix.manifest import MANIFEST
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,

@@ -274,7 +274,7 @@ async def test_a_command_does_not_wait_long_for_what_slack_knows_of_the_channel(
     slack: SlackHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever uses one is told after three seconds that it failed."""
-    monkeypatch.setattr("hermes.gateway.platforms.slack.client.LOOKUP_SECONDS", 0.05)
+    monkeypatch.setattr("hermes_plugins.platforms.slack.client.LOOKUP_SECONDS", 0.05)
     async with connected(slack) as (_, inbox):
         slack.fake.api.stuck["conversations.info"] = asyncio.Event()
         try:

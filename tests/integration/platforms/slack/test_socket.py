@@ -197,7 +197,7 @@ async def test_what_slack_left_out_is_asked_for(slack: SlackHarness) -> None:
 async def test_a_slow_look_at_a_thread_does_not_hold_up_the_acknowledgement(
     slack: SlackHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermes.gateway.platforms.slack.inbound.LOOKUP_SECONDS", 0.05)
+    monkeypatch.setattr("hermes_plugins.platforms.slack.inbound.LOOKUP_SECONDS", 0.05)
     async with connected(slack) as (_, inbox):
         slack.fake.api.stuck["conversations.replies"] = asyncio.Event()
         try:

@@ -11,8 +11,6 @@ import pytest
 
 from hermes.config.settings.platforms import DiscordSettings, MatrixSettings, TelegramSettings
 from hermes.core.errors import ConfigError
-from hermes.gateway.platforms.discord import client as discord_ids
-from hermes.gateway.platforms.slack import client as slack_ids
 from hermes.sdk.platforms import (
     OVERLAP,
     CatchUpQueue,
@@ -31,6 +29,8 @@ from hermes.sdk.platforms import (
     write_private,
 )
 from hermes.sdk.platforms.inbound import MAX_AWAY_SECONDS, MAX_CHATS, MAX_RECENT, MAX_THREADS
+from hermes_plugins.platforms.discord import client as discord_ids
+from hermes_plugins.platforms.slack import client as slack_ids
 
 NOW = 1_790_000_000.0
 

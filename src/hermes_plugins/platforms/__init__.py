@@ -1,0 +1,1 @@
+"""The bundled messaging platforms, one folder each."""

@@ -1,0 +1,60 @@
+"""The manifest of the email platform."""
+
+from hermes.sdk.platforms import (
+    Capabilities,
+    CredentialField,
+    PlatformManifest,
+    RateLimit,
+    UserIdFormat,
+)
+
+MANIFEST = PlatformManifest(
+    name="email",
+    label="Email",
+    adapter="hermes_plugins.platforms.email.adapter:EmailAdapter",
+    capabilities=Capabilities(
+        max_chars=100_000,
+        dialect="email",
+        threads=True,
+        media_in=("image", "audio", "video", "document"),
+        media_out=("image", "voice", "audio", "video", "document"),
+        max_upload_bytes=18_000_000,  # mail is mostly limited to 25 MB, and files grow
+        checks_delivery=True,
+        per_chat=RateLimit(20, 60.0),
+        per_platform=RateLimit(60, 60.0),
+    ),
+    credentials=(
+        CredentialField("EMAIL_ADDRESS", "Address", "the mailbox of the agent", secret=False),
+        CredentialField("EMAIL_PASSWORD", "Password", "often a password made for one application"),
+        CredentialField("EMAIL_IMAP_HOST", "IMAP server", "such as imap.example.org", secret=False),
+        CredentialField("EMAIL_SMTP_HOST", "SMTP server", "such as smtp.example.org", secret=False),
+        CredentialField(
+            "EMAIL_IMAP_PORT",
+            "IMAP port",
+            "993 when empty",
+            secret=False,
+            required=False,
+            rare=True,
+        ),
+        CredentialField(
+            "EMAIL_SMTP_PORT",
+            "SMTP port",
+            "587 when empty",
+            secret=False,
+            required=False,
+            rare=True,
+        ),
+    ),
+    patience=12 * 3600.0,
+    needs=("imapclient", "aiosmtplib"),
+    env_prefix="EMAIL",
+    home_variable="EMAIL_HOME_ADDRESS",
+    users=UserIdFormat(
+        r"[^\s<>@]+@[^\s<>@]+", "an address such as anna@example.org, without a name"
+    ),
+    setup_help=(
+        "Give the agent a mailbox of its own. Who wrote a mail is only as certain as your mail"
+        " server makes it: name it in platforms.email.extra.authserv_id and set"
+        " platforms.email.extra.require_authentication to true to refuse whatever is not proven."
+    ),
+)

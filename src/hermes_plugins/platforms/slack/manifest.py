@@ -1,0 +1,61 @@
+"""The manifest of the Slack platform."""
+
+from hermes.sdk.platforms import (
+    ALL_MEDIA,
+    Capabilities,
+    CredentialField,
+    PlatformManifest,
+    RateLimit,
+    UserIdFormat,
+)
+
+MANIFEST = PlatformManifest(
+    name="slack",
+    label="Slack",
+    adapter="hermes_plugins.platforms.slack.adapter:SlackAdapter",
+    capabilities=Capabilities(
+        max_chars=3900,  # 4,000 is what an edit may have
+        counts="utf16",
+        dialect="slack",
+        edits=True,
+        typing=True,
+        reactions=True,
+        threads=True,
+        buttons=True,
+        media_in=ALL_MEDIA,
+        media_out=ALL_MEDIA,
+        max_upload_bytes=100_000_000,
+        checks_delivery=True,
+        per_chat=RateLimit(5, 5.0),
+        per_platform=RateLimit(100, 60.0),
+    ),
+    credentials=(
+        CredentialField(
+            "SLACK_BOT_TOKEN",
+            "Bot token (xoxb-…)",
+            "api.slack.com/apps → your app → OAuth & Permissions; several workspaces by commas",
+        ),
+        CredentialField(
+            "SLACK_APP_TOKEN",
+            "App-level token (xapp-…)",
+            "api.slack.com/apps → your app → Basic Information → App-Level Tokens, with the scope"
+            " connections:write",
+        ),
+    ),
+    needs=("slack_sdk", "aiohttp"),
+    env_prefix="SLACK",
+    users=UserIdFormat(
+        "([TE][A-Z0-9]+/)?[UWB][A-Z0-9]+",
+        "a member id such as U012AB3CD, of another workspace T024BE7LD/U012AB3CD",
+    ),
+    knows_groups=True,
+    setup_help=(
+        "Make an app at api.slack.com/apps and switch on Socket Mode. Bot scopes:"
+        " app_mentions:read, channels:history, channels:read, chat:write, commands, files:read,"
+        " files:write, groups:history, groups:read, im:history, im:read, im:write, mpim:history,"
+        " mpim:read, reactions:write, users:read. Events: app_mention, message.channels,"
+        " message.groups, message.im, message.mpim. Add the slash command /hermes, allow"
+        " messages in the app's Messages tab, install the app, and invite it to channels"
+        " with /invite."
+    ),
+)

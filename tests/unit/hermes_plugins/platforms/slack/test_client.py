@@ -1,0 +1,63 @@
+"""Slack markup as text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_plugins.platforms.slack.client import (
+    SlackNames,
+    escape_text,
+    ids_in,
+    mentions,
+    readable_text,
+)
+
+NAMES = SlackNames({"U1": "Ann", "UME": "hermes"}, {"C1": "garden"})
+
+
+@pytest.mark.parametrize(
+    ("raw", "read"),
+    [
+        ("a &lt; b &amp;&amp; c &gt; d", "a < b && c > d"),
+        ("&amp;lt;", "&lt;"),
+        ("<@U1> and <@U2> and <@U3|bob>", "@Ann and @U2 and @bob"),
+        ("in <#C1>, <#C2|kitchen>, <#C3|>", "in #garden, #kitchen, #C3"),
+        ("<!here> <!channel> <!subteam^S1|@team> <!subteam^S2>", "@here @channel @team @subteam"),
+        ("<!date^1392734382^{date}|Feb 18, 2014>", "Feb 18, 2014"),
+        ("<https://e.org/?a=1&amp;b=2>", "https://e.org/?a=1&b=2"),
+        ("<http://e.org|e.org> <https://e.org/|e.org>", "e.org e.org"),
+        ("<https://e.org|the &lt;page&gt;>", "[the <page>](https://e.org)"),
+        ("<mailto:a@e.org|a@e.org> <tel:+49123|+49123>", "a@e.org +49123"),
+        ("<@UME> hello", "hello"),
+        ("<@UME>: hello", "hello"),
+        ("thank you <@UME|hermes>", "thank you"),
+        ("ask <@UME> or me", "ask @hermes or me"),
+        ("<@UME>", ""),
+        ("<@UME> /stop", "/stop"),
+    ],
+)
+def test_marks_become_words(raw: str, read: str) -> None:
+    assert readable_text(raw, NAMES, "UME") == read
+
+
+@given(st.text(max_size=60))
+def test_whatever_is_written_is_read(text: str) -> None:
+    assert readable_text(escape_text(text)) == text
+
+
+@given(st.text(alphabet="<>@#!|&;^ab:/", max_size=40))
+def test_no_marks_break_it(text: str) -> None:
+    readable_text(text, NAMES, "UME")
+    ids_in(text)
+
+
+def test_a_mention_cannot_be_made_by_writing_it() -> None:
+    """Slack escapes what people write; only its own mentions have the signs."""
+    assert mentions("<@UME> hi", "UME")
+    assert mentions("<@UME|hermes> hi", "UME")
+    assert not mentions("&lt;@UME&gt; hi", "UME")
+    assert not mentions("<@UMEX> hi", "UME")
+
+
+def test_only_ids_without_names_are_looked_up() -> None:
+    assert ids_in("<@U1> <@U2|bob> <#C1> <#C2|x> <https://e.org>") == ({"U1"}, {"C1"})
