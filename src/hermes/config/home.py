@@ -229,8 +229,7 @@ def _absolute(path: str) -> Path:
         return Path(path).expanduser().absolute()
     except RuntimeError as error:
         raise ConfigError(
-            f"cannot tell where {path} is: no home folder is known",
-            hint="set HOME or HERMES_HOME",
+            f"cannot tell where {path} is: no home folder is known", hint="set HOME or HERMES_HOME"
         ) from error
 
 

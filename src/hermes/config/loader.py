@@ -337,11 +337,7 @@ class Loaded:
     """The settings of one home, and the source of each."""
 
     def __init__(
-        self,
-        home: Home,
-        settings: Settings,
-        problems: tuple[Problem, ...],
-        sources: "Sources",
+        self, home: Home, settings: Settings, problems: tuple[Problem, ...], sources: "Sources"
     ) -> None:
         self.home = home
         self.settings = settings
@@ -546,9 +542,7 @@ def load(home: Home, overrides: Mapping[str, Any] = NOTHING, *, user_config: boo
     first, more = errors[0], len(errors) - 1
     others = f"; {more} more: `hermes config check` lists them" if more else ""
     raise ConfigError(
-        f"{first.key}: {first.message}",
-        where=first.where,
-        hint=f"correct it there{others}",
+        f"{first.key}: {first.message}", where=first.where, hint=f"correct it there{others}"
     )
 
 

@@ -19,12 +19,7 @@ from hermes.core.ports import Clock
 from hermes.core.tool import Tool
 from hermes.mcp.caller import NO_CALLER, Caller
 from hermes.mcp.catalog import CatalogCache, RemoteTool, ServerCatalog
-from hermes.mcp.connection import (
-    ConnectionState,
-    McpOptions,
-    ServerConnection,
-    TransportFactory,
-)
+from hermes.mcp.connection import ConnectionState, McpOptions, ServerConnection, TransportFactory
 from hermes.mcp.errors import ServerRefused
 from hermes.mcp.oauth import StoredLoginAuthorizer
 from hermes.mcp.session import MAX_ITEMS, ListResult, McpSession, ServerInfo

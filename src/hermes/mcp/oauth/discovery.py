@@ -9,12 +9,7 @@ import msgspec
 from hermes import __version__
 from hermes.mcp.errors import LoginFailed, ServerUnreachable
 from hermes.mcp.oauth import addresses
-from hermes.mcp.oauth.addresses import (
-    check_address,
-    join_scopes,
-    origin_of,
-    parse_bearer_challenge,
-)
+from hermes.mcp.oauth.addresses import check_address, join_scopes, origin_of, parse_bearer_challenge
 from hermes.providers.login.oauth import TokenResponse
 from hermes.security import Redactor
 from hermes.util.http import HttpError, HttpResponse, fetch, make_client
@@ -28,10 +23,7 @@ HEADERS = {
     "User-Agent": f"Hermes/{__version__}",
 }
 PING = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "ping"})
-PING_HEADERS = {
-    "Content-Type": "application/json",
-    "Accept": "application/json, text/event-stream",
-}
+PING_HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 
 class LoginHttpClient:

@@ -259,10 +259,7 @@ def _reuse_client(
         return wishes
     client = earlier.client
     return msgspec.structs.replace(
-        wishes,
-        client_id=client.id,
-        client_secret=client.secret,
-        port=wishes.port or client.port,
+        wishes, client_id=client.id, client_secret=client.secret, port=wishes.port or client.port
     )
 
 
@@ -291,8 +288,7 @@ async def _wait_for_redirect(
             opening.cancel()
     if outcome is None:
         raise LoginFailed(
-            f"what was pasted is not the address at which the login to {name} ends",
-            hint=PASTE_HINT,
+            f"what was pasted is not the address at which the login to {name} ends", hint=PASTE_HINT
         )
     return outcome
 

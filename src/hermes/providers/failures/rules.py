@@ -10,7 +10,7 @@ from hermes.core.errors import ProviderError
 from hermes.providers.failures.body import Complaint
 
 
-class FailureRule(msgspec.Struct, frozen=True, kw_only=True):
+class FailureRule(msgspec.Struct, frozen=True):
     """A failure is `error` when provider and status match, and a code or the wording does."""
 
     error: type[ProviderError]
@@ -71,13 +71,13 @@ _OPTION_NAMES = (
 
 RULES_BY_CONTENT = (
     FailureRule(  # Waiting does not help: the request exceeds the limit per minute.
-        error=errors.ContextOverflow,
+        errors.ContextOverflow,
         pattern=pattern(r"request too large for .{0,200}tokens per min"),
         message="says this request is larger than a minute's allowance of tokens",
         hint="start a new session, set a lower `model.max_tokens`, or use a larger plan",
     ),
     FailureRule(
-        error=errors.UnicodeRefused,
+        errors.UnicodeRefused,
         pattern=pattern(
             r"(low|high|lone|unpaired|invalid)\b.{0,20}\bsurrogate",
             r"(not valid|invalid) (utf-?8|unicode)",
@@ -86,7 +86,7 @@ RULES_BY_CONTENT = (
         ),
     ),
     FailureRule(
-        error=errors.SignatureRefused,
+        errors.SignatureRefused,
         statuses=CLIENT_ERRORS,
         codes=codes("invalid_encrypted_content"),
         pattern=pattern(
@@ -100,7 +100,7 @@ RULES_BY_CONTENT = (
     ),
     # Shortening the conversation does not help: the requested reply is too long.
     FailureRule(
-        error=errors.RequestRefused,
+        errors.RequestRefused,
         statuses=CLIENT_ERRORS,
         pattern=pattern(
             r"max_(completion_|output_)?tokens['`]? is too large: \d+\. this model supports",
@@ -114,7 +114,7 @@ RULES_BY_CONTENT = (
         hint="set a lower one: `hermes config set model.max_tokens 4096`",
     ),
     FailureRule(
-        error=errors.ContextOverflow,
+        errors.ContextOverflow,
         codes=codes(
             "context_length_exceeded exceed_context_size_error model_max_prompt_tokens_exceeded "
             "request_too_large string_above_max_length"
@@ -132,12 +132,12 @@ RULES_BY_CONTENT = (
         ),
     ),
     FailureRule(
-        error=errors.ContextOverflow,
+        errors.ContextOverflow,
         pattern=pattern(r"long context (requests|beta)"),
         message="does not take a conversation this long on this plan",
     ),
     FailureRule(
-        error=errors.ContentRefused,
+        errors.ContentRefused,
         codes=codes(
             "content_filter content_policy_violation responsibleaipolicyviolation flagged_input "
             "data_inspection_failed datainspectionfailed safety prohibited_content"
@@ -150,12 +150,12 @@ RULES_BY_CONTENT = (
         ),
     ),
     FailureRule(
-        error=errors.ToolsRefused,
+        errors.ToolsRefused,
         pattern=pattern(r"--enable-auto-tool-choice"),
         hint="start the server with `--enable-auto-tool-choice` and a `--tool-call-parser`",
     ),
     FailureRule(
-        error=errors.ToolsRefused,
+        errors.ToolsRefused,
         statuses=CLIENT_ERRORS,
         codes=codes("invalid_function_parameters"),
         pattern=pattern(
@@ -168,7 +168,7 @@ RULES_BY_CONTENT = (
         ),
     ),
     FailureRule(
-        error=errors.OptionRefused,
+        errors.OptionRefused,
         statuses=(400, 422),
         pattern=pattern(
             rf"{_OPTION_NAMES}[^.]{{0,60}}(not (currently )?(supported|permitted|allowed|available)"
@@ -178,13 +178,13 @@ RULES_BY_CONTENT = (
         ),
     ),
     FailureRule(
-        error=errors.QuotaSpent,
+        errors.QuotaSpent,
         pattern=pattern(r"PerDay", r"free_tier\w*, limit: 0\b", r"free-models-per-day"),
         message="says today's requests are used up",
     ),
-    FailureRule(error=errors.RateLimited, statuses=(429,), codes=codes("resource_exhausted")),
+    FailureRule(errors.RateLimited, statuses=(429,), codes=codes("resource_exhausted")),
     FailureRule(
-        error=errors.QuotaSpent,
+        errors.QuotaSpent,
         codes=codes(
             "insufficient_quota billing_error usage_limit_reached usage_not_included "
             "exceeded_current_quota_error insufficient_balance_error quota_exceeded"
@@ -200,13 +200,13 @@ RULES_BY_CONTENT = (
         ),
     ),
     FailureRule(
-        error=errors.Overloaded,
+        errors.Overloaded,
         statuses=BUSY_STATUSES,
         codes=codes("overloaded_error engine_overloaded_error unavailable server_is_overloaded"),
         pattern=pattern(r"\boverloaded\b", r"at capacity", r"capacity exceeded"),
     ),
     FailureRule(
-        error=errors.RequestRefused,
+        errors.RequestRefused,
         statuses=CLIENT_ERRORS,
         codes=codes("unsupported_country_region_territory"),
         pattern=pattern(r"user location is not supported", r"check your network settings"),
@@ -214,7 +214,7 @@ RULES_BY_CONTENT = (
         hint=OTHER_NETWORK,
     ),
     FailureRule(
-        error=errors.CredentialRefused,
+        errors.CredentialRefused,
         statuses=CLIENT_ERRORS,
         codes=codes(
             "api_key_invalid invalid_api_key authentication_error permission_error token_expired "
@@ -223,14 +223,14 @@ RULES_BY_CONTENT = (
         pattern=pattern(r"(incorrect|invalid) api key", r"api key not valid"),
     ),
     FailureRule(
-        error=errors.ModelNotFound,
+        errors.ModelNotFound,
         statuses=(404,),
         pattern=pattern(r"\A(404 page )?not found[.!]?(\n|\Z)", r"\Ainvalid url", r"\A\Z"),
         message="has no API at this address",
         hint=CHECK_ADDRESS,
     ),
     FailureRule(
-        error=errors.ModelNotFound,
+        errors.ModelNotFound,
         statuses=(400, 403, 404, 422),
         codes=codes("model_not_found model_not_supported invalid_model not_found_error"),
         pattern=pattern(
@@ -241,7 +241,7 @@ RULES_BY_CONTENT = (
         ),
     ),
     FailureRule(
-        error=errors.RateLimited,
+        errors.RateLimited,
         statuses=(400,),
         codes=codes("rate_limit_error rate_limit_exceeded rate_limited throttlingexception"),
         pattern=pattern(r"\brate limit"),
@@ -250,39 +250,39 @@ RULES_BY_CONTENT = (
 
 RULES_BY_STATUS = (
     FailureRule(
-        error=errors.RequestRefused,
+        errors.RequestRefused,
         statuses=(403,),
         is_page=True,
         message="is behind a proxy that rejected the request",
         hint=OTHER_NETWORK,
     ),
     FailureRule(
-        error=errors.ModelNotFound,
+        errors.ModelNotFound,
         statuses=(404,),
         is_page=True,
         message="has no API at this address",
         hint=CHECK_ADDRESS,
     ),
-    FailureRule(error=errors.CredentialRefused, statuses=(401, 403)),
-    FailureRule(error=errors.QuotaSpent, statuses=(402,)),
-    FailureRule(error=errors.ModelNotFound, statuses=(404, 410)),
+    FailureRule(errors.CredentialRefused, statuses=(401, 403)),
+    FailureRule(errors.QuotaSpent, statuses=(402,)),
+    FailureRule(errors.ModelNotFound, statuses=(404, 410)),
     FailureRule(
-        error=errors.RequestRefused,
+        errors.RequestRefused,
         statuses=(405,),
         message="does not accept requests at this address",
         hint=CHECK_ADDRESS,
     ),
-    FailureRule(error=errors.ContextOverflow, statuses=(413,)),
-    FailureRule(error=errors.RateLimited, statuses=(429,)),
-    FailureRule(error=errors.Overloaded, statuses=(503, 529)),
+    FailureRule(errors.ContextOverflow, statuses=(413,)),
+    FailureRule(errors.RateLimited, statuses=(429,)),
+    FailureRule(errors.Overloaded, statuses=(503, 529)),
     FailureRule(  # Timeout, conflict, too early, failed dependency, client closed the connection.
-        error=errors.ServerFault, statuses=(408, 409, 424, 425, 499)
+        errors.ServerFault, statuses=(408, 409, 424, 425, 499)
     ),
-    FailureRule(error=errors.RequestRefused, statuses=range(300, 500)),
+    FailureRule(errors.RequestRefused, statuses=range(300, 500)),
     FailureRule(
-        error=errors.RequestRefused, statuses=CLIENT_ERRORS, codes=codes("invalid_request_error")
+        errors.RequestRefused, statuses=CLIENT_ERRORS, codes=codes("invalid_request_error")
     ),
-    FailureRule(error=errors.ServerFault),
+    FailureRule(errors.ServerFault),
 )
 
 
@@ -293,86 +293,80 @@ OTHER_HERMES = "the other Hermes"  #: The provider of `gateway.proxy_url`.
 
 PROVIDER_RULES = (
     FailureRule(
-        error=errors.CredentialRefused,
+        errors.CredentialRefused,
         providers=(OTHER_HERMES,),
         statuses=(401,),
         hint="GATEWAY_PROXY_KEY must be its API_SERVER_KEY",
     ),
     FailureRule(
-        error=errors.RequestRefused,
+        errors.RequestRefused,
         providers=(OTHER_HERMES,),
         statuses=(404, 405),
         message="is not at this address",
         hint="gateway.proxy_url names an API server of Hermes, such as http://127.0.0.1:8642",
     ),
     # Z.AI and Zhipu send numbers, often with a Chinese message.
-    FailureRule(
-        error=errors.QuotaSpent, providers=("zai",), codes=codes("1113 1304 1308 1309 1310")
-    ),
-    FailureRule(error=errors.ModelNotFound, providers=("zai",), codes=codes("1211 1311")),
-    FailureRule(error=errors.ContextOverflow, providers=("zai",), codes=codes("1261")),
-    FailureRule(error=errors.ContentRefused, providers=("zai",), codes=codes("1301")),
-    FailureRule(error=errors.Overloaded, providers=("zai",), codes=codes("1305 1312")),
+    FailureRule(errors.QuotaSpent, providers=("zai",), codes=codes("1113 1304 1308 1309 1310")),
+    FailureRule(errors.ModelNotFound, providers=("zai",), codes=codes("1211 1311")),
+    FailureRule(errors.ContextOverflow, providers=("zai",), codes=codes("1261")),
+    FailureRule(errors.ContentRefused, providers=("zai",), codes=codes("1301")),
+    FailureRule(errors.Overloaded, providers=("zai",), codes=codes("1305 1312")),
     # MiniMax sends numbers in `base_resp` inside a 200, or at the end of the message.
-    FailureRule(error=errors.CredentialRefused, providers=("minimax",), codes=codes("1004")),
+    FailureRule(errors.CredentialRefused, providers=("minimax",), codes=codes("1004")),
     FailureRule(
-        error=errors.ContentRefused,
+        errors.ContentRefused,
         providers=("minimax",),
         codes=codes("1026 1027"),
         pattern=pattern(r"\(102[67]\)"),
     ),
-    FailureRule(error=errors.RateLimited, providers=("minimax",), codes=codes("1002 1039 1041")),
+    FailureRule(errors.RateLimited, providers=("minimax",), codes=codes("1002 1039 1041")),
     FailureRule(
-        error=errors.RequestRefused,
+        errors.RequestRefused,
         providers=("minimax",),
         pattern=pattern(r"invalid params(?!, context window)"),
     ),
     # DashScope sends `insufficient_quota` for its limit per minute.
     FailureRule(
-        error=errors.RateLimited,
+        errors.RateLimited,
         providers=ALIBABA,
         statuses=(429,),
         codes=codes("insufficient_quota throttling.allocationquota"),
     ),
     FailureRule(
-        error=errors.QuotaSpent,
-        providers=ALIBABA,
-        codes=codes("arrearage allocationquota.freetieronly"),
+        errors.QuotaSpent, providers=ALIBABA, codes=codes("arrearage allocationquota.freetieronly")
     ),
     # Groq validates the tool calls of its models and answers 400 for an invalid one.
-    FailureRule(error=errors.ReplyInvalid, providers=("groq",), codes=codes("tool_use_failed")),
-    FailureRule(error=errors.Overloaded, providers=("groq",), statuses=(498,)),
+    FailureRule(errors.ReplyInvalid, providers=("groq",), codes=codes("tool_use_failed")),
+    FailureRule(errors.Overloaded, providers=("groq",), statuses=(498,)),
     FailureRule(
-        error=errors.ModelNotFound,
+        errors.ModelNotFound,
         providers=("bedrock",),
         pattern=pattern(r"on-demand throughput isn.t supported"),
         hint="use the id of an inference profile, such as `us.` before the model's name",
     ),
+    FailureRule(errors.QuotaSpent, providers=("bedrock",), pattern=pattern(r"tokens per day")),
     FailureRule(
-        error=errors.QuotaSpent, providers=("bedrock",), pattern=pattern(r"tokens per day")
-    ),
-    FailureRule(
-        error=errors.ModelNotFound,
+        errors.ModelNotFound,
         providers=("openrouter",),
         pattern=pattern(r"matching your data policy"),
         message="has no host for this model that your privacy settings allow",
         hint="change them at openrouter.ai/settings/privacy, or choose with `hermes model`",
     ),
     FailureRule(
-        error=errors.ModelNotFound,
+        errors.ModelNotFound,
         providers=("ollama",),
         pattern=pattern(r"model ['\"]?(?P<model>[\w./:-]{1,80}?)['\"]? not found"),
         hint="fetch it with `ollama pull {model}`, or choose one with `hermes models {provider}`",
     ),
     FailureRule(
-        error=errors.RequestRefused,
+        errors.RequestRefused,
         providers=("ollama",),
         pattern=pattern(r"requires more system memory"),
         message="has too little memory for this model",
         hint="choose a smaller one: `hermes models {provider}` lists what is there",
     ),
     FailureRule(
-        error=errors.ModelNotFound,
+        errors.ModelNotFound,
         providers=("lmstudio",),
         pattern=pattern(r"no models loaded"),
         message="has no model loaded",

@@ -238,9 +238,7 @@ async def browser_login(path: str, port: int = 0) -> AsyncIterator[BrowserLogin]
 
 
 async def _handle_request(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    respond: Callable[[bytes], bytes],
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, respond: Callable[[bytes], bytes]
 ) -> None:
     try:
         with suppress(

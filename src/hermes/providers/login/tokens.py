@@ -50,12 +50,7 @@ REQUEST_SECONDS = 30.0  #: Longest duration of one request to a login server.
 HEADERS = {"Accept": "application/json", "User-Agent": f"hermes/{__version__}"}
 
 REVOKED_ERRORS = frozenset(
-    {
-        "invalid_grant",
-        "refresh_token_expired",
-        "refresh_token_reused",
-        "refresh_token_invalidated",
-    }
+    {"invalid_grant", "refresh_token_expired", "refresh_token_reused", "refresh_token_invalidated"}
 )
 """Error codes after which a login cannot be renewed any more."""
 

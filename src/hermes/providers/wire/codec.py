@@ -130,9 +130,7 @@ _EFFORT_FIELDS: dict[ReasoningFormat, Callable[[str], dict[str, Any]]] = {
     "object": lambda effort: {"reasoning": {"effort": effort}},
     "budget": _budget_fields,
     "adaptive": _adaptive_fields,
-    "switch": lambda effort: {
-        "thinking": {"type": "disabled" if effort == "none" else "enabled"},
-    },
+    "switch": lambda effort: {"thinking": {"type": "disabled" if effort == "none" else "enabled"}},
     "enable_thinking": lambda effort: {"enable_thinking": effort != "none"},
 }
 
@@ -269,10 +267,7 @@ def token_count(number: Number) -> int:
 
 # Thinking inside the text, between tags.
 
-_CLOSING_TAGS = {
-    "<think>": "</think>",
-    "<REASONING_SCRATCHPAD>": "</REASONING_SCRATCHPAD>",
-}
+_CLOSING_TAGS = {"<think>": "</think>", "<REASONING_SCRATCHPAD>": "</REASONING_SCRATCHPAD>"}
 
 
 class ThinkTagSplitter:
