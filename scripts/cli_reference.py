@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from generated_page import row, write_or_check
 
-from hermes.cli import registry
-from hermes.cli.main import Parser
+from hermes.cli.main import COMMANDS
 
 HEAD = """\
 # Command line
@@ -20,9 +19,8 @@ is `hermes chat`. Before the command: `-p NAME` uses a profile's home, `-V` show
 def reference() -> str:
     """The whole page."""
     parts = [HEAD]
-    for command in registry.COMMANDS:
-        parser = Parser(prog=f"hermes {command.name}", description=command.summary)
-        command.load().configure(parser)
+    for command in COMMANDS:
+        parser = command.parser(description=command.summary)
         parts += section(parser, parser.description or command.summary, level=2)
     return "\n".join(parts)
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from hermes.app.commands import COMMAND_REGISTRY
 from hermes.app.extensions import Extensions, ReservedNames
 from hermes.cli.context import Cli, Command
-from hermes.cli.registry import COMMANDS
+from hermes.cli.main import COMMANDS
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, UsageError
 from hermes.plugins import describe_error

@@ -2,15 +2,15 @@
 
 import argparse
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from hermes import __version__
-from hermes.cli import registry
 from hermes.core.errors import HermesError, Interrupted, UsageError
 
 if TYPE_CHECKING:
-    from hermes.cli.context import Command
+    from hermes.cli.context import Cli, Command
     from hermes.config.home import Home
 
 
@@ -45,20 +45,108 @@ examples:
 """
 
 
-class ParsedArguments(NamedTuple):
-    """The parsed command line."""
-
-    command: registry.CommandEntry | None  #: None if only help or the version is shown.
-    arguments: list[str]
-    profile: str | None
-    wants: str = ""  #: `help` or `version` for `hermes --help` and `--version`.
-
-
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `UsageError` instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
+
+
+class CommandEntry(NamedTuple):
+    """A subcommand as `hermes --help` lists it, and where its code is."""
+
+    name: str
+    summary: str
+    target: str = ""
+    """`module:ATTRIBUTE` below `hermes.cli.commands`, unless it is `NAME:COMMAND`."""
+
+    def load(self) -> "Command":
+        """Import the module of the command."""
+        module, _, attribute = (self.target or f"{self.name}:COMMAND").partition(":")
+        found = getattr(import_module(f"{__package__}.commands.{module}"), attribute)
+        return cast("Command", found)
+
+    def parser(self, prog: str = "", command: "Command | None" = None, **options: Any) -> Parser:
+        """Return the parser of the command, which is loaded unless it is given."""
+        parser = Parser(
+            prog=prog or f"hermes {self.name}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **options,
+        )
+        (command or self.load()).configure(parser)
+        return parser
+
+
+COMMANDS = (
+    CommandEntry("chat", "talk to the agent, or ask one thing with -q"),
+    CommandEntry("setup", "set Hermes up, question by question or by options"),
+    CommandEntry("config", "show, explain and change settings"),
+    CommandEntry("auth", "add, list and remove keys and logins"),
+    CommandEntry("model", "show and choose the model that answers", "model:MODEL"),
+    CommandEntry(
+        "models", "list the models of a provider, with context and prices", "model:MODELS"
+    ),
+    CommandEntry(
+        "fallback", "show and change the models that answer when the first cannot", "model:FALLBACK"
+    ),
+    CommandEntry("status", "show what is set up and whether it works", "status:STATUS"),
+    CommandEntry("tools", "show and choose the tools of the agent", "tools:TOOLS"),
+    CommandEntry("approvals", "explain what a command needs approval for"),
+    CommandEntry("skills", "find, install, change and share skills", "skills_hub:COMMAND"),
+    CommandEntry("memory", "show, edit and delete memories; choose a provider"),
+    CommandEntry("plugins", "install, enable and disable plugins"),
+    CommandEntry("hooks", "show, try and revoke shell hooks"),
+    CommandEntry("mcp", "add, test and configure MCP servers", "mcp_setup:COMMAND"),
+    CommandEntry("prompt", "show the system prompt and its size", "tools:PROMPT"),
+    CommandEntry("trajectory", "show and convert saved trajectories"),
+    CommandEntry("profile", "make, choose, rename, export and import profiles"),
+    CommandEntry("sessions", "list, read and manage past conversations"),
+    CommandEntry("gateway", "connect chats: run, start, stop, status, install, setup"),
+    CommandEntry("pairing", "list and approve users who ask by a code"),
+    CommandEntry("webhook", "addresses that other programs call"),
+    CommandEntry("cron", "schedule jobs, and show past runs"),
+    CommandEntry("checkpoints", "list, compare and undo file changes"),
+    CommandEntry("backup", "write the home to one private file", "backup:BACKUP"),
+    CommandEntry("import", "restore an archive of `hermes backup`", "backup:IMPORT"),
+    CommandEntry("local", "fetch and choose the embedded model", "model:LOCAL"),
+    CommandEntry("insights", "show how the agent was used, as charts"),
+    CommandEntry("doctor", "find problems, and fix what can be fixed safely", "doctor:DOCTOR"),
+    CommandEntry("logs", "read the log files"),
+    CommandEntry("dump", "print a summary for a bug report", "doctor:DUMP"),
+    CommandEntry("debug", "make a report file without secrets", "doctor:DEBUG"),
+    CommandEntry("run", "run a script written for the documented Python names"),
+    CommandEntry("lab", "a scripted model server for trying things out"),
+    CommandEntry("completion", "print a script that lets your shell complete"),
+    CommandEntry("version", "show the version", "status:VERSION"),
+    CommandEntry("update", "update the program, or go back to the version before", "update:UPDATE"),
+    CommandEntry("uninstall", "remove the program; your data only with --full", "update:UNINSTALL"),
+)
+"""In the order of the help text."""
+
+DEFAULT = "chat"
+
+
+def find_entry(name: str) -> CommandEntry | None:
+    """Return the built-in command of this name."""
+    return next((command for command in COMMANDS if command.name == name), None)
+
+
+class ParsedArguments(NamedTuple):
+    """The parsed command line."""
+
+    command: CommandEntry | None  #: None if only help or the version is shown.
+    arguments: list[str]
+    profile: str | None
+    wants: str = ""  #: `help` or `version` for `hermes --help` and `--version`.
+
+
+def run_hermes(cli: "Cli", name: str, *words: str) -> int:
+    """Run `hermes NAME WORDS` inside another command, with settings read anew."""
+    from hermes.cli.context import Cli, run_command  # loads the settings, which help does not need
+
+    entry = find_entry(name) or CommandEntry(name, "")
+    again = Cli(cli.home, cli.stdin, cli.stdout, cli.stderr)
+    return run_command(entry.parser().parse_args(words), again)
 
 
 def run() -> NoReturn:
@@ -93,8 +181,8 @@ def _dispatch(argv: list[str]) -> int:
         sys.stdout.write(f"hermes {__version__}\n")
         return OK
     if invocation.command is None:
-        width = max(len(command.name) for command in registry.COMMANDS)
-        lines = [f"  {name:<{width}}  {summary}" for name, summary, _ in registry.COMMANDS]
+        width = max(len(command.name) for command in COMMANDS)
+        lines = [f"  {name:<{width}}  {summary}" for name, summary, _ in COMMANDS]
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
         sys.stdout.write(plugin_commands_help(invocation.profile))
         return OK
@@ -102,20 +190,15 @@ def _dispatch(argv: list[str]) -> int:
 
     install()  # plugins may import the documented names
     command = _load(invocation.command, invocation.profile)
-    parser = Parser(
-        prog=f"hermes {invocation.command.name}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.configure(parser)
-    args = parser.parse_args(invocation.arguments)
+    args = invocation.command.parser(command=command).parse_args(invocation.arguments)
     from hermes.cli.context import Cli, run_command  # loads the settings, which help does not need
 
     return run_command(args, Cli.open(invocation.profile))
 
 
-def _load(entry: registry.CommandEntry, profile: str | None) -> "Command":
+def _load(entry: CommandEntry, profile: str | None) -> "Command":
     """Import a command: one of ours, or one that a plugin or the memory provider adds."""
-    if entry in registry.COMMANDS:
+    if entry in COMMANDS:
         return entry.load()
     from hermes.cli.extensions import find_command  # runs plugins
 
@@ -145,10 +228,10 @@ def parse(argv: list[str]) -> ParsedArguments:
             chat, rest = chat + rest[:size], rest[size:]
         else:
             break
-    default = registry.find(registry.DEFAULT)
+    default = find_entry(DEFAULT)
     if not rest or rest[0].startswith("-"):
         return ParsedArguments(default, chat + rest, profile)
-    command = registry.find(rest[0]) or registry.CommandEntry(rest[0], "brought by an extension")
+    command = find_entry(rest[0]) or CommandEntry(rest[0], "brought by an extension")
     if chat and command != default:
         raise UsageError(f"{chat[0]} is an option of `hermes chat`, not of {command.name}")
     return ParsedArguments(command, chat + rest[1:], profile)
@@ -162,13 +245,13 @@ def _count_chat_words(rest: list[str]) -> int:
     if word in ("-r", "--resume"):
         return 2
     if word in ("-c", "--continue"):
-        named = following and not following[0].startswith("-") and not registry.find(following[0])
+        named = following and not following[0].startswith("-") and not find_entry(following[0])
         return 2 if named else 1
     return 0
 
 
 def _suggestion(word: str) -> str:
-    names = [command.name for command in registry.COMMANDS]
+    names = [command.name for command in COMMANDS]
     from difflib import get_close_matches  # only for an unknown command
 
     close = get_close_matches(word, names, n=1)
@@ -228,7 +311,7 @@ def plugin_commands_help(profile: str | None) -> str:
             f"{name} (plugin {plugin})"
             for plugin in enabled
             for name in known.get(plugin) or ()
-            if registry.find(name) is None
+            if find_entry(name) is None
         ),
     ]
     unknown = ", ".join(name for name in enabled if name not in known)

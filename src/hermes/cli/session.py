@@ -16,10 +16,9 @@ from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.commands import CommandCall, CommandHandler
 from hermes.app.request import SessionRequest
-from hermes.cli import registry
 from hermes.cli.context import Cli, run_command
 from hermes.cli.extensions import HookApprover, load_extensions
-from hermes.cli.main import Parser
+from hermes.cli.main import find_entry
 from hermes.cli.scheduling import LazyScheduler, run_jobs_in_background
 from hermes.cli.terminal import EventRenderer
 from hermes.config.home import Home
@@ -213,12 +212,10 @@ def _reload_toolsets(loaded: Loaded, home: Home) -> None:
 
 
 def _run_subcommand(home: Home, name: str, words: Sequence[str], single: str) -> str:
-    found = registry.find(name)
-    if found is None:
+    entry = find_entry(name)
+    if entry is None:
         raise UsageError(f"there is no command {name}")
-    command = found.load()
-    parser = Parser(prog=f"/{name}", add_help=False)
-    command.configure(parser)
+    parser = entry.parser(f"/{name}", add_help=False)
     try:
         args = parser.parse_args(list(words))
     except UsageError:

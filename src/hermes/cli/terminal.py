@@ -315,10 +315,7 @@ class LineMode:
         self._cli = cli
         self.approver = TerminalApprover(cli.stdin, cli.stdout)
         self._renderer = TerminalRenderer(
-            cli.stdout,
-            Style.of(cli.stdout),
-            reasoning=verbose,
-            question_shown=self.approver.shown,
+            cli.stdout, Style.of(cli.stdout), reasoning=verbose, question_shown=self.approver.shown
         )
         self.progress, self.approve_hook = ProgressLine(cli.stderr), ask_hook_approval(cli)
         self._talk: PlainConversation | None = None

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli import registry
 from hermes.cli.commands.completion import COMMAND, entries
 from hermes.cli.context import Cli, run_command
-from hermes.cli.main import Parser
+from hermes.cli.main import COMMANDS, Parser
 from hermes.config.home import Home
 from tests.screens.emulated import Emulated
 
@@ -91,7 +90,7 @@ def offered(command: list[str], place: Path) -> set[str]:
 
 def test_every_command_action_and_option_has_an_entry() -> None:
     found = dict(entries())
-    assert found["hermes"].split() == [one.name for one in registry.COMMANDS]
+    assert found["hermes"].split() == [one.name for one in COMMANDS]
     assert {"hermes sessions list/", "hermes skills snapshot export/"} <= found.keys()
     options = {key: text.split() for key, text in found.items() if key.endswith(" -")}
     assert [key for key, names in options.items() if "--help" not in names] == []

@@ -2,13 +2,11 @@
 
 import io
 import json
-from argparse import RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes.cli.context import Cli, run_command
-from hermes.cli.main import Parser
-from hermes.cli.registry import find
+from hermes.cli.main import find_entry
 from hermes.config.home import Home, use_home
 from hermes.core.errors import HermesError
 
@@ -65,9 +63,7 @@ def call(name: str, home: Home, *words: object) -> Outcome:
 
 
 def _run(name: str, words: tuple[object, ...], cli: Cli) -> int:
-    command = find(name)
+    command = find_entry(name)
     assert command is not None
-    parser = Parser(prog=f"hermes {name}", formatter_class=RawDescriptionHelpFormatter)
-    command.load().configure(parser)
     with use_home(cli.home):
-        return run_command(parser.parse_args([str(word) for word in words]), cli)
+        return run_command(command.parser().parse_args([str(word) for word in words]), cli)

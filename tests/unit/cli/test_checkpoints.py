@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.registry import find
+from hermes.cli.main import find_entry
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.tools.checkpoints.checkpoints import Checkpoints
@@ -44,7 +44,7 @@ def worked(hermes_home: Path, work: Path) -> Path:
 
 
 def test_it_is_a_command() -> None:
-    assert find("checkpoints") is not None
+    assert find_entry("checkpoints") is not None
 
 
 def test_a_folder_without_any(hermes_home: Path, work: Path) -> None:

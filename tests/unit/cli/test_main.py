@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli import registry
-from hermes.cli.main import main, parse, plugin_commands_help
+from hermes.cli.main import COMMANDS, main, parse, plugin_commands_help
 from hermes.plugins.discovery import cache_commands
 
 ALLOWED = {"hermes", "argparse", "yaml"}
@@ -63,11 +62,11 @@ def test_the_version_is_one_line(capsys):
 def test_help_names_every_command(capsys):
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
-    for command in registry.COMMANDS:
+    for command in COMMANDS:
         assert f"  {command.name} " in shown
 
 
-@pytest.mark.parametrize("command", registry.COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command.name, "--help"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.registry import find
+from hermes.cli.main import find_entry
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.skills.hub.contents import HubError
@@ -16,7 +16,7 @@ def hermes_skills(home: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 def test_it_is_a_command() -> None:
-    assert find("skills") is not None
+    assert find_entry("skills") is not None
 
 
 @pytest.mark.parametrize(

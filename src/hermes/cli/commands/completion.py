@@ -10,10 +10,9 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hermes.cli import registry
 from hermes.cli.commands.setup import NAMES as SETUP_SECTIONS
 from hermes.cli.context import Cli, Command, arg
-from hermes.cli.main import Parser
+from hermes.cli.main import COMMANDS, DEFAULT
 from hermes.config.schema import leaf_keys
 from hermes.providers import ENDPOINTS
 from hermes.util.extras import EXTRAS
@@ -119,11 +118,10 @@ def entries() -> Iterator[tuple[str, str]]:
     their number, or `*`. A path with `/` at the end says that the command exists.
     """
     own = ["-p", "--profile", "-V", "--version", "-h", "--help"]
-    for command in registry.COMMANDS:
-        parser = Parser(prog=f"{ROOT} {command.name}")
-        command.load().configure(parser)
+    for command in COMMANDS:
+        parser = command.parser()
         yield from _entries(parser, parser.prog)
-        if command.name == registry.DEFAULT:
+        if command.name == DEFAULT:
             # The options of the default command may follow `hermes` itself.
             for key, text in _entries(parser, ROOT):
                 if key == f"{ROOT} -":
@@ -132,7 +130,7 @@ def entries() -> Iterator[tuple[str, str]]:
                     yield key, text
     for option in own[:2]:
         yield f"{ROOT} {option}", "@profiles"
-    yield ROOT, " ".join(command.name for command in registry.COMMANDS)
+    yield ROOT, " ".join(command.name for command in COMMANDS)
 
 
 def _entries(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, str]]:

@@ -351,10 +351,7 @@ async def _is_running(job: str, context: CronCommandContext) -> str:
 
 
 @COMMAND.action(
-    "tick",
-    "run all due jobs and wait for them; exit code 1 if a run fails",
-    json=True,
-    needs=None,
+    "tick", "run all due jobs and wait for them; exit code 1 if a run fails", json=True, needs=None
 )
 async def _tick(args: Namespace, cli: Cli) -> int:
     ended: list[Run] = []

@@ -1,39 +1,202 @@
-"""`hermes mcp`: servers that give the agent more tools."""
+"""`hermes mcp`: servers that give the agent more tools. `mcp_setup` adds and changes them."""
 
+import asyncio
 import re
+import shlex
+import shutil
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
-from hermes.cli.commands.mcp_servers import (
-    cached_or_probed_tools,
-    catalog_cache,
-    describe_place,
-    error_line,
-    find_fault,
-    login_state,
-    probe_server,
-    run_logged,
-    server_named,
-    tokens_folder,
-    tool_facts,
-    tool_rows,
-    transport_name,
-    variable_prefix,
-)
-from hermes.cli.commands.mcp_setup import SETUP
+from hermes.app.log_files import start_logging, stop_logging
+from hermes.app.mcp import authorizers
 from hermes.cli.context import YES, Cli, Command, arg, flag, table
 from hermes.cli.output import ago, examples
+from hermes.cli.terminal import one_line
 from hermes.config.document import read_document
 from hermes.config.settings import McpServer
-from hermes.core.errors import HermesError
-from hermes.mcp import ProbeResult, ServerCatalog, offered_tools
-from hermes.mcp.oauth import LoginStore, logout
-from hermes.util.text import many, plain_line
+from hermes.core.errors import HermesError, ToolError, UsageError
+from hermes.mcp import (
+    CatalogCache,
+    McpLimits,
+    McpOptions,
+    ProbeResult,
+    RemoteTool,
+    ServerCatalog,
+    ServerUnavailable,
+    TransportFactory,
+    offered_tools,
+    probe,
+    program_environment,
+)
+from hermes.mcp.oauth import LoginStore, McpLogin, logout
+from hermes.security import Redactor
+from hermes.util.text import human_duration, many, plain_line
+
+T = TypeVar("T")
+
+
+def server_named(cli: Cli, name: str) -> McpServer:
+    servers = cli.load().settings.mcp_servers
+    if name in servers:
+        return servers[name]
+    close = get_close_matches(name, servers, n=1)
+    known = ", ".join(sorted(servers)) or "none; `hermes mcp add` adds one"
+    hint = f"did you mean {close[0]}?" if close else f"there are: {known}"
+    raise UsageError(f"there is no MCP server {name!r}", hint=hint)
+
+
+def catalog_cache(cli: Cli) -> CatalogCache:
+    return CatalogCache(cli.home.cache / "mcp")
+
+
+def tokens_folder(cli: Cli) -> Path:
+    return cli.home.root / "mcp-tokens"
+
+
+async def probe_server(cli: Cli, name: str, settings: McpServer) -> ProbeResult:
+    """Connect once and cache the result for new conversations.
+
+    Raises `ToolError` with control characters removed from the message.
+    """
+    options = McpOptions(cache=cli.home.cache / "mcp", folder=str(Path.cwd()))
+    authorizer = authorizers(cli.home)(name, settings)
+    try:
+        return await probe(name, settings, options, authorizer)
+    except ToolError as error:
+        error.args = (plain_line(str(error)),)
+        raise
+
+
+def run_logged(cli: Cli, work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` with log records in the log files instead of on the terminal."""
+    loaded = cli.load()
+    start_logging(cli.home, loaded.settings.logging, Redactor(loaded.secrets()))
+    try:
+        return asyncio.run(work)
+    finally:
+        stop_logging()
+
+
+def transport_name(settings: McpServer) -> str:
+    """Return the transport that the settings name."""
+    return "stdio" if settings.command else settings.transport or "http"
+
+
+def find_fault(name: str, settings: McpServer) -> str:
+    """Return what is wrong with the settings, without starting the server; "" if nothing is."""
+    try:
+        TransportFactory(McpLimits()).kinds(name, settings)
+    except ServerUnavailable as error:
+        return f"{error} ({error.hint})"
+    if settings.url and not is_web_address(settings.url):
+        return "its `url` is not a web address (it must start with https://)"
+    path = program_environment(settings.env).get("PATH")
+    if settings.command and shutil.which(settings.command, path=path) is None:
+        return f"there is no program {settings.command!r}"
+    return ""
+
+
+# Descriptions for a terminal. Text of a server is always cleaned first.
+
+WIDTH = 70
+
+
+def describe_place(cli: Cli, settings: McpServer) -> str:
+    """Return the program or the address without secrets."""
+    if settings.command:
+        text = shlex.join((settings.command, *settings.args))
+    elif not is_web_address(settings.url):
+        return "?"  # it cannot be parsed, so any part may be a secret
+    else:
+        parts = urlsplit(settings.url)
+        text = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return plain_line(Redactor(cli.load().secrets()).redact(text))
+
+
+def describe_effect(tool: RemoteTool) -> str:
+    """Describe the effect of a call, as the server declares it."""
+    if tool.read_only:
+        return "reads, also elsewhere" if tool.open_world else "reads"
+    return "may destroy" if tool.destructive else "may do anything"
+
+
+def tool_facts(tool: RemoteTool, offered: bool = True) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "may": describe_effect(tool),
+        "asks_first": not tool.read_only,
+        "offered": offered,
+    }
+
+
+def tool_rows(tools: Sequence[RemoteTool]) -> list[str]:
+    def cell(text: str) -> str:
+        return one_line(plain_line(text), WIDTH)
+
+    return table(
+        [(cell(tool.name), describe_effect(tool), cell(tool.description)) for tool in tools]
+    )
+
+
+def error_line(error: HermesError) -> str:
+    """Return an error and its hint on one line."""
+    hint = f" ({plain_line(error.hint)})" if error.hint else ""
+    return f"{plain_line(str(error))}{hint}"
+
+
+def login_state(login: McpLogin | None, url: str) -> str:
+    now = time.time()
+    if login is None:
+        return "not signed in"
+    if login.url != url:
+        return "signed in at another address"
+    if not login.is_usable(now):
+        return "the login has ended"
+    if login.wanted:
+        return "signed in, but the server wants more rights"
+    if login.expires_at is None or login.refresh_token:
+        return "signed in"
+    return f"signed in for {human_duration(login.expires_at - now)}"
+
+
+def cached_or_probed_tools(
+    cli: Cli, name: str, settings: McpServer, *, refresh: bool = False
+) -> ServerCatalog:
+    """Return the cached catalog of the server, or connect to get it. Raises `HermesError`."""
+    known = None if refresh else catalog_cache(cli).load(name, settings)
+    if known is not None:
+        return known
+    cli.note(f"connecting to {name} …")
+    found = run_logged(cli, probe_server(cli, name, settings))
+    return ServerCatalog(found.tools, bool(found.resources), bool(found.prompts), found.problems)
+
+
+def is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return usable and url.isprintable() and " " not in url
+
+
+def variable_name(name: str) -> str:
+    return re.sub(r"\W", "_", name).upper()
+
+
+def variable_prefix(name: str) -> str:
+    """Return the prefix of the variables that hold the secrets of a server."""
+    return f"MCP_{variable_name(name)}_"
+
 
 COMMAND = Command(
     "mcp",
@@ -50,6 +213,7 @@ examples:
     default="list",
 )
 NAME = arg("name", metavar="NAME")
+
 
 # `hermes mcp list` and `tools`.
 
@@ -95,7 +259,7 @@ def _row(cli: Cli, name: str, settings: McpServer) -> ServerRow:
     fault, login, usable = find_fault(name, settings), "", True
     failure = None if fault else cache.failure(name, settings)
     if settings.auth == "oauth" and not fault:
-        login, usable = _login(cli, name, settings)
+        login, usable = _describe_login(cli, name, settings)
     state = "failed" if failure else "ready" if catalog else "not tried yet"
     if not settings.enabled:
         state = "off"
@@ -123,7 +287,7 @@ def _iso(moment: float | None) -> str | None:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds") if moment else None
 
 
-def _login(cli: Cli, name: str, settings: McpServer) -> tuple[str, bool]:
+def _describe_login(cli: Cli, name: str, settings: McpServer) -> tuple[str, bool]:
     """Return the login as text, and whether it is usable."""
     try:
         login = LoginStore(tokens_folder(cli), name).load()
@@ -231,7 +395,7 @@ def _steps(cli: Cli, name: str, settings: McpServer, report: TestReport) -> Iter
         "settings", True, f"{transport_name(settings)}, {describe_place(cli, settings)}{off}"
     )
     if settings.auth == "oauth":
-        words, usable = _login(cli, name, settings)
+        words, usable = _describe_login(cli, name, settings)
         hint = "" if usable else f" (`hermes mcp login {name}` signs in)"
         yield TestStep("login", usable, words + hint)
         if not usable:
@@ -279,7 +443,7 @@ def _facts(name: str, settings: McpServer, report: TestReport) -> dict[str, obje
 # `hermes mcp remove`: a server with its variables, tokens and cache.
 
 ALLOWLIST = "command_allowlist"
-_REFERENCE = re.compile(r"\$\{(\w+)\}")
+REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
 @COMMAND.action(
@@ -322,11 +486,8 @@ def _remove(args: Namespace, cli: Cli) -> int:
 def _references(value: Any) -> set[str]:
     """Return the names of the referenced variables."""
     if isinstance(value, str):
-        return set(_REFERENCE.findall(value))
+        return set(REFERENCE.findall(value))
     values = value.values() if isinstance(value, dict) else value
     if isinstance(value, dict | list):
         return set().union(*map(_references, values))
     return set()
-
-
-COMMAND.actions += SETUP.actions

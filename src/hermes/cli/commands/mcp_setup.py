@@ -1,47 +1,179 @@
-"""`hermes mcp add`, `configure`, `login` and `logout`."""
+"""`hermes mcp add`, `configure`, `login` and `logout`: add MCP servers and change them."""
 
 import asyncio
+import itertools
 import math
 import re
+import shlex
+import shutil
 import sys
 import webbrowser
 from argparse import REMAINDER, BooleanOptionalAction, Namespace
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from hermes.cli.commands.mcp_servers import (
-    HEADER,
-    OAUTH,
-    ServerArguments,
+from hermes.cli.commands.mcp import (
+    COMMAND,
+    NAME,
+    REFERENCE,
     cached_or_probed_tools,
     catalog_cache,
-    check_server_name,
     error_line,
-    parse_server_arguments,
+    is_web_address,
     probe_server,
     run_logged,
     server_named,
     tokens_folder,
     tool_rows,
+    variable_name,
+    variable_prefix,
 )
-from hermes.cli.context import Cli, Command, OneOf, arg, flag, repeated
+from hermes.cli.context import Cli, OneOf, arg, flag, repeated
 from hermes.cli.output import PASTE_HINT, examples
 from hermes.cli.session import split_names
-from hermes.config.dotenv import expand
-from hermes.config.environment import variable, variables
+from hermes.config.dotenv import expand, is_secret_variable
+from hermes.config.environment import search_path, variable, variables
 from hermes.config.home import tilde
 from hermes.config.settings import McpServer
 from hermes.core.errors import Interrupted, ToolError, UsageError
 from hermes.mcp import ProbeResult, RemoteTool, ServerUnauthorized, offered_tools
-from hermes.mcp.oauth import LoginOptions, LoginStore, McpLoginPrompt, login, logout
+from hermes.mcp.oauth import (
+    LoginOptions,
+    LoginStore,
+    McpLoginPrompt,
+    login,
+    logout,
+    may_carry_tokens,
+)
 from hermes.util.concurrency import SystemClock, in_thread
 from hermes.util.text import many, plain_line
 
-SETUP = Command("mcp")  #: The actions of this module; `mcp.py` adds them to the command.
-NAME = arg("name", metavar="NAME")
+# The arguments of `hermes mcp add` as settings, with secrets separated.
+
+OAUTH, HEADER = "oauth", "header"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+_ENV = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+)\s*[=:]\s*(.*)")
+
+
+class ServerArguments(msgspec.Struct, frozen=True):
+    settings: dict[str, Any]  #: Written to config.yaml, with `${NAME}` in place of secrets.
+    variables: dict[str, str]  #: The secrets, written to .env.
+
+
+def check_server_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        hint = "use letters, digits, -, _ and ., at most 32, for example: tickets"
+        raise UsageError(f"{name!r} cannot be the name of an MCP server", hint=hint)
+    return name
+
+
+def parse_server_arguments(
+    args: Namespace, read_token: Callable[[], str], taken: Collection[str]
+) -> ServerArguments:
+    """Check the arguments and convert them. Raises `UsageError`.
+
+    `read_token` returns the token for `--auth header`. Variables in `taken` are already in use.
+    """
+    if bool(args.url) == bool(args.command):
+        hint = "hermes mcp add time --command uvx --args mcp-server-time"
+        raise UsageError("say either --url or --command", hint=hint)
+    secrets = _Secrets(args.name, taken)
+    if args.url:
+        return _remote_settings(args, read_token, secrets)
+    return _program_settings(args, secrets)
+
+
+def _program_settings(args: Namespace, secrets: "_Secrets") -> ServerArguments:
+    for name in ("auth", "transport", "header"):
+        if getattr(args, name):
+            raise UsageError(f"--{name} is for servers with --url")
+    command, arguments = args.command, list(args.args or [])
+    if not arguments and shutil.which(command, path=search_path()) is None:
+        command, *arguments = _split(command)
+    settings: dict[str, Any] = {"command": command}
+    if arguments:
+        settings["args"] = arguments
+    env = {}
+    for text in args.env:
+        name, value = _parse_pair(_ENV, text, "--env", "--env LOG_LEVEL=debug")
+        env[name] = secrets.apart(name, value) if is_secret_variable(name) else value
+    if env:
+        settings["env"] = env
+    return ServerArguments(settings, secrets.variables)
+
+
+def _remote_settings(
+    args: Namespace, read_token: Callable[[], str], secrets: "_Secrets"
+) -> ServerArguments:
+    if args.args or args.env:
+        raise UsageError("--args and --env are for servers with --command")
+    _check_url(args.url, args.auth)
+    settings: dict[str, Any] = {"url": args.url}
+    if args.transport:
+        settings["transport"] = args.transport
+    if args.auth == OAUTH:
+        settings["auth"] = OAUTH
+    pairs = [
+        _parse_pair(_HEADER, text, "--header", "--header 'X-Api-Key=secret'")
+        for text in args.header
+    ]
+    if args.auth == HEADER and not pairs:
+        token = read_token()
+        pairs = [("Authorization", token if " " in token else f"Bearer {token}")]
+    headers = {name: secrets.apart(name, value) for name, value in pairs}
+    if headers:
+        settings["headers"] = headers
+    return ServerArguments(settings, secrets.variables)
+
+
+def _check_url(url: str, auth: str | None) -> None:
+    if not is_web_address(url):
+        raise UsageError(f"{url!r} is not a web address", hint="start it with https://")
+    if auth == OAUTH and not may_carry_tokens(url):
+        hint = "begin the url with https://; only a server on this machine may do without"
+        raise UsageError("a login needs https, so that it cannot be read on the way", hint=hint)
+
+
+class _Secrets:
+    """Collects values for .env and returns references to them."""
+
+    def __init__(self, server: str, taken: Collection[str]) -> None:
+        self._prefix, self._taken = variable_prefix(server), taken
+        self.variables: dict[str, str] = {}
+
+    def apart(self, name: str, value: str) -> str:
+        """Store a value and return its reference. A reference is returned unchanged."""
+        if not value or REFERENCE.search(value):
+            return value
+        plain = f"{self._prefix}{variable_name(name)}"
+        names = itertools.chain([plain], (f"{plain}_{number}" for number in itertools.count(2)))
+        used = {*self._taken, *self.variables}
+        variable = next(each for each in names if each not in used)
+        self.variables[variable] = value
+        return f"${{{variable}}}"
+
+
+def _parse_pair(form: re.Pattern[str], text: str, flag: str, example: str) -> tuple[str, str]:
+    found = form.fullmatch(text)
+    if found is None or not all(c.isprintable() for c in found[2]):
+        # Do not repeat the text: it can hold a secret.
+        raise UsageError(f"{flag} takes NAME=VALUE on one line", hint=f"for example: {example}")
+    return found[1], found[2]
+
+
+def _split(command: str) -> list[str]:
+    """Split a command given in one word, such as `npx -y server`."""
+    try:
+        return shlex.split(command) or [command]
+    except ValueError as error:
+        raise UsageError(
+            f"--command cannot be taken apart: {error}", hint="use --args for arguments"
+        ) from error
+
 
 # `hermes mcp configure`: the tools of a server that the agent gets, and time limits.
 
@@ -53,7 +185,7 @@ def _names(text: str) -> list[str]:
     return list(split_names([text]))
 
 
-@SETUP.action(
+@COMMAND.action(
     "configure",
     "choose the tools of a server, switch it on and off",
     NAME,
@@ -200,7 +332,7 @@ def _describe_changes(changes: dict[str, Any]) -> list[str]:
 # `hermes mcp login` and `logout`.
 
 
-@SETUP.action(
+@COMMAND.action(
     "login",
     "sign in to a server with OAuth",
     arg("--client-id", default="", metavar="ID", help="a client you registered, or its https URL"),
@@ -289,11 +421,8 @@ def _check_login(cli: Cli, name: str, settings: McpServer) -> int:
     return 0
 
 
-@SETUP.action(
-    "logout",
-    "forget the login of a server",
-    NAME,
-    epilog=examples("hermes mcp logout tickets"),
+@COMMAND.action(
+    "logout", "forget the login of a server", NAME, epilog=examples("hermes mcp logout tickets")
 )
 def _logout(args: Namespace, cli: Cli) -> None:
     if not LoginStore(tokens_folder(cli), args.name).path.exists():
@@ -309,7 +438,7 @@ def _logout(args: Namespace, cli: Cli) -> None:
 LONGEST_TOKEN = 16_384
 
 
-@SETUP.action(
+@COMMAND.action(
     "add",
     "add a server",
     arg("name", metavar="NAME", help="what you call it; its tools are mcp_NAME_…"),

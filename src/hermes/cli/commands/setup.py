@@ -1,37 +1,407 @@
 """`hermes setup`: configure Hermes step by step."""
 
 import asyncio
+import shutil
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import get_args
+from importlib.util import find_spec
+from typing import Any, get_args
 
 import msgspec
 
-from hermes.app.tools import tool_rows
-from hermes.cli.commands.model import format_fact, resolution_line, resolve_main_model
-from hermes.cli.commands.setup_sections import (
-    apply_agent,
-    apply_model,
-    apply_terminal,
-    apply_tools,
-    ask_agent,
-    ask_model,
-    ask_terminal,
-    ask_tools,
-    reload_settings,
-    run_hermes,
-)
-from hermes.cli.context import Cli, Command, OneOf, Style, arg, flag
+from hermes.app.providers import Providers
+from hermes.app.tools import ToolRow, find_toolsets, set_tool_enabled, tool_rows
+from hermes.cli.commands.auth import check_key
+from hermes.cli.commands.model import ModelWizard, format_fact, resolution_line, resolve_main_model
+from hermes.cli.context import Cli, Command, OneOf, ProgressLine, Style, arg, flag
+from hermes.cli.main import run_hermes
+from hermes.cli.output import pick_named
+from hermes.cli.session import split_names
+from hermes.config import edit
+from hermes.config.edit import assign
+from hermes.config.environment import search_path
 from hermes.config.home import tilde
 from hermes.config.installation import install_extra
 from hermes.config.settings import ApprovalSettings
 from hermes.config.settings.base import terminal_names
 from hermes.core.errors import HermesError, Interrupted, UsageError
+from hermes.ops.auth import CredentialService
 from hermes.ops.status import SetupRecord, reset_settings
-from hermes.util.extras import EXTRAS
+from hermes.providers import CUSTOM, LOCAL, endpoints
+from hermes.tools import switch_toolsets
+from hermes.util.bundled import bundled_manifest, bundled_names
+from hermes.util.concurrency import SystemClock
+from hermes.util.extras import EXTRAS, install_hint
 from hermes.util.text import many
+
+
+class SettingChoice(msgspec.Struct, frozen=True):
+    value: str
+    meaning: str
+
+
+class SettingQuestion(msgspec.Struct, frozen=True):
+    key: str  #: The setting.
+    text: str
+    choices: tuple[SettingChoice, ...] = ()  #: Numbered choices; empty for free text.
+
+
+def reload_settings(cli: Cli) -> Cli:
+    """Return a `Cli` that reads the settings again."""
+    return Cli(cli.home, cli.stdin, cli.stdout, cli.stderr)
+
+
+def save_setting(cli: Cli, key: str, text: str) -> None:
+    """Save a setting. Raises `HermesError` if the value is invalid."""
+    change = assign(key, text)
+    edit.set_value(cli.home, change.parts, change.value)
+
+
+def ask_setting(question: SettingQuestion, cli: Cli) -> str:
+    """Ask until the answer is valid; return the value in use afterwards."""
+    now = _format_value(reload_settings(cli).load().value(question.key))
+    for number, choice in enumerate(question.choices, start=1):
+        mark = "*" if choice.value == now else " "
+        cli.say(f" {mark}{number}  {choice.value or '(default)':<12} {choice.meaning}")
+    while True:
+        said = cli.ask(f"  {question.text} [{now or 'not set'}]: ").strip()
+        if not said:
+            return now
+        said = pick_named(said, [choice.value for choice in question.choices])
+        try:
+            save_setting(cli, question.key, said)
+        except HermesError as error:
+            cli.say(f"  {error}")
+        else:
+            return said
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+# `hermes setup model`.
+
+KNOWN = ("openrouter", "anthropic", "openai", "gemini", "nous", "ollama")
+"""Offered in addition to configured providers; others can be typed."""
+OWN_KEY = "CUSTOM_API_KEY"
+LONGEST_KEY = 16_384
+
+
+def ask_model(cli: Cli) -> None:
+    now = asyncio.run(resolve_main_model(reload_settings(cli))).main
+    cli.say(f"  now: {resolution_line(now, Style.of(cli.stdout))}")
+    if now.provider == LOCAL:
+        cli.say(
+            "  A small model of its own: no key, nothing leaves this machine. One key of a\n"
+            "  provider makes Hermes strong."
+        )
+    offers = _provider_offers(cli)
+    for number, (name, why) in enumerate(offers, start=1):
+        cli.say(f"  {number:>2}  {name:<14} {why}")
+    while True:
+        said = cli.ask("  provider, by number or name (Enter keeps): ").strip()
+        if not said:
+            return
+        try:
+            _use_provider(pick_named(said, [name for name, _ in offers]), cli)
+        except UsageError as error:
+            cli.say(f"  {error}")
+        else:
+            return
+
+
+def apply_model(args: Namespace, cli: Cli) -> bool:
+    has_key = bool(args.api_key_env or args.api_key_stdin)
+    if not (args.provider or args.model or args.base_url or has_key):
+        return False
+    provider = args.provider or (CUSTOM if args.base_url else "")
+    if not provider and not has_key:
+        run_hermes(cli, "model", "set", args.model)
+        return True
+    if not provider:
+        raise UsageError("the key of which provider?", hint="name it with --provider")
+    if provider == CUSTOM and not args.model:
+        raise UsageError("an endpoint of your own needs a model", hint="name it with --model")
+    key = check_key(_read_given_key(args, cli)) if has_key else ""
+    _choose_with_key(provider, args.model or "", args.base_url or "", key, cli)
+    return True
+
+
+def _provider_offers(cli: Cli) -> list[tuple[str, str]]:
+    """Return the offered providers with a reason for each."""
+    found = asyncio.run(resolve_main_model(reload_settings(cli)))
+    ready = [found.main.provider, *(one.provider for one in found.also)]
+    offers = {name: "ready" for name in ready if name not in (LOCAL, CUSTOM)}
+    for name in KNOWN:
+        if endpoint := endpoints.find_endpoint(name):
+            offers.setdefault(endpoint.id, endpoint.label)
+    offers[CUSTOM] = "a server of your own, by its address"
+    offers[LOCAL] = "the embedded model: no key, works offline once it is fetched (491 MB)"
+    return list(offers.items())
+
+
+def _use_provider(name: str, cli: Cli) -> None:
+    if name == CUSTOM:
+        _ask_own_endpoint(cli)
+        return
+    if name == LOCAL:
+        _choose_model(LOCAL, "", "", cli)
+        if cli.confirm("  fetch its weights now (491 MB)?"):
+            run_hermes(cli, "local", "pull")
+        return
+    endpoint = _credentials(cli).endpoint(name)
+    if endpoint.needs_key and not _credentials(cli).rows(endpoint):
+        run_hermes(cli, "auth", "add", endpoint.id)
+    try:
+        model = asyncio.run(_pick_model(endpoint.id, cli))
+    except UsageError:
+        raise
+    except HermesError as error:
+        cli.say(f"  its models cannot be listed: {error}")
+        model = cli.ask("  model (Enter for its default): ").strip()
+    _choose_model(endpoint.id, model, "", cli)
+
+
+async def _pick_model(provider: str, cli: Cli) -> str:
+    async with _providers(cli, {}) as providers:
+        return await ModelWizard(cli, providers).model_of(provider)
+
+
+async def _pick_model_at(address: str, key: str, cli: Cli) -> str:
+    said = {"provider": CUSTOM, "base_url": address, "api_key": key, "default": "-"}
+    async with _providers(cli, {f"model.{name}": value for name, value in said.items()}) as there:
+        return await ModelWizard(cli, there).model_at(await there.main())
+
+
+def _providers(cli: Cli, overrides: dict[str, str]) -> Providers:
+    loaded = reload_settings(cli).load(overrides)
+    return Providers(cli.home, loaded, SystemClock(), ProgressLine(cli.stderr))
+
+
+def _ask_own_endpoint(cli: Cli) -> None:
+    address = cli.ask("  its address, such as http://127.0.0.1:8080/v1: ").strip()
+    if not address:
+        return
+    key = cli.ask_secret("  its key (not shown; Enter for none): ").strip()
+    key = check_key(key) if key else ""
+    if model := asyncio.run(_pick_model_at(address, key, cli)):
+        _choose_with_key(CUSTOM, model, address, key, cli)
+
+
+def _choose_model(provider: str, model: str, base_url: str, cli: Cli) -> None:
+    endpoint = endpoints.find_endpoint(provider.lower())
+    if not model and endpoint is not None:
+        model = endpoint.default_model
+    text = f"{provider}:{model}"
+    run_hermes(cli, "model", "set", text, *(("--base-url", base_url) if base_url else ()))
+
+
+def _read_given_key(args: Namespace, cli: Cli) -> str:
+    if args.api_key_stdin:
+        return cli.stdin.read(LONGEST_KEY + 1)
+    found = reload_settings(cli).load().variable(args.api_key_env)
+    if not found:
+        raise UsageError(
+            f"the variable {args.api_key_env} is not set", hint="or pipe the key: --api-key-stdin"
+        )
+    return found
+
+
+def _choose_with_key(provider: str, model: str, base_url: str, key: str, cli: Cli) -> None:
+    """Save a key and a model.
+
+    The key of a provider goes to auth.json before the model, which is not saved without a key. The
+    key of a custom address goes to .env after the address, so that it is never sent to another one.
+    """
+    endpoint = _credentials(cli).endpoint(provider)
+    if key and endpoint.id != CUSTOM:
+        if endpoint.id == LOCAL or endpoint.api_mode == "acp":
+            raise UsageError(f"{endpoint.label} takes no key")
+        _credentials(cli).add(endpoint, key, "")
+    _choose_model(provider, model, base_url, cli)
+    if key and endpoint.id == CUSTOM:
+        edit.set_variable(cli.home, OWN_KEY, key)
+        edit.set_value(cli.home, ("model", "api_key"), f"${{{OWN_KEY}}}")
+
+
+def _credentials(cli: Cli) -> CredentialService:
+    return CredentialService(cli.home, reload_settings(cli).load(), SystemClock())
+
+
+# `hermes setup terminal`.
+
+
+class BackendChoice(msgspec.Struct, frozen=True):
+    name: str
+    meaning: str
+    programs: tuple[str, ...] = ()  #: Programs of which one must be installed.
+    package: str = ""  #: A required Python package; the extra has the same name.
+    questions: tuple[SettingQuestion, ...] = ()
+
+
+BACKENDS = (
+    BackendChoice("local", "on this machine, as you"),
+    BackendChoice("sandbox", "on this machine, shut in: bubblewrap", ("bwrap",)),
+    BackendChoice(
+        "docker",
+        "in a container: Docker or Podman",
+        ("docker", "podman"),
+        questions=(SettingQuestion("terminal.docker_image", "image"),),
+    ),
+    BackendChoice(
+        "ssh",
+        "on another machine",
+        ("ssh",),
+        questions=(
+            SettingQuestion("terminal.ssh_host", "its name or address"),
+            SettingQuestion("terminal.ssh_user", "user there"),
+            SettingQuestion("terminal.ssh_port", "port"),
+            SettingQuestion("terminal.ssh_key", "file with the private key"),
+        ),
+    ),
+)
+COMMON = (SettingQuestion("terminal.timeout", "longest run of a command, in seconds"),)
+
+
+def _backends() -> tuple[BackendChoice, ...]:
+    """Return the backends of Hermes and of the bundled plugins."""
+    bundled = [bundled_manifest("terminals", name) for name in bundled_names("terminals")]
+    return BACKENDS + tuple(
+        BackendChoice(
+            one.name,
+            one.summary,
+            one.programs,
+            one.package,
+            tuple(SettingQuestion(f"terminal.{key}", text) for key, text in one.questions),
+        )
+        for one in bundled
+    )
+
+
+def ask_terminal(cli: Cli) -> None:
+    backends = _backends()
+    offers = tuple(
+        SettingChoice(one.name, f"{one.meaning}{_missing_requirement(one)}") for one in backends
+    )
+    chosen = ask_setting(SettingQuestion("terminal.backend", "where", offers), cli)
+    own = next((one.questions for one in backends if one.name == chosen), ())
+    for question in (*own, *COMMON):
+        ask_setting(question, cli)
+
+
+def apply_terminal(args: Namespace, cli: Cli) -> bool:
+    if not args.terminal_backend:
+        return False
+    save_setting(cli, "terminal.backend", args.terminal_backend)
+    cli.say(f"commands run in: {args.terminal_backend}")
+    for backend in _backends():
+        if backend.name == args.terminal_backend and (lack := _missing_requirement(backend)):
+            cli.note(f"note:{lack}")
+    return True
+
+
+def _missing_requirement(backend: BackendChoice) -> str:
+    """Return what the backend lacks on this machine, or ""."""
+    path = search_path()
+    if backend.programs and not any(shutil.which(one, path=path) for one in backend.programs):
+        return f" (needs {' or '.join(backend.programs)}, not found here)"
+    if backend.package and find_spec(backend.package) is None:
+        return f" (needs: {install_hint(backend.package)})"
+    return ""
+
+
+# `hermes setup tools`.
+
+PLATFORM = "cli"
+
+
+def ask_tools(cli: Cli) -> None:
+    while True:
+        sets = _by_toolset(cli)
+        for number, (name, rows) in enumerate(sets.items(), start=1):
+            mark = "✓" if _is_on(rows) else "·"
+            cli.say(f"  {number:>2} {mark} {name:<16} {rows[0].purpose}")
+        said = cli.ask("  switch which, by number or name, with commas (Enter keeps): ").strip()
+        if not said:
+            return
+        try:
+            _switch([pick_named(one.strip(), list(sets)) for one in said.split(",")], sets, cli)
+        except UsageError as error:
+            cli.say(f"  {error}")
+
+
+def apply_tools(args: Namespace, cli: Cli) -> bool:
+    if args.toolsets is None:
+        return False
+    names = split_names([args.toolsets])
+    known = find_toolsets(reload_settings(cli).load()).known
+    plain = [name for name in names if not name.startswith("-")]
+    now = switch_toolsets((), plain, known, on=True)
+    now = switch_toolsets(now, [name[1:] for name in names if name not in plain], known, on=False)
+    edit.set_value(cli.home, ("platform_toolsets", PLATFORM), now)
+    cli.say(f"tools: {', '.join(now) or 'none'}")
+    return True
+
+
+def _by_toolset(cli: Cli) -> dict[str, list[ToolRow]]:
+    sets: dict[str, list[ToolRow]] = {}
+    for row in tool_rows(reload_settings(cli).load(), cli.home, PLATFORM):
+        sets.setdefault(row.toolset, []).append(row)
+    return sets
+
+
+def _is_on(rows: list[ToolRow]) -> bool:
+    return any(row.on for row in rows)
+
+
+def _switch(names: list[str], sets: dict[str, list[ToolRow]], cli: Cli) -> None:
+    for name in names:
+        on = not _is_on(sets.get(name, []))
+        set_tool_enabled(reload_settings(cli).load(), cli.home, PLATFORM, [name], on=on)
+
+
+# `hermes setup agent`.
+
+QUESTIONS = (
+    SettingQuestion(
+        "approvals.mode",
+        "before dangerous commands",
+        (
+            SettingChoice("manual", "ask me"),
+            SettingChoice("smart", "a model judges the plain cases, I am asked about the others"),
+            SettingChoice("deny", "refuse them"),
+            SettingChoice("off", "never ask: only in a place where nothing can break"),
+        ),
+    ),
+    SettingQuestion(
+        "agent.reasoning_effort",
+        "how hard the model thinks: none, minimal, low, medium, high or xhigh",
+    ),
+    SettingQuestion("agent.max_turns", "most model calls in one turn"),
+    SettingQuestion("budget.day_usd", "most a day may cost, in US dollars"),
+    SettingQuestion("timezone", "time zone, such as Europe/Berlin"),
+)
+
+
+def ask_agent(cli: Cli) -> None:
+    for question in QUESTIONS:
+        ask_setting(question, cli)
+
+
+def apply_agent(args: Namespace, cli: Cli) -> bool:
+    given = {"approvals.mode": args.approvals, "agent.max_turns": args.max_turns}
+    said = {key: value for key, value in given.items() if value is not None}
+    for key, value in said.items():
+        save_setting(cli, key, value)
+        cli.say(f"{key}: {value}")
+    return bool(said)
 
 
 def summary(cli: Cli) -> Iterator[str]:

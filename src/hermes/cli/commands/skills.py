@@ -1,53 +1,100 @@
-"""`hermes skills`: list, configure and maintain skills."""
+"""`hermes skills`: list and configure skills, and review what the agent wrote.
 
+`skills_hub` adds the actions for skills of others.
+"""
+
+import shutil
+import sys
+import time
 from argparse import Namespace
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
 
-from hermes.app.skills import external_warnings
-from hermes.cli.commands.skills_common import (
-    all_roots,
-    line_width,
-    open_hub,
-    say_findings,
-    say_problems,
-    skill_index,
-    skill_visibility,
-)
-from hermes.cli.commands.skills_history import HISTORY, original_skill, skill_writer
-from hermes.cli.commands.skills_hub import HUB
-from hermes.cli.context import YES, Cli, Command, arg, flag
-from hermes.cli.output import examples
+from hermes.app.skills import external_warnings, skill_roots, visibility_context
+from hermes.cli.context import YES, Cli, Command, Style, arg
+from hermes.cli.output import examples, limit, positive
 from hermes.cli.terminal import one_line
 from hermes.config.dotenv import is_secret_setting, mask
 from hermes.config.edit import assign
 from hermes.config.home import tilde
 from hermes.config.schema import MISSING, find, split_key
-from hermes.core.errors import ConfigError, UsageError
+from hermes.core.errors import ConfigError, HermesError, UsageError
+from hermes.ops.transcripts import moment
 from hermes.skills import (
+    DEFAULT_LOG_LENGTH,
     SKILL_FILE,
     BrokenSkill,
     Skill,
+    SkillCommit,
+    SkillHistory,
     SkillIndex,
+    SkillInvalid,
+    SkillNotFound,
+    SkillRoot,
     SkillSetting,
+    SkillUsage,
     Source,
+    VisibilityContext,
     hidden_reason,
     read_instructions,
     read_linked,
     unusable_reason,
 )
-from hermes.skills.hub import (
-    SOURCE_NAMES,
-    Hub,
-    HubStore,
-    LockFile,
-    SkillInspection,
-    audit_installed,
-    restore_skill,
+from hermes.skills.hub import SOURCE_NAMES, HubStore, LockFile, diff_files
+from hermes.skills.writing import (
+    MARK_FILE,
+    UNUSED_DAYS,
+    SkillProposal,
+    SkillWriter,
+    content_hash,
+    list_files,
+    parse_mark,
+    read_overlay,
+    scan_reasons,
+    stale_skills,
 )
-from hermes.skills.writing import read_overlay
-from hermes.util.text import many, plain, plain_line
+from hermes.util.text import human_duration, many, plain, plain_line
+
+# Output. Text of third parties is always cleaned first.
+
+WIDTH = 110  #: Columns without a terminal.
+NARROWEST = 40
+CHAT_INDENT = 4  #: Columns by which a conversation indents output; see `cli.session`.
+
+
+def line_width(cli: Cli) -> int:
+    """Return the columns of a line. Output not sent to stdout is shown in a conversation."""
+    columns = shutil.get_terminal_size((WIDTH, 24)).columns
+    return max(NARROWEST, columns if cli.stdout is sys.stdout else columns - CHAT_INDENT)
+
+
+def say_diff(cli: Cli, text: str) -> None:
+    style = Style.of(cli.stdout)
+    dress = {"+": style.accent, "-": style.bad, "@": style.dim}
+    for line in plain(text).split("\n"):
+        cli.say(dress.get(line[:1], style.plain)(line))
+
+
+def say_problems(cli: Cli, problems: Iterable[str]) -> None:
+    for problem in problems:
+        cli.note(f"warning: {plain_line(problem)}")
+
+
+def all_roots(cli: Cli) -> tuple[SkillRoot, ...]:
+    """Return all skill folders except those of plugins, which would have to be loaded."""
+    return skill_roots(cli.load(), cli.home)
+
+
+def skill_index(cli: Cli) -> SkillIndex:
+    return SkillIndex(all_roots(cli))
+
+
+def skill_visibility(cli: Cli) -> VisibilityContext:
+    """Return the visibility on this machine, without tools, which depend on the session."""
+    return visibility_context(cli.load(), "cli")
+
 
 COMMAND = Command(
     "skills",
@@ -263,117 +310,210 @@ def _declared_setting(skill: str, setting: SkillSetting, values: dict[str, Any])
     return DeclaredSetting(skill, setting.key, setting.description, shown, is_set, setting.prompt)
 
 
-# `hermes skills audit`, `quarantine` and `reset`.
+# `hermes skills log`, `diff`, `undo`, `pending`, `approve`, `reject`, `stale`, `retire` and
+# `unretire`: skills that the agent wrote.
+
+PROPOSALS = arg("id", nargs="+", metavar="ID", help="as `pending` shows it")
+NAME = arg("name", metavar="NAME")
+
+
+def skill_history(cli: Cli) -> SkillHistory:
+    return SkillHistory(cli.home.skills, lambda text: cli.note(f"warning: {text}"))
+
+
+def skill_writer(cli: Cli) -> SkillWriter:
+    """Return a writer for changes of the user, which skip `skills.review`."""
+    usage = SkillUsage(cli.home.skills / ".usage.json")
+    history = skill_history(cli)
+    return SkillWriter(cli.home.skills, skill_index(cli), history, scan_reasons, usage=usage)
 
 
 @COMMAND.action(
-    "audit",
-    "compare the installed skills with their hashes, and scan them again",
+    "log",
+    "what the agent learnt: changes of skills, the newest first",
+    arg("name", nargs="?", default="", metavar="NAME", help="only of this skill"),
+    limit(DEFAULT_LOG_LENGTH, "-n"),
     json=True,
-    description="Compare every file of the installed skills with the hash it was installed with"
-    "\nand scan them again. The exit code is 1 when something is wrong.",
-    needs=open_hub,
+    epilog=examples("hermes skills log deploy-blog -n 5"),
 )
-async def _audit(args: Namespace, cli: Cli, hub: Hub) -> int:
-    found = audit_installed(hub)
-    if args.json:
-        cli.json(found)
-        return 0 if found.clean else 1
-    if not found.skills and not found.strays:
-        cli.say("nothing is installed from the hub")
-    for one in found.skills:
-        _say_audit(cli, one)
-    for folder in found.strays:
-        cli.say(f"{plain_line(folder)}: not installed by the hub; move it out of the hub's folder")
-    return 0 if found.clean else 1
+async def _log(args: Namespace, cli: Cli) -> None:
+    found = await skill_history(cli).log(args.name, args.limit)
+    empty = f"no change of {plain_line(args.name) or 'skills'} is recorded yet"
+    style = Style.of(cli.stdout)
+    cli.emit(found, line=lambda commit: _commit_line(commit, style), empty=empty)
 
 
-def _say_audit(cli: Cli, one: SkillInspection) -> None:
-    if not one.is_tampered:
-        cli.say(f"{one.name}: as installed ({one.trust})")
-    else:
-        cli.say(f"{one.name}: CHANGED since it was installed")
-        for what in ("changed", "missing", "added"):
-            for name in getattr(one, what):
-                cli.say(f"  {what:<8} {plain_line(name)}")
-        if one.problem:
-            cli.say(f"  {plain_line(one.problem)}")
-        cli.say(f"  `hermes skills reset {one.name} --restore` puts the files back")
-    if one.verdict not in ("", "safe"):
-        say_findings(cli, one.verdict, one.findings)
+def _commit_line(commit: SkillCommit, style: Style) -> str:
+    names = plain_line(", ".join(commit.skills)) or "-"
+    session = f"  [{plain_line(commit.session)}]" if commit.session else ""
+    facts = f"{moment(commit.at)}  {plain_line(commit.who):<6} {names}"
+    return f"{style.accent(commit.short)}  {facts}: {plain_line(commit.reason)}{style.dim(session)}"
 
 
 @COMMAND.action(
-    "quarantine",
-    "list the skills that were refused",
-    flag("--clean", help="delete them"),
-    arg("name", nargs="?", default="", metavar="NAME", help="only this one"),
-    json=True,
-    needs=open_hub,
+    "diff",
+    "what a change did, line by line",
+    arg("id", nargs="?", default="", metavar="ID", help="the newest one without it"),
 )
-async def _quarantine(args: Namespace, cli: Cli, hub: Hub) -> None:
-    if args.clean:
-        gone = hub.quarantine.clean(args.name)
-        cli.say(f"deleted {many(len(gone), 'refused skill')}")
-        return
-    held = [one for one in hub.quarantine.refused() if args.name in ("", one.name)]
-    cli.emit(
-        held,
-        line=lambda one: (
-            f"{one.name}  {one.at}  {plain_line(one.identifier)}\n    {plain_line(one.reason)}"
-        ),
-        empty="nothing is in quarantine",
-    )
+async def _diff(args: Namespace, cli: Cli) -> None:
+    history = skill_history(cli)
+    commit = await history.commit(args.id)
+    cli.say(_commit_line(commit, Style.of(cli.stdout)))
+    text = await _copies_diff(cli, history, commit) or await history.diff(commit.id)
+    say_diff(cli, text.rstrip("\n"))
 
 
-@COMMAND.action(
-    "reset",
-    "drop your changes of a skill that is not your own",
-    arg("name", metavar="NAME"),
-    flag("--restore", help="fetch the installed files again"),
-    YES,
-    description="A skill that is bundled or installed is changed in a copy. Reset drops the"
-    "\ncopy, so that the original counts again. With --restore, an installed skill whose"
-    "\nfiles were changed on the disk is fetched once more.",
-    epilog=examples("hermes skills reset arxiv", "hermes skills reset pdf --restore --yes"),
-    needs=open_hub,
-)
-async def _reset(args: Namespace, cli: Cli, hub: Hub) -> int:
-    writer = skill_writer(cli)
+async def _copies_diff(cli: Cli, history: SkillHistory, commit: SkillCommit) -> str:
+    """Return the changes to copied skills, without the copying itself.
+
+    Return "" for a change without copies, and if an original has changed since.
+    """
+    found: list[str] = []
+    for files in await history.folders_added_with(MARK_FILE, commit.id):
+        try:
+            mark = parse_mark(files.pop(MARK_FILE))
+        except msgspec.DecodeError:
+            return ""
+        skill = original_skill(cli, mark.name)
+        if skill is None or content_hash(skill.folder) != mark.hash:
+            return ""
+        before = {path: (skill.folder / path).read_bytes() for path in list_files(skill.folder)}
+        found += [f"in a copy of the {mark.source} one:", diff_files(before, files)]
+    return "\n".join(found)
+
+
+def original_skill(cli: Cli, name: str) -> Skill | None:
+    """Return the skill that is used if the user has none of this name."""
+    others = [root for root in all_roots(cli) if root.source is not Source.USER]
     try:
-        copied = writer.overlay_of(args.name)
-    except UsageError:
-        return await _restore_installed(args, cli, hub)
-    left = original_skill(cli, copied.name)
-    what = f"drop your copy of {plain_line(copied.name)}"
-    if left is None:
-        what += f", whose {copied.source} original is gone"
-    if not cli.confirm(f"{what[0].upper()}{what[1:]}?"):
-        cli.say("nothing was changed")
-        return 1
-    reason = f"back to the {copied.source} skill {copied.name}"
-    commit = (await writer.reset(args.name, reason)).commit
-    undo = f"; `hermes skills undo {commit.short}` takes this back" if commit else ""
-    now = f"the {left.source} skill counts again" if left else "nothing is left of it"
-    cli.say(f"dropped your copy of {plain_line(copied.name)}: {now}{undo}")
-    return await _restore_installed(args, cli, hub) if args.restore else 0
+        return SkillIndex(others).get(name)
+    except (SkillNotFound, SkillInvalid):
+        return None
 
 
-async def _restore_installed(args: Namespace, cli: Cli, hub: Hub) -> int:
-    installed = args.name in hub.store.lock().skills
-    if not args.restore or not installed:
-        raise UsageError(
-            f"there is no changed copy of {args.name}",
-            hint="--restore fetches its installed files again"
-            if installed
-            else "`hermes skills list` says which skills are copies",
-        )
-    if not cli.confirm(f"Replace the files of {args.name} with those of its source?"):
+@COMMAND.action(
+    "undo",
+    "take one change back",
+    arg("id", metavar="ID", help="as `hermes skills log` shows it"),
+    YES,
+    description="Take one change back, as a change of its own, which can be undone too.\n"
+    "What was changed later stays; where that is in the way, nothing is done.",
+    epilog=examples("hermes skills undo 1a2b3c4d"),
+)
+async def _undo(args: Namespace, cli: Cli) -> int:
+    history = skill_history(cli)
+    commit = await history.commit(args.id)
+    if not cli.confirm(f"Undo {_commit_line(commit, Style())}?"):
         cli.say("nothing was changed")
         return 1
-    await restore_skill(hub, args.name)
-    cli.say(f"{args.name} is as it was installed")
+    done = await skill_writer(cli).undo(commit)
+    cli.say(f"{commit.short} is undone, as change {done.short}")
     return 0
 
 
-COMMAND.actions += (*HUB.actions, *HISTORY.actions)
+@COMMAND.action(
+    "pending",
+    "changes that wait for you (skills.review: ask)",
+    arg("id", nargs="?", default="", metavar="ID", help="show this one"),
+    json=True,
+)
+async def _pending(args: Namespace, cli: Cli) -> None:
+    writer = skill_writer(cli)
+    found = [await _refresh_proposal(cli, writer, args.id)] if args.id else writer.proposals.all()
+    kept = "" if cli.load().settings.skills.review == "ask" else "; changes are kept at once"
+    style = Style.of(cli.stdout)
+    lines = [_proposal_line(proposal, style) for proposal in found]
+    cli.emit(found, lines, empty=f"nothing waits for you{kept}")
+    if args.json or not found:
+        return
+    if args.id:
+        say_diff(cli, found[0].diff.rstrip("\n"))
+    else:
+        cli.say("`hermes skills pending ID` shows one; then `approve ID` or `reject ID`")
+
+
+async def _refresh_proposal(cli: Cli, writer: SkillWriter, name: str) -> SkillProposal:
+    """Return a proposal against the current files, or the original one if it no longer applies."""
+    proposal = writer.proposals.get(name)
+    try:
+        return await writer.refreshed_proposal(proposal.id)
+    except UsageError as error:
+        reject = f"`hermes skills reject {proposal.id}` drops it"
+        cli.note(f"warning: it does not fit any more: {plain_line(str(error))}; {reject}")
+        return proposal
+
+
+def _proposal_line(proposal: SkillProposal, style: Style) -> str:
+    draft = proposal.draft
+    age = f"{human_duration(time.time() - proposal.at)} ago"
+    what = f"{draft.action} {plain_line(draft.name)}"
+    reason = f": {plain_line(draft.reason)}" if draft.reason else ""
+    return f"{style.accent(proposal.id)}  {age:>12}  {draft.who:<6} {what}{reason}"
+
+
+@COMMAND.action("approve", "keep changes that wait for you", PROPOSALS)
+async def _approve(args: Namespace, cli: Cli) -> int:
+    writer = skill_writer(cli)
+
+    async def approve(proposal: str) -> str:
+        return (await writer.approve(proposal)).text
+
+    return await _decide_each(args, cli, approve)
+
+
+@COMMAND.action("reject", "drop changes that wait for you", PROPOSALS)
+async def _reject(args: Namespace, cli: Cli) -> int:
+    writer = skill_writer(cli)
+
+    async def reject(proposal: str) -> str:
+        dropped = await writer.reject(proposal)
+        return f"{dropped.id} rejected: {dropped.draft.action} {plain_line(dropped.draft.name)}"
+
+    return await _decide_each(args, cli, reject)
+
+
+async def _decide_each(args: Namespace, cli: Cli, decide: Callable[[str], Awaitable[str]]) -> int:
+    """Decide each proposal; a failure does not stop the others."""
+    code = 0
+    for proposal in args.id:
+        try:
+            cli.say(plain_line(await decide(proposal)))
+        except HermesError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            cli.note(f"{plain_line(proposal)}: {plain_line(f'{error}{hint}')}")
+            code = code or error.exit_code
+    return code
+
+
+@COMMAND.action(
+    "stale",
+    "skills of the agent that are no longer used",
+    arg("--days", type=positive, default=UNUSED_DAYS, metavar="N", help=f"not for ({UNUSED_DAYS})"),
+    json=True,
+)
+async def _list_stale(args: Namespace, cli: Cli) -> None:
+    skills, usage = skill_index(cli), SkillUsage(cli.home.skills / ".usage.json")
+    found = stale_skills(skills.skills(), usage.all(), time.time(), args.days)
+    away = list(skill_writer(cli).retired())
+    lines = []
+    for each in found:
+        facts = f"idle {each.idle_days}d, {many(each.uses, 'use')}"
+        lines.append(f"{each.name}  {facts}  {plain_line(each.description)}")
+    if found:
+        lines.append("`hermes skills retire NAME` puts one away; `unretire` brings it back")
+    else:
+        lines.append(f"no skill the agent wrote was idle for {many(args.days, 'day')}")
+    lines += [f"retired: {plain_line(', '.join(away))}"] if away else []
+    cli.emit({"stale": found, "retired": away}, lines)
+
+
+@COMMAND.action("retire", "put a skill away, so that it can come back", NAME)
+async def _retire(args: Namespace, cli: Cli) -> None:
+    await skill_writer(cli).retire(args.name)
+    cli.say(f"{plain_line(args.name)} is retired; `hermes skills unretire` brings it back")
+
+
+@COMMAND.action("unretire", "bring a retired skill back", NAME)
+async def _unretire(args: Namespace, cli: Cli) -> None:
+    await skill_writer(cli).unretire(args.name)
+    cli.say(f"{plain_line(args.name)} is back")

@@ -1,38 +1,59 @@
-"""`hermes skills` actions for the hub: search, install, update, publish, snapshots and taps."""
+"""`hermes skills` for skills of others: search, install, audit, update, publish and share them."""
 
+import argparse
+import shutil
 from argparse import Namespace
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from hermes.cli.commands.skills_common import (
-    offer_lines,
-    open_hub,
-    say_candidate,
-    say_difference,
-    say_findings,
+from hermes.cli.commands.skills import (
+    COMMAND,
+    all_roots,
+    line_width,
+    original_skill,
+    say_diff,
     say_problems,
     skill_index,
     skill_visibility,
-    source_option,
-    user_copy,
+    skill_writer,
 )
-from hermes.cli.context import YES, Cli, Command, arg, flag
+from hermes.cli.context import YES, Arg, Cli, Command, Style, arg, flag
 from hermes.cli.output import examples
+from hermes.cli.terminal import one_line
+from hermes.config.environment import search_path
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
-from hermes.skills import SKILL_FILE, SkillHistory, Source, hidden_reason
+from hermes.skills import (
+    SKILL_FILE,
+    SkillHistory,
+    SkillIndex,
+    Source,
+    hidden_reason,
+    optional_folder,
+)
 from hermes.skills.hub import (
     SET_TOKEN,
+    SOURCE_NAMES,
     AuditEvent,
     Hub,
+    HubAddresses,
+    HubError,
+    HubOptions,
     InstallCandidate,
     InstallRefused,
     PublishPlan,
     RefusedSkill,
+    SkillInspection,
+    SkillOffer,
     SkillSearchResult,
     UpdateState,
     UpdateStatus,
+    audit_installed,
+    check_source_name,
     check_update,
     check_updates,
     export_bundle,
@@ -40,17 +61,231 @@ from hermes.skills.hub import (
     plan_publication,
     prepare_skill,
     publish,
+    restore_skill,
+    summarize_changes,
 )
-from hermes.skills.scanner import SourceTrust
+from hermes.skills.scanner import ScanFinding, SourceTrust
 from hermes.skills.writing import read_overlay
 from hermes.util.text import human_size, many, plain, plain_line
 
-HUB = Command("skills", needs=open_hub)
-"""The actions of this module; `skills.py` adds them to the command."""
+MOST_FINDINGS = 20
+VERDICTS = {"safe": "nothing suspicious", "caution": "caution", "dangerous": "dangerous"}
+
+
+def offer_lines(cli: Cli, offers: Sequence[SkillOffer]) -> list[str]:
+    lines = []
+    for offer in offers:
+        count = f"  ({many(offer.installs, 'install')})" if offer.installs else ""
+        text = plain_line(offer.description) or f"from {offer.source}"
+        lines.append(f"{plain_line(offer.identifier)}{count}")
+        lines.append(f"    {one_line(text, line_width(cli) - 4)}")
+    return lines
+
+
+def say_findings(cli: Cli, verdict: str, findings: Sequence[ScanFinding]) -> None:
+    style = Style.of(cli.stdout)
+    dress = {"dangerous": style.bad, "caution": style.warn}.get(verdict, style.plain)
+    cli.say(f"scan:     {dress(VERDICTS.get(verdict, verdict))}")
+    for one in findings[:MOST_FINDINGS]:
+        place = f"{plain_line(one.file)}:{one.line}" if one.line else plain_line(one.file)
+        cli.say(f"  {one.severity:<8} {place}  {plain_line(one.why)}")
+        if one.text:
+            cli.say(f"           {one_line(plain_line(one.text), line_width(cli) - 11)}")
+    if len(findings) > MOST_FINDINGS:
+        cli.say(f"  and {many(len(findings) - MOST_FINDINGS, 'more finding')}")
+
+
+def say_candidate(cli: Cli, one: InstallCandidate) -> None:
+    skill = one.skill
+    version = f" {plain_line(skill.version)}" if skill.version else ""
+    cli.say(f"{skill.name}{version}: {plain_line(skill.description)}")
+    cli.say(f"from:     {plain_line(one.origin.address or one.identifier)}")
+    by = [plain_line(fact) for fact in (skill.author, skill.license) if fact]
+    cli.say(f"trust:    {one.trust}" + (f", {', '.join(by)}" if by else ""))
+    size = human_size(sum(map(len, one.files.values())))
+    cli.say(f"files:    {many(len(one.files), 'file')}, {size}")
+    say_findings(cli, one.report.verdict, one.findings)
+    for warning in skill.warnings:
+        cli.say(f"note:     {plain_line(warning)}")
+
+
+def say_difference(cli: Cli, one: InstallCandidate) -> None:
+    cli.say(f"changes:  {summarize_changes(one.current, one.files)}")
+    say_diff(cli, one.difference)
+
+
+@asynccontextmanager
+async def open_hub(cli: Cli) -> AsyncIterator[Hub]:
+    """Open the hub; print its warnings at the end."""
+    try:
+        async with Hub(hub_options(cli), lambda name: hidden_source(cli, name)) as hub:
+            try:
+                yield hub
+            finally:
+                say_problems(cli, hub.warnings())
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # for example a full or read-only disk
+        place = f"{error.filename}: " if error.filename else ""
+        raise HubError(f"the disk refuses: {place}{error.strerror or error}") from error
+
+
+def hub_options(cli: Cli) -> HubOptions:
+    loaded = cli.load()
+    usual = HubAddresses()
+    return HubOptions(
+        root=cli.home.skills / ".hub",
+        official=optional_folder(),
+        token=loaded.secret("GITHUB_TOKEN") or loaded.secret("GH_TOKEN") or "",
+        git=shutil.which("git", path=search_path()),
+        ssh_agent=loaded.variable("SSH_AUTH_SOCK") or "",
+        addresses=HubAddresses(
+            github_api=loaded.variable("GITHUB_API_URL") or usual.github_api,
+            github_web=loaded.variable("GITHUB_SERVER_URL") or usual.github_web,
+            skills_sh=loaded.variable("SKILLS_API_URL") or usual.skills_sh,
+        ),
+    )
+
+
+def user_copy(cli: Cli, name: str) -> Path | None:
+    """Return the folder of the user's own skill of this name, which hides an installed one."""
+    own = [root for root in all_roots(cli) if root.source is Source.USER]
+    return next((one.folder for one in SkillIndex(own).skills() if one.name == name), None)
+
+
+def hidden_source(cli: Cli, name: str) -> str:
+    """Return the source of a skill that an installed one would hide: bundled or external."""
+    hidden = [root for root in all_roots(cli) if root.source in (Source.EXTERNAL, Source.BUNDLED)]
+    return next((str(one.source) for one in SkillIndex(hidden).skills() if one.name == name), "")
+
+
+def _source(name: str) -> str:
+    try:
+        return check_source_name(name) if name else ""
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(f"{error}; {error.hint}") from None
+
+
+def source_option(summary: str) -> Arg:
+    """Return `--source` with the names of the searchable sources."""
+    return arg("--source", type=_source, choices=SOURCE_NAMES, default="", help=summary)
+
+
+hub_action = partial(COMMAND.action, needs=open_hub)
 WHERE_TO_LOOK = source_option("where to look")
 
 
-@HUB.action(
+# `hermes skills audit`, `quarantine` and `reset`.
+
+
+@hub_action(
+    "audit",
+    "compare the installed skills with their hashes, and scan them again",
+    json=True,
+    description="Compare every file of the installed skills with the hash it was installed with"
+    "\nand scan them again. The exit code is 1 when something is wrong.",
+)
+async def _audit(args: Namespace, cli: Cli, hub: Hub) -> int:
+    found = audit_installed(hub)
+    if args.json:
+        cli.json(found)
+        return 0 if found.clean else 1
+    if not found.skills and not found.strays:
+        cli.say("nothing is installed from the hub")
+    for one in found.skills:
+        _say_audit(cli, one)
+    for folder in found.strays:
+        cli.say(f"{plain_line(folder)}: not installed by the hub; move it out of the hub's folder")
+    return 0 if found.clean else 1
+
+
+def _say_audit(cli: Cli, one: SkillInspection) -> None:
+    if not one.is_tampered:
+        cli.say(f"{one.name}: as installed ({one.trust})")
+    else:
+        cli.say(f"{one.name}: CHANGED since it was installed")
+        for what in ("changed", "missing", "added"):
+            for name in getattr(one, what):
+                cli.say(f"  {what:<8} {plain_line(name)}")
+        if one.problem:
+            cli.say(f"  {plain_line(one.problem)}")
+        cli.say(f"  `hermes skills reset {one.name} --restore` puts the files back")
+    if one.verdict not in ("", "safe"):
+        say_findings(cli, one.verdict, one.findings)
+
+
+@hub_action(
+    "quarantine",
+    "list the skills that were refused",
+    flag("--clean", help="delete them"),
+    arg("name", nargs="?", default="", metavar="NAME", help="only this one"),
+    json=True,
+)
+async def _quarantine(args: Namespace, cli: Cli, hub: Hub) -> None:
+    if args.clean:
+        gone = hub.quarantine.clean(args.name)
+        cli.say(f"deleted {many(len(gone), 'refused skill')}")
+        return
+    held = [one for one in hub.quarantine.refused() if args.name in ("", one.name)]
+    cli.emit(
+        held,
+        line=lambda one: (
+            f"{one.name}  {one.at}  {plain_line(one.identifier)}\n    {plain_line(one.reason)}"
+        ),
+        empty="nothing is in quarantine",
+    )
+
+
+@hub_action(
+    "reset",
+    "drop your changes of a skill that is not your own",
+    arg("name", metavar="NAME"),
+    flag("--restore", help="fetch the installed files again"),
+    YES,
+    description="A skill that is bundled or installed is changed in a copy. Reset drops the"
+    "\ncopy, so that the original counts again. With --restore, an installed skill whose"
+    "\nfiles were changed on the disk is fetched once more.",
+    epilog=examples("hermes skills reset arxiv", "hermes skills reset pdf --restore --yes"),
+)
+async def _reset(args: Namespace, cli: Cli, hub: Hub) -> int:
+    writer = skill_writer(cli)
+    try:
+        copied = writer.overlay_of(args.name)
+    except UsageError:
+        return await _restore_installed(args, cli, hub)
+    left = original_skill(cli, copied.name)
+    what = f"drop your copy of {plain_line(copied.name)}"
+    if left is None:
+        what += f", whose {copied.source} original is gone"
+    if not cli.confirm(f"{what[0].upper()}{what[1:]}?"):
+        cli.say("nothing was changed")
+        return 1
+    reason = f"back to the {copied.source} skill {copied.name}"
+    commit = (await writer.reset(args.name, reason)).commit
+    undo = f"; `hermes skills undo {commit.short}` takes this back" if commit else ""
+    now = f"the {left.source} skill counts again" if left else "nothing is left of it"
+    cli.say(f"dropped your copy of {plain_line(copied.name)}: {now}{undo}")
+    return await _restore_installed(args, cli, hub) if args.restore else 0
+
+
+async def _restore_installed(args: Namespace, cli: Cli, hub: Hub) -> int:
+    installed = args.name in hub.store.lock().skills
+    if not args.restore or not installed:
+        raise UsageError(
+            f"there is no changed copy of {args.name}",
+            hint="--restore fetches its installed files again"
+            if installed
+            else "`hermes skills list` says which skills are copies",
+        )
+    if not cli.confirm(f"Replace the files of {args.name} with those of its source?"):
+        cli.say("nothing was changed")
+        return 1
+    await restore_skill(hub, args.name)
+    cli.say(f"{args.name} is as it was installed")
+    return 0
+
+
+@hub_action(
     "browse",
     "list the skills of a source",
     WHERE_TO_LOOK,
@@ -63,7 +298,7 @@ async def _browse(args: Namespace, cli: Cli, hub: Hub) -> None:
     _show(cli, await hub.browse(args.source))
 
 
-@HUB.action(
+@hub_action(
     "search",
     "search for skills",
     arg("words", nargs="+", metavar="WORDS"),
@@ -86,7 +321,7 @@ def _show(cli: Cli, found: SkillSearchResult) -> None:
         say_problems(cli, found.problems)
 
 
-@HUB.action(
+@hub_action(
     "inspect",
     "show a skill and what the scan says, without installing it",
     arg("identifier", metavar="IDENTIFIER"),
@@ -151,7 +386,7 @@ THIRD_PARTY = (
 )
 
 
-@HUB.action(
+@hub_action(
     "install",
     "fetch, scan and install a skill",
     arg("identifier", metavar="IDENTIFIER"),
@@ -236,7 +471,7 @@ def _confirm_install(cli: Cli, candidate: InstallCandidate) -> bool:
     return cli.confirm(f"Install {candidate.name}?")
 
 
-@HUB.action("uninstall", "remove an installed skill", arg("name", metavar="NAME"), YES)
+@hub_action("uninstall", "remove an installed skill", arg("name", metavar="NAME"), YES)
 async def _uninstall(args: Namespace, cli: Cli, hub: Hub) -> int:
     entry = hub.installed(args.name)
     if not cli.confirm(f"Remove {args.name}, installed from {entry.identifier}?"):
@@ -254,7 +489,7 @@ async def _uninstall(args: Namespace, cli: Cli, hub: Hub) -> int:
 # `hermes skills check` and `update`.
 
 
-@HUB.action(
+@hub_action(
     "check",
     "say which installed skills have updates",
     arg("names", nargs="*", metavar="NAME", help="only these"),
@@ -269,7 +504,7 @@ async def _check(args: Namespace, cli: Cli, hub: Hub) -> None:
     cli.emit(facts, lines, empty="nothing is installed from the hub")
 
 
-@HUB.action(
+@hub_action(
     "update",
     "install new versions, after showing what changes",
     arg("names", nargs="*", metavar="NAME", help="only these"),
@@ -305,7 +540,7 @@ def _update_line(one: UpdateStatus) -> str:
 # `hermes skills publish`.
 
 
-@HUB.action(
+@hub_action(
     "publish",
     "offer a skill to a repository, as a pull request",
     arg("path", metavar="PATH", help="the folder of the skill, or its name"),
@@ -317,9 +552,7 @@ def _update_line(one: UpdateStatus) -> str:
     json=True,
     description="Scan a skill and offer it to a repository at GitHub: a branch, a commit and a"
     "\npull request. It needs a token that may write to the repository, in GITHUB_TOKEN.",
-    epilog=examples(
-        "hermes skills publish ./my-skill --to github --repo me/skills --dry-run",
-    ),
+    epilog=examples("hermes skills publish ./my-skill --to github --repo me/skills --dry-run"),
 )
 async def _publish(args: Namespace, cli: Cli, hub: Hub) -> int:
     parcel = await prepare_skill(_skill_folder(cli, args.path), cli.load().secrets())
@@ -384,19 +617,15 @@ SNAPSHOT = Command(
     help="all installed and own skills as one file",
     needs=open_hub,
     epilog=examples(
-        "hermes skills snapshot export skills.tar.gz",
-        "hermes skills snapshot import skills.tar.gz",
+        "hermes skills snapshot export skills.tar.gz", "hermes skills snapshot import skills.tar.gz"
     ),
 )
-HUB.actions.append(SNAPSHOT)
+COMMAND.actions.append(SNAPSHOT)
 FILE = arg("file", type=Path, metavar="FILE")
 
 
 @SNAPSHOT.action(
-    "export",
-    "write them to a file",
-    FILE,
-    flag("--force", help="replace FILE when it exists"),
+    "export", "write them to a file", FILE, flag("--force", help="replace FILE when it exists")
 )
 async def _export(args: Namespace, cli: Cli, hub: Hub) -> None:
     target = args.file.expanduser().absolute()
@@ -444,7 +673,7 @@ TAP = Command(
     needs=open_hub,
     epilog=examples("hermes skills tap add owner/repo", "hermes skills tap list"),
 )
-HUB.actions.append(TAP)
+COMMAND.actions.append(TAP)
 
 
 @TAP.action(
