@@ -17,6 +17,7 @@ from hermes.cli.scheduling import GatewayJobs
 from hermes.compat.runtime import ScriptRuntime, script_runtime, tell
 from hermes.config.home import current_home, unusable
 from hermes.config.loader import Loaded, load
+from hermes.config.settings.platforms import PlatformsSettings
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import hooks, pairing, runner
 from hermes.gateway.chat_session import mirror_to_chat
@@ -30,37 +31,15 @@ from hermes.store.session_store import SessionStore
 from hermes.util import files
 from hermes.util.concurrency import SystemClock
 
-
-class PlatformName(StrEnum):
-    """The platforms that the settings have. Those of plugins are plain strings."""
-
-    TELEGRAM = "telegram"
-    DISCORD = "discord"
-    SLACK = "slack"
-    WHATSAPP = "whatsapp"
-    SIGNAL = "signal"
-    MATRIX = "matrix"
-    MATTERMOST = "mattermost"
-    EMAIL = "email"
-    SMS = "sms"
-    DINGTALK = "dingtalk"
-    FEISHU = "feishu"
-    WECOM = "wecom"
-    WECOM_CALLBACK = "wecom_callback"
-    WEIXIN = "weixin"
-    BLUEBUBBLES = "bluebubbles"
-    QQ = "qq"
-    HOMEASSISTANT = "homeassistant"
-    WEBHOOK = "webhook"
-    API_SERVER = "api_server"
-    LOCAL = "local"
+PlatformName = StrEnum(  # type: ignore[misc]  # mypy cannot see the members
+    "PlatformName", {name.upper(): name for name in PlatformsSettings.__struct_fields__}
+)
+"""The platforms that the settings have. Those of plugins are plain strings."""
 
 
-_PLATFORMS = {str(each): each for each in PlatformName}
-
-
-def platform_named(name: str) -> PlatformName | str:
-    return _PLATFORMS.get(name, name)
+def platform_named(name: str) -> str:
+    """Return the member for a platform of the settings, and other names as they are."""
+    return PlatformName.__members__.get(name.upper(), name)
 
 
 @dataclass
@@ -86,21 +65,21 @@ class PlatformConfig:
 
 @dataclass
 class GatewayConfig:
-    platforms: dict[PlatformName | str, PlatformConfig] = field(default_factory=dict)
+    platforms: dict[str, PlatformConfig] = field(default_factory=dict)
 
     @classmethod
     def load(cls) -> "GatewayConfig":
-        """Of the home in force."""
+        """Read the configuration of the current home."""
         loaded = script_runtime().loaded
         found = manifests().items()
         return cls({platform_named(name): PlatformConfig.of(each, loaded) for name, each in found})
 
-    def get_connected_platforms(self) -> list[PlatformName | str]:
+    def get_connected_platforms(self) -> list[str]:
         """Return the platforms that a gateway would connect to."""
         return [name for name, each in self.platforms.items() if each.enabled]
 
-    def get_home_channel(self, platform: PlatformName | str) -> str:
-        """ "" when it has none."""
+    def get_home_channel(self, platform: str) -> str:
+        """Return the home channel of a platform; "" if it has none."""
         found = self.platforms.get(platform)
         return found.home_channel if found else ""
 
@@ -129,14 +108,14 @@ def _section(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 class DeliveryTarget(msgspec.Struct, frozen=True):
     """The target of a message: `telegram`, `telegram:-100:17`, `local` or `origin`."""
 
-    platform: PlatformName | str
+    platform: str
     chat_id: str = ""  #: "" is the home channel.
     thread_id: str = ""
     account: str = ""
 
     @classmethod
     def parse(cls, target: str, origin: SessionSource | None = None) -> "DeliveryTarget":
-        """`origin` is what the word `origin` stands for."""
+        """Parse a target. `origin` is the chat that the word `origin` means."""
         if target.strip() == ORIGIN and origin is not None:
             name = platform_named(origin.platform)
             return cls(name, origin.chat_id, origin.thread_id, origin.account)
@@ -163,23 +142,23 @@ class DeliveryRouter:
         targets: Iterable[DeliveryTarget | str],
         origin: SessionSource | None = None,
     ) -> dict[str, dict[str, Any]]:
-        """By target: `{"success": True, "delivery": …}`, or `{"success": False, "error": …}`.
-        `local` writes a file and says its `path`."""
+        """Return by target `{"success": True, "delivery": …}` or `{"success": False, "error": …}`.
+        For `local`, a file is written and its `path` returned."""
         runtime = script_runtime()
         done: dict[str, dict[str, Any]] = {}
         async with opened_store(runtime.home, runtime.loaded.settings.store.url, tell) as store:
-            post = post_of(runtime, store)
+            outbox = home_outbox(runtime, store)
             for each in targets:
                 name = str(each).strip()
                 target = str(DeliveryTarget.parse(name, origin)) if name == ORIGIN else name
                 try:
-                    done[name] = await _delivered(post, runtime, target, content)
+                    done[name] = await _deliver(outbox, runtime, target, content)
                 except HermesError as error:
                     done[name] = {"success": False, "error": str(error)}
         return done
 
 
-def post_of(runtime: ScriptRuntime, store: SessionStore) -> GatewayOutbox:
+def home_outbox(runtime: ScriptRuntime, store: SessionStore) -> GatewayOutbox:
     """Return the outbox of a home, outside of its gateway."""
     platforms = configured(runtime.loaded)
     directory = ChatDirectory(runtime.home.root / FILE)
@@ -187,11 +166,11 @@ def post_of(runtime: ScriptRuntime, store: SessionStore) -> GatewayOutbox:
     return GatewayOutbox(store.outbox, targets, SystemClock())
 
 
-async def _delivered(
-    post: GatewayOutbox, runtime: ScriptRuntime, target: str, content: str
+async def _deliver(
+    outbox: GatewayOutbox, runtime: ScriptRuntime, target: str, content: str
 ) -> dict[str, Any]:
     if target != LOCAL:
-        return {"success": True, "delivery": await post.send(target, content, kind="delivery")}
+        return {"success": True, "delivery": await outbox.send(target, content, kind="delivery")}
     name = f"{time.strftime('%Y%m%d_%H%M%S')}_{secrets.token_hex(3)}.md"
     path = runtime.home.cron / "output" / LOCAL / name
     try:
@@ -275,7 +254,7 @@ class ScriptHooks(hooks.HookRegistry):
 
 
 class ScriptPairing(pairing.PairingStore):
-    """Of the home in force."""
+    """The pairing store of the current home."""
 
     def __init__(self) -> None:
         super().__init__(script_runtime().home.root / pairing.FOLDER, SystemClock())
@@ -288,7 +267,7 @@ class Acquired(NamedTuple):
     """A bool that can be unpacked: `acquired, problem = acquire_scoped_lock(…)`."""
 
     acquired: bool
-    problem: str = ""  #: Who has the lock, in words.
+    problem: str = ""  #: A text that names the holder of the lock.
 
     def __bool__(self) -> bool:
         return self.acquired
@@ -321,7 +300,7 @@ def release_scoped_lock(scope: str, identity: str) -> None:
     connection.release_scoped_lock(_held.pop((scope, identity), None))
 
 
-# `gateway.run`: the gateway of the home in force, with its scheduled jobs, in a script.
+# `gateway.run`: the gateway of the current home, with its scheduled jobs, in a script.
 
 
 class ScriptGateway:
@@ -337,7 +316,7 @@ class ScriptGateway:
         self._task: asyncio.Task[int] | None = None
 
     @property
-    def adapters(self) -> dict[PlatformName | str, Adapter]:
+    def adapters(self) -> dict[str, Adapter]:
         """The connected adapters."""
         # The runner has its gateway once it has begun.
         gateway = getattr(self._inner, "gateway", None)

@@ -216,7 +216,7 @@ class PluginAdapter(ContractAdapter):
 
     def __init__(self, context: AdapterContext) -> None:
         super().__init__(context)
-        self._inner = _made(context)
+        self._inner = _create_inner(context)
         self._begun = False
 
     async def connect(self, receive: Receive) -> None:
@@ -238,22 +238,22 @@ class PluginAdapter(ContractAdapter):
         more = {"reply_to": message.reply_to or None, "metadata": _metadata(target, key)}
         if not message.media:
             options = fitting(self._inner.send, **more)
-            return _accepted(await self._inner.send(target.chat_id, message.text, **options), key)
+            return _message_id(await self._inner.send(target.chat_id, message.text, **options), key)
         found = ""
         for media in message.media:
             path = open_upload(media, self.manifest.capabilities.max_upload_bytes)
             method = getattr(self._inner, f"send_{media.kind}")
             options = fitting(method, caption=message.text, **more)
-            found = _accepted(await method(target.chat_id, str(path), **options), key)
+            found = _message_id(await method(target.chat_id, str(path), **options), key)
         return found
 
     async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
         change = self._inner.edit_message(target.chat_id, message_id, message.text)
-        _accepted(await _guarded(change), message_id)
+        _message_id(await _call_plugin(change), message_id)
 
     async def typing(self, target: ChatTarget) -> None:
         options = fitting(self._inner.send_typing, metadata=_metadata(target))
-        await _guarded(self._inner.send_typing(target.chat_id, **options))
+        await _call_plugin(self._inner.send_typing(target.chat_id, **options))
 
     async def fetch(self, media: Media, limit: int) -> Media:
         """Copy the file, which the adapter has stored on this machine."""
@@ -262,37 +262,34 @@ class PluginAdapter(ContractAdapter):
         )
 
     async def _received(self, receive: Receive, event: MessageEvent) -> None:
-        await deliver_until_accepted(receive, tidied(event, self.manifest.name), asyncio.sleep)
+        await deliver_until_accepted(
+            receive, normalize_event(event, self.manifest.name), asyncio.sleep
+        )
 
 
-def tidied(event: MessageEvent, platform: str) -> MessageEvent:
+def normalize_event(event: MessageEvent, platform: str) -> MessageEvent:
     """Return the event with string ids and a known chat type. A message without an id gets a new
     one, so it is not recognised when it comes again."""
-    said = event.source
+    given = event.source
+    texts = ("chat_id", "user_id", "user_name", "chat_name", "thread_id")
     source = SessionSource(
         platform=platform,
-        chat_id=_word(said.chat_id),
-        chat_type=CHAT_TYPES.get(_word(said.chat_type), "group"),
-        user_id=_word(said.user_id),
-        user_name=_word(said.user_name),
-        chat_name=_word(said.chat_name),
-        thread_id=_word(said.thread_id),
-        is_bot=bool(said.is_bot),
-        roles=tuple(_word(each) for each in said.roles or ()),
+        chat_type=CHAT_TYPES.get(_word(given.chat_type), "group"),
+        is_bot=bool(given.is_bot),
+        roles=tuple(_word(each) for each in given.roles or ()),
+        **{name: _word(getattr(given, name)) for name in texts},
     )
     return msgspec.structs.replace(
         event,
         source=source,
         message_id=_word(event.message_id) or uuid.uuid4().hex,
-        text=_word(event.text),
         media=tuple(event.media or ()),
-        reply_to_id=_word(event.reply_to_id),
-        reply_to_text=_word(event.reply_to_text),
         addressed=True,
+        **{name: _word(getattr(event, name)) for name in ("text", "reply_to_id", "reply_to_text")},
     )
 
 
-def _made(context: AdapterContext) -> BasePlatformAdapter:
+def _create_inner(context: AdapterContext) -> BasePlatformAdapter:
     name = context.manifest.name
     config = PlatformConfig.of(context.manifest, context.extra["app"].loaded)
     try:
@@ -303,7 +300,7 @@ def _made(context: AdapterContext) -> BasePlatformAdapter:
     return inner
 
 
-async def _guarded(call: Awaitable[T]) -> T:
+async def _call_plugin(call: Awaitable[T]) -> T:
     """Turn an exception of the plugin into `SendRefused`."""
     try:
         return await call
@@ -316,7 +313,7 @@ def _metadata(target: ChatTarget, key: str = "") -> dict[str, Any]:
     return {name: value for name, value in said.items() if value}
 
 
-def _accepted(sent: SendResult | str | None, otherwise: str) -> str:
+def _message_id(sent: SendResult | str | None, otherwise: str) -> str:
     """Return the platform's id of the message, or `otherwise` if the adapter gives none."""
     if not isinstance(sent, SendResult):
         return _word(sent) or otherwise

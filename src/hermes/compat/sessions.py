@@ -17,7 +17,7 @@ from hermes.config.loader import load
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.messages import to_dict
 from hermes.core.model import ModelCall, Usage
-from hermes.gateway.session_keys import build_session_key
+from hermes.gateway.session_keys import build_session_key, sharing
 from hermes.sdk.platforms import SessionSource
 from hermes.store.backend import Database
 from hermes.store.queries import lifecycle, messages, sessions, usage
@@ -72,9 +72,10 @@ class SessionDB:
         parent_session_id: str | None = None,
     ) -> str:
         """Create a session and return its id. An existing session stays as it is."""
-        config = model_config if isinstance(model_config, str | None) else _json(model_config)
+        if model_config is not None and not isinstance(model_config, str):
+            model_config = msgspec.json.encode(model_config).decode()
         new = sessions.NewSession(
-            session_id, source, model, system_prompt, parent_session_id, user_id, config
+            session_id, source, model, system_prompt, parent_session_id, user_id, model_config
         )
 
         def work(database: Database) -> None:
@@ -105,19 +106,9 @@ class SessionDB:
         codex_reasoning_items: Any = None,
     ) -> int:
         """Append a message to the log and return its id."""
-        row = row_of(
-            {
-                "role": role,
-                "content": content,
-                "tool_calls": tool_calls,
-                "tool_name": tool_name,
-                "tool_call_id": tool_call_id,
-                "finish_reason": finish_reason,
-                "reasoning": reasoning,
-                "reasoning_details": reasoning_details,
-                "codex_reasoning_items": codex_reasoning_items,
-            }
-        )
+        given = locals()  # most parameters are columns
+        others = ("self", "session_id", "token_count")
+        row = row_of({name: value for name, value in given.items() if name not in others})
         count = len(tool_calls) if isinstance(tool_calls, list) else 0
         append = partial(messages.append, self._engine.backend, calls=count, now=time.time())
         return self._write(partial(append, session_id=session_id, row=row, token_count=token_count))
@@ -285,14 +276,8 @@ class SessionDB:
             return None
 
 
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-# `gateway.session`: which conversation each chat is in, for scripts and plugins that look.
-#
-# What a gateway works on is in its memory too, so that nothing is changed from here: `/new` in the
-# chat begins anew.
+# `gateway.session`: which conversation each chat is in. Read only, because a running gateway holds
+# its conversations in memory as well.
 
 
 class SessionEntry(msgspec.Struct, frozen=True):
@@ -306,7 +291,7 @@ class SessionEntry(msgspec.Struct, frozen=True):
 
 
 class ChatSessions:
-    """Of the home in force."""
+    """The chats of the current home and their conversations."""
 
     def list_sessions(self, active_minutes: float | None = None) -> list[SessionEntry]:
         """Return the chats that have a conversation, or those active lately; the newest first."""
@@ -316,28 +301,20 @@ class ChatSessions:
         return sorted(found, key=lambda each: each.updated_at, reverse=True)
 
     def get_session(self, source: SessionSource | str) -> SessionEntry | None:
-        """That of a chat, or of a session key."""
-        key = source if isinstance(source, str) else session_key(source)
-        row = script_runtime().with_store(lambda store: store.chats.get(key))
+        """Return the conversation of a chat or of a session key; None if it has none."""
+        runtime = script_runtime()
+        shared = sharing(runtime.loaded.settings)
+        key = source if isinstance(source, str) else build_session_key(source, **shared)
+        row = runtime.with_store(lambda store: store.chats.get(key))
         return _entry(row) if row is not None and row.session_id else None
 
     def load_transcript(self, session_id: str) -> list[dict[str, Any]]:
-        """The conversation as OpenAI-format messages; none when it is not there."""
+        """Return the conversation as OpenAI-format messages; empty if it does not exist."""
         try:
             said = script_runtime().with_store(lambda store: store.messages(session_id))
         except SessionNotFound:
             return []
         return [to_dict(message) for message in said]
-
-
-def session_key(source: SessionSource) -> str:
-    """The key by the settings in force."""
-    settings = script_runtime().loaded.settings
-    return build_session_key(
-        source,
-        group_sessions_per_user=settings.group_sessions_per_user,
-        thread_sessions_per_user=settings.thread_sessions_per_user,
-    )
 
 
 def _entry(row: ChatRow) -> SessionEntry:

@@ -72,7 +72,7 @@ class StandaloneTools:
         self.mcp_tools: tuple[Tool, ...] = ()
         loaded, home = runtime.loaded, runtime.home
         self._redact = Redactor(loaded.secrets() | stored_secrets(home)).redact
-        self._approvals = build_approvals(loaded, home, None, None, runtime.extensions.hooks)
+        self.approvals = build_approvals(loaded, home, None, None, runtime.extensions.hooks)
         runtime.on_close.append(self._close)
 
     @property
@@ -83,7 +83,9 @@ class StandaloneTools:
     def make(self, names: Iterable[str], registry: BuiltinRegistry | None = None) -> Assembled:
         """Assemble tools to list them. `registry` is the one of a script."""
         found = self.toolsets
-        return assemble(names, self._bench("").deps, registry or found.registry, found.known)
+        return assemble(
+            names, self._session_tools("").deps, registry or found.registry, found.known
+        )
 
     def find(self, name: str, task_id: str = "") -> Tool:
         """Return a tool. Raises `ToolUnknown`, or `ToolError` if it cannot be used here."""
@@ -91,7 +93,7 @@ class StandaloneTools:
         if entry is None:
             raise ToolUnknown(f"there is no tool {name!r}")
         names = self.toolsets.names("cli", ("all",)) if entry.needs_others else [name]
-        made = self.toolsets.make(names, self._bench(task_id).deps)
+        made = self.toolsets.make(names, self._session_tools(task_id).deps)
         if name in made.unavailable:
             raise ToolError(f"{name} cannot be used here: {made.unavailable[name]}")
         return next(tool for tool in (*made.tools, *made.rare) if tool.name == name)
@@ -103,20 +105,12 @@ class StandaloneTools:
         work = _Call(self, task_id, cancel, hooks).result(name, args)
         return self._shared.run(work, lambda: cancel.cancel("stopped by Ctrl-C"))
 
-    async def perform(self, tool: Tool, args: dict[str, Any], context: ToolContext) -> str:
-        """Run a tool, if the policy allows it."""
-        await self._approvals.permit(tool, args, context.call_id, context.announce)
-        return await tool.handler(context, args)
-
-    async def require_approval(self, tool: Tool, concern: Concern, call_id: str) -> None:
-        await self._approvals.require_approval(tool.name, concern, call_id, lambda _event: None)
-
     def toolbox(self, tool: Tool, task_id: str) -> Any:
         """A toolbox of one tool: checks its arguments and cuts its results."""
-        bench = self._bench(task_id).deps
-        return build_toolbox(Assembled((tool,), (), {}), bench, self._shared.home, self._redact)
+        deps = self._session_tools(task_id).deps
+        return build_toolbox(Assembled((tool,), (), {}), deps, self._shared.home, self._redact)
 
-    def _bench(self, task_id: str) -> SessionTools:
+    def _session_tools(self, task_id: str) -> SessionTools:
         if task_id not in self._tasks:
             loaded, home, folder = self._shared.loaded, self._shared.home, Path.cwd()
             place = make_workspace(loaded, home, folder, log.info)
@@ -126,17 +120,17 @@ class StandaloneTools:
         return self._tasks[task_id]
 
     async def _close(self) -> None:
-        for bench in self._tasks.values():
-            await bench.close()
+        for tools in self._tasks.values():
+            await tools.close()
 
 
 class _Call:
     """One call, with the calls that a script of `execute_code` makes in it."""
 
     def __init__(
-        self, shop: StandaloneTools, task_id: str, cancel: CancelToken, hooks: Hooks
+        self, tools: StandaloneTools, task_id: str, cancel: CancelToken, hooks: Hooks
     ) -> None:
-        self._shop, self._task_id, self._cancel, self._hooks = shop, task_id, cancel, hooks
+        self._tools, self._task_id, self._cancel, self._hooks = tools, task_id, cancel, hooks
         self._id = f"call_{uuid.uuid4().hex[:12]}"
 
     async def result(self, name: str, args: dict[str, Any]) -> str:
@@ -149,8 +143,8 @@ class _Call:
             return error_json(f"Error executing {name}: {type(error).__name__}: {error}")
 
     async def _answer(self, name: str, args: dict[str, Any]) -> str:
-        tool = self._shop.find(name, self._task_id)
-        toolbox = self._shop.toolbox(tool, self._task_id)
+        tool = self._tools.find(name, self._task_id)
+        toolbox = self._tools.toolbox(tool, self._task_id)
         arguments = toolbox.decode(tool, msgspec.json.encode(args).decode())
         heard: dict[str, Any] = {"tool_name": name, "args": arguments, "task_id": self._task_id}
         for answer in await self._hooks.fire(HookName.PRE_TOOL_CALL, **heard):
@@ -158,7 +152,9 @@ class _Call:
                 raise ToolError(f"blocked: {answer.get('message') or 'by a hook'}")
         if name in AGENT_TOOLS:
             raise ToolError(f"{name} must be handled by the agent loop: run an AIAgent")
-        text = await self._shop.perform(tool, arguments, self._context(tool))
+        context = self._context(tool)
+        await self._tools.approvals.permit(tool, arguments, context.call_id, context.announce)
+        text = await tool.handler(context, arguments)
         heard["result"] = result = await toolbox.fit(name, self._id, text)
         await self._hooks.fire(HookName.POST_TOOL_CALL, **heard)
         for changed in await self._hooks.fire(HookName.TRANSFORM_TOOL_RESULT, **heard):
@@ -168,7 +164,8 @@ class _Call:
 
     def _context(self, tool: Tool) -> ToolContext:
         async def require_approval(concern: Concern) -> None:
-            await self._shop.require_approval(tool, concern, self._id)
+            approvals = self._tools.approvals
+            await approvals.require_approval(tool.name, concern, self._id, lambda _event: None)
 
         async def invoke(name: str, arguments: dict[str, Any]) -> str:
             if name == tool.name:
@@ -302,9 +299,9 @@ def get_tool_definitions(
     """Return the usable tools in the form of OpenAI's API: those of the enabled toolsets, or all,
     without those of the disabled ones. Unless quiet, standard error lists them and what is
     missing. Raises `UsageError` for an unknown toolset."""
-    shop = standalone_tools()
+    tools = standalone_tools()
     wanted = [*(enabled_toolsets or ("all",)), *(f"-{name}" for name in disabled_toolsets or ())]
-    made = shop.make(expand(wanted, shop.toolsets.known))
+    made = tools.make(expand(wanted, tools.toolsets.known))
     given = {tool.name: tool.spec for tool in (*made.tools, *made.rare)}
     given.pop("tool_search", None)  # it looks for what is in the list already
     if not quiet_mode:
@@ -469,8 +466,8 @@ class MemoryStore:
             change = apply_action(self._memory.notebook(target), action, content, old_text)
             entries = self.entries(target)
         except ToolError as error:
-            told = f"{error} ({error.hint})" if error.hint else str(error)
-            return {"success": False, "error": told}
+            reason = f"{error} ({error.hint})" if error.hint else str(error)
+            return {"success": False, "error": reason}
         return {
             "success": True,
             "target": target,

@@ -13,8 +13,8 @@ from hermes.compat.platforms import (
     BasePlatformAdapter,
     PluginAdapter,
     SendResult,
+    normalize_event,
     register_platform,
-    tidied,
     unregister_platform,
 )
 from hermes.compat.runtime import script_runtime
@@ -369,7 +369,7 @@ async def test_a_lost_connection_is_noticed(pager: PluginAdapter) -> None:
 
 def test_a_message_without_a_name_gets_one_of_its_own() -> None:
     bare = MessageEvent(SessionSource("pager", "7"), "", "hi")
-    assert tidied(bare, "pager").message_id != tidied(bare, "pager").message_id
+    assert normalize_event(bare, "pager").message_id != normalize_event(bare, "pager").message_id
 
 
 def test_a_failing_adapter_is_reported(pager: PluginAdapter, hermes_home: Path) -> None:
