@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
-from hermes.gateway.platforms.webhook import requests, subscriptions
+from hermes.gateway.platforms.webhook import subscriptions
+from hermes.sdk.platforms import verify_signature
 from tests.unit.cli.terminal import Hermes
 
 
@@ -170,7 +171,7 @@ def test_a_trial_call_is_signed_and_new_each_time(hermes: Hermes, hermes_home: P
             done = hermes(*words, stdin='{"a": 1}')
             assert (done.code, done.out) == (0, "202  taken\n")
     for call in gateway.calls:
-        proof = requests.check(
+        proof = verify_signature(
             [(name.encode(), value.encode()) for name, value in call.headers.items()],
             call.raw,
             routes(hermes_home)["x"].secret,

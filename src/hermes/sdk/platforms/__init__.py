@@ -58,14 +58,22 @@ if TYPE_CHECKING:
     )
     from hermes.sdk.platforms.dialects import convert
     from hermes.sdk.platforms.http_server import (
+        REPLAY_SECONDS,
         AsgiReceive,
         BodyTooLarge,
         ClientDisconnected,
+        EarlyResponse,
         HttpServer,
+        InvalidSignature,
+        ReplayWindow,
+        RequestRefused,
         TimeLimitedProtocol,
+        VerifiedSignature,
         discard_body,
         read_body,
+        read_raw_body,
         serve_http,
+        verify_signature,
     )
     from hermes.sdk.platforms.inbound import (
         OVERLAP,
@@ -99,21 +107,22 @@ if TYPE_CHECKING:
     from hermes.sdk.platforms.rate_limit import RateLimiter
 
 __all__ = [
-    "ALL_MEDIA", "OVERLAP", "Adapter", "AdapterContext", "AdapterError", "AllowedMentions",
-    "AsgiReceive", "BodyTooLarge", "Button", "Capabilities", "CatchUpQueue", "ChatInfo",
-    "ChatQueues", "ChatTarget", "ChatType", "ClientDisconnected", "ConnectedAdapter",
-    "Connection", "CredentialField", "CredentialsRefused", "DeliveryQuery", "DeliveryUnknown",
-    "Dialect", "DiscordSettings", "GroupRules", "HttpServer", "IdScale", "MatrixSettings",
-    "Media", "MediaCache", "MediaKind", "MediaTooLarge", "MessageEvent", "NotConnected",
-    "OutgoingMessage", "PlatformManifest", "RateLimit", "RateLimiter", "ReadPosition",
-    "Receive", "SendLater", "SendRefused", "SendUnsure", "SessionSource", "SlackExtra",
+    "ALL_MEDIA", "OVERLAP", "REPLAY_SECONDS", "Adapter", "AdapterContext", "AdapterError",
+    "AllowedMentions", "AsgiReceive", "BodyTooLarge", "Button", "Capabilities", "CatchUpQueue",
+    "ChatInfo", "ChatQueues", "ChatTarget", "ChatType", "ClientDisconnected",
+    "ConnectedAdapter", "Connection", "CredentialField", "CredentialsRefused", "DeliveryQuery",
+    "DeliveryUnknown", "Dialect", "DiscordSettings", "EarlyResponse", "GroupRules",
+    "HttpServer", "IdScale", "InvalidSignature", "MatrixSettings", "Media", "MediaCache",
+    "MediaKind", "MediaTooLarge", "MessageEvent", "NotConnected", "OutgoingMessage",
+    "PlatformManifest", "RateLimit", "RateLimiter", "ReadPosition", "Receive", "ReplayWindow",
+    "RequestRefused", "SendLater", "SendRefused", "SendUnsure", "SessionSource", "SlackExtra",
     "SlackSettings", "TaskSet", "TimeLimitedProtocol", "TokenInUse", "UserIdFormat",
-    "acquire_scoped_lock", "cancel_and_wait", "compose", "convert", "deliver_once",
-    "deliver_until_accepted", "discard_body", "find_open_fence", "group_rules", "guess_mime",
-    "is_addressed", "is_for_us", "load_state", "measure", "media_kind", "mentions",
-    "open_upload", "read_body", "release_scoped_lock", "remember", "safe_filename",
-    "serve_http", "split_text", "strip_address", "strip_mention", "translate_errors",
-    "write_in_thread", "write_private",
+    "VerifiedSignature", "acquire_scoped_lock", "cancel_and_wait", "compose", "convert",
+    "deliver_once", "deliver_until_accepted", "discard_body", "find_open_fence", "group_rules",
+    "guess_mime", "is_addressed", "is_for_us", "load_state", "measure", "media_kind",
+    "mentions", "open_upload", "read_body", "read_raw_body", "release_scoped_lock", "remember",
+    "safe_filename", "serve_http", "split_text", "strip_address", "strip_mention",
+    "translate_errors", "verify_signature", "write_in_thread", "write_private",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

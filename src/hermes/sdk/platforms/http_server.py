@@ -1,15 +1,23 @@
-"""The HTTP server for platforms that call us: time limits, bounded request bodies."""
+"""The HTTP server for platforms that call us: time limits, bounded request bodies, signatures."""
 
 import asyncio
 import contextlib
+import hashlib
+import hmac
+import re
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, ClassVar
 
 import h11
+import msgspec
 import uvicorn
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from hermes.core.ports import Clock
 from hermes.sdk.platforms.connection import Connection
 from hermes.sdk.platforms.contract import NotConnected
 from hermes.util.hosts import from_here
@@ -240,3 +248,144 @@ async def discard_body(receive: AsgiReceive, too_large: BodyTooLarge) -> None:
 def _cancel(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()
+
+
+class EarlyResponse:
+    """A response to a body that is too large. The rest of the body is read before the end of the
+    response, see `BodyTooLarge`."""
+
+    def __init__(self, response: ASGIApp, too_large: BodyTooLarge, receive: AsgiReceive) -> None:
+        self._response, self._too_large, self._receive = response, too_large, receive
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_unended(message: Message) -> None:
+            await send({**message, "more_body": True})
+
+        await self._response(scope, receive, send_unended)
+        await discard_body(self._receive, self._too_large)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class RequestRefused(Exception):
+    """The request is refused; the text is for the caller."""
+
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, headers
+        self.too_large: BodyTooLarge | None = None
+
+    def response(self, receive: AsgiReceive) -> ASGIApp:
+        """Return the response; `receive` reads what is left of the body."""
+        response = JSONResponse({"error": str(self)}, self.status, self.headers)
+        return EarlyResponse(response, self.too_large, receive) if self.too_large else response
+
+
+async def read_raw_body(request: Request, most: int, seconds: float) -> bytes:
+    """Return the body as it was sent, which is what signatures cover. Raises `RequestRefused`."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await read_body(request.receive, request.headers, most)
+    except BodyTooLarge as error:
+        refusal = RequestRefused(413, "the body is too large", Connection="close")
+        refusal.too_large = error
+        raise refusal from None
+    except TimeoutError:
+        raise RequestRefused(408, "the body took too long", Connection="close") from None
+    except ClientDisconnected:
+        raise RequestRefused(400, "the body is not complete") from None
+
+
+# Signatures.
+#
+# Exactly one of these headers carries the proof and decides how it is checked. A wrong proof is
+# never tried in another way.
+#
+#     X-Hub-Signature-256    sha256=<hex>           HMAC-SHA256 of the body (GitHub)
+#     X-Gitlab-Token         <secret>               the secret itself (GitLab)
+#     X-Webhook-Signature    [sha256=]<hex>         HMAC-SHA256 of the body, or of
+#     X-Signature            [sha256=]<hex>         `<timestamp>.<body>` when a timestamp is sent
+#
+# The timestamp (X-Webhook-Timestamp or X-Timestamp, in seconds since 1970) must be at most five
+# minutes from our clock. The older X-Hub-Signature with SHA-1 proves nothing.
+
+REPLAY_SECONDS = 300.0
+"""Seconds that the clock of a caller may differ, and that a request is remembered."""
+MAX_REMEMBERED = 10_000
+
+_TIMES = (b"x-webhook-timestamp", b"x-timestamp")
+_SIGNED = {
+    b"x-hub-signature-256": re.compile(rb"sha256=([0-9a-fA-F]{64})"),
+    b"x-webhook-signature": re.compile(rb"(?:sha256=)?([0-9a-fA-F]{64})"),
+    b"x-signature": re.compile(rb"(?:sha256=)?([0-9a-fA-F]{64})"),
+}
+_TOKEN = b"x-gitlab-token"
+_SECONDS = re.compile(rb"[0-9]{1,12}")
+
+
+class InvalidSignature(Exception):
+    """The proof is missing or wrong; the text is only for the log."""
+
+
+class VerifiedSignature(msgspec.Struct, frozen=True):
+    signed: bool  #: True if the body is signed: the same body again may be a replay.
+    timestamp: str = ""  #: When the caller signed it, if the time is signed too.
+
+
+def verify_signature(
+    headers: Iterable[tuple[bytes, bytes]], body: bytes, secret: str, now: float
+) -> VerifiedSignature:
+    """Check the proof of a request. Raises `InvalidSignature`."""
+    key = secret.encode()
+    found = [(name.lower(), value) for name, value in headers]
+    proofs = [each for each in found if each[0] in _SIGNED or each[0] == _TOKEN]
+    if len(proofs) != 1:
+        raise InvalidSignature(f"{len(proofs)} signatures" if proofs else "no signature")
+    name, value = proofs[0]
+    if name == _TOKEN:
+        if not hmac.compare_digest(_digest(key, value), _digest(key, key)):
+            raise InvalidSignature("wrong token")
+        return VerifiedSignature(signed=False)
+    match = _SIGNED[name].fullmatch(value)
+    if match is None:
+        raise InvalidSignature("the signature is not SHA-256 in hexadecimal digits")
+    stamp = b"" if name == b"x-hub-signature-256" else _timestamp(found, now)
+    wanted = _digest(key, stamp + b"." + body if stamp else body)
+    if not hmac.compare_digest(bytes.fromhex(match[1].decode()), wanted):
+        raise InvalidSignature("wrong signature")
+    return VerifiedSignature(signed=True, timestamp=stamp.decode())
+
+
+def _timestamp(found: list[tuple[bytes, bytes]], now: float) -> bytes:
+    times = [value for name, value in found if name in _TIMES]
+    if not times:
+        return b""
+    if len(times) > 1 or not _SECONDS.fullmatch(times[0]):
+        raise InvalidSignature("the timestamp is not a number of seconds")
+    if abs(now - int(times[0])) > REPLAY_SECONDS:
+        raise InvalidSignature("the timestamp is too old or too new")
+    return times[0]
+
+
+def _digest(key: bytes, text: bytes) -> bytes:
+    return hmac.new(key, text, hashlib.sha256).digest()
+
+
+class ReplayWindow:
+    """Recently stored requests. A replay may have another id, because the id is not signed."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._recent: dict[bytes, float] = {}
+
+    def add(self, digest: bytes) -> None:
+        self._recent[digest] = self._clock.monotonic()
+
+    def remove(self, digest: bytes) -> None:
+        self._recent.pop(digest, None)
+
+    def __contains__(self, digest: bytes) -> bool:
+        oldest = self._clock.monotonic() - REPLAY_SECONDS
+        if len(self._recent) > MAX_REMEMBERED or any(t < oldest for t in self._recent.values()):
+            kept = [each for each in self._recent.items() if each[1] >= oldest]
+            self._recent = dict(kept[-MAX_REMEMBERED:])
+        return digest in self._recent

@@ -18,13 +18,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hermes import __version__
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.api_server.http import (
+    CLOSE,
     JSON,
     SESSION_HEADER,
     ApiError,
     ApiRequest,
     ErrorBody,
     EventStream,
-    TooLargeResponse,
     error_response,
     json_response,
     not_found,
@@ -38,7 +38,7 @@ from hermes.gateway.platforms.api_server.idempotency import (
 )
 from hermes.gateway.platforms.api_server.options import ANY, ApiOptions
 from hermes.gateway.platforms.api_server.turns import ApiTurns
-from hermes.sdk.platforms import BodyTooLarge
+from hermes.sdk.platforms import BodyTooLarge, EarlyResponse
 from hermes.util.hosts import is_loopback
 
 Json = dict[str, Any]
@@ -248,8 +248,8 @@ def create_app(
 
 def _endpoint(
     operation: Operation, handler: Handler, options: ApiOptions, idempotency: IdempotencyCache
-) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(plain: Request) -> Response:
+) -> Callable[[Request], Awaitable[ASGIApp]]:
+    async def answer(plain: Request) -> ASGIApp:
         request = ApiRequest(plain.scope, options, plain.receive)
         try:
             if operation.body is not None:
@@ -259,7 +259,9 @@ def _endpoint(
             else:
                 response = await handler(request)
         except BodyTooLarge as error:
-            response = TooLargeResponse(request, error)
+            message = f"the body is larger than {options.max_body_bytes} bytes"
+            refusal = ApiError(413, message, code="request_too_large", headers=CLOSE)
+            return EarlyResponse(error_response(refusal), error, request.receive_soon)
         except Exception as error:  # noqa: BLE001 - the client gets a response in any case
             response = error_response(error)
         if not isinstance(response, EventStream):

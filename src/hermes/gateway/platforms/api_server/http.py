@@ -28,7 +28,7 @@ from hermes.core.errors import (
 )
 from hermes.core.events import TurnFinished
 from hermes.gateway.platforms.api_server.options import ApiOptions
-from hermes.sdk.platforms import BodyTooLarge, ClientDisconnected, discard_body, read_body
+from hermes.sdk.platforms import ClientDisconnected, read_body
 
 logger = logging.getLogger(__name__)
 
@@ -234,25 +234,6 @@ class ApiRequest(Request):
         if self._watcher is not None and not self._watcher.done():
             self._watcher.cancel()
             await asyncio.wait([self._watcher])
-
-
-class TooLargeResponse(Response):
-    """The response to a body that is too large. The rest of the body is read before the end of the
-    response, because many clients read the response only after they have sent everything."""
-
-    def __init__(self, request: ApiRequest, too_large: BodyTooLarge) -> None:
-        text = f"the body is larger than {request.options.max_body_bytes} bytes"
-        error = ApiError(413, text, code="request_too_large")
-        super().__init__(msgspec.json.encode(error.body), 413, CLOSE, JSON)
-        self._request, self._too_large = request, too_large
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_unended(message: Message) -> None:
-            await send({**message, "more_body": True})
-
-        await super().__call__(scope, receive, send_unended)
-        await discard_body(self._request.receive_soon, self._too_large)
-        await send({"type": "http.response.body", "body": b""})
 
 
 class EventStream(StreamingResponse):
