@@ -29,7 +29,7 @@ from hermes.mcp.errors import (
     SessionExpiredError,
 )
 from hermes.mcp.transport import McpTransport
-from hermes.util.http import LateTls, is_header_value
+from hermes.util.http import LateTls, is_header_value, json_object
 from hermes.util.jsonrpc import JsonRpcMessage, decode
 from hermes.util.text import human_size
 
@@ -209,20 +209,12 @@ def _describe(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-class _ErrorObject(msgspec.Struct):
-    message: str = ""
-
-
-class _ErrorBody(msgspec.Struct):
-    error: _ErrorObject | str = ""
-
-
 def _error_reason(body: bytes) -> str:
     """Return the reason in the body of an error response, for the end of a message."""
-    try:
-        said = msgspec.json.decode(body, type=_ErrorBody).error
-        text = said if isinstance(said, str) else said.message
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    fields = json_object(body)
+    error = fields.get("error", "")
+    text = error.get("message", "") if isinstance(error, dict) else error
+    if not fields or not isinstance(text, str):
         text = body.decode("utf-8", "replace")
     text = " ".join(text.split())[:300]
     return f": {text}" if text and not text.startswith("<") else ""

@@ -125,7 +125,7 @@ def _parse_parameters(schema: Any) -> dict[str, Any]:
     if schema is None:
         return NO_PARAMETERS
     if not isinstance(schema, dict):
-        raise ToolRejected("its parameters are no JSON Schema")
+        raise ToolRejected("its parameters are not a JSON Schema")
     found: dict[str, Any] = {
         key: value for key, value in schema.items() if key not in ("$schema", "$id")
     }

@@ -1,7 +1,11 @@
-"""Tokens that are exchanged for a short-lived one before use, such as GitHub's for Copilot.
+"""Tokens that are exchanged before use: GitHub's for a short-lived one of Copilot.
 
 The short-lived token is kept in memory only. Nous has a similar exchange (an agent key), but it is
 not documented and therefore not implemented.
+
+A login for Code Assist gets the project that is charged. The user names it, or it is requested with
+the token and kept in memory. It is passed in the base URL of the credential as `?project=ID`, and
+the dialect moves it into the body. An account without a project must be set up with the Gemini CLI.
 """
 
 from typing import Any
@@ -18,7 +22,7 @@ from hermes.providers.failures import unreachable
 from hermes.providers.login.oauth import TokenResponse
 from hermes.providers.login.tokens import GOOGLE_PROJECT_ID, HEADERS, REQUEST_SECONDS, login_error
 from hermes.providers.target import Credential
-from hermes.util.http import HttpError, fetch
+from hermes.util.http import HttpError, HttpResponse, fetch
 
 MARGIN_SECONDS = 120.0
 """A token that expires sooner is exchanged again. Tokens live for about half an hour."""
@@ -26,11 +30,22 @@ MARGIN_SECONDS = 120.0
 _NO_ACCESS = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN, httpx2.codes.NOT_FOUND)
 
 
+METADATA = {
+    "ideType": "IDE_UNSPECIFIED",
+    "platform": "PLATFORM_UNSPECIFIED",
+    "pluginType": "GEMINI",
+}
+MAX_REASON = 300
+
+
 class TokenExchange:
-    def __init__(self, client: httpx2.AsyncClient, clock: Clock) -> None:
+    def __init__(self, client: httpx2.AsyncClient, clock: Clock, project: str = "") -> None:
+        """`project` is that of Code Assist, if the user names one; else that of the login."""
         self._client, self._clock = client, clock
         self._cache: dict[tuple[str, str], Credential] = {}
         """Exchanged credentials by endpoint and long-lived secret."""
+        self._configured_project = project.strip()
+        self._projects: dict[str, tuple[str, str]] = {}  #: Token and project by credential id.
 
     async def exchange(
         self, endpoint: Endpoint, credential: Credential, refused: str = ""
@@ -39,17 +54,18 @@ class TokenExchange:
 
         `refused` is a token that was just refused. Raises a `ProviderError`.
         """
+        if endpoint.api_mode == "code_assist":
+            project = self._configured_project or await self._project(endpoint, credential)
+            address = f"{endpoint.base_url}?{urlencode({'project': project})}"
+            return msgspec.structs.replace(credential, base_url=address)
         if endpoint.login is None or not endpoint.login.exchange_url:
             return credential
         key = (endpoint.id, credential.secret)
         cached = self._cache.get(key)
         soon = self._clock.now().timestamp() + MARGIN_SECONDS
         expires_at = cached.expires_at if cached is not None else 0.0
-        if (
-            cached is None
-            or cached.secret == refused
-            or (expires_at is not None and expires_at <= soon)
-        ):
+        is_over = expires_at is not None and expires_at <= soon
+        if cached is None or cached.secret == refused or is_over:
             cached = await self._fetch_token(endpoint, endpoint.login.exchange_url, credential)
             self._cache[key] = cached
         return cached
@@ -57,17 +73,7 @@ class TokenExchange:
     async def _fetch_token(
         self, endpoint: Endpoint, url: str, credential: Credential
     ) -> Credential:
-        authorization = {"Authorization": f"token {credential.secret}"}
-        try:
-            response = await fetch(
-                self._client,
-                "GET",
-                url,
-                headers={**HEADERS, **endpoint.headers, **authorization},
-                seconds=REQUEST_SECONDS,
-            )
-        except HttpError as error:
-            raise unreachable(endpoint.id, url, error) from error
+        response = await self._request(endpoint, "GET", url, f"token {credential.secret}")
         answer = TokenResponse(response.status, response.json_object())
         if answer.status in _NO_ACCESS:
             raise CredentialRefused(
@@ -90,67 +96,36 @@ class TokenExchange:
             base_url=address if own else "",
         )
 
-
-# The project that Code Assist charges. The user names it, or it is requested with the token and
-# kept in memory. It is passed in the base URL of the credential as `?project=ID`, and the dialect
-# moves it into the body. An account without a project must be set up with the Gemini CLI.
-
-METADATA = {
-    "ideType": "IDE_UNSPECIFIED",
-    "platform": "PLATFORM_UNSPECIFIED",
-    "pluginType": "GEMINI",
-}
-MAX_REASON = 300
-
-
-class CodeAssistExchange(TokenExchange):
-    """A token exchange that also adds the project for Code Assist."""
-
-    def __init__(self, client: httpx2.AsyncClient, clock: Clock, project: str = "") -> None:
-        """`project` is named by the user; empty: that of the login."""
-        super().__init__(client, clock)
-        self._configured_project = project.strip()
-        self._projects: dict[str, tuple[str, str]] = {}  #: Token and project by credential id.
-
-    async def exchange(
-        self, endpoint: Endpoint, credential: Credential, refused: str = ""
-    ) -> Credential:
-        if endpoint.api_mode != "code_assist":
-            return await super().exchange(endpoint, credential, refused)
-        project = self._configured_project or await self._project(endpoint, credential)
-        address = f"{endpoint.base_url}?{urlencode({'project': project})}"
-        return msgspec.structs.replace(credential, base_url=address)
-
     async def _project(self, endpoint: Endpoint, credential: Credential) -> str:
+        """Return the project that Code Assist charges for this login."""
         token, project = self._projects.get(credential.id, ("", ""))
-        if token != credential.secret:
-            answer = await self._load_code_assist(endpoint, credential.secret)
-            held = answer.get("cloudaicompanionProject")  # the id, or an object with it
-            found = held.get("id") if isinstance(held, dict) else held
-            project = found if isinstance(found, str) else ""
-            if not project:
-                raise _no_project_error(endpoint, credential, answer)
-            self._projects[credential.id] = (credential.secret, project)
-        return project
-
-    async def _load_code_assist(self, endpoint: Endpoint, token: str) -> dict[str, Any]:
-        url = f"{endpoint.base_url}:loadCodeAssist"
-        try:
-            response = await fetch(
-                self._client,
-                "POST",
-                url,
-                json={"metadata": METADATA},
-                headers={**HEADERS, **endpoint.headers, "Authorization": f"Bearer {token}"},
-                seconds=REQUEST_SECONDS,
-            )
-        except HttpError as error:
-            raise unreachable(endpoint.id, url, error) from error
+        if token == credential.secret:
+            return project
+        token, url = credential.secret, f"{endpoint.base_url}:loadCodeAssist"
+        body = {"metadata": METADATA}
+        response = await self._request(endpoint, "POST", url, f"Bearer {token}", body)
         if response.status >= 300:
             raise refusal_of(
                 endpoint.id, response.status, response.headers, response.body, secret=token
             )
-        return response.json_object()
+        answer = response.json_object()
+        held = answer.get("cloudaicompanionProject")  # the id, or an object with it
+        found = held.get("id") if isinstance(held, dict) else held
+        if not found or not isinstance(found, str):
+            raise _no_project_error(endpoint, credential, answer)
+        self._projects[credential.id] = (token, found)
+        return found
+
+    async def _request(
+        self, endpoint: Endpoint, method: str, url: str, authorization: str, body: Any = None
+    ) -> HttpResponse:
+        headers = {**HEADERS, **endpoint.headers, "Authorization": authorization}
+        try:
+            return await fetch(
+                self._client, method, url, headers=headers, json=body, seconds=REQUEST_SECONDS
+            )
+        except HttpError as error:
+            raise unreachable(endpoint.id, url, error) from error
 
 
 def _no_project_error(

@@ -29,7 +29,7 @@ from hermes.providers.credentials.auth_file import (
     put_entry,
     remove_entries,
 )
-from hermes.providers.credentials.exchange import CodeAssistExchange, TokenExchange
+from hermes.providers.credentials.exchange import TokenExchange
 from hermes.providers.credentials.sources import CredentialSources, login_credential
 from hermes.providers.endpoints import QWEN_LOGIN, Endpoint, LoginSpec
 from hermes.providers.login.oauth import TokenRefresher
@@ -394,10 +394,8 @@ class Keyring:
             store, variables, user_home, claude_code, qwen_code, aws_profile
         )
         self._strategies = dict(strategies or {})
-        self._refresher, self._exchange = (
-            token_refresher(client, clock),
-            CodeAssistExchange(client, clock, variables.secret(GOOGLE_PROJECT_ID) or ""),
-        )
+        self._refresher = token_refresher(client, clock)
+        self._exchange = TokenExchange(client, clock, variables.secret(GOOGLE_PROJECT_ID) or "")
         self._rng = rng or random.Random()
         self._states: dict[str, PoolState] = {}
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hermes.core.errors import CredentialRefused, Overloaded, ServerFault, Unreachable
-from hermes.providers.credentials.exchange import CodeAssistExchange
+from hermes.providers.credentials.exchange import TokenExchange
 from hermes.providers.credentials.pool import CredentialPool
 from hermes.providers.endpoints import Endpoint
 from hermes.providers.target import Credential
@@ -115,7 +115,7 @@ def code_assist(google: GoogleServer) -> Endpoint:
 
 
 async def test_a_named_project_needs_no_question(bench: Bench, google: GoogleServer) -> None:
-    exchange = CodeAssistExchange(bench.client, bench.clock, " my project ")
+    exchange = TokenExchange(bench.client, bench.clock, " my project ")
     got = await exchange.exchange(code_assist(google), LOGIN)
     assert got.base_url == f"{google.url}/v1internal?project=my+project"
     assert (got.id, got.secret) == (LOGIN.id, LOGIN.secret)
@@ -127,7 +127,7 @@ async def test_the_project_of_a_login_is_asked_for_once_for_each_token(
     bench: Bench, google: GoogleServer, held: object
 ) -> None:
     google.account = {"cloudaicompanionProject": held}
-    exchange, endpoint = CodeAssistExchange(bench.client, bench.clock), code_assist(google)
+    exchange, endpoint = TokenExchange(bench.client, bench.clock), code_assist(google)
     for _ in range(2):
         got = await exchange.exchange(endpoint, LOGIN)
         assert got.base_url.endswith("?project=found-project")
@@ -144,7 +144,7 @@ async def test_an_account_without_a_project_is_said_to_be_one(
     tiers = [{"reasonCode": "UNSUPPORTED_LOCATION", "reasonMessage": "not in\nyour\x1b place"}]
     google.account = {"allowedTiers": [{"id": "free-tier"}], "ineligibleTiers": tiers}
     with pytest.raises(CredentialRefused) as caught:
-        await CodeAssistExchange(bench.client, bench.clock).exchange(code_assist(google), LOGIN)
+        await TokenExchange(bench.client, bench.clock).exchange(code_assist(google), LOGIN)
     words = "Google reports no project for the login of gemini-cli: not in your place"
     assert str(caught.value) == words
     assert "run `gemini` once" in caught.value.hint
@@ -158,16 +158,16 @@ async def test_refusals_are_classified(
     google.load_status = status
     google.account = {"error": {"code": status, "message": "no: ya29.0"}}
     with pytest.raises(kind) as caught:
-        await CodeAssistExchange(bench.client, bench.clock).exchange(code_assist(google), LOGIN)
+        await TokenExchange(bench.client, bench.clock).exchange(code_assist(google), LOGIN)
     assert "ya29.0" not in str(caught.value)
 
 
 async def test_unreachable_server_is_named(bench: Bench, google: GoogleServer) -> None:
     endpoint = msgspec.structs.replace(code_assist(google), base_url="http://127.0.0.1:1/v1")
     with pytest.raises(Unreachable):
-        await CodeAssistExchange(bench.client, bench.clock).exchange(endpoint, LOGIN)
+        await TokenExchange(bench.client, bench.clock).exchange(endpoint, LOGIN)
 
 
 async def test_other_providers_have_no_project(bench: Bench, google: GoogleServer) -> None:
-    exchange = CodeAssistExchange(bench.client, bench.clock, "my-project")
+    exchange = TokenExchange(bench.client, bench.clock, "my-project")
     assert await exchange.exchange(shop(), LOGIN) is LOGIN
