@@ -38,10 +38,10 @@ from hermes.store.session_store import open_store
 from hermes.util.concurrency import SystemClock, in_thread
 
 Show = Callable[[str], None]
-LONGEST_GOAL = 60
+MAX_GOAL_CHARS = 60
 
 
-class BackgroundTask(msgspec.Struct, frozen=True, eq=False):
+class BackgroundTask(msgspec.Struct, eq=False):
     id: str
     goal: str
     owner: Agent
@@ -74,19 +74,9 @@ class BackgroundTasks:
         return name
 
     async def _run(self, name: str, request: SessionRequest, goal: str, show: Show) -> None:
-        wanted = msgspec.structs.replace(
-            request,
-            resume="",
-            latest=False,
-            session_id="",
-            history=(),
-            approver=None,
-            clarifier=None,
-            read_secret=None,
-            goes_on=False,
-        )
+        alone = {"approver": None, "clarifier": None, "read_secret": None, "goes_on": False}
         try:
-            agent = await self._start(wanted)
+            agent = await self._start(request.for_new_session(**alone))
             try:
                 end = await _answer(agent, goal)
                 head = f"**`{name}`** {shorten_goal(goal)} (session `{agent.session_id}`)"
@@ -115,9 +105,8 @@ class BackgroundTasks:
 
     def moved(self, old: Agent, new: Agent) -> None:
         """Assign the tasks of `old` to `new`, the next agent of the conversation."""
-        for name, task in self._tasks.items():
-            if task.owner is old:
-                self._tasks[name] = msgspec.structs.replace(task, owner=new)
+        for task in self._of(old):
+            task.owner = new
 
     def _of(self, owner: Agent) -> list[BackgroundTask]:
         return [task for task in self._tasks.values() if task.owner is owner]
@@ -140,7 +129,7 @@ async def _answer(agent: Agent, goal: str) -> TurnFinished:
 
 def shorten_goal(text: str) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= LONGEST_GOAL else f"{flat[: LONGEST_GOAL - 1]}…"
+    return flat if len(flat) <= MAX_GOAL_CHARS else f"{flat[: MAX_GOAL_CHARS - 1]}…"
 
 
 Adopt = Callable[[Agent], Awaitable[None]]
@@ -263,10 +252,9 @@ class App:
         old = self.session(agent)
         new = await self.move(agent, "", adopt)
         await old.engine.reset()
-        await self.extensions.hooks.fire(
-            HookName.ON_SESSION_RESET,
-            session_id=new.session_id,
-            platform=self.session(new).request.source,
+        platform = self.session(new).request.source
+        await self.hooks.fire(
+            HookName.ON_SESSION_RESET, session_id=new.session_id, platform=platform
         )
         return new
 
@@ -275,14 +263,7 @@ class App:
 
         `adopt` gets the new agent while both are open, so the surface never holds a closed one.
         """
-        request = msgspec.structs.replace(
-            self._open[agent].request,
-            resume=session,
-            latest=False,
-            session_id="",
-            history=(),
-            skills=(),
-        )
+        request = self._open[agent].request.for_new_session(resume=session, skills=())
         new = await self._build(request)  # first: if it fails, the old agent stays open
         self.background.moved(agent, new)
         await adopt(new)
@@ -316,14 +297,8 @@ class App:
 
     async def auxiliary(self, session_id: str) -> AuxiliaryModels:
         """Return the auxiliary models of a session; their cost counts against its budget."""
-        return AuxiliaryModels(
-            self.loaded.settings,
-            self.providers,
-            await self.providers.main(),
-            self.budgets.of(session_id),
-            self.store,
-            session_id,
-        )
+        main, budget = await self.providers.main(), self.budgets.of(session_id)
+        return AuxiliaryModels(self.providers, main, budget, self.store, session_id)
 
     async def find_target(self, request: SessionRequest) -> Target:
         """Return the model of the request, or else that of the settings."""

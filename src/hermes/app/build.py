@@ -28,7 +28,6 @@ from hermes.app.skills import SessionSkills, visibility_context
 from hermes.app.tools import (
     SessionTools,
     ToolSelection,
-    approval_timeout,
     build_approvals,
     build_toolbox,
     find_toolsets,
@@ -194,11 +193,10 @@ async def build_agent(
         history = repair_history(await app.store.messages(past.id)) if past else request.history
         target = _subagent_target(parent) if parent else await app.find_target(request)
         s.budget = parent.budget if parent else await app.budgets.open(session_id, past, request)
-        s.auxiliary = AuxiliaryModels(
-            settings, app.providers, target, s.budget, app.store, session_id
-        )
+        s.auxiliary = AuxiliaryModels(app.providers, target, s.budget, app.store, session_id)
         # 2. Where it works and what it remembers.
-        s.place = _make_workspace(s)
+        folder, shared = request.working_folder, request.shared_folders
+        s.place = make_workspace(app.loaded, app.home, folder, app.tell, request.backend, shared)
         s.attachments = outgoing_files(request, s.place, app.redactor, app.home)
         s.skills = _make_skills(s)
         s.notes = open_notes(app.loaded, app.home, s.place, request)
@@ -211,7 +209,8 @@ async def build_agent(
         s.children = _make_subagents(s)
         s.session_tools = _make_session_tools(s, history)
         stack.push_async_callback(s.session_tools.close)
-        s.approvals = parent.approvals if parent else _make_approvals(s)
+        approvals = build_approvals(app.loaded, app.home, app.hooks, s.auxiliary, request)
+        s.approvals = parent.approvals if parent else approvals
         s.toolbox = _make_toolbox(s, selection)
         s.hints = SubfolderHints(LocalFileTree(), s.place.folder, app.redactor.redact)
         s.dispatcher = _make_dispatcher(s)
@@ -231,37 +230,22 @@ async def build_agent(
             enabled=settings.compression.enabled and not target.profile.small,
             run=s.engine.run,
         )
-        s.models = _make_models(s)
-        # A review cannot ask the user: `approvals.headless` decides about its calls.
-        headless = build_approvals(app.loaded, app.home, None, s.auxiliary, app.hooks)
+        fallbacks = () if request.remote else tuple(fallback_choices(settings))
+        maker, within = app.providers.maker, parent is not None
+        s.models = SessionModels(maker, target, fallbacks, s.budget, within=within)
+        # Reviews cannot ask the user: `approvals.headless` decides about their calls.
+        headless = build_approvals(app.loaded, app.home, app.hooks, s.auxiliary)
         s.reviewer = ReviewRunner(s.toolbox, s.auxiliary, headless, app.hooks, app.clock)
         above = parent.observer if parent else None
         s.observer = app.telemetry.observer(above) if app.telemetry else None
-        s.agent = _make_agent(
-            s,
-            system,
-            tuple(history),
-            _max_iterations(s, task),
-            abandoned=past is not None and past.ended_at is None,
-        )
+        abandoned = past is not None and past.ended_at is None
+        s.agent = _make_agent(s, system, tuple(history), task, abandoned=abandoned)
         # Closed in the opposite order: the agent first.
         stack.push_async_callback(s.hooks.on_session_end)
         stack.push_async_callback(s.end_engine)
         stack.push_async_callback(s.agent.close)
         s.keep_open(stack)
     return s
-
-
-def _make_workspace(s: AgentSession) -> SessionWorkspace:
-    app, request = s.app, s.request
-    return make_workspace(
-        app.loaded,
-        app.home,
-        request.working_folder,
-        app.tell,
-        request.backend,
-        request.shared_folders,
-    )
 
 
 def _make_skills(s: AgentSession) -> SessionSkills:
@@ -284,27 +268,26 @@ def _make_subagents(s: AgentSession) -> Subagents:
 def _make_session_tools(s: AgentSession, history: Sequence[Message]) -> SessionTools:
     app, request, memory = s.app, s.request, s.memory
     services = session_services(
-        s.notes,
+        request,
+        app.services,
         app.store,
         s.auxiliary.current_session,
         memory.spawner(s.children) if memory else s.children,
-        request,
-        app.services,
-        memory.on_write if memory else None,
         s.skills,
+        s.notes,
+        memory.on_write if memory else None,
         s.attachments,
     )
     return SessionTools(
         app.loaded,
         app.home,
         s.place,
+        request,
+        services,
         hooks=app.hooks,
-        clarifier=request.clarifier,
-        patience=request.patience,
         auxiliary=s.auxiliary,
         history=history,
         on_news=s.pending.add,
-        services=services,
     )
 
 
@@ -312,7 +295,6 @@ def _make_dispatcher(s: AgentSession) -> ToolDispatcher:
     app = s.app
 
     def hints(arguments: dict[str, Any]) -> str:
-        """Return the hints of the folders that a tool call touches."""
         cwd = str(s.place.workplace.shell.cwd)
         return s.hints.hints_for(paths_in_arguments(arguments), cwd)
 
@@ -327,22 +309,20 @@ def _make_dispatcher(s: AgentSession) -> ToolDispatcher:
     )
 
 
-def _make_models(s: AgentSession) -> SessionModels:
-    choices = () if s.request.remote else tuple(fallback_choices(s.app.loaded.settings))
-    within = s.parent is not None
-    return SessionModels(s.app.providers.maker, s.target, choices, s.budget, within=within)
-
-
 def _make_agent(
     s: AgentSession,
     system: System,
     history: tuple[Message, ...],
-    max_iterations: int,
+    task: ChildTask | None,
     *,
     abandoned: bool,
 ) -> Agent:
     app, settings = s.app, s.app.loaded.settings
-    before = s.memory.shortened if s.memory else None
+    before = s.memory.before_compaction if s.memory else None
+    max_iterations = settings.agent.max_turns
+    if task is not None:
+        limit = settings.delegation.max_iterations
+        max_iterations = min(task.max_iterations or limit, limit)
     return Agent(
         s.session_id,
         system,
@@ -386,14 +366,6 @@ async def _select_tools(s: AgentSession, task: ChildTask | None) -> ToolSelectio
     found = find_toolsets(app.loaded, s.brought)
     s.tools = [] if remote else found.names(request.source, request.toolsets)
     return found
-
-
-def _make_approvals(s: AgentSession) -> Approvals:
-    app, request = s.app, s.request
-    seconds = approval_timeout(app.loaded.settings.approvals, request)
-    return build_approvals(
-        app.loaded, app.home, request.approver, s.auxiliary, app.hooks, seconds=seconds
-    )
 
 
 def _make_toolbox(s: AgentSession, selection: ToolSelection) -> Toolbox:
@@ -502,26 +474,9 @@ def _background_work(s: AgentSession) -> Iterator[AfterTurn]:
         yield SkillReviews(s.reviewer, manage, interval, app.tell)
 
 
-def _max_iterations(s: AgentSession, task: ChildTask | None) -> int:
-    settings = s.app.loaded.settings
-    if task is None:
-        return settings.agent.max_turns
-    return min(
-        task.max_iterations or settings.delegation.max_iterations,
-        settings.delegation.max_iterations,
-    )
-
-
-# The agents that `delegate_task` starts.
-
-
 async def _start_subagent(parent: AgentSession, task: ChildTask, _index: int) -> AgentSession:
-    request = msgspec.structs.replace(
-        parent.request,
-        resume="",
-        latest=False,
-        session_id="",
-        history=(),
+    """Build the agent for a task of `delegate_task`."""
+    request = parent.request.for_new_session(
         source=SUBAGENT,
         clarifier=None,
         goes_on=False,

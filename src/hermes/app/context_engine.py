@@ -1,4 +1,4 @@
-"""The context engine of a session, and the models it may ask."""
+"""The context engine of a session: which one, its thread, and the models it may ask."""
 
 import asyncio
 import copy
@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,8 +35,10 @@ T = TypeVar("T")
 def make_engine(
     settings: Settings, home: Home, target: Target, registered: Sequence[ContextEngine] = ()
 ) -> ContextEngine:
-    """Return the engine that `context.engine` names; `registered` are those of plugins. A small
-    model has none."""
+    """Return the engine that `context.engine` names; `registered` are engines of plugins.
+
+    A small model has none.
+    """
     if target.profile.small:
         return NoEngine()
     given = settings.compression
@@ -50,13 +53,10 @@ def make_engine(
             protect_last_n=given.protect_last_n,
         ),
     )
-    return _own(engine) if engine in registered else engine
-
-
-def _own(engine: ContextEngine) -> ContextEngine:
-    """Copy an engine that a plugin registered: each conversation needs its own."""
+    if engine not in registered:
+        return engine
     try:
-        return copy.deepcopy(engine)
+        return copy.deepcopy(engine)  # each conversation needs its own
     except TypeError as error:
         raise ConfigError(
             f"the context engine {engine.name} cannot be used in several conversations: {error}",
@@ -116,7 +116,7 @@ class EngineTask:
             self._asking.discard(task)
 
 
-_engine_task: ContextVar[EngineTask] = ContextVar("errand")  #: Of the thread an engine works in.
+_engine_task: ContextVar[EngineTask] = ContextVar("engine_task")  #: Set in an engine's thread.
 
 
 class ContextEngineRunner:
@@ -127,14 +127,13 @@ class ContextEngineRunner:
     ) -> None:
         self.engine, self._auxiliary, self._store = engine, auxiliary, store
         self._loop = asyncio.get_running_loop()
-        self._stray = EngineTask()  #: Of threads that are the engine's own.
+        self._stray = EngineTask()  #: For threads that the engine itself starts.
 
     async def begin(self, session_id: str, home: Home, platform: str, parent: str = "") -> None:
-        """Tell the engine which conversation it works for; a plugin's engine in a thread, since it
-        may read the history. Ours do not."""
+        """Inform the engine about its conversation; in a thread, since it may read the history."""
         engine = self.engine
         try:
-            told = {
+            details = {
                 "hermes_home": str(home.root),
                 "platform": platform,
                 "model": self._auxiliary.main.model,
@@ -143,7 +142,7 @@ class ContextEngineRunner:
                 "history": lambda: self._wait(self.history(session_id)),
                 **({"parent_session_id": parent} if parent else {}),
             }
-            await in_thread(engine.on_session_start, session_id, **told)
+            await in_thread(engine.on_session_start, session_id, **details)
         except Exception as error:  # an engine may be a plugin
             raise _unusable(engine, "cannot begin", error) from error
 
@@ -164,16 +163,19 @@ class ContextEngineRunner:
             log.exception("the context engine failed at the end of its conversation")
 
     def summarisers(self) -> Sequence[SummaryModel]:
-        """Return the models of the task, followed by that of the conversation. What the settings
-        name is checked now, since it may be wrong; otherwise the models are found when needed."""
-        found = LazySummaryModels(self._summarisers)
+        """Return the models of the task, followed by that of the conversation.
+
+        A model that the settings name is checked now; otherwise they are resolved when needed.
+        """
+        found = LazySummaryModels(self._find_summarisers)
         return found if self._auxiliary.is_auto(TASK) else list(found)
 
-    def _summarisers(self) -> list[SummaryModel]:
+    def _find_summarisers(self) -> list[SummaryModel]:
         targets = self._auxiliary.targets(TASK)
         found = [self._summariser(targets)]
         main = self._auxiliary.main
-        if all(_which(target) != _which(main) for target in targets):
+        key = attrgetter("provider", "model", "base_url")
+        if all(key(target) != key(main) for target in targets):
             found.append(self._summariser((main,)))
         return found
 
@@ -204,34 +206,30 @@ class ContextEngineRunner:
 
     async def run(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Run `work` of the engine in a thread. Cancellation ends its model requests."""
-        errand = EngineTask()
+        task = EngineTask()
 
         def begin() -> T:
-            _engine_task.set(errand)
+            _engine_task.set(task)
             return work(*args, **kwargs)
 
         try:
             return await in_thread(begin)
         except asyncio.CancelledError:
-            errand.end()
+            task.end()
             self._stray.interrupt()
             raise
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait in a thread for `work`, which runs in the event loop."""
-        errand = _engine_task.get(self._stray)
-        return asyncio.run_coroutine_threadsafe(errand.ask(work), self._loop).result()
-
-
-def _which(target: Target) -> tuple[str, str, str]:
-    return target.provider, target.model, target.base_url
+        task = _engine_task.get(self._stray)
+        return asyncio.run_coroutine_threadsafe(task.ask(work), self._loop).result()
 
 
 def engine_tools(engine: ContextEngine) -> list[Tool]:
     """Return the tools of the engine."""
     try:
         return [_engine_tool(engine, schema) for schema in engine.get_tool_schemas()]
-    except Exception as error:  # the same
+    except Exception as error:  # an engine may be a plugin
         raise _unusable(engine, "has tools that cannot be used", error) from error
 
 
@@ -246,10 +244,9 @@ def _engine_tool(engine: ContextEngine, schema: dict[str, Any]) -> Tool:
     spec = ToolSpec(schema["name"], schema.get("description", ""), schema["parameters"])
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
+        session = call.session_id
         return result_text(
-            await in_thread(
-                engine.handle_tool_call, spec.name, arguments, session_id=call.session_id
-            )
+            await in_thread(engine.handle_tool_call, spec.name, arguments, session_id=session)
         )
 
     return Tool(spec, handler, toolset="context_engine")

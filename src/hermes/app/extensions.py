@@ -48,7 +48,7 @@ class Extensions:
 
     @classmethod
     def in_force(cls) -> "Extensions | None":
-        """The newest instance of this process, for plugins that use a documented path."""
+        """Return the newest instance of this process, for plugins that use a documented path."""
         return cls._open[-1] if cls._open else None
 
     def __init__(

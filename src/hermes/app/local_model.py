@@ -1,4 +1,4 @@
-"""The embedded model made ready: runtime installed, weights fetched, process started."""
+"""The embedded model: installs its runtime, fetches its weights and starts its process."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -30,8 +30,8 @@ STARTER = (
 )
 
 
-def cache_of(home: Home, model: Path) -> Path:
-    """Where the beginnings of prompts that `model` has read are kept."""
+def cache_folder(home: Home, model: Path) -> Path:
+    """Return the folder for processed prompt prefixes of `model`."""
     return home.cache / "local" / model.stem
 
 
@@ -53,15 +53,13 @@ class LocalModel:
         self._labels: dict[str, Weights] = {}
 
     def known(self, target: Target) -> Target:
-        """`target` with the label and the context length of the model it means."""
-        weights = self._weights(target)
-        profile = msgspec.structs.replace(
-            target.profile, context_length=self._settings.context_length
-        )
-        return msgspec.structs.replace(target, model=weights.label, profile=profile)
+        """Return `target` with the label and the context length of its weights."""
+        replace, length = msgspec.structs.replace, self._settings.context_length
+        profile = replace(target.profile, context_length=length)
+        return replace(target, model=self._weights(target).label, profile=profile)
 
     async def ready(self, target: Target) -> Model:
-        """The running model `target` means, started if need be."""
+        """Return the running model of `target`, started if necessary."""
         weights = self._weights(target)
         async with self._starting:
             if self._process is None:
@@ -74,7 +72,7 @@ class LocalModel:
                 self.known(target), base_url=self._process.base_url, credentials=(credential,)
             )
             wire = WireModel(running, self._client)
-            cache = cache_of(self._home, Path(weights.file))
+            cache = cache_folder(self._home, Path(weights.file))
             self._models[weights.label] = PromptPrefixCache(
                 wire, self._process, self._client, cache
             )
@@ -88,11 +86,11 @@ class LocalModel:
             path,
             context=self._settings.context_length,
             threads=thread_count(self._settings.threads),
-            cache=cache_of(self._home, path),
+            cache=cache_folder(self._home, path),
         )
 
     def _weights(self, target: Target) -> Weights:
-        """What `target` names, by id, file, address or by the label it got here."""
+        """Return the weights that `target` names by id, file, address or label."""
         weights = self._labels.get(target.model)
         if weights is None:
             weights = resolve_weights(target.model or self._settings.model, self._home.models)
@@ -105,10 +103,7 @@ class LocalModel:
 
 
 async def _install_runtime() -> None:
-    from hermes.config.installation import (
-        InstallFailed,
-        install_extra,  # seldom needed
-    )
+    from hermes.config.installation import InstallFailed, install_extra  # rarely needed
 
     try:
         await install_extra("local")
@@ -119,7 +114,7 @@ async def _install_runtime() -> None:
 
 
 class EmbeddedModel:
-    """A `Model` that starts the embedded one when it is first asked."""
+    """A `Model` that starts the embedded model with its first call."""
 
     def __init__(self, local: LocalModel, target: Target) -> None:
         self._local, self._target = local, target

@@ -1,7 +1,10 @@
-"""Logging for a process of Hermes, by the standard library: who logs needs nothing of this.
+"""Logging of a process with the standard library, and log files that several processes share.
 
-`agent.log` has everything of the chosen level, `errors.log` warnings and worse, `gateway.log` what
-the gateway logs. Libraries are heard from WARNING on.
+`agent.log` has all records of the chosen level, `errors.log` warnings and errors, `gateway.log` the
+records of the gateway. Records of libraries are written from WARNING on.
+
+A line is text, `2026-11-15 03:17:22.123+01:00 INFO [session] hermes.agent.loop: message`, with
+further lines of a message indented; or a JSON object. `ops.logs` reads both.
 """
 
 import fcntl
@@ -20,11 +23,6 @@ from hermes.security import Redactor
 from hermes.util.concurrency import current_session
 from hermes.util.text import clean
 
-# Log files that several processes write to, and the two forms of a line in them.
-#
-# Text: `2026-11-15 03:17:22.123+01:00 INFO [session] hermes.agent.loop: message`; further lines of
-# a message or a traceback are indented. JSON: one object a line. `app.log_reader` reads both.
-
 COMPONENTS = ("gateway", "agent", "tools", "cli", "cron")
 NO_SESSION = "-"
 OURS = ("hermes", "hermes_plugins")  #: The loggers that have the level of the settings.
@@ -41,9 +39,9 @@ _COMPONENT_OF = {
 
 
 class LogFileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is written of one record, and read back from either form."""
+    """One record of a log file."""
 
-    time: str  #: ISO 8601 with offset; empty when a line that was read had none.
+    time: str  #: ISO 8601 with offset; empty if the line that was read has none.
     level: str
     logger: str
     message: str
@@ -52,7 +50,7 @@ class LogFileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def component_of(logger: str) -> str:
-    """The part of Hermes that a logger's name stands for."""
+    """Return the component of a logger."""
     package, _, rest = logger.partition(".")
     return _COMPONENT_OF.get(rest.partition(".")[0], "agent") if package in OURS else "agent"
 
@@ -68,12 +66,11 @@ def as_json(entry: LogFileEntry) -> str:
 
 
 class RedactingFormatter(logging.Formatter):
-    """The whole record as one text, without secrets: message, arguments, traceback and stack."""
+    """Formats the whole record without secrets: message, traceback and stack."""
 
     def __init__(self, redact: Callable[[str], str], form: Callable[[LogFileEntry], str]) -> None:
         super().__init__()
-        self._redact = redact
-        self._form = form
+        self._redact, self._form = redact, form
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created).astimezone()
@@ -98,23 +95,22 @@ class RedactingFormatter(logging.Formatter):
 
 
 class LogFile(logging.Handler):
-    """Appends each record with one write, so processes never mix their lines.
+    """Appends each record with one write, so that processes do not mix their lines.
 
-    At `max_bytes` the file moves to `name.1`, that one to `name.2` and so on, `backups` of them.
-    A process whose file was moved away by another opens the new one. Whatever goes wrong here is
-    told once on stderr and never to the code that logs.
+    At `max_bytes` the file is renamed to `name.1`, that one to `name.2` and so on, up to `backups`.
+    A process whose file was renamed by another opens the new one. The first failure is reported on
+    stderr; none reaches the code that logs.
     """
 
     def __init__(self, path: Path, *, max_bytes: int, backups: int) -> None:
         super().__init__()
         self.path, self._file = path, str(path)
-        self._max_bytes = max_bytes
-        self._backups = backups
-        self._complained = False
+        self._max_bytes, self._backups = max_bytes, backups
+        self._has_reported = False
         self._descriptor = _NOT_OPEN
 
     def open(self) -> None:
-        """Open the file now, not with the first record. Raises OSError."""
+        """Open the file before the first record. Raises `OSError`."""
         if self._descriptor == _NOT_OPEN:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._descriptor = os.open(self.path, flags, 0o600)
@@ -123,8 +119,8 @@ class LogFile(logging.Handler):
         try:
             self._write(f"{self.format(record)}\n".encode())
         except Exception as error:  # noqa: BLE001 - logging must never break the code that logs
-            if not self._complained:  # `handleError` would print the record with its secrets
-                self._complained = True
+            if not self._has_reported:  # `handleError` would print the record with its secrets
+                self._has_reported = True
                 report_write_error(self.path, error)
 
     def close(self) -> None:
@@ -146,9 +142,9 @@ class LogFile(logging.Handler):
         os.write(self._descriptor, line)
 
     def _is_named(self, opened: os.stat_result) -> bool:
-        """Whether the open file is still the one under our name."""
+        """Return whether the open file still has its name."""
         try:
-            there = os.stat(self._file)  # noqa: PTH116 - half the work, and each line does it
+            there = os.stat(self._file)  # noqa: PTH116 - faster, and done for each line
         except FileNotFoundError:
             return False
         return os.path.samestat(there, opened)
@@ -176,7 +172,7 @@ class LogFile(logging.Handler):
 
 
 def rotated(path: Path, number: int) -> Path:
-    """`agent.log`, `agent.log.1`, …"""
+    """Return the path of a rotated file: `agent.log`, `agent.log.1`, …"""
     return path.with_name(f"{path.name}.{number}") if number else path
 
 
@@ -190,13 +186,13 @@ FILES = (AGENT, ERRORS, GATEWAY)
 
 
 class SilentHandler(logging.NullHandler):
-    """In place of files that cannot be written, so that records do not end up on stderr."""
+    """Replaces files that cannot be written; without it, records would go to stderr."""
 
 
 def start_logging(home: Home, settings: LoggingSettings, redactor: Redactor) -> None:
-    """Send all logging of this process to the files of `home`; called again, to those of the new.
+    """Write all records of this process to the files of `home`, and no longer to earlier ones.
 
-    Never raises: where the files cannot be written one line on stderr says so.
+    Never raises: a file that cannot be written is reported on stderr.
     """
     stop_logging()
     level = logging.getLevelNamesMapping()[settings.level]
@@ -211,7 +207,7 @@ def start_logging(home: Home, settings: LoggingSettings, redactor: Redactor) -> 
 
 
 def is_logging() -> bool:
-    """Whether `start_logging` was called."""
+    """Return whether `start_logging` was called."""
     return bool(_own_handlers())
 
 
@@ -246,13 +242,11 @@ def _handlers(home: Home, settings: LoggingSettings) -> list[logging.Handler]:
     return [everything, errors, gateway]
 
 
-# Keeping the details of a bug, so that the user sees one line and we see the rest.
-
 logger = logging.getLogger(__name__)
 
 
 def record_crash(error: BaseException) -> str:
-    """Write the traceback to the error log; the result is the path of that file."""
+    """Write the traceback to the error log and return the path of that file."""
     home = current_home()
     if not is_logging():
         start_logging(home, LoggingSettings(), Redactor(()))

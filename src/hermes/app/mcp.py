@@ -1,4 +1,4 @@
-"""The MCP servers of a process, and what a session has of them."""
+"""The MCP servers of a process and their tools."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -26,27 +26,27 @@ TASK = "mcp"
 
 
 class SessionSampler:
-    """Asks a model of the session for a server."""
+    """Lets a server ask a model of the session."""
 
     def __init__(self, auxiliary: AuxiliaryModels) -> None:
         self._auxiliary = auxiliary
 
     async def ask(self, request: ModelRequest, wishes: tuple[str, ...]) -> Reply:
-        targets = self._auxiliary.wished(TASK, wishes)
+        targets = self._auxiliary.preferred_targets(TASK, wishes)
         return await self._auxiliary.ask_one_of(targets, TASK, request)
 
 
 class McpServers:
-    """The hub of all sessions, made when a session first wants tools and there are servers."""
+    """The MCP servers of all sessions, connected when a session first needs their tools."""
 
     def __init__(self, home: Home, loaded: Loaded, tell: Callable[[str], None]) -> None:
         self._home, self._loaded, self._tell = home, loaded, tell
         self._hub: McpHub | None = None
         self._reloading = asyncio.Lock()
-        self._alone = _is_disabled(home, loaded)
+        self._ignores_config = _ignores_config(home, loaded)
 
     async def tools(self, clarifier: Clarifier | None, sampler: SessionSampler) -> list[Tool]:
-        """Those of a new session."""
+        """Return the tools for a new session."""
         if not self._loaded.settings.mcp_servers:
             return []
         if self._hub is None:
@@ -56,12 +56,14 @@ class McpServers:
         return await self._hub.tools(Caller(clarifier, sampler))
 
     async def reload(self, learn: Callable[[], object]) -> list[str]:
-        """Read `mcp_servers` again, stop what is gone or changed and start the others anew; a line
-        for each. New sessions have what is there then. `learn` is called in between, since there
-        may be new secrets in the settings. Raises `ConfigError`; all is as before then."""
+        """Read `mcp_servers` again and restart the servers; return a line for each.
+
+        Only new sessions get the new tools. `learn` is called after the settings were read, which
+        may contain new secrets. Raises `ConfigError` without any change.
+        """
         async with self._reloading:
             before = self._loaded.settings.mcp_servers
-            if not self._alone:
+            if not self._ignores_config:
                 fresh = (await asyncio.to_thread(load, self._home)).settings.mcp_servers
                 settings = msgspec.structs.replace(self._loaded.settings, mcp_servers=fresh)
                 self._loaded.settings = settings
@@ -79,8 +81,8 @@ class McpServers:
             await self._hub.close()
 
 
-def _is_disabled(home: Home, loaded: Loaded) -> bool:
-    """Whether the user wanted config.yaml not to be read."""
+def _ignores_config(home: Home, loaded: Loaded) -> bool:
+    """Return whether config.yaml has settings but was not read, as the user wished."""
     if loaded.raw:
         return False
     try:
@@ -112,7 +114,7 @@ def _outcome(name: str, before: Servers, now: Servers, found: Mapping[str, Any])
 
 
 def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> "McpHub":
-    """A hub over `mcp_servers`; nothing is started yet."""
+    """Return a hub for `mcp_servers` that has not started any server."""
     from hermes.mcp import McpHub, McpOptions  # only sessions with servers need the client
 
     options = McpOptions(
@@ -124,14 +126,14 @@ def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> "McpHub
 
 
 def known_tools(home: Home, loaded: Loaded) -> list[Tool]:
-    """Those of servers that were connected before; nothing is started. Only to be looked at."""
+    """Return the tools of servers that were connected before, for listing. Nothing is started."""
     if not loaded.settings.mcp_servers:
         return []
     return make_hub(home, loaded, lambda _text: None).known_tools()
 
 
 def authorizers(home: Home) -> Callable[[str, Any], Any]:
-    """Who signs in to a server: only those with `auth: oauth` need anybody."""
+    """Return a function that returns the stored login of a server with `auth: oauth`, or None."""
 
     def authorizer(name: str, settings: Any) -> Any:
         if settings.auth != "oauth":

@@ -1,11 +1,11 @@
-"""From settings to what the resolver is asked for.
+"""From settings to the choice of a model, and the list of models of a provider.
 
-The parts of `model` (provider, address, key, name) belong together, but may be said at different
-places. An address or a key said at a weaker place for another provider is left out: a provider
-named on the command line never inherits the address config.yaml has for a different one.
+The parts of `model` (provider, address, key, name) belong together but may come from different
+sources. An address or a key that a weaker source sets for another provider is ignored: a provider
+named on the command line never gets the address that config.yaml has for a different one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import httpx2
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from hermes.app.request import SessionRequest
 from hermes.config.home import Home
 from hermes.config.loader import Kind, Loaded, Origin
-from hermes.config.settings import FallbackProvider, ModelSettings, Settings
+from hermes.config.settings import ModelSettings, Settings
 from hermes.core.errors import ProviderError, UsageError
 from hermes.providers import (
     CUSTOM,
@@ -31,44 +31,40 @@ _STRENGTH: dict[Kind, int] = {"cli": 4, "config": 3, "dotenv": 2, "env": 1, "def
 
 
 def main_choice(loaded: Loaded) -> ModelChoice:
-    """What answers in conversations."""
-    settings = loaded.settings.model
+    """Return the choice for conversations."""
+    settings, replace = loaded.settings.model, msgspec.structs.replace
     provider = loaded.origin("model.provider")
     model = named_model(loaded)
     address = loaded.origin("model.base_url")
     name = loaded.origin("model.default")
-    unnamed = settings.provider in ("", "auto")
-    if not model.is_auto and (unnamed or _outweighs(name, provider)):
-        named = msgspec.structs.replace(
-            model, reason=f"the model of {name.where} names it", context_length=_length(loaded)
-        )
+    if not model.is_auto and (settings.provider in ("", "auto") or _outweighs(name, provider)):
+        reason = f"the model of {name.where} names it"
+        named = replace(model, reason=reason, context_length=_context_length(loaded))
         return at_own_endpoint(named, settings)
-    said = ModelChoice(
+    choice = ModelChoice(
         provider=settings.provider or "auto",
         model=model.model if _fits(loaded, "model.default", provider) else "",
         reason=f"model.provider is set by {provider.where}",
-        context_length=_length(loaded),
+        context_length=_context_length(loaded),
     )
     if _outweighs(address, provider) and settings.base_url:
-        said = msgspec.structs.replace(said, provider="auto")
-    if (
-        not said.is_auto
-        and said.provider != CUSTOM
-        and not _fits(loaded, "model.base_url", provider)
-    ):
-        return said
-    return msgspec.structs.replace(
-        said,
+        choice = replace(choice, provider="auto")
+    has_own_address = not choice.is_auto and choice.provider != CUSTOM
+    if has_own_address and not _fits(loaded, "model.base_url", provider):
+        return choice
+    from_variable = address.kind in ("env", "dotenv")
+    return replace(
+        choice,
         base_url=settings.base_url,
         api_key=settings.api_key,
         context_length=settings.context_length or 0,
-        base_url_source=_explicit_choice(address),
+        base_url_source=address.where.partition(" in ")[0] if from_variable else "model.base_url",
         base_url_saved=address.kind != "env",
     )
 
 
 def at_own_endpoint(choice: ModelChoice, settings: ModelSettings) -> ModelChoice:
-    """`custom` without an address means the endpoint of `model`, with its key."""
+    """Return the choice with the endpoint and key of `model` if it is `custom` without address."""
     if choice.provider != CUSTOM or choice.base_url:
         return choice
     return msgspec.structs.replace(
@@ -80,7 +76,7 @@ def at_own_endpoint(choice: ModelChoice, settings: ModelSettings) -> ModelChoice
 
 
 def named_model(loaded: Loaded) -> ModelChoice:
-    """`model.default` with aliases and a provider in front of it understood."""
+    """Return the choice that `model.default` names: an alias, a model or `provider:model`."""
     settings = loaded.settings
     return expand_alias(settings.model.default, settings.model_aliases, custom_names(settings))
 
@@ -90,66 +86,54 @@ def custom_names(settings: Settings) -> tuple[str, ...]:
 
 
 def fallback_choices(settings: Settings) -> Iterator[ModelChoice]:
-    """The chain behind the main model; entries without a provider or a model are left out."""
-    for at, entry in enumerate(settings.fallback_providers, start=1):
+    """Yield the fallbacks of the main model; entries without provider or model are skipped."""
+    for number, entry in enumerate(settings.fallback_providers, start=1):
         if entry.provider and entry.model:
-            yield _fallback(entry, f"fallback_providers[{at}]")
+            name = f"fallback_providers[{number}]"
+            yield ModelChoice(
+                provider=entry.provider,
+                model=entry.model,
+                base_url=entry.base_url,
+                api_key=entry.api_key,
+                key_env=entry.key_env,
+                reason=name,
+                base_url_source=f"{name}.base_url",
+            )
 
 
-def _fallback(entry: FallbackProvider, name: str) -> ModelChoice:
-    return ModelChoice(
-        provider=entry.provider,
-        model=entry.model,
-        base_url=entry.base_url,
-        api_key=entry.api_key,
-        key_env=entry.key_env,
-        reason=name,
-        base_url_source=f"{name}.base_url",
-    )
-
-
-def _length(loaded: Loaded) -> int:
-    """That of `model.default`; said at a weaker place it was meant for another model."""
-    name, said = loaded.origin("model.default"), loaded.origin("model.context_length")
-    return 0 if _outweighs(name, said) else loaded.settings.model.context_length or 0
+def _context_length(loaded: Loaded) -> int:
+    """Return `model.context_length`, or 0 if a weaker source set it for another model."""
+    name, length = loaded.origin("model.default"), loaded.origin("model.context_length")
+    return 0 if _outweighs(name, length) else loaded.settings.model.context_length or 0
 
 
 def _fits(loaded: Loaded, key: str, provider: Origin) -> bool:
-    """Whether the value of `key` was meant for the provider in force."""
-    said = loaded.origin(key)
-    if not _outweighs(provider, said):
+    """Return whether the value of `key` was meant for the provider in use."""
+    origin = loaded.origin(key)
+    if not _outweighs(provider, origin):
         return True
     below = [o for o in provider.overrode if o.kind != "default" and o.value not in ("", "auto")]
     if not below:
         return key == "model.default" or provider.value in ("", "auto", CUSTOM)
-    return below[0].value == provider.value or _outweighs(said, below[0])
+    return below[0].value == provider.value or _outweighs(origin, below[0])
 
 
 def _outweighs(one: Origin, other: Origin) -> bool:
     return _STRENGTH[one.kind] > _STRENGTH[other.kind]
 
 
-def _explicit_choice(address: Origin) -> str:
-    """What to call the place an address came from."""
-    from_variable = address.kind in ("env", "dotenv")
-    return address.where.partition(" in ")[0] if from_variable else "model.base_url"
-
-
-# The one way to change the model for good: `hermes model` and `/model` both go through it.
+# Changing the model: for `hermes model` and `/model`.
 
 
 def parse_choice(text: str, loaded: Loaded, current: Target | None) -> ModelChoice:
-    """The choice behind what a person typed: a model, an alias, or `provider:model`.
+    """Return the choice that the user typed: a model, an alias, or `provider:model`.
 
-    The name of a provider alone stands for its usual model. Without a provider the one in use is
-    kept, with its address.
+    A provider alone means its usual model. Without a provider the current one is kept.
     """
-    if (
-        endpoints.find_endpoint(text.strip().lower())
-        and text.strip() not in loaded.settings.model_aliases
-    ):
-        return ModelChoice(provider=text.strip().lower())
-    choice = expand_alias(text, loaded.settings.model_aliases, custom_names(loaded.settings))
+    name, aliases = text.strip(), loaded.settings.model_aliases
+    if endpoints.find_endpoint(name.lower()) and name not in aliases:
+        return ModelChoice(provider=name.lower())
+    choice = expand_alias(text, aliases, custom_names(loaded.settings))
     if choice.is_auto and not choice.model:
         raise UsageError("no model was named", hint="hermes model set provider:model")
     if choice.is_auto and current is not None:
@@ -158,7 +142,7 @@ def parse_choice(text: str, loaded: Loaded, current: Target | None) -> ModelChoi
 
 
 def choice_of_request(request: SessionRequest, loaded: Loaded) -> ModelChoice:
-    """The choice of a session that names a model, a provider or an address of its own."""
+    """Return the choice of a request that names a model, a provider or an address."""
     choice = ModelChoice()
     if request.model:
         settings = loaded.settings
@@ -176,7 +160,7 @@ def choice_of_request(request: SessionRequest, loaded: Loaded) -> ModelChoice:
 
 
 def save_choice(home: Home, choice: ModelChoice, target: Target) -> None:
-    """Write it to config.yaml; what belonged to another endpoint is taken out."""
+    """Write the choice to config.yaml; remove what belonged to another endpoint."""
     from hermes.config import edit  # a slow YAML library, needed only for changes
 
     edit.set_value(home, ("model", "provider"), target.provider)
@@ -184,24 +168,23 @@ def save_choice(home: Home, choice: ModelChoice, target: Target) -> None:
     if choice.base_url:
         edit.set_value(home, ("model", "base_url"), choice.base_url)
     elif not target.provider.startswith(CUSTOM):
-        edit.unset_value(home, ("model", "base_url"))
-        edit.unset_value(home, ("model", "api_key"))
-        edit.unset_value(home, ("model", "context_length"))
+        for name in ("base_url", "api_key", "context_length"):
+            edit.unset_value(home, ("model", name))
 
 
-# Which models there are: for `hermes models` and for choosing one.
+# The models of a provider.
 
 
 class ModelFilter(msgspec.Struct, frozen=True):
-    """Which models are asked for. What is not known of a model is not taken for granted."""
+    """Requirements for listed models. A model with unknown properties does not meet them."""
 
-    words: tuple[str, ...] = ()  #: All of them stand in the name or the label.
+    words: tuple[str, ...] = ()  #: All must occur in the name or the label.
     images: bool = False
     tools: bool = False
     reasoning: bool = False
     free: bool = False
-    context: int = 0  #: At least so many tokens.
-    max_price: float | None = None  #: US dollars for a million tokens, read or written.
+    context: int = 0  #: Minimum context length in tokens.
+    max_price: float | None = None  #: US dollars for a million tokens, input and output.
 
     def admits(self, facts: ModelFacts) -> bool:
         name, price = f"{facts.id} {facts.label or ''}".lower(), facts.price
@@ -218,7 +201,7 @@ class ModelFilter(msgspec.Struct, frozen=True):
 
 class ListedModel(msgspec.Struct, frozen=True):
     facts: ModelFacts
-    sources: dict[str, str]  #: Where each fact comes from, in words.
+    sources: dict[str, str]  #: The source of each fact.
     in_use: bool = False
 
 
@@ -227,8 +210,7 @@ class ProviderModels(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     base_url: str
     models: tuple[ListedModel, ...] = ()
-    fetched_at: float | None = None
-    """Seconds since the epoch; None when the endpoint never listed its models."""
+    fetched_at: float | None = None  #: Unix time; None if the endpoint never listed its models.
     note: str = ""  #: What went wrong, and what is shown instead.
 
 
@@ -242,7 +224,7 @@ class ModelLister:
         self._keyring, self._client = keyring, client
 
     def target(self, provider: str, current: Target | None) -> Target:
-        """Where `provider` is asked: as it is configured, when it is the one in use.
+        """Return the target whose models are listed: `current` if it is of that provider.
 
         Raises `ConfigError` or `CredentialMissing`.
         """
@@ -255,18 +237,18 @@ class ModelLister:
         )
 
     def with_keys(self) -> tuple[str, ...]:
-        """Every provider that is set up with a key."""
-        usable = (e for e in endpoints.ENDPOINTS if e.needs_key)
-        return tuple(e.id for e in usable if self._keyring.credentials(e))
+        """Return the providers that have a key."""
+        keyed = (e for e in endpoints.ENDPOINTS if e.needs_key)
+        return tuple(e.id for e in keyed if self._keyring.credentials(e))
 
     async def models(
         self, target: Target, wanted: ModelFilter, *, in_use: str = "", refresh: bool = False
     ) -> ProviderModels:
-        """The models of one provider that fit; never raises for an endpoint that fails."""
+        """Return the matching models of a provider. A failing endpoint becomes a note."""
         endpoint = self._resolver.endpoint(target.provider)
         note = ""
         if refresh or not self._known.is_fresh(target.base_url):
-            note = await self._renewed(endpoint, target)
+            note = await self._refresh(endpoint, target)
         listed = self._known.cached_list(target.base_url)
         if listed is None:
             names = dict.fromkeys((*bundled_models(endpoint), *([in_use] if in_use else [])))
@@ -274,18 +256,24 @@ class ModelLister:
         else:
             names = dict.fromkeys(facts.id for facts in listed.models)
             note = f"{note}; the list of last time is shown" if note else ""
-        found = (self._listed(endpoint, target.base_url, name, in_use) for name in names)
+        found = (self._describe(endpoint, target.base_url, name, in_use) for name in names)
+        # Models that are not for conversations are hidden, unless one is in use.
+        fit = (
+            one
+            for one in found
+            if (one.in_use or one.facts.language is not False) and wanted.admits(one.facts)
+        )
         return ProviderModels(
             provider=endpoint.id,
             label=endpoint.label,
             base_url=target.base_url,
-            models=_chosen(found, wanted),
+            models=tuple(sorted(fit, key=lambda one: one.facts.id.lower())),
             fetched_at=listed.fetched_at if listed else None,
             note=note,
         )
 
-    async def _renewed(self, endpoint: Endpoint, target: Target) -> str:
-        """Why the list could not be fetched; empty when it was."""
+    async def _refresh(self, endpoint: Endpoint, target: Target) -> str:
+        """Fetch the list; return why that failed, or ""."""
         if not endpoint.models_path:
             return f"{endpoint.label} has no list of its models"
         try:
@@ -298,20 +286,10 @@ class ModelLister:
             return str(error)
         return ""
 
-    def _listed(self, endpoint: Endpoint, base_url: str, model: str, in_use: str) -> ListedModel:
+    def _describe(self, endpoint: Endpoint, base_url: str, model: str, in_use: str) -> ListedModel:
         explained = self._known.explain(endpoint, base_url, model)
         facts = ModelFacts(id=model, **{one.field: one.value for one in explained})
         listed = self._known.cached_list(base_url)
         own = listed.find(model) if listed else None
         used = bool(in_use) and (in_use == model or (own is not None and own.matches(in_use)))
         return ListedModel(facts, {one.field: one.source for one in explained}, used)
-
-
-def _chosen(found: Iterable[ListedModel], wanted: ModelFilter) -> tuple[ListedModel, ...]:
-    """Those for conversations that fit, in the order of their names."""
-    fit = [
-        one
-        for one in found
-        if (one.in_use or one.facts.language is not False) and wanted.admits(one.facts)
-    ]
-    return tuple(sorted(fit, key=lambda one: one.facts.id.lower()))

@@ -1,10 +1,11 @@
-"""Access to models for one process: keys, model facts, connections and the resolver."""
+"""Access to models: keys, connections and the resolver of a process; budgets; session models."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -20,10 +21,10 @@ from hermes.app.request import SessionRequest
 from hermes.app.session_store import opened_store
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.config.settings import AuxiliaryTask, BudgetSettings, Settings
+from hermes.config.settings import AuxiliaryTask, Settings
 from hermes.core.errors import ReplyInvalid, Unreachable, UsageError
 from hermes.core.model import Model, ModelCall, ModelRequest, Reply
-from hermes.core.ports import Clock, Ledger, SessionInfo, SessionLog
+from hermes.core.ports import Clock, SessionInfo, SessionLog
 from hermes.providers import (
     LOCAL,
     SMALL,
@@ -49,7 +50,6 @@ from hermes.providers.policy import (
     FallbackModel,
     KeyRotationModel,
     MeteredModel,
-    ModelFactory,
     RequestRepairModel,
     RetryModel,
     start_of_day,
@@ -60,12 +60,11 @@ from hermes.util.http import LateTls
 if TYPE_CHECKING:
     from hermes.providers.acp import AgentPool
 
-
-# From a resolved target to a model with its policies.
+logger = logging.getLogger(__name__)
 
 
 class ModelChainBuilder:
-    """Creates models for one process, which share its state."""
+    """Creates models with their policies; all models of a process share its state."""
 
     def __init__(
         self,
@@ -86,39 +85,38 @@ class ModelChainBuilder:
 
         A choice is resolved when it is needed; one that cannot be resolved is skipped.
         """
-        alone = len(links) == 1
 
-        def resolved(link: Target | ModelChoice) -> Target:
-            return link if isinstance(link, Target) else self._resolver.resolve(link)
+        def make(link: Target | ModelChoice) -> Model:
+            target = link if isinstance(link, Target) else self._resolver.resolve(link)
+            return self.model(target, budget, patient=len(links) == 1)
 
-        def entry(link: Target | ModelChoice) -> ModelFactory:
-            return lambda: self.model(resolved(link), budget, patient=alone)
-
-        return FallbackModel([entry(link) for link in links])
+        return FallbackModel([partial(make, link) for link in links])
 
     def model(self, target: Target, budget: Budget, *, patient: bool = True) -> Model:
         """Return a model for one target. Without `patient` it gives up early, because there is a
         fallback."""
         if target.credentials:
-            inner: Model = self._rotating(target, budget)
+            inner: Model = self._with_key_rotation(target, budget)
         else:
-            inner = self._watched(target, None, budget)
+            inner = self._with_policies(target, None, budget)
         # A request that an agent may have received is not repeated: it would act twice.
         again = (Unreachable,) if target.profile.is_agent else RETRYABLE_ERRORS
         return RetryModel(inner, self._clock, patient=patient, retry_on=again)
 
-    def _rotating(self, target: Target, budget: Budget) -> Model:
+    def _with_key_rotation(self, target: Target, budget: Budget) -> Model:
         endpoint = self._resolver.endpoint(target.key_owner or target.provider)
         return KeyRotationModel(
             self._keyring.pool(endpoint, target.credentials),
-            lambda credential: self._watched(target, credential, budget),
+            lambda credential: self._with_policies(target, credential, budget),
             self._clock,
             name=target.model,
             provider=target.provider,
             circuits={c.id: self._circuit(target, c) for c in target.credentials},
         )
 
-    def _watched(self, target: Target, credential: Credential | None, budget: Budget) -> Model:
+    def _with_policies(
+        self, target: Target, credential: Credential | None, budget: Budget
+    ) -> Model:
         wire = self._wire(target, credential)
         metered = MeteredModel(RequestRepairModel(wire, self._plain), budget, target.profile)
         return CircuitBreakerModel(metered, self._circuit(target, credential))
@@ -128,7 +126,7 @@ class ModelChainBuilder:
             wire: Model = EmbeddedModel(self._local, target)
             target = self._local.known(target)
         elif target.api_mode == "acp":
-            wire = self._program(target)
+            wire = self._agent_program(target)
         else:
             wire = WireModel(target, self._client, credential)
         if not target.profile.small:
@@ -136,7 +134,7 @@ class ModelChainBuilder:
         context = target.profile.context_length
         return SmallModel(wire, msgspec.structs.replace(SMALL, context=context))
 
-    def _program(self, target: Target) -> Model:
+    def _agent_program(self, target: Target) -> Model:
         """Return a model that is an agent program on this machine."""
         from hermes.providers.acp import AcpModel, AgentPool, agent_command  # few use an agent
 
@@ -156,19 +154,6 @@ class ModelChainBuilder:
 
 # The spending caps of the settings.
 
-logger = logging.getLogger(__name__)
-
-
-def spending_limits(budget: BudgetSettings) -> BudgetLimits:
-    return BudgetLimits(budget.turn_usd, budget.session_usd, budget.job_usd, budget.day_usd)
-
-
-def spend_counter(settings: Settings, ledger: Ledger, clock: Clock) -> DailySpend | None:
-    """Return the daily budget, shared by all sessions of the process; None without a cap."""
-    if settings.budget.day_usd is None:
-        return None
-    return DailySpend(settings.budget.day_usd, ledger, clock, user_zone(settings))
-
 
 class Budgets:
     """Budgets by session, shared by its turns and auxiliary tasks."""
@@ -178,32 +163,28 @@ class Budgets:
         # Weak references: the spending of a session is in the ledger.
         self._budgets: WeakValueDictionary[str, Budget] = WeakValueDictionary()
         self._users: dict[str, DailySpend] = {}
-        self._day = spend_counter(settings, store, clock)
+        cap = settings.budget.day_usd
+        self._day = None if cap is None else DailySpend(cap, store, clock, user_zone(settings))
 
     def of(self, session_id: str, request: SessionRequest | None = None) -> Budget:
         """Return the budget of the session. `request` names its user and caps."""
         budget = self._budgets.get(session_id)
         if budget is None:
-            budget = self._budgets[session_id] = self._made(session_id, request)
+            budget = self._budgets[session_id] = self._make(session_id, request)
         return budget
 
-    def _made(self, session_id: str, request: SessionRequest | None) -> Budget:
-        limits, job = spending_limits(self._settings.budget), False
-        if request is not None:
-            job = request.source == "cron"
-            if job and request.budget_usd is not None:
-                limits = msgspec.structs.replace(limits, job=request.budget_usd)
+    def _make(self, session_id: str, request: SessionRequest | None) -> Budget:
+        caps = self._settings.budget
+        limits = BudgetLimits(caps.turn_usd, caps.session_usd, caps.job_usd, caps.day_usd)
+        job = request is not None and request.source == "cron"
+        if request is not None and job and request.budget_usd is not None:
+            limits = msgspec.structs.replace(limits, job=request.budget_usd)
+        user = self._user_spend(request) if request else None
         return Budget(
-            limits,
-            self._store,
-            session_id,
-            self._clock,
-            job=job,
-            day=self._day,
-            user=self._user(request) if request else None,
+            limits, self._store, session_id, self._clock, job=job, day=self._day, user=user
         )
 
-    def _user(self, request: SessionRequest) -> DailySpend | None:
+    def _user_spend(self, request: SessionRequest) -> DailySpend | None:
         cap, user = request.user_day_usd, request.user_id
         if cap is None or not user:
             return None
@@ -231,7 +212,7 @@ def start_of_today(settings: Settings, clock: Clock) -> float:
 
 @asynccontextmanager
 async def trial_budget(home: Home, loaded: Loaded, clock: Clock) -> AsyncIterator[Budget]:
-    """Return a budget for testing a model: without a session, but under the daily cap."""
+    """Yield a budget for testing a model: without a session, but under the daily cap."""
     settings = loaded.settings
     if settings.budget.day_usd is None:
         yield Budget(BudgetLimits(), NoSpending(), "", clock)
@@ -263,7 +244,6 @@ def user_zone(settings: Settings) -> ZoneInfo | None:
 
 
 def build_keyring(home: Home, loaded: Loaded, client: httpx2.AsyncClient, clock: Clock) -> Keyring:
-    """The caller closes `client`."""
     return Keyring(
         AuthFile(home.auth_file),
         loaded,
@@ -288,27 +268,27 @@ def stored_secrets(home: Home) -> frozenset[str]:
 
 
 def user_home(home: Home) -> Path:
-    """Return the folders with logins of other programs."""
+    """Return the folder with logins of other programs."""
     try:
         return Path.home()
-    except RuntimeError:  # without a home folder, logins of other programs are not found
+    except RuntimeError:  # the user has no home folder
         return home.root
 
 
 CONNECTIONS = httpx2.Limits(
     max_connections=None, max_keepalive_connections=100, keepalive_expiry=600.0
 )
-"""The number of concurrent calls. An idle connection is kept while a person may think between
-two turns: a new one costs a handshake."""
+"""An idle connection is kept while the user thinks, because a new one costs a handshake."""
 
 
 class Providers:
-    """The HTTP client of the process. Connections stay open until it is closed."""
+    """The models of a process. Connections stay open until it is closed."""
 
     def __init__(
         self, home: Home, loaded: Loaded, clock: Clock, progress: DownloadProgress
     ) -> None:
         self._loaded, self.clock = loaded, clock
+        self.settings = loaded.settings
         self._main: Target | None = None
         self._learning: asyncio.Task[None] | None = None
         tls = LateTls()
@@ -340,7 +320,7 @@ class Providers:
         await self.close()
 
     def known_target(self, choice: ModelChoice) -> Target:
-        """Return the target of requests; of the embedded model, its name."""
+        """Return the target of a choice; for the embedded model, with its label."""
         target = self.resolver.resolve(choice)
         return self.local.known(target) if target.provider == LOCAL else target
 
@@ -348,14 +328,16 @@ class Providers:
         return main_choice(self._loaded)
 
     async def main(self) -> Target:
-        """Return the target of conversations, ready for use: the embedded model is downloaded
-        and started before the first turn, where its progress can be shown, and a price that a
-        cap needs is looked up."""
+        """Return the target of conversations, ready for use."""
         self._main = await self.ready(self.main_choice())
         return self._main
 
     async def ready(self, choice: ModelChoice) -> Target:
-        """Return the target of a choice, ready for use like `main`."""
+        """Return the target of a choice, ready for use.
+
+        The embedded model is downloaded and started now, where its progress can be shown, and a
+        price that a cap needs is looked up.
+        """
         target = self.known_target(choice)
         if target.provider == LOCAL:
             await self.local.ready(target)
@@ -367,25 +349,21 @@ class Providers:
         return target
 
     async def learn(self, target: Target) -> None:
-        """Update the facts about the endpoint's models, at most once a day.
-
-        Failures are ignored, because only facts are affected.
-        """
+        """Update the facts about the endpoint's models, at most once a day. A failure is logged."""
         if target.base_url and not self.known.is_fresh(target.base_url):
             found = await self.lister.models(target, ModelFilter())
             if found.note:
                 logger.info("the models of %s are not known: %s", target.provider, found.note)
 
     def learn_meanwhile(self) -> bool:
-        """Do the same in the background, for the next conversation. Return False before `main` was
-        called."""
+        """Start `learn` in the background for the next conversation; False before `main`."""
         if self._main is None:
             return False
         self._learning = asyncio.create_task(self.learn(self._main))
         return True
 
     def doubt(self, target: Target) -> str:
-        """Return why the model's name is doubtful: the endpoint's last list does not contain it."""
+        """Return a doubt about the model's name if the last list of the endpoint lacks it."""
         listed = self.known.cached_list(target.base_url)
         if listed is None or listed.find(target.model) is not None:
             return ""
@@ -448,14 +426,13 @@ class AuxiliaryModels:
 
     def __init__(
         self,
-        settings: Settings,
         providers: Providers,
         main: Target,
         budget: Budget,
         log: SessionLog,
         session_id: str,
     ) -> None:
-        self._settings, self._providers, self.main = settings, providers, main
+        self._settings, self._providers, self.main = providers.settings, providers, main
         self._budget, self._log = budget, log
         self.session_id = session_id  #: The session of the recorded calls; a compaction changes it.
 
@@ -464,23 +441,23 @@ class AuxiliaryModels:
 
     def is_auto(self, task: str) -> bool:
         """Return whether the settings leave the choice of the model to Hermes."""
-        asked = self._asked(task)
-        return asked.provider in ("", "auto") and not asked.base_url
+        settings = self._task_settings(task)
+        return settings.provider in ("", "auto") and not settings.base_url
 
     def targets(self, task: str) -> tuple[Target, ...]:
         """Return the targets of a task, in order."""
-        return auxiliary_targets(task, self._asked(task), self.main, self._providers.resolver)
+        settings = self._task_settings(task)
+        return auxiliary_targets(task, settings, self.main, self._providers.resolver)
 
-    def _asked(self, task: str) -> AuxiliaryTask:
-        asked = getattr(self._settings.auxiliary, task, None)
-        if not isinstance(asked, AuxiliaryTask):
+    def _task_settings(self, task: str) -> AuxiliaryTask:
+        found = getattr(self._settings.auxiliary, task, None)
+        if not isinstance(found, AuxiliaryTask):
             tasks = ", ".join(type(self._settings.auxiliary).__struct_fields__)
             raise UsageError(f"there is no auxiliary task {task!r}", hint=f"known: {tasks}")
-        return asked
+        return found
 
-    def wished(self, task: str, models: Sequence[str]) -> tuple[Target, ...]:
-        """Return the targets of a task, preceded by the first of `models` that the main provider
-        has."""
+    def preferred_targets(self, task: str, models: Sequence[str]) -> tuple[Target, ...]:
+        """Return the targets of a task after the first of `models` that the main provider has."""
         listed = self._providers.known.cached_list(self.main.base_url)
         found = next((name for name in models if listed and listed.find(name)), None)
         if found is None:

@@ -8,10 +8,10 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -52,6 +52,7 @@ from hermes.util.concurrency import in_thread
 from hermes.util.text import clean, human_size, many
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MAX_IMAGE_BYTES = 5_000_000  #: Endpoints refuse larger images.
 SNIFF_BYTES = 8_192
@@ -80,26 +81,25 @@ class FileContent(msgspec.Struct, frozen=True):
     lines: LineRange | None = None  #: The requested lines that exist.
 
 
-async def attach_file(
-    reference: Reference, real: str, lines: LineRange | None, context: ReferenceContext
-) -> Attachment:
-    """Raises `ReferenceRefused` and `OSError`."""
-    if lines is not None and (lines.first < 1 or lines.last < lines.first):
-        raise ReferenceRefused("lines are written as :10 or :10-20, from 1")
+async def _in_stoppable_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """Run `work(*arguments, stop)` in a thread; `stop` is set when the caller no longer waits."""
     stop = threading.Event()
     try:
-        return await in_thread(_attach_content, reference, real, lines, context, stop)
+        return await in_thread(work, *arguments, stop)
     finally:
         stop.set()
 
 
-def _attach_content(
+def attach_file(
     reference: Reference,
     real: str,
     lines: LineRange | None,
     context: ReferenceContext,
     stop: threading.Event,
 ) -> Attachment:
+    """Attach a file or some of its lines. Raises `ReferenceRefused` and `OSError`."""
+    if lines is not None and (lines.first < 1 or lines.last < lines.first):
+        raise ReferenceRefused("lines are written as :10 or :10-20, from 1")
     with open_file(real) as file:
         start = file.read(SNIFF_BYTES)
         file.seek(0)
@@ -117,7 +117,8 @@ def _attach_content(
     text, remark = _decode(content.data, encoding)
     if lines is not None and encoding:
         chosen = text.splitlines(keepends=True)[lines.first - 1 : lines.last]
-        _require_lines(len(chosen), lines, text.count("\n") + 1)
+        if not chosen:
+            raise _no_such_line(lines, text.count("\n") + 1)
         content = FileContent(b"", 0, LineRange(lines.first, lines.first + len(chosen) - 1))
         text = "".join(chosen)
     return Attachment(
@@ -160,14 +161,9 @@ def _attach_image(
     data = file.read(MAX_IMAGE_BYTES + 1)
     if len(data) > MAX_IMAGE_BYTES:
         raise ReferenceRefused(f"the image has more than {human_size(MAX_IMAGE_BYTES)}")
-    encoded = base64.b64encode(data).decode("ascii")
-    return Attachment(
-        key=f"file {real} None",
-        written=reference.written,
-        detail=f"{kind}, {human_size(len(data))}",
-        text="[the image is part of this message]",
-        image=Image(f"data:{kind};base64,{encoded}"),
-    )
+    image = Image(f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}")
+    detail, text = f"{kind}, {human_size(len(data))}", "[the image is part of this message]"
+    return Attachment(f"file {real} None", reference.written, detail, text, image)
 
 
 def _read_whole(file: BinaryIO, most: int) -> FileContent:
@@ -191,13 +187,13 @@ def _read_lines(file: BinaryIO, wanted: LineRange, most: int, stop: threading.Ev
         begun = not piece.endswith(b"\n")
         number += not begun
     last = number if begun else number - 1
-    _require_lines(size, wanted, last)
+    if not size:
+        raise _no_such_line(wanted, last)
     return FileContent(bytes(kept), size, LineRange(wanted.first, last))
 
 
-def _require_lines(found: int, wanted: LineRange, last: int) -> None:
-    if not found:
-        raise ReferenceRefused(f"there is no line {wanted.first}: it has {many(last, 'line')}")
+def _no_such_line(wanted: LineRange, last: int) -> ReferenceRefused:
+    return ReferenceRefused(f"there is no line {wanted.first}: it has {many(last, 'line')}")
 
 
 def _decode(data: bytes, encoding: str) -> tuple[str, str]:
@@ -221,25 +217,18 @@ MAX_ENTRIES = 200
 MAX_SCANNED_ENTRIES = 20_000  #: Entries of one folder.
 
 
-async def attach_folder(reference: Reference, real: str, context: ReferenceContext) -> Attachment:
-    """Raises `ReferenceRefused` and `OSError`."""
-    stop = threading.Event()
-    try:
-        entries, more = await in_thread(list_paths, real, stop)
-    finally:
-        stop.set()
+def attach_folder(
+    reference: Reference, real: str, context: ReferenceContext, stop: threading.Event
+) -> Attachment:
+    """Attach the list of paths below a folder. Raises `ReferenceRefused` and `OSError`."""
+    entries, more = list_paths(real, stop)
     number = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
     detail = f"the first {number}" if more else number
-    text = context.redact("\n".join(entries))
-    return Attachment(
-        key=f"folder {real}",
-        written=reference.written,
-        detail=detail,
-        text=fenced_text(text) if entries else "[empty]",
-    )
+    text = fenced_text(context.redact("\n".join(entries))) if entries else "[empty]"
+    return Attachment(f"folder {real}", reference.written, detail, text)
 
 
-def list_paths(root: str, stop: threading.Event, most: int = MAX_ENTRIES) -> tuple[list[str], bool]:
+def list_paths(root: str, stop: threading.Event) -> tuple[list[str], bool]:
     """Return a line for each path below `root`, sorted, and whether there are more.
 
     Level by level, so that deep paths are left out first. Ignored and secret files are not listed,
@@ -264,7 +253,7 @@ def list_paths(root: str, stop: threading.Event, most: int = MAX_ENTRIES) -> tup
             secret = entry.name == ".git" or holds_secrets((entry.name.casefold(),))
             if secret or ignoring.ignores(entry.path, is_folder=folder):
                 continue
-            if len(found) == most:
+            if len(found) == MAX_ENTRIES:
                 waiting.clear()
                 more = True
                 break
@@ -303,7 +292,7 @@ OMITTED = "[left out: keys, passwords and shell settings are not attached]\n"
 
 
 async def attach_changes(reference: Reference, context: ReferenceContext) -> Attachment:
-    """Raises `ReferenceRefused` and `GitFailed`."""
+    """Attach a diff or the latest commits. Raises `ReferenceRefused` and `GitFailed`."""
     match reference.kind:
         case "diff":
             what, nothing = ["diff", *_PATCH], "there are no changes that are not staged"
@@ -322,13 +311,9 @@ async def attach_changes(reference: Reference, context: ReferenceContext) -> Att
     if not result.output:
         raise ReferenceRefused(nothing)
     text = await in_thread(lambda: context.redact(clean(without_secrets(result.text))))
-    return Attachment(
-        key=" ".join(what),
-        written=reference.written,
-        detail=many(text.count("\n"), "line"),
-        text=fenced_text(text, ".diff"),
-        size=len(result.output) + 1 if result.cut else 0,
-    )
+    detail, size = many(text.count("\n"), "line"), len(result.output) + 1 if result.cut else 0
+    text = fenced_text(text, ".diff")
+    return Attachment(" ".join(what), reference.written, detail, text, size=size)
 
 
 def _commit_count(reference: Reference) -> int:
@@ -458,10 +443,10 @@ async def _attach_path(reference: Reference, context: ReferenceContext) -> Attac
         hint = f"did you mean {near}?" if near else ""
         raise ReferenceRefused("there is no such file or folder", hint=hint)
     if os.path.isdir(real):  # noqa: PTH112 - answers False where Path raises
-        return await attach_folder(reference, real, context)
+        return await _in_stoppable_thread(attach_folder, reference, real, context)
     if reference.kind == "folder":
         raise ReferenceRefused("it is not a folder")
-    return await attach_file(reference, real, lines, context)
+    return await _in_stoppable_thread(attach_file, reference, real, lines, context)
 
 
 def _find_path(

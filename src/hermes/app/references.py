@@ -314,9 +314,8 @@ class IgnoreRules:
         if not self._top or not path.startswith(self._top):
             return False
         relative = path[len(self._top) :]
-        return bool(
-            is_ignored(self._for(relative.rpartition("/")[0]), relative, is_folder=is_folder)
-        )
+        rules = self._for(relative.rpartition("/")[0])
+        return bool(is_ignored(rules, relative, is_folder=is_folder))
 
     def _is_inside_ignored(self, folder: str) -> bool:
         parts = folder[len(self._top) :].split("/") if folder.startswith(self._top) else []
@@ -326,16 +325,13 @@ class IgnoreRules:
     def _for(self, folder: str) -> list[IgnoreRule]:
         # The rules of the nearest folder come last: they decide.
         if folder not in self._rules:
-            above = (
-                self._for(folder.rpartition("/")[0])
-                if folder
-                else self._own("", ".git/info/exclude")
-            )
+            parent = folder.rpartition("/")[0]
+            above = self._for(parent) if folder else self._read("", ".git/info/exclude")
             base = f"{folder}/" if folder else ""
-            self._rules[folder] = above + self._own(base, ".gitignore")
+            self._rules[folder] = above + self._read(base, ".gitignore")
         return self._rules[folder]
 
-    def _own(self, base: str, name: str) -> list[IgnoreRule]:
+    def _read(self, base: str, name: str) -> list[IgnoreRule]:
         with (
             contextlib.suppress(OSError),
             Path(self._top, base, name).open(encoding="utf-8", errors="replace") as file,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -90,6 +91,11 @@ class SessionRequest(msgspec.Struct, frozen=True):
     patience: float = 0.0
     """Minimum time in seconds to wait for an answer of the user, who may read chats late."""
     user_day_usd: float | None = None  #: Daily cost limit for all sessions of `user_id`.
+
+    def for_new_session(self, **changes: Any) -> "SessionRequest":
+        """Return the request for another session of the same user and surface."""
+        other = {"resume": "", "latest": False, "session_id": "", "history": ()}
+        return msgspec.structs.replace(self, **{**other, **changes})
 
 
 class Services(msgspec.Struct):

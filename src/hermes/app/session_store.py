@@ -52,11 +52,10 @@ async def prune_when_due(
 async def _prune(
     store: SessionStore, settings: SessionSettings, home: Home, now: Callable[[], float]
 ) -> int:
-    mark = home.cache / MARK
-    if (
-        not settings.auto_prune
-        or now() - _last(mark.read_text) < settings.min_interval_hours * HOUR
-    ):
+    mark, last = home.cache / MARK, 0.0
+    with suppress(OSError, ValueError):
+        last = float(mark.read_text())
+    if not settings.auto_prune or now() - last < settings.min_interval_hours * HOUR:
         return 0
     mark.parent.mkdir(parents=True, exist_ok=True)
     files.write_text(mark, f"{now()}\n")
@@ -67,13 +66,6 @@ async def _prune(
         if settings.vacuum_after_prune:
             await store.vacuum()
     return len(gone)
-
-
-def _last(read: Callable[[], str]) -> float:
-    """Return the time of the last run; 0 if unknown."""
-    with suppress(OSError, ValueError):
-        return float(read())
-    return 0.0
 
 
 # Daily backups of the SQLite store (`sessions.daily_backups`)

@@ -37,7 +37,7 @@ from hermes.skills import skill_roots as roots
 from hermes.skills.writing import SkillWriter, WritingOptions, scan_reasons
 
 SYSTEMS = {"darwin": "macos", "win32": "windows"}
-MOST_HINTS = 200  #: Names in the working folder that are used for ranking.
+MAX_HINTS = 200  #: Names in the working folder that are used for ranking.
 
 
 def skill_roots(
@@ -49,15 +49,17 @@ def skill_roots(
 
 
 def external_folders(loaded: Loaded, home: Home) -> list[Path]:
-    """Return the folders of `skills.external_dirs`; a relative one is in the home. An empty
-    entry is skipped: it would mean the folder in which Hermes was started."""
+    """Return the folders of `skills.external_dirs`; relative ones are in the home.
+
+    An empty entry, which would mean the current folder, is skipped.
+    """
     names = loaded.settings.skills.external_dirs
-    expanded = os.path.expanduser  # `~` of an unknown user is kept and does not exist
-    return [home.root / expanded(name.strip()) for name in names if name.strip()]
+    expand = os.path.expanduser  # `~` of an unknown user is kept and does not exist
+    return [home.root / expand(name.strip()) for name in names if name.strip()]
 
 
 def external_warnings(loaded: Loaded) -> list[str]:
-    """Return problems of that setting."""
+    """Return the problems of `skills.external_dirs`."""
     empty = any(not name.strip() for name in loaded.settings.skills.external_dirs)
     return ["skills.external_dirs has an empty entry, which is left out"] if empty else []
 
@@ -98,7 +100,7 @@ class SkillCatalog:
     def index(self, context: VisibilityContext, folder: Path | None) -> str:
         """Return the list for the prompt; the files in `folder` influence the ranking."""
         budget = self._loaded.settings.skills.index_chars
-        hints = tuple(_names_in(folder)) if folder is not None else ()
+        hints = _names_in(folder) if folder is not None else ()
         return skills_prompt(
             self.skills.listing(), context, self.usage.all(), budget, time.time(), hints
         )
@@ -133,7 +135,7 @@ class SkillCatalog:
 
     @cached_property
     def _writer(self) -> SkillWriter:
-        """One for all sessions, so that each warning is given once."""
+        """Shared by all sessions, so that each warning is given once."""
         folder = self._home.skills
         return SkillWriter(
             folder,
@@ -188,11 +190,11 @@ class SkillUploader:
         return f"$HOME/{there}"
 
     def provide(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
-        """Return the variables that are set, and the existing credential files."""
+        """Export the variables that the skill may use and upload its credential files."""
         values = {
             name: value
             for name in variables
-            if self._may_have(skill, name) and (value := self._loaded.variable(name))
+            if self._may_use(skill, name) and (value := self._loaded.variable(name))
         }
         self._place.workplace.export(values)
         if (bring := self._place.workplace.upload) is not None:
@@ -200,9 +202,8 @@ class SkillUploader:
                 inside = file.relative_to(self._home.root.resolve())
                 bring(file, f"~/.hermes/{inside}", private=True)
 
-    def _may_have(self, skill: Skill, name: str) -> bool:
-        """Return whether the skill may use the variable: an untrusted skill never gets the keys
-        of models."""
+    def _may_use(self, skill: Skill, name: str) -> bool:
+        """Return whether the skill may use the variable. Untrusted skills never get model keys."""
         if skill.source in (Source.USER, Source.BUNDLED) or name not in own_key_variables():
             return True
         if name in self._loaded.settings.terminal.env_passthrough:
@@ -216,10 +217,9 @@ class SkillUploader:
         return False
 
 
-def _names_in(folder: Path) -> list[str]:
-    """Yield the names of the folder and of its files and folders."""
+def _names_in(folder: Path) -> tuple[str, ...]:
+    """Return the names of the folder and of its entries."""
     try:
-        inside = sorted(path.name for path in folder.iterdir())[:MOST_HINTS]
+        return (folder.name, *sorted(path.name for path in folder.iterdir())[:MAX_HINTS])
     except OSError:
-        inside = []
-    return [folder.name, *inside]
+        return (folder.name,)

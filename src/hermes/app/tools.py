@@ -16,13 +16,11 @@ from hermes.app.skills import SessionSkills, SkillCatalog
 from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.config.settings import ApprovalSettings, Settings
+from hermes.config.settings import Settings
 from hermes.core.messages import PROCESS_NEWS, Message
 from hermes.core.ports import (
-    Approver,
     Attachments,
     Auxiliary,
-    Clarifier,
     HookName,
     Hooks,
     NoHooks,
@@ -115,23 +113,18 @@ def build_toolbox(
     return Toolbox(assembled.tools, save, rare=assembled.rare, redact=redact)
 
 
-def approval_timeout(settings: ApprovalSettings, request: SessionRequest) -> float:
-    """Return how long an approval question waits for its answer."""
-    limit = settings.platform_timeouts.get(request.source)
-    return max(settings.timeout, request.patience) if limit is None else limit
-
-
 def build_approvals(
     loaded: Loaded,
     home: Home,
-    approver: Approver | None,
-    auxiliary: Auxiliary | None,
     hooks: Hooks,
-    *,
-    seconds: float = 0.0,
+    auxiliary: Auxiliary | None = None,
+    request: SessionRequest | None = None,
 ) -> Approvals:
-    """`seconds` is the time limit of a question; 0 uses the settings."""
-    given = loaded.settings.approvals
+    """Return the policy of a session. Without a request, no user can be asked."""
+    given, seconds = loaded.settings.approvals, 0.0
+    if request is not None:
+        patience = max(given.timeout, request.patience)
+        seconds = given.platform_timeouts.get(request.source, patience)
     rules = ApprovalRules(given.mode, given.headless, seconds or given.timeout, given.effects)
 
     async def remember(kind: str) -> None:
@@ -141,7 +134,7 @@ def build_approvals(
 
     return Approvals(
         rules,
-        approver,
+        request.approver if request else None,
         loaded.settings.command_allowlist,
         remember,
         judge=ModelJudge(auxiliary) if auxiliary is not None else None,
@@ -157,14 +150,13 @@ class SessionTools:
         loaded: Loaded,
         home: Home,
         place: SessionWorkspace,
+        request: SessionRequest,
+        services: SessionServices,
         *,
         hooks: Hooks | None = None,
-        clarifier: Clarifier | None = None,
-        patience: float = 0.0,
         auxiliary: Auxiliary | None = None,
         history: Sequence[Message] = (),
         on_news: Callable[[str], None] = lambda _text: None,
-        services: SessionServices | None = None,
     ) -> None:
         """`on_news` is called with messages of background processes."""
         self._loaded, self._home, self.place = loaded, home, place
@@ -183,11 +175,11 @@ class SessionTools:
             reads=FileReads(),
             todos=todos,
             variables=loaded.variable,
-            clarifier=clarifier,
-            patience=patience,
+            clarifier=request.clarifier,
+            patience=request.patience,
             auxiliary=auxiliary,
             transform_output=self._transform_output,
-            services=services or SessionServices(),
+            services=services,
         )
 
     @property
@@ -253,23 +245,23 @@ def project_root(folder: str | Path) -> str:
 
 
 def session_services(
-    memory: BuiltinMemory | None,
+    request: SessionRequest,
+    services: Services,
     sessions: SessionStore,
     current: Callable[[], str],
     spawner: Spawner,
-    request: SessionRequest,
-    services: Services,
+    skills: SessionSkills,
+    notes: BuiltinMemory | None,
     on_write: OnWrite | None = None,
-    skills: SessionSkills | None = None,
     attachments: Attachments | None = None,
 ) -> SessionServices:
     """Collect what the tools of a session may use.
 
-    `current` returns the id of the session. `on_write` is called for each change of the memory.
+    `current` returns the id of the session. `on_write` is called for each change of the notes.
     """
-    tools = skills.tools() if skills is not None else {}
-    if memory is not None:
-        tools["memory"] = memory_tool(memory, on_write)
+    tools = skills.tools()
+    if notes is not None:
+        tools["memory"] = memory_tool(notes, on_write)
     return SessionServices(
         sessions=sessions,
         spawner=spawner,
@@ -303,16 +295,9 @@ def unbound_services(
 ) -> SessionServices:
     """Return services for tools that are only listed: they have schemas and are never called."""
     unused: Any = object()
-    catalog = SkillCatalog(loaded, home, (), log.info)
-    return session_services(
-        open_notes(loaded, home, place, request),
-        unused,
-        str,
-        unused,
-        request,
-        Services(unused, unused),
-        skills=catalog.session(place, request.source, str, None),
-    )
+    services, notes = Services(unused, unused), open_notes(loaded, home, place, request)
+    skills = SkillCatalog(loaded, home, (), log.info).session(place, request.source, str, None)
+    return session_services(request, services, unused, str, unused, skills, notes)
 
 
 def unbound_tool_deps(
@@ -322,7 +307,7 @@ def unbound_tool_deps(
     request = SessionRequest(folder or Path.cwd(), source=platform)
     place = make_workspace(loaded, home, request.working_folder, log.info)
     services = unbound_services(loaded, home, place, request)
-    return SessionTools(loaded, home, place, services=services).deps
+    return SessionTools(loaded, home, place, request, services).deps
 
 
 # The table of tools, and switching them permanently.

@@ -59,7 +59,7 @@ class SessionHooks:
         """Fire the hooks of a new turn; return the context that they add to the user's message."""
         if self._new:
             self._new = False
-            await self._tell(HookName.ON_SESSION_START, model=self._auxiliary.main.model)
+            await self._fire(HookName.ON_SESSION_START, model=self._auxiliary.main.model)
         if not self._hooks.listens(HookName.PRE_LLM_CALL):
             return ""
         answers = await self._hooks.fire(
@@ -76,14 +76,14 @@ class SessionHooks:
     async def on_turn_end(self, agent: Agent, end: TurnFinished) -> None:
         """Fire the hooks of the end of a turn, whether it was completed or not."""
         if end.completed and self._hooks.listens(HookName.POST_LLM_CALL):
-            await self._tell(
+            await self._fire(
                 HookName.POST_LLM_CALL,
                 user_message=last_question(agent.history),
                 assistant_response=end.text,
                 conversation_history=[to_dict(message) for message in agent.history],
                 model=self._auxiliary.main.model,
             )
-        await self._tell(
+        await self._fire(
             HookName.ON_SESSION_END,
             completed=end.completed,
             interrupted=end.interrupted,
@@ -92,9 +92,9 @@ class SessionHooks:
 
     async def on_session_end(self) -> None:
         """Fire the hook of a session that this process does not continue."""
-        await self._tell(HookName.ON_SESSION_FINALIZE)
+        await self._fire(HookName.ON_SESSION_FINALIZE)
 
-    async def _tell(self, name: HookName, **details: Any) -> None:
+    async def _fire(self, name: HookName, **details: Any) -> None:
         if self._hooks.listens(name):
             session = self._auxiliary.session_id
             await self._hooks.fire(name, session_id=session, platform=self._platform, **details)
@@ -189,8 +189,8 @@ class SessionMemory:
             self._manager.sync_all(asked, end.text, session_id=session)
             self._manager.queue_prefetch_all(asked, session_id=session)
 
-    async def shortened(self, messages: Sequence[Message]) -> None:
-        """Tell the provider that the conversation is about to be compacted."""
+    async def before_compaction(self, messages: Sequence[Message]) -> None:
+        """Inform the provider that the conversation is about to be compacted."""
         self._manager.on_pre_compress([to_dict(message) for message in messages])
 
     def spawner(self, inner: Spawner) -> Spawner:
@@ -199,8 +199,7 @@ class SessionMemory:
 
     async def close(self, messages: Sequence[Message]) -> None:
         if messages:
-            said = [to_dict(message) for message in messages]
-            await in_thread(self._manager.on_session_end, said)
+            await in_thread(self._manager.on_session_end, [to_dict(each) for each in messages])
         await in_thread(self._manager.shutdown_all)
 
 
@@ -219,18 +218,15 @@ class _ObservedSpawner:
 async def open_session_memory(
     app: "App", request: SessionRequest, session_id: str
 ) -> SessionMemory | None:
-    """Return None without a provider, or if the request turns memory off. If the provider cannot be
-    loaded, report it to the user and return None."""
+    """Return the memory provider of a session; None without one, or if the request disables it.
+
+    A provider that cannot be loaded is reported to the user.
+    """
     loaded, tell, settings = app.loaded, app.tell, app.loaded.settings.memory
     if not settings.provider or request.skip_memory:
         return None
     # Imported here: only sessions with a provider need this code.
-    from hermes.memory import (
-        ManagerOptions,
-        MemoryManager,
-        load_provider,
-        provider_tools,
-    )
+    from hermes.memory import ManagerOptions, MemoryManager, load_provider, provider_tools
     from hermes.plugins import IsolationLimits
 
     try:
@@ -268,10 +264,8 @@ class TrajectorySaver:
         self._folder = folder
 
     async def __call__(self, agent: Agent, end: TurnFinished) -> None:
-        said = to_sharegpt(agent.history, agent.tools)
-        await asyncio.to_thread(
-            save_trajectory, said, agent.models.name, end.completed, folder=self._folder
-        )
+        turns, model = to_sharegpt(agent.history, agent.tools), agent.models.name
+        await asyncio.to_thread(save_trajectory, turns, model, end.completed, folder=self._folder)
 
 
 log = logging.getLogger(__name__)

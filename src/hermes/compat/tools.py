@@ -72,7 +72,7 @@ class StandaloneTools:
         self.mcp_tools: tuple[Tool, ...] = ()
         loaded, home = runtime.loaded, runtime.home
         self._redact = Redactor(loaded.secrets() | stored_secrets(home)).redact
-        self.approvals = build_approvals(loaded, home, None, None, runtime.extensions.hooks)
+        self.approvals = build_approvals(loaded, home, runtime.extensions.hooks)
         runtime.on_close.append(self._close)
 
     @property
@@ -114,9 +114,10 @@ class StandaloneTools:
         if task_id not in self._tasks:
             loaded, home, folder = self._shared.loaded, self._shared.home, Path.cwd()
             place = make_workspace(loaded, home, folder, log.info)
-            services = unbound_services(loaded, home, place, SessionRequest(folder))
+            request = SessionRequest(folder)
+            services = unbound_services(loaded, home, place, request)
             hooks = self._shared.extensions.hooks
-            self._tasks[task_id] = SessionTools(loaded, home, place, hooks=hooks, services=services)
+            self._tasks[task_id] = SessionTools(loaded, home, place, request, services, hooks=hooks)
         return self._tasks[task_id]
 
     async def _close(self) -> None:

@@ -49,14 +49,12 @@ def _chain(home: Home) -> list[dict[str, Any]]:
     """Return all entries including the older setting, numbered as in `hermes fallback list`."""
     data = deepcopy(read_document(home.config_file).data)
     modernise(data)
-    chain = data.get(KEY) or []
-    entries = chain if isinstance(chain, list) else []
-    return [one for one in entries if _is_complete(one)]
-
-
-def _is_complete(entry: Any) -> bool:
-    """Both must be named, else the entry is ignored, as by the settings."""
-    return isinstance(entry, dict) and bool(entry.get("provider") and entry.get("model"))
+    entries = data.get(KEY)
+    return [
+        entry
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict) and entry.get("provider") and entry.get("model")
+    ]
 
 
 def _modernise(home: Home, chain: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Reading log files: the last entries across rotated files, and new ones as they are written."""
+"""Reads log files: the last entries across rotated files, and new ones as they are written."""
 
 import os
 import re
@@ -75,7 +75,7 @@ def follow(
 def parse(lines: Iterable[str]) -> Iterator[LogFileEntry]:
     """Yield the entries in `lines`, of either format.
 
-    A line that begins no entry belongs to the previous one; at the start of a file it is its own.
+    A line that is not the start of an entry belongs to the entry before it.
     """
     held: LogFileEntry | None = None
     for text in lines:
@@ -126,8 +126,7 @@ def _unix_time(entry: LogFileEntry) -> float:
 
 
 def _arriving_lines(path: Path, start: int, pause: float) -> Iterator[list[str]]:
-    """Yield complete lines as they are written. A renamed file is read to its end, then the new
-    one."""
+    """Yield complete lines as they are written. A renamed file is first read to its end."""
     file = path.open("rb")
     file.seek(start)
     part = b""

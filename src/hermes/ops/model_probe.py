@@ -70,6 +70,8 @@ class ProbeCall(msgspec.Struct, frozen=True):
 
 
 class Probe:
+    """Calls one model."""
+
     def __init__(self, model: Model, profile: ModelProfile, monotonic: Callable[[], float]) -> None:
         self._model, self._profile, self._monotonic = model, profile, monotonic
 
@@ -90,30 +92,20 @@ class Probe:
     async def answer(self) -> list[ProbeFinding]:
         """Check three abilities with one call."""
         call = await self.call(_say("Reply with the single word: ready"))
-        said = " ".join(call.reply.message.text.split())[:60]
+        text = " ".join(call.reply.message.text.split())[:60]
         usage = call.reply.usage
         streamed = call.deltas > 0 and call.first is not None
         took = f"{call.total:.1f}s"
         if streamed and call.first is not None:
             took = f"first word after {call.first:.1f}s, all after {took}"
         counts = f"{usage.prompt} tokens read, {usage.output} written"
+        answer = f"{text!r}, {took}" if text else f"it said nothing ({took})"
+        pieces = f"the answer came in {call.deltas} pieces" if streamed else "it came in one piece"
+        uncounted = "no tokens are reported, so costs cannot be counted"
         return [
-            ProbeFinding(
-                "answer",
-                "works" if said else "does not",
-                f"{said!r}, {took}" if said else f"it said nothing ({took})",
-                self._cost(call),
-            ),
-            ProbeFinding(
-                "streaming",
-                "works" if streamed else "does not",
-                f"the answer came in {call.deltas} pieces" if streamed else "it came in one piece",
-            ),
-            ProbeFinding(
-                "usage",
-                "works" if usage.total else "does not",
-                counts if usage.total else "no tokens are reported, so costs cannot be counted",
-            ),
+            self._finding("answer", bool(text), answer, call),
+            self._finding("streaming", streamed, pieces),
+            self._finding("usage", bool(usage.total), counts if usage.total else uncounted),
         ]
 
     async def tools(self) -> ProbeFinding:
@@ -123,11 +115,11 @@ class Probe:
         call = await self.call(msgspec.structs.replace(request, tools=(_TOOL,)))
         calls = call.reply.message.calls
         if not calls:
-            return ProbeFinding("tools", "does not", "it answered in words", self._cost(call))
+            return self._finding("tools", False, "it answered in words", call)
         made = f"{calls[0].name}({calls[0].arguments})"[:80]
-        right = calls[0].name == _TOOL.name and _is_colour(calls[0].arguments)
-        detail = f"it called {made}" if right else f"it called {made}, which is no valid call"
-        return ProbeFinding("tools", "works" if right else "does not", detail, self._cost(call))
+        valid = calls[0].name == _TOOL.name and _is_colour(calls[0].arguments)
+        detail = f"it called {made}" + ("" if valid else ", which is not a valid call")
+        return self._finding("tools", valid, detail, call)
 
     async def images(self) -> ProbeFinding:
         if self._profile.images is False:
@@ -135,10 +127,10 @@ class Probe:
         picture = Image(f"data:image/png;base64,{base64.b64encode(one_colour_png()).decode()}")
         question = Text("What colour is this picture? Answer with one word.")
         call = await self.call(ModelRequest((User((question, picture)),), max_tokens=MAX_TOKENS))
-        said = " ".join(call.reply.message.text.split())[:60]
-        saw = "red" in said.lower()
-        detail = f"it saw a red picture as {said!r}"
-        return ProbeFinding("images", "works" if saw else "does not", detail, self._cost(call))
+        text = " ".join(call.reply.message.text.split())[:60]
+        return self._finding(
+            "images", "red" in text.lower(), f"it saw a red picture as {text!r}", call
+        )
 
     async def reasoning(self) -> ProbeFinding:
         """Check reasoning, also if no way to request it is known: it may come by default."""
@@ -149,27 +141,34 @@ class Probe:
         thought, tokens = call.reply.message.thinking, call.reply.usage.reasoning
         if thought or tokens:
             seen = f"{tokens} tokens of thinking" if tokens else "its thoughts came along"
-            return ProbeFinding("reasoning", "works", seen, self._cost(call))
+            return self._finding("reasoning", True, seen, call)
         detail = "no thinking came back" + ("" if effort else "; no way to ask for it is known")
-        return ProbeFinding("reasoning", "does not", detail, self._cost(call))
+        return self._finding("reasoning", False, detail, call)
 
     async def caching(self) -> ProbeFinding:
         """Send the same long prompt twice, with a different end."""
         system = System(" ".join(f"line {number}" for number in range(PREFIX_WORDS // 2)))
-        costs: list[float | None] = []
-        call: ProbeCall | None = None
-        for word in ("one", "two"):
+
+        async def ask(word: str) -> ProbeCall:
             messages = (system, User.say(f"Reply with the single word: {word}"))
-            call = await self.call(ModelRequest(messages, max_tokens=MAX_TOKENS))
-            costs.append(self._cost(call))
-        usage = call.reply.usage if call else None
-        cost = sum(one for one in costs if one is not None) if None not in costs else None
-        if usage and usage.cache_read:
+            return await self.call(ModelRequest(messages, max_tokens=MAX_TOKENS))
+
+        first, second = await ask("one"), await ask("two")
+        costs, usage = (self._cost(first), self._cost(second)), second.reply.usage
+        cost = None if None in costs else sum(filter(None, costs))
+        detail = (
+            f"nothing of {usage.prompt} tokens came from the cache; longer prompts may be cached"
+        )
+        if usage.cache_read:
             detail = f"{usage.cache_read} of {usage.prompt} tokens came from the cache"
-            return ProbeFinding("caching", "works", detail, cost)
-        read = usage.prompt if usage else 0
-        detail = f"nothing of {read} tokens came from the cache; longer prompts may be cached"
-        return ProbeFinding("caching", "does not", detail, cost)
+        finding = self._finding("caching", bool(usage.cache_read), detail)
+        return msgspec.structs.replace(finding, cost=cost)
+
+    def _finding(
+        self, name: str, works: bool, detail: str, call: ProbeCall | None = None
+    ) -> ProbeFinding:
+        cost = None if call is None else self._cost(call)
+        return ProbeFinding(name, "works" if works else "does not", detail, cost)
 
     def _cost(self, call: ProbeCall) -> float | None:
         if call.reply.cost_usd is not None:
@@ -202,7 +201,7 @@ async def probe(
 
 
 def one_colour_png(size: int = 64, colour: bytes = b"\xff\x00\x00") -> bytes:
-    """A red square."""
+    """Return a square of one colour."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         body = kind + data

@@ -1,6 +1,6 @@
 """Import of sessions from JSON Lines: all of them, or none if a line is invalid."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -45,8 +45,6 @@ class ImportedMessage(msgspec.Struct):
 
 
 class ImportedCall(msgspec.Struct):
-    """A call of a model."""
-
     timestamp: Seconds
     task: str
     provider: str
@@ -112,14 +110,14 @@ def read_line(line: bytes, now: datetime) -> Record:
     try:
         data = msgspec.json.decode(line)
     except msgspec.DecodeError as error:
-        raise UsageError(f"this is not JSON: {_worded(error)}") from None
+        raise UsageError(f"this is not JSON: {_message_of(error)}") from None
     except (UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"this is not JSON: {error}") from None
     if isinstance(data, list):
         data = {"messages": data}
     if not isinstance(data, dict) or "messages" not in data:
         raise UsageError("this is not a session: there are no messages")
-    shape = _checked(data)
+    shape = _check(data)
     record = {name: value for name, value in data.items() if value is not None}
     record["messages"] = [_message(message) for message in data["messages"]]
     record.setdefault("source", SOURCE)
@@ -128,31 +126,26 @@ def read_line(line: bytes, now: datetime) -> Record:
     if "id" not in record:
         record["id"] = new_session_id(now)
     if "started_at" not in record:
-        times = [said.timestamp for said in shape.messages if said.timestamp]
+        times = [each.timestamp for each in shape.messages if each.timestamp]
         record["started_at"] = min(times, default=now.timestamp())
     return _with_prompt(record)
 
 
-def _checked(data: Record) -> ImportedSession:
+def _check(data: Record) -> ImportedSession:
     try:
         shape = msgspec.convert(data, ImportedSession)
     except msgspec.ValidationError as error:
-        raise UsageError(_worded(error)) from None
+        raise UsageError(_message_of(error)) from None
     if shape.id is not None and shape.id != plain_line(shape.id):
         raise UsageError("id: it has control characters, or spaces where none may be")
-    if shape.projection is not None:
-        _check_numbers(shape.messages)
+    if shape.projection is not None:  # it refers to messages by their ids
+        ids = [message.id for message in shape.messages]
+        if None in ids or len(set(ids)) != len(ids):
+            raise UsageError("messages: with a projection, each must have an id of its own")
         owners = {piece[0] for piece in shape.projection.basis if isinstance(piece, tuple)}
         if owners - {shape.id}:
             raise UsageError("projection: it takes messages from another session")
     return shape
-
-
-def _check_numbers(messages: Sequence[ImportedMessage]) -> None:
-    """Check the projection, which refers to messages by their ids."""
-    ids = [said.id for said in messages]
-    if None in ids or len(set(ids)) != len(ids):
-        raise UsageError("messages: with a projection, each must have an id of its own")
 
 
 def _message(data: Record) -> Record:
@@ -164,7 +157,10 @@ def _message(data: Record) -> Record:
     if "reasoning_content" in message:
         message.setdefault("reasoning", message["reasoning_content"])
     if message["role"] != "user" and isinstance(message.get("content"), list):
-        message["content"] = _text(message["content"])
+        texts = (
+            each.get("text") if isinstance(each, dict) else each for each in message["content"]
+        )
+        message["content"] = "\n".join(text for text in texts if text and isinstance(text, str))
     return message
 
 
@@ -177,16 +173,6 @@ def _objects(text: str) -> list[Any] | None:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else None
 
 
-def _text(parts: list[Any]) -> str:
-    texts = (part if isinstance(part, str) else _part_text(part) for part in parts)
-    return "\n".join(text for text in texts if text)
-
-
-def _part_text(part: Any) -> str:
-    text = part.get("text") if isinstance(part, dict) else None
-    return text if isinstance(text, str) else ""
-
-
 def _with_prompt(record: Record) -> Record:
     """Move the system prompt to the session, where the store keeps it."""
     messages = record["messages"]
@@ -197,7 +183,7 @@ def _with_prompt(record: Record) -> Record:
     return record
 
 
-def _worded(error: msgspec.DecodeError) -> str:
+def _message_of(error: msgspec.DecodeError) -> str:
     """Return msgspec's message with the path first: `messages[2].role: expected str, got int`."""
     what, _, place = str(error).partition(" - at `$")
     place = place.rstrip("`").lstrip(".")
@@ -207,7 +193,7 @@ def _worded(error: msgspec.DecodeError) -> str:
     return f"{place}: {what}" if place else what
 
 
-EVERYTHING = 2**31 - 1  #: A limit that is none.
+EVERYTHING = 2**31 - 1  #: The largest limit.
 SHOWN_PROBLEMS = 5
 
 
@@ -221,8 +207,6 @@ class SessionPlace(msgspec.Struct, frozen=True):
 
 
 class ImportResult(msgspec.Struct, frozen=True):
-    """The result of an import."""
-
     stored: tuple[str, ...]
     skipped: tuple[str, ...]
     retitled: dict[str, str]  #: New titles, by session, where the title was already used.
@@ -272,8 +256,8 @@ async def _import(
         file.seek(place.offset)
         record = {**read_line(file.readline(), now), "id": place.id}
         await store.restore(record)
-        title = await _title_given(store, record)
-        if title:
+        title = (await store.info(place.id)).title
+        if record.get("title") and title != record["title"]:
             retitled[place.id] = title
         progress(done, len(wanted))
     stored = tuple(place.id for place in wanted)
@@ -328,11 +312,3 @@ def _parents_first(places: list[SessionPlace]) -> list[SessionPlace]:
             current = by_id.get(current.parent)
         ordered.update({one.id: one for one in reversed(line)})
     return list(ordered.values())
-
-
-async def _title_given(store: SessionStore, record: Record) -> str:
-    """Return the new title if the session's own was used, else ""."""
-    if not record.get("title"):
-        return ""
-    title = (await store.info(record["id"])).title
-    return title if title != record["title"] else ""

@@ -87,6 +87,8 @@ WITHOUT = "leave out --worktree"
 
 
 class WorktreeRepository(msgspec.Struct, frozen=True):
+    """The repository of the user's folder."""
+
     git: UserGit  #: The top of the user's working tree.
     common: Path  #: The .git folder, which all worktrees share.
     inside: Path  #: The user's folder relative to the top.
