@@ -1,17 +1,22 @@
-"""A conversation with commands, over a real app and a scripted model."""
+"""Conversations with a scripted model, references in a folder, real git repositories."""
 
+import os
+import subprocess
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.command_handlers import Commands
 from hermes.app.commands import Surface
+from hermes.app.reference_expansion import expand_references
+from hermes.app.references import ExpandedMessage, ReferenceContext
 from hermes.app.request import SessionRequest
 from hermes.cli.context import ProgressLine
 from hermes.config.home import Home
@@ -20,6 +25,7 @@ from hermes.core.events import Event
 from hermes.core.messages import User
 from hermes.core.testing import ModelServer
 from hermes.ops.commands import OPS_HANDLERS
+from hermes.security import PathGuard, Redactor
 
 
 class Listening:
@@ -81,3 +87,45 @@ def talking(hermes_home: Path, tmp_path: Path) -> Callable[..., Any]:
             yield Listening(app, await app.agent(SessionRequest(work)))
 
     return start
+
+
+Git = Callable[..., str]
+
+
+@pytest.fixture
+def desk(workspace: Path, guard: PathGuard) -> ReferenceContext:
+    return ReferenceContext(guard, workspace, context_length=30_000, redact=Redactor().redact)
+
+
+@pytest.fixture
+def attach(desk: ReferenceContext):
+    """Expands a text; `changes` are other fields of the desk."""
+
+    async def attach(text: str, **changes: object) -> ExpandedMessage:
+        return await expand_references(text, msgspec.structs.replace(desk, **changes))
+
+    return attach
+
+
+@pytest.fixture
+def git(workspace: Path) -> Git:
+    """git in the workspace, which is a repository."""
+
+    def run(*arguments: str, folder: Path = workspace) -> str:
+        identity = {
+            f"GIT_{who}_{what}": value
+            for who in ("AUTHOR", "COMMITTER")
+            for what, value in (("NAME", "Kim"), ("EMAIL", "kim@example.com"))
+        }
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=folder,
+            env={**os.environ, **identity},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout
+
+    run("init", "--quiet", "--initial-branch=main")
+    return run
