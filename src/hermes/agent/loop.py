@@ -8,6 +8,7 @@ Compaction runs between a complete set of tool results and the next request, nev
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from time import monotonic
 from typing import assert_never
 
@@ -124,32 +125,30 @@ async def _call_model(turn: Turn, deps: TurnDeps, emit: Emit) -> None:
     """Make one model call. The reply is stored before anything acts on it."""
     emit(ModelCalled(turn.iteration))
     began = monotonic()
-    async for event in turn.cancel.iterate(deps.model.stream(turn.request())):
-        match event:
-            case TextDelta() | ReasoningDelta() | Retrying() | FellBack():
-                emit(event)
-            case Reply():
-                message, usage = event.message, event.usage
-                seconds = round(monotonic() - began, 3)
-                call = ModelCall(
-                    usage, event.model, event.provider, event.cost_usd, seconds=seconds
-                )
-                await deps.log.append(turn.session_id, message, call)
-                deps.compactor.policy.record_usage(turn.messages, usage)
-                turn.add_reply(event)
-                if message.text:
-                    emit(TextFinished(message.text))
-                emit(_usage_event(turn.session_id, event, seconds))
-            case _:
-                assert_never(event)
+    async with aclosing(deps.model.stream(turn.request())) as events:
+        while (event := await turn.cancel.guard(anext(events, None))) is not None:
+            match event:
+                case TextDelta() | ReasoningDelta() | Retrying() | FellBack():
+                    emit(event)
+                case Reply():
+                    await _add_reply(turn, deps, event, round(monotonic() - began, 3), emit)
+                case _:
+                    assert_never(event)
 
 
-def _usage_event(session_id: str, reply: Reply, seconds: float) -> UsageReported:
-    reason = reply.message.finish_reason
-    details = (reply.model, reply.provider, seconds, reply.usage.prompt, reply.usage.output, reason)
-    with in_session(session_id):
+async def _add_reply(turn: Turn, deps: TurnDeps, reply: Reply, seconds: float, emit: Emit) -> None:
+    message, usage = reply.message, reply.usage
+    call = ModelCall(usage, reply.model, reply.provider, reply.cost_usd, seconds=seconds)
+    await deps.log.append(turn.session_id, message, call)
+    deps.compactor.policy.record_usage(turn.messages, usage)
+    turn.add_reply(reply)
+    if message.text:
+        emit(TextFinished(message.text))
+    reason = message.finish_reason
+    details = (reply.model, reply.provider, seconds, usage.prompt, usage.output, reason)
+    with in_session(turn.session_id):
         logger.info("%s on %s: %.3f s, %d tokens in, %d out, %s", *details)
-    return UsageReported(reply.usage, reply.cost_usd, reply.model, reply.provider, reason, seconds)
+    emit(UsageReported(usage, reply.cost_usd, reply.model, reply.provider, reason, seconds))
 
 
 async def _store_end(turn: Turn, log: SessionLog, end: TurnFinished) -> TurnFinished:
