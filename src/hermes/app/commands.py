@@ -73,29 +73,29 @@ COMMAND_REGISTRY: tuple[CommandDef, ...] = (
         "[N | diff N | N FILE]", words=("diff",),
     ),
     CommandDef(
-        "snapshot", _S, "keep settings and data, or bring them back",
+        "snapshot", _S, "save settings and data, or restore them",
         "create [LABEL] | list | restore NAME | prune [KEEP]", ("snap",), _HERE,
         words=("create", "list", "restore", "prune"),
     ),
     CommandDef("stop", _S, "stop the running turn, else the background work", at_once=True),
-    CommandDef("queue", _S, "keep a message for the time after this turn", "MESSAGE", at_once=True),
+    CommandDef("queue", _S, "send a message after this turn", "MESSAGE", at_once=True),
     CommandDef(
         "approve", _S, "allow what the agent asks for", "[session | always]", where=_THERE,
         at_once=True, words=("session", "always"),
     ),
     CommandDef("deny", _S, "do not allow what the agent asks for", where=_THERE, at_once=True),
-    CommandDef("steer", _S, "say something into the running turn", "MESSAGE", at_once=True),
-    CommandDef("resume", _S, "go on with another conversation", "[ID or TITLE]"),
+    CommandDef("steer", _S, "send a message into the running turn", "MESSAGE", at_once=True),
+    CommandDef("resume", _S, "continue another conversation", "[ID or TITLE]"),
     CommandDef("sessions", _S, "list past conversations", "[WORDS]", where=_HERE),
     CommandDef("status", _S, "show the session, its model and what it used", at_once=True),
     CommandDef(
         "agents", _S, "show background tasks and processes", aliases=("tasks",), at_once=True
     ),
     CommandDef(
-        "background", _S, "do something beside the conversation", "TASK", ("bg",), at_once=True
+        "background", _S, "run a task in the background", "TASK", ("bg",), at_once=True
     ),
-    CommandDef("btw", _S, "ask something aside; it leaves no trace", "QUESTION", at_once=True),
-    CommandDef("branch", _S, "go on in a copy of this conversation", "[TITLE]", ("fork",)),
+    CommandDef("btw", _S, "ask a side question that is not stored", "QUESTION", at_once=True),
+    CommandDef("branch", _S, "continue in a copy of this conversation", "[TITLE]", ("fork",)),
     CommandDef("config", _C, "show settings, or one of them", "[KEY]", where=_HERE, at_once=True),
     CommandDef("model", _C, "show or change the model", "[[PROVIDER:]MODEL] [--global]"),
     CommandDef("personality", _C, "show or change how the agent talks", "[NAME | none]"),
@@ -143,14 +143,14 @@ COMMAND_REGISTRY: tuple[CommandDef, ...] = (
     CommandDef("toolsets", _T, "list toolsets", where=_HERE),
     CommandDef("skills", _T, "list skills, or look for some", "[WORDS]", where=_HERE),
     CommandDef("reload", _T, "read keys and settings again for new conversations", where=_HERE),
-    CommandDef("reload-mcp", _T, "start the MCP servers anew", aliases=("reload_mcp",)),
+    CommandDef("reload-mcp", _T, "restart the MCP servers", aliases=("reload_mcp",)),
     CommandDef("plugins", _T, "list plugins", where=_HERE),
     CommandDef("help", _I, "list the commands, or explain one", "[COMMAND]", at_once=True),
     CommandDef(
         "commands", _I, "list the commands page by page", "[PAGE]", where=_THERE, at_once=True
     ),
     CommandDef(
-        "platforms", _I, "show how the platforms fare", "", ("gateway",), _THERE, at_once=True
+        "platforms", _I, "show the state of the platforms", "", ("gateway",), _THERE, at_once=True
     ),
     CommandDef("usage", _I, "tokens, cache hits and cost of this session", at_once=True),
     CommandDef("insights", _I, "what was used over the last days", "[DAYS]"),
@@ -158,7 +158,7 @@ COMMAND_REGISTRY: tuple[CommandDef, ...] = (
     CommandDef("image", _I, "attach a picture", "FILE", where=_HERE, at_once=True),
     CommandDef("copy", _I, "copy an answer to the clipboard", "[N]", where=_HERE, at_once=True),
     CommandDef("terminal-setup", _I, "what this terminal can do, and keys for it", where=_HERE),
-    CommandDef("debug", _I, "what to send with a report of a problem"),
+    CommandDef("debug", _I, "show what to send with a bug report"),
     CommandDef("profile", _I, "show the profile and its folder", at_once=True),
     CommandDef("quit", CommandGroup.EXIT, "leave", aliases=("exit", "q"),
                where=_HERE, at_once=True),
@@ -264,5 +264,4 @@ class CommandCall(msgspec.Struct, frozen=True):
 
 
 CommandHandler = Callable[[CommandCall], Awaitable[str]]
-"""Does what was asked for; the result, markdown, is shown to the user unless it is empty. Raises a
-`HermesError`, whose text is shown."""
+"""Runs a command and returns the answer as Markdown, or "". A `HermesError` is shown."""

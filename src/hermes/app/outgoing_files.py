@@ -157,7 +157,7 @@ def outgoing_files(
 class _Root(msgspec.Struct, frozen=True):
     """A folder of this machine from which files may be sent."""
 
-    written: str  #: As the model is told.
+    written: str  #: The path that the model knows.
     real: str
 
     @classmethod

@@ -66,7 +66,7 @@ def test_from_nothing_to_a_first_answer(terminal, hermes_home: Path) -> None:
     assert b"secret-key-1" not in it.raw
 
 
-def test_ctrl_c_keeps_the_answers_and_the_next_run_goes_on(terminal, hermes_home: Path) -> None:
+def test_ctrl_c_keeps_the_answers_for_the_next_run(terminal, hermes_home: Path) -> None:
     first = terminal("setup")
     first.sees("provider, by number or name")
     first.say("local")

@@ -155,7 +155,7 @@ def test_commits_of_yours_are_named(place: Place) -> None:
     ],
     ids=["gone", "offline", "detached", "alone"],
 )
-def test_what_is_missing_is_said_in_a_line(place: Place, break_it, message: str) -> None:
+def test_missing_requirement_is_reported_in_one_line(place: Place, break_it, message: str) -> None:
     break_it(place)
     outcome = place.update()
     assert outcome.returncode == 1

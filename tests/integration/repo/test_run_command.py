@@ -43,16 +43,18 @@ def test_the_profile_of_the_command_line_counts(hermes, script, hermes_home: Pat
 
 
 @pytest.mark.parametrize(
-    ("ending", "code", "told"),
+    ("ending", "code", "message"),
     [
         ("import sys\nsys.exit(7)", 7, ""),
         ("import sys\nsys.exit('enough')", 1, "enough\n"),
         ("raise SystemExit", 0, ""),
     ],
 )
-def test_the_exit_code_is_the_script_s(hermes, script, ending: str, code: int, told: str) -> None:
+def test_the_exit_code_is_the_script_s(
+    hermes, script, ending: str, code: int, message: str
+) -> None:
     done = hermes("run", script(ending))
-    assert (done.returncode, done.stderr) == (code, told)
+    assert (done.returncode, done.stderr) == (code, message)
 
 
 def test_an_error_is_shown_as_python_shows_it(hermes, script, work: Path) -> None:
@@ -92,7 +94,7 @@ def test_a_module_is_run_with_m(hermes, work: Path) -> None:
     assert "there is no module package.nothing" in absent.stderr
 
 
-def test_wrong_use_is_told(hermes, work: Path) -> None:
+def test_wrong_use_is_reported(hermes, work: Path) -> None:
     (work / "folder").mkdir()
     for arguments, problem in (
         ((), "no script was named"),
@@ -107,8 +109,8 @@ def test_wrong_use_is_told(hermes, work: Path) -> None:
     assert "usage: hermes run" in hermes("run", "--help").stdout
 
 
-def test_nothing_a_script_started_is_left_behind(hermes, script, work: Path) -> None:
-    sleep = f"sleep 3{os.getpid()}"  # nobody else sleeps for so long
+def test_processes_of_a_script_end_with_it(hermes, script, work: Path) -> None:
+    sleep = f"sleep 3{os.getpid()}"  # a unique time, to find the process
     name = script(
         "import json\n"
         "from model_tools import handle_function_call as call\n"

@@ -82,7 +82,7 @@ def check_request(request: RecordedRequest) -> None:
             open_calls.append(item.id)
             answered = False
         elif item.kind == "result":
-            assert open_calls, f"a result nobody asked for, or a second one: {item}"
+            assert open_calls, f"a result without a call, or a second one: {item}"
             assert item.id == open_calls.pop(0), f"a result out of order: {item}"
             answered = True
         elif open_calls:
@@ -150,7 +150,7 @@ async def stored(store: SessionStore) -> Stored:
 
 
 def check_acknowledged(events: Iterable[Event], found: Stored) -> None:
-    """What the user was told is there."""
+    """Check that all that was shown to the user is stored."""
     for event in events:
         match event:
             case TextFinished():

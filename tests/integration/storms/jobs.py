@@ -26,7 +26,7 @@ JOB = re.compile(r"job (\d+)")
 class Jobs:
     """The script of a model server: works on job after job, each as far as its calls came back.
 
-    A reply that got lost is given again, with the same ids: nobody may have acted on it.
+    A reply that got lost is given again, with the same ids: it may not have been handled.
     """
 
     def __init__(self, size: int = 5) -> None:

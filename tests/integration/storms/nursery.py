@@ -102,10 +102,10 @@ def run_one(order: Order) -> Life:
             os.kill(child, signal.SIGKILL)
         printed += pipe.read()
     _, status = os.waitpid(child, 0)
-    told = _text(errors)
+    text = _text(errors)
     load_everything(_text(modules).split())
     *lines, _incomplete = printed.decode().split("\n")
-    return Life(lines, os.waitstatus_to_exitcode(status), told)
+    return Life(lines, os.waitstatus_to_exitcode(status), text)
 
 
 def _text(memory: int) -> str:

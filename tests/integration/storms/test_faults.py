@@ -34,7 +34,7 @@ SESSIONS, TURNS = 7, 12
 """For each wire, with and without a fallback: 504 turns in all."""
 WINDOW = 16_000
 STOPPED_SHORT = {"interrupted", "max_iterations", "iteration_budget", "repeating"}
-"""Turns that may end with calls in their last reply, which nobody begins then."""
+"""Turns that may end with calls in their last reply, which are not run."""
 REASONS = STOPPED_SHORT | {"answered", "truncated", "empty", "budget_spent", "failed"}
 SEEN = REASONS - {"budget_spent", "iteration_budget"}
 """There are no caps and no subagents here."""

@@ -1,6 +1,6 @@
 """`hermes chat` killed at random instants of turns with many tool calls, and gone on with.
 
-What was told to be stored is there, no call runs twice, and the turn comes to its end.
+What was reported as stored is there, no call runs twice, and the turn comes to its end.
 """
 
 import logging
@@ -42,7 +42,7 @@ KILLS = 50
 """For each way to go on, with and without compactions: 200 in all."""
 CLI_KILLS = 10
 EVENTS, SECONDS = 40, 0.4
-"""Of most of a turn that nobody kills."""
+"""The time of most turns that are not killed."""
 MOST_IN_A_ROW = 4
 ROOMY, TIGHT = 100_000, 4_000
 
@@ -83,7 +83,7 @@ class Reaper:
         chance: random.Random,
         seconds: float = SECONDS,
     ) -> None:
-        """A process that nobody kills takes little longer than `seconds`."""
+        """A process that is not killed takes little longer than `seconds`."""
         self._run, self._jobs, self._chance, self._seconds = run, jobs, chance, seconds
         self.kills = 0
         self.kinds: Counter[str] = Counter()
@@ -126,7 +126,7 @@ class Reaper:
                 yield isinstance(message, User) and str(scene.number) in message.text
 
     async def _check(self, scene: Scene) -> Stored:
-        """All that was ever told of the job is there."""
+        """Check that all that was reported of the job is stored."""
         check_file(scene.home.state_db)
         store = open_store("", scene.home.state_db)
         found = await stored(store)
@@ -141,8 +141,8 @@ class Reaper:
                     assert any(self._question_in(scene, found)), "the question is lost"
                 case ToolStarted():
                     assert event.call.id in found.calls, "a call began before it was stored"
-        told = sum([isinstance(event, UsageReported) for event in scene.events])
-        assert calls >= told, "the usage of a call is lost"
+        reported = sum([isinstance(event, UsageReported) for event in scene.events])
+        assert calls >= reported, "the usage of a call is lost"
         twice = [call for call, count in runs(scene.folder).items() if count > 1]
         assert not twice, "calls ran twice"
         return found
@@ -183,7 +183,7 @@ def make_scene(tmp_path: Path) -> Callable[..., Scene]:
 
 @pytest.mark.parametrize("window", [ROOMY, TIGHT], ids=["roomy", "with compactions"])
 @pytest.mark.parametrize("way", ["resume", "continue"])
-async def test_a_killed_turn_goes_on_where_it_was(forked, make_scene, way, window):
+async def test_killed_turn_continues_where_it_was(forked, make_scene, way, window):
     chance = random.Random(f"{SEED} {way} {window}")
     jobs = Jobs(size=5 if window == ROOMY else 800)
     reaper, number = Reaper(forked.run, jobs, chance), 1000
@@ -221,7 +221,7 @@ def run_command(order: Order) -> Life:
     return Life(lines, process.returncode, errors.decode())
 
 
-async def test_a_killed_command_goes_on_where_it_was(make_scene):
+async def test_killed_command_continues_where_it_was(make_scene):
     jobs = Jobs()
     reaper, number = Reaper(run_command, jobs, random.Random(SEED), seconds=1.5), 2000
     with ModelServer(jobs) as server:
@@ -232,7 +232,7 @@ async def test_a_killed_command_goes_on_where_it_was(make_scene):
     log.warning("%d kills of %d jobs: %s", reaper.kills, number - 2000, dict(reaper.kinds))
 
 
-def test_a_conversation_that_is_continued_goes_on_by_itself(make_scene):
+def test_continued_conversation_resumes_its_turn(make_scene):
     jobs = Jobs()
     with ModelServer(jobs) as server:
         scene = make_scene(3001, server, ROOMY)

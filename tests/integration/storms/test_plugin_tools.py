@@ -26,7 +26,7 @@ ERRORS = (
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["in a thread", "async"])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-async def test_whatever_it_raises_is_told_to_the_model(
+async def test_any_exception_of_a_tool_is_reported_to_the_model(
     hermes_home: Path, tmp_path: Path, error, is_async
 ):
     def blocking(_arguments, **_details) -> str:

@@ -66,7 +66,7 @@ def call(name: str, **arguments: Any) -> ToolCall:
     return ToolCall(f"call-of-{name}", name, json.dumps(arguments))
 
 
-class Nobody:
+class SilentUser:
     """Is asked, and does not answer."""
 
     async def ask(self, _question: ApprovalAsked) -> ApprovalAnswer:
@@ -117,7 +117,7 @@ class Turnaround:
             check_request(request)
 
     async def hangups(self, count: int) -> None:
-        """The server sees that nobody waits for so many of its replies any more."""
+        """Wait until the client has abandoned so many replies of the server."""
         async with asyncio.timeout(SOON):
             while self._server.hangups < count:
                 await asyncio.sleep(0.01)
@@ -142,10 +142,10 @@ def conversation(make_home, tmp_path: Path):
     async def begin(
         server: ModelServer, history: tuple[Message, ...] = (), **settings: Any
     ) -> AsyncIterator[Turnaround]:
-        nobody = Nobody()
+        user = SilentUser()
         async with started(make_home(server, **settings)) as app:
             agent = await app.agent(
-                SessionRequest(tmp_path, approver=nobody, clarifier=nobody, history=history)
+                SessionRequest(tmp_path, approver=user, clarifier=user, history=history)
             )
             yield Turnaround(app, agent, server)
 
@@ -173,7 +173,7 @@ async def test_a_stalled_stream(conversation, step, ready):
 
 
 async def test_an_endpoint_that_says_nothing_at_all(hermes_home, tmp_path):
-    """Its queue takes the connection and the request, but nobody looks at them."""
+    """A server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         model = {"provider": "custom", "base_url": url, "default": "lab-model"}
@@ -240,7 +240,7 @@ async def test_several_calls_at_once(conversation):
     ],
     ids=["approval", "question"],
 )
-async def test_a_question_that_nobody_answers(conversation, tmp_path, ask, ready):
+async def test_unanswered_question_can_be_stopped(conversation, tmp_path, ask, ready):
     (tmp_path / "junk").mkdir()
     with ModelServer([ask, "Here again."]) as server:
         async with conversation(server) as turnaround:
@@ -357,7 +357,7 @@ async def test_a_compaction_that_the_user_asked_for(conversation):
 
 
 async def test_a_tool_of_a_plugin_that_does_not_listen(conversation):
-    """It runs in a thread that nobody can stop; nobody waits for it."""
+    """It runs in a thread that cannot be stopped, so it is not awaited."""
     release = threading.Event()
     schema = {"type": "object", "properties": {}}
     registry.register("storm_deaf", TOOLSET, schema, lambda _args, **_: str(release.wait(MINUTE)))

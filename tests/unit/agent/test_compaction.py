@@ -263,7 +263,7 @@ async def test_engine_may_copy_kept_messages_and_change_others(script, make_agen
 
 
 class Raises(KeepLast):
-    """An engine of somebody else, with a fault."""
+    """An engine with a bug."""
 
     name = "faulty"
 
@@ -282,8 +282,8 @@ async def test_raising_engine_is_reported_once_and_turn_continues(script, make_a
     agent = make_agent(model, LOOK, engine=Raises(method))
     events = [*await events_of(agent), *await events_of(agent)]
     assert [event.text for event in events if isinstance(event, TextFinished)] == ["done", "more"]
-    told = [event.text for event in events if isinstance(event, Notice)]
-    assert sum("the context engine faulty failed: RuntimeError" in text for text in told) == 1
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert sum("the context engine faulty failed: RuntimeError" in text for text in notices) == 1
 
 
 async def test_invalid_engine_answer_is_reported(script, make_agent):

@@ -124,7 +124,7 @@ async def test_nested_tool_call_passes_the_same_policy(script, make_agent):
 
 
 class Kept:
-    """A workspace that notes what it is told."""
+    """A workspace that records its calls."""
 
     def __init__(self, *notices: str) -> None:
         self.heard: list[str] = []

@@ -113,19 +113,19 @@ async def test_serial_tool_runs_alone_and_in_order(script, make_agent):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (call("lok"), "there is no tool 'lok'"),
         (call("look", arguments="{not json"), "JSON"),
         (call("look", arguments="[1]"), "object"),
     ],
 )
-async def test_invalid_call_is_explained_to_the_model(script, make_agent, wrong, told):
+async def test_invalid_call_is_explained_to_the_model(script, make_agent, wrong, message):
     model = script([wrong, "sorry"])
     events = await events_of(make_agent(model, tool_that("never")))
     assert end_of(events).exit_reason == "answered"
     result = model.requests[1].messages[-1]
-    assert told in result.text
+    assert message in result.text
     assert result.failed
 
 
@@ -319,8 +319,8 @@ async def test_reply_cut_at_the_length_limit_is_continued(script, make_agent, lo
         "one, two, three, four.",
         True,
     )
-    told = model.requests[1].messages[-1]
-    assert isinstance(told, User) and "cut off" in told.text
+    message = model.requests[1].messages[-1]
+    assert isinstance(message, User) and "cut off" in message.text
     assert [m.role for m in await log.messages("s1")] == [
         "user",
         *["assistant", "user"] * 2,

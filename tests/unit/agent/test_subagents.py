@@ -320,10 +320,10 @@ async def test_subagent_that_ignores_a_stop_is_cancelled_later(harness, monkeypa
     [result] = await stopped(harness, group, worker.running.wait(), 1)
     assert (result.status, result.summary) == ("interrupted", "I hear nothing")
     assert not worker.closed
-    told = len(harness.events)
+    count = len(harness.events)
     await group.close()
     assert worker.closed
-    assert len(harness.events) == told
+    assert len(harness.events) == count
 
 
 async def test_late_event_of_a_stopped_subagent_is_ignored(harness, monkeypatch):

@@ -64,7 +64,7 @@ def playing(*events: Event) -> Play:
 
 
 def until_stopped(*events: Event) -> Play:
-    """Does something, then works until it is told to stop, and stops at once."""
+    """Does something, then works until it is stopped, and stops at once."""
 
     async def play(worker: Worker) -> AsyncGenerator[Event, None]:
         for event in events:

@@ -82,8 +82,8 @@ def talking(hermes_home: Path, tmp_path: Path) -> Callable[..., Any]:
         }
         work = tmp_path / "work"
         work.mkdir(exist_ok=True)
-        told: list[str] = []
-        async with App(home, load(home, at), ProgressLine(StringIO()), told.append) as app:
+        notices: list[str] = []
+        async with App(home, load(home, at), ProgressLine(StringIO()), notices.append) as app:
             yield Listening(app, await app.agent(SessionRequest(work)))
 
     return start
@@ -93,16 +93,16 @@ Git = Callable[..., str]
 
 
 @pytest.fixture
-def desk(workspace: Path, guard: PathGuard) -> ReferenceContext:
+def context(workspace: Path, guard: PathGuard) -> ReferenceContext:
     return ReferenceContext(guard, workspace, context_length=30_000, redact=Redactor().redact)
 
 
 @pytest.fixture
-def attach(desk: ReferenceContext):
-    """Expands a text; `changes` are other fields of the desk."""
+def attach(context: ReferenceContext):
+    """Expands a text; `changes` are other fields of the context."""
 
     async def attach(text: str, **changes: object) -> ExpandedMessage:
-        return await expand_references(text, msgspec.structs.replace(desk, **changes))
+        return await expand_references(text, msgspec.structs.replace(context, **changes))
 
     return attach
 

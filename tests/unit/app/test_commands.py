@@ -72,7 +72,7 @@ async def test_the_last_question_is_asked_again(talking) -> None:
             assert [message.text for message in stored] == ["first", "one", "second", "better"]
 
 
-async def test_what_was_said_is_taken_back(talking) -> None:
+async def test_undo_removes_the_last_turns(talking) -> None:
     with ModelServer(["one", "two", "three", "again"]) as server:
         async with talking(server) as talk:
             for text in ("first", "second", "third"):
@@ -82,7 +82,7 @@ async def test_what_was_said_is_taken_back(talking) -> None:
             assert asked(server) == ["first", "something else"]
 
 
-async def test_nothing_to_take_back_is_told(talking) -> None:
+async def test_undo_of_an_empty_conversation_is_refused(talking) -> None:
     with ModelServer([]) as server:
         async with talking(server) as talk:
             assert "nothing was asked yet" in await talk.say("/undo")
@@ -103,7 +103,7 @@ async def test_another_model_answers_in_the_same_conversation(talking) -> None:
             assert "other on custom" in await talk.say("/status")
 
 
-async def test_a_copy_of_the_conversation_goes_on_apart(talking) -> None:
+async def test_branch_continues_in_a_copy(talking) -> None:
     with ModelServer(["one", "two", "three"]) as server:
         async with talking(server) as talk:
             await talk.say("first")
@@ -172,8 +172,8 @@ async def test_an_aside_leaves_no_trace(talking) -> None:
 async def test_a_background_task_answers_in_the_conversation(talking) -> None:
     with ModelServer(["counted: 3"]) as server:
         async with talking(server) as talk:
-            told = await talk.say("/background count the files")
-            assert "Started `bg_" in told
+            answer = await talk.say("/background count the files")
+            assert "Started `bg_" in answer
             assert "count the files" in await talk.say("/agents")
             while len(talk.shown) < 3:
                 await asyncio.sleep(0.01)
@@ -220,7 +220,7 @@ async def test_quick_commands_that_fail_or_say_words(talking) -> None:
             assert asked(server) == ["say hello to Ann"]
 
 
-async def test_an_unknown_command_is_told_and_a_path_is_a_message(talking) -> None:
+async def test_unknown_command_is_reported_and_a_path_is_a_message(talking) -> None:
     with ModelServer(["a file"]) as server:
         async with talking(server) as talk:
             assert "Did you mean `/compress`?" in await talk.say("/comprss")
@@ -269,7 +269,7 @@ async def test_faster_answers_where_the_provider_has_them(talking) -> None:
             assert "service_tier" not in session.target.profile.extra_body
 
 
-async def test_settings_are_kept_and_brought_back(talking, hermes_home) -> None:
+async def test_snapshot_is_restored(talking, hermes_home) -> None:
     with ModelServer([]) as server:
         async with talking(server) as talk:
             assert "There are no snapshots" in await talk.say("/snapshot")
@@ -327,7 +327,7 @@ async def test_a_server_that_was_added_meanwhile_is_there_for_the_next_conversat
             assert "mcp_late_echo" in offered(model)
 
 
-async def test_what_is_gone_changed_off_or_broken_is_said(
+async def test_removed_changed_disabled_and_broken_servers_are_listed(
     talking: Any, write: Callable[..., None]
 ) -> None:
     with ModelServer([]) as model:

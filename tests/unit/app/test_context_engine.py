@@ -1,4 +1,4 @@
-"""What a context engine asks for, in its thread, when nobody waits for its work any more."""
+"""Model requests of a context engine in its thread, also after its work was cancelled."""
 
 import asyncio
 import threading

@@ -105,7 +105,7 @@ def test_json_lines_hold_every_field(home):
     }
 
 
-async def test_records_of_parallel_sessions_are_told_apart(home):
+async def test_records_of_parallel_sessions_have_their_session(home):
     begin(home)
 
     async def work(name):
@@ -197,7 +197,7 @@ def test_a_log_that_was_removed_is_made_again(home):
     assert text_of(home, "agent").endswith("two\n")
 
 
-def test_an_unwritable_folder_is_told_once_and_nothing_else_happens(tmp_path, capsys):
+def test_unwritable_folder_is_reported_once(tmp_path, capsys):
     (tmp_path / "home").write_text("a file where the folder should be")
     begin(Home(tmp_path / "home"))
     logging.getLogger("hermes").error("x %s", SECRET)
@@ -208,7 +208,7 @@ def test_an_unwritable_folder_is_told_once_and_nothing_else_happens(tmp_path, ca
     assert SECRET not in complaint
 
 
-def test_a_log_that_breaks_later_is_told_once(home, capsys):
+def test_log_that_fails_later_is_reported_once(home, capsys):
     begin(home)
     (home.logs / "agent.log").unlink()
     (home.logs / "agent.log").mkdir()

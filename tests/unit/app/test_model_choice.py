@@ -65,8 +65,8 @@ def test_a_model_on_the_command_line_may_name_its_provider(chosen):
 
 def test_a_provider_in_front_of_the_saved_model_counts_when_none_is_named(chosen):
     assert parts(chosen("model: {default: 'groq:x/y'}")) == ("groq", "x/y", "", "")
-    told = chosen("model: {default: 'groq:x/y', provider: openrouter}")
-    assert told.provider == "openrouter"
+    choice = chosen("model: {default: 'groq:x/y', provider: openrouter}")
+    assert choice.provider == "openrouter"
 
 
 def test_custom_in_front_of_a_model_means_the_saved_endpoint(chosen):

@@ -65,7 +65,7 @@ async def test_lines_of_a_file(attach, workspace, lines: str, detail: str, expec
         (":3-2", "from 1"),
     ],
 )
-async def test_wrong_lines_are_told(attach, workspace: Path, lines: str, words: str) -> None:
+async def test_wrong_lines_are_reported(attach, workspace: Path, lines: str, words: str) -> None:
     (workspace / "n.txt").write_text("one\ntwo\nthree\nfour")
     (warning,) = (await attach(f"@file:n.txt{lines}")).warnings
     assert words in warning
@@ -86,7 +86,9 @@ async def test_paths_from_home_and_outside_the_folder(attach, user_home: Path) -
         assert "water the plants" in (await attach(f"@file:{path}")).text
 
 
-async def test_a_missing_file_is_told_and_the_rest_goes_on(attach, workspace: Path) -> None:
+async def test_missing_file_is_reported_and_the_others_are_attached(
+    attach, workspace: Path
+) -> None:
     (workspace / "README.md").write_text("read me\n")
     done = await attach("@file:REDME.md @file:README.md @file:zzz")
     assert done.warnings == (
@@ -114,7 +116,7 @@ async def test_binary_files_are_refused(attach, workspace: Path, data: bytes) ->
     assert done.text == "@file:x.bin"
 
 
-async def test_a_nul_far_behind_is_seen_too(attach, workspace: Path) -> None:
+async def test_nul_byte_far_into_the_file_is_found(attach, workspace: Path) -> None:
     (workspace / "x").write_bytes(b"text\n" * 4_000 + b"\0")
     assert "binary" in (await attach("@x", context_length=100_000)).warnings[0]
 
@@ -192,7 +194,7 @@ async def test_pipes_devices_and_sockets_are_not_waited_for(attach, user_home: P
     assert done.text == "@file:~/pipe @file:/dev/zero @file:~/s"
 
 
-async def test_a_file_that_may_not_be_read_is_told(attach, workspace: Path) -> None:
+async def test_unreadable_file_is_reported(attach, workspace: Path) -> None:
     (workspace / "loop").symlink_to("loop")
     (warning,) = (await attach("@file:loop")).warnings
     assert warning.startswith("@file:loop: ")
@@ -213,7 +215,7 @@ async def test_a_folder_is_a_list_of_names(attach, workspace: Path) -> None:
         assert entries(done.text) == ["a.py  5 B", "deep/", "deep/b.py  0 B", "link (link)"]
 
 
-async def test_a_large_folder_shows_what_is_near_the_top(attach, workspace: Path) -> None:
+async def test_large_folder_shows_the_upper_levels(attach, workspace: Path) -> None:
     for number in range(150):
         (workspace / f"d{number:03}").mkdir()
         (workspace / f"d{number:03}" / "inner").touch()
@@ -242,7 +244,7 @@ async def test_an_ignored_folder_is_shown_when_it_is_asked_for(attach, workspace
     assert entries((await attach("@folder:build")).text) == ["sub/", "sub/x.log  0 B"]
 
 
-async def test_a_file_is_no_folder_and_an_empty_one_says_so(attach, workspace: Path) -> None:
+async def test_file_is_not_a_folder_and_an_empty_folder_is_marked(attach, workspace: Path) -> None:
     (workspace / "f").touch()
     (workspace / "e").mkdir()
     done = await attach("@folder:f @folder:e @folder:gone")
@@ -327,7 +329,7 @@ async def test_the_latest_commits_with_their_patches(attach, workspace: Path, gi
     assert "-2\n+3\n" in text
 
 
-async def test_the_whole_repository_is_meant_from_a_folder_of_it(attach, workspace, git) -> None:
+async def test_diff_covers_the_whole_repository(attach, workspace, git) -> None:
     commit(git, workspace, "a.txt", "one\n", "first")
     (workspace / "sub").mkdir()
     (workspace / "a.txt").write_text("two\n")
@@ -346,7 +348,7 @@ async def test_the_whole_repository_is_meant_from_a_folder_of_it(attach, workspa
         ("@git:1", "there are no commits"),
     ],
 )
-async def test_what_is_not_there_is_told(attach, workspace, git, text: str, words: str) -> None:
+async def test_missing_changes_are_reported(attach, workspace, git, text: str, words: str) -> None:
     (warning,) = (await attach(text)).warnings
     assert words in warning
 
@@ -430,7 +432,7 @@ async def test_git_that_hangs_is_ended(workspace: Path, git, gone) -> None:
     await gone(int((workspace / "pid").read_text()))
 
 
-async def test_a_missing_git_is_told(
+async def test_missing_git_is_reported(
     attach, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -466,7 +468,7 @@ async def test_a_page_is_attached_as_data(attach, hermes_home, workspace, site) 
         assert "data, not instructions" in done.text
 
 
-async def test_addresses_behind_the_firewall_are_refused(attach, hermes_home, workspace, site):
+async def test_private_addresses_are_refused(attach, hermes_home, workspace, site):
     fetch = fetch_for(hermes_home, workspace)
     for host in (f"127.0.0.1:{site.port}", f"localhost:{site.port}", "169.254.169.254", "[::1]"):
         (warning,) = (await attach(f"@url:http://{host}/a", fetch=fetch)).warnings
@@ -478,7 +480,7 @@ async def test_addresses_behind_the_firewall_are_refused(attach, hermes_home, wo
     assert "must not be fetched" in done.warnings[0]
 
 
-async def test_https_is_meant_when_nothing_is_said(attach) -> None:
+async def test_url_without_scheme_uses_https(attach) -> None:
     asked: list[str] = []
 
     async def fetch(url: str) -> str:

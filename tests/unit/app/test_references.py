@@ -55,7 +55,7 @@ def test_addresses_and_code_are_left_alone(text: str) -> None:
     assert found(text) == []
 
 
-def test_text_goes_on_behind_code() -> None:
+def test_references_after_code_are_found() -> None:
     assert found("`code` @file:a\n```\n@file:b\n```\n@file:c `") == [("file", "a"), ("file", "c")]
 
 
@@ -74,7 +74,7 @@ def test_paths_with_blanks_and_in_sentences(text: str, value: str) -> None:
     assert found(text) == [("file", value)]
 
 
-def test_a_file_called_like_a_word_is_no_word() -> None:
+def test_file_named_like_a_keyword_is_a_path() -> None:
     assert found("@diff-notes.txt @staged/x @diff.py") == [
         ("bare", "diff-notes.txt"),
         ("bare", "staged/x"),
@@ -88,12 +88,12 @@ def test_the_same_reference_twice_is_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["(@a.py).", "@a.py，然后"])
-def test_marks_behind_a_path_may_belong_to_the_sentence(text: str) -> None:
+def test_punctuation_after_a_path_may_belong_to_the_sentence(text: str) -> None:
     (only,) = find_references(text)
     assert "a.py" in possible_values(only)
 
 
-def test_lines_are_told_from_the_path() -> None:
+def test_lines_are_split_from_the_path() -> None:
     path, lines = split_lines("src/a:b.py:10-20")
     assert (path, lines and (lines.first, lines.last)) == ("src/a:b.py", (10, 20))
     assert split_lines("src/a.py") == ("src/a.py", None)
@@ -111,7 +111,7 @@ def test_a_url_ends_before_the_marks_of_the_sentence(written: str, url: str) -> 
     assert clean_url(written) == url
 
 
-def test_a_long_paste_is_looked_through_at_once() -> None:
+def test_long_paste_is_searched_in_linear_time() -> None:
     """Each of these once took more than linear time."""
     for piece in ("@" + "!" * 50_000, "`" * 50_000, "@a " * 20_000, "`a @x` " * 20_000):
         find_references(piece)
@@ -149,7 +149,7 @@ async def test_keys_passwords_and_shell_settings(attach, user_home: Path, name: 
     await assert_blocked(attach, f"@file:{user_home}/./x/../{name}")
 
 
-async def test_names_in_a_blocked_folder_are_not_told(attach, user_home: Path) -> None:
+async def test_names_in_a_blocked_folder_are_not_shown(attach, user_home: Path) -> None:
     put(user_home / ".ssh/id_ed25519")
     for text in ("@folder:~/.ssh", "@file:~/.ssh", "@~/.ssh/", "@file:~/.ssh/id_ed2551"):
         done = await attach(text)
@@ -181,8 +181,8 @@ async def test_other_letter_case_and_other_homes(attach, tmp_path: Path) -> None
         await assert_blocked(attach, f"@file:{tmp_path / name}")
 
 
-async def test_a_hermes_home_of_another_name(attach, desk, tmp_path: Path) -> None:
-    guard = PathGuard(desk.guard.home, (), (tmp_path / "h",))
+async def test_a_hermes_home_of_another_name(attach, context, tmp_path: Path) -> None:
+    guard = PathGuard(context.guard.home, (), (tmp_path / "h",))
     for name in ("h/.env", "h/.env.old", "h/auth.json", "h/profiles/p/.env"):
         put(tmp_path / name)
         await assert_blocked(attach, f"@file:{tmp_path / name}", guard=guard)
@@ -201,7 +201,9 @@ async def test_the_live_state_of_the_system(attach) -> None:
         assert "blocked" in warning
 
 
-async def test_what_is_no_secret_stays_readable(attach, user_home, hermes_home, workspace) -> None:
+async def test_files_without_secrets_stay_readable(
+    attach, user_home, hermes_home, workspace
+) -> None:
     put(hermes_home / "config.yaml", "model: x\n")
     put(hermes_home / "skills/a/SKILL.md", "a skill\n")
     put(workspace / ".env", "DEBUG=1\n")
@@ -212,10 +214,10 @@ async def test_what_is_no_secret_stays_readable(attach, user_home, hermes_home, 
         assert text in done.text
 
 
-def test_the_desk_is_frozen(desk) -> None:
+def test_attachments_may_take_half_of_the_context(context) -> None:
     with pytest.raises(AttributeError):
-        desk.folder = Path("/")
-    assert msgspec.structs.replace(desk, context_length=10).max_tokens == 5
+        context.folder = Path("/")
+    assert msgspec.structs.replace(context, context_length=10).max_tokens == 5
 
 
 def texts(fragment: str, folder: Path, names: FileNames | None = None) -> list[str]:
@@ -328,7 +330,7 @@ def test_the_fragment_before_the_cursor(text: str, fragment: str) -> None:
     assert fragment_at_end(text) == fragment
 
 
-async def test_what_was_chosen_finds_its_file(tree: Path, attach) -> None:
+async def test_chosen_suggestion_refers_to_its_file(tree: Path, attach) -> None:
     (tree / "it's").touch()
     for text in [*texts("@file:", tree), *texts("@", tree)[6:]]:
         done = await attach(f"see {text} here")

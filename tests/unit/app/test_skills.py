@@ -36,26 +36,26 @@ def test_folders_of_others_are_absolute_or_lie_in_the_home(
     ]
 
 
-def test_an_empty_entry_is_left_out_and_told(
+def test_empty_entry_is_skipped_and_reported(
     hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     put(tmp_path / "work", "stranger")
     monkeypatch.chdir(tmp_path / "work")
     settings = loaded(hermes_home, "skills: {external_dirs: ['', ' ']}")
-    told: list[str] = []
-    shelf = SkillCatalog(settings, Home(hermes_home), (), told.append)
-    assert "stranger" not in shelf.skills.listing().positions
-    assert told == ["skills.external_dirs has an empty entry, which is left out"]
+    notices: list[str] = []
+    catalog = SkillCatalog(settings, Home(hermes_home), (), notices.append)
+    assert "stranger" not in catalog.skills.listing().positions
+    assert notices == ["skills.external_dirs has an empty entry, which is left out"]
 
 
-def test_a_damaged_note_of_the_hub_stops_nobody(hermes_home: Path):
+def test_damaged_hub_record_is_reported_and_skills_still_load(hermes_home: Path):
     put(hermes_home / "skills", "mine")
     (hermes_home / "skills/.hub").mkdir()
     (hermes_home / "skills/.hub/pending.json").write_bytes(b"\xff")
-    told: list[str] = []
-    shelf = SkillCatalog(loaded(hermes_home, ""), Home(hermes_home), (), told.append)
-    assert "mine" in shelf.skills.listing().positions
-    assert "the record of an interrupted change is damaged" in told[0]
+    notices: list[str] = []
+    catalog = SkillCatalog(loaded(hermes_home, ""), Home(hermes_home), (), notices.append)
+    assert "mine" in catalog.skills.listing().positions
+    assert "the record of an interrupted change is damaged" in notices[0]
 
 
 @pytest.mark.parametrize("name", ["v-req-ok", "V_Req_Ok", "V Req OK", "tools/v-req-ok"])

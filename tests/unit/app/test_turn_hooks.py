@@ -1,4 +1,4 @@
-"""What is told of a turn at its end, also when another process began it."""
+"""Hooks and memory at the end of a turn, also of one that another process began."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -25,20 +25,20 @@ class Heard:
     """Listens to everything, as hooks and as the manager of a memory provider."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.calls: list[Any] = []
 
     def listens(self, _name: HookName) -> bool:
         return True
 
     async def fire(self, name: HookName, **details: Any) -> list[Any]:
-        self.told.append((name, details.get("user_message")))
+        self.calls.append((name, details.get("user_message")))
         return []
 
     def sync_all(self, asked: str, answer: str, *, session_id: str) -> None:
-        self.told.append((asked, answer, session_id))
+        self.calls.append((asked, answer, session_id))
 
     def queue_prefetch_all(self, asked: str, *, session_id: str) -> None:
-        self.told.append((asked, session_id))
+        self.calls.append((asked, session_id))
 
 
 def test_the_last_question_and_its_calls_are_found() -> None:
@@ -47,12 +47,12 @@ def test_the_last_question_and_its_calls_are_found() -> None:
     assert (last_question(()), last_tool_results(())) == ("", [])
 
 
-async def test_a_turn_taken_up_again_is_told_with_its_question() -> None:
+async def test_hooks_of_a_resumed_turn_get_its_question() -> None:
     agent: Any = SimpleNamespace(history=HISTORY, session_id="s1")
     hooks, manager = Heard(), Heard()
     current: Any = SimpleNamespace(session_id="s1", main=SimpleNamespace(model="lab"))
     session = SessionHooks(hooks, current, "cli", new=False)
     await session.on_turn_end(agent, END)
-    assert hooks.told[0] == (HookName.POST_LLM_CALL, "second")
+    assert hooks.calls[0] == (HookName.POST_LLM_CALL, "second")
     await SessionMemory(manager, (), "").on_turn_end(agent, END)
-    assert manager.told == [("second", "two", "s1"), ("second", "s1")]
+    assert manager.calls == [("second", "two", "s1"), ("second", "s1")]

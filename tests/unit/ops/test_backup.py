@@ -127,7 +127,7 @@ def test_a_part_of_one_is_refused(tmp_path: Path, length: int) -> None:
     assert "not a backup" in refusal(path)
 
 
-def test_a_foreign_archive_is_told_apart(tmp_path: Path) -> None:
+def test_other_zip_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as zipped:
         zipped.writestr("config.yaml", "a: 1")

@@ -57,13 +57,13 @@ async def test_a_model_that_can_do_everything():
     assert found["caching"].detail == "2400 of 2500 tokens came from the cache"
 
 
-async def test_times_are_told():
+async def test_times_are_reported():
     ticks = iter(range(100))
     found = await findings(GOOD, monotonic=lambda: next(ticks) / 2)
     assert found["answer"].detail == "'ready', first word after 0.5s, all after 1.0s"
 
 
-async def test_the_cost_of_each_call_is_told_when_the_price_is_known():
+async def test_cost_of_each_call_is_reported_if_the_price_is_known():
     found = await findings(GOOD, ModelProfile(price=Price(10, 100, 1, 10)))
     assert found["answer"].cost == pytest.approx(0.0002)
     assert found["caching"].cost == pytest.approx(0.0251 + 0.0035)

@@ -110,7 +110,7 @@ def test_pictures_are_kept_apart_from_the_text():
     assert (said.text, said.images) == ("see", (PICTURE,))
 
 
-def test_what_was_undone_or_compacted_is_left_out():
+def test_undone_and_compacted_messages_are_left_out():
     rows = [message(n, "user", f"m{n}") for n in range(1, 6)]
     summary = {"role": "user", "content": "summary"}
     exported = record(*rows)
@@ -120,7 +120,7 @@ def test_what_was_undone_or_compacted_is_left_out():
     assert outline(exported).message_count == 4
 
 
-def test_a_session_is_named_by_its_title_or_by_what_was_said_first():
+def test_session_is_named_by_its_title_or_its_first_message():
     assert outline(record(title="the\x1b[31m plan")).name == "the plan"
     long = outline(record(message(1, "user", "word " * 50))).name
     assert long.endswith("…")
@@ -128,7 +128,7 @@ def test_a_session_is_named_by_its_title_or_by_what_was_said_first():
     assert outline(record()).name == "20260131_140000_1a2b3c4d"
 
 
-def test_a_row_that_is_no_message_does_not_stop_the_rest():
+def test_invalid_row_does_not_stop_the_rest():
     exported = record(message(1, "session_meta", "?"), message(2, "user", "hello"))
     assert [entry.text for entry in entries(exported)] == ["hello"]
 

@@ -31,7 +31,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(root)
 
 
-def test_a_checkout_is_told_by_its_launcher_and_environment(checkout: Checkout) -> None:
+def test_checkout_is_recognised_by_its_launcher_and_environment(checkout: Checkout) -> None:
     source = checkout.root / "src" / "hermes"
     assert installation(source, str(checkout.environment)) == checkout
     assert not checkout.is_repository
@@ -86,9 +86,7 @@ def test_a_package_from_nowhere_is_never_updated_by_its_name(
     assert remove in found.remove
 
 
-def test_what_is_ours_goes_and_everything_else_stays(
-    checkout: Checkout, user_home: Path, hermes_home: Path
-) -> None:
+def test_only_our_files_are_removed(checkout: Checkout, user_home: Path, hermes_home: Path) -> None:
     (hermes_home / "profiles" / "work").mkdir(parents=True)
     (hermes_home / "config.yaml").write_text("a: 1")
     make_alias(Home.of_profile("work"))
@@ -126,7 +124,7 @@ def test_full_deletes_the_home(checkout: Checkout, hermes_home: Path) -> None:
     assert not hermes_home.exists()
 
 
-def test_a_home_of_another_name_loses_only_what_is_ours(
+def test_home_of_another_name_loses_only_our_entries(
     checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = tmp_path / "shared"
@@ -168,7 +166,7 @@ def test_a_part_that_cannot_be_removed_is_named_and_the_rest_goes(
     (hermes_home / "profiles" / "work").mkdir(parents=True)
     alias = make_alias(Home.of_profile("work"))
     gone = parts(checkout, full=False)
-    alias.path.unlink()  # somebody else was quicker
+    alias.path.unlink()  # another process was quicker
     first, *others = remove_all(gone)
     assert (first.part.path, first.problem) == (alias.path, "No such file or directory")
     assert not any(outcome.problem for outcome in others)

@@ -64,14 +64,14 @@ def git(repo: Path) -> Git:
 
 
 @pytest.fixture
-def told() -> list[str]:
+def notices() -> list[str]:
     return []
 
 
 @pytest.fixture
-def opened(repo: Path, told: list[str]):
+def opened(repo: Path, notices: list[str]):
     async def opened(name: str = "fix the parser", folder: Path = repo) -> Worktree:
-        return await open_worktree(folder, name, told.append)
+        return await open_worktree(folder, name, notices.append)
 
     return opened
 
@@ -119,7 +119,7 @@ async def test_the_same_name_again_and_at_once(opened, git) -> None:
     assert (await opened("y")).branch == "hermes/y-2"
 
 
-async def test_a_branch_named_hermes_is_in_nobodys_way(opened, git) -> None:
+async def test_branch_named_hermes_is_no_obstacle(opened, git) -> None:
     git("branch", "hermes")
     assert (await opened("x")).branch == "hermes-x"
 
@@ -154,12 +154,12 @@ async def test_no_hook_of_the_repository_is_run(opened, repo: Path) -> None:
     assert not (repo / "sprung").exists()
 
 
-async def test_submodules_are_told_of(opened, repo: Path, git, told, tmp_path: Path) -> None:
+async def test_submodules_are_reported(opened, repo: Path, git, notices, tmp_path: Path) -> None:
     make_repository(tmp_path / "lib")
     git("submodule", "--quiet", "add", str(tmp_path / "lib"), "lib")
     git("commit", "--quiet", "-m", "lib")
     await opened()
-    assert "git submodule update --init" in told[-1]
+    assert "git submodule update --init" in notices[-1]
     with pytest.raises(UsageError, match="is a submodule of") as refusal:
         await opened("x", repo / "lib")
     assert str(repo) in refusal.value.hint
@@ -185,7 +185,9 @@ async def test_where_there_can_be_none(opened, repo: Path, git, tmp_path: Path) 
     assert "is itself a worktree" in await refusal_at(worktree.folder / "sub")
 
 
-async def test_a_place_that_is_no_folder_is_not_used(opened, repo: Path, tmp_path: Path) -> None:
+async def test_worktrees_path_that_is_not_a_folder_is_refused(
+    opened, repo: Path, tmp_path: Path
+) -> None:
     (repo / ".worktrees").symlink_to(tmp_path)
     assert "is not a folder" in await refusal_at(repo)
     (repo / ".worktrees").unlink()
@@ -242,7 +244,7 @@ def put(path: Path, text: str = "x\n") -> None:
     path.write_text(text)
 
 
-async def test_listed_files_and_folders_are_copied(opened, repo: Path, told: list[str]) -> None:
+async def test_listed_files_and_folders_are_copied(opened, repo: Path, notices: list[str]) -> None:
     put(repo / ".worktreeinclude", "# what tests need\n.env\nnode_modules/\n*.secret\n!no.secret\n")
     put(repo / ".env", "KEY=1\n")
     (repo / ".env").chmod(0o600)
@@ -258,14 +260,16 @@ async def test_listed_files_and_folders_are_copied(opened, repo: Path, told: lis
         assert (folder / name).exists(), name
     for name in ("no.secret", "build", ".worktrees"):
         assert not (folder / name).exists(), name
-    assert told == [".worktreeinclude: copied 6 files, 20 B"]
+    assert notices == [".worktreeinclude: copied 6 files, 20 B"]
     (folder / ".env").write_text("changed\n")
     assert (repo / ".env").read_text() == "KEY=1\n"
     assert "removed" in await worktree.close()
     assert (repo / "node_modules/p/i.js").exists()
 
 
-async def test_paths_that_leave_the_repository_bring_nothing(opened, repo, told, tmp_path) -> None:
+async def test_paths_that_leave_the_repository_bring_nothing(
+    opened, repo, notices, tmp_path
+) -> None:
     put(tmp_path / "outside.secret", "hush\n")
     (repo / "out.secret").symlink_to(tmp_path / "outside.secret")
     (repo / "build").symlink_to(tmp_path)
@@ -275,11 +279,11 @@ async def test_paths_that_leave_the_repository_bring_nothing(opened, repo, told,
     worktree = await opened()
     names = sorted(path.name for path in worktree.folder.iterdir() if path.name != ".git")
     assert names == [".gitignore", "a.txt", "in.secret", "sub"]
-    assert ".worktreeinclude: out.secret was not copied: it leads out of the repository" in told
+    assert ".worktreeinclude: out.secret was not copied: it leads out of the repository" in notices
 
 
 async def test_a_folder_that_is_a_link_in_the_worktree_is_not_written_through(
-    opened, repo: Path, git, told, tmp_path: Path
+    opened, repo: Path, git, notices, tmp_path: Path
 ) -> None:
     (repo / "data").symlink_to(tmp_path)
     git("add", "data")
@@ -289,21 +293,21 @@ async def test_a_folder_that_is_a_link_in_the_worktree_is_not_written_through(
     put(repo / ".worktreeinclude", "*.secret\n")
     await opened()
     assert list(tmp_path.iterdir()) == []
-    assert told == [
+    assert notices == [
         ".worktreeinclude: data/x.secret was not copied: its folder is a link in the worktree"
     ]
 
 
-async def test_only_what_git_ignores_is_copied(opened, repo: Path, told) -> None:
+async def test_only_what_git_ignores_is_copied(opened, repo: Path, notices) -> None:
     put(repo / "notes.md", "mine\n")
     put(repo / ".worktreeinclude", "*.md\na.txt\n")
     worktree = await opened()
     assert not (worktree.folder / "notes.md").exists()
-    assert told == [".worktreeinclude: notes.md was not copied: git does not ignore it"]
+    assert notices == [".worktreeinclude: notes.md was not copied: git does not ignore it"]
     assert "removed" in await worktree.close()
 
 
-async def test_pipes_and_repositories_inside_are_left_out(opened, repo, git, told) -> None:
+async def test_pipes_and_repositories_inside_are_left_out(opened, repo, git, notices) -> None:
     put(repo / ".worktreeinclude", "build/\n*.secret\n")
     os.mkfifo(repo / "p.secret")
     git("init", "--quiet", str(repo / "build/inner"))
@@ -315,7 +319,7 @@ async def test_pipes_and_repositories_inside_are_left_out(opened, repo, git, tol
     assert not os.path.lexists(worktree.folder / "p.secret")
 
 
-async def test_a_list_that_is_a_link_is_not_read(opened, repo: Path, told, tmp_path) -> None:
+async def test_a_list_that_is_a_link_is_not_read(opened, repo: Path, notices, tmp_path) -> None:
     put(repo / ".env")
     put(tmp_path / "list", ".env\n")
     (repo / ".worktreeinclude").symlink_to(tmp_path / "list")
@@ -348,7 +352,7 @@ async def test_work_that_is_not_committed_is_kept(opened, git, change: str) -> N
     assert "git merge hermes/fix-the-parser" in said
 
 
-async def test_what_is_told_works(opened, repo: Path, git) -> None:
+async def test_suggested_commands_work(opened, repo: Path, git) -> None:
     worktree = await opened()
     (worktree.folder / "new.txt").write_text("work\n")
     said = await worktree.close()
@@ -431,7 +435,7 @@ def age(repo: Path, name: str, **changes: object) -> None:
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(record, **old)))
 
 
-async def test_what_a_crash_left_is_removed_at_the_next_start(opened, repo, git, told) -> None:
+async def test_what_a_crash_left_is_removed_at_the_next_start(opened, repo, git, notices) -> None:
     left = await opened("left")
     busy = await opened("busy")
     (busy.folder / "a.txt").write_text("work\n")
@@ -446,7 +450,7 @@ async def test_what_a_crash_left_is_removed_at_the_next_start(opened, repo, git,
     assert git("branch", "--list", "hermes/*").split() == [
         "+", "hermes/busy", "+", "hermes/committed", "+", "hermes/next",
     ]  # fmt: skip
-    assert len([line for line in told if "of an earlier run" in line]) == 2
+    assert len([line for line in notices if "of an earlier run" in line]) == 2
 
 
 async def test_recent_ones_and_those_in_use_are_left_alone(opened, repo: Path) -> None:

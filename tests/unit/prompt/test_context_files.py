@@ -101,7 +101,7 @@ class TestFromTheWorkingFolderUp:
         write("a/HERMES.md", "near")
         assert context(deep).endswith("## HERMES.md\n\nnear")
 
-    def test_the_git_root_is_looked_at(self, project: Path, deep: Path, write: Write):
+    def test_git_root_is_searched(self, project: Path, deep: Path, write: Write):
         (project / ".git").mkdir()
         write(".hermes.md", "root")
         assert context(deep).endswith("## .hermes.md\n\nroot")
@@ -111,7 +111,7 @@ class TestFromTheWorkingFolderUp:
         write(".hermes.md", "root")
         assert "root" in context(deep)
 
-    def test_nothing_above_the_git_root_is_looked_at(
+    def test_nothing_above_the_git_root_is_read(
         self, project: Path, deep: Path, write: Write, tree: CountingFileTree
     ):
         write(".hermes.md", "above")
@@ -125,7 +125,7 @@ class TestFromTheWorkingFolderUp:
         write("a/b/.hermes.md", "here")
         assert "here" in context(deep)
 
-    def test_other_kinds_are_looked_for_in_the_working_folder_only(
+    def test_other_kinds_are_found_in_the_working_folder_only(
         self, project: Path, deep: Path, write: Write
     ):
         (project / ".git").mkdir()
@@ -239,7 +239,7 @@ class TestFilesThatCannotBeUsed:
         self.check(project)
 
     @pytest.mark.parametrize("content", [b"\x00\x01\x02", b"caf\xe9", "é".encode("utf-16")])
-    def test_what_is_not_text(
+    def test_files_that_are_not_text_are_skipped(
         self, project: Path, content: bytes, caplog: pytest.LogCaptureFixture
     ):
         (project / "AGENTS.md").write_bytes(content)

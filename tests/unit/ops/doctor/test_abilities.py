@@ -100,7 +100,7 @@ async def test_a_memory_provider_that_is_not_there_or_not_set_up_is_a_problem(ho
     assert (await only(home, "memory")).level == "ok"
 
 
-async def test_missing_programs_are_told_with_what_is_lost(home, tmp_path, monkeypatch):
+async def test_missing_programs_are_reported_with_their_effect(home, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     found = texts(await only(home, "programs"))
     assert "git is not installed: no checkpoints" in found
@@ -118,7 +118,7 @@ async def test_a_backend_without_its_program_is_a_problem(
     assert "not installed" in texts(outcome)
 
 
-async def test_an_engine_that_does_not_answer_is_told_in_its_own_words(
+async def test_error_of_an_engine_that_does_not_answer_is_quoted(
     home, config, tmp_path, monkeypatch
 ):
     engine = tmp_path / "docker"
@@ -149,7 +149,7 @@ async def test_cloud_backends_need_their_keys(home, config):
     assert "DAYTONA_API_KEY is not set" in texts(await only(home, "backend"))
 
 
-async def test_a_poor_terminal_is_told(home):
+async def test_limits_of_a_terminal_are_reported(home):
     poor = TerminalInfo(is_terminal=True, columns=20, encoding="latin-1", term="dumb")
     found = texts(await only(home, "terminal", screen=poor))
     for words in ("20 columns", "not UTF-8", "TERM is dumb"):

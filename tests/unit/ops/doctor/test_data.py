@@ -30,7 +30,7 @@ async def stored(home):
     return home
 
 
-async def test_a_sound_store_is_well_and_looking_makes_none(home):
+async def test_missing_store_is_ok_and_is_not_created(home):
     assert "no sessions yet" in texts(await only(home, "sessions"))
     assert not home.state_db.exists()
 
@@ -66,7 +66,7 @@ async def test_a_store_of_a_later_version_is_a_problem(stored):
     assert "version 99" in texts(outcome)
 
 
-async def test_a_search_index_that_does_not_match_is_built_anew_by_fix(stored):
+async def test_fix_rebuilds_a_search_index_that_does_not_match(stored):
     database = apsw.Connection(str(stored.state_db))
     # Behind the back of the triggers, as another program might.
     database.execute("DROP TRIGGER messages_fts_update")
@@ -111,7 +111,7 @@ def aged(path, seconds):
     os.utime(path, (then, then))
 
 
-async def test_only_old_temporary_files_nobody_uses_are_removed(home, tmp_path, monkeypatch):
+async def test_only_old_unused_temporary_files_are_removed(home, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     stale = home.root / ".config.yaml.abcd1234.tmp"
     fresh = home.root / ".auth.json.abcd1234.tmp"
@@ -142,8 +142,8 @@ def orphan() -> int:
     """The number of a process that looks like the embedded model and has lost its parent."""
     sleeper = f"{sys.executable} -c 'import time; time.sleep(60)' {SERVER}"
     script = f"{sleeper} >/dev/null 2>&1 & echo $!"
-    told = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True, text=True)
-    return int(told.stdout)
+    started = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True, text=True)
+    return int(started.stdout)
 
 
 async def test_a_model_process_that_outlived_its_program_is_named(home):

@@ -19,7 +19,7 @@ KEY = "sk-my-own-secret-0123456789"
 
 
 class Endpoint:
-    """Lists two models, or answers as it is told."""
+    """Lists two models, or answers with the given status."""
 
     def __init__(self) -> None:
         self.status, self.headers, self.requests = 200, {}, []
@@ -63,7 +63,7 @@ def mine(endpoint, home, config):
     return use
 
 
-async def test_an_endpoint_that_answers_is_well_and_is_asked_once(home, mine):
+async def test_answering_endpoint_is_ok_and_is_asked_once(home, mine):
     server = mine()
     found = await run_named(home, "model", "endpoint", "context", "fallbacks", "clock")
     assert [each.level for each in found] == ["ok"] * 5
@@ -80,7 +80,7 @@ async def test_a_key_that_is_refused_is_a_problem_that_does_not_show_it(home, mi
     assert KEY not in texts(outcome)
 
 
-async def test_where_anybody_gets_the_list_the_key_is_looked_at_for_itself(home, config, endpoint):
+async def test_key_is_checked_separately_if_the_list_is_public(home, config, endpoint):
     config(
         f"model: {{provider: openrouter, base_url: '{endpoint.url}', api_key: {KEY},"
         " default: wise-1}\n"
@@ -114,7 +114,7 @@ async def test_an_unknown_context_length_is_a_warning_until_it_is_said_as_advise
     assert "plain-2 has a context of 5,000 tokens" in texts(await only(home, "context"))
 
 
-async def test_an_endpoint_nobody_listens_at_is_a_problem(home, config):
+async def test_unreachable_endpoint_is_a_problem(home, config):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -142,7 +142,7 @@ async def test_a_wrong_clock_is_noticed_from_the_date_of_the_endpoint(home, mine
     assert f"{way}, compared with 127.0.0.1" in texts(outcome)
 
 
-async def test_a_clock_that_is_right_is_well_and_a_cached_date_is_ignored(home, mine):
+async def test_correct_clock_is_ok_and_a_cached_date_is_ignored(home, mine):
     server = mine()
     server.headers = {"Date": format_datetime(datetime.now(UTC), usegmt=True)}
     assert (await only(home, "clock")).level == "ok"

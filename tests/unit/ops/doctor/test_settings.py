@@ -13,7 +13,7 @@ async def test_a_config_that_cannot_be_parsed_is_one_problem_with_its_line(home,
     assert "config.yaml:" in texts(outcome)
 
 
-async def test_unknown_keys_and_wrong_values_are_told_with_a_guess(home, config):
+async def test_unknown_keys_and_wrong_values_are_reported_with_a_guess(home, config):
     config("terminl: {timeout: 3}\nterminal: {timeout: soon}\n")
     outcome = await only(home, "config.yaml")
     found = texts(outcome)
@@ -74,6 +74,6 @@ async def test_a_damaged_auth_json_is_a_problem_and_stays_as_it_is(home):
     assert home.auth_file.read_text() == "{"
 
 
-async def test_the_time_zone_is_told(home, config):
+async def test_time_zone_is_reported(home, config):
     config("timezone: Asia/Kathmandu\n")
     assert texts(await only(home, "time zone")) == "ok: Asia/Kathmandu -> "
