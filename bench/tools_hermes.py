@@ -9,6 +9,7 @@ import msgspec
 
 from bench.tools_worker import Call
 from hermes.agent import IterationBudget, ToolDispatcher, Turn
+from hermes.app.request import SessionRequest
 from hermes.app.tools import SessionTools, build_approvals, build_toolbox, find_toolsets
 from hermes.app.workspace import make_workspace
 from hermes.config.home import Home, ensure_hermes_home
@@ -18,14 +19,8 @@ from hermes.core.messages import Assistant, ToolCall
 from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.core.ports import NoHooks
 from hermes.security import Redactor
+from hermes.tools import SessionServices
 from hermes.util.concurrency import SystemClock
-
-
-class NoLog:
-    """Keeps nothing: the store has figures of its own."""
-
-    async def append(self, *_details: Any) -> int:
-        return 0
 
 
 @asynccontextmanager
@@ -34,12 +29,13 @@ async def caller() -> AsyncIterator[Call]:
     ensure_hermes_home(home)
     loaded = load(home)
     place = make_workspace(loaded, home, Path.cwd(), print)
-    session_tools = SessionTools(loaded, home, place)
+    request = SessionRequest(Path.cwd())
+    session_tools = SessionTools(loaded, home, place, request, SessionServices())
     toolsets = find_toolsets(loaded)
     assembled = toolsets.make(toolsets.names("cli"), session_tools.deps)
     toolbox = build_toolbox(assembled, session_tools.deps, home, Redactor().redact)
-    policy = build_approvals(loaded, home, None, None, NoHooks())
-    dispatcher = ToolDispatcher(toolbox, policy, NoLog(), NoHooks(), SystemClock())  # type: ignore[arg-type] # only append is called
+    policy = build_approvals(loaded, home, NoHooks())
+    dispatcher = ToolDispatcher(toolbox, policy, None, NoHooks(), SystemClock())
 
     async def call(name: str, arguments: dict[str, Any]) -> str:
         turn = Turn("bench", (), (), ModelRequest(()), IterationBudget(90), 90)
