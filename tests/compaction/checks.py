@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from tests.compaction.talk import Dict, Dicts, Facts
+from tests.compaction.talk import Dicts, Facts
 
 
 def context_of(messages: Dicts) -> str:
@@ -32,45 +32,6 @@ def lost(facts: Facts, messages: Dicts) -> dict[str, list[str]]:
         "paths": missing(facts.paths, messages),
     }
     return {kind: phrases for kind, phrases in found.items() if phrases}
-
-
-def faults(messages: Dicts) -> list[str]:
-    """Why an endpoint would refuse the conversation; empty when none would."""
-    found: list[str] = []
-    if not messages or messages[0]["role"] != "system":
-        found.append("the system prompt is not first")
-    if len(messages) > 1 and messages[1]["role"] != "user":
-        found.append(f"after the system prompt comes {messages[1]['role']}")
-    open_calls: list[str] = []
-    for number, message in enumerate(messages[1:], 1):
-        role, before = message["role"], messages[number - 1]["role"]
-        if role == "tool":
-            if message["tool_call_id"] in open_calls:
-                open_calls.remove(message["tool_call_id"])
-            else:
-                found.append(f"message {number} is the result of no call before it")
-            continue
-        if open_calls:
-            found.append(f"before message {number} calls have no result: {open_calls}")
-        open_calls = [call["id"] for call in message.get("tool_calls") or ()]
-        found += [f"message {number}: {fault}" for fault in _alone(message)]
-        if role == before:
-            found.append(f"messages {number - 1} and {number} are both by {role}")
-    if open_calls:
-        found.append(f"at the end calls have no result: {open_calls}")
-    return found
-
-
-def _alone(message: Dict) -> Iterable[str]:
-    if message["role"] not in ("user", "assistant"):
-        yield f"role {message['role']}"
-    if not message.get("content") and not message.get("tool_calls"):
-        yield "it is empty"
-    for call in message.get("tool_calls") or ():
-        try:
-            json.loads(call["function"]["arguments"])
-        except ValueError:
-            yield f"arguments of {call['id']} are no JSON"
 
 
 def _strings(value: object) -> list[str]:

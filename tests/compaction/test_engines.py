@@ -7,8 +7,9 @@ import pytest
 
 from hermes.context.compressor import ContextCompressor
 from hermes.context.engine import ContextEngine
+from hermes.sdk.testing.context import ContextEngineContract, conversation_faults
 from hermes_plugins.context.lcm import LcmEngine
-from tests.compaction.checks import faults, lost, missing
+from tests.compaction.checks import lost, missing
 from tests.compaction.playing import played, roomy
 from tests.compaction.stories import NAMES
 from tests.compaction.summarisers import BAD, GOOD, SECOND
@@ -34,7 +35,7 @@ def test_task_constraints_and_paths_survive_four_compactions(
     made = ENGINES[engine](length)
     for outcome in played(made, name, [GOOD], tmp_path):
         assert lost(outcome.facts, outcome.messages) == {}, f"compaction {outcome.round + 1}"
-        assert faults(outcome.messages) == []
+        assert conversation_faults(outcome.messages) == []
         assert outcome.after < outcome.before
         assert outcome.after < length // 2, "still over the threshold"
     assert made.compression_count
@@ -56,7 +57,7 @@ def test_values_that_were_worked_out_survive_with_a_good_summary(
 def test_the_task_survives_a_bad_summariser(engine: str, name: str, kind: str, tmp_path: Path):
     for outcome in played(ENGINES[engine](TIGHT), name, BAD[kind], tmp_path):
         assert lost(outcome.facts, outcome.messages) == {}, f"compaction {outcome.round + 1}"
-        assert faults(outcome.messages) == []
+        assert conversation_faults(outcome.messages) == []
         assert outcome.after < outcome.before
         assert outcome.after < TIGHT, "it does not fit the window"
 
@@ -68,3 +69,13 @@ def test_the_next_summariser_is_asked_when_one_fails(engine: str, kind: str, tmp
     for outcome in played(made, NAMES[0], SECOND[kind], tmp_path):
         assert lost(outcome.facts, outcome.messages) == {}, f"compaction {outcome.round + 1}"
     assert made.summary_model == "honest-1"
+
+
+class TestCompressor(ContextEngineContract):
+    def make(self, context_length: int) -> ContextEngine:
+        return ContextCompressor(context_length)
+
+
+class TestLcm(ContextEngineContract):
+    def make(self, context_length: int) -> ContextEngine:
+        return LcmEngine(context_length)

@@ -3,7 +3,8 @@
 import pytest
 
 from hermes.context.conversation import estimate_messages_tokens_rough
-from tests.compaction.checks import faults, lost, missing
+from hermes.sdk.testing.context import conversation_faults
+from tests.compaction.checks import lost, missing
 from tests.compaction.stories import NAMES, story
 
 pytestmark = pytest.mark.parametrize("name", NAMES)
@@ -17,8 +18,8 @@ def test_a_transcript_is_long_and_valid(name: str):
     for stretch in rest:
         assert estimate_messages_tokens_rough(stretch.messages) > 6_000
         whole += stretch.messages
-        assert faults(whole) == []
-    assert faults(first.messages) == []
+        assert conversation_faults(whole) == []
+    assert conversation_faults(first.messages) == []
     assert len(whole) <= 400
 
 

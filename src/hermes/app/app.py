@@ -14,7 +14,7 @@ import msgspec
 
 from hermes.agent import Agent
 from hermes.app.build import AgentSession, build_agent
-from hermes.app.extensions import Extensions
+from hermes.app.extensions import Extensions, telemetry_of
 from hermes.app.log_files import start_logging
 from hermes.app.mcp import McpServers
 from hermes.app.model_choice import choice_of_request
@@ -23,7 +23,6 @@ from hermes.app.request import REMOTE_PROMPT, Services, SessionRequest
 from hermes.app.reviews import flush_memory
 from hermes.app.session_store import prune_when_due
 from hermes.app.skills import SkillCatalog
-from hermes.app.telemetry import telemetry_of
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, SessionNotFound

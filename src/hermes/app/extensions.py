@@ -1,4 +1,4 @@
-"""Plugins and shell hooks of a process, loaded when the settings name any."""
+"""Plugins, shell hooks and telemetry of a process, loaded when the settings name any."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -12,11 +12,15 @@ from hermes.app.providers import stored_secrets
 from hermes.config.environment import child_environment, export_variable
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
+from hermes.config.settings import TelemetrySettings
+from hermes.core.errors import ConfigError
 from hermes.core.ports import Hooks, NoHooks
+from hermes.sdk.telemetry import StartTelemetry, Telemetry, TelemetryOptions
 from hermes.security import Redactor
 from hermes.skills import SkillRoot, Source
 from hermes.tools import ToolEntry
 from hermes.tools.registry import registry
+from hermes.util.extras import install_hint
 
 Inject = Callable[[str, str], bool]
 """Adds a message to the conversation: text and role; returns False if that is not possible."""
@@ -42,7 +46,7 @@ class ReservedNames(msgspec.Struct, frozen=True):
 
 
 class Extensions:
-    """The registrations of plugins. Implements `plugins.host.Host`."""
+    """The registrations of plugins. Implements `plugins.PluginHost`."""
 
     _open: ClassVar[list["Extensions"]] = []
 
@@ -197,3 +201,40 @@ def message_injector(loop: asyncio.AbstractEventLoop, agent: Callable[[], Any]) 
         return True
 
     return inject
+
+
+# Telemetry: the bundled plugin `otlp` sends spans to a collector, in the background.
+
+
+def telemetry_of(wanted: TelemetrySettings, redact: Callable[[str], str]) -> Telemetry | None:
+    """Return None if telemetry is off."""
+    if not wanted.enabled:
+        return None
+    options = TelemetryOptions(
+        wanted.endpoint, wanted.headers, wanted.service_name, wanted.capture_content
+    )
+    return start_telemetry(options, redact)
+
+
+def start_telemetry(options: TelemetryOptions, redact: Callable[[str], str]) -> Telemetry:
+    """`redact` removes secrets from texts. Raises `ConfigError` for a wrong setting or a missing
+    package, not for a collector that does not answer."""
+    if not options.endpoint.startswith(("http://", "https://")):
+        raise ConfigError(
+            "telemetry.endpoint must begin with http:// or https://",
+            hint="for example http://127.0.0.1:4318",
+        )
+    # Only processes with telemetry load a plugin here.
+    from hermes.plugins.loader import import_folder
+    from hermes.plugins.manifest import bundled_folder
+
+    try:
+        start: StartTelemetry = import_folder(bundled_folder("telemetry") / "otlp").start
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("opentelemetry"):
+            raise
+        raise ConfigError(
+            f"telemetry.enabled is on, but {error.name} is not installed",
+            hint=f"{install_hint('otel')}, or hermes config set telemetry.enabled false",
+        ) from None
+    return start(options, redact)

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from hermes.config.home import Home
-from hermes.memory import ManagerOptions, MemoryManager, find_provider
-from hermes.plugins import IsolationLimits
+from hermes.memory import find_provider
+from hermes.sdk.testing.memory import MemorySessions
 from tests.integration.memory_services import fakes
 from tests.integration.memory_services.fakes import KEY, Fake
 from tests.integration.memory_services.site import Fault, Site
 
-PATIENT = ManagerOptions(IsolationLimits(turn=60, start=60, tool=60, end=60))
 SERVICES: tuple[type[Fake], ...] = (
     fakes.Honcho,
     fakes.Mem0Platform,
@@ -29,32 +28,12 @@ SERVICES: tuple[type[Fake], ...] = (
 FAULTS = {"dead": Fault(500, b"{}"), "garbage": Fault(200, b"<html>")}
 
 
-class Stage:
+class Stage(MemorySessions):
     """A service, and sessions with it."""
 
-    def __init__(self, name: str, home: Path, told: list[str]) -> None:
-        self.name, self.home, self.told = name, home, told
-        self._managers: list[MemoryManager] = []
-
-    def begin(self, user: str = "", session: str = "s1", home: Path | None = None) -> MemoryManager:
-        place = home or self.home
-        self.settle(place)
-        manager = MemoryManager(tell=self.told.append, options=PATIENT)
-        manager.add_provider(find_provider(self.name, Home(place)))
-        manager.initialize_all(session, platform="cli", hermes_home=str(place), user_id=user)
-        self._managers.append(manager)
-        return manager
-
-    def settle(self, home: Path) -> None:
-        """Whatever a user sets before."""
-
-    def provider(self, user: str = "") -> Any:
-        """As `hermes memory` uses it, without the manager."""
-        return self.begin(user).provider
-
-    def close(self) -> None:
-        for manager in self._managers:
-            manager.shutdown_all()
+    def __init__(self, name: str, home: Path) -> None:
+        super().__init__(lambda: find_provider(name, Home(home)), home)
+        self.name = name
 
     def fail(self, kind: str) -> None:
         raise NotImplementedError
@@ -65,13 +44,13 @@ class Stage:
 
 
 class HttpStage(Stage):
-    def __init__(self, fake: Fake, home: Path, told: list[str]) -> None:
-        super().__init__(fake.name, home, told)
+    def __init__(self, fake: Fake, home: Path) -> None:
+        super().__init__(fake.name, home)
         self.fake = fake
         self.site = Site(fake)
         self.options: dict[str, Any] = {}
 
-    def settle(self, home: Path) -> None:
+    def prepare(self, home: Path) -> None:
         home.mkdir(parents=True, exist_ok=True)
         (home / ".env").write_text(f"{self.name.upper()}_API_KEY={KEY}\n")
         options = {"base_url": self.site.url, **self.fake.settings, **self.options}
@@ -90,8 +69,8 @@ class HttpStage(Stage):
 
 
 class ProgramStage(Stage):
-    def __init__(self, folder: Path, home: Path, told: list[str]) -> None:
-        super().__init__("byterover", home, told)
+    def __init__(self, folder: Path, home: Path) -> None:
+        super().__init__("byterover", home)
         self.folder = folder
 
     def fail(self, kind: str) -> None:
@@ -100,11 +79,6 @@ class ProgramStage(Stage):
     def sent(self) -> list[str]:
         calls = self.folder / "calls"
         return calls.read_text().splitlines() if calls.exists() else []
-
-
-@pytest.fixture
-def told() -> list[str]:
-    return []
 
 
 @pytest.fixture
@@ -125,12 +99,12 @@ Open = Callable[[type[Fake]], HttpStage]
 
 
 @pytest.fixture
-def serve(hermes_home: Path, told: list[str]) -> Iterator[Open]:
+def serve(hermes_home: Path) -> Iterator[Open]:
     """Starts a fake service; at the end it must not have been asked anything unknown."""
     stages: list[HttpStage] = []
 
     def start(kind: type[Fake]) -> HttpStage:
-        stages.append(HttpStage(kind(), hermes_home, told))
+        stages.append(HttpStage(kind(), hermes_home))
         return stages[-1]
 
     yield start
@@ -146,13 +120,11 @@ def web(request: pytest.FixtureRequest, serve: Open) -> HttpStage:
 
 
 @pytest.fixture(params=[*SERVICES, None], ids=lambda kind: kind.__name__ if kind else "ByteRover")
-def stage(
-    request: pytest.FixtureRequest, serve: Open, hermes_home: Path, told: list[str]
-) -> Iterator[Stage]:
+def stage(request: pytest.FixtureRequest, serve: Open, hermes_home: Path) -> Iterator[Stage]:
     """Each service."""
     if request.param is not None:
         yield serve(request.param)
         return
-    program = ProgramStage(request.getfixturevalue("brv"), hermes_home, told)
+    program = ProgramStage(request.getfixturevalue("brv"), hermes_home)
     yield program
     program.close()

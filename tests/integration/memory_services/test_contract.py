@@ -10,6 +10,7 @@ import pytest
 from hermes.cli.main import main
 from hermes.memory import Inspectable, bundled_providers
 from hermes.sdk.memory import ServiceError
+from hermes.sdk.testing.memory import MemoryProviderContract
 from tests.integration.memory_services.conftest import SERVICES, HttpStage, Stage
 from tests.integration.memory_services.fakes import KEY
 from tests.integration.memory_services.site import Fault
@@ -24,14 +25,13 @@ def test_every_shipped_service_is_in_this_suite() -> None:
     } - {"holographic"}
 
 
-def test_what_was_said_is_recalled_in_a_later_session(stage: Stage) -> None:
-    first = stage.begin()
-    first.sync_all(CAT, "A good name.", session_id="s1")
-    first.on_session_end([{"role": "user", "content": CAT}])
-    first.shutdown_all()
-    recalled = stage.begin(session="s2").prefetch_all(ASKED)
-    assert "Miro" in recalled
-    assert stage.told == []
+class TestServices(MemoryProviderContract):
+    statement, question = CAT, ASKED
+    max_tools, max_schema_chars, max_prompt_chars = 2, 600, 150
+
+    @pytest.fixture
+    def sessions(self, stage: Stage) -> Stage:
+        return stage
 
 
 def test_a_turn_that_was_just_told_reaches_the_service_before_the_end(stage: Stage) -> None:
@@ -42,23 +42,6 @@ def test_a_turn_that_was_just_told_reaches_the_service_before_the_end(stage: Sta
     later = stage.begin(session="s2")
     assert "Owly" in later.prefetch_all("What is my owl called?")
     assert "Caty" in later.prefetch_all("What is my cat called?")
-
-
-def test_users_do_not_see_what_others_said(stage: Stage) -> None:
-    alice = stage.begin("telegram:alice")
-    alice.sync_all(CAT, "A good name.")
-    alice.shutdown_all()
-    for other in ("telegram:bob", "telegram-alice", ""):
-        assert "Miro" not in stage.begin(other, "s2").prefetch_all(ASKED)
-    assert "Miro" in stage.begin("telegram:alice", "s2").prefetch_all(ASKED)
-
-
-def test_profiles_do_not_share_what_was_said(stage: Stage) -> None:
-    mine = stage.begin()
-    mine.sync_all(CAT, "A good name.")
-    mine.shutdown_all()
-    work = stage.home / "profiles" / "work"
-    assert "Miro" not in stage.begin(session="s2", home=work).prefetch_all(ASKED)
 
 
 def test_a_failing_service_is_told_once_and_breaks_nothing(stage: Stage) -> None:
@@ -121,14 +104,6 @@ def test_what_was_recalled_or_is_a_key_does_not_leave_the_machine(stage: Stage) 
     assert "My key is" in sent
     assert secret not in sent
     assert "an old thing" not in sent
-
-
-def test_the_prompt_and_the_tools_are_short(stage: Stage) -> None:
-    manager = stage.begin()
-    schemas = manager.get_all_tool_schemas()
-    assert 1 <= len(schemas) <= 2
-    assert len(json.dumps(schemas)) < 600
-    assert 0 < len(manager.build_system_prompt()) < 150
 
 
 def test_what_fitted_the_last_message_is_there_for_a_short_next_one(stage: Stage) -> None:
@@ -321,7 +296,7 @@ def test_setup_keeps_what_was_set_before(web: HttpStage, hermes_home: Path) -> N
 def test_hermes_memory_test_is_content_with_it(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stage.settle(stage.home)
+    stage.prepare(stage.home)
     code = main(["memory", "test", stage.name])
     said = capsys.readouterr()
     assert f"{stage.name} works" in said.out

@@ -20,7 +20,7 @@ Run = Callable[..., tuple[int, str]]
 @pytest.fixture
 def honcho(serve: Open) -> HttpStage:
     stage = serve(fakes.Honcho)
-    stage.settle(stage.home)
+    stage.prepare(stage.home)
     (stage.home / "config.yaml").write_text("memory:\n  provider: honcho\n")
     return stage
 
@@ -131,7 +131,7 @@ def test_status_shows_what_is_set_and_whether_it_answers(run: Run, honcho: HttpS
 
 
 def test_status_of_all_profiles(run: Run, honcho: HttpStage) -> None:
-    honcho.settle(honcho.home / "profiles" / "work")
+    honcho.prepare(honcho.home / "profiles" / "work")
     said = run("status", "--all")[1]
     assert "profile    default" in said
     assert "profile    work" in said

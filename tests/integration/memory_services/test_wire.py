@@ -212,8 +212,8 @@ def test_openviking_commits_a_session_once(serve: Open) -> None:
 def test_openviking_with_a_plain_key_serves_the_owner_only(serve: Open, tmp_path: Any) -> None:
     stage = serve(fakes.OpenViking)
     stage.options = {"account": ""}
-    stage.settle(stage.home)
-    stage.settle(stage.home / "profiles" / "work")
+    stage.prepare(stage.home)
+    stage.prepare(stage.home / "profiles" / "work")
     owner = OpenVikingProvider()
     owner.initialize("s1", hermes_home=str(stage.home))
     assert owner.headers(KEY) == {"X-API-Key": KEY}

@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from hermes import __version__
-from hermes.app.telemetry import TelemetryOptions, start_telemetry
+from hermes.app.extensions import TelemetryOptions, start_telemetry
 from hermes.core.errors import ConfigError
 from hermes.core.events import TurnFinished, TurnStarted
 from hermes.core.model import Usage
@@ -120,7 +120,7 @@ def run(program: str) -> str:
     return result.stdout.strip()
 
 
-@pytest.mark.parametrize("module", ["hermes.app.app", "hermes.cli.main", "hermes.app.telemetry"])
+@pytest.mark.parametrize("module", ["hermes.app.app", "hermes.cli.main", "hermes.sdk.telemetry"])
 def test_without_telemetry_nothing_of_opentelemetry_is_loaded(module):
     program = f"import sys, {module}; print('opentelemetry' in sys.modules)"
     assert run(program) == "False"
@@ -130,7 +130,7 @@ def test_a_missing_package_is_told_with_what_to_install():
     program = """
 import sys
 sys.modules["opentelemetry.exporter"] = None
-from hermes.app.telemetry import TelemetryOptions, start_telemetry
+from hermes.app.extensions import TelemetryOptions, start_telemetry
 from hermes.core.errors import ConfigError
 try:
     start_telemetry(TelemetryOptions(), str)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hermes.app.telemetry import TelemetryOptions, start_telemetry
+from hermes.app.extensions import TelemetryOptions, start_telemetry
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,

@@ -2,12 +2,15 @@
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
 
+from hermes.sdk.testing.memory import MemoryProviderContract, MemorySessions
 from hermes_plugins.memory.holographic import HolographicProvider
 from hermes_plugins.memory.holographic import store as facts_module
 from tests.unit.memory.holographic.conftest import Clock, Memory, Open
@@ -317,3 +320,10 @@ def test_ids_that_are_none_are_found_nowhere(memory: Memory, number: str) -> Non
     assert not memory.provider.edit(number, "My editor is nano.")
     assert memory.does("related", number) == {"facts": []}
     assert "search shows the ids" in memory.does("remove", id=number)["error"]
+
+
+class TestContract(MemoryProviderContract):
+    @pytest.fixture
+    def sessions(self, tmp_path: Path) -> Iterator[MemorySessions]:
+        with closing(MemorySessions(HolographicProvider, tmp_path)) as sessions:
+            yield sessions
