@@ -17,7 +17,8 @@ from hermes.providers.endpoints import ModelProfile
 from hermes.providers.local.runtime import ModelProcess
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
-from tests.compaction.checks import faults, lost
+from hermes.sdk.testing.context import conversation_faults
+from tests.compaction.checks import lost
 from tests.compaction.stories import story
 
 pytestmark = [pytest.mark.model, pytest.mark.internet, pytest.mark.timeout(600)]
@@ -98,5 +99,5 @@ async def test_a_small_model_writes_the_notes_and_nothing_needed_is_gone(
         )
     assert replies
     assert lost(facts, compacted) == {}
-    assert faults(compacted) == []
+    assert conversation_faults(compacted) == []
     assert after < before
