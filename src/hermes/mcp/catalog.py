@@ -1,10 +1,11 @@
-"""What a server offers, and a cache of it between sessions."""
+"""What a server offers: which of its tools are admitted, and a cache of them between sessions."""
 
 import hashlib
 import logging
 import os
 import re
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,10 @@ import msgspec
 
 from hermes import __version__
 from hermes.config.settings import McpServer
+from hermes.mcp.transport import one_line
+from hermes.security.injection import scan
 from hermes.util import files
+from hermes.util.text import clean, cut_middle
 
 CATALOG_SUFFIX, FAILURE_SUFFIX = ".json", ".failed.json"
 
@@ -149,3 +153,129 @@ def cache_key(settings: McpServer) -> str:
         settings.auth,
     )
     return hashlib.sha256(msgspec.json.encode(place)).hexdigest()
+
+
+# Admission: which tools of a server are offered to the model, and in what form.
+#
+# A server may be malicious or broken. What can be repaired is repaired; other tools are rejected
+# with a reason.
+
+DESCRIPTION_CHARS = 4_000
+SCHEMA_CHARS = 40_000
+NAME_CHARS = 200
+REASON_CHARS = 120
+MAX_SCHEMA_DEPTH = 30
+NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+class ToolRejected(Exception):
+    """A tool is not offered; the text is the reason."""
+
+
+def admit_tools(offered: list[Any]) -> tuple[tuple[RemoteTool, ...], tuple[str, ...]]:
+    """Return the admitted tools sorted by name, and the rejected ones with their reasons."""
+    fit: dict[str, RemoteTool] = {}
+    problems: list[str] = []
+    for number, each in enumerate(offered, 1):
+        name = each.get("name") if isinstance(each, dict) else None
+        label = one_line(str(name or ""), 60) or f"tool {number}"
+        try:
+            tool = _admit_tool(each)
+            if tool.name in fit:
+                raise ToolRejected("there is another of that name")
+            fit[tool.name] = tool
+        except ToolRejected as reason:
+            problems.append(f"{label}: {reason}")
+    return tuple(fit[name] for name in sorted(fit)), tuple(problems)
+
+
+def _admit_tool(offered: Any) -> RemoteTool:
+    if not isinstance(offered, dict):
+        raise ToolRejected("it is not an object")
+    name = offered.get("name")
+    if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARS:
+        raise ToolRejected("it has no usable name")
+    if not name.isprintable():  # it is shown in approvals
+        raise ToolRejected("its name has characters that cannot be shown")
+    execution = offered.get("execution")
+    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        raise ToolRejected("it can only be run as a task, which is not supported")
+    texts = (offered.get(key) for key in ("description", "title"))
+    text = next((each for each in texts if isinstance(each, str) and each.strip()), "")
+    description = cut_middle(clean(text[: 10 * DESCRIPTION_CHARS]).strip(), DESCRIPTION_CHARS)
+    parameters = _parse_parameters(offered.get("inputSchema"))
+    found = scan("\n".join([name, description, *_strings(parameters)]))
+    if found:
+        raise ToolRejected(f"its description tries to steer the agent ({', '.join(found)})")
+    hints = offered.get("annotations")
+    given = hints if isinstance(hints, dict) else {}
+    return RemoteTool(
+        name,
+        description,
+        parameters,
+        read_only=given.get("readOnlyHint") is True and given.get("destructiveHint") is not True,
+        destructive=given.get("destructiveHint") is True,
+        open_world=given.get("openWorldHint") is not False,
+    )
+
+
+def _parse_parameters(schema: Any) -> dict[str, Any]:
+    if schema is None:
+        return NO_PARAMETERS
+    if not isinstance(schema, dict):
+        raise ToolRejected("its parameters are not a JSON Schema")
+    found: dict[str, Any] = {
+        key: value for key, value in schema.items() if key not in ("$schema", "$id")
+    }
+    if found.setdefault("type", "object") != "object":
+        raise ToolRejected("its parameters are not an object")
+    found.setdefault("properties", {})
+    _check_shape(found)
+    import jsonschema_rs  # slow to load; a cached catalog is not checked again
+
+    try:
+        jsonschema_rs.validator_for(found, offline=True)
+    except ValueError as error:
+        reason = one_line(str(error).partition("\n")[0], REASON_CHARS)
+        raise ToolRejected(f"its parameters are not a valid JSON Schema: {reason}") from error
+    return found
+
+
+def _check_shape(schema: dict[str, Any]) -> None:
+    try:
+        size = len(msgspec.json.encode(schema))
+    except RecursionError:
+        raise ToolRejected("its parameters are nested too deeply") from None
+    if size > SCHEMA_CHARS:
+        raise ToolRejected(f"its parameters take {size:,} characters; {SCHEMA_CHARS:,} are allowed")
+    for value, depth in _walk(schema):
+        if depth > MAX_SCHEMA_DEPTH:
+            raise ToolRejected("its parameters are nested too deeply")
+        if isinstance(value, dict):
+            for key in ("$ref", "$dynamicRef"):
+                target = value.get(key, "#")
+                # A validator of arguments would fetch the reference.
+                if isinstance(target, str) and not target.startswith("#"):
+                    raise ToolRejected("its parameters are described elsewhere")
+            if isinstance(value.get("$id"), str):
+                raise ToolRejected("its parameters are described elsewhere")
+
+
+def _walk(value: Any) -> Iterator[tuple[Any, int]]:
+    pending = [(value, 0)]
+    while pending:
+        value, depth = pending.pop()
+        yield value, depth
+        if isinstance(value, dict):
+            pending += [(each, depth + 1) for each in value.values()]
+        elif isinstance(value, list):
+            pending += [(each, depth + 1) for each in value]
+
+
+def _strings(schema: dict[str, Any]) -> Iterator[str]:
+    """Yield every string of a schema that the model reads."""
+    for value, _ in _walk(schema):
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            yield from value

@@ -1,4 +1,5 @@
-"""The connection to one server: made on demand, restored after failures, closed when idle.
+"""The connection to one server: made on demand, restored after failures, closed when idle; and what
+the server offers.
 
 `ServerConnection` opens sessions over the transports that `TransportFactory` creates.
 """
@@ -20,6 +21,7 @@ from hermes.config.settings import McpServer
 from hermes.core.errors import ToolError, ToolTimedOut
 from hermes.core.ports import Clock
 from hermes.mcp.caller import CallTicket
+from hermes.mcp.catalog import CatalogCache, ServerCatalog, admit_tools
 from hermes.mcp.elicitation import Elicitation
 from hermes.mcp.errors import (
     ForeignEndpointError,
@@ -32,11 +34,12 @@ from hermes.mcp.errors import (
 )
 from hermes.mcp.oauth import StoredLoginAuthorizer
 from hermes.mcp.sampling import Sampling
-from hermes.mcp.session import ListResult, McpSession, TicketHandler
-from hermes.mcp.transport import McpLimits, McpTransport
+from hermes.mcp.session import MAX_ITEMS, ListResult, McpSession, TicketHandler
+from hermes.mcp.transport import McpLimits, McpTransport, one_line
 from hermes.security import REDACTION_MARK, Redactor
 from hermes.util.circuit_breaker import CircuitBreaker
-from hermes.util.text import human_duration
+from hermes.util.concurrency import in_thread
+from hermes.util.text import human_duration, many
 
 BASE_VARIABLES = frozenset({"PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "SHELL", "TMPDIR"})
 """Variables that every program gets, in addition to its settings and `XDG_…`."""
@@ -158,6 +161,10 @@ class McpOptions(msgspec.Struct, frozen=True):
     limits: McpLimits = McpLimits()
 
 
+FIRST_REFRESH_PAUSE, MAX_REFRESH_PAUSE = 1.0, 60.0
+"""Delay between a reported change and the refresh; doubles while changes keep coming."""
+MAX_PROBLEMS = 5  #: Rejected tools that a notice names.
+NOTICE_CHARS = 2_000
 RETRY_PAUSES = (0.5, 1.5)  #: Seconds before the second and third attempt, after transient errors.
 
 log = logging.getLogger(__name__)
@@ -174,11 +181,11 @@ class ConnectionState(StrEnum):
 
 
 class ServerConnection:
-    """The connection to one server, shared by all calls, over the transport it supports.
+    """The connection to one server, shared by all calls, over the transport it supports; and the
+    catalog of the server, from the cache or from the server itself.
 
-    `tell` notifies the user of the first failure; the model sees all of them. `on_connected` is
-    called with each new session before its first use, `on_changed` when the server reports a
-    changed list, and `on_connect_failed` with the reason of each failed connection.
+    `tell` shows the user a line; each line is shown once. The user sees the first failure, the
+    model sees all of them.
     """
 
     def __init__(
@@ -189,17 +196,18 @@ class ServerConnection:
         options: McpOptions,
         *,
         clock: Clock,
-        authorizer: StoredLoginAuthorizer | None,
         tell: Callable[[str], None],
-        on_connected: Callable[[McpSession], Awaitable[None]],
-        on_changed: Callable[[str], None],
-        on_connect_failed: Callable[[str], None],
+        authorizer: StoredLoginAuthorizer | None = None,
     ) -> None:
         self.name, self.settings = name, settings
         self._transports, self._options = transports, options
         self._clock, self._authorizer, self._tell = clock, authorizer, tell
-        self._on_connected, self._on_changed = on_connected, on_changed
-        self._on_connect_failed = on_connect_failed
+        self._cache = CatalogCache(options.cache)
+        self.catalog = self._cache.load(name, settings)  #: None while unknown.
+        self._shown: set[str] = set()  #: Lines that the user has seen.
+        self._quiet = False
+        self._refreshing: asyncio.Task[None] | None = None
+        self._changes = 0
         self._sampling = Sampling(name, settings.sampling)
         self._elicitation = Elicitation(name, options.question_seconds)
         self.kind = ""  #: The transport that worked; empty before the first connection.
@@ -229,9 +237,36 @@ class ServerConnection:
     def last_error(self) -> str:
         return self._breaker.reason
 
-    def reset_failures(self) -> None:
-        """Close the circuit breaker, because the user asked for another attempt."""
+    def notify(self, text: str) -> None:
+        line = one_line(text, NOTICE_CHARS)
+        if line not in self._shown:
+            self._shown.add(line)
+            if not self._quiet:
+                self._tell(line)
+
+    async def discover(self) -> ServerCatalog:
+        """Return the catalog, connecting if it is unknown. Raises `ToolError`."""
+        if self.catalog is None:
+            await self.use(_only_connect)  # connecting updates the catalog
+        return self.catalog or ServerCatalog()
+
+    async def refresh(self) -> ServerCatalog:
+        """Return the present catalog, ignoring the circuit breaker. Raises `ToolError`."""
         self._breaker.record_success()
+        connected = self.state is ConnectionState.READY
+        await self.use(self._update_catalog if connected else _only_connect)
+        return self.catalog or ServerCatalog()
+
+    async def restart(self) -> ServerCatalog | None:
+        """Reconnect and return the catalog; None if calls in progress delay the restart.
+
+        The caller reports the outcome, so notices are suppressed meanwhile. Raises `ToolError`.
+        """
+        self._quiet = True
+        try:
+            return await self.refresh() if await self.renew() else None
+        finally:
+            self._quiet = False
 
     async def ask(self, method: str, params: dict[str, Any], ticket: CallTicket) -> dict[str, Any]:
         """Send a request and return its result. Raises `ToolError`, redacted."""
@@ -273,10 +308,15 @@ class ServerConnection:
 
     def retire(self) -> None:
         """Refuse new calls; the session ends after those in progress."""
+        if self._refreshing is not None:
+            self._refreshing.cancel()
         self._closed = self._close_when_idle = True
         self._close_if_unused()
 
     async def close(self) -> None:
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
         self._closed = True
         self._cancel_idle_timer()
         if self._connecting is not None:
@@ -338,7 +378,10 @@ class ServerConnection:
             self._session = session = await self._open_session()
         except McpError as error:
             self._failed(error)
-            self._on_connect_failed(f"{self.redactor.redact(str(error))}{_hint_text(error)}")
+            reason = one_line(
+                f"{self.redactor.redact(str(error))}{_hint_text(error)}", NOTICE_CHARS
+            )
+            self._cache.failed(self.name, self.settings, reason)
             raise
 
         def lost(error: McpError) -> None:
@@ -418,12 +461,12 @@ class ServerConnection:
                 **self._elicitation.capabilities(),
             },
             limits=self._options.limits,
-            on_changed=self._on_changed,
+            on_changed=self._on_list_changed,
         )
         self._opening, opened = session, False
         try:
             await session.open()
-            await self._on_connected(session)
+            await self._update_catalog(session)
             opened = True
         finally:
             if not opened:
@@ -448,6 +491,56 @@ class ServerConnection:
             "elicitation/create": self._elicitation.answer,
         }
 
+    async def _update_catalog(self, session: McpSession) -> None:
+        server_info = session.server_info
+        offered = ListResult([], more=False)
+        if server_info.has("tools") or not server_info.capabilities:
+            seconds = self.settings.connect_timeout
+            offered = await session.pages("tools/list", "tools", seconds=seconds)
+        # In a thread, because every text is scanned and there may be many.
+        tools, problems = await in_thread(admit_tools, offered.items)
+        if problems:
+            shown, more = "; ".join(problems[:MAX_PROBLEMS]), len(problems) - MAX_PROBLEMS
+            shown += f"; and {more} more" if more > 0 else ""
+            left_out = many(len(problems), "tool")
+            self.notify(f"The MCP server {self.name}: {left_out} left out ({shown})")
+        if offered.more:
+            words = f"only the first {MAX_ITEMS:,} tools are used; there are more"
+            self.notify(f"The MCP server {self.name}: {words}")
+            problems += (words,)
+        found = ServerCatalog(
+            tools, server_info.has("resources"), server_info.has("prompts"), problems
+        )
+        before, self.catalog = self.catalog, found
+        if found == before:
+            self._cache.seen(self.name)
+            return
+        self._cache.save(self.name, self.settings, found)
+        if before is not None:
+            self.notify(
+                f"The MCP server {self.name} offers other tools than before; "
+                "new conversations have them"
+            )
+
+    def _on_list_changed(self, what: str) -> None:
+        self._changes += what == "tools"
+        if self._changes and self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._refresh_after_changes())
+
+    async def _refresh_after_changes(self) -> None:
+        pause = FIRST_REFRESH_PAUSE
+        try:
+            while self._changes:
+                await self._clock.sleep(pause)
+                self._changes, pause = 0, min(pause * 2, MAX_REFRESH_PAUSE)
+                # Without a connection the next one updates the catalog anyway.
+                if self.state is ConnectionState.READY:
+                    await self.refresh()
+        except ToolError as error:
+            log.info("the tools of %s could not be listed again: %s", self.name, error)
+        finally:
+            self._refreshing = None
+
     def _failed(self, error: ToolError) -> None:
         reason = self.redactor.redact(str(error))
         log.warning("the MCP server %s: %s", self.name, reason)
@@ -468,7 +561,7 @@ class ServerConnection:
         how = (
             "failed" if self.kind and not isinstance(error, ServerUnavailable) else "cannot be used"
         )
-        self._tell(f"The MCP server {self.name} {how}: {error}{_hint_text(error)}")
+        self.notify(f"The MCP server {self.name} {how}: {error}{_hint_text(error)}")
 
     def _drop(self, session: McpSession | None) -> None:
         """Stop using the session now and close it in the background."""
@@ -502,3 +595,7 @@ class ServerConnection:
 
 def _hint_text(error: ToolError) -> str:
     return f" ({error.hint})" if error.hint else ""
+
+
+async def _only_connect(_session: McpSession) -> None:
+    return None

@@ -1,6 +1,6 @@
 """The MCP servers of a process, shared by all its sessions.
 
-`McpHub` holds one `McpServerHandle` per enabled server; `probe` connects to a server once.
+`McpHub` holds one `ServerConnection` per enabled server; `probe` connects to a server once.
 """
 
 import asyncio
@@ -18,160 +18,15 @@ from hermes.core.errors import ToolError, UsageError
 from hermes.core.ports import Clock
 from hermes.core.tool import Tool
 from hermes.mcp.caller import NO_CALLER, Caller
-from hermes.mcp.catalog import CatalogCache, RemoteTool, ServerCatalog
+from hermes.mcp.catalog import RemoteTool, ServerCatalog
 from hermes.mcp.connection import ConnectionState, McpOptions, ServerConnection, TransportFactory
 from hermes.mcp.errors import ServerRefused
 from hermes.mcp.oauth import StoredLoginAuthorizer
-from hermes.mcp.session import MAX_ITEMS, ListResult, McpSession, ServerInfo
-from hermes.mcp.tools import admit_tools, assign_names, origins, resource_line, session_tools
-from hermes.mcp.transport import one_line
-from hermes.util.concurrency import SystemClock, in_thread
-from hermes.util.text import many
-
-FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
-"""Delay between a reported change and the refresh; doubles while changes keep coming."""
-MAX_PROBLEMS = 5  #: Rejected tools that a notice names.
-NOTICE_CHARS = 2_000
+from hermes.mcp.session import McpSession, ServerInfo
+from hermes.mcp.tools import assign_names, origins, resource_line, session_tools
+from hermes.util.concurrency import SystemClock
 
 log = logging.getLogger(__name__)
-
-
-class McpServerHandle:
-    """One server: its connection, and its catalog from the cache or the server.
-
-    `tell` shows the user a line; each line is shown once.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        settings: McpServer,
-        transports: TransportFactory,
-        options: McpOptions,
-        *,
-        clock: Clock,
-        tell: Callable[[str], None],
-        authorizer: StoredLoginAuthorizer | None = None,
-    ) -> None:
-        self.name, self.settings = name, settings
-        self._clock = clock
-        self._cache = CatalogCache(options.cache)
-        self._reported: set[str] = set()
-        self._tell, self._quiet = tell, False
-        self._refreshing: asyncio.Task[None] | None = None
-        self._changes = 0
-        self.catalog = self._cache.load(name, settings)  #: None while unknown.
-        self.connection = ServerConnection(
-            name,
-            settings,
-            transports,
-            options,
-            clock=clock,
-            authorizer=authorizer,
-            tell=self.notify,
-            on_connected=self._update_catalog,
-            on_changed=self._changed,
-            on_connect_failed=lambda reason: self._cache.failed(
-                name, settings, one_line(reason, NOTICE_CHARS)
-            ),
-        )
-
-    def notify(self, text: str) -> None:
-        line = one_line(text, NOTICE_CHARS)
-        if line not in self._reported:
-            self._reported.add(line)
-            if not self._quiet:
-                self._tell(line)
-
-    async def discover(self) -> ServerCatalog:
-        """Return the catalog, connecting if it is unknown. Raises `ToolError`."""
-        if self.catalog is None:
-            await self.connection.use(_only_connect)  # connecting updates the catalog
-        return self.catalog or ServerCatalog()
-
-    async def refresh(self) -> ServerCatalog:
-        """Return the present catalog, ignoring the circuit breaker. Raises `ToolError`."""
-        self.connection.reset_failures()
-        connected = self.connection.state is ConnectionState.READY
-        await self.connection.use(self._update_catalog if connected else _only_connect)
-        return self.catalog or ServerCatalog()
-
-    async def restart(self) -> ServerCatalog | None:
-        """Reconnect and return the catalog; None if calls in progress delay the restart.
-
-        The caller reports the outcome, so notices are suppressed meanwhile. Raises `ToolError`.
-        """
-        self._quiet = True
-        try:
-            return await self.refresh() if await self.connection.renew() else None
-        finally:
-            self._quiet = False
-
-    def retire(self) -> None:
-        """Refuse new calls and end after those in progress."""
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-        self.connection.retire()
-
-    async def close(self) -> None:
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-            await asyncio.gather(self._refreshing, return_exceptions=True)
-        await self.connection.close()
-
-    async def _update_catalog(self, session: McpSession) -> None:
-        server_info = session.server_info
-        offered = ListResult([], more=False)
-        if server_info.has("tools") or not server_info.capabilities:
-            seconds = self.settings.connect_timeout
-            offered = await session.pages("tools/list", "tools", seconds=seconds)
-        # In a thread, because every text is scanned and there may be many.
-        tools, problems = await in_thread(admit_tools, offered.items)
-        if problems:
-            shown, more = "; ".join(problems[:MAX_PROBLEMS]), len(problems) - MAX_PROBLEMS
-            shown += f"; and {more} more" if more > 0 else ""
-            left_out = many(len(problems), "tool")
-            self.notify(f"The MCP server {self.name}: {left_out} left out ({shown})")
-        if offered.more:
-            words = f"only the first {MAX_ITEMS:,} tools are used; there are more"
-            self.notify(f"The MCP server {self.name}: {words}")
-            problems += (words,)
-        found = ServerCatalog(
-            tools, server_info.has("resources"), server_info.has("prompts"), problems
-        )
-        before, self.catalog = self.catalog, found
-        if found == before:
-            self._cache.seen(self.name)
-            return
-        self._cache.save(self.name, self.settings, found)
-        if before is not None:
-            self.notify(
-                f"The MCP server {self.name} offers other tools than before; "
-                "new conversations have them"
-            )
-
-    def _changed(self, what: str) -> None:
-        self._changes += what == "tools"
-        if self._changes and self._refreshing is None:
-            self._refreshing = asyncio.create_task(self._refresh_after_changes())
-
-    async def _refresh_after_changes(self) -> None:
-        pause = FIRST_PAUSE
-        try:
-            while self._changes:
-                await self._clock.sleep(pause)
-                self._changes, pause = 0, min(pause * 2, MAX_PAUSE)
-                # Without a connection the next one updates the catalog anyway.
-                if self.connection.state is ConnectionState.READY:
-                    await self.refresh()
-        except ToolError as error:
-            log.info("the tools of %s could not be listed again: %s", self.name, error)
-        finally:
-            self._refreshing = None
-
-
-async def _only_connect(_session: McpSession) -> None:
-    return None
 
 
 class ServerStatus(msgspec.Struct, frozen=True):
@@ -212,17 +67,17 @@ class McpHub:
         self._clock = clock or SystemClock()
         self._transports = TransportFactory(self._options.limits)
         self._servers = self._create_handles(servers, {})
-        self._retired: list[McpServerHandle] = []
+        self._retired: list[ServerConnection] = []
         """Removed servers that may still have calls in progress."""
-        self._discovering: dict[McpServerHandle, asyncio.Task[ServerCatalog]] = {}
-        self._slow: set[McpServerHandle] = set()  #: Servers that new sessions no longer wait for.
+        self._discovering: dict[ServerConnection, asyncio.Task[ServerCatalog]] = {}
+        self._slow: set[ServerConnection] = set()  #: Servers that new sessions no longer wait for.
 
     def _create_handles(
-        self, servers: Mapping[str, McpServer], kept: Mapping[str, McpServerHandle]
-    ) -> dict[str, McpServerHandle]:
+        self, servers: Mapping[str, McpServer], kept: Mapping[str, ServerConnection]
+    ) -> dict[str, ServerConnection]:
         return {
             name: kept.get(name)
-            or McpServerHandle(
+            or ServerConnection(
                 name,
                 settings,
                 self._transports,
@@ -264,7 +119,7 @@ class McpHub:
         return [
             tool
             for server, catalog in known
-            for tool in session_tools(server.connection, catalog, names, caller)
+            for tool in session_tools(server, catalog, names, caller)
         ]
 
     async def refresh(self, name: str) -> ServerCatalog:
@@ -283,9 +138,7 @@ class McpHub:
         gone = [each for name, each in before.items() if name not in kept]
         for each in gone:
             each.retire()
-        self._retired = [
-            each for each in self._retired if each.connection.state in OPEN_STATES
-        ] + gone
+        self._retired = [each for each in self._retired if each.state in OPEN_STATES] + gone
         self._servers = now = self._create_handles(servers, kept)
         found = await asyncio.gather(
             *(server.restart() for server in now.values()), return_exceptions=True
@@ -296,11 +149,11 @@ class McpHub:
         return [
             ServerStatus(
                 name,
-                server.connection.state.value,
-                server.connection.kind,
+                server.state.value,
+                server.kind,
                 len(server.catalog.tools) if server.catalog is not None else None,
                 server.catalog.problems if server.catalog is not None else (),
-                server.connection.last_error,
+                server.last_error,
             )
             for name, server in self._servers.items()
         ]
@@ -332,7 +185,7 @@ class McpHub:
                     "next conversation"
                 )
 
-    def _on_discovered(self, server: McpServerHandle, task: "asyncio.Task[ServerCatalog]") -> None:
+    def _on_discovered(self, server: ServerConnection, task: "asyncio.Task[ServerCatalog]") -> None:
         self._slow.discard(server)
         self._discovering.pop(server, None)
         error = None if task.cancelled() else task.exception()
@@ -367,7 +220,7 @@ async def probe(
     """
     options = options or McpOptions()
     transports = TransportFactory(options.limits)
-    server = McpServerHandle(
+    server = ServerConnection(
         name,
         settings,
         transports,
@@ -380,9 +233,9 @@ async def probe(
         began = time.monotonic()
         catalog = await server.refresh()
         connected = time.monotonic()
-        info, resources, prompts = await server.connection.use(_list_everything)
+        info, resources, prompts = await server.use(_list_everything)
         return ProbeResult(
-            server.connection.kind,
+            server.kind,
             info,
             connected - began,
             time.monotonic() - connected,

@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.core.errors import ToolError, ToolTimedOut
-from hermes.mcp.tools import DESCRIPTION_CHARS
+from hermes.mcp.catalog import DESCRIPTION_CHARS
 from tests.integration.mcp.stage import ManualClock, Stage, inside, program
 from tests.integration.mcp.web import Site
 
