@@ -11,7 +11,7 @@ from pathlib import Path
 from generated_page import row, write_or_check
 
 from hermes.config.home import Home
-from hermes.config.loader import VARIABLES
+from hermes.config.loader import all_variables
 from hermes.config.reference import meaning
 from hermes.gateway.platforms.registry import home_variable, manifests
 from hermes.memory import bundled_providers, find_provider
@@ -138,7 +138,7 @@ def settings() -> Iterator[str]:
     yield "\n## Settings\n\nEach counts only where `config.yaml` does not set the key.\n"
     yield row("variable", "setting", "meaning")
     yield row("---", "---", "---")
-    for variable in VARIABLES:
+    for variable in all_variables():
         sets = f"`{variable.key}`" + (f" = `{variable.flag}` when true" if variable.flag else "")
         yield row(f"`{variable.name}`", sets, meaning(variable.parts))
 

@@ -32,7 +32,8 @@ agent.context_compressor: context.notes: SUMMARY_PREFIX
 agent.prompt_caching: providers.wire.cache_control: apply_anthropic_cache_control
 agent.prompt_builder: compat.config: load_soul_md build_context_files_prompt
 agent.prompt_builder: compat.config: build_environment_hints build_skills_system_prompt
-agent.prompt_builder: prompt.assembly: PLATFORM_HINTS DEFAULT_AGENT_IDENTITY MEMORY_GUIDANCE
+agent.prompt_builder: compat.platforms: PLATFORM_HINTS
+agent.prompt_builder: prompt.assembly: DEFAULT_AGENT_IDENTITY MEMORY_GUIDANCE
 agent.prompt_builder: prompt.assembly: SESSION_SEARCH_GUIDANCE SKILLS_GUIDANCE WSL_ENVIRONMENT_HINT
 agent.prompt_builder: prompt.assembly: TOOL_USE_ENFORCEMENT_MODELS TOOL_USE_ENFORCEMENT_GUIDANCE
 agent.prompt_builder: prompt.assembly: OPENAI_MODEL_EXECUTION_GUIDANCE DEVELOPER_ROLE_MODELS

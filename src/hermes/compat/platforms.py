@@ -29,8 +29,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from hermes.compat.gateway import PlatformConfig
+from hermes.config.declared import bundled_platforms
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms import registry
+from hermes.prompt import assembly
 from hermes.sdk.platforms import Adapter as ContractAdapter
 from hermes.sdk.platforms import (
     AdapterContext,
@@ -53,6 +55,9 @@ from hermes.sdk.platforms import (
     open_upload,
 )
 
+PLATFORM_HINTS = assembly.PLATFORM_HINTS | {
+    name: assembly.platform_hint(name) for name in bundled_platforms()
+}
 Options = dict[str, Any]
 Handler = Callable[[MessageEvent], Awaitable[object]]
 

@@ -1,8 +1,8 @@
 """Loading of the settings of a home: command line, then config.yaml, variables, defaults."""
 
 import re
-from collections.abc import Iterator, Mapping, MutableMapping
-from copy import deepcopy
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from copy import copy, deepcopy
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from hermes.config import environment
+from hermes.config.declared import bundled_platforms, complete_settings, declarations
 from hermes.config.document import YamlDocument, read_document
 from hermes.config.dotenv import (
     Parts,
@@ -64,7 +65,7 @@ class Variable(NamedTuple):
         return text
 
 
-def _group(prefix: str, section: str, names: str) -> Iterator[Variable]:
+def variable_group(prefix: str, section: str, names: str) -> Iterator[Variable]:
     """Return the variables `TERMINAL_` + `SSH_HOST` for `terminal.ssh_host`, for each of
     `names`."""
     for name in names.split():
@@ -81,8 +82,10 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("HERMES_API_CALL_STALE_TIMEOUT", "timeouts.stale_seconds"),
     Variable("HERMES_STREAM_READ_TIMEOUT", "timeouts.stream_read_seconds"),
     Variable("HERMES_STREAM_STALE_TIMEOUT", "timeouts.stream_stale_seconds"),
-    *_group("AUXILIARY_VISION_", "auxiliary.vision", "PROVIDER MODEL BASE_URL API_KEY"),
-    *_group("AUXILIARY_WEB_EXTRACT_", "auxiliary.web_extract", "PROVIDER MODEL BASE_URL API_KEY"),
+    *variable_group("AUXILIARY_VISION_", "auxiliary.vision", "PROVIDER MODEL BASE_URL API_KEY"),
+    *variable_group(
+        "AUXILIARY_WEB_EXTRACT_", "auxiliary.web_extract", "PROVIDER MODEL BASE_URL API_KEY"
+    ),
     Variable("HERMES_MAX_ITERATIONS", "agent.max_turns"),
     Variable("HERMES_PREFILL_MESSAGES_FILE", "agent.prefill_messages_file"),
     Variable("HERMES_EPHEMERAL_SYSTEM_PROMPT", "agent.ephemeral_system_prompt"),
@@ -97,7 +100,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("SESSION_IDLE_MINUTES", "session_reset.idle_minutes"),
     Variable("SESSION_RESET_HOUR", "session_reset.at_hour"),
     Variable("TERMINAL_ENV", "terminal.backend"),
-    *_group(
+    *variable_group(
         "TERMINAL_",
         "terminal",
         "DOCKER_IMAGE DOCKER_FORWARD_ENV DOCKER_VOLUMES DOCKER_MOUNT_CWD_TO_WORKSPACE"
@@ -116,32 +119,16 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("HERMES_TOOL_PROGRESS_MODE", "display.tool_progress"),
     Variable("HERMES_TOOL_PROGRESS", "display.tool_progress"),
     Variable("HERMES_BACKGROUND_NOTIFICATIONS", "display.background_process_notifications"),
-    *_group("HERMES_HUMAN_DELAY_", "human_delay", "MODE MIN_MS MAX_MS"),
+    *variable_group("HERMES_HUMAN_DELAY_", "human_delay", "MODE MIN_MS MAX_MS"),
     Variable("GATEWAY_PROXY_URL", "gateway.proxy_url"),
     Variable("MESSAGING_CWD", "gateway.cwd"),
-    *_group(
-        "DISCORD_",
-        "discord",
-        "REQUIRE_MENTION FREE_RESPONSE_CHANNELS AUTO_THREAD REACTIONS IGNORED_CHANNELS"
-        " NO_THREAD_CHANNELS ALLOWED_CHANNELS",
+    *variable_group(
+        "MATTERMOST_", "mattermost", "REQUIRE_MENTION FREE_RESPONSE_CHANNELS REPLY_MODE"
     ),
-    *_group(
-        "DISCORD_ALLOW_MENTION_", "discord.allow_mentions", "EVERYONE ROLES USERS REPLIED_USER"
-    ),
-    Variable("DISCORD_REPLY_TO_MODE", "platforms.discord.reply_to_mode"),
-    *_group("TELEGRAM_", "telegram", "REACTIONS IGNORED_THREADS"),
-    Variable("TELEGRAM_PROXY", "telegram.proxy_url"),
-    Variable("TELEGRAM_REPLY_TO_MODE", "platforms.telegram.reply_to_mode"),
-    *_group(
-        "MATRIX_",
-        "matrix",
-        "REQUIRE_MENTION FREE_RESPONSE_ROOMS AUTO_THREAD DM_MENTION_THREADS REACTIONS",
-    ),
-    *_group("MATTERMOST_", "mattermost", "REQUIRE_MENTION FREE_RESPONSE_CHANNELS REPLY_MODE"),
     Variable("WEBHOOK_PORT", "platforms.webhook.extra.port"),
     Variable("WEBHOOK_SECRET", "platforms.webhook.extra.secret"),
-    *_group("WEIXIN_", "platforms.weixin.extra", "DM_POLICY GROUP_POLICY"),
-    *_group("WECOM_CALLBACK_", "platforms.wecom_callback.extra", "HOST PORT"),
+    *variable_group("WEIXIN_", "platforms.weixin.extra", "DM_POLICY GROUP_POLICY"),
+    *variable_group("WECOM_CALLBACK_", "platforms.wecom_callback.extra", "HOST PORT"),
 )
 """If two variables set one key, the first one that is set is used."""
 
@@ -152,12 +139,17 @@ _KNOWN = re.compile(
     r"DASHSCOPE|DEEPSEEK|NVIDIA|OLLAMA|XAI|MISTRAL|AWS|BEDROCK|OPENCODE|GROQ|"
     r"VOICE_TOOLS|PARALLEL|FIRECRAWL|TAVILY|EXA|BRAVE|SEARXNG|BROWSERBASE|BROWSER|CAMOFOX|FAL|"
     r"ELEVENLABS|STT|HONCHO|SUPERMEMORY|TINKER|WANDB|DAYTONA|MODAL|TOOL_GATEWAY|"
-    r"TELEGRAM|DISCORD|SLACK|WHATSAPP|SIGNAL|TWILIO|SMS|EMAIL|DINGTALK|FEISHU|WECOM|"
-    r"WEIXIN|QQ|QQBOT|BLUEBUBBLES|MATTERMOST|MATRIX|HASS|WEBHOOK|API_SERVER|GATEWAY|"
+    r"WHATSAPP|SIGNAL|TWILIO|SMS|DINGTALK|FEISHU|WECOM|"
+    r"WEIXIN|QQ|QQBOT|BLUEBUBBLES|MATTERMOST|HASS|WEBHOOK|API_SERVER|GATEWAY|"
     r"LOCAL|MESSAGING|DELEGATION|SESSION|AUXILIARY|GITHUB|GH|SUDO"
     r")_[A-Z0-9_]+"
 )
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def all_variables() -> tuple[Variable, ...]:
+    """Return `VARIABLES` and those of the bundled platforms."""
+    return (*VARIABLES, *(variable for each in declarations() for variable in each.variables))
 
 
 def is_variable_name(name: str) -> bool:
@@ -167,12 +159,16 @@ def is_variable_name(name: str) -> bool:
 
 def is_known_variable(name: str) -> bool:
     """Return whether Hermes uses the variable `name`."""
-    return bool(_KNOWN.fullmatch(name)) or is_secret_variable(name)
+    return (
+        bool(_KNOWN.fullmatch(name))
+        or name.partition("_")[0].lower() in bundled_platforms()
+        or is_secret_variable(name)
+    )
 
 
 def key_of(name: str) -> str:
     """Return the key that a variable sets, or ""."""
-    return next((variable.key for variable in VARIABLES if variable.name == name), "")
+    return next((variable.key for variable in all_variables() if variable.name == name), "")
 
 
 class Setting(NamedTuple):
@@ -184,7 +180,10 @@ class Setting(NamedTuple):
 
 
 def from_variables(
-    saved: Mapping[str, str], environ: Mapping[str, str], provider: str
+    saved: Mapping[str, str],
+    environ: Mapping[str, str],
+    provider: str,
+    variables: Iterable[Variable] = VARIABLES,
 ) -> dict[Parts, Setting]:
     """Return the values that variables set. Saved variables take precedence; empty ones are
     ignored.
@@ -192,7 +191,7 @@ def from_variables(
     `provider` is the provider of config.yaml or the command line, or "".
     """
     found: dict[Parts, Setting] = {}
-    for variable in VARIABLES:
+    for variable in variables:
         text = saved.get(variable.name) or environ.get(variable.name)
         meaning = variable.meaning(text) if text else None
         if meaning is None or variable.parts in found:
@@ -346,6 +345,31 @@ class Loaded:
         self.moves = sources.moves  #: Older forms that were found and understood.
         self._sources = sources
         self._origins: dict[str, Origin] = {}
+        self._complete: Loaded | None = None
+
+    def complete(self) -> "Loaded":
+        """Return the settings with the sections of the bundled platforms. Raises ConfigError for an
+        invalid value in one of them."""
+        if isinstance(self.settings, complete_settings()):
+            return self
+        if self._complete is None:
+            self._complete = _raise_errors(_convert(self._sources.complete(), complete_settings()))
+        return self._complete
+
+    def section(self, parts: Parts, kind: type[msgspec.Struct]) -> Any:
+        """Return a section of the settings, or decode the block of a plugin that declares `kind`.
+        Raises ConfigError for an invalid value."""
+        found = find(self.settings, parts)
+        if isinstance(found, msgspec.Struct):
+            return found
+        block = find(self.raw, parts)
+        converter = Converter()
+        made = converter.section(kind, {} if block in (MISSING, None) else block, parts)
+        for problem in converter.problems:
+            if problem.severity == "error":
+                where = self._sources.place(problem.parts)
+                raise ConfigError(f"{problem.key}: {problem.message}", where=where)
+        return made
 
     @property
     def raw(self) -> Mapping[str, Any]:
@@ -361,6 +385,8 @@ class Loaded:
         """Return the value of a dotted key. Raises UsageError for an unknown key."""
         parts = split_key(key)
         found = find(self.settings, parts)
+        if found is MISSING:
+            found = find(self.complete().settings, parts)
         if found is MISSING:
             found = find(self.raw, parts)
         if found is MISSING:
@@ -414,6 +440,7 @@ class Loaded:
         values = {value for name, value in named.items() if is_secret_variable(name)}
         values |= {value for name, value in self.saved.items() if not is_known_variable(name)}
         values |= _secret_settings(msgspec.to_builtins(self.settings), ())
+        values |= _secret_settings(self.raw, ())  # also blocks that are not converted
         return frozenset(
             value
             for value in values
@@ -422,7 +449,9 @@ class Loaded:
         )
 
 
-_defaults = cache(Settings)
+@cache
+def _defaults() -> Settings:
+    return complete_settings()()
 
 
 class Sources:
@@ -444,10 +473,15 @@ class Sources:
         self.config: dict[str, Any] = expand(modern, {**environ, **set_variables})
         self.overrides = nest({split_key(key): value for key, value in overrides.items()})
         said = merge(self.config, self.overrides).get("model")
-        provider = said.get("provider") if isinstance(said, Mapping) else None
-        self.variables: dict[Parts, Setting] = from_variables(
-            self.saved, environ, str(provider or "")
-        )
+        self._provider = str((said.get("provider") if isinstance(said, Mapping) else "") or "")
+        self.variables: dict[Parts, Setting] = from_variables(self.saved, environ, self._provider)
+
+    def complete(self) -> "Sources":
+        """Return the same sources with the variables of the bundled platforms."""
+        more = copy(self)
+        environ = environment.variables()
+        more.variables = from_variables(self.saved, environ, self._provider, all_variables())
+        return more
 
     def read_saved(self) -> Mapping[str, str]:
         """Return the current variables of .env."""
@@ -510,15 +544,20 @@ class Sources:
 def examine(
     home: Home, overrides: Mapping[str, Any] = NOTHING, *, user_config: bool = True
 ) -> Loaded:
-    """Load everything and report all problems instead of raising at the first.
+    """Load everything, also the sections of bundled platforms, and report all problems instead of
+    raising at the first.
 
     Files that cannot be read or parsed at all still raise ConfigError.
     """
     check_home(home)
-    sources = Sources(home, overrides, user_config=user_config)
+    sources = Sources(home, overrides, user_config=user_config).complete()
+    return _convert(sources, complete_settings())
+
+
+def _convert(sources: Sources, kind: type[Settings]) -> Loaded:
     merged = sources.merged()
     converter = Converter(_plugin_blocks(merged))
-    settings = converter.section(Settings, merged)
+    settings = converter.section(kind, merged)
     found = [
         msgspec.structs.replace(problem, where=sources.place(problem.parts))
         for problem in converter.problems
@@ -527,15 +566,20 @@ def examine(
         where = f"{tilde(sources.document.path)}:{mark.line}:{mark.column}"
         found.append(Problem(parts, "is set twice; the last one counts", "warning", where))
     found += _left_unset(sources)
-    return Loaded(home, settings, tuple(found), sources)
+    return Loaded(sources.home, settings, tuple(found), sources)
 
 
 def load(home: Home, overrides: Mapping[str, Any] = NOTHING, *, user_config: bool = True) -> Loaded:
     """Load the settings of `home`. `overrides` have dotted keys, as given on the command line.
 
-    Raises ConfigError for an invalid value. `user_config=False` ignores config.yaml.
+    The sections of bundled platforms are not among them; see `Loaded.complete`. Raises ConfigError
+    for an invalid value. `user_config=False` ignores config.yaml.
     """
-    loaded = examine(home, overrides, user_config=user_config)
+    check_home(home)
+    return _raise_errors(_convert(Sources(home, overrides, user_config=user_config), Settings))
+
+
+def _raise_errors(loaded: Loaded) -> Loaded:
     errors = [problem for problem in loaded.problems if problem.severity == "error"]
     if not errors:
         return loaded
@@ -577,11 +621,11 @@ def _left_unset(sources: Sources) -> list[Problem]:
 
 
 def _plugin_blocks(merged: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of plugins, which may have top-level blocks."""
+    """Return the names of plugins, which may have blocks of their own."""
     names = [find(merged, ("memory", "provider")), find(merged, ("context", "engine"))]
     enabled = find(merged, ("plugins", "enabled"))
     names += enabled if isinstance(enabled, list) else []
-    return frozenset(name for name in names if isinstance(name, str))
+    return frozenset({*bundled_platforms(), *(name for name in names if isinstance(name, str))})
 
 
 def _secret_settings(value: Any, parts: Parts) -> set[str]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
+from hermes.config.declared import complete_settings
 from hermes.config.dotenv import Parts
 from hermes.config.schema import (
     PLACEHOLDER,
@@ -21,7 +22,6 @@ from hermes.config.schema import (
     locate,
     members,
 )
-from hermes.config.settings import Settings
 from hermes.config.settings.reserved import MEANINGS
 
 
@@ -47,8 +47,9 @@ def meaning(parts: Parts) -> str:
     return ""
 
 
-def entries(section: type[msgspec.Struct] = Settings, prefix: str = "") -> Iterator[Entry]:
+def entries(section: type[msgspec.Struct] | None = None, prefix: str = "") -> Iterator[Entry]:
     """Yield every key below `section`, in the order of the fields."""
+    section = section or complete_settings()
     for name, field in fields_of(section).items():
         key = f"{prefix}{name}"
         if is_section(field.type):

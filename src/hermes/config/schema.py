@@ -19,8 +19,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, Union, g
 import msgspec
 from msgspec.structs import FieldInfo
 
+from hermes.config.declared import complete_settings
 from hermes.config.dotenv import Parts
-from hermes.config.settings import Settings
 from hermes.config.settings.base import TimeZone
 from hermes.core.errors import UsageError
 
@@ -134,8 +134,9 @@ def default_of(field: FieldInfo) -> Any:
     return field.default
 
 
-def locate(parts: Parts, kind: Any = Settings) -> SettingLocation | None:
+def locate(parts: Parts, kind: Any = None) -> SettingLocation | None:
     """Return the location of `parts`, or None if the settings have no such key."""
+    kind = complete_settings() if kind is None else kind
     if not parts:
         return SettingLocation((), kind)
     for member in members(kind):
@@ -163,9 +164,9 @@ def _inner(kind: Any, name: str) -> Any:
     return None
 
 
-def leaf_keys(section: type[msgspec.Struct] = Settings, prefix: str = "") -> Iterator[str]:
+def leaf_keys(section: type[msgspec.Struct] | None = None, prefix: str = "") -> Iterator[str]:
     """Yield every key that holds a value; `<name>` stands for a name of your choice."""
-    for name, field in fields_of(section).items():
+    for name, field in fields_of(section or complete_settings()).items():
         yield from _leaves(field.type, f"{prefix}{name}")
 
 
@@ -269,7 +270,7 @@ class Converter:
 
     def __init__(self, known: frozenset[str] = frozenset()) -> None:
         self.problems: list[Problem] = []
-        self.known = known  #: Names of plugins: their top-level blocks, and what they add.
+        self.known = known  #: Names of plugins: their blocks, and what they add.
 
     def section(self, kind: type[S], data: Any, path: Parts = ()) -> S:
         """Convert `data` to a `kind`; invalid parts are reported and replaced by their defaults."""
@@ -356,7 +357,8 @@ class Converter:
 
     def _unknown(self, path: Parts) -> None:
         """Names that begin with `_` are notes of other programs; plugins have their own blocks."""
-        if path[-1].startswith("_") or (len(path) == 1 and path[0] in self.known):
+        of_plugin = path[-1] in self.known and path[:-1] in ((), ("platforms",))
+        if path[-1].startswith("_") or of_plugin:
             return
         guess = suggestion(join_key(path))
         meant = f"; did you mean {guess}?" if guess else ""

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
+from hermes.config.declared import bundled_platforms
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings.platforms import PlatformsSettings
@@ -41,7 +42,7 @@ NameCheck = Callable[[Sequence[str]], None]
 """Raises `UsageError` if one of the names does not exist. May block."""
 
 MAX_NAME = 60
-PLATFORMS = frozenset({*PlatformsSettings.__struct_fields__, "qqbot"})
+PLATFORMS = frozenset({*PlatformsSettings.__struct_fields__, *bundled_platforms(), "qqbot"})
 LIST_HINT = "`hermes cron list` shows the jobs"
 
 _TEXT_FIELDS = ("name", "prompt", "model", "provider", "base_url", "script", "workdir")

@@ -15,7 +15,7 @@ import msgspec
 
 from hermes.config.home import unusable
 from hermes.core.errors import UsageError
-from hermes.gateway.platforms.registry import home_variable
+from hermes.gateway.platforms.registry import addresses, home_variable
 from hermes.gateway.supervisor import ConnectionRegistry
 from hermes.sdk.platforms import (
     AdapterError,
@@ -160,10 +160,7 @@ async def refresh_names(
 
 
 ORIGIN, LOCAL = "origin", "local"
-MATRIX_THREAD = ":$"  #: Matrix ids contain colons; its threads are events.
 MAX_LISTED = 50
-PUBLIC_NAMES = {"telegram": re.compile(r"@[A-Za-z]\w{3,31}", re.ASCII)}
-"""Names that a platform resolves itself, also for chats that we have never seen."""
 
 
 class TargetResolver:
@@ -269,12 +266,13 @@ class TargetResolver:
     def _chat(self, platform: str, rest: str, account: str) -> ChatTarget:
         chat, thread = split_chat(platform, rest)
         # A name is written `#ops`, `@news`, or with its server, `home/#ops`.
-        is_name = platform != "matrix" and (chat[0] in NAME_SIGNS or "/#" in chat)
+        written = addresses(platform)
+        is_name = written.names and (chat[0] in NAME_SIGNS or "/#" in chat)
         if is_name and not any(each.id == chat for each in self._directory.chats(platform)):
             try:
                 found = self._directory.find(platform, rest, account)
             except UsageError:
-                if platform not in PUBLIC_NAMES or not PUBLIC_NAMES[platform].fullmatch(chat):
+                if not re.fullmatch(written.public_names, chat, re.ASCII):
                     raise
             else:
                 return ChatTarget(platform, found.id, found.thread_id, found.account)
@@ -287,10 +285,8 @@ class TargetResolver:
 
 def split_chat(platform: str, rest: str) -> tuple[str, str]:
     """Split a target into chat and thread."""
-    if platform == "email":
+    mark = addresses(platform).thread_mark
+    if not mark:
         return rest, ""
-    if platform == "matrix":
-        chat, dollar, thread = rest.partition(MATRIX_THREAD)
-        return chat, f"${thread}" if dollar else ""
-    chat, _, thread = rest.partition(":")
-    return chat.strip() or rest, thread.strip()
+    chat, found, thread = rest.partition(mark)
+    return chat.strip() or rest, f"{found[1:]}{thread.strip()}"

@@ -14,7 +14,7 @@ from hermes.app.reference_expansion import image_kind
 from hermes.config.settings import Settings
 from hermes.core.messages import Image, Text, User, UserPart
 from hermes.gateway.outgoing import SIDE_LANE, OutgoingMeta
-from hermes.gateway.platforms.registry import chat_media_folder, media_folder
+from hermes.gateway.platforms.registry import chat_media_folder, media_folder, user_ids
 from hermes.gateway.session_keys import is_shared, sharing
 from hermes.sdk.platforms import AdapterError, Media, MessageEvent, NotConnected, SessionSource
 from hermes.store.records import InboxItem, InboxRow
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PRIVATE_PLATFORMS = frozenset({"whatsapp", "signal", "telegram"})
-"""Platforms whose user ids are phone numbers or similar, which `privacy.redact_pii` hides."""
+PHONE_PLATFORMS = frozenset({"whatsapp", "signal"})
+"""Platforms whose user ids are phone numbers, also when their plugin does not say so."""
 KINDS = {"dm": "a private chat", "group": "a group", "channel": "a channel"}
 MAX_QUOTED = 4000
 """Maximum number of quoted characters. The quoted message may be the subject of the question, and
@@ -63,7 +63,8 @@ def describe_chat(source: SessionSource, settings: Settings, *, shared: bool, ho
 
 def display_name(source: SessionSource, settings: Settings) -> str:
     """Return the name of the author as the model may see it."""
-    if settings.privacy.redact_pii and source.platform in PRIVATE_PLATFORMS:
+    personal = source.platform in PHONE_PLATFORMS or user_ids(source.platform).personal
+    if settings.privacy.redact_pii and personal:
         return f"user_{hashlib.sha256(source.user_id.encode()).hexdigest()[:12]}"
     return source.user_name or source.user_id
 

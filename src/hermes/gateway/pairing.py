@@ -27,6 +27,7 @@ from msgspec import field
 from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.ports import Clock
+from hermes.gateway.platforms.registry import user_ids
 from hermes.util import files
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  #: 32 characters, without 0 and O, 1 and I.
@@ -191,7 +192,6 @@ def _untrusted(path: Path, what: str, hint: str) -> ConfigError:
 # ignored: other letters have look-alikes that fold into ASCII.
 
 EVERYBODY = "*"
-CASE_IGNORED = frozenset({"email", "matrix"})
 
 _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _SPACE = " \t\r\n"
@@ -200,7 +200,7 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 
 def identity(platform: str, user_id: str) -> str:
     """Return a user id in the form in which ids are compared."""
-    return user_id.translate(_ASCII_LOWER) if platform in CASE_IGNORED else user_id
+    return user_id.translate(_ASCII_LOWER) if user_ids(platform).ignore_case else user_id
 
 
 def listed(platform: str, text: str | None) -> frozenset[str]:

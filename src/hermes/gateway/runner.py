@@ -139,7 +139,7 @@ class GatewayRunner:
         scheduling: CronSupport | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._home, self._loaded, self._note = home, loaded, note
+        self._home, self._loaded, self._note = home, loaded.complete(), note
         self._quiet, self._scheduling, self._clock = quiet, scheduling, clock
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
         self.began = asyncio.Event()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.config.declared import bundled_platforms, declaration
 from hermes.prompt.context_files import (
     FileTree,
     LocalFileTree,
@@ -29,16 +30,9 @@ _PLAIN = "Markdown does not render: write plain text."
 
 PLATFORM_HINTS = {
     "cli": "You are talking in a terminal: plain text, short lines, little Markdown.",
-    "telegram": "You are in a Telegram chat. Bold, italic, strike, ||spoiler||, `code`, code"
-    f" blocks, links and headers render; tables do not. {_MEDIA}",
-    "discord": f"You are in a Discord chat. Markdown renders, tables do not. {_MEDIA}",
-    "slack": f"You are in a Slack chat. Markdown renders, tables do not. {_MEDIA}",
     "whatsapp": f"You are in a WhatsApp chat. {_PLAIN} {_MEDIA}",
     "signal": f"You are in a Signal chat. {_PLAIN} {_MEDIA}",
-    "matrix": f"You are in a Matrix room. Markdown renders. {_MEDIA}",
     "mattermost": f"You are in a Mattermost chat. Markdown renders, tables too. {_MEDIA}",
-    "email": "You are answering by email: plain text with a clear structure, no Markdown, no"
-    f" chatter; the subject stays. {_MEDIA}",
     "sms": "You are answering by SMS: plain text, as short as can be, no Markdown, no files.",
     "bluebubbles": f"You are in an iMessage chat. {_PLAIN} Keep it short. {_MEDIA}",
     "weixin": f"You are in a Weixin (WeChat) chat. Markdown renders; keep it compact. {_MEDIA}",
@@ -58,12 +52,16 @@ PLATFORM_HINTS = {
     "acp": "You are inside a code editor. Markdown renders. Name files by their path, with the line"
     " where it helps.",
 }
-"""By platform. Other platforms have no hint."""
+"""By platform. Bundled platforms declare theirs; others have no hint."""
 
 
 def platform_hint(platform: str) -> str:
     """Return the hint for a platform; `api-server` and `api_server` are the same."""
-    return PLATFORM_HINTS.get(platform.strip().lower().replace("-", "_"), "")
+    name = platform.strip().lower().replace("-", "_")
+    if name in PLATFORM_HINTS or name not in bundled_platforms():
+        return PLATFORM_HINTS.get(name, "")
+    manifest = declaration(name)
+    return f"{manifest.prompt_hint} {_MEDIA if manifest.capabilities.media_out else ''}".strip()
 
 
 PROC_VERSION = "/proc/version"

@@ -8,6 +8,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from hermes.config.declared import bundled_platforms
 from hermes.config.settings import CustomToolset, Settings
 from hermes.core.errors import UsageError
 
@@ -85,7 +86,7 @@ _CLI = (
     "messaging", "session_search", "skills", "terminal", "todo", "tts", "vision", "web",
 )  # fmt: skip
 _CHATS = (
-    "telegram", "discord", "slack", "whatsapp", "signal", "matrix", "mattermost", "email", "sms",
+    *bundled_platforms(), "whatsapp", "signal", "mattermost", "sms",
     "bluebubbles", "dingtalk", "feishu", "qqbot", "wecom", "wecom-callback", "weixin", "webhook",
 )  # fmt: skip
 

@@ -4,12 +4,11 @@ import zlib
 from pathlib import Path
 from typing import Any, Self
 
-from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
 from hermes.core.ports import Clock
 from hermes.sdk.platforms import ChatType
 from hermes_plugins.platforms.telegram.adapter import TelegramAdapter
 from hermes_plugins.platforms.telegram.client import format_message_id, message_number
-from hermes_plugins.platforms.telegram.manifest import MANIFEST
+from hermes_plugins.platforms.telegram.manifest import MANIFEST, TelegramPlatform, TelegramSettings
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.model import text_tokens
-from hermes.prompt.assembly import DEFAULT_AGENT_IDENTITY, PLATFORM_HINTS
+from hermes.prompt.assembly import DEFAULT_AGENT_IDENTITY, PLATFORM_HINTS, platform_hint
 from tests.unit.cli.terminal import Hermes, Outcome
 
 
@@ -79,7 +79,7 @@ def test_an_unknown_layer_is_refused_with_the_known_ones(hermes: Hermes):
 
 def test_a_platform_has_its_own_hint(hermes: Hermes):
     outcome = hermes("show", "--platform", "telegram")
-    assert PLATFORM_HINTS["telegram"] in outcome.out
+    assert platform_hint("telegram") in outcome.out
     assert PLATFORM_HINTS["cli"] not in outcome.out
 
 

@@ -18,6 +18,7 @@ from hermes.compat.platforms import (
     unregister_platform,
 )
 from hermes.compat.runtime import script_runtime
+from hermes.config.declared import bundled_platforms
 from hermes.config.home import Home
 from hermes.config.settings.platforms import PlatformsSettings
 from hermes.core.errors import HermesError, UsageError
@@ -45,7 +46,8 @@ ANNA = SessionSource("telegram", "7", user_id="7", user_name="anna")
 
 def test_the_platforms_are_those_of_the_settings() -> None:
     platform = import_module("gateway.config").Platform
-    assert tuple(platform) == PlatformsSettings.__struct_fields__
+    names = {*PlatformsSettings.__struct_fields__, *bundled_platforms()}
+    assert {*platform} == names
     assert platform.TELEGRAM == "telegram"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def test_files_of_the_described_system_load_without_a_warning(write: Write) -> N
     )
     loaded = load(home)
     assert loaded.warnings == ()
-    settings = loaded.settings
+    settings: Any = loaded.complete().settings
     assert settings.model.api_key == "sk-or-v1-0123456789abcdef"
     assert settings.fallback_providers[0].model == "hermes-4"
     assert settings.auxiliary.compression.model == "google/gemini-3-flash"

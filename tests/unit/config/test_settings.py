@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from hermes.config.loader import VARIABLES
+from hermes.config.declared import complete_settings
+from hermes.config.loader import all_variables
 from hermes.config.reference import entries, meaning
 from hermes.config.schema import find, leaf_keys, locate, split_key, suggestion
-from hermes.config.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,7 +28,7 @@ def leaves(data: object, path: str = "") -> dict[str, object]:
 
 
 def test_documented_defaults_hold() -> None:
-    documented, settings = leaves(yaml.safe_load(DEFAULTS.read_text())), Settings()
+    documented, settings = leaves(yaml.safe_load(DEFAULTS.read_text())), complete_settings()()
     values = {key: msgspec.json.encode(find(settings, split_key(key))) for key in documented}
     assert {key: msgspec.json.decode(value) for key, value in values.items()} == documented
 
@@ -40,9 +40,9 @@ def test_every_setting_says_what_it_means() -> None:
 
 
 def test_every_variable_is_listed_once_and_sets_a_key_that_exists() -> None:
-    keys, names = set(leaf_keys()), [variable.name for variable in VARIABLES]
+    keys, names = set(leaf_keys()), [variable.name for variable in all_variables()]
     assert len(names) == len(set(names))
-    assert [variable for variable in VARIABLES if variable.key not in keys] == []
+    assert [variable for variable in all_variables() if variable.key not in keys] == []
 
 
 MEANINGS = {

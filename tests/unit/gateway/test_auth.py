@@ -3,19 +3,16 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hermes.app.commands import Surface, commands_in
+from hermes.config.declared import complete_settings
 from hermes.config.settings import Settings
-from hermes.config.settings.platforms import (
-    GatewaySettings,
-    Platform,
-    PlatformsSettings,
-    Role,
-    TelegramSettings,
-)
+from hermes.config.settings.platforms import GatewaySettings, Platform, Role
 from hermes.gateway.auth import OWNERS_ONLY, Authorizer, may, toolsets_for
 from hermes.sdk.platforms import Capabilities, PlatformManifest, SessionSource
+from hermes_plugins.platforms.telegram.manifest import TelegramSettings
 from tests.unit.gateway.auth_setup import AuthSetup, code_in
 
 WEBHOOK = PlatformManifest(
@@ -138,10 +135,12 @@ async def test_a_stranger_is_ignored_when_the_settings_say_so(setup: AuthSetup) 
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(telegram=TelegramSettings(unauthorized_dm_behavior="ignore")),
-        Settings(
+        complete_settings()(telegram=TelegramSettings(unauthorized_dm_behavior="ignore")),
+        complete_settings()(
             unauthorized_dm_behavior="ignore",
-            platforms=PlatformsSettings(discord=Platform(unauthorized_dm_behavior="pair")),
+            platforms=msgspec.structs.replace(
+                complete_settings()().platforms, discord=Platform(unauthorized_dm_behavior="pair")
+            ),
         ),
     ],
     ids=["section", "connection"],

@@ -3,12 +3,14 @@
 import msgspec
 import pytest
 
-from hermes.config.settings import Settings
-from hermes.config.settings.platforms import TelegramSettings
+from hermes.config.declared import complete_settings
 from hermes.gateway.messages import describe_chat
 from hermes.sdk.platforms import SessionSource
+from hermes_plugins.platforms.telegram.manifest import TelegramSettings
 
-SETTINGS = Settings(telegram=TelegramSettings(channel_prompts={"7": "Be brief.", "-5": "Be kind."}))
+SETTINGS = complete_settings()(
+    telegram=TelegramSettings(channel_prompts={"7": "Be brief.", "-5": "Be kind."})
+)
 GROUP = SessionSource("telegram", "-5", "group", "u", "Ann", "Friends")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.config.declared import bundled_platforms
 from hermes.prompt import assembly
 from hermes.prompt.assembly import (
     CONTAINER_HINT,
@@ -26,6 +27,7 @@ from hermes.prompt.assembly import (
     detect_environment,
     environment_hints,
     host_environment,
+    platform_hint,
 )
 from hermes.prompt.context_files import LocalFileTree
 from tests.unit.prompt.conftest import Make, Write
@@ -306,25 +308,25 @@ def test_texts_are_short(name: str):
 
 
 def test_every_platform_has_a_short_hint():
-    assert sorted(PLATFORM_HINTS) == sorted(PLATFORMS)
-    assert all(20 < len(hint) <= 250 for hint in PLATFORM_HINTS.values())
+    assert {*PLATFORM_HINTS, *bundled_platforms()} == set(PLATFORMS)
+    assert all(20 < len(platform_hint(name)) <= 250 for name in PLATFORMS)
     assert max(map(len, (CONTAINER_HINT, TERMUX_HINT))) <= 250
 
 
 @pytest.mark.parametrize("platform", ["whatsapp", "sms", "bluebubbles", "email", "signal"])
 def test_platforms_without_markdown_say_so(platform: str):
-    assert "plain text" in PLATFORM_HINTS[platform]
+    assert "plain text" in platform_hint(platform)
 
 
 @pytest.mark.parametrize("platform", ["cron", "webhook"])
 def test_unattended_platforms_forbid_questions(platform: str):
-    assert "nobody is there" in PLATFORM_HINTS[platform]
-    assert "Do not ask" in PLATFORM_HINTS[platform]
+    assert "nobody is there" in platform_hint(platform)
+    assert "Do not ask" in platform_hint(platform)
 
 
 @pytest.mark.parametrize("platform", ["telegram", "discord", "whatsapp", "wecom", "matrix"])
 def test_platforms_with_files_explain_media(platform: str):
-    assert "MEDIA:/absolute/path" in PLATFORM_HINTS[platform]
+    assert "MEDIA:/absolute/path" in platform_hint(platform)
 
 
 def test_openai_guidance_lists_facts_that_need_a_tool():

@@ -13,6 +13,7 @@ import yaml
 from hermes.cli.commands.model import resolution_lines
 from hermes.cli.context import Cli, Command, Style, arg, flag
 from hermes.config import edit, environment
+from hermes.config.declared import complete_settings
 from hermes.config.dotenv import is_secret_variable, mask, mask_settings
 from hermes.config.edit import assign, editor_command, variable_named
 from hermes.config.home import ensure_hermes_home, tilde, unusable
@@ -20,7 +21,6 @@ from hermes.config.loader import Loaded, Origin, describe, examine, is_known_var
 from hermes.config.reference import meaning
 from hermes.config.schema import MISSING, Problem, find, leaf_keys, locate, split_key
 from hermes.config.schema import describe as describe_type
-from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, UsageError
 from hermes.util import files
 from hermes.util.text import plain_line
@@ -47,10 +47,10 @@ COMMAND = Command(
     json=True,
 )
 def _show(args: Namespace, cli: Cli) -> None:
-    loaded = cli.load()
+    loaded = cli.load().complete()
     shown = mask_settings(loaded.settings, loaded.secrets())
     if args.changed:
-        shown = _changed_part(shown, mask_settings(Settings()))
+        shown = _changed_part(shown, mask_settings(complete_settings()()))
     saved = {
         name: mask(value) if is_secret_variable(name) else value
         for name, value in loaded.saved.items()
@@ -87,7 +87,7 @@ def _skill_settings(cli: Cli) -> "list[DeclaredSetting]":
     json=True,
 )
 def _get(args: Namespace, cli: Cli) -> None:
-    loaded = cli.load()
+    loaded = cli.load().complete()
     variable = variable_named(args.key)
     if variable:
         value = loaded.variable(variable)
@@ -246,13 +246,13 @@ def _ask_value(one: Any, cli: Cli) -> None:
 
 @COMMAND.action("explain", "say where a value comes from and what it means", arg("key"), json=True)
 async def _explain(args: Namespace, cli: Cli) -> None:
-    loaded = cli.load()
+    loaded = cli.load().complete()
     variable = variable_named(args.key)
     if variable:
         _explain_variable(variable, loaded, cli)
         return
     keys = [key for key in leaf_keys() if key.startswith(f"{args.key}.") and "<" not in key]
-    if keys and find(Settings(), split_key(args.key)) is not MISSING:
+    if keys and find(complete_settings()(), split_key(args.key)) is not MISSING:
         origins = {key: _mask_secret(loaded.origin(key), key, loaded) for key in keys}
         shown = (f"{k} = {_format_inline(o.value)}  ({o.where})" for k, o in origins.items())
         cli.emit(origins, shown)

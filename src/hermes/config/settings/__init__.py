@@ -24,13 +24,9 @@ from hermes.config.settings.base import (
     TimeZone,
 )
 from hermes.config.settings.platforms import (
-    DiscordSettings,
     GatewaySettings,
-    MatrixSettings,
     MattermostSettings,
     PlatformsSettings,
-    SlackSettings,
-    TelegramSettings,
     UnauthorizedDm,
     WhatsAppSettings,
 )
@@ -675,9 +671,5 @@ class Settings(Section, frozen=True):
     """What a stranger's message gets: a pairing code, or silence."""
     gateway: GatewaySettings = GatewaySettings()
     platforms: PlatformsSettings = PlatformsSettings()
-    discord: DiscordSettings = DiscordSettings()
-    telegram: TelegramSettings = TelegramSettings()
-    slack: SlackSettings = SlackSettings()
-    matrix: MatrixSettings = MatrixSettings()
     whatsapp: WhatsAppSettings = WhatsAppSettings()
     mattermost: MattermostSettings = MattermostSettings()

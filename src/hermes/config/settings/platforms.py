@@ -25,17 +25,6 @@ from hermes.config.settings.reserved import (
 # What single messaging platforms have in their `extra` block.
 
 
-class TelegramExtra(Section, frozen=True):
-    dm_topics: tuple[Any, ...] = ()  #: Topics made in direct chats.
-    group_topics: tuple[Any, ...] = ()  #: Topics of groups and what they are for.
-    fallback_ips: tuple[str, ...] = ()  #: Addresses tried when the name cannot be looked up.
-
-
-class SlackExtra(Section, frozen=True):
-    reply_in_thread: bool = True  #: Answer in the thread.
-    reply_broadcast: bool = False  #: Show the answer in the channel too.
-
-
 class WebhookExtra(Section, frozen=True):
     host: str = "0.0.0.0"  #: Address it listens on.
     port: Port = 8644  #: Port it listens on.
@@ -64,52 +53,6 @@ class PlatformBehaviour(Section, frozen=True):
     """What a stranger's message gets here; unset follows the setting for all platforms."""
 
 
-class AllowedMentions(Section, frozen=True):
-    everyone: bool = False  #: Whether answers may ping @everyone.
-    roles: bool = False  #: Whether answers may ping roles.
-    users: bool = True  #: Whether answers may ping users.
-    replied_user: bool = True  #: Whether an answer pings the one it answers.
-
-
-class DiscordSettings(PlatformBehaviour, frozen=True):
-    require_mention: bool = True  #: Answer in servers only when mentioned.
-    free_response_channels: tuple[str, ...] = ()  #: Channels where no mention is needed.
-    auto_thread: bool = True  #: Open a thread for each conversation.
-    reactions: bool = True  #: Show progress by reactions.
-    ignored_channels: tuple[str, ...] = ()  #: Channels the agent never answers in.
-    no_thread_channels: tuple[str, ...] = ()  #: Channels where no thread is opened.
-    allowed_channels: tuple[str, ...] = ()  #: The only channels the agent answers in; empty is all.
-    channel_prompts: dict[str, str] = field(default_factory=dict)
-    """Further instructions for single channels, by id."""
-    allow_mentions: AllowedMentions = AllowedMentions()
-
-
-class TelegramSettings(PlatformBehaviour, frozen=True):
-    proxy_url: str = ""  #: Proxy to Telegram.
-    require_mention: bool = False  #: Answer in groups only when mentioned.
-    mention_patterns: tuple[str, ...] = ()  #: Patterns that count as a mention.
-    ignored_threads: tuple[str, ...] = ()  #: Topics the agent never answers in.
-    reactions: bool = False  #: Show progress by reactions.
-    channel_prompts: dict[str, str] = field(default_factory=dict)
-    """Further instructions for single chats, by id."""
-
-
-class SlackSettings(PlatformBehaviour, frozen=True):
-    require_mention: bool = True  #: Answer in channels only when mentioned.
-    mention_patterns: tuple[str, ...] = ()  #: Patterns that count as a mention.
-    reply_prefix: str = ""  #: Text before each answer.
-    channel_prompts: dict[str, str] = field(default_factory=dict)
-    """Further instructions for single channels, by id."""
-
-
-class MatrixSettings(PlatformBehaviour, frozen=True):
-    require_mention: bool = True  #: Answer in rooms only when mentioned.
-    free_response_rooms: tuple[str, ...] = ()  #: Rooms where no mention is needed.
-    auto_thread: bool = True  #: Open a thread for each conversation.
-    dm_mention_threads: bool = False  #: Open a thread when mentioned in a direct chat.
-    reactions: bool = True  #: Show progress by reactions.
-
-
 class WhatsAppSettings(PlatformBehaviour, frozen=True):
     reply_prefix: str = ""  #: Text before each answer.
 
@@ -130,14 +73,6 @@ class PlatformConnectionSettings(PlatformBehaviour, frozen=True):
 
 class Platform(PlatformConnectionSettings, frozen=True):
     extra: dict[str, Any] = field(default_factory=dict)  #: What only this platform has.
-
-
-class TelegramPlatform(PlatformConnectionSettings, frozen=True):
-    extra: TelegramExtra = TelegramExtra()
-
-
-class SlackPlatform(PlatformConnectionSettings, frozen=True):
-    extra: SlackExtra = SlackExtra()
 
 
 class FeishuPlatform(PlatformConnectionSettings, frozen=True):
@@ -168,19 +103,12 @@ class DingtalkPlatform(PlatformConnectionSettings, frozen=True):
     extra: DingtalkExtra = DingtalkExtra()
 
 
-class EmailPlatform(Platform, frozen=True):
-    skip_attachments: bool = False  #: Leave attachments alone.
-
-
 class PlatformsSettings(Section, frozen=True):
-    telegram: TelegramPlatform = TelegramPlatform()
-    discord: Platform = Platform()
-    slack: SlackPlatform = SlackPlatform()
+    """Platforms that are part of the gateway, and documented ones that do not exist yet."""
+
     whatsapp: Platform = Platform()
     signal: Platform = Platform()
-    matrix: Platform = Platform()
     mattermost: Platform = Platform()
-    email: EmailPlatform = EmailPlatform()
     sms: Platform = Platform()
     dingtalk: DingtalkPlatform = DingtalkPlatform()
     feishu: FeishuPlatform = FeishuPlatform()

@@ -5,6 +5,7 @@ import asyncio
 import hashlib
 import logging
 import pkgutil
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,18 +13,26 @@ from typing import Any
 
 from hermes.app.app import App
 from hermes.app.commands import Surface, commands_in
+from hermes.config.declared import declarations
 from hermes.config.dotenv import describe_unset, unset_names
 from hermes.config.installation import InstallFailed, install_extra
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import platforms
-from hermes.gateway.pairing import switched_on
-from hermes.sdk.platforms import Adapter, AdapterContext, PlatformManifest, SessionSource
+from hermes.sdk.platforms import (
+    ANY_ID,
+    TRUE_WORDS,
+    Adapter,
+    AdapterContext,
+    AddressFormat,
+    PlatformManifest,
+    SessionSource,
+    UserIdFormat,
+)
 from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
 from hermes.util.extras import EXTRAS
 
-BUNDLED = "hermes_plugins.platforms"  #: The package of the bundled platforms that are plugins.
 added: dict[str, PlatformManifest] = {}  #: Manifests of the plugins of this process.
 
 
@@ -32,14 +41,15 @@ def manifests() -> dict[str, PlatformManifest]:
     return added | shipped()
 
 
+@cache
 def shipped() -> dict[str, PlatformManifest]:
-    """The manifests of the folders of this package and of `BUNDLED`."""
-    found = [
+    """Return the manifests of the folders of this package and of the bundled plugins."""
+    found: list[Any] = [
         import_module(module).MANIFEST
-        for package in (platforms, import_module(BUNDLED))
-        for folder in pkgutil.iter_modules(package.__path__)
-        if folder.ispkg and find_spec(module := f"{package.__name__}.{folder.name}.manifest")
+        for folder in pkgutil.iter_modules(platforms.__path__)
+        if folder.ispkg and find_spec(module := f"{platforms.__name__}.{folder.name}.manifest")
     ]
+    found += declarations()
     return {each.name: each for each in sorted(found, key=lambda each: each.name)}
 
 
@@ -48,6 +58,18 @@ def manifest(name: str) -> PlatformManifest:
     if name not in known:
         raise UsageError(f"there is no platform {name!r}", hint=f"there are {', '.join(known)}")
     return known[name]
+
+
+def user_ids(platform: str) -> UserIdFormat:
+    """Return the format of the user ids of a platform, which need not exist."""
+    found = added.get(platform) or shipped().get(platform)
+    return found.users if found else ANY_ID
+
+
+def addresses(platform: str) -> AddressFormat:
+    """Return how targets name the chats of a platform, which need not exist."""
+    found = added.get(platform) or shipped().get(platform)
+    return found.addresses if found else AddressFormat()
 
 
 def missing_modules(of: PlatformManifest) -> list[str]:
@@ -111,6 +133,7 @@ log = logging.getLogger(__name__)
 
 def configured(loaded: Loaded) -> dict[str, PlatformManifest]:
     """Return platforms that are enabled, or not disabled and completely configured."""
+    loaded = loaded.complete()
     return {name: each for name, each in manifests().items() if is_configured(each, loaded)}
 
 
@@ -120,18 +143,23 @@ def is_configured(manifest: PlatformManifest, loaded: Loaded) -> bool:
         return said
     if not any(each.required for each in manifest.credentials):
         return False
-    connection = getattr(loaded.settings.platforms, manifest.name, None)
+    connection = _section(loaded, manifest.connection, "platforms", manifest.name)
     return bool(getattr(connection, "token", "")) or not lacking(manifest, loaded)
 
 
 def _switched(manifest: PlatformManifest, loaded: Loaded) -> bool | None:
     """Return whether the settings enable or disable it; None if they do not say."""
-    connection = getattr(loaded.settings.platforms, manifest.name, None)
+    connection = _section(loaded, manifest.connection, "platforms", manifest.name)
     said = getattr(connection, "enabled", None)
     if said is not None:
         return bool(said)
     flag = loaded.variable(f"{prefix(manifest)}_ENABLED")
-    return None if flag is None else switched_on(flag)
+    return None if flag is None else flag.strip().lower() in TRUE_WORDS
+
+
+def _section(loaded: Loaded, kind: Any, *parts: str) -> Any:
+    """Return a section of a platform: of the settings, or of a platform that a plugin added."""
+    return None if kind is None else loaded.complete().section(parts, kind)
 
 
 def lacking(manifest: PlatformManifest, loaded: Loaded) -> list[str]:
@@ -158,7 +186,7 @@ def half_given(loaded: Loaded) -> list[tuple[PlatformManifest, HermesError]]:
 
 def unknown(loaded: Loaded) -> dict[str, HermesError]:
     """Return enabled names that are not platforms."""
-    said = loaded.settings.platforms
+    said = loaded.complete().settings.platforms
     switched_on = [name for name in said.__struct_fields__ if getattr(said, name).enabled]
     return {
         name: HermesError(
@@ -203,8 +231,8 @@ def make_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any]) ->
 
 def _made(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapter:
     module, _, name = manifest.adapter.partition(":")
-    settings, home = app.loaded.settings, app.home
-    connection = getattr(settings.platforms, manifest.name, None)
+    settings, home = app.loaded.complete().settings, app.home
+    connection = _section(app.loaded, manifest.connection, "platforms", manifest.name)
     if names := unset_names(getattr(connection, "token", "")):
         raise HermesError(
             f"platforms.{manifest.name}.token is missing: {describe_unset(names)}",
@@ -216,7 +244,7 @@ def _made(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapte
     context = AdapterContext(
         manifest=manifest,
         variable=app.loaded.variable,
-        settings=getattr(settings, manifest.name, None),
+        settings=_section(app.loaded, manifest.settings, manifest.name),
         connection=connection,
         cache=media_folder(home.root),
         state=state,

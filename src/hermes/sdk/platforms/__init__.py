@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    from hermes.config.loader import Variable, variable_group
+    from hermes.config.settings.base import Section
     from hermes.config.settings.platforms import (
-        AllowedMentions,
-        DiscordSettings,
-        MatrixSettings,
-        SlackExtra,
-        SlackSettings,
+        PlatformBehaviour,
+        PlatformConnectionSettings,
     )
     from hermes.sdk.platforms.connection import (
         ChatQueues,
@@ -29,9 +28,12 @@ if TYPE_CHECKING:
     )
     from hermes.sdk.platforms.contract import (
         ALL_MEDIA,
+        ANY_ID,
+        TRUE_WORDS,
         Adapter,
         AdapterContext,
         AdapterError,
+        AddressFormat,
         Button,
         Capabilities,
         ChatInfo,
@@ -107,22 +109,23 @@ if TYPE_CHECKING:
     from hermes.sdk.platforms.rate_limit import RateLimiter
 
 __all__ = [
-    "ALL_MEDIA", "OVERLAP", "REPLAY_SECONDS", "Adapter", "AdapterContext", "AdapterError",
-    "AllowedMentions", "AsgiReceive", "BodyTooLarge", "Button", "Capabilities", "CatchUpQueue",
-    "ChatInfo", "ChatQueues", "ChatTarget", "ChatType", "ClientDisconnected",
-    "ConnectedAdapter", "Connection", "CredentialField", "CredentialsRefused", "DeliveryQuery",
-    "DeliveryUnknown", "Dialect", "DiscordSettings", "EarlyResponse", "GroupRules",
-    "HttpServer", "IdScale", "InvalidSignature", "MatrixSettings", "Media", "MediaCache",
+    "ALL_MEDIA", "ANY_ID", "OVERLAP", "REPLAY_SECONDS", "TRUE_WORDS", "Adapter",
+    "AdapterContext", "AdapterError", "AddressFormat", "AsgiReceive", "BodyTooLarge", "Button",
+    "Capabilities", "CatchUpQueue", "ChatInfo", "ChatQueues", "ChatTarget", "ChatType",
+    "ClientDisconnected", "ConnectedAdapter", "Connection", "CredentialField",
+    "CredentialsRefused", "DeliveryQuery", "DeliveryUnknown", "Dialect", "EarlyResponse",
+    "GroupRules", "HttpServer", "IdScale", "InvalidSignature", "Media", "MediaCache",
     "MediaKind", "MediaTooLarge", "MessageEvent", "NotConnected", "OutgoingMessage",
-    "PlatformManifest", "RateLimit", "RateLimiter", "ReadPosition", "Receive", "ReplayWindow",
-    "RequestRefused", "SendLater", "SendRefused", "SendUnsure", "SessionSource", "SlackExtra",
-    "SlackSettings", "TaskSet", "TimeLimitedProtocol", "TokenInUse", "UserIdFormat",
-    "VerifiedSignature", "acquire_scoped_lock", "cancel_and_wait", "compose", "convert",
-    "deliver_once", "deliver_until_accepted", "discard_body", "find_open_fence", "group_rules",
-    "guess_mime", "is_addressed", "is_for_us", "load_state", "measure", "media_kind",
-    "mentions", "open_upload", "read_body", "read_raw_body", "release_scoped_lock", "remember",
-    "safe_filename", "serve_http", "split_text", "strip_address", "strip_mention",
-    "translate_errors", "verify_signature", "write_in_thread", "write_private",
+    "PlatformBehaviour", "PlatformConnectionSettings", "PlatformManifest", "RateLimit",
+    "RateLimiter", "ReadPosition", "Receive", "ReplayWindow", "RequestRefused", "Section",
+    "SendLater", "SendRefused", "SendUnsure", "SessionSource", "TaskSet", "TimeLimitedProtocol",
+    "TokenInUse", "UserIdFormat", "Variable", "VerifiedSignature", "acquire_scoped_lock",
+    "cancel_and_wait", "compose", "convert", "deliver_once", "deliver_until_accepted",
+    "discard_body", "find_open_fence", "group_rules", "guess_mime", "is_addressed", "is_for_us",
+    "load_state", "measure", "media_kind", "mentions", "open_upload", "read_body",
+    "read_raw_body", "release_scoped_lock", "remember", "safe_filename", "serve_http",
+    "split_text", "strip_address", "strip_mention", "translate_errors", "variable_group",
+    "verify_signature", "write_in_thread", "write_private",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -11,6 +11,12 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from hermes.config.loader import Variable
+from hermes.config.settings.platforms import (
+    Platform,
+    PlatformBehaviour,
+    PlatformConnectionSettings,
+)
 from hermes.core.errors import HermesError
 
 ChatType = Literal["dm", "group", "channel"]
@@ -147,6 +153,21 @@ class UserIdFormat(msgspec.Struct, frozen=True):
 
     pattern: str  #: Regular expression that matches a whole id.
     like: str  #: Example for people; completes the sentence "an id is …".
+    ignore_case: bool = False  #: The platform itself ignores the case of ids.
+    personal: bool = False
+    """Ids are phone numbers or similar, which `privacy.redact_pii` hides from the model."""
+
+
+class AddressFormat(msgspec.Struct, frozen=True):
+    """How targets such as `telegram:-100123:17` name a chat and a thread of the platform."""
+
+    thread_mark: str = ":"
+    """Stands between the chat and the thread; "" when chats have no threads that people name. All
+    after its first character belongs to the thread."""
+    names: bool = True  #: Chats may be written by name: `#ops`, `@news`, `home/#ops`.
+    public_names: str = ""
+    """Regular expression of names that the platform resolves itself, also for chats that have
+    never written."""
 
 
 ANY_ID = UserIdFormat(".+", "what the platform calls a user")
@@ -164,6 +185,7 @@ class PlatformManifest(msgspec.Struct, frozen=True):
     env_prefix: str = ""  #: `TELEGRAM` of `TELEGRAM_ALLOWED_USERS`.
     home_variable: str = ""  #: When it is not `<env_prefix>_HOME_CHANNEL`.
     users: UserIdFormat = ANY_ID  #: `hermes gateway setup` rejects ids that do not match.
+    addresses: AddressFormat = AddressFormat()
     chats: bool = True  #: False for platforms without chats to send to, such as the API server.
     knows_groups: bool = False
     """The adapter itself filters group messages; otherwise the gateway applies `GroupRules`."""
@@ -174,6 +196,11 @@ class PlatformManifest(msgspec.Struct, frozen=True):
     """Minimum seconds that a question to the user stays open, for platforms that are read rarely.
     """
     setup_help: str = ""
+    settings: type[PlatformBehaviour] | None = None
+    """The section of config.yaml with the platform's name."""
+    connection: type[PlatformConnectionSettings] = Platform  #: `platforms.<name>` of config.yaml.
+    variables: tuple[Variable, ...] = ()  #: Environment variables that set keys of these sections.
+    prompt_hint: str = ""  #: What the model is told about the platform.
 
 
 class AdapterContext(msgspec.Struct, frozen=True):

@@ -27,7 +27,6 @@ from hermes.sdk.platforms import (
     AdapterContext,
     AdapterError,
     CredentialsRefused,
-    DiscordSettings,
     IdScale,
     NotConnected,
     SendLater,
@@ -35,6 +34,7 @@ from hermes.sdk.platforms import (
     SendUnsure,
     translate_errors,
 )
+from hermes_plugins.platforms.discord.manifest import DiscordSettings
 
 if TYPE_CHECKING:
     from hermes_plugins.platforms.discord.inbound import DiscordInbound

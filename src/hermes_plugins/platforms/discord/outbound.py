@@ -12,7 +12,6 @@ import discord
 from discord.http import MultipartParameters, handle_message_parameters
 
 from hermes.sdk.platforms import (
-    AllowedMentions,
     Button,
     ChatTarget,
     OutgoingMessage,
@@ -21,6 +20,7 @@ from hermes.sdk.platforms import (
     safe_filename,
 )
 from hermes_plugins.platforms.discord.client import DiscordClient
+from hermes_plugins.platforms.discord.manifest import AllowedMentions
 
 UNKNOWN_CHANNEL = 10003
 THREAD_EXISTS = 160004

@@ -1,12 +1,24 @@
 """The manifest of the email platform."""
 
+from typing import Any
+
+from msgspec import field
+
 from hermes.sdk.platforms import (
+    AddressFormat,
     Capabilities,
     CredentialField,
+    PlatformConnectionSettings,
     PlatformManifest,
     RateLimit,
     UserIdFormat,
 )
+
+
+class EmailPlatform(PlatformConnectionSettings, frozen=True):
+    extra: dict[str, Any] = field(default_factory=dict)  #: What only this platform has.
+    skip_attachments: bool = False  #: Leave attachments alone.
+
 
 MANIFEST = PlatformManifest(
     name="email",
@@ -50,8 +62,14 @@ MANIFEST = PlatformManifest(
     env_prefix="EMAIL",
     home_variable="EMAIL_HOME_ADDRESS",
     users=UserIdFormat(
-        r"[^\s<>@]+@[^\s<>@]+", "an address such as anna@example.org, without a name"
+        r"[^\s<>@]+@[^\s<>@]+",
+        "an address such as anna@example.org, without a name",
+        ignore_case=True,
     ),
+    addresses=AddressFormat(thread_mark=""),
+    connection=EmailPlatform,
+    prompt_hint="You are answering by email: plain text with a clear structure, no Markdown, no"
+    " chatter; the subject stays.",
     setup_help=(
         "Give the agent a mailbox of its own. Who wrote a mail is only as certain as your mail"
         " server makes it: name it in platforms.email.extra.authserv_id and set"

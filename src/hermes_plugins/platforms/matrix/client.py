@@ -20,7 +20,6 @@ from hermes.sdk.platforms import (
     ChatInfo,
     ChatType,
     CredentialsRefused,
-    MatrixSettings,
     NotConnected,
     SendLater,
     SendRefused,
@@ -28,6 +27,7 @@ from hermes.sdk.platforms import (
     load_state,
     translate_errors,
 )
+from hermes_plugins.platforms.matrix.manifest import MatrixSettings
 
 logger = logging.getLogger(__name__)
 HINT = "Set MATRIX_HOMESERVER and MATRIX_ACCESS_TOKEN, or MATRIX_USER_ID and MATRIX_PASSWORD."

@@ -10,7 +10,6 @@ import msgspec
 
 from hermes.sdk import Clock
 from hermes.sdk.platforms import (
-    MatrixSettings,
     Media,
     MediaKind,
     MessageEvent,
@@ -38,6 +37,7 @@ from hermes_plugins.platforms.matrix.client import (
     get_strs,
     retry_until_final,
 )
+from hermes_plugins.platforms.matrix.manifest import MatrixSettings
 from hermes_plugins.platforms.matrix.sync import (
     DecryptEvent,
     MatrixSession,

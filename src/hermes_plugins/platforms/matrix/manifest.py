@@ -2,12 +2,24 @@
 
 from hermes.sdk.platforms import (
     ALL_MEDIA,
+    AddressFormat,
     Capabilities,
     CredentialField,
+    PlatformBehaviour,
     PlatformManifest,
     RateLimit,
     UserIdFormat,
+    variable_group,
 )
+
+
+class MatrixSettings(PlatformBehaviour, frozen=True):
+    require_mention: bool = True  #: Answer in rooms only when mentioned.
+    free_response_rooms: tuple[str, ...] = ()  #: Rooms where no mention is needed.
+    auto_thread: bool = True  #: Open a thread for each conversation.
+    dm_mention_threads: bool = False  #: Open a thread when mentioned in a direct chat.
+    reactions: bool = True  #: Show progress by reactions.
+
 
 MANIFEST = PlatformManifest(
     name="matrix",
@@ -60,8 +72,19 @@ MANIFEST = PlatformManifest(
     needs=("aiohttp", "nio", "vodozemac"),
     env_prefix="MATRIX",
     home_variable="MATRIX_HOME_ROOM",
-    users=UserIdFormat(r"@[^\s:]+:\S+", "written as @anna:example.org"),
+    users=UserIdFormat(r"@[^\s:]+:\S+", "written as @anna:example.org", ignore_case=True),
+    # Ids contain colons, and threads are events.
+    addresses=AddressFormat(thread_mark=":$", names=False),
     knows_groups=True,
+    settings=MatrixSettings,
+    variables=tuple(
+        variable_group(
+            "MATRIX_",
+            "matrix",
+            "REQUIRE_MENTION FREE_RESPONSE_ROOMS AUTO_THREAD DM_MENTION_THREADS REACTIONS",
+        )
+    ),
+    prompt_hint="You are in a Matrix room. Markdown renders.",
     setup_help=(
         "Register an account for the bot on a homeserver, then give its access token, or its user"
         " id and password. The bot joins every room it is invited to; who is answered there is"

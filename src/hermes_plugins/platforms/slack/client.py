@@ -28,12 +28,11 @@ from hermes.sdk.platforms import (
     SendLater,
     SendRefused,
     SendUnsure,
-    SlackExtra,
-    SlackSettings,
     remember,
     strip_address,
     translate_errors,
 )
+from hermes_plugins.platforms.slack.manifest import SlackExtra, SlackSettings
 
 logger = logging.getLogger(__name__)
 BASE_URL = "https://slack.com/api/"

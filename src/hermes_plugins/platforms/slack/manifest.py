@@ -1,13 +1,36 @@
 """The manifest of the Slack platform."""
 
+from msgspec import field
+
 from hermes.sdk.platforms import (
     ALL_MEDIA,
     Capabilities,
     CredentialField,
+    PlatformBehaviour,
+    PlatformConnectionSettings,
     PlatformManifest,
     RateLimit,
+    Section,
     UserIdFormat,
 )
+
+
+class SlackExtra(Section, frozen=True):
+    reply_in_thread: bool = True  #: Answer in the thread.
+    reply_broadcast: bool = False  #: Show the answer in the channel too.
+
+
+class SlackSettings(PlatformBehaviour, frozen=True):
+    require_mention: bool = True  #: Answer in channels only when mentioned.
+    mention_patterns: tuple[str, ...] = ()  #: Patterns that count as a mention.
+    reply_prefix: str = ""  #: Text before each answer.
+    channel_prompts: dict[str, str] = field(default_factory=dict)
+    """Further instructions for single channels, by id."""
+
+
+class SlackPlatform(PlatformConnectionSettings, frozen=True):
+    extra: SlackExtra = SlackExtra()
+
 
 MANIFEST = PlatformManifest(
     name="slack",
@@ -49,6 +72,9 @@ MANIFEST = PlatformManifest(
         "a member id such as U012AB3CD, of another workspace T024BE7LD/U012AB3CD",
     ),
     knows_groups=True,
+    settings=SlackSettings,
+    connection=SlackPlatform,
+    prompt_hint="You are in a Slack chat. Markdown renders, tables do not.",
     setup_help=(
         "Make an app at api.slack.com/apps and switch on Socket Mode. Bot scopes:"
         " app_mentions:read, channels:history, channels:read, chat:write, commands, files:read,"

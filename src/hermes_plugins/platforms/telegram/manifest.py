@@ -1,13 +1,44 @@
 """The manifest of the Telegram platform."""
 
+from typing import Any
+
+from msgspec import field
+
 from hermes.sdk.platforms import (
     ALL_MEDIA,
+    AddressFormat,
     Capabilities,
     CredentialField,
+    PlatformBehaviour,
+    PlatformConnectionSettings,
     PlatformManifest,
     RateLimit,
+    Section,
     UserIdFormat,
+    Variable,
+    variable_group,
 )
+
+
+class TelegramExtra(Section, frozen=True):
+    dm_topics: tuple[Any, ...] = ()  #: Topics made in direct chats.
+    group_topics: tuple[Any, ...] = ()  #: Topics of groups and what they are for.
+    fallback_ips: tuple[str, ...] = ()  #: Addresses tried when the name cannot be looked up.
+
+
+class TelegramSettings(PlatformBehaviour, frozen=True):
+    proxy_url: str = ""  #: Proxy to Telegram.
+    require_mention: bool = False  #: Answer in groups only when mentioned.
+    mention_patterns: tuple[str, ...] = ()  #: Patterns that count as a mention.
+    ignored_threads: tuple[str, ...] = ()  #: Topics the agent never answers in.
+    reactions: bool = False  #: Show progress by reactions.
+    channel_prompts: dict[str, str] = field(default_factory=dict)
+    """Further instructions for single chats, by id."""
+
+
+class TelegramPlatform(PlatformConnectionSettings, frozen=True):
+    extra: TelegramExtra = TelegramExtra()
+
 
 MANIFEST = PlatformManifest(
     name="telegram",
@@ -50,7 +81,17 @@ MANIFEST = PlatformManifest(
     ),
     needs=("telegram",),
     env_prefix="TELEGRAM",
-    users=UserIdFormat("-?[0-9]+", "a number such as 12345678, not an @name"),
+    users=UserIdFormat("-?[0-9]+", "a number such as 12345678, not an @name", personal=True),
+    addresses=AddressFormat(public_names=r"@[A-Za-z]\w{3,31}"),
+    settings=TelegramSettings,
+    connection=TelegramPlatform,
+    variables=(
+        *variable_group("TELEGRAM_", "telegram", "REACTIONS IGNORED_THREADS"),
+        Variable("TELEGRAM_PROXY", "telegram.proxy_url"),
+        Variable("TELEGRAM_REPLY_TO_MODE", "platforms.telegram.reply_to_mode"),
+    ),
+    prompt_hint="You are in a Telegram chat. Bold, italic, strike, ||spoiler||, `code`, code"
+    " blocks, links and headers render; tables do not.",
     setup_help=(
         "Write /newbot to @BotFather on Telegram and copy the token it gives you. To have the bot"
         " read everything in groups, write /setprivacy to @BotFather and choose Disable."

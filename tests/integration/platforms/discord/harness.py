@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from hermes.config.settings.platforms import DiscordSettings, Platform
+from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import ChatType
 from hermes_plugins.platforms.discord.adapter import DiscordAdapter
-from hermes_plugins.platforms.discord.manifest import MANIFEST
+from hermes_plugins.platforms.discord.manifest import MANIFEST, DiscordSettings
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,

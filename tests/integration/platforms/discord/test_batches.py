@@ -5,8 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
-from hermes.config.settings.platforms import DiscordSettings
 from hermes.sdk.platforms import MessageEvent
+from hermes_plugins.platforms.discord.manifest import DiscordSettings
 from tests.contracts.adapters.driving import Inbox, connected
 from tests.contracts.adapters.harness import File
 from tests.integration.platforms.discord.conftest import Started

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.config.settings.platforms import AllowedMentions, Platform
+from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import (
     AdapterError,
     Button,
@@ -17,6 +17,7 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
 )
+from hermes_plugins.platforms.discord.manifest import AllowedMentions
 from tests.contracts.adapters.driving import connected, failure, query_of, talking, target_of
 from tests.contracts.adapters.harness import File
 from tests.integration.platforms.discord.conftest import Started

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes.config.settings.platforms import DiscordSettings
 from hermes.sdk.platforms import ChatTarget, MessageEvent, OutgoingMessage
+from hermes_plugins.platforms.discord.manifest import DiscordSettings
 from tests.contracts.adapters.driving import Inbox, connected, failure, target_of
 from tests.fakes.discord.world import FORUM, OPEN_THREADS, PERMISSIONS, PIN, Json
 from tests.integration.platforms.discord.conftest import Started

@@ -16,11 +16,10 @@ import msgspec
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword
 from aiosmtpd.smtp import Session as SmtpSession
 
-from hermes.config.settings.platforms import EmailPlatform
 from hermes.sdk.platforms import ChatType
 from hermes.util.concurrency import SystemClock
 from hermes_plugins.platforms.email.adapter import EmailAdapter
-from hermes_plugins.platforms.email.manifest import MANIFEST
+from hermes_plugins.platforms.email.manifest import MANIFEST, EmailPlatform
 from tests.contracts.adapters.harness import BaseHarness, Saying, Shown, Trouble
 from tests.integration.platforms.email.dovecot import PASSWORD, Dovecot
 

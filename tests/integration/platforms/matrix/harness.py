@@ -7,10 +7,10 @@ from typing import Any
 
 import aiohttp
 
-from hermes.config.settings.platforms import MatrixSettings, Platform
+from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import ChatType
 from hermes_plugins.platforms.matrix.adapter import MatrixAdapter
-from hermes_plugins.platforms.matrix.manifest import MANIFEST
+from hermes_plugins.platforms.matrix.manifest import MANIFEST, MatrixSettings
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,

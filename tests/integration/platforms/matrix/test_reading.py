@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from hermes.config.settings.platforms import MatrixSettings
 from hermes.sdk.platforms import MessageEvent, OutgoingMessage
+from hermes_plugins.platforms.matrix.manifest import MatrixSettings
 from tests.contracts.adapters.driving import Inbox, connected, talking, target_of
 from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import path

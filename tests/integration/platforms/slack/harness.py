@@ -6,13 +6,12 @@ from typing import Any
 
 import msgspec
 
-from hermes.config.settings.platforms import SlackPlatform, SlackSettings
 from hermes.core.ports import Clock
 from hermes.sdk.platforms import ChatType
 from hermes.util.concurrency import SystemClock
 from hermes_plugins.platforms.slack.adapter import SlackAdapter
 from hermes_plugins.platforms.slack.client import message_id, split_chat, timestamp_of
-from hermes_plugins.platforms.slack.manifest import MANIFEST
+from hermes_plugins.platforms.slack.manifest import MANIFEST, SlackPlatform, SlackSettings
 from tests.contracts.adapters.harness import TROUBLES, BaseHarness, Saying, Shown, Trouble
 from tests.fakes.slack import FakeSlack
 from tests.fakes.slack.web_api import EMOJI, visible

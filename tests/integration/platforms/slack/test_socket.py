@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from hermes.config.settings.platforms import SlackSettings
 from hermes.sdk.platforms import CredentialsRefused, MessageEvent, NotConnected, OutgoingMessage
+from hermes_plugins.platforms.slack.manifest import SlackSettings
 from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
 from tests.contracts.adapters.hasty import Hasty
 from tests.fakes.slack.world import Json

@@ -5,8 +5,12 @@ import asyncio
 import msgspec
 import pytest
 
-from hermes.config.settings.platforms import TelegramExtra, TelegramPlatform, TelegramSettings
 from hermes.sdk.platforms import CredentialsRefused, MessageEvent, NotConnected
+from hermes_plugins.platforms.telegram.manifest import (
+    TelegramExtra,
+    TelegramPlatform,
+    TelegramSettings,
+)
 from tests.contracts.adapters.driving import Inbox, connected, failure
 from tests.fakes.telegram.harness import TelegramHarness
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.config.settings.platforms import TelegramExtra, TelegramPlatform, TelegramSettings
 from hermes.sdk.platforms import (
     Button,
     ChatTarget,
@@ -14,6 +13,11 @@ from hermes.sdk.platforms import (
     SendLater,
     SendRefused,
     SendUnsure,
+)
+from hermes_plugins.platforms.telegram.manifest import (
+    TelegramExtra,
+    TelegramPlatform,
+    TelegramSettings,
 )
 from tests.contracts.adapters.driving import (
     Inbox,

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes.config.settings.platforms import DiscordSettings, MatrixSettings, TelegramSettings
 from hermes.core.errors import ConfigError
 from hermes.sdk.platforms import (
     OVERLAP,
@@ -30,7 +29,10 @@ from hermes.sdk.platforms import (
 )
 from hermes.sdk.platforms.inbound import MAX_AWAY_SECONDS, MAX_CHATS, MAX_RECENT, MAX_THREADS
 from hermes_plugins.platforms.discord import client as discord_ids
+from hermes_plugins.platforms.discord.manifest import DiscordSettings
+from hermes_plugins.platforms.matrix.manifest import MatrixSettings
 from hermes_plugins.platforms.slack import client as slack_ids
+from hermes_plugins.platforms.telegram.manifest import TelegramSettings
 
 NOW = 1_790_000_000.0
 

@@ -8,7 +8,7 @@ import aiohttp
 import discord
 import pytest
 
-from hermes.config.settings.platforms import DiscordSettings, Platform
+from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import (
     AdapterContext,
     AdapterError,
@@ -29,7 +29,7 @@ from hermes_plugins.platforms.discord.client import (
     read_options,
 )
 from hermes_plugins.platforms.discord.inbound import embed_text
-from hermes_plugins.platforms.discord.manifest import MANIFEST
+from hermes_plugins.platforms.discord.manifest import MANIFEST, DiscordSettings
 from hermes_plugins.platforms.discord.outbound import (
     button_view,
     edit_params,

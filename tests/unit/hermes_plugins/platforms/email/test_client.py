@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes.config.settings.platforms import EmailPlatform
 from hermes.sdk.platforms import AdapterContext, CredentialsRefused, SendRefused
 from hermes_plugins.platforms.email.client import EmailOptions, read_options
-from hermes_plugins.platforms.email.manifest import MANIFEST
+from hermes_plugins.platforms.email.manifest import MANIFEST, EmailPlatform
 from hermes_plugins.platforms.email.outbound import MailJournal, check_address
 
 VARIABLES = {

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermes.config.settings.platforms import MatrixSettings, Platform
+from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import (
     AdapterContext,
     CredentialsRefused,
@@ -23,7 +23,7 @@ from hermes_plugins.platforms.matrix.client import (
     read_options,
 )
 from hermes_plugins.platforms.matrix.encryption import WrongRecoveryKey, decode_recovery_key
-from hermes_plugins.platforms.matrix.manifest import MANIFEST
+from hermes_plugins.platforms.matrix.manifest import MANIFEST, MatrixSettings
 from hermes_plugins.platforms.matrix.sync import (
     InviteHandler,
     RoomInvite,

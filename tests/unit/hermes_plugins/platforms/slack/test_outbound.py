@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from hermes.config.settings.platforms import SlackExtra, SlackPlatform, SlackSettings
 from hermes.sdk.platforms import (
     AdapterContext,
     Button,
@@ -22,7 +21,12 @@ from hermes_plugins.platforms.slack.client import (
     timestamp_of,
 )
 from hermes_plugins.platforms.slack.inbound import _is_slack_url
-from hermes_plugins.platforms.slack.manifest import MANIFEST
+from hermes_plugins.platforms.slack.manifest import (
+    MANIFEST,
+    SlackExtra,
+    SlackPlatform,
+    SlackSettings,
+)
 from hermes_plugins.platforms.slack.outbound import emoji_name
 
 OPTIONS = SlackOptions(("xoxb-1",), "xapp-1")
