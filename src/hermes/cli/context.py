@@ -1,4 +1,4 @@
-"""What a subcommand works with: home, settings, terminal, its arguments and its output style."""
+"""What a subcommand works with: home, settings, terminal, its arguments and its output."""
 
 import argparse
 import signal
@@ -6,7 +6,8 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, NamedTuple, TextIO, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 import msgspec
 
@@ -15,6 +16,9 @@ from hermes.config.home import Home, use_home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import Interrupted, UsageError
 from hermes.util.text import escaped_json, plain_line
+
+if TYPE_CHECKING:
+    from hermes.tui.text import Paint
 
 NOT_A_TERMINAL_HINT = "say it on the command line; --help shows how"
 """Hint for a question that is asked without a terminal."""
@@ -31,6 +35,14 @@ def _immediate_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+class CommandEnded(Exception):
+    """Ends a command early, with an exit code and without a message."""
+
+    def __init__(self, code: int = 0) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 class Cli:
@@ -66,6 +78,14 @@ class Cli:
     @property
     def interactive(self) -> bool:
         return self.stdin.isatty() and self.stdout.isatty()
+
+    @cached_property
+    def paint(self) -> "Paint":
+        """Colours texts for standard output; returns them unchanged where it shows no colours."""
+        from hermes.tui.text import Depth, Paint  # only for commands that use colours
+
+        plain = not self.stdout.isatty() or no_color() or term_is_dumb()
+        return Paint(depth=Depth.NONE if plain else Depth.NAMED)
 
     @property
     def as_json(self) -> bool:
@@ -122,6 +142,13 @@ class Cli:
                 "this needs --yes without a terminal", hint=f"the question is: {question}"
             )
         return self.ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+    def require(self, question: str, otherwise: str = "nothing was changed") -> None:
+        """Ask; if the user says no, say `otherwise` and end the command with exit code 1."""
+        if not self.confirm(question):
+            if otherwise:
+                self.say(otherwise)
+            raise CommandEnded(1)
 
     def ask(self, prompt: str, *, hint: str = NOT_A_TERMINAL_HINT) -> str:
         if not self.interactive:
@@ -224,10 +251,6 @@ class OneOf:
 YES = flag("-y", "--yes", help="do not ask")
 
 
-class NothingToDo(Exception):
-    """Raised by `needs` to end the command with exit code 0."""
-
-
 class Command:
     """A command, such as `config`, or one of its actions, such as `set` in `config set`.
 
@@ -304,18 +327,17 @@ def run_command(args: argparse.Namespace, cli: Cli) -> int:
     if command.run is None:
         cli.say(args.format_help().rstrip())
         return 0
-    result: Any
-    if command.needs:
-        result = _run_with_context(command.run, command.needs, args, cli)
-    else:
-        result = command.run(args, cli)
-    if isinstance(result, Coroutine):
-        import asyncio  # only for the commands that need it
+    try:
+        if command.needs:
+            result: Any = _run_with_context(command.run, command.needs, args, cli)
+        else:
+            result = command.run(args, cli)
+        if isinstance(result, Coroutine):
+            import asyncio  # only for the commands that need it
 
-        try:
             result = asyncio.run(result)
-        except NothingToDo:
-            return 0
+    except CommandEnded as ended:
+        return ended.code
     return result or 0
 
 
@@ -325,40 +347,6 @@ async def _run_with_context(
     async with needs(cli) as context:
         code: int | None = await run(args, cli, context)
         return code
-
-
-# Colours on a terminal, plain text elsewhere.
-
-
-class Style(msgspec.Struct, frozen=True):
-    """Terminal colours. Without colour every method returns its text unchanged."""
-
-    colour: bool = False
-
-    @classmethod
-    def of(cls, stream: TextIO) -> "Style":
-        return cls(colour=stream.isatty() and not no_color() and not term_is_dumb())
-
-    def plain(self, text: str) -> str:
-        return text
-
-    def dim(self, text: str) -> str:
-        return self._wrap("2", text)
-
-    def bold(self, text: str) -> str:
-        return self._wrap("1", text)
-
-    def accent(self, text: str) -> str:
-        return self._wrap("36", text)
-
-    def bad(self, text: str) -> str:
-        return self._wrap("31", text)
-
-    def warn(self, text: str) -> str:
-        return self._wrap("33", text)
-
-    def _wrap(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
 
 
 # Progress of a download or another long operation, on one line.

@@ -15,6 +15,15 @@ PASTE_HINT = (
 )
 
 
+def show_login_url(cli: Cli, url: str, *hints: str, paste: bool = True) -> None:
+    """Ask the user to open an address; `hints` are further lines."""
+    for line in (f"Open   {url}", *hints):
+        cli.say(line)
+    if paste and cli.interactive:
+        cli.say(PASTE_HINT)
+    cli.say("Waiting; Ctrl-C stops.")
+
+
 def ago(timestamp: float) -> str:
     return f"{human_duration(time.time() - timestamp)} ago"
 

@@ -12,7 +12,7 @@ import msgspec
 from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.commands import CommandHandler
-from hermes.cli.context import Cli, ProgressLine, Style
+from hermes.cli.context import Cli, ProgressLine
 from hermes.cli.extensions import ask_hook_approval
 from hermes.config.settings import DisplaySettings
 from hermes.core.events import (
@@ -35,7 +35,7 @@ from hermes.tui.conversation import ReferenceExpander
 from hermes.tui.display import DisplayState
 from hermes.tui.plain import PlainConversation
 from hermes.tui.skins import PLAIN_SKIN
-from hermes.tui.text import Depth, problem_lines, progress_lines, trouble_line
+from hermes.tui.text import Depth, Paint, one_line, problem_lines, progress_lines, trouble_line
 
 ANSWERS = {
     "y": ApprovalAnswer.ONCE,
@@ -175,12 +175,12 @@ class TerminalRenderer:
     def __init__(
         self,
         stdout: TextIO,
-        style: Style,
+        paint: Paint,
         *,
         reasoning: bool = False,
         question_shown: Callable[[], None] = lambda: None,
     ) -> None:
-        self._stdout, self._style, self._reasoning = stdout, style, reasoning
+        self._stdout, self._paint, self._reasoning = stdout, paint, reasoning
         self._question_shown = question_shown
         self._at_line_start = True
         self._announced = ""
@@ -190,7 +190,7 @@ class TerminalRenderer:
             case TextDelta():
                 self._write(event.text)
             case ReasoningDelta() if self._reasoning:
-                self._write(self._style.dim(event.text))
+                self._write(self._paint("dim", event.text))
             case TextFinished():
                 self._end_line()
             case ApprovalAsked() | QuestionAsked():
@@ -203,39 +203,40 @@ class TerminalRenderer:
                     self._line(line)
 
     def _ask(self, event: ApprovalAsked | QuestionAsked) -> None:
-        style = self._style
+        paint = self._paint
         if isinstance(event, QuestionAsked):
-            self._line(f"{style.accent('?')} {style.bold(escape_unprintable(event.question))}")
+            question = paint("strong", escape_unprintable(event.question))
+            self._line(f"{paint('accent', '?')} {question}")
             for number, choice in enumerate(event.choices, 1):
                 self._line(f"  {number}. {escape_unprintable(choice)}")
             self._write("  your number or words: " if event.choices else "  your answer: ")
             return
         if event.subject != self._announced:  # the line above does not show all of it
             for line in escape_unprintable(event.subject).splitlines():
-                self._line(f"  {style.bold(line)}")
-        self._line(f"  {style.warn('⚠ ' + escape_unprintable(event.reason))}")
-        self._write(f"  {style.bold('allow?')} {CHOICES} ")
+                self._line(f"  {paint('strong', line)}")
+        self._line(f"  {paint('warn', '⚠ ' + escape_unprintable(event.reason))}")
+        self._write(f"  {paint('strong', 'allow?')} {CHOICES} ")
 
     def _lines(self, event: Event) -> list[str]:
         """Return the lines for an event other than text; most have none."""
-        style = self._style
+        paint = self._paint
         match event:
             case ToolStarted(call=call):
                 self._announced = brief_arguments(call.arguments)
-                return [f"{style.accent('●')} {call.name} {self._announced}"]
+                return [f"{paint('accent', '●')} {call.name} {self._announced}"]
             case ToolFinished():
-                mark = style.bad("✗") if event.failed else style.dim("↳")
-                result = one_line(escape_unprintable(readable_result(event.result)))
+                mark = paint("error", "✗") if event.failed else paint("dim", "↳")
+                result = one_line(escape_unprintable(readable_result(event.result)), PREVIEW_WIDTH)
                 outcome = f"{result} ({event.seconds:.1f} s)"
-                return [f"  {mark} {style.dim(outcome)}"]
+                return [f"  {mark} {paint('dim', outcome)}"]
             case Retrying() | FellBack():
-                return [style.warn(trouble_line(event))]
+                return [paint("warn", trouble_line(event))]
             case Notice():
-                return [style.warn(escape_unprintable(event.text))]
+                return [paint("warn", escape_unprintable(event.text))]
             case TurnFinished():
-                return [style.bad(line) for line in problem_lines(event)]
+                return [paint("error", line) for line in problem_lines(event)]
             case _:
-                return [style.dim(_shorten_indented(line)) for line in progress_lines(event)]
+                return [paint("dim", _shorten_indented(line)) for line in progress_lines(event)]
 
     def _write(self, text: str) -> None:
         self._stdout.write(text)
@@ -254,7 +255,7 @@ class TerminalRenderer:
 def _shorten_indented(line: str) -> str:
     """Shorten a line but keep its indent."""
     indent = line[: len(line) - len(line.lstrip())]
-    return indent + one_line(escape_unprintable(line))
+    return indent + one_line(escape_unprintable(line), PREVIEW_WIDTH)
 
 
 def brief_arguments(arguments: str) -> str:
@@ -287,11 +288,6 @@ def escape_unprintable(text: str) -> str:
     )
 
 
-def one_line(text: str, width: int = PREVIEW_WIDTH) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= width else flat[: width - 1] + "…"
-
-
 # The conversation in plain lines; see `tui.plain`.
 
 HINT = "A backslash at the end goes on with the next line; /help lists the commands."
@@ -315,7 +311,7 @@ class LineMode:
         self._cli = cli
         self.approver = TerminalApprover(cli.stdin, cli.stdout)
         self._renderer = TerminalRenderer(
-            cli.stdout, Style.of(cli.stdout), reasoning=verbose, question_shown=self.approver.shown
+            cli.stdout, cli.paint, reasoning=verbose, question_shown=self.approver.shown
         )
         self.progress, self.approve_hook = ProgressLine(cli.stderr), ask_hook_approval(cli)
         self._talk: PlainConversation | None = None
@@ -376,7 +372,7 @@ def renderer_for(args: argparse.Namespace, cli: Cli, approver: TerminalApprover)
         return JsonRenderer(cli.stdout)
     if args.quiet or not cli.stdout.isatty():
         return AnswerRenderer(cli.stdout, cli.stderr)
-    style = Style.of(cli.stdout)
+    paint = cli.paint
     return TerminalRenderer(
-        cli.stdout, style, reasoning=args.verbose, question_shown=approver.shown
+        cli.stdout, paint, reasoning=args.verbose, question_shown=approver.shown
     )

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.context import YES, Cli, Column, Command, NothingToDo, OneOf, arg, flag, run_command
+from hermes.cli.context import (
+    YES,
+    Cli,
+    Column,
+    Command,
+    CommandEnded,
+    OneOf,
+    arg,
+    flag,
+    run_command,
+)
 from hermes.cli.main import Parser
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
@@ -56,7 +66,7 @@ def test_needs_is_opened_for_the_action_and_closed_when_it_fails() -> None:
     @asynccontextmanager
     async def needs(cli: Cli) -> AsyncIterator[str]:
         if cli.args.empty:
-            raise NothingToDo
+            raise CommandEnded
         seen.append("open")
         try:
             yield "the store"

@@ -3,10 +3,9 @@ import json
 import pytest
 
 from hermes.cli.commands.doctor import MARKS, PLAIN_MARKS, report
-from hermes.cli.context import Style
 from hermes.config.home import Home
 from hermes.ops.doctor.check import Outcome, ok, problem, warning
-from hermes.tui.text import width
+from hermes.tui.text import Paint, width
 from tests.unit.cli.terminal import call
 
 
@@ -104,17 +103,17 @@ OUTCOMES = [
 
 @pytest.mark.parametrize("columns", [30, 40, 100])
 def test_no_line_is_wider_than_the_terminal_or_steers_it(columns):
-    lines = list(report(OUTCOMES, Style(), columns, MARKS))
+    lines = list(report(OUTCOMES, Paint(), columns, MARKS))
     assert max(map(width, lines)) <= columns
     assert "\x1b" not in "".join(lines)
 
 
 def test_the_report_shows_levels_without_colours_and_without_unicode():
-    text = "\n".join(report(OUTCOMES, Style(), 60, PLAIN_MARKS))
+    text = "\n".join(report(OUTCOMES, Paint(), 60, PLAIN_MARKS))
     assert "  + folder:" in text
     assert "  ! a name:" in text
     assert "  x a name:" in text
     assert "  + a name: made it" in text
     assert "2 checks: 1 problem, 1 warning. `hermes doctor --fix`" in text
     well = [Outcome("Home", "folder", (ok("well"),))]
-    assert list(report(well, Style(), 60, MARKS))[-1] == "1 check: no problems."
+    assert list(report(well, Paint(), 60, MARKS))[-1] == "1 check: no problems."

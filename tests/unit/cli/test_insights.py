@@ -6,14 +6,13 @@ import pytest
 
 from hermes.app.session_store import opened_store
 from hermes.cli.commands.insights import ASCII, ChartBar, Charts, page
-from hermes.cli.context import Style
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User
 from hermes.core.model import ModelCall, Usage
 from hermes.ops.insights import insights_of
 from hermes.store.session_store import open_store
-from hermes.tui.text import width
+from hermes.tui.text import Paint, width
 from hermes.util.concurrency import SystemClock
 from tests.unit.cli.terminal import call
 
@@ -96,7 +95,7 @@ def test_no_line_is_wider_than_the_terminal(used, columns, days):
         async with opened_store(used, "", print) as store:
             return await insights_of(store, days, SystemClock().now(), "", UTC)
 
-    lines = list(page(asyncio.run(load()), Charts(columns), Style()))
+    lines = list(page(asyncio.run(load()), Charts(columns), Paint()))
     assert max(map(width, lines)) <= columns
 
 

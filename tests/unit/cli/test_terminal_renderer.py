@@ -4,9 +4,9 @@ from io import StringIO
 
 import pytest
 
-from hermes.cli.context import Style
 from hermes.cli.terminal import TerminalRenderer
 from hermes.core.events import ApprovalAsked, Event, Notice, QuestionAsked, ToolFinished
+from hermes.tui.text import Paint
 
 EVIL = "\x1b]0;owned\x07\x1b[2Jallow? yes"
 
@@ -23,7 +23,7 @@ EVIL = "\x1b]0;owned\x07\x1b[2Jallow? yes"
 )
 def test_no_text_of_others_steers_the_terminal(event: Event) -> None:
     out = StringIO()
-    TerminalRenderer(out, Style()).show(event)
+    TerminalRenderer(out, Paint()).show(event)
     assert "allow? yes" in out.getvalue()
     assert "\x1b" not in out.getvalue()
     assert "\x07" not in out.getvalue()

@@ -1,19 +1,17 @@
 """`hermes auth`: keys and logins for model providers."""
 
 import asyncio
-import threading
 import time
 from argparse import Namespace
-from contextlib import suppress
 from functools import partial
 
 from hermes.cli.context import YES, Cli, Command, arg, flag, table
-from hermes.cli.output import PASTE_HINT, examples
+from hermes.cli.output import examples, show_login_url
 from hermes.core.errors import Interrupted, UsageError
 from hermes.ops.auth import CredentialRow, CredentialService
 from hermes.providers import LOCAL, Endpoint
 from hermes.providers.login import LoginPrompt
-from hermes.util.concurrency import SystemClock
+from hermes.util.concurrency import SystemClock, in_thread
 from hermes.util.http import make_client
 from hermes.util.text import human_duration, many
 
@@ -120,10 +118,10 @@ async def _log_in(args: Namespace, cli: Cli, auth: CredentialService, endpoint: 
             f"  hermes auth add {endpoint.id} --type oauth"
         )
         return
-    paste = partial(_read_paste, cli) if cli.interactive else None
+    paste = partial(in_thread, cli.stdin.readline) if cli.interactive else None
     try:
         async with make_client() as client:
-            await auth.log_in(endpoint, client, partial(_show_login_url, cli), paste)
+            await auth.log_in(endpoint, client, partial(_show_prompt, cli), paste)
     except asyncio.CancelledError:  # Ctrl-C
         raise Interrupted("the login was stopped; nothing was stored") from None
     cli.say(f"logged in for {endpoint.id}")
@@ -141,32 +139,10 @@ def _offer_copy(cli: Cli, where: str) -> bool:
     return cli.confirm("Copy it?")
 
 
-def _show_login_url(cli: Cli, invitation: LoginPrompt) -> None:
-    cli.say(f"Open   {invitation.direct_url or invitation.url}")
-    if invitation.code:
-        cli.say(f"Code   {invitation.code}")
-        cli.say(f"Never share this code. It is good for {human_duration(invitation.seconds)}.")
-    elif cli.interactive:
-        cli.say(PASTE_HINT)
-    cli.say("Waiting; Ctrl-C stops.")
-
-
-async def _read_paste(cli: Cli) -> str:
-    """Read a line of the terminal in a thread that does not delay the end of the program."""
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[str] = loop.create_future()
-
-    def give(text: str) -> None:
-        if not line.done():
-            line.set_result(text)
-
-    def read() -> None:
-        text = cli.stdin.readline()
-        with suppress(RuntimeError):  # the login is over and the loop closed
-            loop.call_soon_threadsafe(give, text)
-
-    threading.Thread(target=read, name="paste", daemon=True).start()
-    return await line
+def _show_prompt(cli: Cli, prompt: LoginPrompt) -> None:
+    code = [f"Code   {prompt.code}"] if prompt.code else []
+    code += [f"Never share this code. It is good for {human_duration(prompt.seconds)}."] * len(code)
+    show_login_url(cli, prompt.direct_url or prompt.url, *code, paste=not code)
 
 
 @COMMAND.action(
@@ -231,17 +207,15 @@ def _credential_state(row: CredentialRow) -> str:
     YES,
     epilog=examples("hermes auth remove openrouter 2", "hermes auth remove openrouter work --yes"),
 )
-def _remove(args: Namespace, cli: Cli) -> int:
+def _remove(args: Namespace, cli: Cli) -> None:
     auth = _open_auth(cli)
     endpoint = auth.endpoint(args.provider)
     row = auth.pick(endpoint, args.which)
     auth.check_removable(endpoint, row)
-    if not cli.confirm(f"Remove {row.label or row.key} ({row.id}) from {endpoint.id}?"):
-        cli.say("nothing was removed")
-        return 1
+    question = f"Remove {row.label or row.key} ({row.id}) from {endpoint.id}?"
+    cli.require(question, "nothing was removed")
     auth.remove(endpoint, row)
     cli.say(f"removed {row.label or row.key} from {endpoint.id}")
-    return 0
 
 
 @COMMAND.action(

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from hermes.cli.commands.model import resolution_lines
-from hermes.cli.context import Cli, Command, Style, arg, flag
+from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config import edit, environment
 from hermes.config.declared import complete_settings
 from hermes.config.dotenv import is_secret_variable, mask, mask_settings
@@ -271,7 +271,7 @@ async def _explain(args: Namespace, cli: Cli) -> None:
 
         facts["comes_to"] = resolved = await resolve_main_model(cli)
         lines.append("what answers with these settings:")
-        lines += [f"  {line}" for line in resolution_lines(resolved, Style.of(cli.stdout))]
+        lines += [f"  {line}" for line in resolution_lines(resolved, cli.paint)]
     cli.emit(facts, lines)
 
 

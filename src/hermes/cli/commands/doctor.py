@@ -12,7 +12,7 @@ import msgspec
 
 from hermes.app.log_files import start_logging, stop_logging
 from hermes.app.providers import stored_secrets
-from hermes.cli.context import Cli, Command, Style, arg, flag
+from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config.environment import variable
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
@@ -27,7 +27,7 @@ from hermes.ops.doctor.check import (
     best_settings,
 )
 from hermes.security import Redactor
-from hermes.tui.text import safe, terminal_depth, wrap
+from hermes.tui.text import Paint, safe, terminal_depth, wrap
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_size, many
 
@@ -56,7 +56,7 @@ async def run_doctor(args: Namespace, cli: Cli) -> int:
     outcomes = [_without_secrets(outcome, redact) for outcome in seen]
     width = max(NARROWEST, min(columns, WIDEST)) if cli.stdout.isatty() else WIDEST
     marks = MARKS if "utf" in encoding.lower() else PLAIN_MARKS
-    cli.emit(_report_facts(outcomes), report(outcomes, Style.of(cli.stdout), width, marks))
+    cli.emit(_report_facts(outcomes), report(outcomes, cli.paint, width, marks))
     return 1 if _count(outcomes, "problem") else 0
 
 
@@ -86,28 +86,30 @@ def _without_secrets(outcome: Outcome, redact: Callable[[str], str]) -> Outcome:
 
 
 def report(
-    outcomes: list[Outcome], style: Style, width: int, marks: dict[Level, str]
+    outcomes: list[Outcome], paint: Paint, width: int, marks: dict[Level, str]
 ) -> Iterator[str]:
     """Return the report as lines of at most `width` columns."""
     for group, members in groupby(outcomes, key=lambda outcome: outcome.group):
-        yield style.bold(group)
+        yield paint("strong", group)
         for outcome in members:
             for done in outcome.fixed:
                 yield from _paragraph(f"  {marks['ok']} ", f"{outcome.name}: {done}", width)
             for found in outcome.found:
-                yield from _lines(outcome.name, found, style, width, marks)
+                yield from _lines(outcome.name, found, paint, width, marks)
     yield ""
     yield from wrap(_total_line(outcomes), width)
 
 
 def _lines(
-    name: str, found: DoctorFinding, style: Style, width: int, marks: dict[Level, str]
+    name: str, found: DoctorFinding, paint: Paint, width: int, marks: dict[Level, str]
 ) -> Iterator[str]:
-    dress = {"ok": style.plain, "warning": style.warn, "problem": style.bad}[found.level]
-    yield from map(dress, _paragraph(f"  {marks[found.level]} ", f"{name}: {found.text}", width))
+    role = {"ok": "text", "warning": "warn", "problem": "error"}[found.level]
+    for line in _paragraph(f"  {marks[found.level]} ", f"{name}: {found.text}", width):
+        yield paint(role, line)
     if found.advice:
         arrow = "    → " if marks is MARKS else "    > "
-        yield from map(style.dim, _paragraph(arrow, found.advice, width))
+        for line in _paragraph(arrow, found.advice, width):
+            yield paint("dim", line)
 
 
 def _paragraph(head: str, text: str, width: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hermes import __version__
-from hermes.cli.context import Cli, Command, Style, arg, flag
+from hermes.cli.context import Cli, Command, arg, flag
 from hermes.cli.output import pick_named
 from hermes.cli.scheduling import GatewayJobs
 from hermes.config import edit, environment
@@ -44,6 +44,7 @@ from hermes.gateway.services import (
     is_managed,
 )
 from hermes.sdk.platforms import CredentialField, PlatformManifest
+from hermes.tui.text import Paint
 from hermes.util.text import human_duration, many, plain_line
 
 COMMAND = Command(
@@ -77,27 +78,27 @@ def report_platforms(cli: Cli) -> int:
     state = process.wait_connected(cli.home.root)
     if state is None:
         raise HermesError("the gateway ended, or does not say how it fares", hint=MORE)
-    style = Style.of(cli.stdout)
+    paint = cli.paint
     for trouble in state.troubles:
-        cli.say(style.bad(plain_line(trouble)))
+        cli.say(paint("error", plain_line(trouble)))
     wanted = [each.state for each in state.adapters if each.state != "incomplete"]
     if not wanted:
         cli.say("no platform is set up: only scheduled jobs run")
     width = max((len(each.platform) for each in state.adapters), default=0)
     for each in state.adapters:
-        cli.say("\n".join(_start_lines(each, width, style)))
+        cli.say("\n".join(_start_lines(each, width, paint)))
     if any(each.state != "connected" for each in state.adapters):
         cli.note(MORE)
     return 1 if wanted and "connected" not in wanted else 0
 
 
-def _start_lines(each: AdapterState, width: int, style: Style) -> list[str]:
+def _start_lines(each: AdapterState, width: int, paint: Paint) -> list[str]:
     if each.state == "connected":
         where = f" ({plain_line(each.detail)})" if each.detail else ""
         return [f"{each.platform:<{width}}  connected{where}"]
     why = f": {plain_line(each.detail)}" if each.detail else ""
     line = f"{each.platform:<{width}}  not connected{why}{TRIES_AGAIN.get(each.state, '')}"
-    return [style.bad(line), *hint_lines(each, width)]
+    return [paint("error", line), *hint_lines(each, width)]
 
 
 def hint_lines(each: AdapterState, width: int) -> list[str]:
@@ -244,7 +245,7 @@ def _status(args: Namespace, cli: Cli) -> int:
     }
     lines = [f"service   {service.name}: {service.state()}"] if service else []
     if found is not None:
-        lines += _status_lines(found, state, now, Style.of(cli.stdout))
+        lines += _status_lines(found, state, now, cli.paint)
     else:
         lines.append(f"gateway   not running in {cli.home.display()}")
     cli.emit(facts, lines)
@@ -254,7 +255,7 @@ def _status(args: Namespace, cli: Cli) -> int:
 
 
 def _status_lines(
-    found: GatewayProcess, state: GatewayState | None, now: float, style: Style
+    found: GatewayProcess, state: GatewayState | None, now: float, paint: Paint
 ) -> list[str]:
     began = human_duration(now - found.started_at)
     if state is None:
@@ -262,28 +263,28 @@ def _status_lines(
     lines = [f"gateway   {state.state}: process {found.pid}, for {began}"]
     if now - state.updated_at > STALE_SECONDS:
         quiet = human_duration(now - state.updated_at)
-        lines.append(style.bad(f"          it has said nothing of itself for {quiet}"))
+        lines.append(paint("error", f"          it has said nothing of itself for {quiet}"))
     lines.append(
         f"queue     {state.waiting_in} in, {state.waiting_out} out, {state.turns} turns running"
     )
     lines.append(f"last      in {_ago(state.last_in, now)}, out {_ago(state.last_out, now)}")
     if state.cron:
         lines.append(f"cron      {plain_line(state.cron)}")
-    lines += [style.bad(f"trouble   {plain_line(each)}") for each in state.troubles]
+    lines += [paint("error", f"trouble   {plain_line(each)}") for each in state.troubles]
     width = max((len(_platform_name(each)) for each in state.adapters), default=0)
     for each in state.adapters:
-        lines += [_adapter(each, width, now, style), *hint_lines(each, width)]
+        lines += [_adapter(each, width, now, paint), *hint_lines(each, width)]
     return lines if state.adapters else [*lines, "no platform is set up: hermes gateway setup"]
 
 
-def _adapter(each: AdapterState, width: int, now: float, style: Style) -> str:
-    dress = style.plain if each.state == "connected" else style.bad
+def _adapter(each: AdapterState, width: int, now: float, paint: Paint) -> str:
+    role = "text" if each.state == "connected" else "error"
     detail = f" ({plain_line(each.detail)})" if each.detail else ""
     waiting = f", {each.waiting_out} waiting" if each.waiting_out else ""
     line = (
         f"{_platform_name(each):<{width}}  {each.state}{detail}: in {_ago(each.last_in, now)}, out"
     )
-    return dress(f"{line} {_ago(each.last_out, now)}{waiting}")
+    return paint(role, f"{line} {_ago(each.last_out, now)}{waiting}")
 
 
 def _platform_name(each: AdapterState) -> str:

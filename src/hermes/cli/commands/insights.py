@@ -9,11 +9,11 @@ import msgspec
 
 from hermes.app.providers import user_zone
 from hermes.app.session_store import opened_store, store_exists
-from hermes.cli.context import Cli, Command, Style, arg
+from hermes.cli.context import Cli, Command, arg
 from hermes.ops.insights import HOURS, Insights, insights_of, money
 from hermes.ops.transcripts import cost
 from hermes.store.records import ToolSum
-from hermes.tui.text import cut, one_line, width, wrap
+from hermes.tui.text import Paint, cut, one_line, width, wrap
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, many
 
@@ -90,9 +90,9 @@ LABEL = 10
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-def page(found: Insights, charts: Charts, style: Style) -> Iterator[str]:
+def page(found: Insights, charts: Charts, paint: Paint) -> Iterator[str]:
     """Return the page in lines of at most `charts.columns`."""
-    yield style.bold(cut(_title(found), charts.columns))
+    yield paint("strong", cut(_title(found), charts.columns))
     if found.is_empty:
         yield "nothing was said in this time"
         return
@@ -113,7 +113,7 @@ def page(found: Insights, charts: Charts, style: Style) -> Iterator[str]:
         "Messages by weekday, hour": _times(found, charts),
     }.items():
         if lines:
-            yield from ("", style.bold(title), *lines)
+            yield from ("", paint("strong", title), *lines)
 
 
 def _title(found: Insights) -> str:
@@ -192,7 +192,7 @@ async def run(args: Namespace, cli: Cli) -> None:
         return
     async with opened_store(cli.home, settings.store.url, cli.note) as store:
         found = await insights_of(store, args.days, SystemClock().now(), args.source, zone)
-    cli.emit(insights_facts(found), page(found, _charts(cli), Style.of(cli.stdout)))
+    cli.emit(insights_facts(found), page(found, _charts(cli), cli.paint))
 
 
 def insights_facts(found: Insights) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from hermes.app.log_files import start_logging, stop_logging
 from hermes.app.mcp import authorizers
 from hermes.cli.context import YES, Cli, Command, arg, flag, table
 from hermes.cli.output import ago, examples
-from hermes.cli.terminal import one_line
+from hermes.config import edit
 from hermes.config.document import read_document
 from hermes.config.settings import McpServer
 from hermes.core.errors import HermesError, ToolError, UsageError
@@ -38,6 +38,7 @@ from hermes.mcp import (
 )
 from hermes.mcp.oauth import LoginStore, McpLogin, logout
 from hermes.security import Redactor
+from hermes.tui.text import one_line
 from hermes.util.text import human_duration, many, plain_line
 
 T = TypeVar("T")
@@ -456,14 +457,10 @@ REFERENCE = re.compile(r"\$\{(\w+)\}")
     "secrets that `hermes mcp add` kept for it, and approvals of its tools.",
     epilog=examples("hermes mcp remove tickets --yes"),
 )
-def _remove(args: Namespace, cli: Cli) -> int:
+def _remove(args: Namespace, cli: Cli) -> None:
     name = args.name
     server_named(cli, name)
-    if not cli.confirm(f"Remove {name}?"):
-        cli.say("nothing was removed")
-        return 1
-    from hermes.config import edit  # ruamel.yaml, needed only to write
-
+    cli.require(f"Remove {name}?", "nothing was removed")
     before = read_document(cli.home.config_file).data
     edit.unset_value(cli.home, ("mcp_servers", name))
     after = read_document(cli.home.config_file).data
@@ -480,7 +477,6 @@ def _remove(args: Namespace, cli: Cli) -> int:
     cli.say(f"removed {name}")
     if problem:
         cli.note(f"note: {problem}")
-    return 0
 
 
 def _references(value: Any) -> set[str]:

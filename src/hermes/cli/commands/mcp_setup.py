@@ -32,8 +32,9 @@ from hermes.cli.commands.mcp import (
     variable_prefix,
 )
 from hermes.cli.context import Cli, OneOf, arg, flag, repeated
-from hermes.cli.output import PASTE_HINT, examples
+from hermes.cli.output import examples, show_login_url
 from hermes.cli.session import split_names
+from hermes.config import edit
 from hermes.config.dotenv import expand, is_secret_variable
 from hermes.config.environment import search_path, variable, variables
 from hermes.config.home import tilde
@@ -224,8 +225,6 @@ def _configure(args: Namespace, cli: Cli) -> None:
             cli.say("nothing was changed")
             return
         changes = chosen
-    from hermes.config import edit  # ruamel.yaml, needed only to write
-
     for key, value in changes.items():
         parts = ("mcp_servers", args.name, *key.split("."))
         if value is None:
@@ -365,8 +364,6 @@ def _login(args: Namespace, cli: Cli) -> int:
     browser = not args.no_browser
     run_logged(cli, sign_in(cli, args.name, settings.url, wishes, browser=browser))
     if settings.auth != "oauth":
-        from hermes.config import edit  # ruamel.yaml, needed only to write
-
         edit.set_value(cli.home, ("mcp_servers", args.name, "auth"), "oauth")
     return _check_login(cli, args.name, msgspec.structs.replace(settings, auth="oauth"))
 
@@ -376,8 +373,9 @@ async def sign_in(
 ) -> None:
     """Log in and store the tokens. Raises `HermesError`."""
     opens = browser and _has_browser()
+    opened = ("A browser should show it now.",) if opens else ()
     person = McpLoginPrompt(
-        show=lambda address: _show_login_url(cli, address, opens),
+        show=lambda address: show_login_url(cli, address, *opened),
         open_browser=_open_browser if opens else None,
         paste=(lambda: in_thread(cli.stdin.readline)) if cli.interactive else None,
     )
@@ -385,15 +383,6 @@ async def sign_in(
         await login(name, url, tokens_folder(cli), person, SystemClock(), wishes)
     except asyncio.CancelledError:
         raise Interrupted("the login was stopped; nothing was stored") from None
-
-
-def _show_login_url(cli: Cli, address: str, opens: bool) -> None:
-    cli.say(f"Open   {address}")
-    if opens:
-        cli.say("A browser should show it now.")
-    if cli.interactive:
-        cli.say(PASTE_HINT)
-    cli.say("Waiting; Ctrl-C stops.")
 
 
 def _has_browser() -> bool:
@@ -473,8 +462,6 @@ def _add(args: Namespace, cli: Cli) -> None:
         if args.auth == OAUTH:
             run_logged(cli, sign_in(cli, name, settings.url, LoginOptions()))
         found = _probe_before_adding(cli, name, settings)
-    from hermes.config import edit  # ruamel.yaml, needed only to write
-
     for key, value in given.variables.items():
         edit.set_variable(cli.home, key, value)
     edit.set_value(cli.home, ("mcp_servers", name), given.settings)

@@ -498,14 +498,12 @@ def _edit_entry(args: Namespace, cli: Cli) -> None:
     arg("--user", default="", metavar="ID", help="whose notes and facts (yours)"),
     YES,
 )
-def _forget(args: Namespace, cli: Cli) -> int:
+def _forget(args: Namespace, cli: Cli) -> None:
     wanted = " ".join(args.text)
     found = _require_one_text(_find_matching(cli, wanted, args.target, args.user), wanted)
     cli.say(_preview(found[0].text))
     cli.say(f"  in {', '.join(item.heading for item in found)}")
-    if not cli.confirm("forget this?"):
-        cli.say("nothing was changed")
-        return 1
+    cli.require("forget this?")
     with contextlib.ExitStack() as stack:
         provider: ProviderClient | None = None
         try:
@@ -516,7 +514,6 @@ def _forget(args: Namespace, cli: Cli) -> int:
         for item in sorted(found, key=lambda item: item.place != PROVIDER):
             _delete(cli, item, provider)
     cli.say("forgotten")
-    return 0
 
 
 def _delete(cli: Cli, item: MemoryItem, provider: ProviderClient | None) -> None:

@@ -15,6 +15,7 @@ from hermes.app.log_files import start_logging
 from hermes.cli.context import Cli, Command, arg, repeated
 from hermes.cli.extensions import inspect_extensions
 from hermes.cli.output import examples, pick_named
+from hermes.config import edit
 from hermes.config.environment import export_variable
 from hermes.config.home import ensure_hermes_home, tilde
 from hermes.core.errors import ConfigError, HermesError, ToolError, UsageError
@@ -170,8 +171,6 @@ def _setup(args: Namespace, cli: Cli) -> int:
     answers = {
         field.key: _field_value(field, given, saved.get(field.key, ""), cli) for field in fields
     }
-    from hermes.config import edit  # ruamel.yaml, needed only to write
-
     ensure_hermes_home(cli.home)
     for field in fields:
         if field.secret and answers[field.key]:
@@ -194,8 +193,6 @@ def _setup(args: Namespace, cli: Cli) -> int:
 
 @PROVIDER_ACTIONS.action("off", "use no memory provider; what it holds stays where it is")
 def _off(_args: Namespace, cli: Cli) -> int:
-    from hermes.config import edit  # ruamel.yaml, needed only to write
-
     if edit.unset_value(cli.home, SETTING):
         cli.say("no memory provider is used any more; what it holds stays where it is")
         return 0

@@ -18,8 +18,9 @@ from hermes.app.model_choice import (
     save_choice,
 )
 from hermes.app.providers import Providers, trial_budget
-from hermes.cli.context import YES, Cli, Command, ProgressLine, Style, arg, flag
+from hermes.cli.context import YES, Cli, Command, ProgressLine, arg, flag
 from hermes.cli.output import pick_named
+from hermes.config import edit
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.model import Price
@@ -36,6 +37,7 @@ from hermes.providers.local import (
     resolve_weights,
     sha256_of,
 )
+from hermes.tui.text import Paint
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, human_size, many
 
@@ -110,29 +112,29 @@ class ModelWizard:
 # Which model is used, and why.
 
 
-def resolution_lines(resolution: "Resolution", style: Style) -> Iterator[str]:
+def resolution_lines(resolution: "Resolution", paint: Paint) -> Iterator[str]:
     main = resolution.main
     if main.problem:
-        yield format_fact("model", style.bad(f"{_model_label(main)}: {main.problem}"))
+        yield format_fact("model", paint("error", f"{_model_label(main)}: {main.problem}"))
         if main.hint:
             yield format_fact("", main.hint)
         return
-    yield format_fact("model", style.bold(_model_label(main)))
+    yield format_fact("model", paint("strong", _model_label(main)))
     yield format_fact("because", main.why)
     if main.base_url:
         yield format_fact("address", f"{main.base_url} ({main.api_mode})")
     for number, key in enumerate(main.keys):
-        yield format_fact("" if number else "key", f"{key.key}  {style.dim(key.source)}")
+        yield format_fact("" if number else "key", f"{key.key}  {paint('dim', key.source)}")
     yield format_fact("context", f"{main.context_length:,} tokens")
     yield format_fact("price", price_text(main.price))
     for number, other in enumerate(resolution.also):
         yield format_fact("" if number else "also set up", f"{other.provider} ({other.why})")
 
 
-def resolution_line(found: "Resolved", style: Style) -> str:
+def resolution_line(found: "Resolved", paint: Paint) -> str:
     """Return a line with the model, or with its problem."""
     if found.problem:
-        return style.bad(f"{_model_label(found)}: {found.problem}")
+        return paint("error", f"{_model_label(found)}: {found.problem}")
     return _model_label(found)
 
 
@@ -191,7 +193,7 @@ examples:
 @MODEL.action("show", "show the model in use, and why it is used", json=True)
 async def _show(_args: Namespace, cli: Cli, providers: Providers) -> int:
     resolution = main_resolution(cli.load(), providers)
-    cli.emit(resolution, resolution_lines(resolution, Style.of(cli.stdout)))
+    cli.emit(resolution, resolution_lines(resolution, cli.paint))
     return 1 if resolution.main.problem else 0
 
 
@@ -232,7 +234,7 @@ def _current(providers: Providers) -> Target | None:
     json=True,
 )
 async def _test(args: Namespace, cli: Cli, providers: Providers) -> int:
-    style = Style.of(cli.stdout)
+    paint = cli.paint
     choice = providers.main_choice()
     if args.model:
         choice = parse_choice(args.model, cli.load(), _current(providers))
@@ -244,15 +246,15 @@ async def _test(args: Namespace, cli: Cli, providers: Providers) -> int:
         async for finding in probe(providers.maker.model(target, budget), target.profile):
             findings.append(finding)
             if not args.json:
-                cli.say(_finding_line(finding, style))
+                cli.say(_finding_line(finding, paint))
     if args.json:
         cli.json({"provider": target.provider, "model": target.model, "findings": findings})
     return 0 if findings and findings[0].verdict == "works" else 1
 
 
-def _finding_line(finding: ProbeFinding, style: Style) -> str:
-    dress = {"works": style.plain, "failed": style.bad}.get(finding.verdict, style.dim)
-    return f"  {finding.name:<10} {dress(f'{finding.verdict:<9}')} {finding.detail}".rstrip()
+def _finding_line(finding: ProbeFinding, paint: Paint) -> str:
+    role = {"works": "text", "failed": "error"}.get(finding.verdict, "dim")
+    return f"  {finding.name:<10} {paint(role, f'{finding.verdict:<9}')} {finding.detail}".rstrip()
 
 
 # `hermes fallback`.
@@ -278,7 +280,7 @@ async def _list(_args: Namespace, cli: Cli, providers: Providers) -> None:
     chain = whole_resolution(cli.load(), providers).fallbacks
     lines = []
     for number, one in enumerate(chain, start=1):
-        lines.append(f"{number:>3}  {resolution_line(one, Style.of(cli.stdout))}")
+        lines.append(f"{number:>3}  {resolution_line(one, cli.paint)}")
         lines += [f"     {one.hint}"] if one.hint else []
     cli.emit(chain, lines, empty="no fallbacks; to add one: hermes fallback add PROVIDER:MODEL")
 
@@ -322,12 +324,9 @@ def _remove(args: Namespace, cli: Cli) -> None:
 
 
 @FALLBACK.action("clear", "take all of them out", YES, needs=None)
-def _clear(_args: Namespace, cli: Cli) -> int:
-    if not cli.confirm("Remove all fallbacks?"):
-        cli.say("nothing was removed")
-        return 1
+def _clear(_args: Namespace, cli: Cli) -> None:
+    cli.require("Remove all fallbacks?", "nothing was removed")
     cli.say("removed all fallbacks" if clear_fallbacks(cli.home) else "there were none")
-    return 0
 
 
 # `hermes models`: the models of a provider, with prices.
@@ -420,14 +419,14 @@ def _show_models(found: Sequence[ProviderModels], args: Namespace, cli: Cli) -> 
     if args.json:
         cli.json([_provider_facts(one, limit) for one in found])
         return
-    style = Style.of(cli.stdout)
+    paint = cli.paint
     for one in found:
-        cli.say(style.bold(_heading(one)))
+        cli.say(paint("strong", _heading(one)))
         for line in _model_lines(one.models[:limit]):
-            cli.say(style.accent(line) if line.startswith("*") else line)
+            cli.say(paint("accent", line) if line.startswith("*") else line)
         hidden = len(one.models) - len(one.models[:limit])
         if hidden:
-            cli.say(style.dim(f"  … and {many(hidden, 'more model')}; --limit 0 shows all"))
+            cli.say(paint("dim", f"  … and {many(hidden, 'more model')}; --limit 0 shows all"))
         if one.note:
             cli.note(one.note)
 
@@ -571,8 +570,6 @@ def _use_local(args: Namespace, cli: Cli) -> None:
     weights = resolve_weights(args.model, cli.home.models)
     path = Path(weights.file)
     name = str(path) if path.is_absolute() and path.parent != cli.home.models else weights.id
-    from hermes.config import edit  # ruamel.yaml, needed only to write
-
     edit.set_value(cli.home, ("local", "model"), name)
     cli.say(f"the embedded model is now {weights.label}")
     if not (cli.home.models / weights.file).is_file():
@@ -580,15 +577,13 @@ def _use_local(args: Namespace, cli: Cli) -> None:
 
 
 @LOCAL.action("rm", "delete fetched weights", arg("model"), YES)
-def _remove_local(args: Namespace, cli: Cli) -> int:
+def _remove_local(args: Namespace, cli: Cli) -> None:
     model = next((m for m in local_models(cli.home.models) if _is_name_of(args.model, m)), None)
     if model is None or not model.fetched:
         raise UsageError(f"{args.model!r} is not on this machine", hint="hermes local list")
-    if not cli.confirm(f"delete {model.path} ({human_size(model.size)})?"):
-        return 1
+    cli.require(f"delete {model.path} ({human_size(model.size)})?", "")
     model.path.unlink()
     cli.say(f"deleted {model.path}")
-    return 0
 
 
 def _is_name_of(name: str, model: LocalModelFile) -> bool:

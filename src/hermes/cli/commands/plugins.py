@@ -293,21 +293,19 @@ def _update(args: Namespace, cli: Cli) -> int:
 
 
 @COMMAND.action("remove", "delete a plugin", YES, NAME, aliases=("rm", "uninstall"))
-def _remove(args: Namespace, cli: Cli) -> int:
+def _remove(args: Namespace, cli: Cli) -> None:
     row = find_row(cli, args.name)
     if row.origin != PluginOrigin.USER or row.kind is not PluginKind.PLUGIN:
         raise UsageError(
             f"{args.name} is not one that `hermes plugins` can remove ({row.origin})",
             hint=f"`hermes plugins disable {args.name}` keeps it from being loaded",
         )
-    if not cli.confirm(f"Delete {row.folder} with everything in it?"):
-        return 1
+    cli.require(f"Delete {row.folder} with everything in it?", "")
     folder = _folder_name(cli, args.name)
     _plugin_installer(cli).remove(folder)
     for name in {args.name, folder}:  # settings may use either name
         forget_plugin(cli.home, name)
     cli.say(f"removed {args.name}")
-    return 0
 
 
 @COMMAND.action("enable", "load a plugin from now on", NAME, epilog=WARNING)

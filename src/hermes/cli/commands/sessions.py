@@ -16,8 +16,7 @@ from hermes.cli.context import (
     Cli,
     Column,
     Command,
-    NothingToDo,
-    Style,
+    CommandEnded,
     arg,
     flag,
     repeated,
@@ -25,7 +24,6 @@ from hermes.cli.context import (
 )
 from hermes.cli.main import run_hermes
 from hermes.cli.output import DAY, SESSION, age, ago, examples, limit, progress_on, since, until
-from hermes.cli.terminal import one_line
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.messages import Assistant, Message, ToolResult, to_dict
 from hermes.core.model import Usage
@@ -36,6 +34,7 @@ from hermes.ops.transcript_import import EVERYTHING, import_file
 from hermes.ops.transcripts import ExportFormat, cost, export_sessions, format_of, moment
 from hermes.store.records import LoggedMessage, SearchHit, SearchRequest, SessionFilter, UsageLine
 from hermes.store.session_store import SessionStore
+from hermes.tui.text import Paint, one_line
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import (
     cut_middle,
@@ -70,7 +69,7 @@ def store_or_empty(empty: Any = ()) -> Needs:
     def needs(cli: Cli) -> AbstractAsyncContextManager[SessionStore]:
         if not store_exists(cli.home, cli.load().settings.store.url):
             cli.emit(empty, "no sessions yet")
-            raise NothingToDo
+            raise CommandEnded
         return _opened(cli)
 
     return needs
@@ -334,31 +333,30 @@ async def _search(args: Namespace, cli: Cli, store: SessionStore) -> None:
             limit=args.limit,
         )
     )
-    style = Style.of(cli.stdout)
-    lines = "\n\n".join(_format_hit(hit, style) for hit in hits)
+    paint = cli.paint
+    lines = "\n\n".join(_format_hit(hit, paint) for hit in hits)
     cli.emit(hits, lines, empty="nothing found")
 
 
-def _format_hit(hit: SearchHit, style: Style) -> str:
+def _format_hit(hit: SearchHit, paint: Paint) -> str:
     """Return a hit: its session, the match, and the messages around it."""
     place = "  ".join(
         plain_line(fact) for fact in (hit.session_id, hit.source, ago(hit.timestamp), hit.title)
     )
-    said = f"  {plain_line(hit.role)}: {_mark_match(plain_line(hit.snippet), style)}"
+    said = f"  {plain_line(hit.role)}: {_mark_match(plain_line(hit.snippet), paint)}"
     around = [
-        style.dim(f"  {plain_line(one.role)}: {plain_line(one.content)}") for one in hit.context
+        paint("dim", f"  {plain_line(one.role)}: {plain_line(one.content)}") for one in hit.context
     ]
     return "\n".join([place.rstrip(), said, *around])
 
 
-def _mark_match(snippet: str, style: Style) -> str:
+def _mark_match(snippet: str, paint: Paint) -> str:
     """Show the match in bold; without colour, keep the markers."""
-    if not style.colour:
+    if not paint.depth:
         return snippet
     head, *rest = snippet.split(">>>")
-    return head + "".join(
-        style.bold(found) + after for found, _, after in (piece.partition("<<<") for piece in rest)
-    )
+    pieces = (piece.partition("<<<") for piece in rest)
+    return head + "".join(paint("strong", found) + after for found, _, after in pieces)
 
 
 # `hermes sessions usage`.
@@ -679,15 +677,12 @@ LINE_WIDTH = 120
     YES,
     epilog=examples("hermes sessions delete 20260131_140500_1a2b3c4d --yes"),
 )
-async def _delete(args: Namespace, cli: Cli, store: SessionStore) -> int:
+async def _delete(args: Namespace, cli: Cli, store: SessionStore) -> None:
     info = await find_session_exactly(store, args.session)
     question = f"Delete {session_label(info)} with {many(info.message_count, 'message')}?"
-    if not cli.confirm(question):
-        cli.say("nothing was deleted")
-        return 1
+    cli.require(question, "nothing was deleted")
     await store.delete(info.id)
     cli.say(f"deleted {session_label(info)}")
-    return 0
 
 
 @COMMAND.action(
@@ -703,7 +698,7 @@ async def _delete(args: Namespace, cli: Cli, store: SessionStore) -> int:
     epilog=examples("hermes sessions prune --older-than 30 --source cron --dry-run"),
     needs=store_or_empty(),
 )
-async def _prune(args: Namespace, cli: Cli, store: SessionStore) -> int:
+async def _prune(args: Namespace, cli: Cli, store: SessionStore) -> None:
     which = SessionFilter(
         sources=(args.source,) if args.source else (),
         started_before=time.time() - args.older_than,
@@ -717,14 +712,11 @@ async def _prune(args: Namespace, cli: Cli, store: SessionStore) -> int:
         lines.append(f"{many(len(old), 'session')} would be deleted" if old else none)
         ids = [info.id for info in old]
         cli.emit({"would_delete": ids} if old else {"deleted": []}, lines)
-        return 0
+        return
     older = human_duration(args.older_than)
     question = f"Delete {many(len(old), 'session')} started more than {older} ago?"
-    if not cli.confirm(question):
-        cli.say("nothing was deleted")
-        return 1
+    cli.require(question, "nothing was deleted")
     deleted = await store.prune(which)
     if cli.load().settings.sessions.vacuum_after_prune:
         await store.vacuum()
     cli.emit({"deleted": deleted}, f"deleted {many(len(deleted), 'session')}")
-    return 0

@@ -15,7 +15,7 @@ from hermes.app.providers import Providers
 from hermes.app.tools import ToolRow, find_toolsets, set_tool_enabled, tool_rows
 from hermes.cli.commands.auth import check_key
 from hermes.cli.commands.model import ModelWizard, format_fact, resolution_line, resolve_main_model
-from hermes.cli.context import Cli, Command, OneOf, ProgressLine, Style, arg, flag
+from hermes.cli.context import Cli, Command, OneOf, ProgressLine, arg, flag
 from hermes.cli.main import run_hermes
 from hermes.cli.output import pick_named
 from hermes.cli.session import split_names
@@ -96,7 +96,7 @@ LONGEST_KEY = 16_384
 
 def ask_model(cli: Cli) -> None:
     now = asyncio.run(resolve_main_model(reload_settings(cli))).main
-    cli.say(f"  now: {resolution_line(now, Style.of(cli.stdout))}")
+    cli.say(f"  now: {resolution_line(now, cli.paint)}")
     if now.provider == LOCAL:
         cli.say(
             "  A small model of its own: no key, nothing leaves this machine. One key of a\n"
@@ -408,7 +408,7 @@ def summary(cli: Cli) -> Iterator[str]:
     again = reload_settings(cli)
     settings = again.load().settings
     main = asyncio.run(resolve_main_model(again)).main
-    yield format_fact("model", resolution_line(main, Style.of(cli.stdout)))
+    yield format_fact("model", resolution_line(main, cli.paint))
     if main.hint:
         yield format_fact("", main.hint)
     yield format_fact("commands", settings.terminal.backend)
@@ -505,7 +505,7 @@ def _guide(args: Namespace, cli: Cli) -> None:
 
 
 def _ask_sections(names: list[str], cli: Cli, only_one: bool) -> None:
-    record, style = SetupRecord(cli.home), Style.of(cli.stdout)
+    record, paint = SetupRecord(cli.home), cli.paint
     done = () if only_one else record.done()
     if done:
         cli.say(f"Continuing where you stopped; done: {', '.join(done)}.")
@@ -513,13 +513,13 @@ def _ask_sections(names: list[str], cli: Cli, only_one: bool) -> None:
     for name in names:
         if name in done:
             continue
-        cli.say(f"\n{style.bold(SECTIONS[name].title)}")
+        cli.say(f"\n{paint('strong', SECTIONS[name].title)}")
         try:
             SECTIONS[name].ask(cli)
         except Interrupted:
             raise
         except HermesError as error:
-            cli.say(style.bad(f"  {error}"))
+            cli.say(paint("error", f"  {error}"))
             cli.say(f"  {error.hint}" if error.hint else f"  again: hermes setup {name}")
         else:
             if not only_one:

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from hermes.app.skills import external_warnings, skill_roots, visibility_context
-from hermes.cli.context import YES, Cli, Command, Style, arg
+from hermes.cli.context import YES, Cli, Command, arg
 from hermes.cli.output import examples, limit, positive
-from hermes.cli.terminal import one_line
+from hermes.config import edit
 from hermes.config.dotenv import is_secret_setting, mask
 from hermes.config.edit import assign
 from hermes.config.home import tilde
@@ -55,6 +55,7 @@ from hermes.skills.writing import (
     scan_reasons,
     stale_skills,
 )
+from hermes.tui.text import Paint, one_line
 from hermes.util.text import human_duration, many, plain, plain_line
 
 # Output. Text of third parties is always cleaned first.
@@ -71,10 +72,9 @@ def line_width(cli: Cli) -> int:
 
 
 def say_diff(cli: Cli, text: str) -> None:
-    style = Style.of(cli.stdout)
-    dress = {"+": style.accent, "-": style.bad, "@": style.dim}
+    roles = {"+": "accent", "-": "error", "@": "dim"}
     for line in plain(text).split("\n"):
-        cli.say(dress.get(line[:1], style.plain)(line))
+        cli.say(cli.paint(roles.get(line[:1], "text"), line))
 
 
 def say_problems(cli: Cli, problems: Iterable[str]) -> None:
@@ -276,8 +276,6 @@ def _config(args: Namespace, cli: Cli) -> None:
         cli.emit(found, line=_setting_lines, empty="no skill has settings")
         return
     change = assign(f"skills.config.{args.key}", args.value)
-    from hermes.config import edit  # ruamel.yaml, needed only to write
-
     edit.set_value(cli.home, change.parts, change.value)
     cli.say(f"skills.config.{args.key} set in {tilde(cli.home.config_file)}")
 
@@ -339,15 +337,16 @@ def skill_writer(cli: Cli) -> SkillWriter:
 async def _log(args: Namespace, cli: Cli) -> None:
     found = await skill_history(cli).log(args.name, args.limit)
     empty = f"no change of {plain_line(args.name) or 'skills'} is recorded yet"
-    style = Style.of(cli.stdout)
-    cli.emit(found, line=lambda commit: _commit_line(commit, style), empty=empty)
+    paint = cli.paint
+    cli.emit(found, line=lambda commit: _commit_line(commit, paint), empty=empty)
 
 
-def _commit_line(commit: SkillCommit, style: Style) -> str:
+def _commit_line(commit: SkillCommit, paint: Paint) -> str:
     names = plain_line(", ".join(commit.skills)) or "-"
     session = f"  [{plain_line(commit.session)}]" if commit.session else ""
     facts = f"{moment(commit.at)}  {plain_line(commit.who):<6} {names}"
-    return f"{style.accent(commit.short)}  {facts}: {plain_line(commit.reason)}{style.dim(session)}"
+    words = f"{facts}: {plain_line(commit.reason)}{paint('dim', session)}"
+    return f"{paint('accent', commit.short)}  {words}"
 
 
 @COMMAND.action(
@@ -358,7 +357,7 @@ def _commit_line(commit: SkillCommit, style: Style) -> str:
 async def _diff(args: Namespace, cli: Cli) -> None:
     history = skill_history(cli)
     commit = await history.commit(args.id)
-    cli.say(_commit_line(commit, Style.of(cli.stdout)))
+    cli.say(_commit_line(commit, cli.paint))
     text = await _copies_diff(cli, history, commit) or await history.diff(commit.id)
     say_diff(cli, text.rstrip("\n"))
 
@@ -400,15 +399,12 @@ def original_skill(cli: Cli, name: str) -> Skill | None:
     "What was changed later stays; where that is in the way, nothing is done.",
     epilog=examples("hermes skills undo 1a2b3c4d"),
 )
-async def _undo(args: Namespace, cli: Cli) -> int:
+async def _undo(args: Namespace, cli: Cli) -> None:
     history = skill_history(cli)
     commit = await history.commit(args.id)
-    if not cli.confirm(f"Undo {_commit_line(commit, Style())}?"):
-        cli.say("nothing was changed")
-        return 1
+    cli.require(f"Undo {_commit_line(commit, Paint())}?")
     done = await skill_writer(cli).undo(commit)
     cli.say(f"{commit.short} is undone, as change {done.short}")
-    return 0
 
 
 @COMMAND.action(
@@ -421,8 +417,8 @@ async def _pending(args: Namespace, cli: Cli) -> None:
     writer = skill_writer(cli)
     found = [await _refresh_proposal(cli, writer, args.id)] if args.id else writer.proposals.all()
     kept = "" if cli.load().settings.skills.review == "ask" else "; changes are kept at once"
-    style = Style.of(cli.stdout)
-    lines = [_proposal_line(proposal, style) for proposal in found]
+    paint = cli.paint
+    lines = [_proposal_line(proposal, paint) for proposal in found]
     cli.emit(found, lines, empty=f"nothing waits for you{kept}")
     if args.json or not found:
         return
@@ -443,12 +439,12 @@ async def _refresh_proposal(cli: Cli, writer: SkillWriter, name: str) -> SkillPr
         return proposal
 
 
-def _proposal_line(proposal: SkillProposal, style: Style) -> str:
+def _proposal_line(proposal: SkillProposal, paint: Paint) -> str:
     draft = proposal.draft
     age = f"{human_duration(time.time() - proposal.at)} ago"
     what = f"{draft.action} {plain_line(draft.name)}"
     reason = f": {plain_line(draft.reason)}" if draft.reason else ""
-    return f"{style.accent(proposal.id)}  {age:>12}  {draft.who:<6} {what}{reason}"
+    return f"{paint('accent', proposal.id)}  {age:>12}  {draft.who:<6} {what}{reason}"
 
 
 @COMMAND.action("approve", "keep changes that wait for you", PROPOSALS)

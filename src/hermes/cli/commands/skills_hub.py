@@ -21,9 +21,8 @@ from hermes.cli.commands.skills import (
     skill_visibility,
     skill_writer,
 )
-from hermes.cli.context import YES, Arg, Cli, Command, Style, arg, flag
+from hermes.cli.context import YES, Arg, Cli, Command, arg, flag
 from hermes.cli.output import examples
-from hermes.cli.terminal import one_line
 from hermes.config.environment import search_path
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
@@ -66,6 +65,7 @@ from hermes.skills.hub import (
 )
 from hermes.skills.scanner import ScanFinding, SourceTrust
 from hermes.skills.writing import read_overlay
+from hermes.tui.text import one_line
 from hermes.util.text import human_size, many, plain, plain_line
 
 MOST_FINDINGS = 20
@@ -83,9 +83,8 @@ def offer_lines(cli: Cli, offers: Sequence[SkillOffer]) -> list[str]:
 
 
 def say_findings(cli: Cli, verdict: str, findings: Sequence[ScanFinding]) -> None:
-    style = Style.of(cli.stdout)
-    dress = {"dangerous": style.bad, "caution": style.warn}.get(verdict, style.plain)
-    cli.say(f"scan:     {dress(VERDICTS.get(verdict, verdict))}")
+    role = {"dangerous": "error", "caution": "warn"}.get(verdict, "text")
+    cli.say(f"scan:     {cli.paint(role, VERDICTS.get(verdict, verdict))}")
     for one in findings[:MOST_FINDINGS]:
         place = f"{plain_line(one.file)}:{one.line}" if one.line else plain_line(one.file)
         cli.say(f"  {one.severity:<8} {place}  {plain_line(one.why)}")
@@ -247,28 +246,28 @@ async def _quarantine(args: Namespace, cli: Cli, hub: Hub) -> None:
     "\nfiles were changed on the disk is fetched once more.",
     epilog=examples("hermes skills reset arxiv", "hermes skills reset pdf --restore --yes"),
 )
-async def _reset(args: Namespace, cli: Cli, hub: Hub) -> int:
+async def _reset(args: Namespace, cli: Cli, hub: Hub) -> None:
     writer = skill_writer(cli)
     try:
         copied = writer.overlay_of(args.name)
     except UsageError:
-        return await _restore_installed(args, cli, hub)
+        await _restore_installed(args, cli, hub)
+        return
     left = original_skill(cli, copied.name)
-    what = f"drop your copy of {plain_line(copied.name)}"
+    what = f"Drop your copy of {plain_line(copied.name)}"
     if left is None:
         what += f", whose {copied.source} original is gone"
-    if not cli.confirm(f"{what[0].upper()}{what[1:]}?"):
-        cli.say("nothing was changed")
-        return 1
+    cli.require(f"{what}?")
     reason = f"back to the {copied.source} skill {copied.name}"
     commit = (await writer.reset(args.name, reason)).commit
     undo = f"; `hermes skills undo {commit.short}` takes this back" if commit else ""
     now = f"the {left.source} skill counts again" if left else "nothing is left of it"
     cli.say(f"dropped your copy of {plain_line(copied.name)}: {now}{undo}")
-    return await _restore_installed(args, cli, hub) if args.restore else 0
+    if args.restore:
+        await _restore_installed(args, cli, hub)
 
 
-async def _restore_installed(args: Namespace, cli: Cli, hub: Hub) -> int:
+async def _restore_installed(args: Namespace, cli: Cli, hub: Hub) -> None:
     installed = args.name in hub.store.lock().skills
     if not args.restore or not installed:
         raise UsageError(
@@ -277,12 +276,9 @@ async def _restore_installed(args: Namespace, cli: Cli, hub: Hub) -> int:
             if installed
             else "`hermes skills list` says which skills are copies",
         )
-    if not cli.confirm(f"Replace the files of {args.name} with those of its source?"):
-        cli.say("nothing was changed")
-        return 1
+    cli.require(f"Replace the files of {args.name} with those of its source?")
     await restore_skill(hub, args.name)
     cli.say(f"{args.name} is as it was installed")
-    return 0
 
 
 @hub_action(
@@ -472,18 +468,16 @@ def _confirm_install(cli: Cli, candidate: InstallCandidate) -> bool:
 
 
 @hub_action("uninstall", "remove an installed skill", arg("name", metavar="NAME"), YES)
-async def _uninstall(args: Namespace, cli: Cli, hub: Hub) -> int:
+async def _uninstall(args: Namespace, cli: Cli, hub: Hub) -> None:
     entry = hub.installed(args.name)
-    if not cli.confirm(f"Remove {args.name}, installed from {entry.identifier}?"):
-        cli.say("nothing was removed")
-        return 1
+    question = f"Remove {args.name}, installed from {entry.identifier}?"
+    cli.require(question, "nothing was removed")
     hub.uninstall(args.name)
     cli.say(f"removed {args.name}")
     own = user_copy(cli, args.name)
     if own is not None:
         drop = f"; `hermes skills reset {args.name}` drops it" if read_overlay(own) else ""
         cli.note(f"your own skill in {tilde(own)} stays, and counts{drop}")
-    return 0
 
 
 # `hermes skills check` and `update`.
@@ -554,7 +548,7 @@ def _update_line(one: UpdateStatus) -> str:
     "\npull request. It needs a token that may write to the repository, in GITHUB_TOKEN.",
     epilog=examples("hermes skills publish ./my-skill --to github --repo me/skills --dry-run"),
 )
-async def _publish(args: Namespace, cli: Cli, hub: Hub) -> int:
+async def _publish(args: Namespace, cli: Cli, hub: Hub) -> None:
     parcel = await prepare_skill(_skill_folder(cli, args.path), cli.load().secrets())
     if not args.dry_run and not hub.api.has_token:
         problem = "publishing needs a token of GitHub that may write to the repository"
@@ -564,10 +558,8 @@ async def _publish(args: Namespace, cli: Cli, hub: Hub) -> int:
         _say_plan(cli, plan)
     if args.dry_run:
         cli.emit(_facts(plan), "nothing was sent")
-        return 0
-    if not cli.confirm(f"Send this to {plan.repo}?"):
-        cli.say("nothing was sent")
-        return 1
+        return
+    cli.require(f"Send this to {plan.repo}?", "nothing was sent")
     done = await publish(hub.api, plan)
     name = parcel.skill.name
     hub.store.log_event(AuditEvent(what="published", skill=name, identifier=done.url))
@@ -575,7 +567,6 @@ async def _publish(args: Namespace, cli: Cli, hub: Hub) -> int:
         {**_facts(plan), "url": done.url, "is_new": done.is_new},
         f"{'opened' if done.is_new else 'is open already:'} {plain_line(done.url)}",
     )
-    return 0
 
 
 def _skill_folder(cli: Cli, path: str) -> str:

@@ -11,10 +11,11 @@ from hermes import __version__
 from hermes.app.git import GitFailed, UserGit
 from hermes.app.providers import Providers
 from hermes.cli.commands.model import format_fact, resolution_line, resolution_lines
-from hermes.cli.context import Cli, Command, ProgressLine, Style, flag
+from hermes.cli.context import Cli, Command, ProgressLine, flag
 from hermes.config.installation import Checkout, installation
 from hermes.config.settings import BudgetSettings
 from hermes.ops.status import Status, status_of
+from hermes.tui.text import Paint
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import many
 
@@ -23,26 +24,26 @@ async def run_status(args: Namespace, cli: Cli) -> int:
     loaded, clock = cli.load(), SystemClock()
     async with Providers(cli.home, loaded, clock, ProgressLine(cli.stderr)) as providers:
         status = await status_of(cli.home, loaded, providers, clock, deep=args.deep)
-    lines = _lines(status, Style.of(cli.stdout), everything=args.all)
+    lines = _lines(status, cli.paint, everything=args.all)
     cli.emit(status, (line.rstrip() for line in lines))
     unreached = status.reached is not None and not status.reached.ok
     return 1 if status.models.main.problem or unreached else 0
 
 
-def _lines(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
+def _lines(status: Status, paint: Paint, *, everything: bool) -> Iterator[str]:
     yield format_fact("hermes", f"{status.version}, profile {status.profile} ({status.home})")
-    yield from resolution_lines(status.models, style)
+    yield from resolution_lines(status.models, paint)
     if status.reached is not None:
-        dress = str if status.reached.ok else style.bad
-        yield format_fact("reached", dress(status.reached.detail))
+        role = "text" if status.reached.ok else "error"
+        yield format_fact("reached", paint(role, status.reached.detail))
     for number, fallback in enumerate(status.models.fallbacks):
-        yield format_fact("" if number else "fallback", resolution_line(fallback, style))
-    yield from _auxiliary(status, style, everything=everything)
+        yield format_fact("" if number else "fallback", resolution_line(fallback, paint))
+    yield from _auxiliary(status, paint, everything=everything)
     yield format_fact("budget", _budget(status.budget, status.store.spent_today))
     sessions = many(status.store.sessions, "session")
     problem = status.store.problem
     yield format_fact(
-        "store", style.bad(problem) if problem else f"{status.store.place}, {sessions}"
+        "store", paint("error", problem) if problem else f"{status.store.place}, {sessions}"
     )
     if everything:
         yield ""
@@ -53,15 +54,15 @@ def _lines(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
             yield f"  {provider.id:<16} {provider.label:<32} {state}"
 
 
-def _auxiliary(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
+def _auxiliary(status: Status, paint: Paint, *, everything: bool) -> Iterator[str]:
     """Return the auxiliary models by task, or one line if one model does all tasks."""
-    tasks = {name: resolution_line(found, style) for name, found in status.models.auxiliary.items()}
+    tasks = {name: resolution_line(found, paint) for name, found in status.models.auxiliary.items()}
     groups: dict[str, list[str]] = {}
     for name, text in tasks.items():
         groups.setdefault(text, []).append(name)
     for number, (text, names) in enumerate(groups.items()):
         who = ", ".join(names) if everything or len(groups) > 1 else "all tasks"
-        yield format_fact("" if number else "auxiliary", f"{text}  {style.dim(who)}")
+        yield format_fact("" if number else "auxiliary", f"{text}  {paint('dim', who)}")
 
 
 def _budget(budget: BudgetSettings, spent_today: float) -> str:

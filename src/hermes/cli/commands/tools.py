@@ -11,10 +11,10 @@ from hermes.app.prompting import PromptPreview, preview_prompt, request_size
 from hermes.app.tools import ToolRow, set_tool_enabled, tool_rows, undescribed_toolsets
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.cli.extensions import load_extensions
-from hermes.cli.terminal import one_line
 from hermes.core.model import BYTES_PER_TOKEN, text_tokens
 from hermes.prompt import LAYERS
 from hermes.tools import MCP_TOOLSET_PREFIX
+from hermes.tui.text import one_line
 
 DESCRIPTION_WIDTH = 60
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from hermes.app.session_store import opened_store, store_exists
-from hermes.cli.context import Cli, Command, Style, arg, flag
-from hermes.cli.terminal import one_line
+from hermes.cli.context import Cli, Command, arg, flag
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.ops.output_files import check_output, replaced
 from hermes.ops.trajectories import Entry, TrajectoryLine, as_openai, as_sharegpt, read_lines
 from hermes.ops.transcripts import local
 from hermes.store.trajectory import to_sharegpt
+from hermes.tui.text import Paint, one_line
 from hermes.util.text import clean, cut_middle, escaped_json, human_size, many, plain, plain_line
 
 FORMS = {"sharegpt": as_sharegpt, "openai": as_openai}
@@ -97,7 +97,7 @@ def _show_one(line: TrajectoryLine, cli: Cli) -> None:
     if cli.as_json:
         cli.json(_clean(line.entry))
         return
-    summary, style = _summary(line), Style.of(cli.stdout)
+    summary, paint = _summary(line), cli.paint
     state = {True: "completed", False: "failed"}.get(summary["completed"], "")
     facts = (summary["model"], state, summary["timestamp"], many(summary["turns"], "turn"))
     cli.say("  ".join(plain_line(fact) for fact in facts if fact))
@@ -106,24 +106,24 @@ def _show_one(line: TrajectoryLine, cli: Cli) -> None:
         names = ", ".join(plain_line(tool["function"]["name"]) for tool in tools)
         cli.say(f"\ntools: {names}")
     for message in entry["messages"]:
-        cli.say("\n" + "\n".join(_paragraphs(message, style)))
+        cli.say("\n" + "\n".join(_paragraphs(message, paint)))
 
 
-def _paragraphs(message: dict[str, Any], style: Style) -> Iterator[str]:
+def _paragraphs(message: dict[str, Any], paint: Paint) -> Iterator[str]:
     role, content = message["role"], message.get("content") or ""
     text = plain(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
     if role == "tool":
         name = plain_line(str(message.get("name") or ""))
-        yield f"{style.accent(f'[result of {name}]')}\n{cut_middle(text, SHOWN_RESULT)}"
+        yield f"{paint('accent', f'[result of {name}]')}\n{cut_middle(text, SHOWN_RESULT)}"
         return
     calls = message.get("tool_calls") or []
     if reasoning := message.get("reasoning") or message.get("reasoning_content"):
-        yield style.dim(f"[thought] {plain(reasoning)}")
+        yield paint("dim", f"[thought] {plain(reasoning)}")
     if text or not calls:
-        yield f"{style.bold(role)}: {text}"
+        yield f"{paint('strong', role)}: {text}"
     for call in calls:
         function = call["function"]
-        start = style.accent(f"[call of {plain_line(function['name'])}]")
+        start = paint("accent", f"[call of {plain_line(function['name'])}]")
         yield f"{start} {plain(str(function.get('arguments') or ''))}"
 
 
