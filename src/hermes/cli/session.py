@@ -20,7 +20,6 @@ from hermes.cli.context import Cli, run_command
 from hermes.cli.extensions import HookApprover, load_extensions
 from hermes.cli.main import find_entry
 from hermes.cli.scheduling import LazyScheduler, run_jobs_in_background
-from hermes.cli.terminal import EventRenderer
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import HermesError, Interrupted, UsageError
@@ -28,6 +27,7 @@ from hermes.core.events import TurnFinished
 from hermes.core.messages import User
 from hermes.core.ports import Scheduler
 from hermes.providers.local import DownloadProgress
+from hermes.tui.plain import Renderer
 
 
 @asynccontextmanager
@@ -111,7 +111,7 @@ def split_names(given: Iterable[str]) -> tuple[str, ...]:
 # One turn at the terminal.
 
 
-async def run_turn(agent: Agent, message: User | None, renderer: EventRenderer) -> int:
+async def run_turn(agent: Agent, message: User | None, renderer: Renderer) -> int:
     """Run and show a turn; return the exit code. Without a message, resume the interrupted turn."""
     exit_code = 0
     with stop_turn_on_signals(agent):

@@ -2,10 +2,10 @@
 
 import argparse
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 import msgspec
 
@@ -14,7 +14,6 @@ from hermes.app.app import App
 from hermes.app.commands import CommandHandler
 from hermes.cli.context import Cli, ProgressLine
 from hermes.cli.extensions import ask_hook_approval
-from hermes.config.settings import DisplaySettings
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -32,10 +31,8 @@ from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 from hermes.core.ports import ApprovalAnswer
 from hermes.tui.commands import TerminalCommands
 from hermes.tui.conversation import ReferenceExpander
-from hermes.tui.display import DisplayState
-from hermes.tui.plain import PlainConversation
-from hermes.tui.skins import PLAIN_SKIN
-from hermes.tui.text import Depth, Paint, one_line, problem_lines, progress_lines, trouble_line
+from hermes.tui.plain import PlainConversation, Renderer
+from hermes.tui.text import Paint, one_line, problem_lines, progress_lines, trouble_line
 
 ANSWERS = {
     "y": ApprovalAnswer.ONCE,
@@ -136,10 +133,6 @@ CHOICES = "[o]nce, [s]ession, [a]lways, [N]o:"
 
 class ErrorResult(msgspec.Struct):
     error: str
-
-
-class EventRenderer(Protocol):
-    def show(self, event: Event) -> None: ...
 
 
 class JsonRenderer:
@@ -331,7 +324,7 @@ class LineMode:
 
     @property
     def handlers(self) -> dict[str, CommandHandler]:
-        commands = TerminalCommands(LineModeTerminal(self), self._cli.home.root / "skins").handlers
+        commands = TerminalCommands(self.talk, self._cli.home.root / "skins").handlers
         return {name: commands[name] for name in LINE_MODE_COMMANDS}
 
     async def run(self) -> int:
@@ -342,37 +335,15 @@ class LineMode:
         return await self.talk.run()
 
 
-class LineModeTerminal:
-    """A `tui.terminal_commands.Terminal` that has no area."""
-
-    def __init__(self, lines: LineMode) -> None:
-        self._lines = lines
-        self.display = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE)
-        self.images = lines.talk.images
-
-    def out(self, lines: Sequence[str]) -> None:
-        self._lines.talk.out(lines)
-
-    def columns(self) -> int:
-        return self._lines.talk.columns()
-
-    def leave(self, code: int = 0) -> None:
-        self._lines.talk.leave(code)
-
-    def raw(self, sequence: str) -> None:
-        """Write no escape sequences: the terminal may not support them."""
-
-
 # The renderer for `hermes chat -q`.
 
 
-def renderer_for(args: argparse.Namespace, cli: Cli, approver: TerminalApprover) -> EventRenderer:
+def renderer_for(args: argparse.Namespace, cli: Cli, approver: TerminalApprover) -> Renderer:
     """Return the renderer that the flags of `hermes chat -q` ask for."""
     if args.json:
         return JsonRenderer(cli.stdout)
     if args.quiet or not cli.stdout.isatty():
         return AnswerRenderer(cli.stdout, cli.stderr)
-    paint = cli.paint
     return TerminalRenderer(
-        cli.stdout, paint, reasoning=args.verbose, question_shown=approver.shown
+        cli.stdout, cli.paint, reasoning=args.verbose, question_shown=approver.shown
     )

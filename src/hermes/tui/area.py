@@ -235,8 +235,8 @@ class LineBox(Container):
                 if x + columns > right:
                     break
                 cells[x] = Char(sign, style)
-                for beside in range(x + 1, x + columns):
-                    cells[beside] = Char("", style)
+                for covered in range(x + 1, x + columns):
+                    cells[covered] = Char("", style)
                 x += columns
 
     def get_children(self) -> list[Container]:

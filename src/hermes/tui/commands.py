@@ -19,7 +19,7 @@ from hermes.tui.text import Depth, terminal_depth
 
 
 class CommandTerminal(Protocol):
-    """What these commands need of the conversation, beside `Talk`."""
+    """The terminal as these commands use it, in addition to `Talk`."""
 
     display: DisplayState
     images: ImageAttachments
@@ -74,10 +74,10 @@ class TerminalCommands:
 
     async def _resume(self, call: CommandCall) -> str:
         before = call.agent.session_id
-        told = await command_handlers.resume(call)
+        message = await command_handlers.resume(call)
         if call.agent.session_id != before:
             self._terminal.out(self._recap(call, MAX_EXCHANGES))
-        return told
+        return message
 
     def _recap(self, call: CommandCall, most: int) -> list[str]:
         display = self._display

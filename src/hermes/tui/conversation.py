@@ -13,7 +13,7 @@ from hermes.app import prompting
 from hermes.app.app import App
 from hermes.app.commands import Surface
 from hermes.core.errors import HermesError
-from hermes.core.events import Event, Notice, TurnFinished
+from hermes.core.events import Notice, TurnFinished
 from hermes.core.messages import Image, User
 from hermes.skills import skill_commands
 from hermes.store.records import SessionFilter
@@ -27,205 +27,17 @@ from hermes.tui.view import STOP_HINT, EventView, StatusInfo, status_line
 
 Expand = Callable[[User], Awaitable[User]]
 """Returns the message with the contents it refers to. Raises `HermesError`."""
-
-
-class TurnQueue:
-    """Runs one turn after another and shows them. Used only in the event loop."""
-
-    def __init__(
-        self,
-        view: EventView,
-        agent: Callable[[], Agent],
-        command: Callable[[str], Awaitable[bool]],
-        failed: Callable[[BaseException], None],
-    ) -> None:
-        """`agent` returns the current agent. `command` runs a slash command and returns False when
-        the text is a message. `failed` gets unexpected errors."""
-        self._view, self._agent, self._command, self._failed = view, agent, command, failed
-        self.waiting: deque[UserInput] = deque()
-        self._work: asyncio.Task[None] | None = None
-        self._in_turn = False
-        self._command_started: float | None = None
-        self._listener: asyncio.Task[None] | None = None
-        self.expand: Expand = unchanged
-        self.on_event: Callable[[Event], None] = lambda _event: None
-        """Called with each event after it was shown."""
-
-    @property
-    def busy(self) -> bool:
-        """True while a turn runs. Commands that start no turn do not count: input that is sent
-        while they run waits."""
-        return self._in_turn or self._agent().running
-
-    @property
-    def command_seconds(self) -> float:
-        """Seconds since the running command was started; 0 when none runs."""
-        return 0.0 if self._command_started is None else time.monotonic() - self._command_started
-
-    def cancel_command(self) -> None:
-        """Cancel the running command, if there is one."""
-        if self._command_started is not None and self._work is not None:
-            self._work.cancel()
-
-    def add(self, user_input: UserInput, *, first: bool = False) -> None:
-        """Queue the input, and start working when idle."""
-        if first:
-            self.waiting.appendleft(user_input)
-        else:
-            self.waiting.append(user_input)
-        if self._work is None:
-            self._begin(self._run_waiting())
-
-    def begin(self, message: User | None) -> None:
-        """Start a turn as a task; see `ask`."""
-        self._begin(self.ask(message))
-
-    def _begin(self, work: Any) -> None:
-        self._work = asyncio.ensure_future(work)
-        self._work.add_done_callback(self._done)
-
-    def _done(self, task: "asyncio.Task[None]") -> None:
-        self._work = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._failed(error)
-        elif self.waiting:
-            self._begin(self._run_waiting())
-
-    async def _run_waiting(self) -> None:
-        while self.waiting:
-            user_input = self.waiting.popleft()
-            if not user_input.shown:
-                self._view.user_message(user_input.text or "(a picture)")
-            if user_input.is_command and await self._run_command(user_input.text):
-                continue
-            await self.ask(user_input.message)
-
-    async def _run_command(self, text: str) -> bool:
-        self._command_started = time.monotonic()
-        try:
-            return await self._command(text)
-        finally:
-            self._command_started = None
-            self._view.refresh()
-
-    async def ask(self, message: User | None) -> None:
-        """Run a turn inside of the running task; None continues the interrupted turn."""
-        self._in_turn, self._command_started = True, None
-        try:
-            await self._answer(message)
-        finally:
-            self._in_turn = False
-            self._view.refresh()
-
-    async def _answer(self, message: User | None) -> None:
-        agent = self._agent()
-        try:
-            message = None if message is None else await self.expand(message)
-        except HermesError as error:
-            self._view.note(f"{error}\n{error.hint}" if error.hint else str(error), "error")
-            return
-        events = agent.resume() if message is None else agent.run(message)
-        async with aclosing(events) as stream:
-            async for event in stream:
-                self._view.show(event)
-                self.on_event(event)
-
-    def listen(self) -> None:
-        """Start a turn for each message of the agent's background processes, whenever idle."""
-        if self._listener is not None:
-            self._listener.cancel()
-        self._listener = asyncio.ensure_future(self._listen(self._agent().pending))
-
-    async def _listen(self, notices: PendingMessages) -> None:
-        while True:
-            await notices.wait()
-            news = None if self._work or self.waiting else notices.take()
-            if news is None:
-                await asyncio.sleep(0.1)
-            else:
-                self._view.show(Notice(news.text.partition("\n")[0]))
-                self.begin(news)
-
-    async def stop(self) -> None:
-        """Interrupt the running turn and drop waiting input."""
-        await self._stop_listening()
-        self.waiting.clear()
-        self._agent().interrupt("the conversation was left")
-        if (work := self._work) is not None:
-            # A running command gets a second to finish.
-            await asyncio.wait({work}, timeout=None if self.busy else 1.0)
-            work.cancel()
-            await asyncio.wait({work})
-        await self._stop_listening()  # a command may have switched to another agent
-
-    async def _stop_listening(self) -> None:
-        if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.wait({self._listener})
-
-
 MAX_WAITING_ROWS = 3
 WORKING = f"working… {STOP_HINT}"  #: Shown until the first event of a turn arrives.
-
-
-class StatusArea:
-    """The lines below the conversation: running work, waiting messages, status line."""
-
-    def __init__(
-        self,
-        app: App,
-        agent: Callable[[], Agent],
-        display: DisplayState,
-        view: EventView,
-        turns: TurnQueue,
-        columns: Callable[[], int],
-    ) -> None:
-        self._app, self._agent, self._display = app, agent, display
-        self._view, self._turns, self._columns = view, turns, columns
-
-    def live(self) -> list[str]:
-        """Return the lines of unfinished work, then of waiting messages."""
-        paint, columns = self._display.paint, self._columns()
-        waiting = self._turns.waiting
-        lines = self._view.live()
-        if not lines and (self._turns.busy or self._turns.command_seconds > 0.3):
-            lines = [paint("dim", WORKING)]
-        for user_input in list(waiting)[:MAX_WAITING_ROWS]:
-            lines.append(paint("dim", f"⧗ {one_line(user_input.text, columns - 3)}"))
-        more = len(waiting) - MAX_WAITING_ROWS
-        return [*lines, paint("dim", f"⧗ and {more} more")] if more > 0 else lines
-
-    def status(self) -> list[str]:
-        if not self._display.status_bar:
-            return []
-        view, spent = self._view, self._view.spent
-        gauge = self._app.session(self._agent()).context_usage()
-        standing = StatusInfo(
-            model=gauge.model,
-            share=gauge.share if gauge.window and gauge.questions else None,
-            cache=spent.used.hits if spent.used.prompt else None,
-            cost=spent.money if spent.used.prompt else None,
-            seconds=view.took if view.phase == "idle" else time.monotonic() - view.began,
-            notes=tuple(self._notes()),
-        )
-        return [status_line(standing, self._columns() - 1, self._display.paint)]
-
-    def _notes(self) -> list[str]:
-        notes = []
-        if self._app.session(self._agent()).approvals.allow_all:
-            notes.append("no approvals")
-        if self._turns.busy and self._display.busy != "interrupt":
-            notes.append(f"Enter: {self._display.busy}")
-        running = len(self._app.background.lines(self._agent()))
-        return [*notes, f"{running} in background"] if running else notes
-
-
 DOUBLE_PRESS_SECONDS = 2.0  #: A second Ctrl-C within this time leaves.
 
 
 class Conversation:
-    """Implements `app.commands.talk.Talk`. Everything happens in one event loop: the area takes
-    keys at any time while turns run."""
+    """Runs one turn after another and shows them; implements `app.commands.talk.Talk`.
+
+    Everything happens in one event loop: the area takes keys at any time while turns run. Input
+    that is sent while a turn or a command runs waits.
+    """
 
     place = Surface.TERMINAL
 
@@ -244,17 +56,16 @@ class Conversation:
         self.area, self.leave = area, leave
         self._printer = Printer(area)
         self.view = EventView(display, self, self.columns)
-        self.turns = TurnQueue(
-            self.view, lambda: self._agent, lambda text: self.take(text), self._fail
-        )
-        self.turns.on_event = self._on_event
-        self.status_area = StatusArea(
-            app, lambda: self._agent, display, self.view, self.turns, self.columns
-        )
+        self._waiting: deque[UserInput] = deque()
+        self._work: asyncio.Task[None] | None = None  #: The running turn or command.
+        self._in_turn = False
+        self._command_started: float | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self._commands: set[asyncio.Task[None]] = set()  #: Commands that run during a turn.
         self._last_press = -DOUBLE_PRESS_SECONDS
-        self._commands: set[asyncio.Task[None]] = set()
         self.take: Callable[[str], Awaitable[bool]] = no_command
         """Runs a slash command. Returns False when the text is a message."""
+        self.expand: Expand = unchanged
 
     # The protocol of commands
 
@@ -264,17 +75,24 @@ class Conversation:
 
     @property
     def busy(self) -> bool:
-        return self.turns.busy
+        """True while a turn runs. Commands that start no turn do not count."""
+        return self._in_turn or self._agent.running
 
     async def continue_with(self, agent: Agent) -> None:
         self._agent = agent
-        self.turns.listen()
+        self._listen()
 
-    async def ask(self, message: User) -> None:
-        await self.turns.ask(message)
+    async def ask(self, message: User | None) -> None:
+        """Run a turn inside of the running task; None continues the interrupted turn."""
+        self._in_turn, self._command_started = True, None
+        try:
+            await self._answer(message)
+        finally:
+            self._in_turn = False
+            self.refresh()
 
     def later(self, text: str) -> None:
-        self.turns.add(UserInput(text, shown=text.startswith("/")))
+        self._add(UserInput(text, shown=text.startswith("/")))
         self.refresh()
 
     def show(self, markdown: str) -> None:
@@ -297,37 +115,31 @@ class Conversation:
         """Handle a message or command that the user sent."""
         # A Ctrl-C before this message does not count as the first of two.
         self._last_press = -DOUBLE_PRESS_SECONDS
+        steers = self.display.busy == "steer" and not user_input.images
         if not self.busy:
-            self.turns.add(user_input)
+            self._add(user_input)
         elif user_input.is_command:
-            self._run_in_background(self._run_during_turn(user_input))
-        elif self.display.busy == "steer" and not user_input.images and self._steer(user_input):
+            task = asyncio.ensure_future(self._run_during_turn(user_input))
+            self._commands.add(task)
+            task.add_done_callback(self._command_done)
+        elif steers and self._agent.steer(user_input.expanded or user_input.text):
             self.view.note(f"↪ {one_line(user_input.text, self.columns() - 3)}", "accent")
         else:
-            self.turns.add(user_input)
+            self._add(user_input)
             if self.display.busy == "interrupt":
                 self._agent.interrupt("stopped by the next message")
         self.refresh()
-
-    def _steer(self, user_input: UserInput) -> bool:
-        return self._agent.steer(user_input.expanded or user_input.text)
 
     async def _run_during_turn(self, user_input: UserInput) -> None:
         """Run a command while a turn is running."""
         self.view.user_message(user_input.text)
         if not await self.take(user_input.text):
-            self.turns.add(UserInput(user_input.text, shown=True))
+            self._add(UserInput(user_input.text, shown=True))
 
-    def _run_in_background(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._commands.add(task)
-
-        def done(ended: "asyncio.Task[None]") -> None:
-            self._commands.discard(ended)
-            if not ended.cancelled() and (error := ended.exception()) is not None:
-                self._fail(error)
-
-        task.add_done_callback(done)
+    def _command_done(self, task: "asyncio.Task[None]") -> None:
+        self._commands.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
 
     def on_interrupt(self) -> None:
         """Handle Ctrl-C: end the question and the turn, else clear the input; twice leaves."""
@@ -340,17 +152,85 @@ class Conversation:
             self._agent.interrupt("stopped by Ctrl-C")
         elif again:
             self.leave(130 if self.busy else 0)
-        elif self.turns.command_seconds:
-            self.turns.cancel_command()
+        elif self._command_started is not None and self._work is not None:
+            self._work.cancel()
             self.view.note("stopped by Ctrl-C", "dim")
         elif typed.text:
             typed.reset()
         else:
             self.view.note("Ctrl-C again leaves, and so does Ctrl-D.", "dim")
 
+    # Turns
+
+    def _add(self, user_input: UserInput) -> None:
+        """Queue the input, and start working when idle."""
+        self._waiting.append(user_input)
+        if self._work is None:
+            self._begin(self._run_waiting())
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._work = asyncio.ensure_future(work)
+        self._work.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._work = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+        elif self._waiting:
+            self._begin(self._run_waiting())
+
     def _fail(self, error: BaseException) -> None:
+        """End the conversation with an unexpected error."""
         if self.area.future and not self.area.future.done():
             self.area.exit(exception=error)
+
+    async def _run_waiting(self) -> None:
+        while self._waiting:
+            user_input = self._waiting.popleft()
+            if not user_input.shown:
+                self.view.user_message(user_input.text or "(a picture)")
+            if user_input.is_command and await self._run_command(user_input.text):
+                continue
+            await self.ask(user_input.message)
+
+    async def _run_command(self, text: str) -> bool:
+        self._command_started = time.monotonic()
+        try:
+            return await self.take(text)
+        finally:
+            self._command_started = None
+            self.refresh()
+
+    async def _answer(self, message: User | None) -> None:
+        agent = self._agent
+        try:
+            message = None if message is None else await self.expand(message)
+        except HermesError as error:
+            self.view.note(f"{error}\n{error.hint}" if error.hint else str(error), "error")
+            return
+        events = agent.resume() if message is None else agent.run(message)
+        async with aclosing(events) as stream:
+            async for event in stream:
+                self.view.show(event)
+                if isinstance(event, TurnFinished) and self.display.bell:
+                    self.area.output.write_raw("\a")
+                    self.area.output.flush()
+
+    def _listen(self) -> None:
+        """Start a turn for each message of the agent's background processes, whenever idle."""
+        if self._listener is not None:
+            self._listener.cancel()
+        self._listener = asyncio.ensure_future(self._take_notices(self._agent.pending))
+
+    async def _take_notices(self, notices: PendingMessages) -> None:
+        while True:
+            await notices.wait()
+            news = None if self._work or self._waiting else notices.take()
+            if news is None:
+                await asyncio.sleep(0.1)
+            else:
+                self.view.show(Notice(news.text.partition("\n")[0]))
+                self._begin(self.ask(news))
 
     async def run(
         self, shown: "asyncio.Future[None]", sent: Sequence[UserInput], *, resume: bool
@@ -360,42 +240,86 @@ class Conversation:
         `sent` is answered first. With `resume`, an interrupted turn is continued.
         """
         ticking = asyncio.ensure_future(self._tick())
-        self.turns.listen()
+        self._listen()
         if resume:
-            self.turns.begin(None)
+            self._begin(self.ask(None))
         for user_input in sent:
-            self.turns.add(user_input)
+            self._add(user_input)
         try:
             await asyncio.wait({shown})
         finally:
             for task in (ticking, *self._commands):
                 task.cancel()
-            await self.turns.stop()
+            await self._stop()
             await asyncio.wait({ticking, *self._commands})
             self._printer.flush()
-
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, TurnFinished) and self.display.bell:
-            self.area.output.write_raw("\a")
-            self.area.output.flush()
 
     async def _tick(self) -> None:
         """Paint the frames of the spinner."""
         while True:
             await asyncio.sleep(0.1)
-            if self.busy or self.turns.command_seconds:
+            if self.busy or self._command_started is not None:
                 self.refresh()
 
+    async def _stop(self) -> None:
+        """Interrupt the running turn and drop waiting input."""
+        await self._stop_listening()
+        self._waiting.clear()
+        self._agent.interrupt("the conversation was left")
+        if (work := self._work) is not None:
+            # A running command gets a second to finish.
+            await asyncio.wait({work}, timeout=None if self.busy else 1.0)
+            work.cancel()
+            await asyncio.wait({work})
+        await self._stop_listening()  # a command may have switched to another agent
 
-Wait = Callable[[Coroutine[Any, Any, Any]], Any]
-"""Runs a coroutine in the event loop and returns its result to the calling thread."""
+    async def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+            await asyncio.wait({self._listener})
+
+    # The lines below the conversation
+
+    def live_lines(self) -> list[str]:
+        """Return the lines of unfinished work, then of waiting messages."""
+        paint, columns = self.display.paint, self.columns()
+        lines, started = self.view.live(), self._command_started
+        if not lines and (self.busy or (started and time.monotonic() - started > 0.3)):
+            lines = [paint("dim", WORKING)]
+        for user_input in list(self._waiting)[:MAX_WAITING_ROWS]:
+            lines.append(paint("dim", f"⧗ {one_line(user_input.text, columns - 3)}"))
+        more = len(self._waiting) - MAX_WAITING_ROWS
+        return [*lines, paint("dim", f"⧗ and {more} more")] if more > 0 else lines
+
+    def status_lines(self) -> list[str]:
+        if not self.display.status_bar:
+            return []
+        view, spent = self.view, self.view.spent
+        session = self.app.session(self._agent)
+        gauge = session.context_usage()
+        running = len(self.app.background.lines(self._agent))
+        notes = {
+            "no approvals": session.approvals.allow_all,
+            f"Enter: {self.display.busy}": self.busy and self.display.busy != "interrupt",
+            f"{running} in background": running > 0,
+        }
+        standing = StatusInfo(
+            model=gauge.model,
+            share=gauge.share if gauge.window and gauge.questions else None,
+            cache=spent.used.hits if spent.used.prompt else None,
+            cost=spent.money if spent.used.prompt else None,
+            seconds=view.took if view.phase == "idle" else time.monotonic() - view.began,
+            notes=tuple(note for note, applies in notes.items() if applies),
+        )
+        return [status_line(standing, self.columns() - 1, self.display.paint)]
 
 
 class MenuOffers:
     """Entries of the completion menu. Called in worker threads."""
 
-    def __init__(self, app: App, agent: Callable[[], Agent], skins: Path, wait: Wait) -> None:
-        self._app, self._agent, self._skins, self._wait = app, agent, skins, wait
+    def __init__(self, talk: Conversation, skins: Path) -> None:
+        self._talk, self._app, self._skins = talk, talk.app, skins
+        self._loop = asyncio.get_running_loop()
 
     def of(self, command: str) -> list[Offer]:
         """Return the arguments of a command; for "", the additional commands."""
@@ -405,20 +329,20 @@ class MenuOffers:
             case "model":
                 return self._models()
             case "personality":
-                return [
-                    Offer(name) for name in prompting.personality_names(self._app.loaded.settings)
-                ]
+                names = prompting.personality_names(self._app.loaded.settings)
             case "skin":
-                return [Offer(name) for name in skin_names(self._skins)]
+                names = skin_names(self._skins)
             case _:
                 return self._commands()
+        return [Offer(name) for name in names]
 
     def _sessions(self) -> list[Offer]:
-        found = self._wait(self._app.store.sessions(SessionFilter(limit=50)))
+        wanted = self._app.store.sessions(SessionFilter(limit=50))
+        found = asyncio.run_coroutine_threadsafe(wanted, self._loop).result()
         return [Offer(each.title or each.id, each.preview, (each.id,)) for each in found]
 
     def _models(self) -> list[Offer]:
-        target = self._app.session(self._agent()).target
+        target = self._app.session(self._talk.agent).target
         listed = self._app.providers.known.cached_list(target.base_url)
         aliases = self._app.loaded.settings.model_aliases
         known = [Offer(model.id) for model in (listed.models if listed else ())]
@@ -429,7 +353,7 @@ class MenuOffers:
         plugins = self._app.extensions.commands.items()
         own = [Offer(name, each.description, takes_more=True) for name, each in plugins]
         quick = [Offer(name, "your own") for name in self._app.loaded.settings.quick_commands]
-        session = self._app.session(self._agent()).skills
+        session = self._app.session(self._talk.agent).skills
         skills = skill_commands(session.catalog.skills.entries(), session.context).items()
         return [*own, *quick, *(Offer(name, about, takes_more=True) for name, about in skills)]
 

@@ -444,13 +444,13 @@ async def edit_message(field: InputField) -> None:
 def run_in_background(field: InputField, work: Coroutine[Any, Any, None]) -> None:
     """Run `work` as a background task and show its error to the user."""
 
-    async def told() -> None:
+    async def report_failure() -> None:
         try:
             await work
         except HermesError as error:
             _show_error(field, error)
 
-    get_app().create_background_task(told())
+    get_app().create_background_task(report_failure())
 
 
 def _show_error(field: InputField, error: HermesError) -> None:

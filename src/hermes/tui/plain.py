@@ -11,13 +11,15 @@ from typing import Protocol, TextIO
 from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.commands import Surface
+from hermes.config.settings import DisplaySettings
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice
 from hermes.core.messages import Text, User
 from hermes.tui.clipboard import ImageAttachments
-from hermes.tui.display import no_command, unchanged
+from hermes.tui.display import DisplayState, no_command, unchanged
 from hermes.tui.markdown import MarkdownStream
-from hermes.tui.text import Paint, safe
+from hermes.tui.skins import PLAIN_SKIN
+from hermes.tui.text import Depth, Paint, safe
 
 PROMPT = "> "
 EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -31,7 +33,7 @@ class Renderer(Protocol):
 
 
 class PlainConversation:
-    """Implements `app.commands.talk.Talk`: one step after another."""
+    """Implements `Talk` and `CommandTerminal`: one step after another."""
 
     place = Surface.TERMINAL
 
@@ -42,6 +44,7 @@ class PlainConversation:
         self._renderer, self._stdout, self._read_line = renderer, stdout, read_line
         self._kept: deque[str] = deque()
         self.images = ImageAttachments()
+        self.display = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE)
         self._running = False
         self.take: Callable[[str], Awaitable[bool]] = no_command
         self.expand: Callable[[User], Awaitable[User]] = unchanged
@@ -72,6 +75,9 @@ class PlainConversation:
 
     def columns(self) -> int:
         return shutil.get_terminal_size().columns
+
+    def raw(self, sequence: str) -> None:
+        """Write no escape sequences: the terminal may not support them."""
 
     def leave(self, code: int = 0) -> None:
         self._left, self._code = True, code

@@ -236,20 +236,11 @@ class TerminalUI:
         # Loads the agent and the app: the prompt must appear before that.
         from hermes.tui.conversation import Conversation, MenuOffers, ReferenceExpander
 
-        loop = asyncio.get_running_loop()
-        conversation = Conversation(app, agent, self.display, self.questions, self.area, self.leave)
-        self.conversation = conversation
-        conversation.turns.expand = ReferenceExpander(
-            app, lambda: conversation.agent, folder, self.note
-        )
-        self._offers_source = MenuOffers(
-            app,
-            lambda: conversation.agent,
-            self.skins,
-            lambda work: asyncio.run_coroutine_threadsafe(work, loop).result(),
-        )
-        self.questions.show_full_text = lambda text: conversation.view.note(text, "text")
-        return conversation
+        talk = Conversation(app, agent, self.display, self.questions, self.area, self.leave)
+        talk.expand = ReferenceExpander(app, lambda: talk.agent, folder, self.note)
+        self.questions.show_full_text = lambda text: talk.view.note(text, "text")
+        self.conversation, self._offers_source = talk, MenuOffers(talk, self.skins)
+        return talk
 
     def take_early_input(self) -> "list[UserInput]":
         """Return what the user sent before the conversation began, and forget it."""
@@ -291,14 +282,14 @@ class TerminalUI:
 
     def _live(self) -> list[str]:
         if self.conversation is not None:
-            return self.conversation.status_area.live()
+            return self.conversation.live_lines()
         paint, columns = self.display.paint, self.area.output.get_size().columns
         waiting = [paint("dim", f"⧗ {one_line(each.text, columns - 3)}") for each in self._early]
         return [paint("dim", self.progress.text), *waiting] if self.progress.text else waiting
 
     def _status(self) -> list[str]:
         if self.conversation is not None:
-            return self.conversation.status_area.status()
+            return self.conversation.status_lines()
         return [self.display.paint("dim", "starting …")]
 
     def _image_bar(self) -> list[str]:

@@ -491,26 +491,26 @@ def _delegate_task_outcome(result: str) -> ToolOutcome:
     children = [each for each in results if isinstance(each, dict)]
     done = sum(each.get("status") == "completed" for each in children)
     note = f"{done} of {len(children)} completed" if len(children) > 1 else ""
-    told = []
+    endings = []
     for number, child in enumerate(children, 1):
         text = as_text(child.get("error") or child.get("summary")).strip()
-        told.append((_child_status(number, child), text or "(no text)"))
+        endings.append((_child_status(number, child), text or "(no text)"))
     return ToolOutcome(
         "ok" if done else "failed",
-        "\n".join(f"{ending}\n{said}" for ending, said in told),
+        "\n".join(f"{ending}\n{text}" for ending, text in endings),
         note,
-        tuple(f"{ending}: {' '.join(said.split())}" for ending, said in told),
+        tuple(f"{ending}: {' '.join(text.split())}" for ending, text in endings),
     )
 
 
 def _child_status(number: int, child: Mapping[str, Any]) -> str:
     seconds, calls = child.get("seconds"), child.get("api_calls")
-    told = (
+    facts = (
         as_text(child.get("status")) or "?",
         many(calls, "model call") if isinstance(calls, int) else "",
         format_duration(seconds) if isinstance(seconds, int | float) else "",
     )
-    return f"[{number}] {', '.join(filter(None, told))}"
+    return f"[{number}] {', '.join(filter(None, facts))}"
 
 
 _OUTCOMES: Mapping[str, Callable[[str], ToolOutcome]] = {

@@ -250,5 +250,5 @@ def _change_counts(diff: list[DiffLine]) -> str:
     """Return `+3 -1`, or "" for an incomplete diff."""
     kinds = [line.kind for line in diff]
     added, removed = kinds.count("added"), kinds.count("removed")
-    told = f"{f'+{added} ' if added else ''}{f'-{removed}' if removed else ''}".rstrip()
-    return "" if "more" in kinds else told
+    counts = f"{f'+{added} ' if added else ''}{f'-{removed}' if removed else ''}".rstrip()
+    return "" if "more" in kinds else counts
