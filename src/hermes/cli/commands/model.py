@@ -22,6 +22,7 @@ from hermes.cli.context import YES, Cli, Command, ProgressLine, arg, flag
 from hermes.cli.output import pick_named
 from hermes.config import edit
 from hermes.config.home import tilde
+from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.model import Price
 from hermes.ops.fallback_chain import add_fallback, clear_fallbacks, remove_fallback
@@ -155,18 +156,19 @@ def format_fact(name: str, text: str) -> str:
     return f"{name:<12} {text}"
 
 
-def _providers(cli: Cli) -> Providers:
-    return Providers(cli.home, cli.load(), SystemClock(), ProgressLine(cli.stderr))
+def open_providers(cli: Cli, loaded: Loaded | None = None) -> Providers:
+    return Providers(cli.home, loaded or cli.load(), SystemClock(), ProgressLine(cli.stderr))
 
 
 async def resolve_main_model(cli: Cli) -> Resolution:
-    async with _providers(cli) as providers:
+    async with open_providers(cli) as providers:
         return main_resolution(cli.load(), providers)
 
 
 async def _choose(args: Namespace, cli: Cli, providers: Providers) -> int:
     if not cli.interactive:
-        return await _show(args, cli, providers)
+        code: int = await _show(args, cli, providers)
+        return code
     text = await ModelWizard(cli, providers).choose()
     if text:
         _use(text, "", cli, providers)
@@ -177,7 +179,7 @@ MODEL = Command(
     "model",
     _choose,
     "Show and choose the model that answers.",
-    needs=_providers,
+    needs=open_providers,
     epilog="""\
 examples:
   hermes model                                   choose from a list
@@ -220,11 +222,14 @@ def _use(text: str, base_url: str, cli: Cli, providers: Providers) -> None:
         cli.note(f"note: {doubt}")
 
 
-def _current(providers: Providers) -> Target | None:
+def _current(providers: Providers, *, needed: bool = False) -> Target | None:
+    """Return the model in use. A broken choice is None, or an error if the model is `needed`."""
     try:
         return providers.known_target(providers.main_choice())
     except HermesError:
-        return None  # a broken choice has nothing worth keeping
+        if needed:
+            raise
+        return None
 
 
 @MODEL.action(
@@ -271,7 +276,7 @@ examples:
   hermes fallback remove 1
 """,
     default="list",
-    needs=_providers,
+    needs=open_providers,
 )
 
 
@@ -347,9 +352,9 @@ async def run_models(args: Namespace, cli: Cli) -> int:
     abilities = (args.images, args.tools, args.reasoning)
     wanted = ModelFilter(tuple(words), *abilities, args.free, args.context, args.max_price)
     found: list[ProviderModels] = []
-    async with Providers(cli.home, cli.load(), SystemClock(), ProgressLine(cli.stderr)) as parts:
+    async with open_providers(cli) as parts:
         lister = ModelLister(parts.resolver, parts.known, parts.keyring, parts.client)
-        current = _model_in_use(parts, needed=not (provider or args.all))
+        current = _current(parts, needed=not (provider or args.all))
         for target in _targets(lister, cli, provider, current, every=args.all):
             used = current is not None and current.provider == target.provider
             in_use = current.model if current is not None and used else ""
@@ -367,16 +372,6 @@ def _split_provider(words: Sequence[str], custom_names: Sequence[str]) -> tuple[
     if endpoints.find_endpoint(words[0].lower()) or name.lower() in map(str.lower, custom_names):
         return words[0], words[1:]
     return "", words
-
-
-def _model_in_use(parts: Providers, *, needed: bool) -> Target | None:
-    """Return the model in use; a broken choice is an error only if it was requested."""
-    try:
-        return parts.known_target(parts.main_choice())
-    except HermesError:
-        if needed:
-            raise
-        return None
 
 
 def _targets(

@@ -11,11 +11,16 @@ from typing import Any, get_args
 
 import msgspec
 
-from hermes.app.providers import Providers
 from hermes.app.tools import ToolRow, find_toolsets, set_tool_enabled, tool_rows
-from hermes.cli.commands.auth import check_key
-from hermes.cli.commands.model import ModelWizard, format_fact, resolution_line, resolve_main_model
-from hermes.cli.context import Cli, Command, OneOf, ProgressLine, arg, flag
+from hermes.cli.commands.auth import LONGEST_KEY, check_key
+from hermes.cli.commands.model import (
+    ModelWizard,
+    format_fact,
+    open_providers,
+    resolution_line,
+    resolve_main_model,
+)
+from hermes.cli.context import Cli, Command, OneOf, arg, flag
 from hermes.cli.main import run_hermes
 from hermes.cli.output import pick_named
 from hermes.cli.session import split_names
@@ -91,7 +96,6 @@ def _format_value(value: Any) -> str:
 KNOWN = ("openrouter", "anthropic", "openai", "gemini", "nous", "ollama")
 """Offered in addition to configured providers; others can be typed."""
 OWN_KEY = "CUSTOM_API_KEY"
-LONGEST_KEY = 16_384
 
 
 def ask_model(cli: Cli) -> None:
@@ -170,19 +174,15 @@ def _use_provider(name: str, cli: Cli) -> None:
 
 
 async def _pick_model(provider: str, cli: Cli) -> str:
-    async with _providers(cli, {}) as providers:
+    async with open_providers(reload_settings(cli)) as providers:
         return await ModelWizard(cli, providers).model_of(provider)
 
 
 async def _pick_model_at(address: str, key: str, cli: Cli) -> str:
     said = {"provider": CUSTOM, "base_url": address, "api_key": key, "default": "-"}
-    async with _providers(cli, {f"model.{name}": value for name, value in said.items()}) as there:
+    loaded = reload_settings(cli).load({f"model.{name}": value for name, value in said.items()})
+    async with open_providers(cli, loaded) as there:
         return await ModelWizard(cli, there).model_at(await there.main())
-
-
-def _providers(cli: Cli, overrides: dict[str, str]) -> Providers:
-    loaded = reload_settings(cli).load(overrides)
-    return Providers(cli.home, loaded, SystemClock(), ProgressLine(cli.stderr))
 
 
 def _ask_own_endpoint(cli: Cli) -> None:

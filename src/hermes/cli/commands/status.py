@@ -9,9 +9,8 @@ import msgspec
 
 from hermes import __version__
 from hermes.app.git import GitFailed, UserGit
-from hermes.app.providers import Providers
-from hermes.cli.commands.model import format_fact, resolution_line, resolution_lines
-from hermes.cli.context import Cli, Command, ProgressLine, flag
+from hermes.cli.commands.model import format_fact, open_providers, resolution_line, resolution_lines
+from hermes.cli.context import Cli, Command, flag
 from hermes.config.installation import Checkout, installation
 from hermes.config.settings import BudgetSettings
 from hermes.ops.status import Status, status_of
@@ -22,7 +21,7 @@ from hermes.util.text import many
 
 async def run_status(args: Namespace, cli: Cli) -> int:
     loaded, clock = cli.load(), SystemClock()
-    async with Providers(cli.home, loaded, clock, ProgressLine(cli.stderr)) as providers:
+    async with open_providers(cli) as providers:
         status = await status_of(cli.home, loaded, providers, clock, deep=args.deep)
     lines = _lines(status, cli.paint, everything=args.all)
     cli.emit(status, (line.rstrip() for line in lines))
