@@ -1,8 +1,9 @@
 """A recorded change of skills: what was done to which files, by whom and why."""
 
 import contextlib
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
@@ -106,6 +107,15 @@ def _one_line(text: str) -> str:
 # Files of skills
 
 RETIRED = ".retired"  #: The folder of skills that are archived but not used.
+SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv"})
+
+
+def walk_files(folder: Path | str) -> Iterator[str]:
+    """Yield everything below a folder that is not a folder, as relative paths."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = [each for each in folders if each not in SKIPPED_FOLDERS]
+        relative = Path(place).relative_to(folder)
+        yield from (str(relative / file) for file in files)
 
 
 def skill_names(paths: Iterable[str]) -> tuple[str, ...]:

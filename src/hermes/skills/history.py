@@ -26,6 +26,7 @@ from hermes.skills.changes import (
     parse_commit,
     remove_empty_folders,
     skill_names,
+    walk_files,
 )
 from hermes.store.git import Git, GitCommandFailed
 from hermes.store.git_history import (
@@ -57,7 +58,6 @@ GIT_EXCLUDE = (
 )  # fmt: skip
 """Hidden files at the top are state of the hub, usage counts, locks and the user's own .git. A
 .gitignore does not apply: everything the agent writes must be recorded."""
-SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv"})
 
 
 class UndoRefused(UsageError):
@@ -68,18 +68,11 @@ def open_history(program: str, folder: Path) -> GitHistory:
     """Return the git store of the skills in `folder`."""
     options = HistoryOptions(
         excluded=GIT_EXCLUDE,
-        list_nested=_list_nested,
+        list_nested=walk_files,
         config=GIT_SETTINGS,
         branch="refs/heads/main",
     )
     return GitHistory(Git(program, folder / HISTORY_FOLDER, folder), folder, options)
-
-
-def _list_nested(folder: str) -> Iterator[str]:
-    for place, folders, files in os.walk(folder):
-        folders[:] = [each for each in folders if each not in SKIPPED_FOLDERS]
-        relative = Path(place).relative_to(folder)
-        yield from (str(relative / file) for file in files)
 
 
 _TEMPORARY_NAME = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")

@@ -294,7 +294,7 @@ def test_special_files_named_skill_md_are_reported(root: Path):
     skills = skills_in(root)
     assert names(skills) == {"fine"}
     found = {broken.file.parent.name: broken.reason for broken in skills.broken()}
-    assert "no regular file" in found["pipe"]
+    assert "not a regular file" in found["pipe"]
     assert found["folder"]
     assert found["huge"].startswith("it has 50.0 MB, and at most 500.0 kB are read")
 

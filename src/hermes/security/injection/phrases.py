@@ -1,9 +1,9 @@
 """The phrases that rules search for: data, and its reader.
 
 A phrase is a regular expression over a chain of plain lower-case words separated by one space (see
-`WordChain`). Groups do not capture. `<3>` stands for up to three words of any kind, `<NAME>` for
-the list of that name. Every word is spelled out (`rule|rules`), so that the words themselves can be
-extracted from a phrase, and every repetition is bounded, so that a search takes linear time.
+`WordChain`); `<3>` stands for up to three words of any kind. Every word is spelled out
+(`rule|rules`), so that the words themselves can be extracted from a phrase, and every repetition is
+bounded, so that a search takes linear time.
 """
 
 import re
@@ -17,21 +17,31 @@ sentence."""
 
 def read_phrases() -> Iterator[tuple[str, str, Negation]]:
     """Yield the id, the expression and the negation of each phrase."""
+    for heading, expression in read_patterns(_PHRASES):
+        name, negation = heading.split(", ")
+        yield name, expression, cast("Negation", negation)
+
+
+def read_patterns(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each regular expression of a text, with the heading above it.
+
+    `= …` is a heading, `# …` a comment. `NAME: …` defines a list, for which `<NAME>` stands. A line
+    that begins with four spaces continues the line before it. Groups do not capture.
+    """
     lists: dict[str, str] = {}
-    name = negation = ""
-    for line in _PHRASES.replace("\n    ", "").splitlines():
-        text = re.sub(r"\((?!\?)", "(?:", line)
-        text = re.sub(r"<([A-Z_]+)>", lambda found: lists[found[1]], text)
-        if line.startswith("["):
-            name, negation = line.strip("[]").split(", ")
-        elif listed := re.match(r"([A-Z_]+): ", text):
-            lists[listed[1]] = text[listed.end() :]
+    heading = ""
+    for line in text.replace("\n    ", "").splitlines():
+        expression = re.sub(r"(?<!\\)\((?!\?)", "(?:", line)
+        expression = re.sub(r"<([A-Z_]+)>", lambda found: lists[found[1]], expression)
+        if line.startswith("= "):
+            heading = line.removeprefix("= ")
+        elif listed := re.match(r"([A-Z_]+): ", expression):
+            lists[listed[1]] = expression[listed.end() :]
         elif line and not line.startswith("#"):
-            yield name, text, cast("Negation", negation)
+            yield heading, expression
 
 
-# `[id, negation]` is the heading of phrases, `NAME: …` defines a list, and a line that begins with
-# four spaces continues the line before it.
+# Headings are the id and the negation.
 _PHRASES = r"""
 # Replacing the instructions given before.
 FILL: ((all|any|of|the|my|your|our|its|their|these|those|this|that|every|each|and|or|other|future|
@@ -53,7 +63,7 @@ ANY_IGNORE: (<IGNORE>|override|overriding|overrule|neglect|discard|dismiss|aband
 SAY: (say|print|output|tell|do|respond|reply|act|write|execute|run|follow|reveal|translate|send|
     show|give|return|repeat|list|describe|answer|obey|start|begin|become|pretend|help|provide|
     explain|classify|go)
-[prompt_injection, before]
+= prompt_injection, before
 <ANY_IGNORE> <FILL><EARLIER> <FILL><INSTRUCTIONS>
 <IGNORE> <FILL><EARLIER> <FILL><RULES_GIVEN>
 <IGNORE> (all|any|every|your) <FILL><EARLIER> <FILL><WORDS_GIVEN>
@@ -154,7 +164,7 @@ ACTION: (send|upload|post|copy|run|execute|install|delete|remove|modify|change|a
     forward|exfiltrate|transmit|download|leak|grant|disable|transfer|email|mail|encode|insert|
     inject|append|create|approve|merge|do this|do it|do so|do all of this|do that|continue|proceed|
     act)
-[deception_hide, none]
+= deception_hide, none
 <NOT> (ever )?<TELL> <PERSON> (about |of |know |know about |know that |see )?<THIS>
 <NOT> (ever )?(tell|inform|notify|alert|warn) <PERSON> (\.|under any|at any point|no matter|even if|
     ever|and (just |simply |then |silently |quietly )?<ACTION>)
@@ -187,7 +197,7 @@ if (the |your |any )?(user|human|anyone|anybody|someone|operator|owner|they|he|s
      anything){0,6} <2>(deny|lie|say that it was|say it was|claim that it|claim it|claim you|
     pretend|tell them it was|say nothing|say you did not|say you didn t|do not admit|never admit)
 # The same as actions: a `never` anywhere before in the sentence makes them harmless.
-[deception_hide, sentence]
+= deception_hide, sentence
 (hide|conceal|withhold) (this|it|that|these) from (the|your) (user|human|operator|owner|maintainer|
     reviewer|developer)
 <ACTION> <14>without (ever )?(telling|informing|notifying|alerting|warning|the knowledge of|
@@ -210,7 +220,7 @@ without (telling|informing|notifying|alerting) <PERSON> (of|about|that) (this|th
 
 # Replacing the system prompt.
 SYSTEM_PROMPT: system (prompt|prompts|message|messages|instruction|instructions)
-[sys_prompt_override, before]
+= sys_prompt_override, before
 (ignore|ignoring|disregard|disregarding|forget|forgetting|erase|disobey|pay no attention to|
     do not follow|don t follow|stop following|no longer follow) (all |any |of |the |your |this |
     that |original |previous |whole |entire |current ){0,4}<SYSTEM_PROMPT>
@@ -258,7 +268,7 @@ RULES: (rule|rules|guideline|guidelines|instruction|instructions|policy|policies
 MORAL: (safety|ethical|moral|content|core|usual|normal|built in|builtin|internal|programmed|
     preprogrammed|ai|openai|anthropic|openai s|anthropic s|google|legal|alignment|security|system|
     default|standard|previous|prior|own|original|initial|hidden|base|existing|current)
-[disregard_rules, before]
+= disregard_rules, before
 (ignore|ignoring|disregard|disregarding|forget|forgetting|disobey|violate|abandon|stop following|
     pay no attention to|set aside) (all |any |every |each |of |about |the ){0,4}(your|
     ur) (<MORAL> (and )?){0,3}<RULES>
@@ -304,7 +314,7 @@ WILD_WORDS: unrestricted|unfiltered|uncensored|jailbroken|amoral|unaligned|unsha
 WILD: (<WILD_WORDS>)
 BEING: (ai|ais|assistant|model|bot|chatbot|llm|agent|version|language model|persona|entity|being|
     system|intelligence)
-[bypass_restrictions, before]
+= bypass_restrictions, before
 (act|behave|respond|answer|pretend|imagine|roleplay|role play|operate|reply|simulate|speak|assume|
     proceed|continue|work|function|think) (as if |as though |like |that |as |being )?(you|you re|
     you are|you were|you have|you had|there are|there were|to be|to have|having|an ai|a model|
@@ -369,7 +379,7 @@ TARGET: ( (from|into|to|in|as|back|out|of|with|using|via|the|a|an|plain|base64|h
     french|german|spanish|chinese|russian|japanese|latin|klingon|morse|binary|bash|shell|python|
     code|text|commands|command|utf|8|64|13|its|language|another|your|own|it|string|message|ascii|
     script|ciphertext|instructions)){0,9}
-[translate_execute, before]
+= translate_execute, before
 (translate|decode|decrypt|decipher|deobfuscate|unscramble|convert|transcribe|reverse|base64 decode|
     base64decode|rot13) <POINTED><TARGET> (and|then|and then|before you)( (then|immediately|
     directly|just|also|blindly|silently|now|please|always)){0,2} <EXECUTE>

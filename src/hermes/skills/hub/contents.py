@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -213,15 +214,12 @@ def tar_members(data: bytes, *, below_top: bool = False) -> "Iterator[ArchiveMem
         yield from _tar_members_of(archive, below_top)
 
 
-def read_zip(data: bytes, wanted: NameFilter) -> dict[str, bytes]:
-    """Return the wanted files of a .zip, with the same rules as `read_tar`."""
+def read_archive(data: bytes, wanted: NameFilter) -> dict[str, bytes]:
+    """Return the wanted files of a .zip or .tar.gz, with the same rules as `read_tar`."""
+    if not data.startswith(b"PK"):
+        return read_tar(data, wanted)
     with _archive_errors(), zipfile.ZipFile(io.BytesIO(data)) as archive:
         return _collect(_zip_members(archive), wanted)
-
-
-def read_archive(data: bytes, wanted: NameFilter) -> dict[str, bytes]:
-    """Return the wanted files of a .zip or .tar.gz."""
-    return read_zip(data, wanted) if data.startswith(b"PK") else read_tar(data, wanted)
 
 
 ArchiveMember = tuple[str, int, Callable[[], bytes] | None]
@@ -253,15 +251,13 @@ def _tar_members_of(archive: tarfile.TarFile, below_top: bool) -> Iterator[Archi
         name = member.name.removeprefix("./")
         if below_top:
             name = name.partition("/")[2]
-        yield name, member.size, _tar_reader(archive, member) if member.isreg() else None
+        reader = partial(_read_tar_entry, archive, member)
+        yield name, member.size, reader if member.isreg() else None
 
 
-def _tar_reader(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], bytes]:
-    def read() -> bytes:
-        file = archive.extractfile(member)
-        return file.read() if file else b""
-
-    return read
+def _read_tar_entry(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    return file.read() if file else b""
 
 
 def _zip_members(archive: zipfile.ZipFile) -> Iterator[ArchiveMember]:
@@ -272,20 +268,17 @@ def _zip_members(archive: zipfile.ZipFile) -> Iterator[ArchiveMember]:
         if entry.is_dir():
             continue
         kind = (entry.external_attr >> 16) & 0o170000
-        plain = kind in (0, 0o100000)
-        yield entry.filename, entry.file_size, _zip_reader(archive, entry) if plain else None
+        reader = partial(_read_zip_entry, archive, entry)
+        yield entry.filename, entry.file_size, reader if kind in (0, 0o100000) else None
 
 
-def _zip_reader(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[], bytes]:
-    def read() -> bytes:
-        with archive.open(entry) as file:
-            # The declared size may be wrong; reading one byte more reveals it.
-            data = file.read(entry.file_size + 1)
-        if len(data) > entry.file_size:
-            raise InvalidContent(f"{entry.filename!r} in the archive is larger than it says")
-        return data
-
-    return read
+def _read_zip_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    with archive.open(entry) as file:
+        # The declared size may be wrong; reading one byte more reveals it.
+        data = file.read(entry.file_size + 1)
+    if len(data) > entry.file_size:
+        raise InvalidContent(f"{entry.filename!r} in the archive is larger than it says")
+    return data
 
 
 class _LimitedGzip(gzip.GzipFile):
@@ -305,14 +298,18 @@ class _LimitedGzip(gzip.GzipFile):
         return piece
 
 
+_ARCHIVE_ERRORS = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError,
+    # An encrypted entry, an unknown compression method or an invalid header.
+    RuntimeError, ValueError, OSError,
+)  # fmt: skip
+
+
 @contextmanager
 def _archive_errors() -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise InvalidContent(f"the archive cannot be read: {error}") from error
-    except (NotImplementedError, RuntimeError, UnicodeError, OSError, ValueError) as error:
-        # An encrypted entry, an unknown compression method or an invalid header.
+    except _ARCHIVE_ERRORS as error:
         raise InvalidContent(f"the archive cannot be read: {error}") from error
 
 

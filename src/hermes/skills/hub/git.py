@@ -36,6 +36,7 @@ from hermes.skills.hub.sources import (
     FetchedSkill,
     SkillOffer,
     SkillOrigin,
+    SkillSource,
     choose_folder,
     skill_folder_of,
 )
@@ -64,7 +65,7 @@ class GitAddress(msgspec.Struct, frozen=True):
     path: str = ""
 
 
-class GitSource:
+class GitSource(SkillSource):
     """The source `git`."""
 
     name = "git"
@@ -83,9 +84,6 @@ class GitSource:
 
     async def browse(self) -> list[SkillOffer]:
         raise UsageError("a git repository is not browsed", hint="name it: install URL#:folder")
-
-    async def search(self, query: str) -> list[SkillOffer]:  # noqa: ARG002 - as others
-        return await self.browse()
 
     async def fetch(self, identifier: str) -> FetchedSkill:
         place = parse_git_address(identifier)

@@ -1,7 +1,7 @@
 """Skills in GitHub repositories: `owner/repo/path`, with a branch or tag after `@`."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +30,7 @@ from hermes.skills.hub.sources import (
     RepoPath,
     SkillOffer,
     SkillOrigin,
+    SkillSource,
     choose_folder,
     filter_offers,
     host_of,
@@ -224,7 +225,7 @@ class GitHubRepos:
         return await self._api.commit(place.repo, place.ref)
 
 
-class GitHubSource:
+class GitHubSource(SkillSource):
     """The source `github`: any repository."""
 
     name = "github"
@@ -235,7 +236,7 @@ class GitHubSource:
     async def browse(self) -> list[SkillOffer]:
         raise UsageError("no repository is named", hint="search for `owner/repo WORDS`")
 
-    async def search(self, query: str) -> list[SkillOffer]:
+    async def search(self, query: str) -> Sequence[SkillOffer]:
         """`owner/repo words` searches that repository."""
         first, _, rest = query.partition(" ")
         return filter_offers(
@@ -259,8 +260,8 @@ class RepoListing(GitHubSource):
     async def browse(self) -> list[SkillOffer]:
         return await self._repos.offers(self._repo, self.name)
 
-    async def search(self, query: str) -> list[SkillOffer]:
-        return filter_offers(await self.browse(), query)
+    async def search(self, query: str) -> Sequence[SkillOffer]:
+        return await SkillSource.search(self, query)
 
 
 def _list_skills(data: bytes) -> list[ListedSkill]:

@@ -41,6 +41,7 @@ from hermes.skills.hub.store import (
     InstalledSkill,
     Quarantine,
     RefusedSkill,
+    entry_event,
     utc_now,
 )
 from hermes.skills.scanner import scan_files
@@ -486,14 +487,8 @@ async def restore_skill(hub: Hub, name: str) -> None:
                 f"the source of {name} has another version now",
                 hint=f"`hermes skills update {name}` shows and installs it",
             )
-        event = AuditEvent(
-            what="restored",
-            skill=name,
-            source=entry.source,
-            identifier=entry.identifier,
-            sha256=entry.sha256,
-        )
         with hub.store.exclusive():
+            event = entry_event("restored", name, entry)
             hub.store.install(name, entry, candidate.staged, event)
     finally:
         hub.quarantine.discard(candidate.staged)

@@ -30,7 +30,6 @@ from hermes.skills.hub.sources import (
     WarnCallback,
     check_address,
     choose_folder,
-    filter_offers,
     parse_repo_path,
 )
 from hermes.skills.hub.web_sources import (
@@ -45,16 +44,13 @@ from hermes.util import files
 # Local folders
 
 
-class FolderSource:
+class FolderSource(SkillSource):
     """A local folder."""
 
     name = "folder"
 
     async def browse(self) -> list[SkillOffer]:
         raise UsageError("a folder is not browsed", hint="`hermes skills install ./folder`")
-
-    async def search(self, query: str) -> list[SkillOffer]:  # noqa: ARG002 - as others
-        return await self.browse()
 
     async def fetch(self, identifier: str) -> FetchedSkill:
         folder = resolve_folder(identifier)
@@ -91,7 +87,7 @@ def _read_folder(folder: Path) -> dict[str, bytes]:
 OFFICIAL_PREFIX = "official/"
 
 
-class OfficialSource:
+class OfficialSource(SkillSource):
     """The optional skills that come with Hermes."""
 
     name = "official"
@@ -104,9 +100,6 @@ class OfficialSource:
             SkillOffer(self.name, f"{OFFICIAL_PREFIX}{one.folder}", one.name, one.description)
             for one in self._list_skills()
         ]
-
-    async def search(self, query: str) -> list[SkillOffer]:
-        return filter_offers(await self.browse(), query)
 
     async def fetch(self, identifier: str) -> FetchedSkill:
         folder = self._resolve_folder(identifier)

@@ -43,7 +43,7 @@ from hermes.skills.hub.github import SET_TOKEN, GitHubApi, error_message
 from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.registry import FolderSource, resolve_folder
 from hermes.skills.hub.sources import decode_reply, parse_repo_path, skill_folder_of
-from hermes.skills.hub.store import AuditEvent, InstalledSkill, utc_now
+from hermes.skills.hub.store import AuditEvent, InstalledSkill, entry_event, utc_now
 from hermes.skills.scanner import scan_files
 from hermes.skills.scanner.report import ScanFinding, SourceTrust, decide_install
 from hermes.skills.skill import Skill
@@ -213,18 +213,12 @@ def _store_installed(
         sha256=combined_hash(file_hashes(files)),
         trust=str(SourceTrust.COMMUNITY),
     )
-    event = AuditEvent(
-        what="imported",
-        skill=one.name,
-        source=entry.source,
-        identifier=entry.identifier,
-        sha256=entry.sha256,
-    )
     staged = hub.quarantine.stage(one.name, files)
     try:
         with hub.store.exclusive():
             if one.name in hub.store.current_lock().skills and not force:
                 return False
+            event = entry_event("imported", one.name, entry)
             hub.store.install(one.name, entry, staged, event)
             return True
     finally:

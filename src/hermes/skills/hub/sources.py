@@ -1,8 +1,9 @@
 """The interface of skill sources, and what all of them share: records, paths and HTTP."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
@@ -60,22 +61,24 @@ class FetchedSkill(msgspec.Struct, frozen=True):
     identifier: str = ""  #: The full identifier, if the requested one was abbreviated, else "".
 
 
-class SkillSource(Protocol):
+class SkillSource(ABC):
     """A place from which skills can be installed."""
 
-    @property
-    def name(self) -> str:
-        """The name that `--source` accepts."""
+    name: str  #: The name that `--source` accepts.
 
+    @abstractmethod
     async def browse(self) -> Sequence[SkillOffer]:
-        """Return all offers. Raises `HubError` when the source cannot list them."""
+        """Return all offers. Raises `HubError` or `UsageError` when they cannot be listed."""
 
     async def search(self, query: str) -> Sequence[SkillOffer]:
         """Return the offers that match the words."""
+        return filter_offers(await self.browse(), query)
 
+    @abstractmethod
     async def fetch(self, identifier: str) -> FetchedSkill:
         """Return the files, not yet checked. Raises `HubError`."""
 
+    @abstractmethod
     async def version(self, identifier: str) -> str:
         """Return what `SkillOrigin.version` would be now, or "" when only fetching tells."""
 

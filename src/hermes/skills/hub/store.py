@@ -133,6 +133,17 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
 
 
+def entry_event(what: str, name: str, entry: InstalledSkill) -> AuditEvent:
+    """Return the event for the skill of a lock entry."""
+    return AuditEvent(
+        what=what,
+        skill=name,
+        source=entry.source,
+        identifier=entry.identifier,
+        sha256=entry.sha256,
+    )
+
+
 def append_event(file: Path, event: AuditEvent) -> None:
     """Append with one write, so that two processes do not mix their lines."""
     line = msgspec.json.encode(event) + b"\n"

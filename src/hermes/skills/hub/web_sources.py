@@ -39,6 +39,7 @@ from hermes.skills.hub.sources import (
     RepoPath,
     SkillOffer,
     SkillOrigin,
+    SkillSource,
     WarnCallback,
     check_redirect,
     decode_entries,
@@ -70,7 +71,7 @@ class _Marketplace(msgspec.Struct, frozen=True):
     metadata: _MarketplaceMetadata = _MarketplaceMetadata()
 
 
-class MarketplaceSource:
+class MarketplaceSource(SkillSource):
     """The source `claude-marketplace`. `repo` is the marketplace to browse."""
 
     name = "claude-marketplace"
@@ -85,11 +86,11 @@ class MarketplaceSource:
             )
         return await self._offers(self._repo)
 
-    async def search(self, query: str) -> list[SkillOffer]:
+    async def search(self, query: str) -> Sequence[SkillOffer]:
         first, _, rest = query.removeprefix(MARKETPLACE_PREFIX).partition(" ")
         if first.count("/") == 1:
             return filter_offers(await self._offers(parse_repo_path(first).repo), rest)
-        return filter_offers(await self.browse(), query)
+        return await super().search(query)
 
     async def fetch(self, identifier: str) -> FetchedSkill:
         found = await self._repos.fetch(await self._place(identifier))
@@ -203,7 +204,7 @@ class _SkillsShResponse(msgspec.Struct, frozen=True):
     skills: tuple[msgspec.Raw, ...]  #: Each is a `_SkillsShEntry`.
 
 
-class SkillsShSource:
+class SkillsShSource(SkillSource):
     """The source `skills-sh`."""
 
     name = "skills-sh"
@@ -216,7 +217,7 @@ class SkillsShSource:
     async def browse(self) -> list[SkillOffer]:
         raise UsageError("skills.sh has too many to list", hint="search for a word instead")
 
-    async def search(self, query: str) -> list[SkillOffer]:
+    async def search(self, query: str) -> Sequence[SkillOffer]:
         reply = await self._web.get(
             f"{self._address}/api/search?{urlencode({'q': query, 'limit': MAX_RESULTS})}"
         )
@@ -283,7 +284,7 @@ class _WellKnownIndex(msgspec.Struct, frozen=True):
     skills: tuple[msgspec.Raw, ...]  #: Each is a `_WellKnownEntry`.
 
 
-class WellKnownSource:
+class WellKnownSource(SkillSource):
     """The source `well-known`. Without `site`, a search must start with an address."""
 
     name = "well-known"
@@ -301,11 +302,11 @@ class WellKnownSource:
             )
         return await self._offers(self._site)
 
-    async def search(self, query: str) -> list[SkillOffer]:
+    async def search(self, query: str) -> Sequence[SkillOffer]:
         first, _, rest = query.partition(" ")
         if "://" in first:
             return filter_offers(await self._offers(first), rest)
-        return filter_offers(await self.browse(), query)
+        return await super().search(query)
 
     async def fetch(self, identifier: str) -> FetchedSkill:
         site, name = split_site(identifier)

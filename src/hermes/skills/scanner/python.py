@@ -86,7 +86,11 @@ def analyze_python(text: str, depth: int = 0) -> list[RuleHit] | None:
     if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
         return [RuleHit(UNREADABLE)]
     study = PythonAnalysis(DataFlow(tree), depth)
-    hits = dict.fromkeys(hit for call in study.flow.calls() for hit in study.call_hits(call))
+    hits = dict.fromkeys(
+        RuleHit(rule, _line_number(call))
+        for call in study.flow.calls()
+        for rule in study.call_rules(call)
+    )
     return [*hits, *study.script_hits()]
 
 
@@ -121,40 +125,33 @@ class PythonAnalysis:
                 _line_number(secret[-1]),
             )
 
-    def call_hits(self, call: ast.Call) -> Iterator[RuleHit]:
-        name, line = self._values.dotted(call.func), _line_number(call)
-        for rule in (*self._hidden_name_rules(call, name), *self._written_command_rules(call)):
-            yield RuleHit(rule, line)
+    def call_rules(self, call: ast.Call) -> Iterator[ScanRule]:
+        name = self._values.dotted(call.func)
+        yield from self._hidden_name_rules(call, name)
+        yield from self._written_command_rules(call)
         if name.rpartition(".")[2] in _MACHINE_CODE:
-            yield RuleHit(rules.PY_MACHINE_CODE, line)
+            yield rules.PY_MACHINE_CODE
         if name in _RUNNERS or name in _LOADERS:
-            yield from self._runs(call, name, line)
+            yield from self._runs(call, name)
         elif name in _SHELLS or name in _PROGRAMS:
-            yield from self._commands(call, name, line)
+            yield from self._commands(call, name)
         elif (self.flow.is_network(name) and _SEND.search(name)) or (
             self._online and _SEND_LOOSELY.search(name)
         ):
-            for rule in self._sends(call):
-                yield RuleHit(rule, line)
+            yield from self._sends(call)
         elif name in _DELETES or name.endswith(".unlink"):
-            for rule in self._deletes(call, name):
-                yield RuleHit(rule, line)
+            yield from self._deletes(call, name)
         else:
-            for rule in self._writes(call, name):
-                yield RuleHit(rule, line)
+            yield from self._writes(call, name)
 
     def _hidden_name_rules(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
         """A function or module whose name is assembled at run time."""
         hidden = [arg for arg in call.args if not isinstance(arg, ast.Constant)]
         texts = {self._values.text(arg) for arg in hidden}
-        if (
-            name == "getattr"
-            and len(call.args) > 1
-            and self._values.text(call.args[1]) in _DANGEROUS_NAMES
+        wanted = call.args[1:2] if name == "getattr" else []
+        if any(arg in hidden and self._values.text(arg) in _DANGEROUS_NAMES for arg in wanted) or (
+            name in ("__import__", "importlib.import_module") and texts & _MODULES
         ):
-            if call.args[1] in hidden:
-                yield rules.PY_HIDDEN_NAME
-        elif name in ("__import__", "importlib.import_module") and texts & _MODULES:
             yield rules.PY_HIDDEN_NAME
 
     def _written_command_rules(self, call: ast.Call) -> Iterator[ScanRule]:
@@ -165,31 +162,31 @@ class PythonAnalysis:
             if len(text) > _MIN_SCRIPT_CHARS and (dangerous_hits(text) or self._is_dangerous(text)):
                 yield rules.PY_BAD_STARTUP if startup else rules.PY_WRITES_ATTACK
 
-    def _runs(self, call: ast.Call, name: str, line: int) -> Iterator[RuleHit]:
+    def _runs(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
         labels = self.flow.labels(*call.args)
         loads = name in _LOADERS
         if flow.NETWORK in labels:
-            yield RuleHit(rules.PY_REMOTE_DATA if loads else rules.PY_REMOTE_CODE, line)
+            yield rules.PY_REMOTE_DATA if loads else rules.PY_REMOTE_CODE
         if loads:
             return
         text = self._values.text(call.args[0]) if call.args else ""
         literal = bool(call.args) and isinstance(call.args[0], ast.Constant)
         if flow.DECODED in labels or (text and not literal and self._is_dangerous(text)):
-            yield RuleHit(rules.PY_DECODED_CODE, line)
+            yield rules.PY_DECODED_CODE
         if flow.REQUEST in labels:
-            yield RuleHit(rules.PY_REQUESTED, line)
+            yield rules.PY_REQUESTED
         elif flow.INPUT in labels and name in ("exec", "eval"):
-            yield RuleHit(rules.PY_EVALUATES, line)
+            yield rules.PY_EVALUATES
         if literal and text and self._depth < _MAX_DEPTH:
             for hit in analyze_python(text, self._depth + 1) or ():
-                yield RuleHit(hit.rule, line)
+                yield hit.rule
 
     def _is_dangerous(self, text: str) -> bool:
         if self._depth >= _MAX_DEPTH:
             return False
         return bool(analyze_python(text, self._depth + 1)) or bool(dangerous_hits(text))
 
-    def _commands(self, call: ast.Call, name: str, line: int) -> Iterator[RuleHit]:
+    def _commands(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
         if not call.args:
             return
         given = call.args[0]
@@ -197,18 +194,18 @@ class PythonAnalysis:
         bad = False
         for hit in analyze_shell(command, depth=1) if command else ():
             bad = bad or hit.rule.severity in ("high", "critical")
-            yield RuleHit(hit.rule, line)
+            yield hit.rule
         if bad and _is_concatenated(given) and self._values.folded(given) is not None:
-            yield RuleHit(rules.PY_PIECED, line)
+            yield rules.PY_PIECED
         shell = _keyword(call, "shell")
         if name in _PROGRAMS and not (isinstance(shell, ast.Constant) and shell.value):
             return
         labels = self.flow.labels(given)
         whole = not isinstance(given, (ast.JoinedStr, ast.BinOp, ast.Constant))
         if flow.REQUEST in labels:
-            yield RuleHit(rules.PY_REQUESTED, line)
+            yield rules.PY_REQUESTED
         elif flow.NETWORK in labels and not self._values.text(given):
-            yield RuleHit(rules.PY_COMMANDED if whole else rules.PY_INTERPOLATES, line)
+            yield rules.PY_COMMANDED if whole else rules.PY_INTERPOLATES
 
     def _command(self, call: ast.Call, name: str) -> str:
         """Return the command line, with `$x` for unknown parts."""

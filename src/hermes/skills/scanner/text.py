@@ -5,13 +5,15 @@ import binascii
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
 from hermes.security import REDACTION_MARK, SECRET_SHAPES
 from hermes.security.injection import InjectionFinding, explain
+from hermes.security.injection.phrases import read_patterns
 from hermes.skills.scanner.pieces import is_warning
+from hermes.skills.scanner.report import FindingCategory, Severity
 from hermes.skills.scanner.rules import (
     LineIndex,
     RuleHit,
@@ -23,9 +25,6 @@ from hermes.skills.scanner.rules import (
     injection,
     invisible,
     leak,
-    persistence,
-    privilege,
-    supply_chain,
     traversal,
 )
 from hermes.skills.scanner.signatures import HERMES_FILE, is_credential_store, is_env_file
@@ -63,10 +62,6 @@ def _find_after(part: re.Pattern[str], text: str, start: int) -> int:
     return found.end() if found else -1
 
 
-def _order(rule: ScanRule, *parts: str) -> ProseOrder:
-    return ProseOrder(rule, tuple(re.compile(part, re.IGNORECASE) for part in parts))
-
-
 INJECTION: Final = {
     "prompt_injection": injection("prompt_injection", "critical", "has the agent drop its orders"),
     "deception_hide": injection("deception", "critical", "has the agent deceive the user"),
@@ -83,189 +78,102 @@ INJECTION: Final = {
 }
 """By the id of the injection scan."""
 
-_USER = r"(?:the\s+)?(?:users?|humans?|person|owner|operator|them|people|anyone|anybody)"
-_SEND = (
-    r"\b(?:send|post|attach|upload|forward|submit|e-?mail|transmit|report|push|deliver|leak|copy)\b"
-)
-_ADDRESS = r"https?://|\bwww\.|[\w.+-]{1,40}@[\w-]{1,40}\."
-_PRIVATE = (
-    r"\b(?:conversations?|chat|transcripts?|history|workspace|source\s+code|repositor(?:y|ies)|"
-    r"api[\s-]keys?|passwords?|credentials?|secrets?|seed\s+phrases?|private\s+keys?|tokens?|"
-    r"system\s+prompt|environment\s+variables?|memory|files\s+of\s+the\s+user|both|cookies)\b"
-)
-_START = r"\b(?:run|start|launch|call|use|pass|add|invoke)\b"
-_NOT = r"\b(?:do\s+not|don['’]?t|never)\s+"
-_DEEDS = (
-    r"(?:push|send|upload|copy|install|run|read|delete|download|post|chang|ran|sent|did|do|add|"
-    r"execut)\w*"
-)
+_ORDERS = r"""
+USER: (the )?(users?|humans?|person|owner|operator|them|people|anyone|anybody)
+SEND: \b(send|post|attach|upload|forward|submit|e-?mail|transmit|report|push|deliver|leak|copy)\b
+ADDRESS: https?://|\bwww\.|[\w.+-]{1,40}@[\w-]{1,40}\.
+PRIVATE: \b(conversations?|chat|transcripts?|history|workspace|source code|repositor(y|ies)|
+    api[\s-]keys?|passwords?|credentials?|secrets?|seed phrases?|private keys?|tokens?|
+    system prompt|environment variables?|memory|files of the user|both|cookies)\b
+START: \b(run|start|launch|call|use|pass|add|invoke)\b
+NOT: \b(do not|don['’]?t|never)
+DEEDS: (push|send|upload|copy|install|run|read|delete|download|post|chang|ran|sent|did|do|add|
+    execut)\w*
+= privilege_escalation approvals_off critical: has the approvals turned off
+\b(disable|turn off|switch off|bypass|skip|remove|deactivate|circumvent|
+    suppress) (\w+ ){0,4}?(approvals?|approval prompts?|confirmation (prompts?|dialogs?)|sandbox|
+    safety checks?|permission (prompts?|checks?)|guardrails?|security scans?|scanner)\b
+= privilege_escalation approvals_set critical: loosens the rules of the agent
+\b(set|change|switch|put|turn|configure)\b >> \bapprovals\.mode\b[^.\n]{0,30}\boff\b
+<START> >> --yolo\b|--dangerously-skip-permissions
+\b(add|append|put|write)\b >> command_allowlist
+\bHERMES_YOLO_MODE\s{0,3}=\s{0,3}[\"']?(1|true|on|yes)|\bauto-?approve (all|every|any)
+= privilege_escalation evades_checks high: has the agent evade checks
+\b(until|so that) (the|no) (\w+ )?(checks?|filters?|scanners?|approvals?|rules?) (no longer|
+    does not|doesn['’]?t|do not|stops?)\b|\b(get|work) around (the )?(\w+ )?(approvals?|
+    permissions?|scanners?|sandbox|safety)\b|\b(evade|dodge|slip past|trick) (the )?(\w+ )?(checks?|
+    filters?|scanners?|approvals?|guard\w*)\b
+= supply_chain locked_download high: has a locked archive unpacked and run
+https?://\S{1,200}\.(zip|7z|rar|dmg|exe|pkg|msi)\b >> \bpassword\b >> \b(run|execute|open|start|
+    launch|install)\b
+= prompt_injection outranks_user high: puts others above the user
+\b(overrides?|outranks?|takes? precedence over|has priority over) (whatever |what |
+    anything )?(the )?(user\b|you were told)
+= exfiltration hidden_copies high: has copies of mail sent to a stranger
+[\w.+-]{1,40}@[\w-]{1,40}\. >> \bb?cc\b >> \b(each|every|all|any)\b
+= prompt_injection speaks_to_model high: speaks to the model behind the user's back
+\b(to|dear|attention|note (to|for))[,:]? (the |any |all )?(language models?|llms?|ai( (models?|
+    assistants?|agents?|systems?))?) (reading|processing|that reads?|parsing|who reads?|seeing)\b
+= privilege_escalation consents_itself high: has the agent consent for the user
+\b(answer|reply|respond|say|click|choose)\b >> \b(yes|approve|allow|always)\b >> \b(every|all|any|
+    each) (\w+ )?(approvals?|confirmations?|permissions?)\b
+= credential_access collects_secrets high: collects secrets the user types
+\b(when|whenever|if|each time) <USER> (shares?|types?|pastes?|enters?|
+    gives?)\b >> <PRIVATE> >> <SEND>|\bsave\b|\bwrite\b|\brecord\b >> <ADDRESS>
+= privilege_escalation never_asks medium: keeps the agent from asking
+<NOT> ask (<USER> )?for (\w+ ){0,2}(permission|confirmation|approval|consent)
+\bwithout (ever )?asking\b( <USER>)?( for \w+)?(?=[.,;\s]|$)
+= prompt_injection follows_remote critical: obeys orders from the network
+<ADDRESS> >> \b(follow|obey|execute|carry out|do|run|apply) (exactly )?(whatever|what|any|all|every|
+    the)\b >> \b(it (contains?|says?|returns?|tells)|in it|there|inside|found|instructions)\b
+= supply_chain overwrites_itself high: replaces itself from the network
+\b(download|fetch|get)\b >> https?:// >> \b(overwrite|replace|update) (this|your|the) (file|skill|
+    instructions)
+= exfiltration sends_private_words critical: has private things sent away
+<SEND> >> <PRIVATE> >> \b(to|at|via|with)\s[^\n]{0,40}?(<ADDRESS>)
+= exfiltration sends_stores critical: has keys read and sent away
+\.env\b|\.aws/credentials|\.ssh/|\.netrc|id_rsa|keychain >> <SEND>|\binclude\b >> <ADDRESS>
+= credential_access asks_secrets critical: coaxes secrets out of the user
+\bask <USER> for\b >> seed phrase|private key|password|recovery (phrase|code)|\bpin\b|2fa >> <SEND>
+= exfiltration picture_leak critical: leaks data through a picture's address
+!\[[^\]\n]{0,80}\]\(https?:// >> [?&=][^)\n]{0,40}?[{<$\[] >> (data|conversation|message|secret|key|
+    token|env|history|context|prompt|base64)
+= persistence rewrites_soul high: writes itself into the agent's instructions
+\b(add|append|write|insert|put|copy|save)\b >> \b(into|to|in|at the \w+ of)\b[^\n]{0,60}?(SOUL\.md|
+    \.hermes/(config|plugins|hooks)|system prompt|every (other |new )?skill|all (other )?skills|
+    AGENTS\.md of every)
+= persistence spreads high: spreads to other skills or projects
+\bwhenever you (create|edit|write|change)\b >> \bskills?\b >> \b(append|add|insert|include|copy)\b
+= prompt_injection hides_deeds high: has the agent hide what it does
+<NOT> (tell|inform|let) <USER> (know )?(that|about|what|which) (\w+ ){0,3}?<DEEDS>
+\bif (they|the user|he|she) asks?\b >> \b(say|answer|claim|reply|pretend|
+    tell them) (that )?you only\b
+\b(hide|conceal|keep)\b[^.\n]{0,80}?\bfrom <USER>\b|\binvisible to <USER>\b|
+    \b<USER> must not (notice|know|see)|\b(silently|secretly|covertly) (run|execute|send|upload|
+    push|install|read|post|fetch|copy|delete|download)\b|\bno need to (mention|tell|inform|
+    bring (it|this|that) up)\b|\bleave (it|this|them) out of the (summary|report|answer|reply)
+= prompt_injection claims_safety high: speaks to the reviewer
+\b(scanners?|reviewers?|audit\w*|security tools?|moderat\w+)\b >> \b(answer|say|reply|report|
+    respond)\b >> \b(safe|audited|clean|harmless|trusted)\b
+\bthis (skill|file) (is|was|has been) (\w+ )?(pre-?approved|verified as safe|exempt from)
+= prompt_injection comment_order high: speaks to the agent in a comment
+<!--[^>\n]{0,40}\b(ai|llm|agent|assistant|model|claude|gpt|hermes)\b[^>\n]{0,30}?[:,] >> \b(read|
+    send|run|execute|curl|fetch|post|ignore|install|include|put)\b
+"""
+"""In the form of `read_patterns`: ` >> ` separates the parts of an order, a space stands for any
+white space. Headings are category, id and severity, then the reason."""
 
-_OFF = privilege("approvals_off", "critical", "has the approvals turned off")
-_LOOSE = privilege("approvals_set", "critical", "loosens the rules of the agent")
-_QUIET = privilege("never_asks", "medium", "keeps the agent from asking")
-_YES = privilege("consents_itself", "high", "has the agent consent for the user")
-_EVADES = privilege("evades_checks", "high", "has the agent evade checks")
-_HIDES = injection("hides_deeds", "high", "has the agent hide what it does")
-_SOUL = persistence("rewrites_soul", "high", "writes itself into the agent's instructions")
-_CLAIMS = injection("claims_safety", "high", "speaks to the reviewer")
-ORDERS: Final = (
-    _order(
-        _OFF,
-        r"\b(?:disable|turn\s+off|switch\s+off|bypass|skip|remove|deactivate|circumvent|suppress)\s+"
-        r"(?:\w+\s+){0,4}?(?:approvals?|approval\s+prompts?|confirmation\s+(?:prompts?|dialogs?)|"
-        r"sandbox|safety\s+checks?|permission\s+(?:prompts?|checks?)|guardrails?|security\s+scans?|"
-        r"scanner)\b",
-    ),
-    _order(
-        _LOOSE,
-        r"\b(?:set|change|switch|put|turn|configure)\b",
-        r"\bapprovals\.mode\b[^.\n]{0,30}\boff\b",
-    ),
-    _order(_LOOSE, _START, r"--yolo\b|--dangerously-skip-permissions"),
-    _order(_LOOSE, r"\b(?:add|append|put|write)\b", r"command_allowlist"),
-    _order(
-        _LOOSE,
-        r"\bHERMES_YOLO_MODE\s{0,3}=\s{0,3}[\"']?(?:1|true|on|yes)|"
-        r"\bauto-?approve\s+(?:all|every|any)",
-    ),
-    _order(
-        _EVADES,
-        r"\b(?:until|so\s+that)\s+(?:the|no)\s+(?:\w+\s+)?(?:checks?|filters?|scanners?|approvals?|rules?)"
-        r"\s+(?:no\s+longer|does\s+not|doesn['’]?t|do\s+not|stops?)\b|"
-        r"\b(?:get|work)\s+around\s+(?:the\s+)?(?:\w+\s+)?(?:approvals?|permissions?|scanners?|"
-        r"sandbox|safety)\b|\b(?:evade|dodge|slip\s+past|trick)\s+(?:the\s+)?(?:\w+\s+)?(?:checks?|"
-        r"filters?|scanners?|approvals?|guard\w*)\b",
-    ),
-    _order(
-        supply_chain("locked_download", "high", "has a locked archive unpacked and run"),
-        r"https?://\S{1,200}\.(?:zip|7z|rar|dmg|exe|pkg|msi)\b",
-        r"\bpassword\b",
-        r"\b(?:run|execute|open|start|launch|install)\b",
-    ),
-    _order(
-        injection("outranks_user", "high", "puts others above the user"),
-        r"\b(?:overrides?|outranks?|takes?\s+precedence\s+over|has\s+priority\s+over)\s+"
-        r"(?:whatever\s+|what\s+|anything\s+)?(?:the\s+)?(?:user\b|you\s+were\s+told)",
-    ),
-    _order(
-        exfiltration("hidden_copies", "high", "has copies of mail sent to a stranger"),
-        r"[\w.+-]{1,40}@[\w-]{1,40}\.",
-        r"\bb?cc\b",
-        r"\b(?:each|every|all|any)\b",
-    ),
-    _order(
-        injection("speaks_to_model", "high", "speaks to the model behind the user's back"),
-        r"\b(?:to|dear|attention|note\s+(?:to|for))[,:]?\s+(?:the\s+|any\s+|all\s+)?(?:language\s+models?|"
-        r"llms?|ai(?:\s+(?:models?|assistants?|agents?|systems?))?)\s+(?:reading|processing|that\s+reads?|"
-        r"parsing|who\s+reads?|seeing)\b",
-    ),
-    _order(
-        _YES,
-        r"\b(?:answer|reply|respond|say|click|choose)\b",
-        r"\b(?:yes|approve|allow|always)\b",
-        r"\b(?:every|all|any|each)\s+(?:\w+\s+)?(?:approvals?|confirmations?|permissions?)\b",
-    ),
-    _order(
-        credential("collects_secrets", "high", "collects secrets the user types"),
-        rf"\b(?:when|whenever|if|each\s+time)\s+{_USER}\s+(?:shares?|types?|pastes?|enters?|gives?)\b",
-        _PRIVATE,
-        rf"{_SEND}|\bsave\b|\bwrite\b|\brecord\b",
-        _ADDRESS,
-    ),
-    _order(
-        _QUIET,
-        rf"{_NOT}ask\s+(?:{_USER}\s+)?for\s+(?:\w+\s+){{0,2}}"
-        r"(?:permission|confirmation|approval|consent)",
-    ),
-    _order(
-        _QUIET, rf"\bwithout\s+(?:ever\s+)?asking\b(?:\s+{_USER})?(?:\s+for\s+\w+)?(?=[.,;\s]|$)"
-    ),
-    _order(
-        injection("follows_remote", "critical", "obeys orders from the network"),
-        _ADDRESS,
-        r"\b(?:follow|obey|execute|carry\s+out|do|run|apply)\s+(?:exactly\s+)?"
-        r"(?:whatever|what|any|all|every|the)\b",
-        r"\b(?:it\s+(?:contains?|says?|returns?|tells)|in\s+it|there|inside|found|instructions)\b",
-    ),
-    _order(
-        supply_chain("overwrites_itself", "high", "replaces itself from the network"),
-        r"\b(?:download|fetch|get)\b",
-        r"https?://",
-        r"\b(?:overwrite|replace|update)\s+(?:this|your|the)\s+(?:file|skill|instructions)",
-    ),
-    _order(
-        exfiltration("sends_private_words", "critical", "has private things sent away"),
-        _SEND,
-        _PRIVATE,
-        rf"\b(?:to|at|via|with)\s[^\n]{{0,40}}?(?:{_ADDRESS})",
-    ),
-    _order(
-        exfiltration("sends_stores", "critical", "has keys read and sent away"),
-        r"\.env\b|\.aws/credentials|\.ssh/|\.netrc|id_rsa|keychain",
-        rf"{_SEND}|\binclude\b",
-        _ADDRESS,
-    ),
-    _order(
-        credential("asks_secrets", "critical", "coaxes secrets out of the user"),
-        rf"\bask\s+{_USER}\s+for\b",
-        r"seed\s+phrase|private\s+key|password|recovery\s+(?:phrase|code)|\bpin\b|2fa",
-        _SEND,
-    ),
-    _order(
-        exfiltration("picture_leak", "critical", "leaks data through a picture's address"),
-        r"!\[[^\]\n]{0,80}\]\(https?://",
-        r"[?&=][^)\n]{0,40}?[{<$\[]",
-        r"(?:data|conversation|message|secret|key|token|env|history|context|prompt|"
-        r"base64)",
-    ),
-    _order(
-        _SOUL,
-        r"\b(?:add|append|write|insert|put|copy|save)\b",
-        r"\b(?:into|to|in|at\s+the\s+\w+\s+of)\b[^\n]{0,60}?(?:SOUL\.md|\.hermes/(?:config|plugins|hooks)|system\s+prompt|"
-        r"every\s+(?:other\s+|new\s+)?skill|all\s+(?:other\s+)?skills|AGENTS\.md\s+of\s+every)",
-    ),
-    _order(
-        persistence("spreads", "high", "spreads to other skills or projects"),
-        r"\bwhenever\s+you\s+(?:create|edit|write|change)\b",
-        r"\bskills?\b",
-        r"\b(?:append|add|insert|include|copy)\b",
-    ),
-    _order(
-        _HIDES,
-        rf"{_NOT}(?:tell|inform|let)\s+{_USER}\s+(?:know\s+)?(?:that|about|what|which)\s+"
-        rf"(?:\w+\s+){{0,3}}?{_DEEDS}",
-    ),
-    _order(
-        _HIDES,
-        r"\bif\s+(?:they|the\s+user|he|she)\s+asks?\b",
-        r"\b(?:say|answer|claim|reply|pretend|tell\s+them)\s+(?:that\s+)?you\s+only\b",
-    ),
-    _order(
-        _HIDES,
-        rf"\b(?:hide|conceal|keep)\b[^.\n]{{0,80}}?\bfrom\s+{_USER}\b|\binvisible\s+to\s+{_USER}\b|"
-        rf"\b{_USER}\s+must\s+not\s+(?:notice|know|see)|\b(?:silently|secretly|covertly)\s+"
-        r"(?:run|execute|send|upload|push|install|read|post|fetch|copy|delete|download)\b|"
-        r"\bno\s+need\s+to\s+(?:mention|tell|inform|bring\s+(?:it|this|that)\s+up)\b|"
-        r"\bleave\s+(?:it|this|them)\s+out\s+of\s+the\s+(?:summary|report|answer|reply)",
-    ),
-    _order(
-        _CLAIMS,
-        r"\b(?:scanners?|reviewers?|audit\w*|security\s+tools?|moderat\w+)\b",
-        r"\b(?:answer|say|reply|report|respond)\b",
-        r"\b(?:safe|audited|clean|harmless|trusted)\b",
-    ),
-    _order(
-        _CLAIMS,
-        r"\bthis\s+(?:skill|file)\s+(?:is|was|has\s+been)\s+(?:\w+\s+)?(?:pre-?approved|verified\s+as"
-        r"\s+safe|exempt\s+from)",
-    ),
-    _order(
-        injection("comment_order", "high", "speaks to the agent in a comment"),
-        r"<!--[^>\n]{0,40}\b(?:ai|llm|agent|assistant|model|claude|gpt|hermes)\b[^>\n]{0,30}?[:,]",
-        r"\b(?:read|send|run|execute|curl|fetch|post|ignore|install|include|put)\b",
-    ),
-)
 
+def _read_orders() -> Iterator[ProseOrder]:
+    for heading, expression in read_patterns(_ORDERS):
+        facts, _, why = heading.partition(": ")
+        category, name, severity = facts.split()
+        rule = ScanRule(FindingCategory(category), name, cast("Severity", severity), why)
+        parts = expression.replace(" >> ", "\n").replace(" ", r"\s+").split("\n")
+        yield ProseOrder(rule, tuple(re.compile(part, re.IGNORECASE) for part in parts))
+
+
+ORDERS: Final = tuple(_read_orders())
 
 _OWN_NEGATION: Final = frozenset({"never_asks", "hides_deeds", "claims_safety"})
 """Rules about prohibitions: a `never` before them is part of the order."""

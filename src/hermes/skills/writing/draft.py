@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -445,28 +446,20 @@ _COMMON = frozenset(
 )  # fmt: skip
 
 
-class _Similarity(msgspec.Struct, frozen=True):
-    """How similar a skill is to a new one."""
-
-    skill: Skill
-    share: float  #: Higher is more similar; only for choosing the best match.
-
-
 def most_similar(name: str, text: str, skills: Iterable[Skill]) -> Skill | None:
     """Return the skill that is most similar to a new one, if any is similar enough."""
     head = read_frontmatter(text)
     described = _significant_words(str(head.fields.get("description", "")))
     body_words = _significant_words(head.body)
-    found = [_similarity(name, described, body_words, each) for each in skills]
-    best = max(
-        (each for each in found if each is not None), key=lambda each: each.share, default=None
-    )
-    return best.skill if best else None
+    shares = [(_similarity(name, described, body_words, each), each) for each in skills]
+    share, best = max(shares, key=itemgetter(0), default=(0.0, None))
+    return best if share else None
 
 
 def _similarity(
     name: str, described: frozenset[str], body_words: frozenset[str], skill: Skill
-) -> _Similarity | None:
+) -> float:
+    """Return how similar a skill is to a new one; 0 when it is not similar enough."""
     from rapidfuzz import fuzz  # slow to load, and few sessions create a skill
 
     named = fuzz.token_sort_ratio(_name_words(name), _name_words(skill.name.rpartition(":")[2]))
@@ -477,9 +470,7 @@ def _similarity(
         or (named >= SIMILAR_NAME and alike >= SIMILAR_DESCRIPTION)
     )
     body = 0.0 if close else _overlap(body_words, _body_words(skill))
-    if not close and body < SAME_BODY:
-        return None
-    return _Similarity(skill, named / 100 + alike + body)
+    return named / 100 + alike + body if close or body >= SAME_BODY else 0.0
 
 
 def _overlap(one: frozenset[str], other: frozenset[str]) -> float:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.skills.changes import walk_files
 from hermes.skills.skill import MAX_SKILL_DEPTH, Skill, Source
 from hermes.util.files import write_bytes
 
 MARK_FILE = ".overlay.json"
-SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv"})
 
 
 class SkillOverlay(msgspec.Struct, frozen=True):
@@ -61,12 +61,10 @@ def content_hash(folder: Path) -> str:
 def list_files(folder: Path) -> Iterator[str]:
     """Yield the regular files of a skill as relative paths. Links are skipped: they may lead
     anywhere."""
-    for place, folders, files in os.walk(folder):
-        folders[:] = [each for each in folders if each not in SKIPPED_FOLDERS]
-        for file in files:
-            path = Path(place, file)
-            if path.is_file() and not path.is_symlink() and file != MARK_FILE:
-                yield path.relative_to(folder).as_posix()
+    for name in walk_files(folder):
+        path = folder / name
+        if path.is_file() and not path.is_symlink() and path.name != MARK_FILE:
+            yield name
 
 
 def copy_skill(skill: Skill, target: Path) -> None:
