@@ -141,24 +141,26 @@ HARMLESS = (
 BODIES = (ALNUM[:16], HEX[:16], "correcthorse", "hunter-two", ":pw@", "ABCDEFGH1234")
 
 
-def test_there_are_enough_kinds():
+def test_secrets_of_every_kind_are_removed():
     assert len(SECRETS) >= 40
+    redact = Redactor().redact
+    wrong = {}
+    for kind, secret in SECRETS.items():
+        redacted = redact(f"before {secret} after")
+        rest = redacted.removesuffix(" after")
+        if not (
+            REDACTION_MARK in redacted
+            and not any(body in redacted for body in BODIES)
+            and redacted.startswith("before ")
+            and (rest != redacted or kind in ("cookie", "cut key block"))
+            and redact(redacted) == redacted
+        ):
+            wrong[kind] = redacted
+    assert wrong == {}
 
 
-@pytest.mark.parametrize("kind", SECRETS)
-def test_a_secret_of_this_kind_is_taken_out(kind):
-    text = f"before {SECRETS[kind]} after"
-    redacted = Redactor().redact(text)
-    assert REDACTION_MARK in redacted
-    assert not [body for body in BODIES if body in redacted]
-    assert redacted.startswith("before ")
-    assert redacted.endswith(" after") or kind in ("cookie", "cut key block")
-    assert Redactor().redact(redacted) == redacted
-
-
-@pytest.mark.parametrize("line", HARMLESS)
-def test_ordinary_text_is_left_alone(line):
-    assert Redactor().redact(line) == line
+def test_ordinary_text_is_left_alone():
+    assert [line for line in HARMLESS if Redactor().redact(line) != line] == []
 
 
 def test_the_stub_says_what_was_there():
@@ -211,21 +213,8 @@ def test_a_value_that_is_part_of_the_mark_does_no_harm():
     assert redactor.redact(once) == once == f"sk-{REDACTION_MARK}"
 
 
-pieces = st.sampled_from(
-    [
-        *SECRETS.values(),
-        *HARMLESS[:20],
-        "password=",
-        "token: ",
-        '"',
-        "'",
-        "=",
-        "&",
-        "sk-",
-        REDACTION_MARK,
-        "://a:",
-    ]
-) | st.text(max_size=12)
+SIGNS = ("password=", "token: ", '"', "'", "=", "&", "sk-", REDACTION_MARK, "://a:")
+pieces = st.sampled_from([*SECRETS.values(), *HARMLESS[:20], *SIGNS]) | st.text(max_size=12)
 
 
 @given(st.lists(pieces, max_size=8).map("".join))

@@ -19,7 +19,7 @@ IN_WORDS = (
     "bypass_restrictions",
     "translate_execute",
 )
-"""Classes that are told in words; a disguised command is no command."""
+"""Classes that consist of words; a disguised command does not work."""
 
 
 def count(corpus):
@@ -32,30 +32,27 @@ def test_the_corpora_are_large_enough_to_mean_something():
     assert set(IN_WORDS) < set(MALICIOUS)
 
 
-@pytest.mark.parametrize("name", MALICIOUS)
-def test_every_attack_is_found_under_its_class(name):
-    assert [text for text in MALICIOUS[name] if name not in scan(text)] == []
+def test_every_attack_is_found_under_its_class():
+    texts = [(name, text) for name, some in MALICIOUS.items() for text in some]
+    assert [(name, text) for name, text in texts if name not in scan(text)] == []
 
 
-@pytest.mark.parametrize("kind", HARMLESS)
-def test_developer_documents_are_not_blocked(kind):
-    assert [(text, scan(text)) for text in HARMLESS[kind] if scan(text)] == []
+def test_developer_documents_are_not_blocked():
+    texts = [text for some in HARMLESS.values() for text in some]
+    assert [(text, scan(text)) for text in texts if scan(text)] == []
 
 
-@pytest.mark.parametrize("disguise", DISGUISES)
-def test_a_disguise_hides_at_most_one_attack_in_twenty(disguise):
-    texts = [text for name in IN_WORDS for text in MALICIOUS[name]]
-    missed = [text for text in texts if not _said(DISGUISES[disguise](text))]
+@pytest.mark.parametrize(
+    ("disguise", "classes"),
+    [(disguise, IN_WORDS) for disguise in DISGUISES]
+    + [
+        (disguise, ("exfil_curl", "read_secrets"))
+        for disguise in ("capitals", "wide gaps", "a whole document", "full width")
+    ],
+)
+def test_a_disguise_hides_at_most_one_attack_in_twenty(disguise, classes):
+    texts = [text for name in classes for text in MALICIOUS[name]]
+    found = {text: scan(DISGUISES[disguise](text)) for text in texts}
+    # The invisible characters of the disguise itself do not count.
+    missed = [text for text in texts if all(name.startswith("invisible") for name in found[text])]
     assert len(missed) <= 0.05 * len(texts), missed
-
-
-@pytest.mark.parametrize("disguise", ["capitals", "wide gaps", "a whole document", "full width"])
-def test_a_disguised_command_is_found(disguise):
-    texts = [text for name in ("exfil_curl", "read_secrets") for text in MALICIOUS[name]]
-    missed = [text for text in texts if not _said(DISGUISES[disguise](text))]
-    assert len(missed) <= 0.05 * len(texts), missed
-
-
-def _said(text):
-    """What was found by its words, not by the invisible characters of the disguise."""
-    return [name for name in scan(text) if not name.startswith("invisible")]
