@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def imported(script: Path) -> set[str]:
-    """The full names of the modules that a script imports; those beside it are left out."""
+    """Return the full names of the modules that a script imports, except those in its folder."""
     tree = ast.parse(script.read_text(encoding="utf-8"))
     names: set[str] = set()
     for node in ast.walk(tree):

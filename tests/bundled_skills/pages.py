@@ -99,7 +99,7 @@ class Page:
 
     @property
     def files(self) -> list[Path]:
-        """Everything in the folder beside SKILL.md."""
+        """Return everything in the folder except SKILL.md."""
         found = (path for path in sorted(self.folder.rglob("*")) if path.is_file())
         return [path for path in found if path != self.file and "__pycache__" not in path.parts]
 

@@ -234,7 +234,7 @@ def test_json_lines_and_tables_of_ids_stay_short(run: Run) -> None:
         ('{"a": 1}\n{"a":\n', "line 2"),
     ],
 )
-def test_what_is_no_json_is_explained(run: Run, text: str, expected: str) -> None:
+def test_invalid_json_is_explained(run: Run, text: str, expected: str) -> None:
     done = run("json-and-apis/json_shape.py", "-", stdin=text)
     assert done.returncode == 2
     assert expected in done.stderr

@@ -62,7 +62,7 @@ def test_code_without_a_test_and_large_files_are_named(run: Run) -> None:
     assert [found["kind"] for found in json.loads(done.stdout)] == ["large", "no-test"]
 
 
-def test_a_text_that_is_no_diff_is_refused(run: Run) -> None:
+def test_a_text_that_is_not_a_diff_is_refused(run: Run) -> None:
     done = run("code-review/diff_check.py", stdin="hello\n")
     assert done.returncode == 2
     assert done.stderr.startswith("error: this is no unified diff")

@@ -173,7 +173,7 @@ def test_notes_are_found_by_words_and_tags(run: Run, vault: Path) -> None:
     assert run("notes/notes.py", "--vault", vault, "search", "secret").returncode == 1
 
 
-def test_broken_links_are_named_and_code_is_no_link(run: Run, vault: Path) -> None:
+def test_broken_links_are_named_and_code_is_not_a_link(run: Run, vault: Path) -> None:
     done = run("notes/notes.py", "--vault", vault, "check")
     assert done.returncode == 1
     assert done.stdout == (

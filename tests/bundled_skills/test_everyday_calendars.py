@@ -163,7 +163,7 @@ def test_wrong_events_are_not_written(
     assert not (tmp_path / "a.ics").exists()
 
 
-def test_a_file_that_is_no_calendar_stays_as_it_is(run: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_calendar_stays_as_it_is(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.ics").write_text("my notes")
     done = run("calendars/ics_write.py", "add", "a.ics", "--title", "X", "--start", "2024-05-03")
     assert "no calendar file" in done.stderr

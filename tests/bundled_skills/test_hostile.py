@@ -32,7 +32,7 @@ def read_by_head(path: str, *arguments: object) -> subprocess.CompletedProcess[b
     return subprocess.CompletedProcess(command, process.returncode, b"", errors)
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_stops_early_is_not_an_error(tmp_path: Path) -> None:
     text = tmp_path / "a.txt"
     text.write_text("- [ ] a very long line of words, again and again\n" * 20_000)
     with sqlite3.connect(tmp_path / "a.db") as database:
@@ -150,7 +150,7 @@ def test_a_server_that_speaks_something_else_is_one_line(
         (("presentation-outline/slides.py", "talk.md"), "talk.html"),
     ],
 )
-def test_a_file_that_is_there_is_replaced_only_when_told(
+def test_an_existing_file_is_replaced_only_on_request(
     run: Run, tmp_path: Path, command: tuple[str, ...], target: str
 ) -> None:
     (tmp_path / "a.csv").write_text("n\n1\n")

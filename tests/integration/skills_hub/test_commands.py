@@ -138,7 +138,9 @@ def test_update_does_not_overwrite_local_changes_unasked(hermes, repo: GitHub, h
     assert b"New words." in file.read_bytes()
 
 
-def test_a_wrong_name_is_told_before_anything_is_updated(hermes, repo: GitHub, hermes_home: Path):
+def test_a_wrong_name_is_refused_before_anything_is_updated(
+    hermes, repo: GitHub, hermes_home: Path
+):
     hermes("install", "any/repo/pdf", "--yes")
     repo.commit("any/repo", below("pdf", skill("pdf", "New words.")))
     with pytest.raises(HubError, match="not installed"):

@@ -250,7 +250,7 @@ async def test_missing_setup_is_reported(hub: Hub, repository: Path, tmp_path: P
 
 
 async def test_inaccessible_repository_fails_without_a_prompt(hub: Hub, smart_http: str):
-    """A server that wants a password is told nothing, and nobody is asked for one."""
+    """A server that wants a password gets none, and the user is not asked for one."""
 
     class Closed(BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:

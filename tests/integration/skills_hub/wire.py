@@ -38,7 +38,7 @@ def tarball(files: Files, top: str = "repo-abc") -> bytes:
 
 
 def tar_of(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
-    """An archive with any members, also those nobody should make."""
+    """Return an archive with any members, valid or not."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
         for member, data in members:

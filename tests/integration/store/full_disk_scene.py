@@ -3,8 +3,8 @@
     python -m tests.integration.store.full_disk_scene direct FOLDER     the director
     python -m tests.integration.store.full_disk_scene write FOLDER NAME a writer
 
-FOLDER is a small file system of its own. A writer says on stdout what it was told, a JSON object
-a line, and waits on stdin before it goes on.
+FOLDER is a small file system of its own. A writer prints the result of each write on stdout, a JSON
+object a line, and waits for a line on stdin before the next.
 """
 
 import asyncio

@@ -28,7 +28,7 @@ from tests.integration.store.rescue.stores import (
 async def test_a_backup_taken_while_messages_are_logged_is_a_whole_store(tmp_path):
     store = open_store("", tmp_path / "state.db")
     await start(store, "s", *(f"{number} " + "x" * 3000 for number in range(300)))
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
     async def write() -> None:
         for number in range(300, 400):
@@ -37,9 +37,9 @@ async def test_a_backup_taken_while_messages_are_logged_is_a_whole_store(tmp_pat
     target = tmp_path / "copy" / "backup.db"
     target.parent.mkdir()
     await asyncio.gather(
-        write(), store.backup(target, lambda done, total: told.append((done, total)))
+        write(), store.backup(target, lambda done, total: reported.append((done, total)))
     )
-    assert told[-1][0] == told[-1][1] > 0
+    assert reported[-1][0] == reported[-1][1] > 0
     assert len(await texts(store)) == 400
     store.close()
 

@@ -224,9 +224,9 @@ async def test_text_that_another_program_wrote_or_changed_is_found(store, place)
 
 
 async def test_an_index_that_is_built_anew_finds_the_same(library):
-    told: list[tuple[int, int]] = []
-    assert await library.reindex(lambda done, total: told.append((done, total))) == len(TEXTS)
-    assert told[-1] == (len(TEXTS), len(TEXTS))
+    reported: list[tuple[int, int]] = []
+    assert await library.reindex(lambda done, total: reported.append((done, total))) == len(TEXTS)
+    assert reported[-1] == (len(TEXTS), len(TEXTS))
     for query, sessions in FOUND.items():
         assert set(await found(library, query)) == sessions, query
     await say(library, "mixed", "written afterwards 之后写的")

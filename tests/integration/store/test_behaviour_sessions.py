@@ -129,7 +129,7 @@ async def test_a_finished_session_says_why_and_can_be_opened_again(store):
     assert (await store.info("s")).ended_at is None
 
 
-async def test_the_latest_session_is_the_one_somebody_was_active_in(store):
+async def test_the_latest_session_is_the_most_recently_active(store):
     assert await store.latest() is None
     await start(store, "old", "a", source="cli")
     await start(store, "new", "b", source="telegram")

@@ -126,7 +126,7 @@ async def test_a_session_that_is_there_is_not_overwritten(store):
     ],
     ids=str,
 )
-async def test_data_that_is_no_session_is_refused_and_leaves_nothing(store, record):
+async def test_data_that_is_not_a_session_is_refused_and_leaves_nothing(store, record):
     with pytest.raises((UsageError, StoreError)) as raised:
         await store.restore(record)
     assert "\n" not in str(raised.value)

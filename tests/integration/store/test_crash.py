@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Reported(NamedTuple):
-    """What the writers of one file were told is safe."""
+    """The writes to one file that were confirmed."""
 
     sessions: set[str]
     messages: dict[int, tuple[str, int]]
@@ -73,7 +73,7 @@ async def test_nothing_acknowledged_is_lost_when_writers_are_killed(nursery, tmp
         # The copy is looked at, so that the next writer finds what the killed one left behind.
         copy_file(path, copy)
         check_file(copy, reported)
-    assert reported.messages, "no writer lived long enough to be told anything"
+    assert reported.messages, "no writer lived long enough to confirm a write"
     await check_through_the_store(path, reported)
 
 

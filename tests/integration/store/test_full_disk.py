@@ -16,7 +16,7 @@ MOUNTED = 'mount -t tmpfs -o size={size} tmpfs "$0" && exec "$@"'
 
 
 def on_a_small_disk(folder: Path, size: str, *command: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command that sees a tmpfs at `folder`; nobody else does."""
+    """Run a command that sees a tmpfs at `folder`, which other processes do not see."""
     script = ["sh", "-c", MOUNTED.format(size=size), str(folder), *command]
     return subprocess.run(
         [*NAMESPACE, *script], cwd=ROOT, capture_output=True, text=True, check=False, timeout=100

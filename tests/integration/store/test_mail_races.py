@@ -77,15 +77,17 @@ async def test_runs_of_the_dead_are_taken_over_by_one(place):
 def test_a_writer_that_is_killed_leaves_whole_answers_only(place, heard):
     """What it said is there, and nothing is there in part."""
     with acting("answer", place.path, place.url, "w") as writer:
-        told = [writer.hear() for _ in range(heard)]
+        reported = [writer.hear() for _ in range(heard)]
         writer.process.kill()
-        told += [line.strip().strip('"') for line in writer.process.stdout if line.endswith("\n")]
+        reported += [
+            line.strip().strip('"') for line in writer.process.stdout if line.endswith("\n")
+        ]
     found = place.rows(
         "SELECT message_key, state, (SELECT count(*) FROM outbox WHERE inbox_id = inbox.id)"
         " FROM inbox ORDER BY id"
     )
     done = [key for key, state, _ in found if state == "answered"]
-    assert done[: len(told)] == told
+    assert done[: len(reported)] == reported
     assert {count for _, state, count in found if state == "answered"} == {3}
     assert {count for _, state, count in found if state != "answered"} <= {0}
     assert len(found) - len(done) <= 1

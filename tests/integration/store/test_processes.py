@@ -61,7 +61,7 @@ async def test_readers_see_a_history_that_grows_and_is_never_broken(path):
         return all(len(set(seen)) > 10 for seen in sizes.values())
 
     async def write(session: str) -> None:
-        """Another process writes for as long as somebody wants to see more."""
+        """Another process writes until the reader has seen enough."""
         with acting("serve", path) as other:
             number = 0
             while not seen_enough():
@@ -143,7 +143,7 @@ async def test_two_processes_notice_that_a_backup_was_put_in_place_of_their_file
 
 
 async def test_a_process_that_notices_late_does_no_harm_to_the_new_file(path, tmp_path):
-    """The log beside the old file was removed with it; another process has made a new one."""
+    """The log of the old file was removed with it; another process has made a new one."""
     backup = tmp_path / "backup.db"
     store = await a_store_with_a_backup(path, backup)
     for suffix in ("-wal", "-shm"):

@@ -410,7 +410,7 @@ NOISE = bytes(byte for byte in random.Random(3).randbytes(2000) if byte)
     ],
     ids=["noise", "short", "ASCII", "picture"],
 )
-def test_binary_data_without_a_nul_is_no_text_either(skill: Skill, data: bytes):
+def test_binary_data_without_a_nul_is_not_shown_as_text(skill: Skill, data: bytes):
     (skill.folder / "data.bin").write_bytes(data)
     assert "data.bin holds no text" in read_linked(skill, "data.bin")
 

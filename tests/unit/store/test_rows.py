@@ -101,7 +101,7 @@ def test_calls_that_were_never_answered_get_an_answer():
     assert repair_history([ASK, CALLS, B, ASK]) == (ASK, CALLS, lost("a", "ls"), B, ASK)
 
 
-def test_results_nobody_asked_for_are_dropped():
+def test_results_without_a_call_are_dropped():
     assert repair_history([A, ASK, DONE, B, CALLS, A, A, B]) == (ASK, DONE, CALLS, A, B)
 
 

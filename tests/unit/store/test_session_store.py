@@ -136,7 +136,7 @@ async def test_creating_a_session_twice_is_refused(log):
         await start(log)
 
 
-async def test_many_writes_at_once_are_all_kept_and_one_bad_one_harms_nobody(log):
+async def test_concurrent_writes_are_all_kept_and_a_bad_one_fails_alone(log):
     await start(log)
     outcomes = await asyncio.gather(
         *(log.append("x" if n == 70 else "s", User.say(str(n))) for n in range(300)),

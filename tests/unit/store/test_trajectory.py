@@ -249,7 +249,7 @@ def test_a_line_left_unfinished_does_not_swallow_the_next(tmp_path):
     assert json.loads(whole)["model"] == "m"
 
 
-def test_a_folder_that_cannot_be_written_is_told_with_a_hint(tmp_path):
+def test_a_folder_that_cannot_be_written_is_an_error_with_a_hint(tmp_path):
     with pytest.raises(HermesError, match="cannot save the trajectory") as caught:
         save_trajectory([], "m", True, folder=tmp_path / "not there")
     assert "save_trajectories" in caught.value.hint

@@ -1,4 +1,4 @@
-"""Who does a write, and that nobody has to wait for the wrong thing."""
+"""Where a write runs, and that no caller waits for an unrelated one."""
 
 import asyncio
 import threading
@@ -79,7 +79,7 @@ async def test_a_lock_held_elsewhere_does_not_hold_up_the_loop(watched, tmp_path
     assert [message.text for message in await watched.store.messages("s")] == ["patience"]
 
 
-async def test_a_failure_at_once_is_told_and_changes_nothing(watched):
+async def test_an_inline_failure_is_raised_and_changes_nothing(watched):
     with pytest.raises(SessionNotFound):
         await watched.write(fails=True)
     with pytest.raises(SessionNotFound):

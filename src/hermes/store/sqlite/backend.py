@@ -16,7 +16,7 @@ from hermes.store.query_language import Query
 from hermes.store.records import Candidate, SearchRequest, StoreSizes
 from hermes.store.sqlite import errors, schema
 from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, transaction, with_retries
-from hermes.store.sqlite.health import check
+from hermes.store.sqlite.health import check, file_size
 from hermes.store.sqlite.schema import migrate, refuse_newer
 from hermes.store.sqlite.search import find
 
@@ -221,7 +221,7 @@ class SqliteBackend:
             " AND (name GLOB 'messages_fts*' OR name GLOB 'messages_trigram*')"
         )
         return StoreSizes(
-            total=sum(_size(Path(f"{self._path}{suffix}")) for suffix in ("", "-wal")),
+            total=sum(file_size(Path(f"{self._path}{suffix}")) for suffix in ("", "-wal")),
             unused=database.rows("PRAGMA freelist_count")[0][0] * page_size,
             search=search[0][0],
         )
@@ -274,7 +274,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return facts.st_dev, facts.st_ino
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

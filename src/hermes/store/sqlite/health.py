@@ -147,8 +147,8 @@ def _check_length(connection: apsw.Connection, path: Path) -> int:
     page_size = int(connection.execute("PRAGMA page_size").get)
     pages = int(connection.execute("PRAGMA page_count").get)
     path = path.resolve()
-    logged = max(_size(Path(f"{path}-wal")) - WAL_HEADER_BYTES, 0)
-    present = _size(path) // page_size
+    logged = max(file_size(Path(f"{path}-wal")) - WAL_HEADER_BYTES, 0)
+    present = file_size(path) // page_size
     if present + logged // (page_size + WAL_FRAME_BYTES) < pages:
         raise corrupt(path, f"{pages} pages should be there, the file ends after {present}")
     return pages * page_size
@@ -206,7 +206,8 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _size(path: Path) -> int:
+def file_size(path: Path) -> int:
+    """Return the bytes of a file, 0 if it does not exist."""
     with suppress(FileNotFoundError):
         return path.stat().st_size
     return 0

@@ -93,7 +93,7 @@ async def test_killed_at_any_time_what_was_acknowledged_is_in_the_history(skills
     lines = skills.read("a/SKILL.md").split()
     assert set(said) <= set(lines)
     assert reasons == lines[::-1]
-    assert not skills.told
+    assert not skills.notices
 
 
 async def test_two_processes_at_once_lose_nothing(skills):

@@ -50,9 +50,7 @@ def test_a_connection_cut_at_the_very_commit_stores_every_message_once(far, prox
     assert client.contents() == ["first", *map(str, range(30))]
 
 
-def test_a_commit_nobody_can_be_asked_about_is_reported_and_not_run_again(
-    far, proxy, client, monkeypatch
-):
+def test_a_commit_of_unknown_outcome_is_reported_and_not_run_again(far, proxy, client, monkeypatch):
     monkeypatch.setattr(backend, "OUTCOME_SECONDS", 0.5)
     proxy.cut = Cut.AFTER_COMMIT
     far.backend._parameters["port"] = free_port()
@@ -108,7 +106,7 @@ def test_a_server_that_crashes_at_commit_keeps_each_message_once():
     server = new_server()
     try:
         client = Client(server.url("postgres"))
-        told = []
+        reported = []
         ended = threading.Event()
 
         def talk():
@@ -119,20 +117,20 @@ def test_a_server_that_crashes_at_commit_keeps_each_message_once():
                     client.say(str(number))
                 except (StoreError, psycopg.Error):
                     continue
-                told.append(str(number))
+                reported.append(str(number))
 
         talker = threading.Thread(target=talk)
         talker.start()
         for _ in range(3):
-            wanted = len(told) + 20
-            while len(told) < wanted:
+            wanted = len(reported) + 20
+            while len(reported) < wanted:
                 ended.wait(0.01)
             server.stop(how=signal.SIGQUIT)
             server.start()
         ended.set()
         talker.join(60)
         kept = client.contents()
-        assert set(told) <= set(kept) and len(kept) == len(set(kept))
+        assert set(reported) <= set(kept) and len(kept) == len(set(kept))
         client.close()
     finally:
         server.remove()
@@ -166,7 +164,7 @@ def test_a_deadlock_is_solved_by_trying_again(url, client):
     other.close()
 
 
-def test_two_writers_of_the_same_title_are_told_apart(url, client):
+def test_of_two_writers_of_the_same_title_one_is_refused(url, client):
     """Both looked and saw that it was free; the second look of the later one sees the first."""
     other = Client(url)
     for session in ("a", "b"):
@@ -188,7 +186,7 @@ def test_two_writers_of_the_same_title_are_told_apart(url, client):
     other.close()
 
 
-def test_a_failure_that_somebody_hid_does_not_pass_for_a_commit(client):
+def test_a_suppressed_failure_does_not_pass_for_a_commit(client):
     client.say("first")
 
     def work(database):

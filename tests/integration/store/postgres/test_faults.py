@@ -113,7 +113,7 @@ def test_a_read_only_database(server, url, client):
         statement = f"ALTER DATABASE {name_of(url)} SET default_transaction_read_only = on"
         admin.execute(statement.encode())
     client.close()
-    assert "read-only" in as_told(client, lambda: client.say("more"))
+    assert "read-only" in error_text(client, lambda: client.say("more"))
     assert client.contents() == ["hello"]
 
 
@@ -125,8 +125,8 @@ def test_a_full_disk(client):
         "$$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$;"
         "CREATE TRIGGER full_disk BEFORE INSERT ON messages EXECUTE FUNCTION full_disk()"
     )
-    told = as_told(client, lambda: client.say("lost"), StoreFull)
-    assert "no space left" in told
+    reported = error_text(client, lambda: client.say("lost"), StoreFull)
+    assert "no space left" in reported
     client.database.run("DROP TRIGGER full_disk ON messages")
     client.say("again")
     assert client.contents() == ["kept", "again"]
@@ -134,8 +134,8 @@ def test_a_full_disk(client):
 
 def test_a_statement_that_takes_too_long(server, url):
     client = Client(server.url(name_of(url), options="-cstatement_timeout=100"))
-    told = as_told(client, lambda: client.database.rows("SELECT pg_sleep(60)"))
-    assert "took too long" in told
+    reported = error_text(client, lambda: client.database.rows("SELECT pg_sleep(60)"))
+    assert "took too long" in reported
     client.close()
 
 
@@ -149,7 +149,7 @@ def test_settings_of_the_url_win_over_those_of_hermes(server, url):
         client.close()
 
 
-def as_told(client, work, kind=StoreError):
+def error_text(client, work, kind=StoreError):
     """What the user reads when `work` fails."""
     with pytest.raises(client.backend.errors) as caught:
         client.backend.with_retries(work)

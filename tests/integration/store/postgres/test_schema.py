@@ -194,7 +194,7 @@ def test_a_database_that_cannot_hold_every_script_is_refused(server):
     assert "createdb --encoding=UTF8" in caught.value.hint
 
 
-def test_a_user_without_rights_is_told_what_to_grant(server, url):
+def test_error_for_a_user_without_rights_says_what_to_grant(server, url):
     name = url.rpartition("/")[2]
     with server.admin(name) as admin:
         admin.execute("DROP ROLE IF EXISTS guest")

@@ -132,7 +132,7 @@ def test_a_file_that_was_cut_off_keeps_the_rows_before_the_cut(sound, damaged, t
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"no database at all " * 3000, bytes(50_000)])
-def test_a_file_that_is_no_database_is_unreadable(tmp_path, data):
+def test_a_file_that_is_not_a_database_is_unreadable(tmp_path, data):
     (tmp_path / "damaged.db").write_bytes(data)
     with pytest.raises(StoreUnreadable):
         salvage(tmp_path / "damaged.db", tmp_path / "new.db")

@@ -102,7 +102,7 @@ def test_a_lost_root_page_of_a_big_store_is_noticed(big, tmp_path, name):
 @pytest.mark.parametrize(
     "name", ["messages_fts_data", "messages_fts_config", "messages_trigram_data"]
 )
-def test_a_lost_search_index_is_no_lost_store(big, tmp_path, name):
+def test_a_lost_search_index_does_not_lose_the_store(big, tmp_path, name):
     path = copied(big, tmp_path / "state.db")
     overwrite(path, root_of(big, name))
     error = verdict(path)
@@ -122,7 +122,7 @@ def test_a_search_index_that_misses_a_message_is_found_by_the_long_look(sound, t
 
 
 @pytest.mark.parametrize("data", [b"no database " * 1000, bytes(PAGE * 3)])
-def test_a_file_that_is_no_database_is_noticed(tmp_path, data):
+def test_a_file_that_is_not_a_database_is_noticed(tmp_path, data):
     (tmp_path / "state.db").write_bytes(data)
     assert isinstance(verdict(tmp_path / "state.db"), StoreCorrupt)
 

@@ -124,7 +124,7 @@ def test_a_parent_that_is_lost_is_not_named_any_more(tmp_path):
     assert_sound(tmp_path / "new.db")
 
 
-def test_titles_that_clash_with_a_separated_one_are_told_apart_too(tmp_path):
+def test_titles_that_clash_with_a_separated_one_are_separated_too(tmp_path):
     path = old_store(tmp_path / "state.db", 3)
     connection = apsw.Connection(str(path))
     connection.execute("UPDATE sessions SET title = NULL")

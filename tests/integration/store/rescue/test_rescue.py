@@ -83,7 +83,7 @@ def test_the_log_is_kept_too_and_nothing_is_ever_overwritten(path):
     assert "in the log" in [row["content"] for row in contents(path)["messages"].values()]
 
 
-def test_what_was_lost_is_told(sound, path):
+def test_lost_rows_are_reported(sound, path):
     page, keys = next((p, keys) for p, keys in rows_of_pages(sound).items() if len(keys) > 1)
     overwrite(path, page)
     said = repair(path, ignore, MOMENT).summary()

@@ -31,7 +31,7 @@ except StoreFull as error:
 
 
 def on_a_small_disk(folder, size, *command):
-    """Run a command that sees a tmpfs of `size` KiB at `folder`; nobody else does."""
+    """Run a command that alone sees a tmpfs of `size` KiB at `folder`."""
     script = ["sh", "-c", MOUNTED.format(size=size), str(folder), *command]
     return subprocess.run(
         [*NAMESPACE, *script], cwd=ROOT / "src", capture_output=True, text=True, timeout=100

@@ -1,4 +1,4 @@
-"""A secret shown to its own service is fine; a secret given to somebody else is not."""
+"""A secret may be sent to its own service, and to no other."""
 
 import pytest
 

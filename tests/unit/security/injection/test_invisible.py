@@ -1,4 +1,4 @@
-"""Characters nobody sees are findings, except where spelling or an emoji needs them."""
+"""Invisible characters are findings, except where spelling or an emoji needs them."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_each_invisible_character_is_named_by_its_number(frame):
         assert scan(frame.format(chr(point))) == (f"invisible unicode U+{point:04X}",)
 
 
-def test_only_a_leading_byte_order_mark_is_no_finding():
+def test_only_a_leading_byte_order_mark_passes():
     assert scan("\ufeff# Title") == ()
     assert scan("# Title\n\ufeffmore") == ("invisible unicode U+FEFF",)
     assert scan("\ufeff\ufeff") == ("invisible unicode U+FEFF",)
@@ -44,7 +44,7 @@ def test_only_a_leading_byte_order_mark_is_no_finding():
         "ᠮᠣᠩᠭ᠎ᠣᠯ",
     ],
 )
-def test_what_an_emoji_or_a_script_needs_is_no_finding(text):
+def test_characters_that_an_emoji_or_a_script_needs_pass(text):
     assert scan(text) == ()
 
 

@@ -128,7 +128,7 @@ def test_a_text_made_to_be_slow_takes_time_in_proportion_to_its_length(unit):
     assert _effort(unit, 80_000) < 9 * max(_effort(unit, 20_000), 0.002)
 
 
-def test_a_long_text_made_to_be_slow_is_no_worse():
+def test_a_long_text_made_to_be_slow_is_scanned_in_linear_time():
     unit = "do not tell the user about cat .env <!-- ignore all your "
     assert _effort(unit, 400_000) < 9 * _effort(unit, 100_000)
 

@@ -11,8 +11,8 @@ class Skills:
     """A folder of skills and its history."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.told = folder, list[str]()
-        self.history = SkillHistory(folder, self.told.append)
+        self.folder, self.notices = folder, list[str]()
+        self.history = SkillHistory(folder, self.notices.append)
 
     def put(self, path: str, content: str | bytes) -> Path:
         target = self.folder / path

@@ -135,14 +135,14 @@ async def test_git_settings_and_variables_of_the_user_do_not_matter(skills, user
 
 
 async def test_without_git_the_user_is_notified_once(tmp_path):
-    told: list[str] = []
-    history = SkillHistory(tmp_path / "skills", told.append, git="")
+    notices: list[str] = []
+    history = SkillHistory(tmp_path / "skills", notices.append, git="")
     file = tmp_path / "skills" / "SKILL.md"
     for text in ("1", "2"):
         change = SkillChange("edit", ("a",), "why", Author.AGENT)
         _, commit = await history.record(change, lambda text=text: file.write_text(text))
         assert commit is None
-    assert (file.read_text(), told) == ("2", [NO_GIT])
+    assert (file.read_text(), notices) == ("2", [NO_GIT])
     for asking in (history.log(), history.diff(), history.undo("abcd")):
         with pytest.raises(UsageError, match="git is not installed"):
             await asking
@@ -172,18 +172,18 @@ async def test_damaged_repository_is_moved_aside_and_the_change_recorded(skills,
     (skills.folder / ".history/index").write_bytes(b"rubbish")
     await skills.change("a/SKILL.md", "2", "two")
     assert await skills.reasons() == ["two", AS_FOUND]
-    assert "damaged" in skills.told[0]
+    assert "damaged" in skills.notices[0]
     warnings = [each for each in caplog.records if each.levelno >= logging.WARNING]
-    assert not warnings, "it is told once, not in a warning of the log as well"
+    assert not warnings, "the user is notified once, not by a log warning as well"
     assert len(list(skills.folder.glob(".history.broken-*"))) == 1
 
 
 async def test_damaged_repository_is_reported_by_log(skills):
     await skills.change("a/SKILL.md", "1", "one")
     (skills.folder / ".history/config").write_text("[")
-    with pytest.raises(StoreError, match="the history of the skills cannot be read") as told:
+    with pytest.raises(StoreError, match="the history of the skills cannot be read") as raised:
         await skills.history.log()
-    assert "the next change" in told.value.hint
+    assert "the next change" in raised.value.hint
     await skills.change("a/SKILL.md", "2", "two")
     assert await skills.reasons() == ["two", "one"]
 
@@ -194,7 +194,7 @@ async def test_damaged_git_index_is_rebuilt(skills):
     (skills.folder / ".history/index.lock").touch()
     await skills.change("a/SKILL.md", "2", "two")
     assert await skills.reasons() == ["two", "one"]
-    assert skills.told == []
+    assert skills.notices == []
 
 
 async def test_uncreatable_folder_is_refused(skills):
@@ -368,7 +368,7 @@ async def test_a_link_that_leads_out_is_replaced_not_written_through(skills, tmp
 
 
 async def test_an_undo_that_cannot_be_finished_leaves_all_as_it_was(skills):
-    """A name so long that the temporary file beside it cannot be made."""
+    """A name so long that its temporary file cannot be created."""
     long = f"a/references/{'x' * 250}"
     skills.put("a/SKILL.md", "1\n")
     skills.put(long, "1\n")

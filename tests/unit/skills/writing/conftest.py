@@ -36,13 +36,13 @@ class Place:
     def __init__(self, base: Path, review: str = "auto") -> None:
         self.home, self.bundled = base / "home" / "skills", base / "bundled"
         self.plugin = base / "plugin" / "helper"
-        self.told: list[str] = []
+        self.notices: list[str] = []
         self.put(self.bundled, "devops/servers", text("servers"))
         self.put(self.plugin.parent, "helper", text("helper"))
         brought = [SkillRoot(self.plugin, Source.PLUGIN, "kit")]
         found = skill_roots(self.home, plugins=brought, bundled=self.bundled)
         self.skills = SkillIndex(found)
-        self.history = SkillHistory(self.home, self.told.append)
+        self.history = SkillHistory(self.home, self.notices.append)
         self.usage = SkillUsage(self.home / ".usage.json")
         options = WritingOptions(review, SkillLimits(skill_chars=2000, file_bytes=500, files=4))
         self.writer = SkillWriter(

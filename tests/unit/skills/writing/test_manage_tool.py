@@ -57,7 +57,7 @@ async def test_lone_surrogates_and_nul_are_dropped(place):
     assert "abc" in place.read("deploy/SKILL.md")
 
 
-async def test_in_ask_mode_the_model_is_told_that_it_waits(asking):
+async def test_in_ask_mode_the_result_says_that_the_change_waits(asking):
     said = await use(asking, "create", content=text("deploy"))
     assert "waits for the user as proposal" in said
     assert asking.there() == []

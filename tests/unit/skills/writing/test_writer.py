@@ -140,7 +140,7 @@ async def test_a_skill_that_is_itself_a_link_is_changed_where_it_is(place, tmp_p
         with pytest.raises(ChangeRefused, match="is not a folder of its own"):
             await place.do(action, "linked", old_string="Do it", new_string="x")
     (place.home / "category").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ChangeRefused, match="is no category"):
+    with pytest.raises(ChangeRefused, match="is not a category"):
         await place.create("x", category="category")
 
 
@@ -166,7 +166,7 @@ async def test_unknown_skill_is_an_error(place):
     (place.home / "taken").mkdir()
     with pytest.raises(ChangeRefused, match="there is something else in"):
         await place.create("taken")
-    with pytest.raises(ChangeRefused, match="is no category"):
+    with pytest.raises(ChangeRefused, match="is not a category"):
         await place.create("inner", category="deploy")
 
 
@@ -257,8 +257,8 @@ async def test_stage_of_a_killed_process_is_removed(place):
 
 
 async def test_skills_are_written_without_git(place):
-    told: list[str] = []
-    history = SkillHistory(place.home, told.append, git="")
+    notices: list[str] = []
+    history = SkillHistory(place.home, notices.append, git="")
     writer = SkillWriter(place.home, place.skills, history, no_evil)
     for name in ("alpha", "beta-two"):
         draft = SkillDraft(
@@ -266,7 +266,7 @@ async def test_skills_are_written_without_git(place):
         )
         outcome = await writer.manage(draft)
         assert (outcome.text, outcome.commit) == (f"{name} created", None)
-    assert told == [NO_GIT]
+    assert notices == [NO_GIT]
 
 
 async def test_the_folder_the_agent_was_shown_is_the_variable_in_the_text(place):

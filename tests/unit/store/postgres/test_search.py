@@ -35,7 +35,7 @@ from hermes.store.postgres.search import (
         ("... --- ''", []),
     ],
 )
-def test_words_of_any_script_are_told_apart(text, words):
+def test_words_of_any_script_are_separated(text, words):
     assert [piece.text for piece in pieces(text)] == words
 
 

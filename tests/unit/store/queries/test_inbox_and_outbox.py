@@ -249,7 +249,7 @@ class TestOutbox:
         assert (row.attempts, row.error, row.due_at) == (1, "flood", LATER)
 
     @pytest.mark.parametrize("end", ["failed", "uncertain"])
-    async def test_a_row_that_is_given_up_holds_nobody(self, store, end):
+    async def test_a_row_that_is_given_up_does_not_block_its_lane(self, store, end):
         one, _ = await put(store, "1", "2")
         await store.outbox.mark_sending(one)
         await store.outbox.give_up(one, end, "blocked")
@@ -310,7 +310,7 @@ class TestChats:
         await store.chats.bind(CHAT, "s2", b"", LATER)
         assert await store.chats.get(CHAT) == ChatRow(CHAT, "s2", b'{"chat":"7"}', LATER, LATER)
 
-    async def test_idle_chats_are_told_from_all(self, store):
+    async def test_idle_chats_are_selected_from_all(self, store):
         await store.chats.bind("b", "s", b"{}", NOW)
         await store.chats.bind("a", "s", b"{}", LATER)
         assert [row.session_key for row in await store.chats.select()] == ["b", "a"]
@@ -401,7 +401,7 @@ class TestGrowing:
         await store.outbox.mark_streaming(row.id, f"of {key}")
         return row.id
 
-    async def test_the_answer_takes_over_a_stream_that_nobody_named(self, store):
+    async def test_the_answer_takes_over_a_stream_without_its_id(self, store):
         number = await store.inbox.receive(message(), NOW)
         stream = await self.shown(store, "s", number, kind="stream")
         await self.shown(store, "p", number, kind="progress", lane="beside")

@@ -113,7 +113,7 @@ async def test_a_store_from_before_chats_gets_their_tables(tmp_path):
     fresh.close()
 
 
-def test_titles_that_were_the_same_are_told_apart(tmp_path):
+def test_equal_titles_are_separated(tmp_path):
     old_database(tmp_path / "state.db", 3)
     connection = connect(tmp_path / "state.db")
     titles = connection.execute("SELECT id, title FROM sessions ORDER BY id").fetchall()
@@ -143,20 +143,20 @@ def test_a_database_from_the_future_is_refused_and_not_touched(tmp_path):
     assert not (tmp_path / "state.db-wal").read_bytes()
 
 
-async def test_a_damaged_file_is_kept_and_the_user_told(tmp_path):
+async def test_a_damaged_file_is_kept_and_the_user_notified(tmp_path):
     path = tmp_path / "state.db"
     old_database(path, 6)
     before = path.read_bytes()[:9000]
     path.write_bytes(before)
-    told = []
-    log = open_store("", path, told.append)
+    notices = []
+    log = open_store("", path, notices.append)
     await log.create("s", source="cli", model="m", system_prompt="")
     assert (await log.info("s")).source == "cli"
     log.close()
     (kept,) = tmp_path.glob("state.db.damaged-*[0-9]")
     assert kept.read_bytes() == before
-    assert len(told) == 1
-    assert str(kept) in told[0]
+    assert len(notices) == 1
+    assert str(kept) in notices[0]
 
 
 @pytest.mark.parametrize("data", [b"not a database at all " * 500, b"SQLite format 3\0" * 2])

@@ -227,7 +227,7 @@ queries = st.lists(
 
 @cache
 def tokens(text: str) -> tuple[str, ...]:
-    """The words of `text`, told in the plainest way."""
+    """Return the words of `text`, found in the simplest way."""
     plain = ""
     for character in unicodedata.normalize("NFC", text):
         base = unicodedata.normalize("NFD", character)[0]
