@@ -17,7 +17,7 @@ is `hermes chat`. Before the command: `-p NAME` uses a profile's home, `-V` show
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [HEAD]
     for command in COMMANDS:
         parser = command.parser(description=command.summary)
@@ -26,7 +26,7 @@ def reference() -> str:
 
 
 def section(parser: argparse.ArgumentParser, summary: str, level: int) -> Iterator[str]:
-    """A heading, what the command does, its arguments, then its own subcommands."""
+    """Return the heading, description, arguments and subcommands of a command."""
     yield f"{'#' * level} `{parser.prog}`\n"
     yield f"{summary.strip()}\n"
     # argparse has no public list of what was added to a parser.
@@ -59,7 +59,7 @@ def takes_value(action: argparse.Action) -> bool:
 
 
 def meaning(action: argparse.Action) -> str:
-    """The help text with its `%(name)s` places filled in."""
+    """Return the help text with its `%(name)s` placeholders filled in."""
     return (action.help or "") % {**vars(action), "prog": "hermes"}
 
 

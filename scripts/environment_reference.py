@@ -1,6 +1,6 @@
 """Writes docs/reference/environment.md: every environment variable. `--check` only compares.
 
-What the code reads by a name that stands on no line of the page is an error: see `unlisted`.
+A variable that the code reads and the page does not list is an error: see `unlisted`.
 """
 
 import re
@@ -72,7 +72,7 @@ MORE: dict[str, dict[str, str]] = {
         "API_SERVER_MODEL_NAME": "what it calls itself in lists of models",
     },
 }
-"""What a platform reads beside its credentials."""
+"""Variables that a platform reads in addition to its credentials."""
 GATEWAY = {
     "GATEWAY_ALLOWED_USERS": "ids that may talk to the agent on every platform",
     "GATEWAY_ALLOW_ALL_USERS": "`true`: everybody may",
@@ -108,7 +108,7 @@ ELSEWHERE = {
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     text = "\n".join(
         [
             HEAD.rstrip(),
@@ -198,7 +198,7 @@ def listed(names: tuple[str, ...]) -> str:
 
 
 def unlisted(page: str) -> list[str]:
-    """Variables that the code reads by name and the page does not have."""
+    """Return the variables that the code reads by name and the page does not list."""
     read = {name for file in SOURCE.rglob("*.py") for name in READ.findall(file.read_text("utf-8"))}
     return sorted(name for name in read if f"`{name}`" not in page)
 

@@ -1,4 +1,4 @@
-"""What every script that writes a reference page does: write it, or say that it is stale."""
+"""Writes a generated reference page, or reports that it is out of date."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
 
 def row(*cells: str) -> str:
-    """A line of a table."""
+    """Return a line of a Markdown table."""
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 

@@ -1,6 +1,6 @@
 """Writes docs/reference/keys.md: the keys of the terminal. `--check` only compares.
 
-A key that the program has and no table here names is an error, and so is one that it has not.
+It is an error if a table misses a key of the program or names one that the program lacks.
 """
 
 import sys
@@ -92,14 +92,14 @@ SPELLED = {"enter": "Enter", "escape": "Escape", "tab": "Tab", "backspace": "Bac
     "delete": "Delete", "left": "Left", "right": "Right", "up": "Up", "down": "Down",
     "home": "Home", "end": "End"}  # fmt: skip
 OUR_WAY = {"c-m": "enter", "c-i": "tab", "c-h": "backspace"}
-"""What prompt_toolkit calls some keys, and what people do."""
+"""Usual names of keys that prompt_toolkit names differently."""
 UNNAMED = {str(Keys.Any.value), str(Keys.BracketedPaste.value)}
-"""Typing itself, and pastes."""
+"""Ordinary typing and pastes."""
 
 
 def reference() -> str:
-    """The whole page."""
-    skins = Path("skins")  # there is none: the bundled one is worn
+    """Return the whole page."""
+    skins = Path("skins")  # does not exist, so the bundled skin is used
     display = DisplayState(DisplaySettings(), find_skin("default", skins), Depth.NONE)
     entry = make_input_field(
         display,
@@ -113,7 +113,7 @@ def reference() -> str:
     )
     questions = Questions(display)
     agree("typing", TYPING | SEARCHING, bound(input_keys(entry)))
-    agree("always", ALWAYS, bound(ui_keys(cast("Any", None))))  # nobody presses them
+    agree("always", ALWAYS, bound(ui_keys(cast("Any", None))))  # the keys are not pressed
     agree("consent", CONSENT, bound(questions._approval_keys()))  # noqa: SLF001 - no other way
     agree("question", QUESTION, bound(questions._typed.control.key_bindings))  # noqa: SLF001 - as above
     agree("usual", USUAL, bound(load_key_bindings()), others=True)
@@ -129,7 +129,7 @@ def reference() -> str:
 
 
 def bound(keys: KeyBindingsBase | None) -> set[str]:
-    """The keys that do something, a sequence with blanks between."""
+    """Return the bound keys; the keys of a sequence are separated by spaces."""
     if keys is None:
         return set()
     return {" ".join(map(named, binding.keys)) for binding in keys.bindings}
@@ -140,9 +140,9 @@ def named(key: Keys | str) -> str:
     return OUR_WAY.get(name, name)
 
 
-def agree(what: str, told: Table, there: set[str], *, others: bool = False) -> None:
-    """End with a message when a table names other keys than there are. `others` are allowed."""
-    names = {name for keys in told for name in keys}
+def agree(what: str, listed: Table, there: set[str], *, others: bool = False) -> None:
+    """Exit with a message if a table does not match the bound keys. `others` may be unlisted."""
+    names = {name for keys in listed for name in keys}
     wrong = names - there | (set() if others else there - names - UNNAMED)
     if wrong:
         sys.exit(f"scripts/keys_reference.py, {what}: {', '.join(sorted(wrong))}")
@@ -167,7 +167,7 @@ def sequence(keys: str) -> str:
 
 
 def chord(key: str) -> str:
-    """`c-r` is Ctrl-R; a letter alone is what is typed."""
+    """Return `Ctrl-R` for `c-r`; a letter alone is shown as typed."""
     if key.startswith("c-"):
         rest = key[2:]
         return f"Ctrl-{SPELLED.get(rest) or rest.upper()}"

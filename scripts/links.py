@@ -1,4 +1,4 @@
-"""Checks that every relative link and anchor in the Markdown files leads somewhere."""
+"""Checks that every relative link and anchor in the Markdown files has a target."""
 
 import re
 import sys
@@ -13,12 +13,12 @@ OUTSIDE = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
 def pages(root: Path) -> list[Path]:
-    """The Markdown files of the repository."""
+    """Return the Markdown files of the repository."""
     return sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")])
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors that the headings of a page get."""
+    """Return the anchors of the headings of a page."""
     found: set[str] = set()
     for title in HEADING.findall(FENCE.sub("", text)):
         slug = re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
@@ -30,7 +30,7 @@ def anchors(text: str) -> set[str]:
 
 
 def findings(root: Path) -> Iterator[str]:
-    """One line for every link that leads nowhere."""
+    """Yield one line for every link without a target."""
     for page in pages(root):
         text = CODE.sub("", FENCE.sub("", page.read_text(encoding="utf-8")))
         for target in LINK.findall(text):

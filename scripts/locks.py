@@ -1,4 +1,4 @@
-"""Checks, without the network, that the lock files are in step with pyproject.toml.
+"""Checks, without the network, that the lock files match pyproject.toml.
 
 Each dependency has a pin with hashes in its lock, and all locks have the same versions, so that
 installing more never changes what is already there.
@@ -25,12 +25,12 @@ FOR = re.compile(r"^ +# for (.+)$", re.MULTILINE)
 
 
 def normalise(name: str) -> str:
-    """A package name as package indexes compare it."""
+    """Return a package name in the form that package indexes compare."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def pins(lock: str) -> dict[str, set[str]]:
-    """Package -> pinned versions (several when they depend on the platform)."""
+    """Return the pinned versions by package; several if they depend on the platform."""
     found: dict[str, set[str]] = {}
     for pin in PIN.finditer(lock):
         found.setdefault(normalise(pin["name"]), set()).add(pin["version"])
@@ -38,7 +38,7 @@ def pins(lock: str) -> dict[str, set[str]]:
 
 
 def entries(lock: str) -> Iterator[tuple[str, set[str], str]]:
-    """Each package of a lock file: its name, the extras named under it, the whole entry."""
+    """Yield the packages of a lock file: name, extras that need it, whole entry."""
     for entry in ENTRY.split(lock):
         if pin := PIN.match(entry):
             extras = FOR.search(entry)
@@ -46,7 +46,7 @@ def entries(lock: str) -> Iterator[tuple[str, set[str], str]]:
 
 
 def wanted(project: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Lock file -> requirements of pyproject.toml it must hold."""
+    """Return the requirements of pyproject.toml by the lock file that must contain them."""
     base = project["project"]["dependencies"]
     extras = project["project"]["optional-dependencies"]
 
@@ -66,7 +66,7 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def findings(root: Path) -> Iterator[str]:
-    """One line for every way in which a lock is out of step."""
+    """Yield one line for every difference between a lock and pyproject.toml."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     earlier: dict[str, set[str]] = {}
     for file, requirements in wanted(project).items():
@@ -91,7 +91,7 @@ def findings(root: Path) -> Iterator[str]:
 
 
 def extras_findings(root: Path, extras: Mapping[str, list[str]]) -> Iterator[str]:
-    """Packages of requirements-extras.lock that are not said to be for the right extras."""
+    """Yield the packages of requirements-extras.lock that name the wrong extras."""
     named: dict[str, set[str]] = {}
     for name, users, _ in entries((root / EXTRAS_LOCK).read_text(encoding="utf-8")):
         named.setdefault(name, set()).update(users)
@@ -109,7 +109,7 @@ def package(requirement: str) -> str:
 
 
 def name_extras(root: Path) -> None:
-    """Complete requirements-extras.lock as uv wrote it."""
+    """Add the names of extras to requirements-extras.lock, which uv wrote."""
     lock = root / EXTRAS_LOCK
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     users: dict[str, list[str]] = {}
@@ -125,7 +125,7 @@ def name_extras(root: Path) -> None:
 
 
 def resolve(requirements: list[str], lock: Path) -> set[str]:
-    """What `requirements` install, everything they need included, in the versions of `lock`."""
+    """Return everything that `requirements` install, in the versions of `lock`."""
     options = ["--universal", "--python-version", "3.11", "--no-header", "--no-annotate"]
     command = [sys.executable, "-m", "uv", "pip", "compile", "-q", *options, "-c", str(lock), "-"]
     listing = subprocess.run(

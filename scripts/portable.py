@@ -1,6 +1,6 @@
 """Refuses committed files that only make sense on the machine they were written on.
 
-Looked for: paths of one machine, and package-index addresses (in lock files: any address).
+These are paths of one machine and package-index addresses (in lock files, any address).
 """
 
 import re
@@ -32,7 +32,7 @@ EXEMPT = {
 
 
 def committed(root: Path) -> list[Path]:
-    """Every file that is committed or would be with `git add .`."""
+    """Return every file that is committed or would be with `git add .`."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listing = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
     paths = (root / name for name in listing.stdout.split("\0") if name)
@@ -40,7 +40,7 @@ def committed(root: Path) -> list[Path]:
 
 
 def findings(root: Path, paths: list[Path]) -> Iterator[str]:
-    """`file:line: what` for every violation."""
+    """Yield `file:line: what` for every violation."""
     for path in paths:
         name = path.relative_to(root).as_posix()
         try:

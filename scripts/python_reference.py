@@ -54,7 +54,7 @@ Importing one of these says so: `ModuleNotFoundError: batch_runner is documented
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     lines = [HEAD, "## What there is", "", "| module | names | from |", "|---|---|---|"]
     for path, names in NAMES.items():
         lines += rows(path, names)
@@ -66,7 +66,7 @@ def reference() -> str:
 
 
 def rows(path: str, names: Mapping[str, str]) -> Iterator[str]:
-    """One for each module of ours behind it."""
+    """Yield a row for each of our modules behind it."""
     by_place: dict[str, list[str]] = {}
     for name, place in names.items():
         module, _, attribute = place.partition(":")
@@ -78,7 +78,7 @@ def rows(path: str, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def shown(name: str, thing: Any) -> str:
-    """A function with its parameters."""
+    """Return a function with its parameters."""
     if not inspect.isfunction(thing):
         return f"`{name}`"
     parameters = inspect.signature(thing).parameters.values()

@@ -1,7 +1,7 @@
 """Records a conversation as a picture, docs/images/session.svg.
 
-The program runs for real, in a pseudo-terminal and in a folder made for it; its tools do what they
-say. Only the model is scripted, and what differs from run to run is made the same.
+The program runs for real, in a pseudo-terminal and in a folder made for it; its tools
+really run. Only the model is scripted, and text that differs between runs is replaced.
 """
 
 import argparse
@@ -79,7 +79,7 @@ STEADY = (
 
 
 def record() -> list[list[Any]]:
-    """The cells of the screen, row by row, at the moment consent is asked for."""
+    """Return the cells of the screen, row by row, when approval is requested."""
     with tempfile.TemporaryDirectory() as folder, ModelServer(list(SCRIPT)) as server:
         work, home = Path(folder, "shop"), Path(folder, "home")
         for path in (work, home, work / "build"):
@@ -105,8 +105,8 @@ def record() -> list[list[Any]]:
 
 
 def cells(raw: bytes) -> list[list[Any]]:
-    """What a screen shows of `raw`. pyte knows no faint text, so it is told of struck-out text,
-    of which the program writes none."""
+    """Return the cells that a screen shows for `raw`. pyte does not support faint text, so it gets
+    struck-out text instead, which the program never writes."""
     faint = re.compile(rb"\x1b\[2(?=[;m])")
     screen = pyte.Screen(COLUMNS, ROWS)
     pyte.ByteStream(screen).feed(faint.sub(b"\x1b[9", raw))
@@ -117,7 +117,7 @@ def cells(raw: bytes) -> list[list[Any]]:
 
 
 def steady(row: list[Any]) -> list[Any]:
-    """The row with what differs from run to run replaced."""
+    """Return the row with the text that differs between runs replaced."""
     for pattern, instead in STEADY:
         text = "".join(cell.data or "\0" for cell in row)  # the second half of a wide sign is empty
         found = pattern.search(text)
@@ -155,7 +155,7 @@ def svg(rows: list[list[Any]]) -> str:
 
 
 def drawn(row: list[Any], y: int) -> Iterator[str]:
-    """A row as texts of one look each. Each has its own place and width: fonts differ."""
+    """Yield the texts of a row by style, each with its place and width, because fonts differ."""
     at = 0
     for look, held in groupby(row, key=lambda cell: cell._replace(data="")):
         run = list(held)

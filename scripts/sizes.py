@@ -30,7 +30,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Case:
-    """One measured thing and where it is."""
+    """One measured value and its place."""
 
     value: float
     place: str
@@ -75,7 +75,7 @@ class Module:
 
 
 def read_modules(package: Path) -> list[Module]:
-    """Every Python file under `package` that holds anything."""
+    """Return every Python file under `package` that is not empty."""
     modules = []
     for path in sorted(package.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
@@ -114,7 +114,7 @@ def at(module: Module, node: ast.AST) -> Case:
 
 
 def total(cases: Iterable[Case]) -> tuple[Case, ...]:
-    """All cases as one sum; the place lists the first few."""
+    """Return the sum of all cases; its place lists the first few."""
     found = list(cases)
     return (Case(len(found), ", ".join(case.place for case in found[:3])),)
 
@@ -155,7 +155,7 @@ def reads_environment(node: ast.AST) -> bool:
 
 
 def is_broad(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler catches everything and keeps it; one that raises again hides nothing."""
+    """Return whether a handler catches everything and does not raise it again."""
     if any(isinstance(statement, ast.Raise) for statement in handler.body):
         return False
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
@@ -170,7 +170,7 @@ def handlers(modules: Iterable[Module]) -> Iterator[tuple[Module, ast.ExceptHand
 
 
 def hides_everything(node: ast.AST) -> bool:
-    """`suppress(Exception)` swallows as much as `except Exception: pass`."""
+    """Return whether a statement is `suppress(Exception)`, which hides every error."""
     if not isinstance(node, ast.Call):
         return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -220,7 +220,7 @@ def is_patch(call: ast.Call) -> bool:
 def measure(
     package: Path, tests: Path, exemptions: Mapping[tuple[str, str], str] = EXEMPTIONS
 ) -> list[Row]:
-    """The table of size targets for `package` and its `tests`."""
+    """Return the table of size targets for `package` and its `tests`."""
     source = read_modules(package) + read_modules(package.parent / "hermes_plugins")
     checks = read_modules(tests)
     loop = [m for m in source if m.path.endswith("agent/loop.py")]
@@ -246,7 +246,7 @@ def measure(
 
 
 def render(rows: Iterable[Row]) -> str:
-    """The table as text, followed by every failure and every exemption in force."""
+    """Return the table as text, followed by the failures and the exemptions."""
     lines, notes = [f"{'size target':<37}{'limit':>7}{'value':>9}  worst case"], []
     for row in rows:
         verdict = "FAIL" if row.failures or row.unused else "ok"

@@ -41,7 +41,7 @@ quick_commands:
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [HEAD.rstrip()]
     for group in CommandGroup:
         parts += ["", f"## {group}", ""]

@@ -70,7 +70,7 @@ class SourceModule:
 
 
 def read_source(root: Path) -> list[SourceModule]:
-    """Every module under `root`, the folder of a top-level package."""
+    """Return every module under `root`, the folder of a top-level package."""
     modules = []
     for path in sorted(root.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
@@ -84,7 +84,7 @@ def read_source(root: Path) -> list[SourceModule]:
 
 
 def imported_names(module: SourceModule) -> Iterator[str]:
-    """Every dotted name that a module imports; `from a import b` gives `a` and `a.b`."""
+    """Return the dotted names that a module imports; `from a import b` gives `a` and `a.b`."""
     for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -150,7 +150,7 @@ def vague_class_names(source: list[SourceModule]) -> Iterator[str]:
 
 
 def odd_words(source: list[SourceModule], exempt: Mapping[str, str]) -> Iterator[str]:
-    """The words nobody, somebody and whoever in docstrings and other strings."""
+    """Yield the places of the words in `ODD_WORDS` in docstrings and other strings."""
     for module in source:
         if module.path in exempt:
             continue

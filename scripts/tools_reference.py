@@ -37,7 +37,7 @@ EFFECTS = {
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     tools = sorted(every_tool(), key=lambda tool: (tool.toolset, tool.name))
     parts = [HEAD, *toolset_table({tool.name for tool in tools})]
     for toolset, held in groupby(tools, key=lambda tool: tool.toolset):
@@ -48,7 +48,7 @@ def reference() -> str:
 
 
 def every_tool() -> list[Tool]:
-    """Also those that cannot be used on this machine."""
+    """Return all tools, including those that cannot be used on this machine."""
     with tempfile.TemporaryDirectory() as folder:
         here, home = Path(folder), Home(Path(folder, "home"))
         loaded = load(home, user_config=False)
@@ -64,7 +64,7 @@ def every_tool() -> list[Tool]:
 
 
 def toolset_table(there: set[str]) -> Iterator[str]:
-    """Toolsets with a tool that is there, and those made of them."""
+    """Yield the rows of toolsets that have a tool, and of those that combine them."""
     known = {**TOOLSETS, **PRESETS}
     yield row("toolset", "tools", "for")
     yield row("---", "---", "---")
@@ -91,7 +91,7 @@ def section(tool: Tool) -> Iterator[str]:
 
 
 def kind(schema: dict[str, Any]) -> str:
-    """The type in words."""
+    """Return a JSON type in words."""
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if "anyOf" in schema:

@@ -9,7 +9,7 @@ from hermes.agent import Agent, IterationBudget, ToolDispatcher, ToolPolicy, Tur
 from hermes.app.providers import AuxiliaryModels
 from hermes.app.turn_hooks import last_tool_results
 from hermes.core.errors import HermesError, ToolDenied
-from hermes.core.events import Emit, Event, TurnFinished
+from hermes.core.events import Emit, TurnFinished
 from hermes.core.messages import ToolResult, User
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.ports import Clock, Hooks
@@ -87,7 +87,7 @@ class ReviewRunner:
         turn = Turn(agent.session_id, (agent.system,), history, base, budget, rounds)
         while turn.iteration < rounds and turn.next_step():
             turn.add_reply(await self._ask(task, turn.request()))
-            await dispatcher.run(turn, _ignore)
+            await dispatcher.run(turn, lambda _event: None)
         return [each for each in turn.messages[len(history) :] if isinstance(each, ToolResult)]
 
     async def answer_aside(self, agent: Agent, question: str) -> str:
@@ -99,10 +99,6 @@ class ReviewRunner:
 
     async def _ask(self, task: str, request: ModelRequest) -> Reply:
         return await self._auxiliary.ask_one_of((self._auxiliary.main,), task, request)
-
-
-def _ignore(_event: Event) -> None:
-    pass
 
 
 REVIEW_TASK = "skill_review"

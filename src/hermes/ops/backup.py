@@ -134,7 +134,8 @@ class _HomeScan:
             name = entry.name
             if name in EXCLUDED or (name == PROFILES and not prefix and home.is_default):
                 continue
-            if kind == FULL or _is_quick(entry):
+            is_settings = name.endswith(".json") and entry.is_file()
+            if kind == FULL or name in QUICK_NAMES or is_settings:
                 self._add(Path(entry.path), prefix + name, frozenset())
 
     def _add(self, path: Path, name: str, parents: frozenset[str]) -> None:
@@ -156,10 +157,6 @@ class _HomeScan:
                 return
             for inner in sorted(path.iterdir()):
                 self._add(inner, f"{name}/{inner.name}", parents | {real})
-
-
-def _is_quick(entry: "os.DirEntry[str]") -> bool:
-    return entry.name in QUICK_NAMES or (entry.name.endswith(".json") and entry.is_file())
 
 
 def _is_lock(path: Path, status: os.stat_result) -> bool:

@@ -131,7 +131,11 @@ class RestoreTransaction:
 
     def stage(self, archive: Archive) -> None:
         """Unpack and check everything without changing the home."""
-        self._check_room(archive.size)
+        free = shutil.disk_usage(self._root).free
+        if archive.size + MARGIN > free:
+            sizes = f"{human_size(archive.size)} needed, {human_size(free)} free"
+            hint = "free some space; nothing was changed"
+            raise UsageError(f"the disk is too full: {sizes}", hint=hint)
         with ExitStack() as undo:
             undo.callback(self.discard)
             self._new.mkdir(parents=True, mode=0o700)
@@ -240,14 +244,6 @@ class RestoreTransaction:
         for folder in (new.parent, live.parent, old.parent):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return new, live, old
-
-    def _check_room(self, size: int) -> None:
-        free = shutil.disk_usage(self._root).free
-        if size + MARGIN > free:
-            raise UsageError(
-                f"the disk is too full: {human_size(size)} needed, {human_size(free)} free",
-                hint="free some space; nothing was changed",
-            )
 
 
 def _check_store(path: Path) -> None:

@@ -487,7 +487,7 @@ def _html_block(block: TextBlock) -> str:
     if block.fence:
         caption = f'<p class="note">{escape(block.language)}</p>' if block.language else ""
         return caption + _preformatted("\n".join(block.lines))
-    text = "\n".join(_html_line(line) for line in block.lines).strip("\n")
+    text = "\n".join(map(_html_line, block.lines)).strip("\n")
     return f'<div class="text" dir="auto">{text}</div>' if text else ""
 
 

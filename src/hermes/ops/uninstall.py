@@ -57,7 +57,11 @@ class RemovalOutcome(msgspec.Struct, frozen=True):
 
 def parts(found: Checkout | Package, *, full: bool) -> list[RemovablePart]:
     """List the parts in order. The environment that runs this code is last."""
-    gone = [*_alias_parts(), *_completion_parts()]
+    gone = [
+        RemovablePart(f"command of the profile {alias.profile}", alias.path, alias.path.unlink)
+        for alias in aliases()
+    ]
+    gone += _completion_parts()
     if full:
         gone += _home_parts(default_root(), found)
     if isinstance(found, Checkout):
@@ -74,13 +78,6 @@ def remove_all(gone: list[RemovablePart]) -> Iterator[RemovalOutcome]:
             yield RemovalOutcome(part, error.strerror or str(error))
         else:
             yield RemovalOutcome(part)
-
-
-def _alias_parts() -> Iterator[RemovablePart]:
-    for alias in aliases():
-        yield RemovablePart(
-            f"command of the profile {alias.profile}", alias.path, alias.path.unlink
-        )
 
 
 def _completion_parts() -> Iterator[RemovablePart]:

@@ -102,6 +102,8 @@ class Repository:
         subjects = await self._git.run(
             "log", "--format=%s", f"--max-count={SHOWN_COMMITS}", f"{current}..{target}"
         )
+        diff = await self._git.run("diff", "--unified=0", current, target, "--", "CHANGELOG.md")
+        lines = [line[1:].rstrip() for line in diff.text.splitlines() if line.startswith("+")]
         return AvailableUpdate(
             current,
             target,
@@ -109,7 +111,7 @@ class Repository:
             await self.version_of(target),
             tuple(subjects.text.splitlines()),
             behind,
-            await self._changes(current, target),
+            tuple(line for line in lines if line and not line.startswith("++ "))[:SHOWN_LINES],
         )
 
     async def version_of(self, commit: str) -> str:
@@ -155,11 +157,6 @@ class Repository:
     async def back(self, commit: str) -> None:
         """Return to an earlier commit. Local changes are kept, or git refuses."""
         await self._git.run("reset", "--keep", "--quiet", commit, seconds=FETCH_SECONDS)
-
-    async def _changes(self, current: str, target: str) -> tuple[str, ...]:
-        diff = await self._git.run("diff", "--unified=0", current, target, "--", "CHANGELOG.md")
-        lines = [line[1:].rstrip() for line in diff.text.splitlines() if line.startswith("+")]
-        return tuple(line for line in lines if line and not line.startswith("++ "))[:SHOWN_LINES]
 
 
 def _fetch_failure(remote: str, error: GitFailed) -> UpdateFailed:

@@ -99,8 +99,8 @@ def test_wrong_use_is_reported(hermes, work: Path) -> None:
     for arguments, problem in (
         ((), "no script was named"),
         (("nothing.py",), "there is no file nothing.py"),
-        (("folder",), "folder is no Python file"),
-        (("/dev/null",), "/dev/null is no Python file"),
+        (("folder",), "folder is not a Python file"),
+        (("/dev/null",), "/dev/null is not a Python file"),
         (("-m",), "-m needs the name of a module"),
     ):
         done = hermes("run", *arguments)

@@ -172,10 +172,12 @@ def packages(context: DoctorContext) -> Findings:
         return [warning("the required packages are not known", "install Hermes again")]
     found: Findings = []
     for one in [*wanted, *(_extras(context.settings) if context.has_settings else ())]:
-        version = _installed(one.name)
-        if version is None:
+        try:
+            version = metadata.version(one.name)
+        except metadata.PackageNotFoundError:
             found.append(problem(f"the package {one.name} is missing", install_hint(one.extra)))
-        elif one.least and _numbers(version) < _numbers(one.least):
+            continue
+        if one.least and _numbers(version) < _numbers(one.least):
             text = f"{one.name} {version} is too old, {one.least} is needed"
             found.append(problem(text, install_hint(one.extra)))
     return found or [ok(f"{many(len(wanted), 'package')} are installed and recent enough")]
@@ -222,13 +224,6 @@ def _extras(settings: Settings) -> list[Requirement]:
     if terminal and terminal.package in EXTRAS:
         on[terminal.package, terminal.package] = True
     return [Requirement(name, "", extra) for (name, extra), needed in on.items() if needed]
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _numbers(version: str) -> tuple[int, ...]:

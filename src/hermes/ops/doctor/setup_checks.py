@@ -8,7 +8,8 @@ import asyncio
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -118,12 +119,16 @@ def variables(context: DoctorContext) -> Findings:
     if not path.exists():
         return [ok("there is no .env")]
     pieces = dotenv.parse(dotenv.read_text(path))
-    found = [
-        *_syntax(pieces, tilde(path)),
-        *_keys(pieces),
-        *_differences(pieces, context.environment),
-    ]
-    return found or [ok(f"{tilde(path)} holds {many(len(dotenv.values(pieces, {})), 'variable')}")]
+    values, found = dotenv.values(pieces, {}), [*_syntax(pieces, tilde(path))]
+    for name, value in values.items():
+        if is_secret_variable(name) and (doubt := key_problem(value)):
+            found.append(warning(f"{name} {doubt}", f"copy it again: hermes config set {name} KEY"))
+    for name, value in dotenv.values(pieces, context.environment).items():
+        given = context.environment.get(name)
+        if value and given and given != value:
+            text = f"{name} has another value in the environment; the value of .env is used"
+            found.append(warning(text, f"`unset {name}`, or `hermes config unset {name}`"))
+    return found or [ok(f"{tilde(path)} holds {many(len(values), 'variable')}")]
 
 
 def _syntax(pieces: list[dotenv.Piece], file: str) -> Iterator[DoctorFinding]:
@@ -138,12 +143,6 @@ def _syntax(pieces: list[dotenv.Piece], file: str) -> Iterator[DoctorFinding]:
         elif piece.name and first.setdefault(piece.name, piece.value or "") != piece.value:
             text = f"{where}: {piece.name} is set twice; this line is used"
             yield warning(text, "delete one of the two lines")
-
-
-def _keys(pieces: list[dotenv.Piece]) -> Iterator[DoctorFinding]:
-    for name, value in dotenv.values(pieces, {}).items():
-        if is_secret_variable(name) and (doubt := key_problem(value)):
-            yield warning(f"{name} {doubt}", f"copy it again: hermes config set {name} KEY")
 
 
 def key_problem(value: str) -> str:
@@ -162,14 +161,6 @@ def key_problem(value: str) -> str:
     beginnings = [each for each in MIN_KEY_LENGTHS if value.startswith(each)]
     least = MIN_KEY_LENGTHS[max(beginnings, key=len)] if beginnings else 0
     return f"has only {len(value)} characters: it looks truncated" if len(value) < least else ""
-
-
-def _differences(pieces: list[dotenv.Piece], environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    for name, value in dotenv.values(pieces, environ).items():
-        given = environ.get(name)
-        if value and given and given != value:
-            text = f"{name} has another value in the environment; the value of .env is used"
-            yield warning(text, f"`unset {name}`, or `hermes config unset {name}`")
 
 
 def logins(context: DoctorContext) -> Findings:
@@ -411,7 +402,11 @@ MEMORY_FACTOR = 1.3  #: Memory use as a multiple of the file size.
 
 
 def weights(context: DoctorContext) -> Findings:
-    if not _is_used(context):
+    used = any(choice.provider == LOCAL for choice in fallback_choices(context.settings))
+    with suppress(HermesError):  # the check `model` reports it
+        main = context.providers.resolver.resolve(main_choice(context.loaded))
+        used = used or main.provider == LOCAL
+    if not used:
         return [ok("not in use")]
     try:
         wanted = resolve_weights(context.settings.local.model, context.home.models)
@@ -432,16 +427,6 @@ def weights(context: DoctorContext) -> Findings:
     if wanted.sha256 and sha256_of(file)[0] != wanted.sha256:
         return [*found, problem(f"{tilde(file)} is damaged: its SHA-256 is wrong", again)]
     return [*found, ok(f"{wanted.label} is complete"), *_memory(size)]
-
-
-def _is_used(context: DoctorContext) -> bool:
-    """Return whether it is the main model or a fallback."""
-    if any(choice.provider == LOCAL for choice in fallback_choices(context.settings)):
-        return True
-    try:
-        return context.providers.resolver.resolve(main_choice(context.loaded)).provider == LOCAL
-    except HermesError:
-        return False  # reported by main_model
 
 
 def _not_downloaded(context: DoctorContext, wanted: Weights) -> Findings:
