@@ -15,9 +15,9 @@ from hermes import __version__
 from hermes.app.session_store import opened_store
 from hermes.cli.scheduling import GatewayJobs
 from hermes.compat.runtime import ScriptRuntime, script_runtime, tell
+from hermes.config.declared import platform_names
 from hermes.config.home import current_home, unusable
 from hermes.config.loader import Loaded, load
-from hermes.config.settings.platforms import PlatformsSettings
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import hooks, pairing, runner
 from hermes.gateway.chat_session import mirror_to_chat
@@ -32,7 +32,7 @@ from hermes.util import files
 from hermes.util.concurrency import SystemClock
 
 PlatformName = StrEnum(  # type: ignore[misc]  # mypy cannot see the members
-    "PlatformName", {name.upper(): name for name in PlatformsSettings.__struct_fields__}
+    "PlatformName", {name.upper(): name for name in platform_names()}
 )
 """The platforms that the settings have. Those of plugins are plain strings."""
 

@@ -44,6 +44,11 @@ def bundled_platforms() -> tuple[str, ...]:
     return tuple(sorted(folder.name for folder in folders if folder.ispkg))
 
 
+def platform_names() -> tuple[str, ...]:
+    """Return the names of the bundled platforms and of those that the settings have."""
+    return (*bundled_platforms(), *PlatformsSettings.__struct_fields__)
+
+
 def declaration(name: str) -> Any:
     """Return the manifest of a bundled platform."""
     return import_module(f"{PACKAGE}.{name}.manifest").MANIFEST

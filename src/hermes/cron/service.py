@@ -10,10 +10,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
-from hermes.config.declared import bundled_platforms
+from hermes.config.declared import platform_names
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.config.settings.platforms import PlatformsSettings
 from hermes.core.errors import UsageError
 from hermes.core.ports import Clock
 from hermes.cron.job import (
@@ -42,7 +41,7 @@ NameCheck = Callable[[Sequence[str]], None]
 """Raises `UsageError` if one of the names does not exist. May block."""
 
 MAX_NAME = 60
-PLATFORMS = frozenset({*PlatformsSettings.__struct_fields__, *bundled_platforms(), "qqbot"})
+PLATFORMS = frozenset({*platform_names(), "qqbot"})
 LIST_HINT = "`hermes cron list` shows the jobs"
 
 _TEXT_FIELDS = ("name", "prompt", "model", "provider", "base_url", "script", "workdir")

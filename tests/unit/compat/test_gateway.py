@@ -18,9 +18,8 @@ from hermes.compat.platforms import (
     unregister_platform,
 )
 from hermes.compat.runtime import script_runtime
-from hermes.config.declared import bundled_platforms
+from hermes.config.declared import platform_names
 from hermes.config.home import Home
-from hermes.config.settings.platforms import PlatformsSettings
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import User
 from hermes.gateway.directory import ChatDirectory
@@ -46,8 +45,7 @@ ANNA = SessionSource("telegram", "7", user_id="7", user_name="anna")
 
 def test_the_platforms_are_those_of_the_settings() -> None:
     platform = import_module("gateway.config").Platform
-    names = {*PlatformsSettings.__struct_fields__, *bundled_platforms()}
-    assert {*platform} == names
+    assert tuple(platform) == platform_names()
     assert platform.TELEGRAM == "telegram"
 
 
