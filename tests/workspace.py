@@ -1,5 +1,7 @@
 """Fixtures for tests that work on files and processes of a folder of their own."""
 
+import os
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -9,6 +11,25 @@ import pytest
 
 from hermes.security import PathGuard
 from hermes.terminal import LocalFiles
+
+IDENTITY = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "Kim"), ("EMAIL", "kim@example.com"))
+}
+
+
+def run_git(*arguments: str, folder: Path) -> str:
+    """Run git in `folder` and return its output."""
+    done = subprocess.run(
+        ["git", "-c", "protocol.file.allow=always", *arguments],
+        cwd=folder,
+        env={**os.environ, **IDENTITY},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Conversations with a scripted model, references in a folder, real git repositories."""
 
-import os
-import subprocess
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 from io import StringIO
@@ -26,6 +24,7 @@ from hermes.core.messages import User
 from hermes.core.testing import ModelServer
 from hermes.ops.commands import OPS_HANDLERS
 from hermes.security import PathGuard, Redactor
+from tests.workspace import run_git
 
 
 class Listening:
@@ -112,20 +111,7 @@ def git(workspace: Path) -> Git:
     """git in the workspace, which is a repository."""
 
     def run(*arguments: str, folder: Path = workspace) -> str:
-        identity = {
-            f"GIT_{who}_{what}": value
-            for who in ("AUTHOR", "COMMITTER")
-            for what, value in (("NAME", "Kim"), ("EMAIL", "kim@example.com"))
-        }
-        done = subprocess.run(
-            ["git", *arguments],
-            cwd=folder,
-            env={**os.environ, **identity},
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        return done.stdout
+        return run_git(*arguments, folder=folder)
 
     run("init", "--quiet", "--initial-branch=main")
     return run

@@ -17,25 +17,9 @@ import pytest
 from hermes.app.git import GitFailed
 from hermes.core.errors import UsageError
 from hermes.ops.worktrees import RECORD_NAME, Worktree, WorktreeRecord, open_worktree, slug
+from tests.workspace import run_git
 
 Git = Callable[..., str]
-
-
-def run_git(*arguments: str, folder: Path) -> str:
-    identity = {
-        f"GIT_{who}_{what}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", "Kim"), ("EMAIL", "kim@example.com"))
-    }
-    done = subprocess.run(
-        ["git", "-c", "protocol.file.allow=always", *arguments],
-        cwd=folder,
-        env={**os.environ, **identity},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout
 
 
 @pytest.fixture

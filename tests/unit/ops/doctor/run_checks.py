@@ -30,5 +30,12 @@ async def only(home: Home, name: str, **options) -> Outcome:
     return outcome
 
 
+async def found(home: Home, name: str, level: str, **options) -> str:
+    """Return the findings of a check whose worst level is `level`."""
+    outcome = await only(home, name, **options)
+    assert outcome.level == level
+    return texts(outcome)
+
+
 def texts(outcome: Outcome) -> str:
     return "\n".join(f"{each.level}: {each.text} -> {each.advice}" for each in outcome.found)

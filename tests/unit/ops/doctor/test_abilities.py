@@ -6,7 +6,7 @@ import pytest
 
 from hermes.ops.doctor.check import TerminalInfo
 from hermes.ops.doctor.machine_checks import Requirement, parse_requirement, requirements
-from tests.unit.ops.doctor.run_checks import only, run_named, texts
+from tests.unit.ops.doctor.run_checks import found, only, run_named, texts
 
 
 def plugin(home, name, code, manifest=""):
@@ -32,9 +32,7 @@ async def test_a_broken_skill_is_named(home):
     folder = home.skills / "mine" / "broken"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: [\n---\n")
-    outcome = await only(home, "skills")
-    assert outcome.level == "warning"
-    assert "broken/SKILL.md does not load" in texts(outcome)
+    assert "broken/SKILL.md does not load" in await found(home, "skills", "warning")
 
 
 async def test_folders_of_skills_that_are_not_there_are_named(home, config):
@@ -113,9 +111,7 @@ async def test_a_backend_without_its_program_is_a_problem(
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
     config(f"terminal: {{backend: {backend}, ssh_host: h}}\n")
-    outcome = await only(home, "backend")
-    assert outcome.level == "problem"
-    assert "not installed" in texts(outcome)
+    assert "not installed" in await found(home, "backend", "problem")
 
 
 async def test_error_of_an_engine_that_does_not_answer_is_quoted(

@@ -16,7 +16,7 @@ import pytest
 from hermes.core.messages import User
 from hermes.ops.doctor.machine_checks import SERVER
 from hermes.store.session_store import open_store
-from tests.unit.ops.doctor.run_checks import only, texts
+from tests.unit.ops.doctor.run_checks import found, only, texts
 
 
 @pytest.fixture
@@ -46,9 +46,7 @@ async def test_a_damaged_store_is_a_problem_and_fix_leaves_it_to_the_user(stored
     for side in ("-wal", "-shm"):
         stored.root.joinpath(f"state.db{side}").unlink(missing_ok=True)
     stored.state_db.write_bytes(damaged)
-    outcome = await only(stored, "sessions", fix=True)
-    assert outcome.level == "problem"
-    assert "hermes sessions repair" in texts(outcome)
+    assert "hermes sessions repair" in await found(stored, "sessions", "problem", fix=True)
     assert stored.state_db.read_bytes() == damaged
 
 
@@ -61,9 +59,7 @@ async def test_a_store_of_a_later_version_is_a_problem(stored):
     with apsw.Connection(str(stored.state_db)) as database:
         database.execute("UPDATE schema_version SET version = 99")
     database.close()
-    outcome = await only(stored, "sessions")
-    assert outcome.level == "problem"
-    assert "version 99" in texts(outcome)
+    assert "version 99" in await found(stored, "sessions", "problem")
 
 
 async def test_fix_rebuilds_a_search_index_that_does_not_match(stored):

@@ -6,7 +6,7 @@ import pytest
 
 from hermes.config.home import Home
 from hermes.ops.doctor import machine_checks
-from tests.unit.ops.doctor.run_checks import only, texts
+from tests.unit.ops.doctor.run_checks import found, only, texts
 
 
 async def test_a_home_that_is_not_there_is_made_by_fix(hermes_home):
@@ -76,6 +76,4 @@ async def test_another_profile_that_cannot_be_used_is_named(home):
     other = home.root / "profiles" / "work"
     other.mkdir(parents=True)
     (other / "config.yaml").write_text("a: [\n")
-    outcome = await only(home, "profiles")
-    assert outcome.level == "warning"
-    assert "the profile work cannot be used" in texts(outcome)
+    assert "the profile work cannot be used" in await found(home, "profiles", "warning")

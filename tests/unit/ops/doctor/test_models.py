@@ -13,7 +13,7 @@ from hermes.config.edit import assign
 from hermes.core.testing.http_server import LoopbackServer, Outgoing
 from hermes.ops.doctor import check
 from hermes.providers.local.weights import WEIGHTS
-from tests.unit.ops.doctor.run_checks import only, run_named, texts
+from tests.unit.ops.doctor.run_checks import found, only, run_named, texts
 
 KEY = "sk-my-own-secret-0123456789"
 
@@ -94,9 +94,7 @@ async def test_key_is_checked_separately_if_the_list_is_public(home, config, end
 
 async def test_a_server_without_a_list_of_models_is_only_a_warning(home, mine):
     mine().status = 404
-    outcome = await only(home, "endpoint")
-    assert outcome.level == "warning"
-    assert "lists no models there (HTTP 404)" in texts(outcome)
+    assert "lists no models there (HTTP 404)" in await found(home, "endpoint", "warning")
 
 
 async def test_a_model_the_endpoint_does_not_list_is_doubted_with_a_guess(home, mine):
@@ -137,9 +135,7 @@ async def test_an_endpoint_that_keeps_silent_is_given_up(home, config, monkeypat
 async def test_a_wrong_clock_is_noticed_from_the_date_of_the_endpoint(home, mine, hours, way):
     there = datetime.now(UTC) + timedelta(hours=hours)
     mine().headers = {"Date": format_datetime(there, usegmt=True)}
-    outcome = await only(home, "clock")
-    assert outcome.level == "problem"
-    assert f"{way}, compared with 127.0.0.1" in texts(outcome)
+    assert f"{way}, compared with 127.0.0.1" in await found(home, "clock", "problem")
 
 
 async def test_correct_clock_is_ok_and_a_cached_date_is_ignored(home, mine):
@@ -183,6 +179,4 @@ async def test_weights_of_the_wrong_size_or_content_are_a_problem(home):
 
 async def test_a_provider_without_its_key_is_a_problem(home, config):
     config("model: {provider: anthropic, default: claude-sonnet}\n")
-    outcome = await only(home, "model")
-    assert outcome.level == "problem"
-    assert "no model can answer" in texts(outcome)
+    assert "no model can answer" in await found(home, "model", "problem")
