@@ -19,9 +19,9 @@ import apsw
 import msgspec
 
 from hermes import __version__
-from hermes.config.home import PROFILES, Home, unusable
+from hermes.config.home import PROFILES, Home
 from hermes.core.errors import HermesError, StoreError, UsageError
-from hermes.ops.output_files import unwritable
+from hermes.ops.output_files import report_unusable, report_unwritable
 from hermes.store.session_store import open_store
 from hermes.store.sqlite.backend import connect_target
 
@@ -71,15 +71,13 @@ class Contents(msgspec.Struct, frozen=True):
 def contents(home: Home, kind: Kind, *, profiles: bool = True) -> Contents:
     """List the files of a home; with `profiles` also those of the profiles in it."""
     scan = _HomeScan()
-    try:
+    with report_unusable(home.root, inside=True):
         scan.add_home(home, kind)
         folder = home.root / PROFILES
         if profiles and kind == FULL and home.is_default and folder.is_dir():
             for path in sorted(folder.iterdir()):
                 if path.is_dir():
                     scan.add_home(Home(path), kind, f"{PROFILES}/{path.name}/")
-    except OSError as error:
-        raise unusable(Path(error.filename or home.root), error) from error
     return Contents(tuple(scan.items), tuple(scan.passed_over))
 
 
@@ -354,18 +352,15 @@ def write_archive(
     The archive is private and is read back before it is renamed. A database is copied including its
     log. A file that disappears in the meantime is left out.
     """
-    try:
-        with _temporary_folder(target) as folder:
-            draft = folder / "archive"
-            with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
-                written = _fill(file, list(items), facts, folder, progress)
-                file.flush()
-                os.fsync(file.fileno())
-            with open_archive(draft) as read_back:
-                read_back.check_content()
-            draft.replace(target)
-    except OSError as error:
-        raise unwritable(target, error) from error
+    with report_unwritable(target), _temporary_folder(target) as folder:
+        draft = folder / "archive"
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+            written = _fill(file, list(items), facts, folder, progress)
+            file.flush()
+            os.fsync(file.fileno())
+        with open_archive(draft) as read_back:
+            read_back.check_content()
+        draft.replace(target)
     return written
 
 
@@ -484,16 +479,13 @@ async def copy_home(
         raise UsageError(f"{target} exists already", hint="choose another name with -o")
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}")
-    try:
-        with _temporary_folder(target) as folder:
-            items = [
-                await _copy_store(item, folder / f"{number}.copy") if item.is_store else item
-                for number, item in enumerate(found.items)
-            ]
-            facts = facts_of(home, kind, label, now)
-            written = await asyncio.to_thread(write_archive, target, items, facts, progress)
-    except OSError as error:
-        raise unwritable(target, error) from error
+    with report_unwritable(target), _temporary_folder(target) as folder:
+        items = [
+            await _copy_store(item, folder / f"{number}.copy") if item.is_store else item
+            for number, item in enumerate(found.items)
+        ]
+        facts = facts_of(home, kind, label, now)
+        written = await asyncio.to_thread(write_archive, target, items, facts, progress)
     return BackupResult(target, target.stat().st_size, written, found.passed_over)
 
 

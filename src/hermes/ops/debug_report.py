@@ -25,7 +25,7 @@ from hermes.app.log_files import FILES as LOG_FILES
 from hermes.app.providers import Providers
 from hermes.config import dotenv, environment
 from hermes.config.dotenv import Parts, is_secret_setting, is_secret_variable, mask
-from hermes.config.home import Home, ensure_hermes_home, unusable
+from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import SHORTEST_SECRET, Loaded, key_of
 from hermes.config.schema import join_key, locate, members
 from hermes.config.settings import Settings
@@ -33,7 +33,7 @@ from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.ops.doctor.machine_checks import requirements
 from hermes.ops.doctor.run import NoProgress, run_doctor
 from hermes.ops.logs import files_of
-from hermes.ops.output_files import unwritable
+from hermes.ops.output_files import report_unusable, report_unwritable
 from hermes.ops.status import Resolved, whole_resolution
 from hermes.providers import own_key_variables
 from hermes.providers.credentials import AuthFile, stored_providers
@@ -398,13 +398,10 @@ def _tail(path: Path, count: int, cleaner: Cleaner) -> str:
 
 
 def _end_of(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            size = opened.seek(0, io.SEEK_END)
-            opened.seek(max(0, size - WINDOW))
-            data = opened.read()
-    except OSError as error:
-        raise unusable(file, error) from error
+    with report_unusable(file), file.open("rb") as opened:
+        size = opened.seek(0, io.SEEK_END)
+        opened.seek(max(0, size - WINDOW))
+        data = opened.read()
     if size > WINDOW:  # the first line may begin inside a secret
         data = data.partition(b"\n")[2]
     return data.decode("utf-8", "replace")
@@ -423,10 +420,8 @@ def _refuse_leaks(found: Sequence[ReportPart], secrets: frozenset[str]) -> None:
 def bundle_path(home: Home) -> Path:
     """Return the default path, in a private folder of the home."""
     folder = ensure_hermes_home(home) / "debug"
-    try:
+    with report_unusable(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise unusable(folder, error) from error
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     return folder / f"hermes-debug-{stamp}.txt"
 
@@ -442,10 +437,8 @@ def write(path: Path, found: Sequence[ReportPart]) -> None:
     else:
         text = "".join(f"===== {part.name} =====\n{part.text}\n\n" for part in found)
         data = text.encode()
-    try:
+    with report_unwritable(path):
         write_bytes(path, data, mode=0o600)
-    except OSError as error:
-        raise unwritable(path, error) from error
 
 
 def _archive(found: Sequence[ReportPart]) -> bytes:

@@ -68,7 +68,5 @@ def _modernise(home: Home, chain: list[dict[str, Any]]) -> None:
 def _index(chain: list[dict[str, Any]], which: str) -> int | None:
     if which.isdigit() and 1 <= int(which) <= len(chain):
         return int(which) - 1
-    for at, one in enumerate(chain):
-        if which in (f"{one['provider']}:{one['model']}", one["model"]):
-            return at
-    return None
+    names = ((f"{one['provider']}:{one['model']}", one["model"]) for one in chain)
+    return next((at for at, each in enumerate(names) if which in each), None)

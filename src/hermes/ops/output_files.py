@@ -1,4 +1,4 @@
-"""Output files that are written completely or not at all."""
+"""Output files that are written completely or not at all, and errors that name the file."""
 
 import contextlib
 import os
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from hermes.config.home import unusable
 from hermes.core.errors import UsageError
 
 PRIVATE = 0o600  #: Conversations are private.
@@ -14,10 +15,8 @@ PRIVATE = 0o600  #: Conversations are private.
 
 def check_output(path: Path, *, overwrite: bool) -> None:
     """Raise `UsageError` if `path` cannot be written."""
-    try:
+    with report_unwritable(path):
         there = path.exists()
-    except OSError as error:
-        raise unwritable(path, error) from error
     if there and not path.is_file():
         raise UsageError(f"cannot write {path}: it is not a file")
     if there and not overwrite:
@@ -33,27 +32,40 @@ def replaced(path: Path, *, overwrite: bool) -> Iterator[TextIO]:
     new file is private; a replaced one keeps its permissions."""
     check_output(path, overwrite=overwrite)
     target = _target(path)
-    try:
+    with report_unwritable(path):
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
-    except OSError as error:
-        raise unwritable(path, error) from error
-    temporary = Path(name)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else PRIVATE)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)  # after a success it was renamed
+
+
+@contextlib.contextmanager
+def report_unwritable(path: Path) -> Iterator[None]:
+    """Raise a `UsageError` that names `path` in place of an `OSError`."""
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else PRIVATE)
-        temporary.replace(target)
+        yield
     except OSError as error:
-        raise unwritable(path, error) from error
-    finally:
-        with contextlib.suppress(FileNotFoundError):  # after a success it was renamed
-            temporary.unlink()
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot write {path}: {reason}") from error
 
 
-def unwritable(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"cannot write {path}: {(error.strerror or str(error)).lower()}")
+@contextlib.contextmanager
+def report_unusable(path: Path, *, inside: bool = False) -> Iterator[None]:
+    """Raise a `ConfigError` in place of an `OSError`.
+
+    It names `path`, or with `inside` the file in that folder which cannot be used.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise unusable(Path(error.filename or path) if inside else path, error) from error
 
 
 def _target(path: Path) -> Path:

@@ -39,7 +39,7 @@ from hermes.ops.backup import (
     open_archive,
     write_archive,
 )
-from hermes.ops.output_files import check_output, unwritable
+from hermes.ops.output_files import check_output, report_unusable, report_unwritable
 from hermes.store.backend import Progress, ignore_progress
 from hermes.store.session_store import SessionStore
 from hermes.store.sqlite.errors import as_store_error
@@ -86,11 +86,9 @@ def restore_archive(home: Home, path: Path) -> Archive:
         check_fits(home, archive)
         exchange = RestoreTransaction(home)
         exchange.recover()
-        try:
+        with report_unusable(home.root, inside=True):
             exchange.stage(archive)
             exchange.commit(archive.units)
-        except OSError as error:
-            raise unusable(Path(error.filename or home.root), error) from error
         return archive
 
 
@@ -102,11 +100,8 @@ def has_unfinished_restore(home: Home) -> bool:
 def finish_restore(home: Home) -> bool:
     """Complete an interrupted import; return whether there was one. Raises `HermesError` while
     another process does this."""
-    with _alone(home):
-        try:
-            return RestoreTransaction(home).recover()
-        except OSError as error:
-            raise unusable(Path(error.filename or home.root), error) from error
+    with _alone(home), report_unusable(home.root, inside=True):
+        return RestoreTransaction(home).recover()
 
 
 class RestoreTransaction:
@@ -335,10 +330,8 @@ class Snapshots:
         if len(label) > LONGEST_LABEL or not label.isprintable():
             raise UsageError(f"a label is one line of at most {LONGEST_LABEL} characters")
         ensure_hermes_home(self._home)
-        try:
+        with report_unusable(self.folder):
             self.folder.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise unusable(self.folder, error) from error
         words = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
         stem = f"{now:%Y%m%d-%H%M%S}" + (f"-{words}" if words else "")
         return _unused(self.folder / f"{stem}.zip")
@@ -381,10 +374,8 @@ class Snapshots:
         gone = [path for path in self._files()[keep:] if path != spared]
         deleted = [self._read(path) for path in gone]
         for path in gone:
-            try:
+            with report_unusable(path):
                 path.unlink(missing_ok=True)
-            except OSError as error:
-                raise unusable(path, error) from error
         return deleted
 
     def _files(self) -> list[Path]:
@@ -426,10 +417,9 @@ async def back_up_store(
         return
     copy = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
     try:
-        await store.backup(copy, progress)
-        copy.replace(target)
-    except OSError as error:
-        raise unwritable(target, error) from error
+        with report_unwritable(target):
+            await store.backup(copy, progress)
+            copy.replace(target)
     finally:
         with suppress(OSError):  # after a success it was renamed
             copy.unlink()

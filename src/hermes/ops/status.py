@@ -1,5 +1,6 @@
 """The configuration and its state, for `hermes status` and `hermes setup`."""
 
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -10,12 +11,13 @@ from hermes.app.model_choice import ModelFilter, fallback_choices, main_choice
 from hermes.app.providers import Providers, start_of_today
 from hermes.app.session_store import opened_store, store_exists
 from hermes.config.dotenv import mask
-from hermes.config.home import Home, ensure_hermes_home, unusable
+from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.config.settings import AuxiliaryTask, BudgetSettings
 from hermes.core.errors import HermesError
 from hermes.core.model import Price
 from hermes.core.ports import Clock
+from hermes.ops.output_files import report_unusable
 from hermes.providers import ENDPOINTS, LOCAL, ModelChoice, Target, auxiliary_targets
 from hermes.util import files
 from hermes.util.text import many
@@ -35,26 +37,20 @@ class SetupRecord:
         self._file = home.root / ".setup.json"
 
     def done(self) -> tuple[str, ...]:
-        try:
+        # Only a convenience: without it the questions are repeated.
+        with report_unusable(self._file), suppress(FileNotFoundError, msgspec.DecodeError):
             return msgspec.json.decode(self._file.read_bytes(), type=SetupProgress).done
-        except (FileNotFoundError, msgspec.DecodeError):
-            return ()  # only a convenience: without it the questions are repeated
-        except OSError as error:
-            raise unusable(self._file, error) from error
+        return ()
 
     def add(self, section: str) -> None:
         ensure_hermes_home(self._home)
         done = tuple(dict.fromkeys((*self.done(), section)))
-        try:
+        with report_unusable(self._file):
             files.write_bytes(self._file, msgspec.json.encode(SetupProgress(done)), mode=0o600)
-        except OSError as error:
-            raise unusable(self._file, error) from error
 
     def clear(self) -> None:
-        try:
+        with report_unusable(self._file):
             self._file.unlink(missing_ok=True)
-        except OSError as error:
-            raise unusable(self._file, error) from error
 
 
 def reset_settings(home: Home, now: datetime) -> Path | None:
@@ -64,11 +60,9 @@ def reset_settings(home: Home, now: datetime) -> Path | None:
     if not file.exists():
         return None
     backup = file.with_name(f"{file.name}.{now:%Y%m%d-%H%M%S}.bak")
-    try:
+    with report_unusable(file):
         files.write_bytes(backup, file.read_bytes(), mode=0o600)
         files.write_text(file, "")
-    except OSError as error:
-        raise unusable(file, error) from error
     return backup
 
 
