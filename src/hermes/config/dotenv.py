@@ -106,12 +106,9 @@ def is_secret_setting(parts: Parts) -> bool:
     if last in _NOT_SECRET:
         return False
     in_block = len(parts) > 1 and parts[0] == "mcp_servers" and parts[-2] in _BLOCKS
-    return in_block or bool(_SETTINGS.search(last)) or is_secret_variable_like(parts[-1])
-
-
-def is_secret_variable_like(name: str) -> bool:
-    """Return whether a key is written as a secret variable, as in `skills.config` or `env`."""
-    return name.isupper() and is_secret_variable(name)
+    # A key in capitals is a variable, as in `skills.config` or `env`.
+    is_variable = parts[-1].isupper() and is_secret_variable(parts[-1])
+    return in_block or is_variable or bool(_SETTINGS.search(last))
 
 
 def mask(value: str) -> str:

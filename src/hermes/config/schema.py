@@ -238,6 +238,7 @@ def _with_bounds(kind: Any) -> str:
 # warning.
 
 S = TypeVar("S", bound=msgspec.Struct)
+N = TypeVar("N", int, float)
 
 _TRUE = {"true", "yes", "on", "1", "y"}
 _FALSE = {"false", "no", "off", "0", "n"}
@@ -455,27 +456,26 @@ def _bool(data: Any) -> bool:
 
 
 def _int(data: Any) -> int:
-    if isinstance(data, bool) or not isinstance(data, int | float | str):
-        raise Mismatch("a whole number", data)
-    try:
-        number = int(data)
-    except (ValueError, OverflowError) as error:
-        raise Mismatch("a whole number", data) from error
+    number = _number(int, data, "a whole number")
     if isinstance(data, float) and number != data:
         raise Mismatch("a whole number", data)
     return number
 
 
 def _float(data: Any) -> float:
-    if isinstance(data, bool) or not isinstance(data, int | float | str):
-        raise Mismatch("a number", data)
-    try:
-        number = float(data)
-    except (ValueError, OverflowError) as error:
-        raise Mismatch("a number", data) from error
+    number = _number(float, data, "a number")
     if not math.isfinite(number):
         raise Mismatch("a number", data)
     return number
+
+
+def _number(convert: type[N], data: Any, expected: str) -> N:
+    if isinstance(data, bool) or not isinstance(data, int | float | str):
+        raise Mismatch(expected, data)
+    try:
+        return convert(data)
+    except (ValueError, OverflowError) as error:
+        raise Mismatch(expected, data) from error
 
 
 _SCALARS: dict[Any, Callable[[Any], Any]] = {str: _text, bool: _bool, int: _int, float: _float}

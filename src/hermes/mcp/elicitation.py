@@ -142,14 +142,6 @@ def _read_choice(field: FormField, answer: str) -> Any:
     raise AnswerInvalid(f"choose one of: {', '.join(each.title for each in field.options)}")
 
 
-def _read_string(field: FormField, answer: str) -> Any:
-    return _read_choice(field, answer) if field.options else answer
-
-
-def _read_choices(field: FormField, answer: str) -> Any:
-    return [_read_choice(field, part.strip()) for part in answer.split(",") if part.strip()]
-
-
 def _read_boolean(_field: FormField, answer: str) -> Any:
     if answer.lower() not in BOOLEAN_WORDS:
         raise AnswerInvalid("answer yes or no")
@@ -162,11 +154,13 @@ _KINDS = {
     "array": "several, separated by commas",
 }
 _READERS: dict[str, Callable[[FormField, str], Any]] = {
-    "string": _read_string,
+    "string": lambda field, answer: _read_choice(field, answer) if field.options else answer,
     "integer": lambda _field, answer: int(answer),
     "number": lambda _field, answer: float(answer),
     "boolean": _read_boolean,
-    "array": _read_choices,
+    "array": lambda field, answer: [
+        _read_choice(field, part.strip()) for part in answer.split(",") if part.strip()
+    ],
 }
 
 
