@@ -150,13 +150,14 @@ async def test_server_without_a_code_is_reported(person: Person) -> None:
     [
         ("javascript:alert(1)", "A"),
         ("http://evil.example", "A"),
+        ("http://127.0.0.1.evil.example", "A"),
         ("https://a b", "A"),
         ("https://ok.example", "\x1b]0;title\x07"),
         ("https://ok.example", ""),
         ("", "A"),
     ],
 )
-async def test_what_should_not_be_shown_is_not_shown(
+async def test_unsafe_address_or_code_is_not_shown(
     person: Person, bench: Bench, url: str, code: str
 ) -> None:
     answer = {"device_code": "d", "user_code": code, "verification_uri": url}
