@@ -108,14 +108,9 @@ def small_modules(source: list[SourceModule]) -> Iterator[str]:
 
 
 def shared_class_names(source: list[SourceModule]) -> Iterator[str]:
-    """Public class names that more than one module defines at its top level.
-
-    `tools/code/remote` runs in the interpreter of a script, without the rest of the package.
-    """
+    """Public class names that more than one module defines at its top level."""
     places: dict[str, list[str]] = defaultdict(list)
     for module in source:
-        if module.path.startswith("hermes/tools/code/remote/"):
-            continue
         for node in module.tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(module.at(node))

@@ -5,12 +5,12 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hermes.core.cancel import CancelToken
+from hermes.sdk.testing.terminal import run
 from hermes.terminal import CommandResult, Lifeline, Running, Shell, spawn
 
 Run = Callable[..., Awaitable[CommandResult]]
@@ -81,11 +81,7 @@ class MachineHost:
 def runner(shell: Shell) -> Run:
     """Return `shell.run` with default options."""
 
-    async def run(command: str, **options: Any) -> CommandResult:
-        settings = {"timeout": 60, "on_output": lambda _text: None, "cancel": CancelToken()}
-        return await shell.run(command, **{**settings, **options})
-
-    return run
+    return partial(run, shell)
 
 
 def programs(kind: str, folder: Path, usual: str) -> str:

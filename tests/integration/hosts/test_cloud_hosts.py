@@ -7,18 +7,16 @@ and run our scripts on this machine, not that a service does what is asked.
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.sdk.terminal import CloudHost, owner_mark
-from hermes.sdk.testing.terminal import backend_context
-from hermes.terminal import CommandResult
-from hermes.terminal.host.files import HostFiles
+from hermes.sdk.testing.terminal import HostContract, backend_context
 from hermes.terminal.host.shell import HostShell
 from hermes.util.bundled import bundled_manifest
 
@@ -45,6 +43,8 @@ def sdk(service: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 async def make(service: str, sdk: Any, tmp_path: Path) -> AsyncIterator[Make]:
     hosts: list[CloudHost] = []
+    # The fakes read each stream in a thread of its own.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(64))
 
     def make(
         notify: Callable[[str], None] = lambda _: None,
@@ -76,46 +76,14 @@ async def gone_mark() -> str:
     return f"{place}:{ended.pid}:{start}"
 
 
-async def test_program_exchanges_bytes(service: str, make: Make, sdk: Any) -> None:
-    host = make()
-    output, errors = bytearray(), bytearray()
-    running = await host.start(
-        ["sh", "-c", 'cat; echo "no $1" >&2; exit 3', "x", "a 'quoted' word"],
-        on_output=output.extend,
-        on_error=errors.extend,
-    )
-    data = bytes(range(256)) * (20_000 if service == "modal" else 300)
-    await running.write(data)
-    await running.close_input()
-    assert await running.wait() == 3
-    assert output == data
-    assert errors == b"no a 'quoted' word\n"
-    with pytest.raises(ToolError, match="no input any more"):
-        await running.write(b"late")
-    if service == "daytona":
-        (sandbox,) = sdk.STATE.sandboxes
-        (request,) = sandbox.process.requests
-        assert (request.run_async, request.suppress_input_echo) == (True, True)
-        assert sandbox.process.sessions == {}
+class TestCloudHost(HostContract):
+    @pytest.fixture
+    def host(self, make: Make) -> CloudHost:
+        return make()
 
-
-async def test_output_arrives_while_the_program_runs(make: Make) -> None:
-    output = bytearray()
-    running = await make().start(
-        ["sh", "-c", "echo name; read name; echo hello $name"], on_output=output.extend
-    )
-    while output != b"name\n":
-        await asyncio.sleep(0.02)
-    await running.write(b"you\n")
-    assert await running.wait() == 0
-    assert output == b"name\nhello you\n"
-
-
-async def test_program_ends_although_a_background_process_is_left(make: Make) -> None:
-    output = bytearray()
-    running = await make().start(["sh", "-c", "sleep 30 & echo on"], on_output=output.extend)
-    assert await running.wait() == 0
-    assert output == b"on\n"
+    @daytona  # the fake of Modal has no terminals
+    async def test_terminal(self, shell: HostShell) -> None:
+        await super().test_terminal(shell)
 
 
 async def test_stop_closes_the_input_and_abandons_a_program_that_ignores_it(
@@ -129,29 +97,11 @@ async def test_stop_closes_the_input_and_abandons_a_program_that_ignores_it(
     await deaf.stop()
     assert await deaf.wait() == 137
     if service == "daytona":
-        assert sdk.STATE.sandboxes[0].process.sessions == {}
-
-
-async def test_shell_keeps_its_state_and_stops_a_command_after_its_timeout(
-    make: Make, tmp_path: Path
-) -> None:
-    shell = HostShell(make())
-
-    async def run(command: str, timeout: float = 30) -> CommandResult:
-        ignored, token = (lambda _text: None), CancelToken()
-        return await shell.run(command, timeout=timeout, on_output=ignored, cancel=token)
-
-    await run(f"cd {tmp_path}; export A='b c'")
-    assert (await run("pwd; echo $A; exit 7")).output == f"{tmp_path}\nb c\n"
-    late = await run("sleep 100 & echo $!; sleep 100", timeout=1)
-    assert late.timed_out
-    while Path("/proc", late.output.strip()).exists():
-        await asyncio.sleep(0.02)
-    files = HostFiles(shell._host, shell)
-    data = bytes(range(256))
-    await files.write(f"{tmp_path}/x", data)
-    assert await files.read(f"{tmp_path}/x", most=1000) == data
-    await shell.close()
+        process = sdk.STATE.sandboxes[0].process
+        assert process.sessions == {}
+        assert {(each.run_async, each.suppress_input_echo) for each in process.requests} == {
+            (True, True)
+        }
 
 
 async def test_errors_name_the_next_step(

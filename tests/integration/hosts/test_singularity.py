@@ -18,7 +18,7 @@ import pytest
 
 from hermes.core.errors import BackendUnavailable
 from hermes.sdk.terminal import Host, Mount, owner_mark
-from hermes.sdk.testing.terminal import backend_context
+from hermes.sdk.testing.terminal import HostContract, backend_context
 from hermes_plugins.terminals.singularity.backend import SingularityHost
 
 FAKE = r"""#!/bin/sh
@@ -104,6 +104,12 @@ async def make(fake: Fake) -> AsyncIterator[Make]:
         await host.close()
 
 
+class TestSingularityHost(HostContract):
+    @pytest.fixture
+    def host(self, make: Make) -> SingularityHost:
+        return make()
+
+
 async def said(host: Host, script: str, **options: Any) -> str:
     output = bytearray()
     running = await host.start(["sh", "-c", script], on_output=output.extend, **options)
@@ -141,19 +147,6 @@ async def test_programs_run_in_the_instance_with_the_forwarded_variables(
     (instance,) = fake.instances()
     (call,) = fake.calls("exec")
     assert call == f"exec --cleanenv --pwd /root instance://{instance} sh -c echo $WANTED"
-
-
-async def test_a_program_has_input_errors_apart_and_a_terminal(make: Make) -> None:
-    host = make()
-    output, errors = bytearray(), bytearray()
-    running = await host.start(
-        ["sh", "-c", "cat; echo no >&2; exit 3"], on_output=output.extend, on_error=errors.extend
-    )
-    await running.write(b"in\n")
-    await running.close_input()
-    assert await running.wait() == 3
-    assert (output, errors) == (b"in\n", b"no\n")
-    assert "/dev/pts" in await said(host, "tty", pty=True)
 
 
 async def test_closing_stops_the_instance(make: Make, fake: Fake) -> None:

@@ -1,20 +1,13 @@
-"""Parts of the tests of terminal backends: running commands, and watching processes."""
+"""Parts of the tests of terminal backends: watching processes."""
 
 import os
 import secrets
 import shutil
 import signal
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import anyio
 import psutil
 import pytest
-
-from hermes.core.cancel import CancelToken
-from hermes.terminal import CommandResult, Shell
-
-Run = Callable[..., Awaitable[CommandResult]]
 
 
 def program(name: str) -> str:
@@ -25,16 +18,8 @@ def program(name: str) -> str:
     return found
 
 
-def runner(shell: Shell) -> Run:
-    async def run(command: str, **options: Any) -> CommandResult:
-        settings = {"timeout": 60, "on_output": lambda _text: None, "cancel": CancelToken()}
-        return await shell.run(command, **{**settings, **options})
-
-    return run
-
-
 def unique_sleep() -> str:
-    """A command that nobody else runs, so that its processes can be found."""
+    """A command with a unique argument, so that its processes can be found."""
     return f"sleep 6{secrets.randbelow(10**9):09d}"
 
 

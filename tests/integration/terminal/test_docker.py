@@ -8,6 +8,9 @@ import psutil
 import pytest
 
 from hermes.core.errors import BackendUnavailable
+from hermes.sdk.testing.terminal import HostContract, run
+from hermes.terminal.docker import DockerHost
+from hermes.terminal.host.shell import HostShell
 from hermes.terminal.remote import credential_mounts, owner_mark
 from tests.integration.terminal.container_hosts import (
     Hosts,
@@ -38,6 +41,12 @@ async def hosts(engine: str, tmp_path: Path) -> AsyncIterator[Hosts]:
     running = docker_engine() if engine == "docker" else podman_engine()
     async with hosts_of(running, tmp_path) as hosts:
         yield hosts
+
+
+class TestDockerHost(HostContract):
+    @pytest.fixture
+    def host(self, hosts: Hosts) -> DockerHost:
+        return hosts.make()
 
 
 async def test_container_has_no_rights_and_limited_means(hosts: Hosts) -> None:
@@ -183,6 +192,19 @@ async def test_dead_container_is_recreated_without_running_a_command_twice(
     assert await said(host, "cat /count/runs") == "one"
     assert host.container != first
     assert [line for line in hosts.told if first in line], hosts.told
+
+
+@docker
+async def test_shell_of_a_dead_container_continues_in_a_new_one(hosts: Hosts) -> None:
+    host = hosts.make()
+    shell = HostShell(host)
+    await run(shell, "cd /opt && export KEPT=yes")
+    first = host.container
+    hosts.engine.call("kill", first)
+    await died(host)
+    assert (await run(shell, "echo $KEPT; pwd")).output == "yes\n/opt\n"
+    assert host.container not in ("", first)
+    await shell.close()
 
 
 @docker

@@ -13,13 +13,14 @@ import msgspec
 import psutil
 import pytest
 
-from hermes.core.cancel import CancelToken
-from hermes.core.errors import BackendUnavailable, Interrupted, ToolError
-from hermes.terminal import CommandResult, GrepQuery
+from hermes.core.errors import BackendUnavailable, ToolError
+from hermes.sdk.testing.terminal import HostContract
+from hermes.terminal import CommandResult, Host
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
 from hermes.terminal.sandbox import SandboxHost, SandboxOptions
-from tests.integration.terminal.parts import gone, kill, program, runner, started, unique_sleep
+from tests.integration.hosts.machine_host import runner
+from tests.integration.terminal.parts import gone, kill, program, started, unique_sleep
 
 Make = Callable[..., HostShell]
 
@@ -173,50 +174,17 @@ async def test_no_process_of_this_machine_is_seen(make: Make) -> None:
     }
 
 
-async def test_timeouts_cancel_and_stop_end_everything(make: Make) -> None:
-    shell, sleep, cancel = make(), unique_sleep(), CancelToken()
-    run = runner(shell)
-    assert (await run(f"trap '' TERM; setsid {sleep} & {sleep}", timeout=0.5)).timed_out
-    await gone(sleep)
-    running = asyncio.ensure_future(run(sleep, cancel=cancel))
-    await started(sleep)
-    cancel.cancel("enough")
-    with pytest.raises(Interrupted):
-        await running
-    await gone(sleep)
-    background = await shell.start(sleep, on_output=len)
-    await started(sleep)
-    await background.stop()
-    assert background.exit_code == 143
-    await gone(sleep)
+class TestSandboxHost(HostContract):
+    @pytest.fixture
+    def host(self, make: Make) -> Host:
+        return make()._host
 
 
-async def test_input_and_a_terminal(make: Make) -> None:
-    shell, got = make(), bytearray()
-    reader = await shell.start("cat; exit 4", on_output=got.extend)
-    await reader.write(b"x" * 1_000_000)
-    await reader.close_input()
-    assert await reader.wait() == 4
-    assert got == b"x" * 1_000_000
-    got.clear()
-    terminal = await shell.start(
-        "stty size; read -r x; echo got $x", on_output=got.extend, pty=True
-    )
-    await terminal.write(b"hello\n")
-    assert await terminal.wait() == 0
-    assert b"40 120\r\n" in got
-    assert b"got hello\r\n" in got
-
-
-async def test_files(make: Make, work: Path, home: Path) -> None:
+async def test_files_outside_are_read_only(make: Make, work: Path, home: Path) -> None:
     shell = make()
-    host = shell._host
-    files = HostFiles(host, shell)
-    await runner(shell)("true")
+    files = HostFiles(shell._host, shell)
     await files.write(await files.locate("a/b.txt"), b"needle\n")
     assert (work / "a/b.txt").read_bytes() == b"needle\n"
-    found = await files.grep(GrepQuery("needle", str(work)), CancelToken())
-    assert list(found.counts) == [f"{work}/a/b.txt"]
     with pytest.raises(OSError, match="Read-only file system"):
         await files.write(f"{home}/x", b"")
 

@@ -12,31 +12,28 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, Interrupted
-from hermes.terminal import GrepQuery, OutputLimits
-from hermes.terminal.host.files import HostFiles
+from hermes.sdk.testing.terminal import HostContract
+from hermes.terminal import OutputLimits
 from hermes.terminal.host.shell import HostShell
 from hermes.terminal.ssh import SshHost
-from hermes.terminal.sync import Sync
+from tests.integration.hosts.machine_host import runner
 from tests.integration.terminal.conftest import Sshd
-from tests.integration.terminal.parts import gone, kill, runner, started, unique_sleep
+from tests.integration.terminal.parts import gone, kill, started, unique_sleep
 
 
 @pytest.fixture
 async def shell(ssh: SshHost, tmp_path: Path) -> AsyncIterator[HostShell]:
     shell = HostShell(ssh, cwd=str(tmp_path))
-    shell.export({"GIVEN": "a 'b'"})
     yield shell
     await shell.close()
 
 
-async def test_state_exit_codes_and_output(shell: HostShell, tmp_path: Path) -> None:
-    run = runner(shell)
-    await run("mkdir 'a b'; cd 'a b'; export X='y z'")
-    result = await run('echo "$X $GIVEN"; pwd; echo err >&2; exit 3')
-    assert (result.output, result.exit_code) == (f"y z a 'b'\n{tmp_path}/a b\nerr\n", 3)
-    assert shell.cwd == f"{tmp_path}/a b"
-    assert (await run("kill -9 $$")).exit_code == 137
-    assert (await run("cat; echo end")).output == "end\n"
+class TestSshHost(HostContract):
+    """Among the rest it starts more programs than a server allows over one connection."""
+
+    @pytest.fixture
+    def host(self, ssh: SshHost) -> SshHost:
+        return ssh
 
 
 async def test_much_output_comes_whole(ssh: SshHost) -> None:
@@ -44,23 +41,6 @@ async def test_much_output_comes_whole(ssh: SshHost) -> None:
     result = await runner(shell)("yes 123456789 | head -c 5000000; echo end")
     assert result.output == "123456789\n" * 500_000 + "end\n"
     await shell.close()
-
-
-async def test_a_timeout_ends_everything_there(shell: HostShell) -> None:
-    sleep = unique_sleep()
-    result = await runner(shell)(f"trap '' TERM; {sleep} & setsid {sleep} & wait", timeout=1)
-    assert (result.exit_code, result.timed_out) == (124, True)
-    await gone(sleep)
-
-
-async def test_cancel_ends_the_command(shell: HostShell) -> None:
-    sleep, cancel = unique_sleep(), CancelToken()
-    running = asyncio.ensure_future(runner(shell)(f"exec {sleep}", cancel=cancel))
-    await started(sleep)
-    cancel.cancel("enough")
-    with pytest.raises(Interrupted):
-        await running
-    await gone(sleep)
 
 
 async def test_cancel_does_not_wait_for_a_network_that_is_stuck(sshd: Sshd) -> None:
@@ -87,55 +67,6 @@ async def test_cancel_does_not_wait_for_a_network_that_is_stuck(sshd: Sshd) -> N
     await gone(sleep)
 
 
-async def test_a_background_program_with_input(shell: HostShell) -> None:
-    output = bytearray()
-    program = await shell.start("read -r x; echo got $x; cat; exit 5", on_output=output.extend)
-    await program.write(b"hello\nrest\0\xff")
-    await program.close_input()
-    assert await program.wait() == 5
-    assert output == b"got hello\nrest\0\xff"
-
-
-async def test_a_terminal(shell: HostShell) -> None:
-    output, sleep = bytearray(), unique_sleep()
-    program = await shell.start(
-        f"stty size; tty; read -r x; echo got $x; {sleep}", on_output=output.extend, pty=True
-    )
-    await program.write(b"hello\n")
-    await started(sleep)
-    await program.write(b"\x03")
-    assert await program.wait() == 130
-    assert output.startswith((b"40 120\r\n/dev/pts/", b"hello\r\n40 120\r\n/dev/pts/"))
-    assert b"got hello\r\n" in output
-
-
-async def test_files(ssh: SshHost, shell: HostShell, tmp_path: Path) -> None:
-    files = HostFiles(ssh, shell)
-    data = os.urandom(2_000_000)
-    path = await files.locate("new/b'\u00e9\n.bin")
-    await files.write(path, data)
-    assert Path(path).read_bytes() == data
-    assert await files.read(path, most=len(data)) == data
-    await files.write(f"{tmp_path}/text.py", b"one\ntwo\n")
-    page = await files.lines(f"{tmp_path}/text.py", offset=2, limit=5, longest=80)
-    assert (page.lines, page.total) == (("two",), 2)
-    assert await files.find("*.py", str(tmp_path), CancelToken()) == [f"{tmp_path}/text.py"]
-    found = await files.grep(GrepQuery("t[w]o", str(tmp_path), file_glob="*.py"), CancelToken())
-    assert [(hit.path, hit.line) for hit in found.hits] == [(f"{tmp_path}/text.py", 2)]
-    with pytest.raises(FileNotFoundError):
-        await files.read(f"{tmp_path}/missing", most=10)
-
-
-async def test_sync(ssh: SshHost, tmp_path: Path) -> None:
-    here = tmp_path / "here"
-    (here / "sub").mkdir(parents=True)
-    (here / "sub/a").write_bytes(os.urandom(3_000_000))
-    sync = Sync(ssh)
-    await sync.push([(here, f"{tmp_path}/there")])
-    assert (tmp_path / "there/sub/a").read_bytes() == (here / "sub/a").read_bytes()
-    assert (await sync.push([(here, f"{tmp_path}/there")])).sent == ()
-
-
 @pytest.mark.parametrize("end", ["client", "server"])
 async def test_cut_connection_is_reported_and_reopened(
     ssh: SshHost, shell: HostShell, sshd: Sshd, end: str
@@ -156,14 +87,6 @@ async def test_cut_connection_is_reported_and_reopened(
         await running
     await gone(sleep)
     assert (await run("echo $A $PWD")).output == "1 /\n"
-
-
-async def test_many_programs_at_once(shell: HostShell) -> None:
-    """More than a server allows over one connection (MaxSessions is 10)."""
-    programs = [await shell.start(f"read -r x; exit {n}", on_output=len) for n in range(12)]
-    for program in programs:
-        await program.write(b"\n")
-    assert [await program.wait() for program in programs] == list(range(12))
 
 
 async def test_nothing_of_ours_is_left(sshd: Sshd, ssh: SshHost) -> None:

@@ -38,7 +38,7 @@ class WebSearchOptions(msgspec.Struct, frozen=True):
     seconds: float = 30.0  #: For one search.
     install: bool = False  #: Install ddgs on its first use (`security.install_packages`).
 
-    def __repr__(self) -> str:
+    def __repr__(self) -> str:  # without the keys
         return f"SearchOptions({self.backend!r}, keys of {sorted(self.keys)}, {dict(self.urls)!r})"
 
 
@@ -248,15 +248,13 @@ def http_error(
 
 
 def _key_hint(service: SearchService) -> str:
-    return (
-        f"the user should check {service.variable}" if service.variable else _address_hint(service)
-    )
+    variable = service.variable or service.url_variable
+    return f"the user should check {variable}" if variable else _OTHER_SERVICE_HINT
 
 
 def _address_hint(service: SearchService) -> str:
-    if service.url_variable:
-        return f"the user should check {service.url_variable}"
-    return _OTHER_SERVICE_HINT
+    variable = service.url_variable
+    return f"the user should check {variable}" if variable else _OTHER_SERVICE_HINT
 
 
 def _mask_key(text: str, service: SearchService, options: WebSearchOptions) -> str:
@@ -321,12 +319,6 @@ MAX_SNIPPET_CHARS = 400
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,100}>")
 
 
-class WebSearchResult(msgspec.Struct, frozen=True):
-    title: str
-    url: str
-    snippet: str
-
-
 def select_service(options: WebSearchOptions) -> SearchService | None:
     """Return the service to use, None for ddgs; raises `ToolError` for an unusable setting."""
     name = _backend_name(options)
@@ -382,10 +374,10 @@ def web_search_tool(
                 request_json(service, options, connect, service.path, body)
             )
             rows = _result_rows(answer, service)
-        found = list(_parse_results(rows))[:MAX_RESULTS]
+        found = list(_format_results(rows))[:MAX_RESULTS]
         if not found:
             return f"nothing was found for {query!r}; try other words"
-        text = "\n\n".join(_format_result(number, result) for number, result in enumerate(found, 1))
+        text = "\n\n".join(f"{number}. {result}" for number, result in enumerate(found, 1))
         return fence_untrusted(text, f"results of {service.name if service else DDGS}")
 
     return Tool.from_function(web_search, effect=Effect.NETWORK, toolset="web")
@@ -406,14 +398,14 @@ def _result_rows(answer: Any, service: SearchService) -> list[dict[str, Any]]:
     return [{**row, "snippet": row.get(service.snippet)} for row in rows if isinstance(row, dict)]
 
 
-def _parse_results(rows: list[dict[str, Any]]) -> Iterator[WebSearchResult]:
+def _format_results(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield title, address and snippet of each row that has an address."""
     for row in rows:
         url = _clean_line(row.get("url"), 2_000)
         if url.startswith(("http://", "https://")):
-            title = _clean_line(row.get("title"), MAX_TITLE_CHARS)
-            yield WebSearchResult(
-                title or url, url, _clean_line(row.get("snippet"), MAX_SNIPPET_CHARS)
-            )
+            title = _clean_line(row.get("title"), MAX_TITLE_CHARS) or url
+            snippet = _clean_line(row.get("snippet"), MAX_SNIPPET_CHARS)
+            yield f"{title}\n   {url}\n   {snippet}".rstrip()
 
 
 def _clean_line(value: Any, longest: int) -> str:
@@ -424,19 +416,8 @@ def _clean_line(value: Any, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-def _format_result(number: int, result: WebSearchResult) -> str:
-    lines = (f"{number}. {result.title}", f"   {result.url}", f"   {result.snippet}")
-    return "\n".join(line for line in lines if line.strip())
-
-
-KEY_VARIABLES = {
-    "firecrawl": "FIRECRAWL_API_KEY",
-    "parallel": "PARALLEL_API_KEY",
-    "tavily": "TAVILY_API_KEY",
-    "exa": "EXA_API_KEY",
-    "brave": "BRAVE_API_KEY",
-}
-URL_VARIABLES = {"firecrawl": "FIRECRAWL_API_URL", "searxng": "SEARXNG_URL"}
+KEY_VARIABLES = {each.name: each.variable for each in SEARCH_SERVICES if each.variable}
+URL_VARIABLES = {each.name: each.url_variable for each in SEARCH_SERVICES if each.url_variable}
 
 
 def search_options(deps: ToolDeps) -> WebSearchOptions:

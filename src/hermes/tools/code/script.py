@@ -87,10 +87,6 @@ def _tree_concern(effect: Effect, guard: PathGuard) -> Concern | None:
     return merge_concerns(sorted(concerns, key=lambda concern: not concern.refused))
 
 
-def _read_concern(effect: Effect, guard: PathGuard) -> Concern | None:
-    return guard.check_read(str(effect["path"]), str(effect["real"]))
-
-
 def _memory_concern(effect: Effect, _guard: PathGuard) -> Concern | None:
     path = str(effect["path"])
     return Concern("credential access", path, f"{path} holds what another program keeps to itself")
@@ -101,10 +97,6 @@ def _native_concern(effect: Effect, _guard: PathGuard) -> Concern | None:
     return Concern("native code", what, f"the script uses {what}; what that does cannot be seen")
 
 
-def _hook_concern(_effect: Effect, _guard: PathGuard) -> Concern | None:
-    return Concern("native code", "sys.addaudithook", "the script adds an audit hook of its own")
-
-
 def _contains_own_files(real: str, guard: PathGuard) -> bool:
     return any(is_below(guard.resolve(str(root), "/"), real) for root in guard.own)
 
@@ -113,10 +105,12 @@ _JUDGES: dict[str, Callable[[Effect, PathGuard], Concern | None]] = {
     "command": _command_concern,
     "write": _write_concern,
     "tree": _tree_concern,
-    "read": _read_concern,
+    "read": lambda effect, guard: guard.check_read(str(effect["path"]), str(effect["real"])),
     "memory": _memory_concern,
     "native": _native_concern,
-    "hook": _hook_concern,
+    "hook": lambda _effect, _guard: Concern(
+        "native code", "sys.addaudithook", "the script adds an audit hook of its own"
+    ),
 }
 
 

@@ -18,8 +18,12 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _local = threading.local()
 
 
-class ToolError(Exception):
+class ScriptToolError(Exception):
     """A tool could not do its work, or was not allowed to."""
+
+
+ScriptToolError.__name__ = ScriptToolError.__qualname__ = "ToolError"
+ToolError = ScriptToolError  # the name that scripts use
 
 
 def _connect() -> Any:
