@@ -103,7 +103,7 @@ class SshHost:
         for value in (options.host, options.user):
             if value.startswith("-") or any(char.isspace() or char == "\0" for char in value):
                 raise BackendUnavailable(
-                    f"{value!r} is no name of a machine or user",
+                    f"{value!r} is not the name of a machine or user",
                     hint="check terminal.ssh_host and terminal.ssh_user",
                 )
         if not options.host:

@@ -104,17 +104,13 @@ class _Variables(Mapping[str, str]):
         return len(list(iter(self)))
 
 
-def _always_available(_deps: ToolDeps) -> str:
-    return ""
-
-
 class ToolEntry(msgspec.Struct, frozen=True):
     """A tool that sessions can have. A module of `hermes.tools.builtin` holds one as `ENTRY`."""
 
     name: str
     toolset: str  #: The toolset it belongs to. A built-in tool joins it without being listed there.
     make: Callable[[ToolDeps], Tool]
-    unavailable: Callable[[ToolDeps], str] = _always_available
+    unavailable: Callable[[ToolDeps], str] = lambda _deps: ""
     """Returns why the tool cannot be used now, or "". Runs once when several tools share it."""
     needs_others: bool = False
     """Its schema names the other tools of the session (`ToolDeps.others`), so it is made last."""

@@ -106,6 +106,14 @@ def test_an_unknown_key_can_be_forced(hermes: Hermes) -> None:
     assert hermes("get", "my_plugin.colour").out == "red\n"
 
 
+def test_a_backend_of_a_plugin_can_be_forced(hermes: Hermes, hermes_home: Path) -> None:
+    refused = hermes("set", "terminal.backend", "box")
+    assert "terminal.backend: expected one of local, sandbox" in refused.err
+    assert 'found "box"' in refused.err
+    assert hermes("set", "--force", "terminal.backend", "box").code == 0
+    assert "backend: box" in (hermes_home / "config.yaml").read_text()
+
+
 @pytest.mark.parametrize("name", ["OPENROUTER_API_KEY", "openrouter_api_key"])
 def test_a_key_goes_to_the_env_file_which_is_private(
     hermes: Hermes, hermes_home: Path, name: str

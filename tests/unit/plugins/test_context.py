@@ -252,6 +252,8 @@ def test_a_skill_is_found_beside_the_code(stage: Stage, tmp_path: Path) -> None:
 def test_providers_and_messages_reach_the_program(stage: Stage) -> None:
     stage.load_with(
         """
+        from hermes.sdk.terminal import TerminalManifest
+
         class Elephant:
             name = "elephant"
 
@@ -261,6 +263,7 @@ def test_providers_and_messages_reach_the_program(stage: Stage) -> None:
         def register(ctx):
             ctx.register_memory_provider(Elephant())
             ctx.register_context_engine(Window())
+            ctx.register_terminal_backend(TerminalManifest(name="probe", backend=print))
             assert ctx.inject_message("hello") is True
             assert ctx.inject_message("careful", role="system") is True
         """
@@ -268,7 +271,21 @@ def test_providers_and_messages_reach_the_program(stage: Stage) -> None:
     assert stage.told == []
     assert [each.name for each in stage.host.providers] == ["elephant"]
     assert [each.name for each in stage.host.engines] == ["window"]
+    assert [each.name for each in stage.host.terminals] == ["probe"]
     assert stage.host.messages == [("hello", "user"), ("careful", "system")]
+
+
+def test_terminal_backend_has_the_name_of_its_plugin(stage: Stage) -> None:
+    stage.load_with(
+        """
+        from hermes.sdk.terminal import TerminalManifest
+
+        def register(ctx):
+            ctx.register_terminal_backend(TerminalManifest(name="other", backend=print))
+        """
+    )
+    assert "'other' does not have the name of its plugin, 'probe'" in stage.told[0]
+    assert stage.host.terminals == []
 
 
 TAKER = """

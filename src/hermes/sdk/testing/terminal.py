@@ -91,7 +91,8 @@ class HostContract:
             on_output=output.extend,
             on_error=errors.extend,
         )
-        assert running.exit_code is None
+        code = running.exit_code
+        assert code is None
         await running.write(BYTES)
         await running.close_input()
         assert await running.wait() == running.exit_code == 3

@@ -2,20 +2,18 @@
 
 import asyncio
 import codecs
-import contextlib
 import errno
 import os
 import re
 import secrets
 import stat
-from collections.abc import AsyncIterator
 from typing import Literal
 
 import msgspec
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolError
-from hermes.terminal.base import FileInfo, GrepQuery, GrepResult, Host, Shell, Sink, TextPage
+from hermes.terminal.base import FileInfo, GrepQuery, GrepResult, Host, Sink, TextPage
 from hermes.terminal.host.call import HostScriptResult, OutputTooLong, call_script
 from hermes.terminal.host.scripts import (
     FILES,
@@ -292,11 +290,10 @@ _KINDS: dict[int, Literal["file", "folder"]] = {stat.S_IFREG: "file", stat.S_IFD
 class HostFiles:
     """`Files` of a host.
 
-    `shell` provides the base of relative paths. A `HostShell` is kept from closing when idle during
-    a call.
+    `shell` provides the base of relative paths. It is kept from closing when idle during a call.
     """
 
-    def __init__(self, host: Host, shell: Shell) -> None:
+    def __init__(self, host: Host, shell: HostShell) -> None:
         self._host, self._shell = host, shell
         self._search = HostSearch(host)
 
@@ -362,27 +359,19 @@ class HostFiles:
 
     async def find(self, glob: str, folder: str, cancel: CancelToken) -> list[str]:
         with cancel.scope():
-            async with self._keep_open():
+            async with self._shell.keep_open():
                 return await self._search.find(glob, folder)
 
     async def grep(self, query: GrepQuery, cancel: CancelToken) -> GrepResult:
         with cancel.scope():
-            async with self._keep_open():
+            async with self._shell.keep_open():
                 return await self._search.grep(query)
 
     async def _call(
         self, script: str, *arguments: str, data: bytes | None = None, most: int | None = None
     ) -> HostScriptResult:
-        async with self._keep_open():
+        async with self._shell.keep_open():
             return await call_script(self._host, script, *arguments, data=data, most=most)
-
-    @contextlib.asynccontextmanager
-    async def _keep_open(self) -> AsyncIterator[None]:
-        if isinstance(self._shell, HostShell):
-            async with self._shell.keep_open():
-                yield
-        else:
-            yield
 
 
 def _raw_line(raw: bytes, keep: int) -> RawLine:
