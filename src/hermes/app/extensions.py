@@ -226,10 +226,10 @@ def start_telemetry(options: TelemetryOptions, redact: Callable[[str], str]) -> 
         )
     # Only processes with telemetry load a plugin here.
     from hermes.plugins.loader import import_folder
-    from hermes.plugins.manifest import bundled_folder
+    from hermes.plugins.manifest import BUNDLED
 
     try:
-        start: StartTelemetry = import_folder(bundled_folder("telemetry") / "otlp").start
+        start: StartTelemetry = import_folder(BUNDLED / "telemetry" / "otlp").start
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("opentelemetry"):
             raise

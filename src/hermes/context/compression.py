@@ -63,7 +63,9 @@ def find_bounds(
         tail = request
     tail = max([tail, *(index + 1 for index in summaries)])
     tail = _not_after_user(messages, costs, head, tail, sizes)
-    return Bounds(_not_ending_with_user(messages, head), tail, request)
+    while head > 1 and messages[head - 1]["role"] == "user":
+        head -= 1
+    return Bounds(head, tail, request)
 
 
 def _tail(
@@ -101,12 +103,6 @@ def _not_after_user(
     return start if start > head and small and assistant and whole else tail
 
 
-def _not_ending_with_user(messages: Dicts, head: int) -> int:
-    while head > 1 and messages[head - 1]["role"] == "user":
-        head -= 1
-    return head
-
-
 # The layout of a compaction, decided before a model is asked.
 
 
@@ -127,7 +123,7 @@ class Layout(msgspec.Struct, frozen=True):
         """The messages to summarize, including user messages of earlier compactions."""
         return [*({"role": "user", "content": text} for text in self.earlier.users), *self.fresh]
 
-    def built(self, notes: SummaryNotes) -> Dicts:
+    def build(self, notes: SummaryNotes) -> Dicts:
         """Return the conversation with `notes` in place of the replaced messages."""
         notes = add_facts(notes, self.facts)
         if self.place:
@@ -146,7 +142,7 @@ def make_layout(small: Dicts, messages: Dicts, bounds: Bounds, sizes: Compressio
         pending, place = request, IN_USERS if request else ""
     elif bounds.request < bounds.tail:
         last = max(index for index, each in enumerate(fresh) if user_text(each))
-        joined = [_bounded(fresh[last], sizes.request)]
+        joined = [_cut_content(fresh[last], sizes.request)]
         going, request, place = [*fresh[:last], *fresh[last + 1 :]], "", AFTER_END
     if tail and tail[0].get("role") == "user":
         place = AFTER_END if bounds.request == bounds.tail else place
@@ -180,7 +176,7 @@ def _split(messages: Dicts) -> tuple[Summary, Dicts]:
     return merge_summaries(summaries), fresh
 
 
-def _bounded(message: Dict, tokens: int) -> Dict:
+def _cut_content(message: Dict, tokens: int) -> Dict:
     content = message.get("content")
     if isinstance(content, str):
         return {**message, "content": cut_to_tokens(content, tokens)}
@@ -239,7 +235,7 @@ def compress(messages: Dicts, plan: CompressionPlan) -> CompressionResult:
     if bounds.head < bounds.tail:
         layout = make_layout(small, single, bounds, sizes)
         notes, model, rest = _write_notes(layout, plan, lambda: fit(small))
-        made = layout.built(notes) if notes else None
+        made = layout.build(notes) if notes else None
     outcome = "summary" if model else "extract"
     if made is None or _size(made) >= _size(small):
         made, model, outcome = small, "", "pruned"

@@ -178,9 +178,9 @@ def failure_text(text: str) -> str:
 def describe_call(call: ToolCall | None, name: str, text: str) -> str:
     """Describe a call and its result in one line of at most `LINE_CHARS` characters."""
     about = call_subject(call) if call else ""
-    told = failure_text(text) or f"ok: {_words(name, text)}"
+    outcome = failure_text(text) or f"ok: {_words(name, text)}"
     size = f"{many(text.count(chr(10)) + 1, 'line')}, {many(len(text), 'character')}"
-    line = f"{one_line(name, 30)}{' ' + about if about else ''}: {told}"
+    line = f"{one_line(name, 30)}{' ' + about if about else ''}: {outcome}"
     return one_line(f"{line} ({size})" if len(text) > WORDS_CHARS else line, LINE_CHARS)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from hermes.context.compressor import CompressionOptions, ContextCompressor
 from hermes.context.engine import ContextEngine
 from hermes.core.errors import ConfigError
-from hermes.plugins.discovery import bundled_plugins
+from hermes.plugins.discovery import checkout_folders
 from hermes.plugins.isolation import run_foreign_code
 from hermes.plugins.manifest import (
+    BUNDLED,
     PluginInfo,
-    bundled_folder,
     bundled_infos,
     plugin_folders,
     plugin_info,
@@ -42,7 +42,8 @@ def find_engine(
     found = None if places else next((each for each in registered if each.name == name), None)
     if found is not None:
         return found
-    for place in (*places, *_plugins(_shipped_folders())):
+    shipped = _plugins([*checkout_folders("context_engine"), BUNDLED / "context"])
+    for place in (*places, *shipped):
         if place.name == name:
             return _load(place, {"context_length": context_length, "compression": compression})
     if name == COMPRESSOR.name:
@@ -59,11 +60,10 @@ def list_engines(
     folders: Sequence[Path], registered: Sequence[ContextEngine] = ()
 ) -> tuple[PluginInfo, ...]:
     """Return all engines in order of precedence, without running plugins."""
-    checkout = bundled_plugins()
     return (
         *map(plugin_info, _plugins(folders)),
         *(PluginInfo(engine.name, where="plugin") for engine in registered),
-        *(map(plugin_info, plugin_folders(checkout / "context_engine")) if checkout else ()),
+        *map(plugin_info, _plugins(checkout_folders("context_engine"))),
         *bundled_engines(),
     )
 
@@ -71,11 +71,6 @@ def list_engines(
 def bundled_engines() -> tuple[PluginInfo, ...]:
     """Return the engines that come with Hermes."""
     return (COMPRESSOR, *bundled_infos("context"))
-
-
-def _shipped_folders() -> list[Path]:
-    checkout = bundled_plugins()
-    return [*([checkout / "context_engine"] if checkout else []), bundled_folder("context")]
 
 
 def _plugins(folders: Sequence[Path]) -> Iterator[Path]:

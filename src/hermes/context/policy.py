@@ -49,25 +49,24 @@ class TokenCounter:
 
     def tokens(self, messages: Sequence[Message]) -> int:
         """Return the tokens of a request with these messages, including the prefix."""
-        last, count, counted = self._counted
-        if last is not None and len(messages) >= count and messages[count - 1] is last:
-            return counted + round(self._factor * messages_tokens(messages[count:]))
-        return round(self._factor * (self._prefix_tokens + messages_tokens(messages)))
+        return round(self._factor * self._estimate(messages))
 
     def record(self, messages: Sequence[Message], prompt_tokens: int) -> None:
         """Calibrate with the count that the API reported for a request with these messages."""
         if prompt_tokens <= 0 or not messages:
             return
-        last, count, counted = self._counted
-        if last is not None and len(messages) >= count and messages[count - 1] is last:
-            estimate = counted / self._factor + messages_tokens(messages[count:])
-        else:
-            estimate = self._prefix_tokens + messages_tokens(messages)
-        factor = prompt_tokens / estimate
+        factor = prompt_tokens / self._estimate(messages)
         if factor < MIN_FACTOR:
             return
         self._factor = min(factor, MAX_FACTOR)
         self._counted = (messages[-1], len(messages), prompt_tokens)
+
+    def _estimate(self, messages: Sequence[Message]) -> float:
+        """Return the tokens before calibration; the counted part is divided by the factor."""
+        last, count, counted = self._counted
+        if last is not None and len(messages) >= count and messages[count - 1] is last:
+            return counted / self._factor + messages_tokens(messages[count:])
+        return self._prefix_tokens + messages_tokens(messages)
 
     def compressed(self, before: Sequence[Message], after: Sequence[Message]) -> int:
         """Return the tokens of a request with `after`, which was compacted from `before`."""

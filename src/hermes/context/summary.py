@@ -132,13 +132,13 @@ class UnusableReply(Exception):
 def parse_reply(reply: str, tokens: int) -> SummaryNotes:
     """The notes in a reply that may have so many tokens. Raises `UnusableReply`."""
     notes = parse_notes(clean_reply(reply))
-    told = {name: _section_text(body) for name, body in notes.sections.items()}
-    if len(told) < LEAST_SECTIONS:
+    bodies = {name: _section_text(body) for name, body in notes.sections.items()}
+    if len(bodies) < LEAST_SECTIONS:
         raise UnusableReply("the sections are missing")
     least = max(LEAST_CHARS, min(MOST_LEAST_CHARS, tokens // 2))
-    if sum(map(len, told.values())) < least:
+    if sum(map(len, bodies.values())) < least:
         raise UnusableReply("it says too little")
-    return SummaryNotes({name: body for name, body in told.items() if body}).fitted(tokens)
+    return SummaryNotes({name: body for name, body in bodies.items() if body}).fitted(tokens)
 
 
 def clean_reply(reply: str) -> str:
@@ -185,15 +185,15 @@ def extract_notes(messages: Dicts, earlier: SummaryNotes, tokens: int) -> Summar
     said = list(filter(None, map(user_text, messages)))
     notes = earlier
     if said:
-        notes = notes.with_section(ACTIVE, _quoted(said[-1]))
+        notes = notes.with_section(ACTIVE, _quote(said[-1]))
         if not notes[GOAL]:
-            notes = notes.with_section(GOAL, _quoted(said[0]))
-    notes = notes.with_lines(ACTIONS, _counted(_actions(messages)))
+            notes = notes.with_section(GOAL, _quote(said[0]))
+    notes = notes.with_lines(ACTIONS, _count_repeats(_actions(messages)))
     critical = [UNWRITTEN, *_errors(messages), *_last_words(messages)]
     return notes.with_lines(CRITICAL, critical).fitted(tokens)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f"“{' '.join(cut_to_tokens(text, QUOTE_TOKENS).split())}”"
 
 
@@ -209,7 +209,7 @@ def _actions(messages: Dicts) -> Iterator[str]:
             yield f"said: {one_line(text, SAID_CHARS)}"
 
 
-def _counted(lines: Iterator[str]) -> list[str]:
+def _count_repeats(lines: Iterator[str]) -> list[str]:
     """Return list items; consecutive equal lines are counted."""
     runs: list[tuple[str, int]] = []
     for line in lines:
@@ -292,13 +292,13 @@ def split_transcript(messages: Dicts, room: int, summary_tokens: int) -> list[Tr
     parts: list[TranscriptPart] = []
     worth = max(WORTH * summary_tokens, WORTH_ANYWAY)
     for chars in RESULT_CHARS:
-        parts = _packed(messages, room, chars)
+        parts = _pack(messages, room, chars)
         if len(parts) <= 1 and sum(text_tokens(part.text) for part in parts) <= worth:
             break
     return parts
 
 
-def _packed(messages: Dicts, room: int, chars: int) -> list[TranscriptPart]:
+def _pack(messages: Dicts, room: int, chars: int) -> list[TranscriptPart]:
     parts: list[TranscriptPart] = []
     taken: Dicts = []
     texts: list[str] = []
@@ -373,7 +373,7 @@ def summarize(
     answered, lasting = False, True
     for summariser in summarisers:
         try:
-            return _by(summariser, job)
+            return _ask_model(summariser, job)
         except UnusableReply as error:
             answered, lasting = True, False
             log.warning("a summary was not usable: %s", error)
@@ -383,18 +383,18 @@ def summarize(
     return SummaryFailure(answered, lasting)
 
 
-def _by(summariser: SummaryModel, job: SummaryJob) -> SummaryResult:
+def _ask_model(summariser: SummaryModel, job: SummaryJob) -> SummaryResult:
     window = summariser.context_length or job.window
     for _ in range(SMALLER_WINDOWS - 1):
         try:
-            return _in_window(summariser, job, window)
+            return _write_notes(summariser, job, window)
         except ContextOverflow as error:
             log.info("the summary model takes less than %d tokens: %s", window, error)
             window //= 2
-    return _in_window(summariser, job, window)
+    return _write_notes(summariser, job, window)
 
 
-def _in_window(summariser: SummaryModel, job: SummaryJob, window: int) -> SummaryResult:
+def _write_notes(summariser: SummaryModel, job: SummaryJob, window: int) -> SummaryResult:
     """Write notes on the first part and update them with each further part."""
     tokens = min(job.tokens, window // 5)
     answer = min(2 * tokens, window // 4)  # room for reasoning; longer notes are cut

@@ -18,15 +18,14 @@ from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.memory.provider import MemoryProvider
-from hermes.plugins.discovery import bundled_plugins
+from hermes.plugins.discovery import checkout_folders
 from hermes.plugins.isolation import Tell, run_foreign_code
 from hermes.plugins.manifest import (
+    BUNDLED,
     CODE,
     PluginInfo,
-    bundled_folder,
     bundled_infos,
     is_plugin,
-    is_plugin_name,
     plugin_folders,
     plugin_info,
     read_manifest_data,
@@ -219,21 +218,19 @@ class ProviderCollector:
 
 def _places(home: Home) -> tuple[Path, ...]:
     """Return the folders of users' providers; `<home>/plugins` has other plugins, too."""
-    checkout = bundled_plugins()
-    return (
-        home.plugins / "memory",
-        home.plugins,
-        *((checkout / "memory",) if checkout else ()),
-    )
+    return (home.plugins / "memory", home.plugins, *checkout_folders("memory"))
 
 
 def _find_folder(name: str, home: Home, disabled: Collection[str]) -> Path | None:
     """Return the first plugin folder with the provider `name`. Bundled ones cannot be disabled."""
+    # A name such as "../x" must not lead out of the plugin folder.
+    if not name or Path(name).name != name:
+        return None
     for place in _places(home):
-        if is_plugin_name(name) and _is_usable(place / name, home, disabled):
+        if _is_usable(place / name, home, disabled):
             return place / name
-    folder = bundled_folder("memory") / name
-    return folder if is_plugin_name(name) and is_plugin(folder) else None
+    folder = BUNDLED / "memory" / name
+    return folder if is_plugin(folder) else None
 
 
 def _is_usable(folder: Path, home: Home, disabled: Collection[str]) -> bool:

@@ -110,6 +110,12 @@ def bundled_plugins() -> Path | None:
     return checkout if checkout.is_dir() and (source / "pyproject.toml").is_file() else None
 
 
+def checkout_folders(name: str) -> tuple[Path, ...]:
+    """Return the folder of that name among the bundled plugins: one, or none."""
+    folder = bundled_plugins()
+    return (folder / name,) if folder else ()
+
+
 def default_places(user: Path, working_folder: Path | None = None) -> PluginPlaces:
     """Return the plugin folders. `working_folder` is given if its plugins may be loaded."""
     project = working_folder / ".hermes" / "plugins" if working_folder else None

@@ -126,8 +126,7 @@ def one_line(value: Any) -> str:
 
 # Plugin folders: `plugin.yaml`, and the code in `__init__.py`.
 
-MANIFEST = "plugin.yaml"
-BUNDLED = Path(__file__).parents[2] / "hermes_plugins"
+BUNDLED = Path(__file__).parents[2] / "hermes_plugins"  #: Has a folder for each kind.
 BUILT_IN = "built in"
 
 _NAME = re.compile(r"\w[\w.-]*")
@@ -157,25 +156,15 @@ def plugin_folders(folder: Path) -> Iterator[Path]:
     yield from filter(is_plugin, list_folder(folder))
 
 
-def is_plugin_name(name: str) -> bool:
-    """Return whether a folder of plugins can have a plugin of this name; `../x` leads out of it."""
-    return _NAME.fullmatch(name) is not None
-
-
 def is_plugin(place: Path) -> bool:
     """Return whether a folder is a plugin; one of its two files is enough to report the other."""
-    named = is_plugin_name(place.name) and place.is_dir()
-    return named and ((place / CODE).exists() or (place / MANIFEST).exists())
-
-
-def bundled_folder(kind: str) -> Path:
-    """Return the folder of the extensions of one kind that come with Hermes, such as `memory`."""
-    return BUNDLED / kind
+    named = _NAME.fullmatch(place.name) is not None and place.is_dir()
+    return named and ((place / CODE).exists() or (place / FILES[0]).exists())
 
 
 def bundled_infos(kind: str) -> tuple[PluginInfo, ...]:
     """Return the bundled extensions of one kind, by name."""
-    found = map(plugin_info, plugin_folders(bundled_folder(kind)))
+    found = map(plugin_info, plugin_folders(BUNDLED / kind))
     return tuple(msgspec.structs.replace(info, where=BUILT_IN) for info in found)
 
 
@@ -191,7 +180,7 @@ def plugin_info(place: Path) -> PluginInfo:
 
 def read_manifest_data(place: Path) -> dict[str, Any]:
     """Return the content of plugin.yaml. Raises `ConfigError`."""
-    path = place / MANIFEST
+    path = place / FILES[0]
     if not path.is_file():
         raise ConfigError(
             "is missing", where=tilde(path), hint="write name, description and version into it"

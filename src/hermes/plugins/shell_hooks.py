@@ -139,7 +139,7 @@ def parse_answer(name: HookName, output: str) -> tuple[Any, str]:
     try:
         said = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        problem = f"its output is no JSON ({error})"
+        problem = f"its output is not JSON ({error})"
         return (block_answer(problem) if name in VETOES and text[0] == "{" else None), problem
     strange = [word for word in decision_words(said) if word not in (*ALLOWING, "block")]
     if name in VETOES and (veto := veto_in(said)) is not None:

@@ -111,7 +111,7 @@ def test_an_answer_and_a_failure_are_shown(scene: Scene) -> None:
     assert '  answer: {"action":"block","message":"not today"}' in outcome.out
     assert "  failed: oops" in outcome.out
     assert "the call would be blocked" in outcome.out
-    assert "  ignored: its output is no JSON" in outcome.out
+    assert "  ignored: its output is not JSON" in outcome.out
 
 
 def test_nothing_is_run_without_approval(scene: Scene) -> None:
@@ -186,7 +186,7 @@ def test_the_doctor_finds_what_is_wrong(scene: Scene) -> None:
         else:
             found[name].append(line.strip())
     assert found["good"] == ["✓"]
-    assert "its output is no JSON" in found["garbage"][1]
+    assert "its output is not JSON" in found["garbage"][1]
     assert "can be changed by other users" in found["open"][1]
     assert "was changed after you approved" in found["changed"][1]
     assert "argument.sh was changed after you approved" in found["argument"][1]

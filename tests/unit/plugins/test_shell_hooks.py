@@ -146,7 +146,7 @@ async def test_documented_answers_count_and_others_are_ignored(
 async def test_half_an_answer_forbids(scene: Scene) -> None:
     (answer,) = await scene.run("""print('{"decision": "blo')""")
     assert answer["action"] == "block"
-    assert "its output is no JSON" in answer["message"]
+    assert "its output is not JSON" in answer["message"]
     assert await scene.run("""print('{"decision": "blo')""", POST) == []
 
 

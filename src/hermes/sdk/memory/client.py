@@ -180,7 +180,7 @@ class ServiceClient:
         texts = {
             "timeout": f"did not answer within {limit:g} s",
             "too_large": "sends more than can be read",
-            "not_json": "answered something that is no JSON",
+            "not_json": "sent an answer that is not JSON",
         }
         return ServiceError(f"{self._who} {texts.get(error.kind, error)}")
 

@@ -216,7 +216,7 @@ class LcmEngine(BuiltinEngine):
         self._aside = tuple(archive.aside)
         self.summary_model = maker.writer.model
         self.compression_count += 1
-        return _assembled(plan, given.messages, made)
+        return _assemble(plan, given.messages, made)
 
     def _forget(self) -> None:
         self._nodes, self._aside = {}, ()
@@ -241,7 +241,7 @@ class LcmEngine(BuiltinEngine):
         return make_plan(messages, tokens, limits, head_end, request)
 
 
-def _assembled(plan: CompactionPlan, given: Dicts, notes: LcmNotes) -> Dicts:
+def _assemble(plan: CompactionPlan, given: Dicts, notes: LcmNotes) -> Dicts:
     head, tail = of_units(given, plan.head), of_units(given, plan.tail)
     if plan.joined:
         notes = msgspec.structs.replace(notes, request=tail.pop(0).get("content") or "")

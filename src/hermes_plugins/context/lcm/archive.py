@@ -165,8 +165,8 @@ def search_for(query: str) -> Search:
     with contextlib.suppress(ValueError):
         if _REGEX_SIGN.search(query):
             pattern = _pattern(clean(query))
-            return lambda text: _with_words(text, words) or pattern(clean(text))
-    return lambda text: _with_words(text, words)
+            return lambda text: _match_words(text, words) or pattern(clean(text))
+    return lambda text: _match_words(text, words)
 
 
 def _pattern(query: str) -> Search:
@@ -175,10 +175,10 @@ def _pattern(query: str) -> Search:
     validator = jsonschema_rs.validator_for(
         {"pattern": f"(?i){query}"}, pattern_options=jsonschema_rs.RegexOptions()
     )
-    return lambda text: _matching(text, validator.is_valid)
+    return lambda text: _match_line(text, validator.is_valid)
 
 
-def _matching(text: str, matches: Callable[[str], bool]) -> str | None:
+def _match_line(text: str, matches: Callable[[str], bool]) -> str | None:
     line = next((line for line in text.splitlines() if matches(line)), None)
     if line is None:
         return None
@@ -187,7 +187,7 @@ def _matching(text: str, matches: Callable[[str], bool]) -> str | None:
     return next((piece for piece in pieces if matches(piece)), line[:WINDOW]).strip()
 
 
-def _with_words(text: str, words: list[str]) -> str | None:
+def _match_words(text: str, words: list[str]) -> str | None:
     folded = text.casefold()
     if not words or not all(word in folded for word in words):
         return None
@@ -325,16 +325,16 @@ class NoteLookup:
         for number in range(offset, min(offset + most, len(messages))):
             text = _text(messages[number])
             if pieces and len(text) > room:
-                return _paged(pieces, node, f"offset={number}")
+                return _join_page(pieces, node, f"offset={number}")
             piece, end = text[begin : begin + room], begin + room
             start = f", from character {begin}" if begin else ""
             pieces.append(f"--- {number} {_label(messages[number])}{start}\n{piece}")
             if end < len(text):
-                return _paged(pieces, node, f"offset={number}, from_char={end}")
+                return _join_page(pieces, node, f"offset={number}, from_char={end}")
             room, begin = max(0, room - len(piece)), 0
         end = offset + most
         if end < len(messages):
-            return _paged(pieces, node, f"offset={end}")
+            return _join_page(pieces, node, f"offset={end}")
         return "\n".join([*pieces, f"[end of {node.id}]"])
 
     def _children(self, node: NoteNode, offset: int, most: int) -> str:
@@ -344,7 +344,7 @@ class NoteLookup:
         lines = [self._teaser(child) for child in listed]
         head = f"{node.id} was made of older notes; expand these:"
         if offset + most < len(node.children):
-            return _paged([head, *lines], node, f"offset={offset + most}")
+            return _join_page([head, *lines], node, f"offset={offset + most}")
         return "\n".join([head, *lines])
 
     def _messages(self, node: NoteNode) -> Iterator[ArchivedMessage | None]:
@@ -390,7 +390,7 @@ def _label(held: ArchivedMessage | None) -> str:
     return label(held.message) if held is not None else "message"
 
 
-def _paged(pieces: Sequence[str], node: NoteNode, more: str) -> str:
+def _join_page(pieces: Sequence[str], node: NoteNode, more: str) -> str:
     return "\n".join([*pieces, f'[more: lcm_expand(id="{node.id}", {more})]'])
 
 

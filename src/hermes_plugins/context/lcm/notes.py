@@ -38,6 +38,7 @@ from hermes.sdk.context import (
     Dict,
     Dicts,
     Summary,
+    SummaryNotes,
     add_facts,
     extract_facts,
     is_summary,
@@ -48,7 +49,6 @@ from hermes.sdk.context import (
     split_request,
     write_summary,
 )
-from hermes.sdk.context import SummaryNotes as NotesNotes
 
 # The nodes of the DAG and their ids.
 
@@ -259,8 +259,8 @@ def facts_text(
     facts = extract_facts(going, merge_summaries(known), room, pending)
     if not facts.tokens:
         return ""
-    told = place and (facts.users or place != IN_USERS)
-    notes = add_facts(NotesNotes({ACTIVE: place} if told else {}), facts)
+    says_place = place and (facts.users or place != IN_USERS)
+    notes = add_facts(SummaryNotes({ACTIVE: place} if says_place else {}), facts)
     written = str(write_summary(Summary(notes, facts.users))["content"])
     return escape_text(written.removeprefix(INTRO))
 

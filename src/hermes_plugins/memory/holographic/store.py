@@ -46,7 +46,7 @@ CREATE TABLE facts (
     user TEXT NOT NULL,                 -- whose fact; '' is the owner
     text TEXT NOT NULL,
     terms TEXT NOT NULL,                -- its words, folded: equal texts have equal terms
-    subject TEXT NOT NULL DEFAULT '',   -- what it claims, if that could be told
+    subject TEXT NOT NULL DEFAULT '',   -- what it claims, if that is known
     attribute TEXT NOT NULL DEFAULT '',
     value TEXT NOT NULL DEFAULT '',
     source TEXT NOT NULL,               -- said, tool, or notes:<target>

@@ -253,9 +253,9 @@ class SpanObserver:
                     else None,
                     "hermes.cost_usd": event.cost_usd,
                 }
-                told = {name: value for name, value in known.items() if value not in (None, "")}
+                reported = {name: value for name, value in known.items() if value not in (None, "")}
                 said = self._content.reply(self._text, event.finish_reason)
-                self._call.set_attributes({**usage_attributes(event.usage), **told, **said})
+                self._call.set_attributes({**usage_attributes(event.usage), **reported, **said})
                 self._end_call("")
             case _:
                 pass  # other events leave no trace
