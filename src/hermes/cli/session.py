@@ -123,29 +123,6 @@ async def run_turn(agent: Agent, message: User | None, renderer: Renderer) -> in
 
 
 @contextmanager
-def interrupt_on_ctrl_c() -> Iterator[None]:
-    """Turn Ctrl-C into `Interrupted` in the current task instead of ending the program."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    if task is None:
-        raise RuntimeError("stopped_by_ctrl_c() needs a running task")
-    stopped: list[bool] = []
-
-    def stop() -> None:
-        stopped.append(task.cancel())
-
-    loop.add_signal_handler(signal.SIGINT, stop)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if not stopped:
-            raise
-        task.uncancel()
-        raise Interrupted from None
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-
-
-@contextmanager
 def stop_turn_on_signals(agent: Agent) -> Iterator[None]:
     """Stop the turn on Ctrl-C and SIGTERM; a second Ctrl-C ends the program."""
     loop = asyncio.get_running_loop()

@@ -37,7 +37,7 @@ def hermes(work: Path) -> Run:
 
 @pytest.fixture
 def untitled(hermes_home: Path) -> None:
-    """Conversations are not named beside: the model is asked nothing but what the test says."""
+    """Conversations get no title, so the model gets only the requests of the test."""
     hermes_home.mkdir(exist_ok=True)
     (hermes_home / "config.yaml").write_text(UNTITLED)
 

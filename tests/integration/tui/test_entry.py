@@ -287,7 +287,7 @@ def test_the_menu_at_forty_columns(tmp_path: Path) -> None:
     assert it.input == [
         "❯ /rel",
         " /reload         read keys and sett...",
-        " /reload-mcp     start the MCP serv...",
+        " /reload-mcp     restart the MCP se...",
         " /release-notes  write the notes of...",
     ]
     it.press("down", "down", "down")

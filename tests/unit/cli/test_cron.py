@@ -83,19 +83,19 @@ def test_a_job_is_made_shown_changed_and_removed(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "name", "told"),
+    ("option", "name", "message"),
     [
         ("--skill", "postbox-lok", "there is no skill 'postbox-lok'\n  did you mean postbox-look?"),
         ("--toolsets", "webb", "did you mean web?\n  the toolsets are browser, "),
     ],
 )
 def test_a_name_that_nothing_has_is_refused(
-    scene: Scene, option: str, name: str, told: str
+    scene: Scene, option: str, name: str, message: str
 ) -> None:
     scene.has_skills("postbox-look")
     made = scene.run("create", "every 2h", "look", option, name)
     assert made.code == 2
-    assert told in made.err
+    assert message in made.err
     scene.document("create", "every 2h", "look", "--name", "n", "--skill", "postbox-look")
     shutil.rmtree(scene.home.skills)
     kept = scene.document("edit", "n", "--skill", "postbox-look", "--model", "m")
@@ -143,7 +143,7 @@ def test_everything_can_be_said_with_options(scene: Scene, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("create", "whenever", "x"), "is not a schedule"),
         (("create", "30m"), "needs a prompt"),
@@ -157,10 +157,10 @@ def test_everything_can_be_said_with_options(scene: Scene, tmp_path: Path) -> No
         (("runs", "gone"), "there is no job"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_hint(scene: Scene, words: tuple, told: str) -> None:
+def test_what_cannot_be_is_refused_with_a_hint(scene: Scene, words: tuple, message: str) -> None:
     outcome = scene.run(*words)
     assert outcome.code == 2
-    assert told in outcome.err
+    assert message in outcome.err
 
 
 def test_the_history_and_what_failed_are_shown(scene: Scene) -> None:
@@ -275,18 +275,18 @@ def test_what_is_no_job_is_named(scene: Scene) -> None:
     jobs = json.loads(file.read_text())["jobs"]
     odd = {**jobs[0], "id": "odd", "name": "moony", "schedule": "every moon"}
     file.write_text(json.dumps({"jobs": [*jobs, odd, {"prompt": "hello"}]}))
-    told = scene.run("list")
-    assert "1 record of" in told.err and "is invalid; fix or remove it" in told.err
-    assert "record 3 (hello) has no id" in told.err
-    (row,) = [line for line in told.out.splitlines() if "moony" in line]
+    message = scene.run("list")
+    assert "1 record of" in message.err and "is invalid; fix or remove it" in message.err
+    assert "record 3 (hello) has no id" in message.err
+    (row,) = [line for line in message.out.splitlines() if "moony" in line]
     assert "invalid" in row and "broken" in row and " in " not in row
     status = scene.run("status")
     assert "2 jobs: 1 broken, 1 scheduled" in status.out
     file.write_text(json.dumps({"jobs": [*jobs, jobs[0], 5]}))
-    told = scene.run("status")
-    assert "2 records of" in told.err and "are invalid; fix or remove them" in told.err
-    assert f"record 2 (daily) has the same id as another job ({jobs[0]['id']})" in told.err
-    assert "record 3 is not an object" in told.err
+    message = scene.run("status")
+    assert "2 records of" in message.err and "are invalid; fix or remove them" in message.err
+    assert f"record 2 (daily) has the same id as another job ({jobs[0]['id']})" in message.err
+    assert "record 3 is not an object" in message.err
 
 
 def test_the_status_leaves_out_what_jobs_did_that_are_gone(scene: Scene) -> None:

@@ -32,8 +32,8 @@ def test_a_problem_is_the_exit_code_and_has_advice(home):
     code, out = hermes_doctor(home)
     assert code == 1
     assert "✗ config.yaml: " in out
-    told = " ".join(out.split())
-    assert 'the name of a time zone, such as Europe/Berlin, found "Mars/Base"' in told
+    message = " ".join(out.split())
+    assert 'the name of a time zone, such as Europe/Berlin, found "Mars/Base"' in message
 
 
 def test_a_config_that_cannot_be_parsed_is_told_and_the_rest_is_still_looked_at(home):

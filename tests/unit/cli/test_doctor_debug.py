@@ -31,7 +31,7 @@ SHAPED = {
     "telegram": "123456789:AAF" + "x1" * 16,
     "bearer": "abcDEF123456789012345",
 }
-"""Secrets that nobody told us, known by their form."""
+"""Secrets that are only known by their form."""
 
 SAID = {
     "dotenv": "plain words as a password 77",

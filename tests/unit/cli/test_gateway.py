@@ -179,7 +179,7 @@ def test_credentials_are_taken_from_the_environment(
 
 @pytest.mark.usefixtures("carrier")
 @pytest.mark.parametrize(
-    ("words", "stdin", "told"),
+    ("words", "stdin", "message"),
     [
         (("carrier", "--non-interactive"), "", "cannot connect without CARRIER_TOKEN"),
         (("carrier", "--from-env"), "", "no credential was given"),
@@ -194,11 +194,11 @@ def test_credentials_are_taken_from_the_environment(
     ],
 )
 def test_what_does_not_fit_is_told(
-    hermes: Hermes, hermes_home: Path, words: tuple[str, ...], stdin: str, told: str
+    hermes: Hermes, hermes_home: Path, words: tuple[str, ...], stdin: str, message: str
 ) -> None:
     done = hermes("setup", *words, stdin=stdin)
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
     assert not (hermes_home / ".env").exists()
 
 
@@ -208,7 +208,7 @@ class Typed(io.StringIO):
 
 
 def typed(home: Path, lines: str, *words: str) -> str:
-    """What somebody sees who types `lines`."""
+    """Return what a user sees who types `lines`."""
     out = Typed()
     cli = Cli(Home(home), Typed(lines), out, io.StringIO())
     parser = Parser(prog="hermes gateway")
@@ -247,7 +247,7 @@ def test_what_hardly_anybody_needs_is_asked_for_on_request(
 
 
 @pytest.mark.parametrize(
-    ("platform", "users", "nobody"),
+    ("platform", "users", "invalid"),
     [
         ("telegram", "*,12345678,-1001234567890", "@bob"),
         ("discord", "80351110224678912", "bob#1234"),
@@ -257,10 +257,10 @@ def test_what_hardly_anybody_needs_is_asked_for_on_request(
     ],
 )
 def test_only_what_can_be_an_id_is_let_in(
-    hermes: Hermes, hermes_home: Path, platform: str, users: str, nobody: str
+    hermes: Hermes, hermes_home: Path, platform: str, users: str, invalid: str
 ) -> None:
     words = ("setup", platform, "--non-interactive", "--no-install", "--allowed-users")
-    wrong = hermes(*words, nobody)
+    wrong = hermes(*words, invalid)
     assert "  an id is " in wrong.err
     assert not (hermes_home / ".env").exists()
     hermes(*words, users)

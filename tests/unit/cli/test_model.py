@@ -146,9 +146,9 @@ def test_explain_says_which_source_won_and_what_it_comes_to(hermes: Run, monkeyp
     monkeypatch.setenv("HERMES_INFERENCE_PROVIDER", "groq")
     hermes("config", "set", "model.provider", "ollama")
     hermes("config", "set", "model.default", "qwen3")
-    told = hermes("config", "explain", "model.provider").out
-    assert 'instead of "groq" from HERMES_INFERENCE_PROVIDER in the environment' in told
-    assert "model        qwen3 on ollama" in told
+    message = hermes("config", "explain", "model.provider").out
+    assert 'instead of "groq" from HERMES_INFERENCE_PROVIDER in the environment' in message
+    assert "model        qwen3 on ollama" in message
     found = json.loads(hermes("config", "explain", "model.provider", "--json").out)
     assert found["comes_to"]["main"]["model"] == "qwen3"
 

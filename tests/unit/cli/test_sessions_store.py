@@ -349,7 +349,7 @@ def test_a_backup_is_restored_and_the_store_before_it_kept(hermes, tmp_path):
     copy = tmp_path / "copy.db"
     assert hermes("backup", str(copy)).code == 0
     hermes.add("later", "said after the backup")
-    assert hermes("restore", str(copy)).code == 2, "nobody was asked"
+    assert hermes("restore", str(copy)).code == 2, "no question was asked"
     outcome = hermes("restore", str(copy), "--yes")
     assert outcome.code == 0
     assert "said after" not in hermes("list").out

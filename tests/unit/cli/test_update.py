@@ -35,8 +35,8 @@ def test_pip_is_named_for_what_pip_installed(hermes: Run, alias: Path) -> None:
     assert outcome.code == 0
     assert not alias.exists()
     assert outcome.out.endswith("  python -m pip uninstall hermes\n")
-    told = hermes("update", found=PACKAGE)
-    assert (told.code, told.out.endswith(f"  {PACKAGE.update}\n")) == (0, True)
+    message = hermes("update", found=PACKAGE)
+    assert (message.code, message.out.endswith(f"  {PACKAGE.update}\n")) == (0, True)
     assert (
         hermes("update", "--check", "--json", found=PACKAGE).document["command"] == PACKAGE.update
     )

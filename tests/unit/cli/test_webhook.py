@@ -54,14 +54,14 @@ def test_a_secret_of_ones_own_is_kept_and_not_repeated(hermes: Hermes, hermes_ho
 
 
 def test_a_short_secret_is_taken_with_a_warning(hermes: Hermes, hermes_home: Path) -> None:
-    told = "warning: x has a secret of fewer than 16 characters"
-    assert told in hermes("add", "x", "--secret", "short").err
-    assert told in hermes("list").err
+    message = "warning: x has a secret of fewer than 16 characters"
+    assert message in hermes("add", "x", "--secret", "short").err
+    assert message in hermes("list").err
     assert routes(hermes_home)["x"].secret == "short"
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("a b",), "cannot be the name of a route"),
         (("x", "--secret", ""), "no secret"),
@@ -78,7 +78,7 @@ def test_a_short_secret_is_taken_with_a_warning(hermes: Hermes, hermes_home: Pat
     ],
 )
 def test_what_cannot_be_is_told(
-    hermes: Hermes, hermes_home: Path, words: tuple[str, ...], told: str
+    hermes: Hermes, hermes_home: Path, words: tuple[str, ...], message: str
 ) -> None:
     hermes("add", "taken")
     config = "platforms: {webhook: {extra: {routes: {fixed: {}}}}}"
@@ -86,7 +86,7 @@ def test_what_cannot_be_is_told(
     before = routes(hermes_home)
     done = hermes("subscribe", *words)
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
     assert routes(hermes_home) == before
 
 
@@ -185,7 +185,7 @@ def test_a_trial_call_is_signed_and_new_each_time(hermes: Hermes, hermes_home: P
 
 
 @pytest.mark.parametrize(
-    ("status", "events", "told"),
+    ("status", "events", "message"),
     [
         ("duplicate", "", "it was taken before"),
         ("ignored", "issues,Push Hook", "it takes issues, Push Hook only: --event issues"),
@@ -194,14 +194,14 @@ def test_a_trial_call_is_signed_and_new_each_time(hermes: Hermes, hermes_home: P
     ],
 )
 def test_a_trial_call_that_leads_to_nothing_is_a_failure(
-    hermes: Hermes, hermes_home: Path, status: str, events: str, told: str
+    hermes: Hermes, hermes_home: Path, status: str, events: str, message: str
 ) -> None:
     gateway = Gateway(hermes_home, 200, json.dumps({"status": status, "route": "x"}).encode())
     hermes("add", "x", "--events", events)
     with closing(gateway.server):
         done = hermes("test", "x")
     assert done.code == 1
-    assert told in done.err
+    assert message in done.err
 
 
 def test_a_gateway_that_does_not_run_is_told(hermes: Hermes, hermes_home: Path) -> None:

@@ -26,23 +26,6 @@ from hermes.gateway import process, services
 from hermes.gateway.pairing import EVERYBODY, listed, switched_on
 from hermes.gateway.platforms import registry
 from hermes.gateway.platforms.registry import install_libraries, is_configured, lacking
-from hermes.gateway.process import (
-    AdapterState,
-    GatewayProcess,
-    GatewayState,
-    claim_home,
-    read_state,
-    running_gateway,
-    running_gateways,
-    stop_gateway,
-)
-from hermes.gateway.services import (
-    GRACE_SECONDS,
-    RESTART,
-    ServiceSpec,
-    installed_service,
-    is_managed,
-)
 from hermes.sdk.platforms import CredentialField, PlatformManifest
 from hermes.tui.text import Paint
 from hermes.util.text import human_duration, many, plain_line
@@ -92,7 +75,7 @@ def report_platforms(cli: Cli) -> int:
     return 1 if wanted and "connected" not in wanted else 0
 
 
-def _start_lines(each: AdapterState, width: int, paint: Paint) -> list[str]:
+def _start_lines(each: process.AdapterState, width: int, paint: Paint) -> list[str]:
     if each.state == "connected":
         where = f" ({plain_line(each.detail)})" if each.detail else ""
         return [f"{each.platform:<{width}}  connected{where}"]
@@ -101,7 +84,7 @@ def _start_lines(each: AdapterState, width: int, paint: Paint) -> list[str]:
     return [paint("error", line), *hint_lines(each, width)]
 
 
-def hint_lines(each: AdapterState, width: int) -> list[str]:
+def hint_lines(each: process.AdapterState, width: int) -> list[str]:
     """Return the hint, indented below the line that names the platform."""
     return [f"{'':<{width}}  {plain_line(each.hint)}"] if each.hint else []
 
@@ -117,10 +100,10 @@ def hint_lines(each: AdapterState, width: int) -> list[str]:
 )
 def _run(args: Namespace, cli: Cli) -> int:
     loaded = cli.load()
-    found = running_gateway(cli.home.root)
+    found = process.running_gateway(cli.home.root)
     if args.replace and found:
         _stop_process(found, cli, force=True)
-    with claim_home(cli.home, now=time.time(), version=__version__):
+    with process.claim_home(cli.home, now=time.time(), version=__version__):
         from hermes.gateway.runner import start_gateway  # loads every part of the gateway
 
         code = int(
@@ -128,7 +111,7 @@ def _run(args: Namespace, cli: Cli) -> int:
                 cli.home, loaded, quiet=args.quiet, note=cli.note, scheduling=GatewayJobs()
             )
         )
-    if code == RESTART and not is_managed():
+    if code == services.RESTART and not services.is_managed():
         words = _command(quiet=args.quiet)
         os.execve(words[0], words, {**variables(), "HERMES_HOME": str(cli.home.root)})
     return code
@@ -136,11 +119,11 @@ def _run(args: Namespace, cli: Cli) -> int:
 
 @COMMAND.action("start", "start it in the background, or its service", SYSTEM)
 def _start(args: Namespace, cli: Cli) -> int:
-    found = running_gateway(cli.home.root)
+    found = process.running_gateway(cli.home.root)
     if found:
         cli.say(f"it runs already: process {found.pid}")
         return 0
-    service = installed_service(cli.home, system=args.system)
+    service = services.installed_service(cli.home, system=args.system)
     if service:
         service.start()
         cli.say(f"started the service {service.name}")
@@ -161,12 +144,12 @@ def _start(args: Namespace, cli: Cli) -> int:
     SYSTEM,
 )
 def _stop(args: Namespace, cli: Cli) -> None:
-    here = running_gateway(cli.home.root)
-    found = running_gateways(cli.home) if args.all else [here] if here else []
+    here = process.running_gateway(cli.home.root)
+    found = process.running_gateways(cli.home) if args.all else [here] if here else []
     if not found:
         cli.say("no gateway of yours runs" if args.all else f"none runs in {cli.home.display()}")
     for each in found:
-        service = installed_service(Home(Path(each.home)), system=args.system)
+        service = services.installed_service(Home(Path(each.home)), system=args.system)
         # The service manager would restart a process that was stopped by a signal.
         if service and service.state() in ("active", "running") and not args.force:
             service.stop()
@@ -183,8 +166,8 @@ def _stop(args: Namespace, cli: Cli) -> None:
 )
 def _restart(args: Namespace, cli: Cli) -> int:
     cli.load()  # do not stop a gateway that could not start again
-    service = installed_service(cli.home, system=args.system)
-    found = running_gateway(cli.home.root)
+    service = services.installed_service(cli.home, system=args.system)
+    found = process.running_gateway(cli.home.root)
     if service:
         service.restart()
         cli.say(f"restarted the service {service.name}")
@@ -194,18 +177,18 @@ def _restart(args: Namespace, cli: Cli) -> int:
     return _start(args, cli)
 
 
-def _stop_process(found: GatewayProcess, cli: Cli, *, force: bool) -> None:
+def _stop_process(found: process.GatewayProcess, cli: Cli, *, force: bool) -> None:
     try:
         drain = cli.load().settings.gateway.drain_seconds
     except ConfigError:  # stopping must work with invalid settings too
         drain = GatewaySettings().drain_seconds
-    seconds = drain + GRACE_SECONDS
+    seconds = drain + services.GRACE_SECONDS
     where = tilde(Path(found.home))
-    state = read_state(Path(found.home))
+    state = process.read_state(Path(found.home))
     if state and state.pid == found.pid and state.turns:
         cli.note(f"{many(state.turns, 'turn')} may still end, for at most {drain:g} seconds")
     try:
-        gone = stop_gateway(found, seconds=seconds, force=force)
+        gone = process.stop_gateway(found, seconds=seconds, force=force)
     except PermissionError:
         problem = f"process {found.pid}, the gateway of {where}, belongs to another user"
         raise HermesError(problem, hint="stop it as that user, or with sudo") from None
@@ -228,10 +211,10 @@ STALE_SECONDS = 120.0  #: A gateway whose state file is older than this hangs.
 
 @COMMAND.action("status", "show whether it runs and who is connected", SYSTEM, json=True)
 def _status(args: Namespace, cli: Cli) -> int:
-    found = running_gateway(cli.home.root)
-    said = read_state(cli.home.root)
+    found = process.running_gateway(cli.home.root)
+    said = process.read_state(cli.home.root)
     state = said if found and said and said.pid == found.pid else None
-    service = installed_service(cli.home, system=args.system)
+    service = services.installed_service(cli.home, system=args.system)
     now = time.time()
     facts = {
         "running": found is not None,
@@ -255,7 +238,7 @@ def _status(args: Namespace, cli: Cli) -> int:
 
 
 def _status_lines(
-    found: GatewayProcess, state: GatewayState | None, now: float, paint: Paint
+    found: process.GatewayProcess, state: process.GatewayState | None, now: float, paint: Paint
 ) -> list[str]:
     began = human_duration(now - found.started_at)
     if state is None:
@@ -277,7 +260,7 @@ def _status_lines(
     return lines if state.adapters else [*lines, "no platform is set up: hermes gateway setup"]
 
 
-def _adapter(each: AdapterState, width: int, now: float, paint: Paint) -> str:
+def _adapter(each: process.AdapterState, width: int, now: float, paint: Paint) -> str:
     role = "text" if each.state == "connected" else "error"
     detail = f" ({plain_line(each.detail)})" if each.detail else ""
     waiting = f", {each.waiting_out} waiting" if each.waiting_out else ""
@@ -287,7 +270,7 @@ def _adapter(each: AdapterState, width: int, now: float, paint: Paint) -> str:
     return paint(role, f"{line} {_ago(each.last_out, now)}{waiting}")
 
 
-def _platform_name(each: AdapterState) -> str:
+def _platform_name(each: process.AdapterState) -> str:
     return f"{each.platform}@{each.account}" if each.account else each.platform
 
 
@@ -328,7 +311,7 @@ def _uninstall(args: Namespace, cli: Cli) -> None:
     cli.say(f"removed {service.name}; sessions and settings are untouched")
 
 
-def _service_spec(args: Namespace, cli: Cli) -> tuple[Home, ServiceSpec]:
+def _service_spec(args: Namespace, cli: Cli) -> tuple[Home, services.ServiceSpec]:
     """Return what the service runs. With sudo, it runs as the calling user, not as root."""
     drain = cli.load().settings.gateway.drain_seconds
     me = getpass.getuser()

@@ -1,4 +1,4 @@
-"""What happens beside the answers of a conversation: questions, news, going back."""
+"""Questions of the agent, notices of background processes, and going back."""
 
 import json
 from pathlib import Path
