@@ -6,18 +6,18 @@ from typing import Any, Self
 
 from hermes.core.ports import Clock
 from hermes.sdk.platforms import ChatType
-from hermes_plugins.platforms.telegram.adapter import TelegramAdapter
-from hermes_plugins.platforms.telegram.client import format_message_id, message_number
-from hermes_plugins.platforms.telegram.manifest import MANIFEST, TelegramPlatform, TelegramSettings
-from tests.contracts.adapters.harness import (
+from hermes.sdk.testing.platforms.harness import (
     TROUBLES,
     BaseHarness,
     File,
+    HastyClock,
     Saying,
     Shown,
     Trouble,
 )
-from tests.contracts.adapters.hasty import Hasty
+from hermes_plugins.platforms.telegram.adapter import TelegramAdapter
+from hermes_plugins.platforms.telegram.client import format_message_id, message_number
+from hermes_plugins.platforms.telegram.manifest import MANIFEST, TelegramPlatform, TelegramSettings
 from tests.fakes.telegram.server import TOKEN, FakeTelegram
 from tests.fakes.telegram.world import BOT, Chat, Json, entities
 
@@ -49,7 +49,7 @@ class TelegramHarness(BaseHarness):
         return harness
 
     def adapter(self, clock: Clock | None = None, *, album: float = 0.1) -> TelegramAdapter:
-        return TelegramAdapter(self.context(), clock=clock or Hasty(), album_wait=album)
+        return TelegramAdapter(self.context(), clock=clock or HastyClock(), album_wait=album)
 
     def chat_id(self, chat: str = "", chat_type: ChatType = "dm") -> str:
         if chat.lstrip("-").isdecimal():

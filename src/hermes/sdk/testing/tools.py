@@ -43,16 +43,16 @@ class LoadedPlugin:
         self.messages: list[tuple[str, str]] = []  #: Role and content of injected messages.
         self.hooks = hooks  #: `await hooks.fire(name, **details)` returns the answers.
 
-    def add_tool(self, plugin: str, **registration: Any) -> None:  # noqa: ARG002 - the interface
+    def add_tool(self, plugin: str, **registration: Any) -> None:
         registry = ToolRegistry()
         registry.register(**registration)
         entry: Any = registry.get(registration["name"])
         self.tools[entry.name] = entry.make(None)  # tools of plugins need no services
 
-    def add_command(self, name: str, handler: CommandHandler, description: str) -> None:  # noqa: ARG002 - the interface
+    def add_command(self, name: str, handler: CommandHandler, description: str) -> None:
         self.commands[name] = handler
 
-    def add_cli_command(self, name: str, help: str, setup_fn: SetUp, handler_fn: Act) -> None:  # noqa: A002, ARG002 - the interface
+    def add_cli_command(self, name: str, help: str, setup_fn: SetUp, handler_fn: Act) -> None:  # noqa: A002 - the interface
         self.cli_commands[name] = (setup_fn, handler_fn)
 
     def add_skill(self, plugin: str, name: str, path: Path) -> None:

@@ -14,8 +14,8 @@ from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Step
 from hermes.gateway.runner import GatewayRunner
 from hermes.memory.notes import safe_name
+from hermes.sdk.testing.platforms.harness import BaseHarness, File, Shown
 from hermes_plugins.platforms.slack import client as slack_options
-from tests.contracts.adapters.harness import BaseHarness, File, Shown
 from tests.fakes.telegram.harness import TelegramHarness
 from tests.integration.gateway.files.conftest import LEAK, Treasure
 from tests.integration.platforms.local.local_harness import LocalHarness

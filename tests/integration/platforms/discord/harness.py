@@ -6,9 +6,7 @@ from typing import Any
 
 from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import ChatType
-from hermes_plugins.platforms.discord.adapter import DiscordAdapter
-from hermes_plugins.platforms.discord.manifest import MANIFEST, DiscordSettings
-from tests.contracts.adapters.harness import (
+from hermes.sdk.testing.platforms.harness import (
     TROUBLES,
     BaseHarness,
     File,
@@ -16,6 +14,8 @@ from tests.contracts.adapters.harness import (
     Shown,
     Trouble,
 )
+from hermes_plugins.platforms.discord.adapter import DiscordAdapter
+from hermes_plugins.platforms.discord.manifest import MANIFEST, DiscordSettings
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord.world import REPLY, THREAD, VOICE_MESSAGE, Json, public
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from hermes.sdk.platforms import MessageEvent
+from hermes.sdk.testing.platforms.driving import Inbox, connected
+from hermes.sdk.testing.platforms.harness import File
 from hermes_plugins.platforms.discord.manifest import DiscordSettings
-from tests.contracts.adapters.driving import Inbox, connected
-from tests.contracts.adapters.harness import File
 from tests.integration.platforms.discord.conftest import Started
 from tests.integration.platforms.discord.harness import DiscordHarness
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from hermes.sdk.platforms import Button, OutgoingMessage
+from hermes.sdk.testing.platforms.driving import Inbox, connected, talking, target_of
 from hermes_plugins.platforms.discord.manifest import DiscordSettings
-from tests.contracts.adapters.driving import Inbox, connected, talking, target_of
 from tests.fakes.discord.world import Json
 from tests.integration.platforms.discord.conftest import Started
 from tests.integration.platforms.discord.harness import OPEN

@@ -7,8 +7,8 @@ import pytest
 from hermes.gateway.directory import ChatDirectory, refresh_names
 from hermes.gateway.supervisor import ConnectionRegistry
 from hermes.sdk.platforms import CredentialsRefused, NotConnected, OutgoingMessage, SendLater
+from hermes.sdk.testing.platforms.driving import Inbox, connected, failure, talking, target_of
 from hermes.util.concurrency import SystemClock
-from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
 from tests.fakes.discord.sockets import MESSAGE_CONTENT
 from tests.fakes.discord.world import NEWS
 from tests.integration.platforms.discord.conftest import Started

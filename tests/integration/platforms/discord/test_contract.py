@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.contracts.adapters.suite import (
+from hermes.sdk.testing.platforms.suite import (
     ButtonsContract,
     ChatContract,
     DeliveryCheckContract,

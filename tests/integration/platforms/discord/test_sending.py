@@ -17,9 +17,9 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
 )
+from hermes.sdk.testing.platforms.driving import connected, failure, query_of, talking, target_of
+from hermes.sdk.testing.platforms.harness import File
 from hermes_plugins.platforms.discord.manifest import AllowedMentions
-from tests.contracts.adapters.driving import connected, failure, query_of, talking, target_of
-from tests.contracts.adapters.harness import File
 from tests.integration.platforms.discord.conftest import Started
 from tests.integration.platforms.discord.harness import OPEN
 

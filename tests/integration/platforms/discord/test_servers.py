@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from hermes.sdk.platforms import ChatTarget, MessageEvent, OutgoingMessage
+from hermes.sdk.testing.platforms.driving import Inbox, connected, failure, target_of
 from hermes_plugins.platforms.discord.manifest import DiscordSettings
-from tests.contracts.adapters.driving import Inbox, connected, failure, target_of
 from tests.fakes.discord.world import FORUM, OPEN_THREADS, PERMISSIONS, PIN, Json
 from tests.integration.platforms.discord.conftest import Started
 from tests.integration.platforms.discord.harness import DiscordHarness

@@ -17,10 +17,10 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword
 from aiosmtpd.smtp import Session as SmtpSession
 
 from hermes.sdk.platforms import ChatType
+from hermes.sdk.testing.platforms.harness import BaseHarness, Saying, Shown, Trouble
 from hermes.util.concurrency import SystemClock
 from hermes_plugins.platforms.email.adapter import EmailAdapter
 from hermes_plugins.platforms.email.manifest import MANIFEST, EmailPlatform
-from tests.contracts.adapters.harness import BaseHarness, Saying, Shown, Trouble
 from tests.integration.platforms.email.dovecot import PASSWORD, Dovecot
 
 PERSON = "ann"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.adapters.driving import talking
-from tests.contracts.adapters.harness import Harness
-from tests.contracts.adapters.suite import (
+from hermes.sdk.testing.platforms.driving import talking
+from hermes.sdk.testing.platforms.harness import Harness
+from hermes.sdk.testing.platforms.suite import (
     AdapterContract,
     ChatGoneContract,
     CutsContract,

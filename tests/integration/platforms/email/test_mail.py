@@ -12,8 +12,15 @@ import msgspec
 import pytest
 
 from hermes.sdk.platforms import DeliveryUnknown, NotConnected, OutgoingMessage, SendUnsure
-from tests.contracts.adapters.driving import Inbox, attempt, connected, failure, query_of, target_of
-from tests.contracts.adapters.harness import File
+from hermes.sdk.testing.platforms.driving import (
+    Inbox,
+    attempt,
+    connected,
+    failure,
+    query_of,
+    target_of,
+)
+from hermes.sdk.testing.platforms.harness import File
 from tests.integration.platforms.email.dovecot import PASSWORD, Dovecot
 from tests.integration.platforms.email.post_office import PostOffice, bare
 

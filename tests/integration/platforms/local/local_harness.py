@@ -7,7 +7,7 @@ from typing import Any
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
 from hermes.sdk.platforms import ChatType, PlatformManifest
-from tests.contracts.adapters.harness import (
+from hermes.sdk.testing.platforms.harness import (
     TROUBLES,
     BaseHarness,
     File,

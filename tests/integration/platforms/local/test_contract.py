@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.adapters.suite import (
+from hermes.sdk.testing.platforms.suite import (
     ButtonsContract,
     ChatContract,
     DeliveryCheckContract,

@@ -9,9 +9,7 @@ import aiohttp
 
 from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import ChatType
-from hermes_plugins.platforms.matrix.adapter import MatrixAdapter
-from hermes_plugins.platforms.matrix.manifest import MANIFEST, MatrixSettings
-from tests.contracts.adapters.harness import (
+from hermes.sdk.testing.platforms.harness import (
     TROUBLES,
     BaseHarness,
     File,
@@ -19,6 +17,8 @@ from tests.contracts.adapters.harness import (
     Shown,
     Trouble,
 )
+from hermes_plugins.platforms.matrix.adapter import MatrixAdapter
+from hermes_plugins.platforms.matrix.manifest import MANIFEST, MatrixSettings
 from tests.integration.platforms.matrix.homeserver import Homeserver
 from tests.integration.platforms.matrix.people import Account, Json, path
 from tests.integration.platforms.matrix.proxy import Proxy

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.contracts.adapters.suite import (
+from hermes.sdk.testing.platforms.suite import (
     ChatContract,
     DeliveryCheckContract,
     GroupRepliesContract,

@@ -17,7 +17,14 @@ from hermes.sdk.platforms import (
     OutgoingMessage,
     SendRefused,
 )
-from tests.contracts.adapters.driving import Inbox, attempt, connected, failure, query_of, target_of
+from hermes.sdk.testing.platforms.driving import (
+    Inbox,
+    attempt,
+    connected,
+    failure,
+    query_of,
+    target_of,
+)
 from tests.integration.platforms.matrix.friend import Friend, friend_of
 from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import PASSWORD

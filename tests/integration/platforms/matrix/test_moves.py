@@ -2,7 +2,7 @@
 
 from hermes.gateway.session_keys import build_session_key
 from hermes.sdk.platforms import OutgoingMessage
-from tests.contracts.adapters.driving import connected, query_of, talking, target_of
+from hermes.sdk.testing.platforms.driving import connected, query_of, talking, target_of
 from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import Account, path
 

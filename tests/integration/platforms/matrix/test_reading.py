@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from hermes.sdk.platforms import MessageEvent, OutgoingMessage
+from hermes.sdk.testing.platforms.driving import Inbox, connected, talking, target_of
 from hermes_plugins.platforms.matrix.manifest import MatrixSettings
-from tests.contracts.adapters.driving import Inbox, connected, talking, target_of
 from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import path
 

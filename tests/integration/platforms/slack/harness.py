@@ -8,11 +8,11 @@ import msgspec
 
 from hermes.core.ports import Clock
 from hermes.sdk.platforms import ChatType
+from hermes.sdk.testing.platforms.harness import TROUBLES, BaseHarness, Saying, Shown, Trouble
 from hermes.util.concurrency import SystemClock
 from hermes_plugins.platforms.slack.adapter import SlackAdapter
 from hermes_plugins.platforms.slack.client import message_id, split_chat, timestamp_of
 from hermes_plugins.platforms.slack.manifest import MANIFEST, SlackPlatform, SlackSettings
-from tests.contracts.adapters.harness import TROUBLES, BaseHarness, Saying, Shown, Trouble
 from tests.fakes.slack import FakeSlack
 from tests.fakes.slack.web_api import EMOJI, visible
 from tests.fakes.slack.world import Json

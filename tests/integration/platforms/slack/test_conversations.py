@@ -9,9 +9,9 @@ import pytest
 from hermes.gateway.directory import ChatDirectory, refresh_names
 from hermes.gateway.supervisor import ConnectionRegistry
 from hermes.sdk.platforms import Button, ChatTarget, OutgoingMessage, SendRefused
+from hermes.sdk.testing.platforms.driving import Inbox, attempt, connected, talking, target_of
 from hermes.util.concurrency import SystemClock
 from hermes_plugins.platforms.slack.manifest import SlackSettings
-from tests.contracts.adapters.driving import Inbox, attempt, connected, talking, target_of
 from tests.integration.platforms.slack.harness import SlackHarness
 
 

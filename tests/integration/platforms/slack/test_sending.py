@@ -16,7 +16,7 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
 )
-from tests.contracts.adapters.driving import (
+from hermes.sdk.testing.platforms.driving import (
     attempt,
     connected,
     failure,

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from hermes.sdk.platforms import CredentialsRefused, MessageEvent, NotConnected, OutgoingMessage
+from hermes.sdk.testing.platforms.driving import Inbox, connected, failure, talking, target_of
+from hermes.sdk.testing.platforms.harness import HastyClock
 from hermes_plugins.platforms.slack.manifest import SlackSettings
-from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
-from tests.contracts.adapters.hasty import Hasty
 from tests.fakes.slack.world import Json
 from tests.integration.platforms.slack.harness import SlackHarness
 
@@ -185,7 +185,7 @@ async def test_socket_mode_that_does_not_answer_is_no_matter_of_credentials(
 
 async def test_what_slack_left_out_is_asked_for(slack: SlackHarness) -> None:
     """Of more than 30,000 events in an hour Slack leaves out a minute, and says so."""
-    slack.clock = Hasty()
+    slack.clock = HastyClock()
     async with talking(slack) as (_, inbox, _):
         slack.fake.world.message(slack.channel("", "dm"), slack.user_id(), "left out")
         limited = {"type": "app_rate_limited", "minute_rate_limited": 1, "team_id": "T1"}

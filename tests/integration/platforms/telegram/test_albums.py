@@ -2,8 +2,8 @@
 
 import asyncio
 
-from tests.contracts.adapters.driving import Inbox, connected
-from tests.contracts.adapters.harness import File
+from hermes.sdk.testing.platforms.driving import Inbox, connected
+from hermes.sdk.testing.platforms.harness import File
 from tests.fakes.telegram.harness import TelegramHarness
 
 PICTURES = tuple(File("image", f"{n}.png", bytes([n] * 10)) for n in range(3))

@@ -5,8 +5,8 @@ import pytest
 
 from hermes.gateway.session_keys import build_session_key
 from hermes.sdk.platforms import Button, OutgoingMessage
-from tests.contracts.adapters.driving import connected, target_of
-from tests.contracts.adapters.harness import File
+from hermes.sdk.testing.platforms.driving import connected, target_of
+from hermes.sdk.testing.platforms.harness import File
 from tests.fakes.telegram.harness import TelegramHarness
 from tests.fakes.telegram.world import Chat
 

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from hermes.sdk.platforms import CredentialsRefused, MessageEvent, NotConnected
+from hermes.sdk.testing.platforms.driving import Inbox, connected, failure
 from hermes_plugins.platforms.telegram.manifest import (
     TelegramExtra,
     TelegramPlatform,
     TelegramSettings,
 )
-from tests.contracts.adapters.driving import Inbox, connected, failure
 from tests.fakes.telegram.harness import TelegramHarness
 
 

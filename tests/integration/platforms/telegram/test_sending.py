@@ -14,17 +14,17 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
 )
-from hermes_plugins.platforms.telegram.manifest import (
-    TelegramExtra,
-    TelegramPlatform,
-    TelegramSettings,
-)
-from tests.contracts.adapters.driving import (
+from hermes.sdk.testing.platforms.driving import (
     Inbox,
     attempt,
     connected,
     talking,
     target_of,
+)
+from hermes_plugins.platforms.telegram.manifest import (
+    TelegramExtra,
+    TelegramPlatform,
+    TelegramSettings,
 )
 from tests.fakes.telegram.harness import TelegramHarness
 

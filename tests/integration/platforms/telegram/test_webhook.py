@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 
 from hermes.sdk.platforms import CredentialsRefused, NotConnected, OutgoingMessage
-from tests.contracts.adapters.driving import Inbox, connected, failure, target_of
-from tests.contracts.adapters.harness import File
+from hermes.sdk.testing.platforms.driving import Inbox, connected, failure, target_of
+from hermes.sdk.testing.platforms.harness import File
 from tests.fakes.telegram.harness import TelegramHarness
 
 SECRET = "very-secret_Word"

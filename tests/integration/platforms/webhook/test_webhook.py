@@ -31,8 +31,8 @@ from hermes.sdk.platforms import (
     SendUnsure,
     TimeLimitedProtocol,
 )
-from tests.contracts.adapters.driving import Inbox, failure, query_of
-from tests.contracts.adapters.harness import BaseHarness
+from hermes.sdk.testing.platforms.driving import Inbox, failure, query_of
+from hermes.sdk.testing.platforms.harness import BaseHarness
 
 SECRET = "the-secret-of-the-route"
 TOKEN = "ghp_the_token_of_the_owner"

@@ -29,7 +29,7 @@ from hermes.sdk.platforms import (
     serve_http,
     translate_errors,
 )
-from tests.contracts.adapters.hasty import Hasty
+from hermes.sdk.testing.platforms.harness import HastyClock
 from tests.fakes.serving import Site, Wires
 
 TOKEN = "right"
@@ -97,7 +97,7 @@ class Small(Connection):
 class Asking(Small):
     async def open(self) -> None:
         self.session = await self.resources.enter_async_context(aiohttp.ClientSession())
-        self.run_until_closed(self.retry_forever(self.once, Hasty().sleep))
+        self.run_until_closed(self.retry_forever(self.once, HastyClock().sleep))
         await self.wait_for(self.first_attempt_done)
 
     async def once(self) -> None:
@@ -114,7 +114,7 @@ class Asking(Small):
 class Listening(Small):
     async def open(self) -> None:
         self.session = await self.resources.enter_async_context(aiohttp.ClientSession())
-        self.run_until_closed(self.retry_forever(self.once, Hasty().sleep))
+        self.run_until_closed(self.retry_forever(self.once, HastyClock().sleep))
         await self.wait_for(self.first_attempt_done)
 
     async def once(self) -> None:
@@ -154,7 +154,7 @@ for line in sys.stdin:
     process: asyncio.subprocess.Process
 
     async def open(self) -> None:
-        self.run_until_closed(self.retry_forever(self.once, Hasty().sleep))
+        self.run_until_closed(self.retry_forever(self.once, HastyClock().sleep))
         await self.wait_for(self.first_attempt_done)
 
     async def once(self) -> None:

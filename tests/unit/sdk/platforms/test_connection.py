@@ -28,7 +28,7 @@ from hermes.sdk.platforms import (
     serve_http,
     translate_errors,
 )
-from tests.contracts.adapters.driving import Inbox, failure, told
+from hermes.sdk.testing.platforms.driving import Inbox, describe_error, failure
 from tests.unit.sdk.platforms.kinds import (
     MANIFEST,
     TOKEN,
@@ -371,7 +371,7 @@ def meaning(error: Exception) -> AdapterError:
 def test_the_error_itself_is_left_out() -> None:
     with pytest.raises(SendRefused) as caught, translate_errors(meaning, TROUBLE):
         raise ValueError("https://platform.example/bot-secret-token")
-    assert "secret" not in told(caught.value)
+    assert "secret" not in describe_error(caught.value)
 
 
 def test_what_may_be_done_twice_is_no_matter_of_doubt() -> None:

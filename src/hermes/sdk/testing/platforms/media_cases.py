@@ -1,10 +1,11 @@
 """Cases of files, in and out."""
 
+from functools import partial
 from pathlib import Path
 
 from hermes.sdk.platforms import Media, OutgoingMessage, SendRefused
-from tests.contracts.adapters.driving import connected, failure, talking, target_of
-from tests.contracts.adapters.harness import File, Harness
+from hermes.sdk.testing.platforms.driving import Inbox, connected, failure, talking, target_of
+from hermes.sdk.testing.platforms.harness import File, Harness
 
 PNG = (
     b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15"
@@ -23,13 +24,17 @@ def files_below(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()] if folder.exists() else []
 
 
+def _has_more_than(count: int, inbox: Inbox) -> bool:
+    return len(inbox.kept) > count
+
+
 class MediaInContract:
     async def test_each_kind_of_file_comes_as_what_it_is(self, harness: Harness) -> None:
         async with connected(harness) as (adapter, inbox):
             for kind in harness.manifest.capabilities.media_in:
                 sample, before = SAMPLES[kind], len(inbox.kept)
                 await harness.says(f"my {kind}", files=(sample,))
-                await inbox.until(lambda box, n=before: len(box.kept) > n, kind)
+                await inbox.until(partial(_has_more_than, before), kind)
                 (media,) = inbox.kept[before].media
                 assert media.kind == kind
                 assert media.size in {0, len(sample.data)}
@@ -37,7 +42,7 @@ class MediaInContract:
                 assert Path(fetched.path).read_bytes() == sample.data
                 assert fetched.size == len(sample.data)
 
-    async def test_the_words_beside_a_file_come_with_it(self, harness: Harness) -> None:
+    async def test_the_text_of_a_file_come_with_it(self, harness: Harness) -> None:
         sample = SAMPLES[harness.manifest.capabilities.media_in[0]]
         async with connected(harness) as (_, inbox):
             await harness.says("look at this", files=(sample,))
@@ -83,7 +88,7 @@ class MediaInContract:
                 file = File(sample.kind, sample.name, data, sample.mime)
                 before = len(inbox.kept)
                 await harness.says("twice", files=(file,))
-                await inbox.until(lambda box, n=before: len(box.kept) > n, "the file")
+                await inbox.until(partial(_has_more_than, before), "the file")
                 media = await adapter.fetch(inbox.kept[before].media[0], 1_000_000)
                 paths.append((Path(media.path), data))
             for path, data in paths:
@@ -105,9 +110,7 @@ class MediaOutContract:
             kinds = harness.manifest.capabilities.media_out
             assert files == [SAMPLES[kind].name for kind in kinds]
 
-    async def test_the_words_beside_a_file_are_shown(
-        self, harness: Harness, tmp_path: Path
-    ) -> None:
+    async def test_the_text_of_a_file_are_shown(self, harness: Harness, tmp_path: Path) -> None:
         sample = SAMPLES[harness.manifest.capabilities.media_out[0]]
         path = tmp_path / sample.name
         path.write_bytes(sample.data)

@@ -10,7 +10,7 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
 )
-from tests.contracts.adapters.driving import (
+from hermes.sdk.testing.platforms.driving import (
     attempt,
     connected,
     query_of,
@@ -18,7 +18,7 @@ from tests.contracts.adapters.driving import (
     talking,
     target_of,
 )
-from tests.contracts.adapters.harness import Harness
+from hermes.sdk.testing.platforms.harness import Harness
 
 
 class Troubles:

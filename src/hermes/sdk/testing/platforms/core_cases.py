@@ -17,18 +17,18 @@ from hermes.sdk.platforms import (
     SendRefused,
     compose,
 )
-from tests.contracts.adapters.driving import (
+from hermes.sdk.testing.platforms.driving import (
     PATIENCE,
     Inbox,
     attempt,
     connected,
+    describe_error,
     failure,
     shown_with,
     talking,
     target_of,
-    told,
 )
-from tests.contracts.adapters.harness import Harness
+from hermes.sdk.testing.platforms.harness import Harness
 
 WORDS = {
     "accents": "Grüße aus Düsseldorf, naïve café",
@@ -371,7 +371,7 @@ class HonestyCases:
     async def test_neither_errors_nor_the_log_show_a_secret(
         self, harness: Harness, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """Whoever looks for a fault switches on all that the libraries tell."""
+        """The logs of the libraries are on, as when a user looks for a fault."""
         caplog.set_level(logging.DEBUG)
         assert all(harness.secrets)
         errors: list[BaseException] = []
@@ -390,7 +390,9 @@ class HonestyCases:
         await harness.gone()
         errors.append(await failure(harness.adapter().connect(Inbox().receive)))
         for error in errors:
-            assert not [secret for secret in harness.secrets if secret in told(error)], error
+            assert not [secret for secret in harness.secrets if secret in describe_error(error)], (
+                error
+            )
         lines = [_logged(record) for record in caplog.records]
         shown = [line for line in lines if any(each in line for each in harness.secrets)]
         assert shown == []

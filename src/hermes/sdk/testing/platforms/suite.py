@@ -18,13 +18,13 @@ skipped: what a platform cannot do has no case.
 
 from collections.abc import Callable
 
-from tests.contracts.adapters.core_cases import (
+from hermes.sdk.testing.platforms.core_cases import (
     ConnectionCases,
     HonestyCases,
     InboundCases,
     OutboundCases,
 )
-from tests.contracts.adapters.feature_cases import (
+from hermes.sdk.testing.platforms.feature_cases import (
     BotsContract,
     ButtonsContract,
     EditsContract,
@@ -37,9 +37,9 @@ from tests.contracts.adapters.feature_cases import (
     ThreadsContract,
     TypingContract,
 )
-from tests.contracts.adapters.harness import Harness
-from tests.contracts.adapters.media_cases import MediaInContract, MediaOutContract
-from tests.contracts.adapters.trouble_cases import (
+from hermes.sdk.testing.platforms.harness import Harness
+from hermes.sdk.testing.platforms.media_cases import MediaInContract, MediaOutContract
+from hermes.sdk.testing.platforms.trouble_cases import (
     ChatGoneContract,
     CutsContract,
     DeliveryCheckContract,

@@ -1,4 +1,4 @@
-"""What the cases share: somebody who takes messages, and short ways to connect and send."""
+"""Helpers of the cases: an inbox instead of the gateway, and short ways to connect and send."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,14 @@ from hermes.sdk.platforms import (
     OutgoingMessage,
     SessionSource,
 )
-from tests.contracts.adapters.harness import Harness, Shown
+from hermes.sdk.testing.platforms.harness import Harness, Shown
 
 PATIENCE = 100.0
 """Seconds until something that must happen has failed to; nothing waits this long when it works."""
 
 
 class Inbox:
-    """Takes messages as the gateway does, and refuses some when told to."""
+    """Takes messages as the gateway does, and refuses some on request."""
 
     def __init__(self) -> None:
         self.kept: list[MessageEvent] = []
@@ -90,7 +90,7 @@ async def connected(
 async def talking(
     harness: Harness, *, chat: str = "", group: bool = False
 ) -> AsyncIterator[tuple[Adapter, Inbox, MessageEvent]]:
-    """Connected, and somebody has said hello: that message."""
+    """Connect, let a user say hello, and yield that message."""
     async with connected(harness) as (adapter, inbox):
         await harness.says("hello", chat=chat, chat_type="group" if group else "dm", mention=group)
         await inbox.until(lambda box: bool(box.kept), "the first message")
@@ -132,6 +132,6 @@ async def shown_with(harness: Harness, text: str, chat: str = "") -> list[Shown]
     return [message for message in await harness.shown(chat) if message.text.strip() == text]
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """All that a log could show of an error: its whole chain, and its hint."""
     return "".join(traceback.format_exception(error)) + str(getattr(error, "hint", ""))

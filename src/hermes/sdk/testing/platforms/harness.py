@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
+from hermes.sdk import SystemClock
 from hermes.sdk.platforms import Adapter, AdapterContext, ChatType, PlatformManifest
 
 Trouble = Literal[
@@ -28,7 +29,7 @@ Feature = Literal[
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A message of ours as somebody in the chat sees it."""
+    """A message of ours as a user of the chat sees it."""
 
     id: str
     text: str
@@ -52,7 +53,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Saying(msgspec.Struct, frozen=True):
-    """How somebody says something; see `Harness.says`, whose options these are."""
+    """How a user says something; see `Harness.says`, whose options these are."""
 
     chat: str = ""
     user: str = ""
@@ -106,8 +107,8 @@ class Harness(Protocol):
         files: tuple[File, ...] = (),
         bot: bool = False,
     ) -> str:
-        """Somebody writes; the platform's name for the message. "" is a chat and a person of the
-        harness's choice. `reply_to` is the id of any message of the chat. `thread` is a name of
+        """Let a user write; return the platform's id of the message. "" is a chat and a person of
+        the harness's choice. `reply_to` is the id of any message of the chat. `thread` is a name of
         the suite's choice, or an id that came in a message. A platform that does not take the text
         (blanks only) ignores the call. What we do not acknowledge is delivered again soon (within
         a second, not after the minutes that a real platform may take)."""
@@ -118,7 +119,7 @@ class Harness(Protocol):
         ...
 
     async def presses(self, message_id: str, data: str, *, chat: str = "", user: str = "") -> None:
-        """Somebody presses a button of a message of ours."""
+        """Let a user press a button of a message of ours."""
         ...
 
     async def shown(self, chat: str = "") -> list[Shown]:
@@ -186,3 +187,10 @@ class BaseHarness:
 
     async def reactions(self, message_id: str, chat: str = "") -> list[str]:
         return []
+
+
+class HastyClock(SystemClock):
+    """Does not wait long for anything."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(min(seconds, 0.02))

@@ -3,7 +3,7 @@
 import asyncio
 
 from hermes.sdk.platforms import Button, ChatTarget, OutgoingMessage, SendLater, SendUnsure
-from tests.contracts.adapters.driving import (
+from hermes.sdk.testing.platforms.driving import (
     PATIENCE,
     Inbox,
     connected,
@@ -11,7 +11,7 @@ from tests.contracts.adapters.driving import (
     talking,
     target_of,
 )
-from tests.contracts.adapters.harness import Harness
+from hermes.sdk.testing.platforms.harness import Harness
 
 
 class EditsContract:

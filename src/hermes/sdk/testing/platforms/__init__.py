@@ -1,4 +1,5 @@
-"""What every adapter must pass: `suite` is what platforms use."""
+"""The cases that every adapter must pass: `suite` has the classes, `harness` what a platform has to
+provide. They need pytest and anyio."""
 
 import pytest
 
