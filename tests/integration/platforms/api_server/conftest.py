@@ -30,6 +30,7 @@ class Served:
     def __init__(self, adapter: ApiServer, app: App, model: ModelServer, key: str) -> None:
         self.adapter, self.app, self.model, self.key = adapter, app, model, key
         self.url = f"http://127.0.0.1:{adapter.port}"
+        self.http = httpx2.AsyncClient(base_url=self.url, headers=self.headers, timeout=30)
 
     @property
     def port(self) -> int:
@@ -38,9 +39,6 @@ class Served:
     @property
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
-
-    def client(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(base_url=self.url, headers=self.headers, timeout=30)
 
     async def sessions(self) -> int:
         return (await self.app.store.stats()).sessions
@@ -88,8 +86,10 @@ async def serving(
             )
             adapter = ApiServer(context, options)
             await adapter.connect(refuse)
+            served = Served(adapter, app, model, options.key)
             try:
-                yield Served(adapter, app, model, options.key)
+                async with served.http:
+                    yield served
             finally:
                 await adapter.disconnect()
 

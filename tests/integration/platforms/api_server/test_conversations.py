@@ -24,10 +24,9 @@ async def ask(http: Any, *texts: str, **more: Any) -> Any:
 
 
 async def test_conversation_continues_with_a_byte_stable_prefix(served: Served) -> None:
-    async with served.client() as http:
-        first = await ask(http, "one")
-        second = await ask(http, "one", "one", "two", stream=True)
-        third = await ask(http, "one", "one", "two", " two\n", "three")
+    first = await ask(served.http, "one")
+    second = await ask(served.http, "one", "one", "two", stream=True)
+    third = await ask(served.http, "one", "one", "two", " two\n", "three")
     assert first.headers[SESSION] == second.headers[SESSION] == third.headers[SESSION]
     assert await served.sessions() == 1
     prefixes = [call.body["messages"] for call in served.model.calls]
@@ -39,12 +38,11 @@ async def test_conversation_continues_with_a_byte_stable_prefix(served: Served) 
 
 
 async def test_an_edited_or_repeated_question_begins_another_session(served: Served) -> None:
-    async with served.client() as http:
-        first = await ask(http, "one")
-        await ask(http, "one", "one", "two")
-        again = await ask(http, "one", "one", "two")
-        edited = await ask(http, "one", "ONE", "two")
-        other = await ask(http, "one", "one", "two", user="another")
+    first = await ask(served.http, "one")
+    await ask(served.http, "one", "one", "two")
+    again = await ask(served.http, "one", "one", "two")
+    edited = await ask(served.http, "one", "ONE", "two")
+    other = await ask(served.http, "one", "one", "two", user="another")
     ids = {answer.headers[SESSION] for answer in (first, again, edited, other)}
     assert len(ids) == 4
     bodies = [call.body["messages"] for call in served.model.calls]
@@ -53,19 +51,18 @@ async def test_an_edited_or_repeated_question_begins_another_session(served: Ser
 
 
 async def test_conversation_continues_after_its_agent_was_closed(serve: Serve) -> None:
-    async with serve(settings="  live_agents: 1\n") as server, server.client() as http:
-        first = await ask(http, "one")
-        await ask(http, "something else")
-        again = await ask(http, "one", "one", "two")
+    async with serve(settings="  live_agents: 1\n") as server:
+        first = await ask(server.http, "one")
+        await ask(server.http, "something else")
+        again = await ask(server.http, "one", "one", "two")
         assert again.headers[SESSION] == first.headers[SESSION]
 
 
 async def test_client_instructions_follow_the_system_prompt_and_are_not_stored(
     served: Served,
 ) -> None:
-    async with served.client() as http:
-        body = {"messages": [{"role": "system", "content": "Speak like a pirate."}, *said("hi")]}
-        answer = await http.post("/v1/chat/completions", json=body)
+    body = {"messages": [{"role": "system", "content": "Speak like a pirate."}, *said("hi")]}
+    answer = await served.http.post("/v1/chat/completions", json=body)
     system = served.model.calls[0].body["messages"][0]
     assert system["role"] == "system"
     assert system["content"].endswith("Speak like a pirate.")
@@ -80,32 +77,31 @@ async def test_a_picture_reaches_the_model(served: Served) -> None:
         {"type": "text", "text": "what is it?"},
         {"type": "image_url", "image_url": {"url": pixel}},
     ]
-    async with served.client() as http:
-        body = {"messages": [{"role": "user", "content": parts}]}
-        assert (await http.post("/v1/chat/completions", json=body)).status_code == 200
+    body = {"messages": [{"role": "user", "content": parts}]}
+    assert (await served.http.post("/v1/chat/completions", json=body)).status_code == 200
     assert served.model.calls[0].body["messages"][-1]["content"] == parts
 
 
 async def test_a_session_can_be_named(served: Served) -> None:
-    async with served.client() as http:
-        first = await ask(http, "one")
-        name = first.headers[SESSION]
-        answer = await http.post("/v1/chat/completions", json=chat("two"), headers={SESSION: name})
-        assert answer.headers[SESSION] == name
-        texts = [each["content"] for each in served.model.calls[-1].body["messages"][1:]]
-        assert texts == ["one", "one", "two"]
-        unknown = {SESSION: "20260101_000000_00000000"}
-        gone = await http.post("/v1/chat/completions", json=chat("x"), headers=unknown)
-        assert (gone.status_code, gone.json()["error"]["code"]) == (404, "session_not_found")
+    first = await ask(served.http, "one")
+    name = first.headers[SESSION]
+    answer = await served.http.post(
+        "/v1/chat/completions", json=chat("two"), headers={SESSION: name}
+    )
+    assert answer.headers[SESSION] == name
+    texts = [each["content"] for each in served.model.calls[-1].body["messages"][1:]]
+    assert texts == ["one", "one", "two"]
+    unknown = {SESSION: "20260101_000000_00000000"}
+    gone = await served.http.post("/v1/chat/completions", json=chat("x"), headers=unknown)
+    assert (gone.status_code, gone.json()["error"]["code"]) == (404, "session_not_found")
 
 
 async def test_session_of_another_surface_is_not_found(served: Served) -> None:
     store = served.app.store
     await store.create("private", source="cli", model="m", system_prompt="p")
-    async with served.client() as http:
-        answer = await http.post(
-            "/v1/chat/completions", json=chat("x"), headers={SESSION: "private"}
-        )
+    answer = await served.http.post(
+        "/v1/chat/completions", json=chat("x"), headers={SESSION: "private"}
+    )
     assert answer.status_code == 404
 
 
@@ -114,34 +110,33 @@ async def test_busy_session_gets_409(serve: Serve) -> None:
         text = str(request.body["messages"][-1]["content"])
         return Step((Text("wait a moment"),), faults=(Stall(),)) if text == "hold" else text
 
-    async with serve(script) as server, server.client() as http:
-        name = (await ask(http, "one")).headers[SESSION]
+    async with serve(script) as server:
+        name = (await ask(server.http, "one")).headers[SESSION]
         held = {"json": chat("hold", stream=True), "headers": {SESSION: name}}
-        async with http.stream("POST", "/v1/chat/completions", **held) as stream:
+        async with server.http.stream("POST", "/v1/chat/completions", **held) as stream:
             pieces = stream.aiter_bytes()
             await anext(pieces)
-            busy = await http.post(
+            busy = await server.http.post(
                 "/v1/chat/completions", json=chat("two"), headers={SESSION: name}
             )
         assert (busy.status_code, busy.json()["error"]["code"]) == (409, "session_busy")
 
 
 async def test_after_a_failure_the_client_can_ask_again(serve: Serve) -> None:
-    async with serve(lambda _request: answers.pop(0)) as server, server.client() as http:
+    async with serve(lambda _request: answers.pop(0)) as server:
         answers: list[StepLike] = ["one", Refuse("unauthorized"), "two"]
-        await ask(http, "one")
+        await ask(server.http, "one")
         body = {"messages": said("one", "one", "two")}
-        failed = await http.post("/v1/chat/completions", json=body)
+        failed = await server.http.post("/v1/chat/completions", json=body)
         assert failed.status_code == 500
         assert failed.headers["x-should-retry"] == "false"
-        assert (await ask(http, "one", "one", "two")).json()["choices"][0]["message"][
+        assert (await ask(server.http, "one", "one", "two")).json()["choices"][0]["message"][
             "content"
         ] == "two"
 
 
 async def test_fifty_concurrent_requests_get_their_own_answers(served: Served) -> None:
-    async with served.client() as http:
-        answers = await asyncio.gather(*[ask(http, f"number {n}") for n in range(50)])
+    answers = await asyncio.gather(*[ask(served.http, f"number {n}") for n in range(50)])
     for number, answer in enumerate(answers):
         assert answer.json()["choices"][0]["message"]["content"] == f"number {number}"
     assert await served.sessions() == 50

@@ -85,27 +85,26 @@ async def test_the_async_client_talks_in_every_way(served: Served) -> None:
 
 
 async def test_responses_match_the_types_of_the_openai_sdk(serve: Serve) -> None:
-    async with serve(asks_a_tool) as server, server.client() as http:
-        whole = await http.post("/v1/chat/completions", json=chat("go"))
+    async with serve(asks_a_tool) as server:
+        whole = await server.http.post("/v1/chat/completions", json=chat("go"))
         checked(ChatCompletion, whole.json())
-        streamed = await http.post(
+        streamed = await server.http.post(
             "/v1/chat/completions",
             json=chat("go", stream=True, stream_options={"include_usage": True}),
         )
         for data in datas(streamed.text)[:-1]:
             checked(ChatCompletionChunk, json.loads(data), extensions=OURS)
         assert datas(streamed.text)[-1] == "[DONE]"
-        response = await http.post("/v1/responses", json={"input": "go"})
+        response = await server.http.post("/v1/responses", json={"input": "go"})
         checked(Response, response.json(), extensions=OURS)
-        events = await http.post("/v1/responses", json={"input": "go", "stream": True})
+        events = await server.http.post("/v1/responses", json={"input": "go", "stream": True})
         for data in datas(events.text):
             checked(ResponseStreamEvent, json.loads(data), extensions=OURS)
 
 
 async def test_tool_progress_is_ignored_by_other_clients(serve: Serve) -> None:
     async with serve(asks_a_tool) as server:
-        async with server.client() as http:
-            text = (await http.post("/v1/chat/completions", json=chat("go", stream=True))).text
+        text = (await server.http.post("/v1/chat/completions", json=chat("go", stream=True))).text
         events = [block for block in text.split("\n\n") if "hermes.tool.progress" in block]
         reply = [json.loads(block.partition("data: ")[2]) for block in events]
         assert [(each["tool"], each["status"]) for each in reply] == [

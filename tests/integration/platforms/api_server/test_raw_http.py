@@ -48,8 +48,7 @@ async def test_invalid_http_gets_an_error_and_the_connection_is_closed(served: S
         assert json.loads(body)["error"]["code"] == "invalid_http"
         assert await wire.rest() == b""
         wire.close()
-    async with served.client() as http:
-        assert (await http.get("/health")).json() == {"status": "ok"}
+    assert (await served.http.get("/health")).json() == {"status": "ok"}
 
 
 async def test_a_request_that_comes_byte_by_byte_is_answered(served: Served) -> None:
@@ -107,8 +106,7 @@ async def test_far_too_large_body_gets_413(serve: Serve) -> None:
     options = ApiOptions(port=0, key=KEY, max_body_bytes=2000)
     async with serve(options=options) as server:
         for body in (bytes(40_000_000), pieces(), bytes(40_000_000), pieces()):
-            async with server.client() as http:
-                response = await http.post(CHAT, content=body)
+            response = await server.http.post(CHAT, content=body)
             assert (response.status_code, response.json()["error"]["code"]) == (
                 413,
                 "request_too_large",
@@ -116,13 +114,12 @@ async def test_far_too_large_body_gets_413(serve: Serve) -> None:
 
 
 async def test_only_json_is_read(served: Served) -> None:
-    async with served.client() as http:
-        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
-            response = await http.post(CHAT, content=b"{}", headers={"content-type": kind})
-            assert response.status_code == 415
-        data = json.dumps(chat("hi")).encode()
-        plain = await http.post(CHAT, content=data)
-        assert plain.status_code == 200
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        response = await served.http.post(CHAT, content=b"{}", headers={"content-type": kind})
+        assert response.status_code == 415
+    data = json.dumps(chat("hi")).encode()
+    plain = await served.http.post(CHAT, content=data)
+    assert plain.status_code == 200
 
 
 async def test_a_client_that_leaves_stops_its_turn(serve: Serve) -> None:
@@ -150,8 +147,7 @@ async def test_a_response_and_a_reset_connection_do_not_harm_the_others(serve: S
         for wire in wires:
             await wire.until(b"output_text.delta")
             wire.writer.transport.abort()
-        async with server.client() as http:
-            answer = await http.post(CHAT, json=chat("still there?"))
+        answer = await server.http.post(CHAT, json=chat("still there?"))
         assert answer.json()["choices"][0]["message"]["content"] == "still there?"
         while await running(server):
             await asyncio.sleep(0.01)
@@ -219,9 +215,8 @@ async def test_draining_server_is_healthy_and_accepts_no_requests(serve: Serve) 
 
 
 async def running(server: Served) -> int:
-    async with server.client() as http:
-        count: int = (await http.get("/health/detailed")).json()["turns_running"]
-        return count
+    count: int = (await server.http.get("/health/detailed")).json()["turns_running"]
+    return count
 
 
 async def session_ids(server: Served) -> list[str]:

@@ -30,8 +30,7 @@ CHECKS = (
 
 async def test_generated_requests_find_nothing_undocumented(serve: Serve) -> None:
     async with serve(scheduler=Jobs(), metrics=lambda: b"up 1\n") as server:
-        async with server.client() as http:
-            document = (await http.get("/openapi.json")).json()
+        document = (await server.http.get("/openapi.json")).json()
         count = await asyncio.to_thread(attacked, document, server.url)
     assert count > EXAMPLES * 10
 
