@@ -57,9 +57,9 @@ def target_check(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]
 
 
 def _configured_platforms(loaded: Loaded) -> "dict[str, PlatformManifest]":
-    from hermes.gateway.platforms.registry import configured  # imports every manifest
+    from hermes.gateway.platforms.registry import configured_platforms  # imports every manifest
 
-    return configured(loaded)
+    return configured_platforms(loaded)
 
 
 def _target_resolver(

@@ -185,7 +185,7 @@ class AIAgent:
         return self._loop.run(work, lambda: self.interrupt("stopped by Ctrl-C"))
 
     def chat(self, message: str) -> str:
-        """The answer to `message`."""
+        """Run a turn and return the answer."""
         return str(self.run_conversation(message)["final_response"])
 
     def interrupt(self, message: str | None = None) -> None:

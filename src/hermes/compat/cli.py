@@ -72,14 +72,14 @@ class HermesCLI:
     # Methods that subclasses override.
 
     def _get_extra_tui_widgets(self) -> list[Any]:
-        """Widgets between the spacer and the status bar."""
+        """Return the widgets between the spacer and the status bar."""
         return []
 
     def _register_extra_tui_keybindings(self, kb: KeyBindings, *, input_area: TextArea) -> None:
         """Add key bindings. Called after those of Hermes are added."""
 
     def _build_tui_layout_children(self, **widgets: Any) -> list[Any]:
-        """The widgets from top to bottom."""
+        """Return the widgets from top to bottom."""
         above = ("sudo_widget", "secret_widget", "approval_widget", "clarify_widget")
         below = (
             "status_bar", "input_rule_top", "image_bar", "input_area", "input_rule_bot",
@@ -93,7 +93,7 @@ class HermesCLI:
         ]
 
     def _build_tui_style_dict(self) -> dict[str, str]:
-        """Styles of prompt_toolkit, by class."""
+        """Return styles of prompt_toolkit, by class."""
         return {}
 
     def process_command(self, cmd: str) -> bool:

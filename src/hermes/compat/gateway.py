@@ -23,7 +23,12 @@ from hermes.gateway import hooks, pairing, runner
 from hermes.gateway.chat_session import mirror_to_chat
 from hermes.gateway.directory import FILE, LOCAL, ORIGIN, ChatDirectory, TargetResolver, split_chat
 from hermes.gateway.outbox import GatewayOutbox
-from hermes.gateway.platforms.registry import configured, home_variable, is_configured, manifests
+from hermes.gateway.platforms.registry import (
+    configured_platforms,
+    home_variable,
+    is_configured,
+    manifests,
+)
 from hermes.gateway.process import claim_home, running_gateway, stop_gateway
 from hermes.gateway.services import GRACE_SECONDS, RESTART
 from hermes.sdk.platforms import Adapter, ChatTarget, PlatformManifest, SessionSource, connection
@@ -160,7 +165,7 @@ class DeliveryRouter:
 
 def home_outbox(runtime: ScriptRuntime, store: SessionStore) -> GatewayOutbox:
     """Return the outbox of a home, outside of its gateway."""
-    platforms = configured(runtime.loaded)
+    platforms = configured_platforms(runtime.loaded)
     directory = ChatDirectory(runtime.home.root / FILE)
     targets = TargetResolver(platforms, runtime.loaded.variable, directory)
     return GatewayOutbox(store.outbox, targets, SystemClock())
@@ -187,7 +192,7 @@ log = logging.getLogger(__name__)
 
 
 def load_directory() -> dict[str, Any]:
-    """`{"platforms": {"telegram": [{"id": …, "name": …, "type": …}]}}`, as far as it is known."""
+    """Return the known chats: `{"platforms": {"telegram": [{"id": …, "name": …, "type": …}]}}`."""
     found = _directory()
     chats = {name: msgspec.to_builtins(found.chats(name)) for name in found.platforms()}
     return {"platforms": chats}

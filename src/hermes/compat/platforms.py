@@ -167,7 +167,7 @@ def register_platform(
     """Add a platform; one of the same name that a plugin added before is replaced. `adapter` is
     called with a `PlatformConfig`. `credentials` are the variables it needs, the token first. Texts
     come in the `dialect`, at most `max_chars` long. Raises `UsageError`."""
-    if not _NAME.fullmatch(name) or name in registry.shipped():
+    if not _NAME.fullmatch(name) or name in registry.shipped_manifests():
         raise UsageError(
             f"a platform cannot be called {name!r}",
             hint="take small letters, digits and _, and no name of a platform that is there",

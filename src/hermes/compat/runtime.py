@@ -82,7 +82,7 @@ _runtimes: dict[Home, ScriptRuntime] = {}
 
 
 def script_runtime() -> ScriptRuntime:
-    """The runtime of the current home."""
+    """Return the runtime of the current home."""
     home = current_home()
     if home not in _runtimes:
         _runtimes[home] = ScriptRuntime(home)

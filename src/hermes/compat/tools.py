@@ -106,7 +106,7 @@ class StandaloneTools:
         return self._shared.run(work, lambda: cancel.cancel("stopped by Ctrl-C"))
 
     def toolbox(self, tool: Tool, task_id: str) -> Any:
-        """A toolbox of one tool: checks its arguments and cuts its results."""
+        """Return a toolbox of one tool, which checks its arguments and cuts its results."""
         deps = self._session_tools(task_id).deps
         return build_toolbox(Assembled((tool,), (), {}), deps, self._shared.home, self._redact)
 
@@ -202,7 +202,7 @@ _standalone = cache(StandaloneTools)
 
 
 def standalone_tools() -> StandaloneTools:
-    """The tools of the current home."""
+    """Return the tools of the current home."""
     return _standalone(script_runtime())
 
 
@@ -229,7 +229,7 @@ class ScriptToolRegistry:
         description: str = "",
         emoji: str = "",
     ) -> None:
-        """`handler(args, **kwargs)` returns a JSON string. An existing tool is replaced."""
+        """Register a tool, or replace it. `handler(args, **kwargs)` returns a JSON string."""
         self._inner.register(
             name, toolset, schema, handler, check_fn, requires_env, is_async, description, emoji
         )
@@ -248,7 +248,7 @@ class ScriptToolRegistry:
         return standalone_tools().call(name, args, str(kwargs.get("task_id") or ""), hooked=False)
 
     def get_definitions(self, tool_names: Iterable[str], quiet: bool = False) -> list[Dict]:  # noqa: ARG002 - documented
-        """The schemas of those among `tool_names` that can be used, as OpenAI's API takes them."""
+        """Return the schemas of usable tools among `tool_names`, in the form of OpenAI's API."""
         wanted = sorted(set(tool_names))
         made = standalone_tools().make(wanted, self._inner)
         specs = {tool.name: tool.spec for tool in (*made.tools, *made.rare)}
@@ -478,7 +478,7 @@ class MemoryStore:
         }
 
     def snapshot(self) -> str:
-        """The notes as in the prompt of a new conversation."""
+        """Return the notes as in the prompt of a new conversation."""
         found = self._memory.snapshot()
         return "\n\n".join(filter(None, (found.memory, found.user)))
 

@@ -14,8 +14,8 @@ from hermes.gateway.pairing import (
     EVERYBODY,
     PairingStore,
     identity,
-    listed,
-    switched_on,
+    is_switched_on,
+    parse_user_list,
     users_on,
 )
 from hermes.gateway.platforms.registry import prefix
@@ -110,16 +110,18 @@ class Authorizer:
         """Return why a user is authorized; "" if there is no reason."""
         platform = source.platform
         allowed = self._allowlist(platform)
-        roles = listed(platform, self._setting(platform, "ALLOWED_ROLES"))
+        roles = parse_user_list(platform, self._setting(platform, "ALLOWED_ROLES"))
         everywhere = self._everywhere(platform)
         reasons = {
-            "everybody on this platform": switched_on(self._setting(platform, "ALLOW_ALL_USERS")),
+            "everybody on this platform": is_switched_on(
+                self._setting(platform, "ALLOW_ALL_USERS")
+            ),
             "paired": paired,
             "an owner": user in users_on(platform, self._settings.gateway.owners),
             "on the list": user in allowed or user in everywhere,
             BY_ROLE: bool(roles & set(source.roles)),
             "everybody is on the list": EVERYBODY in allowed or EVERYBODY in everywhere,
-            "everybody": switched_on(self._variable("GATEWAY_ALLOW_ALL_USERS")),
+            "everybody": is_switched_on(self._variable("GATEWAY_ALLOW_ALL_USERS")),
         }
         return next((why for why, holds in reasons.items() if holds), "")
 
@@ -156,10 +158,10 @@ class Authorizer:
         return settings.unauthorized_dm_behavior
 
     def _allowlist(self, platform: str) -> frozenset[str]:
-        return listed(platform, self._setting(platform, "ALLOWED_USERS"))
+        return parse_user_list(platform, self._setting(platform, "ALLOWED_USERS"))
 
     def _everywhere(self, platform: str) -> frozenset[str]:
-        return listed(platform, self._variable("GATEWAY_ALLOWED_USERS"))
+        return parse_user_list(platform, self._variable("GATEWAY_ALLOWED_USERS"))
 
     def _bots_welcome(self, platform: str) -> bool:
         return (self._setting(platform, "ALLOW_BOTS") or "").strip().lower() in BOTS

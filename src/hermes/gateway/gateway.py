@@ -3,7 +3,7 @@ chat."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -25,6 +25,7 @@ from hermes.gateway.maintenance import ResetPolicy
 from hermes.gateway.messages import decode_event, inbox_item, side_reply
 from hermes.gateway.outbox import GatewayOutbox
 from hermes.gateway.pairing import PairingStore
+from hermes.gateway.process import AdapterState
 from hermes.gateway.proxy import Proxy
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import build_session_key, sharing
@@ -67,9 +68,11 @@ class Gateway:
         warn: Callable[[str], None],
         describe_jobs: Callable[[], str] = str,
         proxy: Proxy | None = None,
+        unavailable: Sequence[AdapterState] = (),
     ) -> None:
-        """`restart` stops the process so that it is started again, `warn` informs the operator, and
-        `describe_jobs` returns the state of the scheduled jobs."""
+        """`restart` stops the process so that it is started again, `warn` informs the operator,
+        `describe_jobs` returns the state of the scheduled jobs, and `unavailable` are platforms
+        that could not be started."""
         settings, root, variable = app.loaded.settings, app.home.root, app.loaded.variable
         self.app, self.manifests, self.restart, self.proxy = app, manifests, restart, proxy
         self.store, self.clock, self.settings = app.store, app.clock, settings
@@ -91,7 +94,7 @@ class Gateway:
         self.display_modes = ChatDisplayModes(settings, root / "gateway" / "tool_progress.json")
         self.updates = UpdateRunner(app.home, self.outbox.notify, restart)
         self.supervisors: list[Supervisor] = []
-        self.status = StatusReporter(self, describe_jobs)
+        self.status = StatusReporter(self, describe_jobs, unavailable)
         self._owner = process_name()  #: Names this process in leases.
         self.draining = False  #: True once shutdown began: no new turn starts.
         self._closed = False  #: True once turns were stopped: no message is accepted any more.

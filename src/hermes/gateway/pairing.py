@@ -203,14 +203,14 @@ def identity(platform: str, user_id: str) -> str:
     return user_id.translate(_ASCII_LOWER) if user_ids(platform).ignore_case else user_id
 
 
-def listed(platform: str, text: str | None) -> frozenset[str]:
+def parse_user_list(platform: str, text: str | None) -> frozenset[str]:
     """Return the entries of a list such as TELEGRAM_ALLOWED_USERS. Entries are user ids, never
     display names."""
     words = (word.strip(_SPACE) for word in (text or "").split(","))
     return frozenset(identity(platform, word) for word in words if word)
 
 
-def switched_on(text: str | None) -> bool:
+def is_switched_on(text: str | None) -> bool:
     """Return whether a variable such as TELEGRAM_ALLOW_ALL_USERS is on. Any unclear value means
     no."""
     return (text or "").strip(_SPACE).lower() in _TRUE

@@ -22,11 +22,11 @@ from hermes.gateway.gateway import Gateway
 from hermes.gateway.maintenance import Maintenance
 from hermes.gateway.platforms.registry import (
     chat_backend,
-    configured,
-    half_given,
+    configured_platforms,
+    incomplete_platforms,
     make_adapter,
-    unknown,
-    without_sandbox,
+    sandbox_warning,
+    unknown_platforms,
 )
 from hermes.gateway.process import AdapterState
 from hermes.gateway.proxy import check_proxy, load_proxy
@@ -160,10 +160,10 @@ class GatewayRunner:
         app = App(self._home, self._loaded, _LogProgress(), self._warn, clock=self._clock)
         async with app:
             await app.extensions.settle()
-            platforms = configured(self._loaded)
-            for name, why in unknown(self._loaded).items():
+            platforms = configured_platforms(self._loaded)
+            for name, why in unknown_platforms(self._loaded).items():
                 self._skip_platform(name, why, "failed")
-            for manifest, why in half_given(self._loaded):
+            for manifest, why in incomplete_platforms(self._loaded):
                 self._skip_platform(manifest.name, why, "incomplete")
             if not platforms:
                 await _require_jobs(app, scheduling)
@@ -176,8 +176,8 @@ class GatewayRunner:
                     warn=self._warn,
                     describe_jobs=scheduling.describe if scheduling else str,
                     proxy=proxy,
+                    unavailable=self._unavailable,
                 )
-                self.gateway.status.unavailable = self._unavailable
                 self.maintenance = Maintenance(self.gateway)
                 app.services.outbox = self.gateway.outbox
                 if scheduling is not None:
@@ -201,7 +201,7 @@ class GatewayRunner:
         try:
             served = serve_metrics(settings.gateway.metrics_port, gateway.status.metrics)
             async with served as unserved:
-                unsafe = "" if gateway.proxy else await in_thread(without_sandbox, settings)
+                unsafe = "" if gateway.proxy else await in_thread(sandbox_warning, settings)
                 for trouble in filter(None, (unserved, unsafe)):
                     self._warn(trouble)
                     gateway.status.troubles.append(trouble)

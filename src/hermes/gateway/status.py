@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -109,8 +109,14 @@ STATE_NAMES = {"healthy": "connected", "failing": "waiting"}
 
 
 class StatusReporter:
-    def __init__(self, gateway: "Gateway", describe_jobs: Callable[[], str]) -> None:
-        self._gateway, self._describe_jobs = gateway, describe_jobs
+    def __init__(
+        self,
+        gateway: "Gateway",
+        describe_jobs: Callable[[], str],
+        unavailable: Sequence[AdapterState] = (),
+    ) -> None:
+        """`unavailable` are platforms that could not be started at all."""
+        self._gateway, self._describe_jobs, self._unavailable = gateway, describe_jobs, unavailable
         self.metrics = Metrics(self) if is_installed("prometheus_client") else None
         self._direct_turns = 0  #: Turns that adapters run themselves, such as the API server.
         self._last_direct_in: dict[str, float] = {}
@@ -119,7 +125,6 @@ class StatusReporter:
         self.counts: tuple[QueueCount, ...] = ()
         self._wake = asyncio.Event()
         self.state = "starting"
-        self.unavailable: list[AdapterState] = []  #: Platforms that could not be started at all.
         self.troubles: list[str] = []
 
     def count_message(self, platform: str) -> None:
@@ -202,7 +207,7 @@ class StatusReporter:
     def _state(self) -> GatewayState:
         counts = {each.platform: each for each in self.counts}
         tried = tuple(self._adapter(each, counts) for each in self._gateway.supervisors)
-        adapters = (*tried, *self.unavailable)
+        adapters = (*tried, *self._unavailable)
         return GatewayState(
             pid=os.getpid(),
             state=self.state,

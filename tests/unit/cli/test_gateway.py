@@ -16,7 +16,7 @@ from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser
 from hermes.config.dotenv import read_dotenv
 from hermes.config.home import Home
-from hermes.gateway.pairing import listed
+from hermes.gateway.pairing import parse_user_list
 from hermes.gateway.platforms import registry
 from hermes.gateway.process import (
     AdapterState,
@@ -265,7 +265,7 @@ def test_only_what_can_be_an_id_is_let_in(
     assert not (hermes_home / ".env").exists()
     hermes(*words, users)
     saved = read_dotenv(hermes_home / ".env", {})[f"{platform.upper()}_ALLOWED_USERS"]
-    assert listed(platform, saved) == listed(platform, users)
+    assert parse_user_list(platform, saved) == parse_user_list(platform, users)
 
 
 def test_libraries_that_no_extra_has_are_named(

@@ -11,11 +11,11 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import HermesError
 from hermes.gateway.platforms.registry import (
-    configured,
-    half_given,
+    configured_platforms,
+    incomplete_platforms,
     make_adapter,
-    unknown,
-    without_sandbox,
+    sandbox_warning,
+    unknown_platforms,
 )
 from hermes.sdk.platforms import Capabilities, PlatformManifest
 
@@ -32,7 +32,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def reported(loaded: Loaded) -> dict[str, str]:
-    return {each.name: str(problem) for each, problem in half_given(loaded)}
+    return {each.name: str(problem) for each, problem in incomplete_platforms(loaded)}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_incomplete_platform_is_reported(
 ) -> None:
     loaded = settings(env)
     assert reported(loaded) == missing
-    assert not missing.keys() & configured(loaded).keys()
+    assert not missing.keys() & configured_platforms(loaded).keys()
 
 
 def test_disabled_platform_is_not_reported(settings: Settings) -> None:
@@ -69,14 +69,14 @@ def test_disabled_platform_is_not_reported(settings: Settings) -> None:
 def test_a_token_of_the_settings_is_enough_to_try(settings: Settings) -> None:
     loaded = settings("SLACK_APP_TOKEN=xapp-1", platforms__slack__token="xoxb-1")
     assert reported(loaded) == {}
-    assert "slack" in configured(loaded)
+    assert "slack" in configured_platforms(loaded)
 
 
 def test_unset_token_reference_is_reported(settings: Settings, tmp_path: Path) -> None:
     loaded = settings("", platforms__telegram__token="${MY_BOT}")
     app: Any = SimpleNamespace(loaded=loaded, home=Home(tmp_path))
     with pytest.raises(HermesError, match=r"platforms.telegram.token is missing: \$\{MY_BOT\}"):
-        make_adapter(configured(loaded)["telegram"], app, {})
+        make_adapter(configured_platforms(loaded)["telegram"], app, {})
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_adapter_error_has_a_hint(
 
 def test_unknown_enabled_platform_is_reported(settings: Settings) -> None:
     loaded = settings("", platforms__sms__enabled=True, platforms__telegram__enabled=True)
-    assert {name: str(why) for name, why in unknown(loaded).items()} == {
+    assert {name: str(why) for name, why in unknown_platforms(loaded).items()} == {
         "sms": "Hermes cannot connect to sms"
     }
-    assert "platforms.sms.enabled: false" in unknown(loaded)["sms"].hint
+    assert "platforms.sms.enabled: false" in unknown_platforms(loaded)["sms"].hint
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_missing_sandbox_is_reported(
     if bwrap is not None:
         (programs / "bwrap").write_text(f"#!/bin/sh\n{bwrap}\n")
         (programs / "bwrap").chmod(0o755)
-    said = without_sandbox(settings("").settings)
+    said = sandbox_warning(settings("").settings)
     assert reported in said
     assert bool(said) == bool(reported)
-    assert without_sandbox(settings("", gateway__terminal="local").settings) == ""
+    assert sandbox_warning(settings("", gateway__terminal="local").settings) == ""

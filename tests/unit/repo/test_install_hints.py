@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.commands.setup import NAMES
-from hermes.gateway.platforms.registry import extra_of, shipped
+from hermes.gateway.platforms.registry import extra_of, shipped_manifests
 from hermes.util.extras import BASE, EXTRAS, install_hint
 from scripts import locks, setup
 from scripts.portable import committed
@@ -145,7 +145,7 @@ def test_every_package_of_an_extra_is_pinned_with_a_hash(name: str) -> None:
 
 def test_the_extra_of_a_platform_has_the_modules_it_needs() -> None:
     owners = packages_distributions()
-    for platform in shipped().values():
+    for platform in shipped_manifests().values():
         extra = extra_of(platform)
         if not platform.needs:
             continue

@@ -23,9 +23,9 @@ from hermes.config.loader import is_variable_name
 from hermes.config.settings.platforms import GatewaySettings
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.gateway import process, services
-from hermes.gateway.pairing import EVERYBODY, listed, switched_on
+from hermes.gateway.pairing import EVERYBODY, is_switched_on, parse_user_list
 from hermes.gateway.platforms import registry
-from hermes.gateway.platforms.registry import install_libraries, is_configured, lacking
+from hermes.gateway.platforms.registry import install_libraries, is_configured, missing_variables
 from hermes.sdk.platforms import CredentialField, PlatformManifest
 from hermes.tui.text import Paint
 from hermes.util.text import human_duration, many, plain_line
@@ -394,7 +394,7 @@ def _given_credentials(args: Namespace, platform: PlatformManifest, cli: Cli) ->
         if wrong := _user_list_error(platform, args.allowed_users):
             raise wrong
         given[_allowed_users_variable(platform)] = ",".join(
-            sorted(listed(platform.name, args.allowed_users))
+            sorted(parse_user_list(platform.name, args.allowed_users))
         )
     if args.home_channel is not None:
         given[registry.home_variable(platform)] = args.home_channel.strip()
@@ -470,7 +470,7 @@ def _ask_credential(credential: CredentialField, *, is_set: bool, cli: Cli) -> N
 def _check(platform: PlatformManifest, cli: Cli) -> None:
     loaded = cli.load()
     loaded.reread_variables()
-    if missing := lacking(platform, loaded):
+    if missing := missing_variables(platform, loaded):
         names = " and ".join(missing)
         hint = f"hermes gateway setup {platform.name}, or: hermes config set {missing[0]} …"
         raise UsageError(f"{platform.label} cannot connect without {names}", hint=hint)
@@ -480,9 +480,9 @@ def _next_steps(platform: PlatformManifest, cli: Cli) -> None:
     loaded = cli.load()
     cli.say(f"{platform.label} is set up; its credentials are in {tilde(cli.home.env_file)}")
     if platform.chats and not platform.checks_callers:
-        allowed = listed(platform.name, loaded.variable(_allowed_users_variable(platform)))
+        allowed = parse_user_list(platform.name, loaded.variable(_allowed_users_variable(platform)))
         allow_all = f"{registry.prefix(platform)}_ALLOW_ALL_USERS"
-        if switched_on(loaded.variable(allow_all)):
+        if is_switched_on(loaded.variable(allow_all)):
             cli.note(f"note: any user can write to it, since {allow_all} is set")
         elif not allowed:
             cli.note(
@@ -495,7 +495,7 @@ def _next_steps(platform: PlatformManifest, cli: Cli) -> None:
 def _user_list_error(platform: PlatformManifest, text: str) -> UsageError | None:
     """Return the error in a list of allowed users, if there is one."""
     ids = re.compile(platform.users.pattern)
-    names = sorted(listed(platform.name, text) - {EVERYBODY})
+    names = sorted(parse_user_list(platform.name, text) - {EVERYBODY})
     wrong = ", ".join(name for name in names if not ids.fullmatch(name))
     if not wrong:
         return None

@@ -37,12 +37,12 @@ added: dict[str, PlatformManifest] = {}  #: Manifests of the plugins of this pro
 
 
 def manifests() -> dict[str, PlatformManifest]:
-    """All manifests by name."""
-    return added | shipped()
+    """Return all manifests by name."""
+    return added | shipped_manifests()
 
 
 @cache
-def shipped() -> dict[str, PlatformManifest]:
+def shipped_manifests() -> dict[str, PlatformManifest]:
     """Return the manifests of the folders of this package and of the bundled plugins."""
     found: list[Any] = [
         import_module(module).MANIFEST
@@ -62,13 +62,13 @@ def manifest(name: str) -> PlatformManifest:
 
 def user_ids(platform: str) -> UserIdFormat:
     """Return the format of the user ids of a platform, which need not exist."""
-    found = added.get(platform) or shipped().get(platform)
+    found = added.get(platform) or shipped_manifests().get(platform)
     return found.users if found else ANY_ID
 
 
 def addresses(platform: str) -> AddressFormat:
     """Return how targets name the chats of a platform, which need not exist."""
-    found = added.get(platform) or shipped().get(platform)
+    found = added.get(platform) or shipped_manifests().get(platform)
     return found.addresses if found else AddressFormat()
 
 
@@ -131,23 +131,23 @@ def extra_of(platform: PlatformManifest) -> str | None:
 log = logging.getLogger(__name__)
 
 
-def configured(loaded: Loaded) -> dict[str, PlatformManifest]:
+def configured_platforms(loaded: Loaded) -> dict[str, PlatformManifest]:
     """Return platforms that are enabled, or not disabled and completely configured."""
     loaded = loaded.complete()
     return {name: each for name, each in manifests().items() if is_configured(each, loaded)}
 
 
 def is_configured(manifest: PlatformManifest, loaded: Loaded) -> bool:
-    said = _switched(manifest, loaded)
+    said = _explicit_choice(manifest, loaded)
     if said is not None:
         return said
     if not any(each.required for each in manifest.credentials):
         return False
     connection = _section(loaded, manifest.connection, "platforms", manifest.name)
-    return bool(getattr(connection, "token", "")) or not lacking(manifest, loaded)
+    return bool(getattr(connection, "token", "")) or not missing_variables(manifest, loaded)
 
 
-def _switched(manifest: PlatformManifest, loaded: Loaded) -> bool | None:
+def _explicit_choice(manifest: PlatformManifest, loaded: Loaded) -> bool | None:
     """Return whether the settings enable or disable it; None if they do not say."""
     connection = _section(loaded, manifest.connection, "platforms", manifest.name)
     said = getattr(connection, "enabled", None)
@@ -162,16 +162,16 @@ def _section(loaded: Loaded, kind: Any, *parts: str) -> Any:
     return None if kind is None else loaded.complete().section(parts, kind)
 
 
-def lacking(manifest: PlatformManifest, loaded: Loaded) -> list[str]:
+def missing_variables(manifest: PlatformManifest, loaded: Loaded) -> list[str]:
     """Return the required variables that are not set."""
     needed = [each.name for each in manifest.credentials if each.required]
     return [name for name in needed if not loaded.variable(name)]
 
 
-def half_given(loaded: Loaded) -> list[tuple[PlatformManifest, HermesError]]:
+def incomplete_platforms(loaded: Loaded) -> list[tuple[PlatformManifest, HermesError]]:
     """Return a message for each platform with some but not all of its variables, unless it is
     explicitly enabled or disabled."""
-    open_ones = [each for each in manifests().values() if _switched(each, loaded) is None]
+    open_ones = [each for each in manifests().values() if _explicit_choice(each, loaded) is None]
     return [
         (each, _incomplete(each, missing, loaded))
         for each in open_ones
@@ -180,21 +180,21 @@ def half_given(loaded: Loaded) -> list[tuple[PlatformManifest, HermesError]]:
             for credential in each.credentials
         )
         and not is_configured(each, loaded)
-        and (missing := lacking(each, loaded))
+        and (missing := missing_variables(each, loaded))
     ]
 
 
-def unknown(loaded: Loaded) -> dict[str, HermesError]:
+def unknown_platforms(loaded: Loaded) -> dict[str, HermesError]:
     """Return enabled names that are not platforms."""
     said = loaded.complete().settings.platforms
-    switched_on = [name for name in said.__struct_fields__ if getattr(said, name).enabled]
+    enabled = [name for name in said.__struct_fields__ if getattr(said, name).enabled]
     return {
         name: HermesError(
             f"Hermes cannot connect to {name}",
             hint=f"`hermes gateway setup` lists the platforms there are;"
             f" platforms.{name}.enabled: false keeps it away",
         )
-        for name in switched_on
+        for name in enabled
         if name not in manifests()
     }
 
@@ -219,7 +219,7 @@ def make_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any]) ->
             hint=f"`hermes gateway setup {manifest.name}` installs what is missing",
         )
     try:
-        return _made(manifest, app, extra)
+        return _create_adapter(manifest, app, extra)
     except HermesError:
         raise
     except Exception as error:  # the failure of one platform must not affect the others
@@ -229,7 +229,7 @@ def make_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any]) ->
         ) from error
 
 
-def _made(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapter:
+def _create_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapter:
     module, _, name = manifest.adapter.partition(":")
     settings, home = app.loaded.complete().settings, app.home
     connection = _section(app.loaded, manifest.connection, "platforms", manifest.name)
@@ -276,7 +276,7 @@ def chat_backend(settings: Settings) -> str:
     return "sandbox" if settings.terminal.backend == "local" else ""
 
 
-def without_sandbox(settings: Settings) -> str:
+def sandbox_warning(settings: Settings) -> str:
     """Return a warning for the start of the gateway, or ""."""
     if chat_backend(settings) != "sandbox":
         return ""

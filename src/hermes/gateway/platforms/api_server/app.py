@@ -207,7 +207,7 @@ def operation(route: str, name: str, summary: str, **more: Any) -> Callable[[F],
     def declare(handler: F) -> F:
         others = getattr(handler, "operations", ())
         declared = (Operation(method, path, name, summary, **more), *others)
-        setattr(handler, "operations", declared)  # noqa: B010 - functions have no such attribute
+        setattr(handler, "operations", declared)  # noqa: B010 - mypy knows no such attribute
         return handler
 
     return declare
@@ -233,7 +233,9 @@ def create_app(
         routes=[
             *(
                 Route(
-                    each.path, _endpoint(each, handler, options, idempotency), methods=[each.method]
+                    each.path,
+                    _make_endpoint(each, handler, options, idempotency),
+                    methods=[each.method],
                 )
                 for each, handler in found
             ),
@@ -246,7 +248,7 @@ def create_app(
     return app
 
 
-def _endpoint(
+def _make_endpoint(
     operation: Operation, handler: Handler, options: ApiOptions, idempotency: IdempotencyCache
 ) -> Callable[[Request], Awaitable[ASGIApp]]:
     async def answer(plain: Request) -> ASGIApp:
