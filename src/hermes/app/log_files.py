@@ -52,6 +52,7 @@ class LogFileEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 def component_of(logger: str) -> str:
     """Return the component of a logger."""
     package, _, rest = logger.partition(".")
+    rest = rest.removeprefix("sdk.")
     return _COMPONENT_OF.get(rest.partition(".")[0], "agent") if package in OURS else "agent"
 
 

@@ -127,6 +127,7 @@ async def test_records_of_parallel_sessions_have_their_session(home):
         ("hermes.cron", "cron"),
         ("hermes_plugins.memory.mem0", "tools"),
         ("hermes_plugins.platforms.telegram", "gateway"),
+        ("hermes.sdk.platforms.inbound", "gateway"),
         ("httpx2", "agent"),
     ],
 )
