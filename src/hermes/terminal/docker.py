@@ -454,7 +454,11 @@ class DockerHost:
         if options.persistent:
             kept = persistent_folder(options.sandbox_dir, options.task)
             if not options.workspace:
-                mounts.append(Mount(_make_kept_folder(kept / "workspace", image), WORKSPACE))
+                folder = kept / "workspace"  # its parent is private
+                folder.mkdir(mode=0o700, exist_ok=True)
+                if not image.as_root:
+                    folder.chmod(0o777)
+                mounts.append(Mount(str(folder), WORKSPACE))
             if image.as_root:
                 mounts.append(Mount(await self._home_folder(client, kept / "root"), HOME))
         return [*mounts, *options.credential_files]
@@ -559,11 +563,3 @@ async def reap_orphans(client: EngineClient) -> list[str]:
         log.info("removing %d containers of processes that are gone", len(orphans))
         await client.call("rm", "-f", *orphans)
     return orphans
-
-
-def _make_kept_folder(path: Path, image: ImageConfig) -> str:
-    """Create a kept folder. Its parent is private; a non-root user of the image may write here."""
-    path.mkdir(mode=0o700, exist_ok=True)
-    if not image.as_root:
-        path.chmod(0o777)
-    return str(path)

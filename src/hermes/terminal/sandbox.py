@@ -79,7 +79,10 @@ def mount_arguments(options: SandboxOptions, private: Path) -> list[str]:
     for path, mount in sorted(mounts.items()):
         if mount == _SandboxMount(HIDDEN, ("--tmpfs",)):
             arguments += ["--remount-ro", path]
-    return [*arguments, *_resolver_mount()]
+    resolver = os.path.realpath(RESOLVER)
+    if resolver.startswith(f"{RUN}/") and Path(resolver).exists():  # a link into the hidden /run
+        arguments += ["--ro-bind", resolver, resolver]
+    return arguments
 
 
 def _mounts(options: SandboxOptions, private: Path) -> dict[str, _SandboxMount]:
@@ -130,12 +133,6 @@ def foreign_sockets() -> Iterator[str]:
             real = os.path.realpath(path[0])
             if not real.startswith(("/run/", "/tmp/")) and Path(real).is_socket():
                 yield real
-
-
-def _resolver_mount() -> list[str]:
-    """Return the mount that restores resolv.conf where it is a link into /run."""
-    real = os.path.realpath(RESOLVER)
-    return ["--ro-bind", real, real] if real.startswith(f"{RUN}/") and Path(real).exists() else []
 
 
 # A program inside the sandbox; its streams are created here and passed in as descriptors.
