@@ -17,7 +17,7 @@ from hermes.core.events import Emit, Event, Notice, TurnFinished
 from hermes.core.messages import Assistant, Message, System, Text, User
 from hermes.core.model import ModelRequest, ModelSource
 from hermes.core.ports import Observer, SessionLog, Workspace
-from hermes.store.rows import repair_history
+from hermes.store import repair_history
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)

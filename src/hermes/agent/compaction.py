@@ -8,13 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from hermes.agent.turn import Turn
-from hermes.context.policy import CompactionPolicy, Compressed
+from hermes.context import CompactionPolicy, Compressed
 from hermes.core.errors import ContextOverflow, HermesError
 from hermes.core.events import Compacted, CompactionStarted, Emit, Event, Notice
 from hermes.core.messages import Message, to_dict
 from hermes.core.ports import Clock
-from hermes.store.records import LoggedMessage
-from hermes.store.session_store import SessionStore
+from hermes.store import LoggedMessage, SessionStore
 from hermes.util.concurrency import in_session
 from hermes.util.text import new_session_id
 

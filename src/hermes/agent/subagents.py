@@ -21,7 +21,7 @@ from hermes.core.events import (
 from hermes.core.messages import User
 from hermes.core.ports import ChildResult, ChildTask, Clock, HookName, Hooks
 from hermes.core.tool import ToolContext
-from hermes.tools.builtin.delegate_task import ChildReport, StopReason, child_prompt
+from hermes.tools import ChildReport, StopReason, child_prompt
 
 logger = logging.getLogger(__name__)
 

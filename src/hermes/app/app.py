@@ -32,8 +32,8 @@ from hermes.core.ports import Clock, HookName, Hooks, SessionInfo
 from hermes.providers import Target
 from hermes.providers.local import DownloadProgress
 from hermes.security import Redactor
-from hermes.skills.loader import command_message, preload_skills, skill_command
-from hermes.store.session_store import open_store
+from hermes.skills import command_message, preload_skills, skill_command
+from hermes.store import open_store
 from hermes.util.concurrency import SystemClock, in_thread
 
 Show = Callable[[str], None]

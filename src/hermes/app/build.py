@@ -42,7 +42,7 @@ from hermes.app.turn_hooks import (
     open_session_memory,
 )
 from hermes.app.workspace import SessionWorkspace, make_workspace
-from hermes.context.policy import CompactionPolicy, TokenCounter
+from hermes.context import CompactionPolicy, TokenCounter
 from hermes.core.events import Event
 from hermes.core.messages import Message, System, User
 from hermes.core.model import ModelRequest
@@ -53,9 +53,8 @@ from hermes.prompt import LocalFileTree, SubfolderHints, paths_in_arguments
 from hermes.providers import CUSTOM, ModelChoice, Target
 from hermes.providers.policy import Budget
 from hermes.security.injection import BLOCKED
-from hermes.store.rows import repair_history
-from hermes.tools import Approvals, Toolbox
-from hermes.tools.builtin.delegate_task import allowed_tools
+from hermes.store import repair_history
+from hermes.tools import Approvals, Toolbox, allowed_tools
 from hermes.util.concurrency import in_thread
 from hermes.util.text import new_session_id
 

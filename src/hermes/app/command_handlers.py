@@ -30,8 +30,8 @@ from hermes.core.events import Compacted
 from hermes.core.messages import Message, User
 from hermes.core.model import Usage
 from hermes.providers import Target
-from hermes.skills.loader import hidden_command_reason
-from hermes.store.rows import repair_history
+from hermes.skills import hidden_command_reason
+from hermes.store import repair_history
 from hermes.terminal import ProcessState
 from hermes.tools.checkpoints import checkpoints
 from hermes.util.concurrency import in_thread

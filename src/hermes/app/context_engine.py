@@ -13,15 +13,21 @@ from typing import Any, TypeVar
 from hermes.app.providers import AuxiliaryModels
 from hermes.config.home import Home
 from hermes.config.settings import Settings
-from hermes.context import CompressionOptions, find_engine
-from hermes.context.engine import ContextEngine, Dicts, NoEngine, SummaryAnswer, SummaryModel
+from hermes.context import (
+    CompressionOptions,
+    ContextEngine,
+    Dicts,
+    NoEngine,
+    SummaryAnswer,
+    SummaryModel,
+    find_engine,
+)
 from hermes.core.errors import ConfigError, Interrupted
 from hermes.core.messages import Message, from_dict, to_dict
 from hermes.core.model import ModelRequest, ToolSpec
 from hermes.core.tool import Tool, ToolContext
 from hermes.providers import Target
-from hermes.store.records import LoggedMessage
-from hermes.store.session_store import SessionStore
+from hermes.store import LoggedMessage, SessionStore
 from hermes.tools import result_text
 from hermes.util.concurrency import in_thread
 

@@ -100,9 +100,16 @@ class Extensions:
         self.hooks = runner
         if not settings.plugins.enabled:
             return
-        from hermes.plugins.context import NameRegistry, PluginServices, RegistrationKind
-        from hermes.plugins.discovery import PluginSelection, cache_commands, default_places
-        from hermes.plugins.loader import PluginVariables, load_plugins
+        from hermes.plugins import (
+            NameRegistry,
+            PluginSelection,
+            PluginServices,
+            PluginVariables,
+            RegistrationKind,
+            cache_commands,
+            default_places,
+            load_plugins,
+        )
 
         self._names = names = NameRegistry(reports, taken.commands, taken.cli_commands)
         project = Path.cwd() if settings.plugins.project else None
@@ -125,7 +132,7 @@ class Extensions:
 
     def _shell_hooks(self, reports: Any) -> Any:
         # Only for homes with hooks.
-        from hermes.plugins.shell_hooks import HookApprovals, HookOptions, ShellHooks, parse_hooks
+        from hermes.plugins import HookApprovals, HookOptions, ShellHooks, parse_hooks
 
         approvals = HookApprovals(self._home.root)
         settings = self._loaded.settings
@@ -225,7 +232,7 @@ def start_telemetry(options: TelemetryOptions, redact: Callable[[str], str]) -> 
             hint="for example http://127.0.0.1:4318",
         )
     # Only processes with telemetry load a plugin here.
-    from hermes.plugins.loader import import_folder
+    from hermes.plugins import import_folder
     from hermes.plugins.manifest import BUNDLED
 
     try:

@@ -54,7 +54,7 @@ from hermes.providers.policy import (
     RetryModel,
     start_of_day,
 )
-from hermes.store.session_store import SessionStore
+from hermes.store import SessionStore
 from hermes.util.http import LateTls
 
 if TYPE_CHECKING:

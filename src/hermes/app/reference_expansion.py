@@ -39,14 +39,14 @@ from hermes.app.references import (
 from hermes.core.errors import HermesError, ToolError, UsageError
 from hermes.core.messages import Image
 from hermes.core.model import BYTES_PER_TOKEN, IMAGE_TOKENS, text_tokens
-from hermes.terminal.local.files import open_file
-from hermes.tools import ToolDeps
-from hermes.tools.builtin.web_extract import url_guard
-from hermes.tools.web_pages import (
+from hermes.terminal import open_file
+from hermes.tools import (
     PageFetcher,
+    ToolDeps,
     fence_untrusted,
     install_page_readers,
     read_page,
+    url_guard,
 )
 from hermes.util.concurrency import in_thread
 from hermes.util.text import clean, human_size, many

@@ -24,7 +24,7 @@ from hermes.core.errors import HermesError
 from hermes.core.messages import Image, Text, User
 from hermes.core.model import BYTES_PER_TOKEN
 from hermes.security import CREDENTIAL_STORES, OWN_FILES, PathGuard, is_below
-from hermes.terminal.local.search import IgnoreRule, find_repository, is_ignored, parse_gitignore
+from hermes.terminal import IgnoreRule, find_repository, is_ignored, parse_gitignore
 from hermes.tools import ToolDeps
 from hermes.util.files import real_path
 

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from hermes.config.home import Home
 from hermes.config.settings import SessionSettings, Settings
 from hermes.core.errors import StoreError
-from hermes.store.records import SessionFilter
-from hermes.store.session_store import SessionStore, open_store
+from hermes.store import SessionFilter, SessionStore, open_store
 from hermes.util import files
 
 
@@ -78,7 +77,7 @@ def back_up_when_due(home: Home, settings: Settings, *, max_bytes: int | None = 
     """Make the daily backup, unless the store is larger than `max_bytes`. A failure is logged."""
     if settings.store.url:
         return
-    from hermes.store.sqlite.backups import back_up_daily  # a chat starts without it
+    from hermes.store import back_up_daily  # a chat starts without it
 
     try:
         back_up_daily(home.state_db, settings.sessions.daily_backups, max_bytes=max_bytes)

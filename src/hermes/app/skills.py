@@ -89,7 +89,7 @@ class SkillCatalog:
             tell(warning)
         self.usage = SkillUsage(home.skills / ".usage.json")
         if (home.skills / HUB_FOLDER).parent.is_dir():
-            from hermes.skills.hub.store import HubStore  # only for homes with hub skills
+            from hermes.skills.hub import HubStore  # only for homes with hub skills
 
             try:
                 # Finish an update that was killed half-way before the skills are read.

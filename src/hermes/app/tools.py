@@ -29,17 +29,19 @@ from hermes.core.ports import (
 from hermes.core.tool import Tool
 from hermes.memory import BuiltinMemory, MemoryOptions, OnWrite, memory_tool, open_memory
 from hermes.security.injection import scan
-from hermes.store.session_store import SessionStore
+from hermes.store import SessionStore
 from hermes.terminal import BackgroundProcesses, ProcessEvent
 from hermes.tools import (
     MCP_TOOLSET_PREFIX,
     ApprovalRules,
     Approvals,
     Assembled,
+    FileReads,
     LocalResultStore,
     ModelJudge,
     RemoteResultStore,
     SessionServices,
+    TodoList,
     Toolbox,
     ToolDeps,
     ToolEntry,
@@ -58,9 +60,7 @@ from hermes.tools import (
     switch_toolsets,
     with_added,
 )
-from hermes.tools.builtin.todo import TodoList
 from hermes.tools.checkpoints import CheckpointOptions, Checkpoints, TurnCheckpoints, find_workspace
-from hermes.tools.editing.files import FileReads
 from hermes.tools.registry import registry
 from hermes.util.files import inside, upwards
 

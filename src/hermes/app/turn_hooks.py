@@ -20,8 +20,7 @@ from hermes.core.ports import Auxiliary, ChildResult, ChildTask, HookName, Hooks
 from hermes.core.tool import Tool, ToolContext
 from hermes.memory import OnWrite
 from hermes.providers.policy import ModelWrapper
-from hermes.store.session_store import SessionStore
-from hermes.store.trajectory import save_trajectory, to_sharegpt
+from hermes.store import SessionStore, save_trajectory, to_sharegpt
 from hermes.util.concurrency import in_thread
 
 if TYPE_CHECKING:

@@ -93,7 +93,7 @@ def _local(loaded: Loaded, home: Home, folder: Path, _tell: Notify) -> SessionWo
 
 
 def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -> SessionWorkspace:
-    from hermes.terminal.remote import DeferredHost  # local sessions do not need it
+    from hermes.terminal import DeferredHost  # local sessions do not need it
 
     settings, guard = loaded.settings.terminal, _guard_here(home, folder)
 
@@ -152,8 +152,10 @@ def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> SessionWor
 
 
 def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWorkspace:
-    from hermes.terminal import docker  # loaded only when chosen
-    from hermes.terminal.remote import DeferredHost
+    from hermes.terminal import (
+        DeferredHost,
+        docker,  # loaded only when chosen
+    )
 
     settings = loaded.settings.terminal
     options = docker.DockerOptions(
@@ -179,7 +181,7 @@ def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWo
 def _bundled_or_plugin(
     manifest: TerminalManifest, loaded: Loaded, home: Home, notify: Notify
 ) -> SessionWorkspace:
-    from hermes.terminal.remote import DeferredHost  # local sessions do not need it
+    from hermes.terminal import DeferredHost  # local sessions do not need it
 
     mounts = _credentials(loaded, home)
     own = loaded.raw.get(manifest.name)
@@ -226,7 +228,7 @@ def _storage(loaded: Loaded, home: Home) -> Path:
 
 
 def _credentials(loaded: Loaded, home: Home) -> Any:
-    from hermes.terminal.remote import credential_mounts  # local sessions do not need it
+    from hermes.terminal import credential_mounts  # local sessions do not need it
 
     return credential_mounts(home.root, loaded.settings.terminal.credential_files)
 
@@ -245,9 +247,7 @@ def _hosted(
 ) -> SessionWorkspace:
     """`credentials` are files to copy if they cannot be mounted."""
     # Local sessions do not need these modules.
-    from hermes.terminal.host.files import HostFiles
-    from hermes.terminal.host.shell import HostShell
-    from hermes.terminal.remote import SyncedHost
+    from hermes.terminal import HostFiles, HostShell, SyncedHost
 
     upload = None
     if not here:

@@ -18,7 +18,7 @@ from hermes.core.errors import Interrupted, UsageError
 from hermes.util.text import escaped_json, plain_line
 
 if TYPE_CHECKING:
-    from hermes.tui.text import Paint
+    from hermes.tui import Paint
 
 NOT_A_TERMINAL_HINT = "say it on the command line; --help shows how"
 """Hint for a question that is asked without a terminal."""
@@ -62,7 +62,7 @@ class Cli:
         use_home(home)
         for root in {home.root, home.default_root}:
             if (root / ".import").exists():  # an import was interrupted
-                from hermes.ops.restore import finish_restore  # loads the backup code
+                from hermes.ops import finish_restore  # loads the backup code
 
                 finish_restore(Home(root))
         return cls(home, sys.stdin, sys.stdout, sys.stderr)
@@ -82,7 +82,7 @@ class Cli:
     @cached_property
     def paint(self) -> "Paint":
         """Colours texts for standard output; returns them unchanged where it shows no colours."""
-        from hermes.tui.text import Depth, Paint  # only for commands that use colours
+        from hermes.tui import Depth, Paint  # only for commands that use colours
 
         plain = not self.stdout.isatty() or no_color() or term_is_dumb()
         return Paint(depth=Depth.NONE if plain else Depth.NAMED)

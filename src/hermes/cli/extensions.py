@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import redirect_stdout
 from typing import TypeVar
 
-from hermes.app.commands import COMMAND_REGISTRY
-from hermes.app.extensions import Extensions, ReservedNames
+from hermes.app import COMMAND_REGISTRY, Extensions, ReservedNames
 from hermes.cli.context import Cli, Command
 from hermes.cli.main import COMMANDS
 from hermes.config.loader import Loaded

@@ -167,7 +167,7 @@ def main(argv: list[str]) -> int:
         sys.stdout = sys.stderr = None
         return PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - the last boundary: a bug shows no traceback
-        from hermes.app.log_files import record_crash  # only after a failure
+        from hermes.app import record_crash  # only after a failure
 
         where = record_crash(error)
         problem = f"internal error: {type(error).__name__}: {error}"
@@ -302,7 +302,7 @@ def plugin_commands_help(profile: str | None) -> str:
         for name in _names(_section(data, "memory"), "provider")
         if _has_commands(name, home, name in disabled)
     ]
-    from hermes.plugins.discovery import cached_commands  # only where plugins are enabled
+    from hermes.plugins import cached_commands  # only where plugins are enabled
 
     known = cached_commands(home.cache)
     commands = [

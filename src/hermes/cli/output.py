@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
 from hermes.cli.context import Arg, Cli, ProgressLine, arg
-from hermes.store.backend import Progress, ignore_progress
+from hermes.store import Progress, ignore_progress
 from hermes.util.text import human_duration, parse_duration
 
 PASTE_HINT = (

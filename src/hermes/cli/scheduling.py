@@ -12,7 +12,7 @@ from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hermes.app.app import App
+from hermes.app import App
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
@@ -20,7 +20,7 @@ from hermes.core.ports import Outbox, Scheduler
 
 if TYPE_CHECKING:
     from hermes.cron import Ticker
-    from hermes.gateway.directory import TargetResolver
+    from hermes.gateway import TargetResolver
     from hermes.sdk.platforms import PlatformManifest
 
 
@@ -33,7 +33,7 @@ def offline_outbox(app: App) -> Outbox | None:
     if not platforms:
         return None
     targets = _target_resolver(app.home, app.loaded, platforms)
-    from hermes.gateway.outbox import GatewayOutbox  # most conversations send nothing
+    from hermes.gateway import GatewayOutbox  # most conversations send nothing
 
     return GatewayOutbox(app.store.outbox, targets, app.clock)
 
@@ -57,7 +57,7 @@ def target_check(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]
 
 
 def _configured_platforms(loaded: Loaded) -> "dict[str, PlatformManifest]":
-    from hermes.gateway.platforms.registry import configured_platforms  # imports every manifest
+    from hermes.gateway import configured_platforms  # imports every manifest
 
     return configured_platforms(loaded)
 
@@ -65,7 +65,7 @@ def _configured_platforms(loaded: Loaded) -> "dict[str, PlatformManifest]":
 def _target_resolver(
     home: Home, loaded: Loaded, platforms: "dict[str, PlatformManifest]"
 ) -> "TargetResolver":
-    from hermes.gateway.directory import ChatDirectory, TargetResolver  # part of the gateway
+    from hermes.gateway import ChatDirectory, TargetResolver  # part of the gateway
 
     directory = ChatDirectory(home.root / "channel_directory.json")
     return TargetResolver(platforms, loaded.variable, directory)

@@ -13,9 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app.app import App
-from hermes.app.commands import CommandCall, CommandHandler
-from hermes.app.request import SessionRequest
+from hermes.app import App, CommandCall, CommandHandler, SessionRequest
 from hermes.cli.context import Cli, run_command
 from hermes.cli.extensions import HookApprover, load_extensions
 from hermes.cli.main import find_entry
@@ -27,7 +25,7 @@ from hermes.core.events import TurnFinished
 from hermes.core.messages import User
 from hermes.core.ports import Scheduler
 from hermes.providers.local import DownloadProgress
-from hermes.tui.plain import Renderer
+from hermes.tui import Renderer
 
 
 @asynccontextmanager
@@ -78,7 +76,7 @@ async def _working_folder(
     if not (args.worktree or loaded.settings.worktree):
         yield here
         return
-    from hermes.ops.worktrees import open_worktree  # only with --worktree
+    from hermes.ops import open_worktree  # only with --worktree
 
     worktree = await open_worktree(here, "", cli.note)
     cli.note(f"working in {worktree.folder} (branch {worktree.branch})")
@@ -95,7 +93,7 @@ def with_images(message: User, files: Iterable[Path]) -> User:
     files = list(files)
     if not files:
         return message
-    from hermes.tui.clipboard import ImageAttachments  # only for a message with pictures
+    from hermes.tui import ImageAttachments  # only for a message with pictures
 
     images = ImageAttachments()
     for file in files:

@@ -10,8 +10,7 @@ from typing import TextIO
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app.app import App
-from hermes.app.commands import CommandHandler
+from hermes.app import App, CommandHandler
 from hermes.cli.context import Cli, ProgressLine
 from hermes.cli.extensions import ask_hook_approval
 from hermes.core.events import (
@@ -29,10 +28,17 @@ from hermes.core.events import (
 )
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 from hermes.core.ports import ApprovalAnswer
-from hermes.tui.commands import TerminalCommands
-from hermes.tui.conversation import ReferenceExpander
-from hermes.tui.plain import PlainConversation, Renderer
-from hermes.tui.text import Paint, one_line, problem_lines, progress_lines, trouble_line
+from hermes.tui import (
+    Paint,
+    PlainConversation,
+    ReferenceExpander,
+    Renderer,
+    TerminalCommands,
+    one_line,
+    problem_lines,
+    progress_lines,
+    trouble_line,
+)
 
 ANSWERS = {
     "y": ApprovalAnswer.ONCE,

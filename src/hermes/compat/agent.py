@@ -8,8 +8,7 @@ from typing import Any, Self
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app.app import App
-from hermes.app.request import SessionRequest
+from hermes.app import App, SessionRequest
 from hermes.compat.runtime import TextProgress, tell
 from hermes.compat.sessions import SessionDB
 from hermes.config.home import current_home

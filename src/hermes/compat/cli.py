@@ -23,16 +23,15 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import Window
 from prompt_toolkit.widgets import TextArea
 
-from hermes.cli.context import Cli
+from hermes.cli import Cli
 from hermes.config.home import current_home
 from hermes.config.loader import Loaded
-from hermes.tui.terminal_ui import LayoutOverrides, TerminalUI, is_terminal_open
+from hermes.tui import LayoutOverrides, TerminalUI, is_terminal_open
 from hermes.util.concurrency import in_thread
 
 if TYPE_CHECKING:
     from hermes.agent import Agent
-    from hermes.app.command_handlers import Commands
-    from hermes.app.commands import CommandContext
+    from hermes.app import CommandContext, Commands
 
 
 log = logging.getLogger(__name__)
@@ -180,8 +179,10 @@ class HermesCLI:
             approve_hook=ui.approve_hook,
         ) as (app, agent, folder):
             talk = ui.attach(app, agent, folder)
-            from hermes.tui.commands import TerminalCommands  # imported while the prompt is shown
-            from hermes.tui.terminal_ui import greet
+            from hermes.tui import (
+                TerminalCommands,  # imported while the prompt is shown
+                greet,
+            )
 
             self._begin(app, talk, cli, TerminalCommands(ui, ui.skins).handlers)
             for file in args.image:
@@ -191,8 +192,10 @@ class HermesCLI:
             await talk.run(shown, ui.take_early_input(), resume=agent.abandoned)
 
     async def _in_lines(self, loaded: Loaded, args: argparse.Namespace, cli: Cli) -> int:
-        from hermes.cli.session import open_session  # loads the agent
-        from hermes.cli.terminal import LineMode
+        from hermes.cli import (
+            LineMode,
+            open_session,  # loads the agent
+        )
 
         lines = LineMode(cli, verbose=args.verbose)
         async with open_session(
@@ -208,10 +211,9 @@ class HermesCLI:
 
     def _begin(self, app: Any, talk: Any, cli: Cli, handlers: dict[str, Any]) -> None:
         # The agent is loaded by now; the prompt had to appear first.
-        from hermes.app.command_handlers import Commands
-        from hermes.app.extensions import message_injector
-        from hermes.cli.session import subcommand_handlers
-        from hermes.ops.commands import OPS_HANDLERS
+        from hermes.app import Commands, message_injector
+        from hermes.cli import subcommand_handlers
+        from hermes.ops import OPS_HANDLERS
 
         self._talk = talk
         mirrored = subcommand_handlers(cli.home)
@@ -226,7 +228,7 @@ class HermesCLI:
             return await in_thread(self.process_command, text)
         except Exception as error:  # a subclass can raise anything
             log.exception("a command failed")
-            from hermes.plugins.isolation import describe_error  # only for failures
+            from hermes.plugins import describe_error  # only for failures
 
             said = describe_error(error)
             if self._talk is not None:
@@ -242,7 +244,7 @@ class HermesCLI:
 
 def _import_open_session() -> "Callable[..., AbstractAsyncContextManager[Any]]":
     """Load the agent. Called in a thread, so that the user can type meanwhile."""
-    from hermes.cli.session import open_session  # takes a noticeable time
+    from hermes.cli import open_session  # takes a noticeable time
 
     return open_session
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.skills import SkillCatalog, visibility_context
+from hermes.app import SkillCatalog, visibility_context
 from hermes.compat.runtime import script_runtime, tell
 from hermes.config.dotenv import Parts
 from hermes.config.edit import set_value, unset_value
@@ -14,7 +14,7 @@ from hermes.config.home import current_home, ensure_hermes_home
 from hermes.config.loader import load
 from hermes.config.schema import MISSING, find, merge
 from hermes.config.settings import Settings
-from hermes.plugins.hooks import parse_event
+from hermes.plugins import parse_event
 from hermes.prompt.assembly import environment_hints, host_environment, load_soul
 from hermes.prompt.context_files import LocalFileTree, project_context
 from hermes.security import Redactor

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hermes.app.app import App
+from hermes.app import App
 from hermes.compat.runtime import TextProgress, script_runtime, tell
 from hermes.compat.tools import error_json
 from hermes.core.errors import HermesError, UsageError
@@ -22,9 +22,8 @@ from hermes.cron.run_pool import new_owner, retire_owner
 from hermes.cron.runner import JobRunner
 from hermes.cron.service import JobService
 from hermes.cron.ticker import Ticker
-from hermes.store.records import Run
-from hermes.store.session_store import SessionStore
-from hermes.tools.builtin.cronjob import JobActions
+from hermes.store import Run, SessionStore
+from hermes.tools import JobActions
 from hermes.util.concurrency import SystemClock
 
 T = TypeVar("T")

@@ -12,27 +12,34 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hermes import __version__
-from hermes.app.session_store import opened_store
-from hermes.cli.scheduling import GatewayJobs
+from hermes.app import opened_store
+from hermes.cli import GatewayJobs
 from hermes.compat.runtime import ScriptRuntime, script_runtime, tell
 from hermes.config.declared import platform_names
 from hermes.config.home import current_home, unusable
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import HermesError, UsageError
-from hermes.gateway import hooks, pairing, runner
-from hermes.gateway.chat_session import mirror_to_chat
-from hermes.gateway.directory import FILE, LOCAL, ORIGIN, ChatDirectory, TargetResolver, split_chat
-from hermes.gateway.outbox import GatewayOutbox
-from hermes.gateway.platforms.registry import (
+from hermes.gateway import (
+    ChatDirectory,
+    GatewayOutbox,
+    TargetResolver,
+    claim_home,
     configured_platforms,
     home_variable,
+    hooks,
     is_configured,
     manifests,
+    mirror_to_chat,
+    pairing,
+    runner,
+    running_gateway,
+    split_chat,
+    stop_gateway,
 )
-from hermes.gateway.process import claim_home, running_gateway, stop_gateway
+from hermes.gateway.directory import FILE, LOCAL, ORIGIN
 from hermes.gateway.services import GRACE_SECONDS, RESTART
 from hermes.sdk.platforms import Adapter, ChatTarget, PlatformManifest, SessionSource, connection
-from hermes.store.session_store import SessionStore
+from hermes.store import SessionStore
 from hermes.util import files
 from hermes.util.concurrency import SystemClock
 

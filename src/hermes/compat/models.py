@@ -9,8 +9,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from hermes.app.model_choice import named_model, parse_choice, save_choice
-from hermes.app.providers import trial_budget
+from hermes.app import named_model, parse_choice, save_choice, trial_budget
 from hermes.compat.runtime import ScriptRuntime, script_runtime
 from hermes.config.loader import load
 from hermes.config.settings import AuxiliaryTask

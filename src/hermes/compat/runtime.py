@@ -5,13 +5,11 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from hermes.app.extensions import Extensions
-from hermes.app.providers import Providers
-from hermes.app.session_store import opened_store
+from hermes.app import Extensions, Providers, opened_store
 from hermes.config.home import Home, current_home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import UsageError
-from hermes.store.session_store import SessionStore
+from hermes.store import SessionStore
 from hermes.util.concurrency import LoopThread, SystemClock
 
 T = TypeVar("T")

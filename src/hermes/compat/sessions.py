@@ -17,15 +17,20 @@ from hermes.config.loader import load
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.messages import to_dict
 from hermes.core.model import ModelCall, Usage
-from hermes.gateway.session_keys import build_session_key, sharing
+from hermes.gateway import build_session_key, sharing
 from hermes.sdk.platforms import SessionSource
-from hermes.store.backend import Database
+from hermes.store import (
+    ChatRow,
+    Database,
+    Record,
+    SearchRequest,
+    SessionFilter,
+    open_engine,
+    parse_query,
+    row_of,
+)
 from hermes.store.queries import lifecycle, messages, sessions, usage
-from hermes.store.query_language import parse_query
-from hermes.store.records import ChatRow, Record, SearchRequest, SessionFilter
-from hermes.store.rows import row_of
 from hermes.store.search import search
-from hermes.store.session_store import open_engine
 
 T = TypeVar("T")
 

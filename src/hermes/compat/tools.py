@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hermes.app.mcp import make_hub
-from hermes.app.providers import stored_secrets
-from hermes.app.request import SessionRequest
-from hermes.app.tools import (
+from hermes.app import (
+    SessionRequest,
     SessionTools,
     ToolSelection,
     build_approvals,
     build_toolbox,
     find_toolsets,
+    make_hub,
+    make_workspace,
+    stored_secrets,
     unbound_services,
 )
-from hermes.app.workspace import make_workspace
 from hermes.compat.runtime import ScriptRuntime, script_runtime, tell
 from hermes.config.home import current_home
 from hermes.config.loader import load
@@ -37,8 +37,7 @@ from hermes.memory import (
     apply_action,
     open_memory,
 )
-from hermes.security import PathGuard, Redactor, examine_command
-from hermes.security.danger.catalog import BROKEN_RULES, TEXT_RULES
+from hermes.security import BROKEN_RULES, TEXT_RULES, PathGuard, Redactor, examine_command
 from hermes.security.injection import scan
 from hermes.tools import (
     ALL_TOOLS,

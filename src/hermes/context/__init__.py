@@ -8,15 +8,37 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from hermes.context.compressor import CompressionOptions, ContextCompressor
+    # isort: off
+    # fmt: off
+    from hermes.context.compressor import (
+        CompressionOptions, CompressionSizes, ContextCompressor, compute_sizes,
+    )
+    from hermes.context.conversation import estimate_messages_tokens_rough, message_text
     from hermes.context.discovery import bundled_engines, find_engine, list_engines
-    from hermes.context.engine import ContextEngine, NoEngine, SummaryAnswer, SummaryModel
-    from hermes.context.policy import CompactionPolicy, TokenCounter, needs_compaction
+    from hermes.context.engine import (
+        BuiltinEngine, ContextEngine, Dict, Dicts, NoEngine, SummaryAnswer, SummaryModel,
+    )
+    from hermes.context.facts import (
+        add_facts, extract_facts, latest_request, touched_files, user_text,
+    )
+    from hermes.context.notes import (
+        SUMMARY_PREFIX, Summary, SummaryNotes, is_summary, join_request, merge_summaries,
+        read_summary, split_request, write_summary,
+    )
+    from hermes.context.policy import CompactionPolicy, Compressed, TokenCounter, needs_compaction
+    from hermes.context.summary import UnusableReply, clean_reply, missing_lines
+    # fmt: on
+    # isort: on
 
 __all__ = [
-    "CompactionPolicy", "CompressionOptions", "ContextCompressor", "ContextEngine", "NoEngine",
-    "SummaryAnswer", "SummaryModel", "TokenCounter", "bundled_engines", "find_engine",
-    "list_engines", "needs_compaction",
+    "SUMMARY_PREFIX", "BuiltinEngine", "CompactionPolicy", "Compressed", "CompressionOptions",
+    "CompressionSizes", "ContextCompressor", "ContextEngine", "Dict", "Dicts", "NoEngine",
+    "Summary", "SummaryAnswer", "SummaryModel", "SummaryNotes", "TokenCounter", "UnusableReply",
+    "add_facts", "bundled_engines", "clean_reply", "compute_sizes",
+    "estimate_messages_tokens_rough", "extract_facts", "find_engine", "is_summary", "join_request",
+    "latest_request", "list_engines", "merge_summaries", "message_text", "missing_lines",
+    "needs_compaction", "read_summary", "split_request", "touched_files", "user_text",
+    "write_summary",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

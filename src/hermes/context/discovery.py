@@ -9,15 +9,15 @@ from typing import Any
 from hermes.context.compressor import CompressionOptions, ContextCompressor
 from hermes.context.engine import ContextEngine
 from hermes.core.errors import ConfigError
-from hermes.plugins.discovery import checkout_folders
-from hermes.plugins.isolation import run_foreign_code
-from hermes.plugins.manifest import (
-    BUNDLED,
+from hermes.plugins import (
     PluginInfo,
     bundled_infos,
+    checkout_folders,
     plugin_folders,
     plugin_info,
+    run_foreign_code,
 )
+from hermes.plugins.manifest import BUNDLED
 
 FAILURE_HINT = "fix the plugin, or choose another: hermes config set context.engine compressor"
 COMPRESSOR = PluginInfo("compressor", "sums up the middle of the conversation")
@@ -79,7 +79,7 @@ def _plugins(folders: Sequence[Path]) -> Iterator[Path]:
 
 
 def _load(place: Path, arguments: dict[str, Any]) -> ContextEngine:
-    from hermes.plugins.loader import load_extension  # only for engines that are plugins
+    from hermes.plugins import load_extension  # only for engines that are plugins
 
     def make(module: ModuleType, where: str) -> ContextEngine:
         kind = _engine_in(module, where)

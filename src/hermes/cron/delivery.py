@@ -10,7 +10,7 @@ from hermes.core.errors import HermesError
 from hermes.core.ports import Attachments, Outbox
 from hermes.cron.job import LOCAL, Job
 from hermes.cron.schedule import format_local, format_timestamp
-from hermes.store.records import Run
+from hermes.store import Run
 from hermes.util import files
 
 MAX_OUTPUT_FILES = 500

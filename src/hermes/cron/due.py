@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hermes.cron.job import Job, PendingRun
 from hermes.cron.schedule import MAX_COUNTED, Schedule, count_between, last_until, next_after
-from hermes.store.records import Run
+from hermes.store import Run
 
 
 class DuePolicy(msgspec.Struct, frozen=True):

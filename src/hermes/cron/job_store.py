@@ -20,8 +20,7 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError, HermesError, StoreConflict, StoreError
 from hermes.cron.job import Job, Record
 from hermes.cron.schedule import format_timestamp
-from hermes.store.records import StoredJob
-from hermes.store.session_store import RunClaims
+from hermes.store import RunClaims, StoredJob
 from hermes.util import files
 from hermes.util.concurrency import in_thread
 from hermes.util.text import many

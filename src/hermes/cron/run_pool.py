@@ -22,8 +22,7 @@ from hermes.core.ports import Clock
 from hermes.cron.due import DuePolicy
 from hermes.cron.job import Job
 from hermes.cron.job_store import JobStore, try_lock
-from hermes.store.records import Run
-from hermes.store.session_store import RunClaims
+from hermes.store import Run, RunClaims
 from hermes.util.processes import is_process_gone, process_name
 
 log = logging.getLogger(__name__)

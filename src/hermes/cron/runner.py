@@ -20,8 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.agent import Agent
-from hermes.app.request import SessionRequest
-from hermes.app.session_store import latest_session
+from hermes.app import SessionRequest, latest_session
 from hermes.config.environment import child_environment
 from hermes.config.settings import CronSettings
 from hermes.core.errors import HermesError, LeaseLost, SessionNotFound, UsageError
@@ -33,12 +32,12 @@ from hermes.cron.job import Job, JobLimits, check_prompt, intersect_toolsets
 from hermes.cron.job_store import open_job_store
 from hermes.cron.schedule import format_local, format_timestamp, resolve_timezone
 from hermes.memory import MemoryScope
-from hermes.store.records import Run
+from hermes.store import Run
 from hermes.util.processes import end_group, start_program
 from hermes.util.text import cut_middle, plain
 
 if TYPE_CHECKING:
-    from hermes.app.app import App
+    from hermes.app import App
 
 log = logging.getLogger(__name__)
 

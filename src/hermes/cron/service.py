@@ -29,8 +29,7 @@ from hermes.cron.job import (
 from hermes.cron.job_store import JobStore, JobUpdate, Notify, open_job_store
 from hermes.cron.runner import resolve_script
 from hermes.cron.schedule import Schedule, next_after, parse_schedule, resolve_timezone
-from hermes.store.records import ENDED_STATES
-from hermes.store.session_store import RunClaims
+from hermes.store import ENDED_STATES, RunClaims
 from hermes.util.concurrency import in_thread
 
 log = logging.getLogger(__name__)
@@ -376,8 +375,7 @@ def _parse_fields(wanted: Record) -> dict[str, Any]:
 def check_skills(home: Home, loaded: Loaded, names: Sequence[str]) -> None:
     """Raise `SkillNotFound`, with similar names, if a skill does not exist."""
     # Imported here: these load over 100 modules, which only jobs that name a skill need.
-    from hermes.app.extensions import Extensions
-    from hermes.app.skills import skill_roots
+    from hermes.app import Extensions, skill_roots
     from hermes.skills import SkillIndex, SkillNotFound
 
     plugins = Extensions.in_force()
@@ -394,8 +392,7 @@ def check_skills(home: Home, loaded: Loaded, names: Sequence[str]) -> None:
 def check_toolsets(loaded: Loaded, names: Sequence[str]) -> None:
     """Raise `UsageError`, with the existing names, if a toolset does not exist."""
     # Imported here for the same reason as in `check_skills`.
-    from hermes.app.extensions import Extensions
-    from hermes.app.tools import find_toolsets
+    from hermes.app import Extensions, find_toolsets
     from hermes.tools import MCP_PREFIXES, PRESETS, expand
 
     toolsets = find_toolsets(loaded)

@@ -30,12 +30,11 @@ from hermes.cron.run_pool import (
 )
 from hermes.cron.runner import JobRunner
 from hermes.cron.schedule import resolve_timezone
-from hermes.store.records import ENDED_STATES, Run
-from hermes.store.session_store import RunClaims
+from hermes.store import ENDED_STATES, Run, RunClaims
 from hermes.util import files
 
 if TYPE_CHECKING:
-    from hermes.app.app import App
+    from hermes.app import App
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from hermes.app.commands import Surface, resolve_command
+from hermes.app import Surface, resolve_command
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import GatewaySettings, Role
 from hermes.core.errors import HermesError

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app.request import SessionRequest
-from hermes.app.session_store import latest_session
+from hermes.app import SessionRequest, latest_session
 from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, SessionNotFound, StoreConflict
 from hermes.core.messages import Assistant, Text, User
@@ -29,8 +28,7 @@ from hermes.gateway.platforms.registry import chat_backend, chat_media_folder
 from hermes.gateway.session_keys import is_shared, memory_scope, sharing
 from hermes.memory import safe_name
 from hermes.sdk.platforms import ChatTarget, MessageEvent, SessionSource
-from hermes.store.records import ChatLease, ChatRow, InboxRow
-from hermes.store.session_store import SessionStore, under_lease
+from hermes.store import ChatLease, ChatRow, InboxRow, SessionStore, under_lease
 from hermes.util.processes import process_name
 from hermes.util.text import clean
 

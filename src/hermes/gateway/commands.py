@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app import command_handlers
-from hermes.app.app import App
-from hermes.app.command_handlers import Commands, FoundCommand
-from hermes.app.commands import (
+from hermes.app import (
+    App,
     CommandCall,
     CommandDef,
     CommandHandler,
+    Commands,
+    FoundCommand,
+    SlashCommand,
     Surface,
+    command_handlers,
     commands_in,
     exact_command,
 )
-from hermes.app.extensions import SlashCommand
 from hermes.config.settings import QuickCommand
 from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, SessionNotFound, StoreError, UsageError
@@ -31,9 +32,9 @@ from hermes.gateway.pairing import PairingStore
 from hermes.gateway.platforms.registry import home_variable
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import background_key, background_name
-from hermes.ops.commands import OPS_HANDLERS
+from hermes.ops import OPS_HANDLERS
 from hermes.sdk.platforms import MessageEvent, SessionSource
-from hermes.store.records import InboxRow, SessionFilter
+from hermes.store import InboxRow, SessionFilter
 from hermes.util.text import many, plain_line
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app.app import App
-from hermes.app.providers import user_zone
+from hermes.app import App, user_zone
 from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, StoreError, UsageError
 from hermes.core.ports import HookName
@@ -42,7 +41,7 @@ from hermes.sdk.platforms import (
     group_rules,
     is_for_us,
 )
-from hermes.store.records import ChatLease, ChatRow, InboxItem, InboxRow
+from hermes.store import ChatLease, ChatRow, InboxItem, InboxRow
 from hermes.util.processes import is_process_gone, process_name
 from hermes.util.text import clean
 

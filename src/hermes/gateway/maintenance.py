@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from hermes.app.outgoing_files import remove_old_copies
-from hermes.app.session_store import back_up_when_due
+from hermes.app import back_up_when_due, remove_old_copies
 from hermes.config.settings import SessionResetSettings
 from hermes.core.errors import ConfigError, HermesError
 from hermes.gateway.platforms.registry import media_folder

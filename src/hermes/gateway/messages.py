@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hermes.app.reference_expansion import image_kind
+from hermes.app import image_kind
 from hermes.config.settings import Settings
 from hermes.core.messages import Image, Text, User, UserPart
 from hermes.gateway.outgoing import SIDE_LANE, OutgoingMeta
 from hermes.gateway.platforms.registry import chat_media_folder, media_folder, user_ids
 from hermes.gateway.session_keys import is_shared, sharing
 from hermes.sdk.platforms import AdapterError, Media, MessageEvent, NotConnected, SessionSource
-from hermes.store.records import InboxItem, InboxRow
+from hermes.store import InboxItem, InboxRow
 
 if TYPE_CHECKING:
     from hermes.gateway.gateway import Gateway

@@ -39,8 +39,7 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
 )
-from hermes.store.records import OutboxItem, OutboxRow
-from hermes.store.session_store import OutboxQueue
+from hermes.store import OutboxItem, OutboxQueue, OutboxRow
 from hermes.util.processes import is_process_gone, process_name
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from hermes.sdk.platforms import (
     media_kind,
     safe_filename,
 )
-from hermes.store.records import OutboxItem
+from hermes.store import OutboxItem
 
 
 def lane(target: ChatTarget) -> str:

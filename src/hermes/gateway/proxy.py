@@ -12,7 +12,7 @@ from collections.abc import Callable
 import httpx2
 import msgspec
 
-from hermes.app.request import SessionRequest
+from hermes.app import SessionRequest
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.model import Price

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from hermes.app.app import App
-from hermes.app.request import SessionRequest
+from hermes.app import App, SessionRequest
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, StoreError

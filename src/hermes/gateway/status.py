@@ -12,7 +12,7 @@ import msgspec
 from hermes.core.errors import HermesError
 from hermes.gateway.process import AdapterState, GatewayState, write_state
 from hermes.gateway.supervisor import Supervisor
-from hermes.store.records import QueueCount
+from hermes.store import QueueCount
 from hermes.util.extras import install_hint, is_installed
 
 if TYPE_CHECKING:

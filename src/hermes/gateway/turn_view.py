@@ -40,7 +40,7 @@ from hermes.sdk.platforms import (
     NotConnected,
     SendLater,
 )
-from hermes.store.records import OutboxItem, OutboxRow
+from hermes.store import OutboxItem, OutboxRow
 from hermes.util import files
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app.app import shorten_goal
+from hermes.app import shorten_goal
 from hermes.config.settings.platforms import Role
-from hermes.context.policy import needs_compaction
+from hermes.context import needs_compaction
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import (
     HermesError,
@@ -41,8 +41,7 @@ from hermes.gateway.questions import ChatQuestions, same_person
 from hermes.gateway.session_keys import background_name, background_parent
 from hermes.gateway.turn_view import TurnView
 from hermes.sdk.platforms import Media, MessageEvent, SessionSource
-from hermes.store.records import ChatLease, InboxRow, OutboxItem
-from hermes.store.session_store import under_lease
+from hermes.store import ChatLease, InboxRow, OutboxItem, under_lease
 
 if TYPE_CHECKING:
     from hermes.gateway.gateway import Gateway

@@ -18,18 +18,18 @@ from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.memory.provider import MemoryProvider
-from hermes.plugins.discovery import checkout_folders
-from hermes.plugins.isolation import Tell, run_foreign_code
-from hermes.plugins.manifest import (
-    BUNDLED,
-    CODE,
+from hermes.plugins import (
     PluginInfo,
+    Tell,
     bundled_infos,
+    checkout_folders,
     is_plugin,
     plugin_folders,
     plugin_info,
     read_manifest_data,
+    run_foreign_code,
 )
+from hermes.plugins.manifest import BUNDLED, CODE
 
 log = logging.getLogger(__name__)
 
@@ -261,7 +261,7 @@ def _mentions_provider(folder: Path) -> bool:
 
 
 def _load_plugin(folder: Path, tell: Tell) -> MemoryProvider:
-    from hermes.plugins.loader import load_extension  # only for providers that are plugins
+    from hermes.plugins import load_extension  # only for providers that are plugins
 
     def register(module: Any, where: str) -> MemoryProvider:
         register = getattr(module, "register", None)
@@ -290,7 +290,7 @@ def _plugin_cli(folder: Path) -> RegisterCli | None:
     path = folder / "cli.py"
     if not path.is_file():
         return None
-    from hermes.plugins.loader import import_folder  # only for providers that are plugins
+    from hermes.plugins import import_folder  # only for providers that are plugins
 
     module = run_plugin_code(
         tilde(path),

@@ -20,7 +20,7 @@ from hermes.core.errors import ToolError, ToolUnknown
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.memory.provider import Dict, Dicts, MemoryProvider
-from hermes.plugins.isolation import IsolatedThread, IsolationLimits, Tell, call_accepted
+from hermes.plugins import IsolatedThread, IsolationLimits, Tell, call_accepted
 from hermes.security.injection import blocked, scan
 from hermes.util.concurrency import in_thread
 from hermes.util.text import clean

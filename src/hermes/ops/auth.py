@@ -9,7 +9,7 @@ from typing import Literal
 import httpx2
 import msgspec
 
-from hermes.app.providers import user_home
+from hermes.app import user_home
 from hermes.config.dotenv import mask
 from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded

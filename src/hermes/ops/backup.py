@@ -22,8 +22,7 @@ from hermes import __version__
 from hermes.config.home import PROFILES, Home
 from hermes.core.errors import HermesError, StoreError, UsageError
 from hermes.ops.output_files import report_unusable, report_unwritable
-from hermes.store.session_store import open_store
-from hermes.store.sqlite.backend import connect_target
+from hermes.store import connect_target, open_store
 
 # Which files of a home are part of a backup.
 

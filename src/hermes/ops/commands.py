@@ -2,8 +2,7 @@
 
 import asyncio
 
-from hermes.app.commands import CommandCall, CommandHandler
-from hermes.app.providers import user_zone
+from hermes.app import CommandCall, CommandHandler, user_zone
 from hermes.core.errors import UsageError
 from hermes.ops.restore import KEPT_SNAPSHOTS, Snapshot, Snapshots
 from hermes.util.text import human_size, many

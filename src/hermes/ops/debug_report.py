@@ -21,8 +21,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from hermes import __version__
+from hermes.app import Providers
 from hermes.app.log_files import FILES as LOG_FILES
-from hermes.app.providers import Providers
 from hermes.config import dotenv, environment
 from hermes.config.dotenv import Parts, is_secret_setting, is_secret_variable, mask
 from hermes.config.home import Home, ensure_hermes_home

@@ -9,8 +9,7 @@ import msgspec
 from hermes.core.errors import UsageError
 from hermes.core.model import Usage
 from hermes.ops.transcripts import cost
-from hermes.store.records import Activity, CallSum, QuarterHour, ToolSum
-from hermes.store.session_store import SessionStore
+from hermes.store import Activity, CallSum, QuarterHour, SessionStore, ToolSum
 from hermes.util.text import human_duration, many
 
 SUBAGENT = "subagent"

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from hermes.app.log_files import NO_SESSION, LogFileEntry, component_of, rotated
+from hermes.app import NO_SESSION, LogFileEntry, component_of, rotated
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 

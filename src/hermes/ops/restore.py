@@ -40,14 +40,11 @@ from hermes.ops.backup import (
     write_archive,
 )
 from hermes.ops.output_files import check_output, report_unusable, report_unwritable
-from hermes.store.backend import Progress, ignore_progress
-from hermes.store.session_store import SessionStore
-from hermes.store.sqlite.errors import as_store_error
+from hermes.store import Progress, SessionStore, as_store_error, ignore_progress, refuse_newer
 from hermes.store.sqlite.health import check
 from hermes.store.sqlite.repair import remove as remove_store
 from hermes.store.sqlite.repair import repair
 from hermes.store.sqlite.repair import restore as restore_sqlite_store
-from hermes.store.sqlite.schema import refuse_newer
 from hermes.util import files
 from hermes.util.text import human_size
 

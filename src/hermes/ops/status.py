@@ -7,9 +7,15 @@ from pathlib import Path
 import msgspec
 
 from hermes import __version__
-from hermes.app.model_choice import ModelFilter, fallback_choices, main_choice
-from hermes.app.providers import Providers, start_of_today
-from hermes.app.session_store import opened_store, store_exists
+from hermes.app import (
+    ModelFilter,
+    Providers,
+    fallback_choices,
+    main_choice,
+    opened_store,
+    start_of_today,
+    store_exists,
+)
 from hermes.config.dotenv import mask
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded

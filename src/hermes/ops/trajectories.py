@@ -11,7 +11,8 @@ import msgspec
 from hermes.core.errors import UsageError
 from hermes.core.messages import from_dict, made_call_id
 from hermes.core.model import ToolSpec
-from hermes.store.trajectory import THOUGHT, Turn, to_sharegpt
+from hermes.store import Turn, to_sharegpt
+from hermes.store.trajectory import THOUGHT
 
 # Line ends inside the JSON are escaped, so a real one before the closing tag ends it.
 _CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)

@@ -8,11 +8,15 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 
 from hermes.core.errors import UsageError
-from hermes.store.backend import Progress, ignore_progress
-from hermes.store.queries.sessions import clean_title
-from hermes.store.records import Record, SessionFilter
-from hermes.store.rows import JSON_COLUMNS
-from hermes.store.session_store import SessionStore
+from hermes.store import (
+    JSON_COLUMNS,
+    Progress,
+    Record,
+    SessionFilter,
+    SessionStore,
+    clean_title,
+    ignore_progress,
+)
 from hermes.util.text import new_session_id, plain_line
 
 # The fields of a line. Unknown keys are ignored.

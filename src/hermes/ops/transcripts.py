@@ -15,10 +15,7 @@ import msgspec
 
 from hermes.core.messages import Assistant, Image, System, ToolResult, User
 from hermes.core.ports import SessionInfo
-from hermes.store.backend import Progress, ignore_progress
-from hermes.store.records import Record
-from hermes.store.rows import from_row, row_of
-from hermes.store.session_store import SessionStore
+from hermes.store import Progress, Record, SessionStore, from_row, ignore_progress, row_of
 from hermes.util.text import escaped_json, many, plain, plain_line
 
 # The Markdown of a message: headings, code blocks and code within a line.

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.git import GitFailed, UserGit
+from hermes.app import GitFailed, UserGit
 from hermes.config import environment
 from hermes.config.installation import Checkout
 from hermes.core.errors import HermesError

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.git import GitFailed, UserGit
-from hermes.app.references import one_line
+from hermes.app import GitFailed, UserGit, one_line
 from hermes.core.errors import UsageError
 from hermes.security import is_below
 from hermes.util.concurrency import in_thread

@@ -8,24 +8,46 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from hermes.plugins.context import PluginContext, PluginHost
-    from hermes.plugins.discovery import find_plugins
-    from hermes.plugins.hooks import HookRunner
-    from hermes.plugins.installer import PluginInstaller
-    from hermes.plugins.isolation import (
-        IsolationLimits,
-        PluginFailed,
-        ProblemReporter,
-        describe_error,
+    # isort: off
+    # fmt: off
+    from hermes.plugins.context import (
+        Act, CommandHandler, NameRegistry, PluginContext, PluginHost, PluginServices,
+        RegistrationKind, SetUp,
     )
-    from hermes.plugins.loader import import_folder, load_plugins
-    from hermes.plugins.manifest import PluginManifest, read_manifest
-    from hermes.plugins.shell_hooks import ShellHooks
+    from hermes.plugins.discovery import (
+        Plugin, PluginKind, PluginOrigin, PluginPlaces, PluginSelection, PluginState,
+        cache_commands, cached_commands, checkout_folders, choose_provider, default_places,
+        find_plugins, forget_plugin, set_enabled,
+    )
+    from hermes.plugins.hooks import HookRunner, parse_event
+    from hermes.plugins.installer import PluginFetcher, PluginInstaller, parse_source
+    from hermes.plugins.isolation import (
+        IsolatedThread, IsolationLimits, PluginFailed, ProblemReporter, Tell, call_accepted,
+        describe_error, run_foreign_code,
+    )
+    from hermes.plugins.loader import PluginVariables, import_folder, load_extension, load_plugins
+    from hermes.plugins.manifest import (
+        PluginInfo, PluginManifest, RequiredVariable, bundled_infos, is_plugin, plugin_folders,
+        plugin_info, read_manifest, read_manifest_data,
+    )
+    from hermes.plugins.shell_hooks import (
+        HookApprovals, HookOptions, HookRun, HookSpec, ShellHooks, find_program, hook_files,
+        parse_answer, parse_hooks,
+    )
+    # fmt: on
+    # isort: on
 
 __all__ = [
-    "HookRunner", "IsolationLimits", "PluginContext", "PluginFailed", "PluginHost",
-    "PluginInstaller", "PluginManifest", "ProblemReporter", "ShellHooks", "describe_error",
-    "find_plugins", "import_folder", "load_plugins", "read_manifest",
+    "Act", "CommandHandler", "HookApprovals", "HookOptions", "HookRun", "HookRunner", "HookSpec",
+    "IsolatedThread", "IsolationLimits", "NameRegistry", "Plugin", "PluginContext", "PluginFailed",
+    "PluginFetcher", "PluginHost", "PluginInfo", "PluginInstaller", "PluginKind", "PluginManifest",
+    "PluginOrigin", "PluginPlaces", "PluginSelection", "PluginServices", "PluginState",
+    "PluginVariables", "ProblemReporter", "RegistrationKind", "RequiredVariable", "SetUp",
+    "ShellHooks", "Tell", "bundled_infos", "cache_commands", "cached_commands", "call_accepted",
+    "checkout_folders", "choose_provider", "default_places", "describe_error", "find_plugins",
+    "find_program", "forget_plugin", "hook_files", "import_folder", "is_plugin", "load_extension",
+    "load_plugins", "parse_answer", "parse_event", "parse_hooks", "parse_source", "plugin_folders",
+    "plugin_info", "read_manifest", "read_manifest_data", "run_foreign_code", "set_enabled",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -87,7 +87,7 @@ async def run_command(command: str, data: bytes, seconds: float, where: HookEnvi
     except ValueError as error:
         return HookRun(None, failure=f"its command cannot be understood: {error}")
     # Unix only, and needed only where there are hooks.
-    from hermes.terminal.local.process import spawn
+    from hermes.terminal import spawn
 
     output, errors = _Bounded(MAX_OUTPUT_BYTES), _Bounded(MAX_ERROR_BYTES)
     began = time.monotonic()
@@ -403,7 +403,7 @@ class ShellHooks:
     async def run_one(self, hook: HookSpec, details: Mapping[str, Any]) -> HookRun:
         """Run a hook without asking for approval."""
         if self._lifeline is None:  # starts a process, so only when a hook runs
-            from hermes.terminal.local.lifeline import Lifeline
+            from hermes.terminal import Lifeline
 
             self._lifeline = Lifeline()
         folder = self._options.folder()

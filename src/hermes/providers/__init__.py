@@ -10,41 +10,24 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    # isort: off
+    # fmt: off
     from hermes.providers.endpoints import (
-        ENDPOINTS,
-        Endpoint,
-        LoginSpec,
-        ModelProfile,
-        check_base_url,
-        is_loopback,
+        ENDPOINTS, Endpoint, LoginSpec, ModelProfile, check_base_url, is_loopback,
         own_key_variables,
     )
     from hermes.providers.resolver import (
-        CUSTOM,
-        LOCAL,
-        MAIN,
-        NO_KEY_REASON,
-        ModelChoice,
-        Resolver,
-        auxiliary_targets,
-        custom_endpoint,
-        expand_alias,
-        find_custom_provider,
-        parse_model,
+        CUSTOM, LOCAL, MAIN, NO_KEY_REASON, ModelChoice, Resolver, auxiliary_targets,
+        custom_endpoint, expand_alias, find_custom_provider, parse_model,
     )
     from hermes.providers.small_model import SMALL, SmallModel
     from hermes.providers.target import (
-        ENV,
-        MANUAL,
-        OAUTH,
-        Credential,
-        RemoteToolProgress,
-        Target,
-        Timeouts,
-        variable_name,
+        ENV, MANUAL, OAUTH, Credential, RemoteToolProgress, Target, Timeouts, variable_name,
     )
     from hermes.providers.transport import make_transport
     from hermes.providers.wire.model import WireModel
+    # fmt: on
+    # isort: on
 
 __all__ = [
     "CUSTOM", "ENDPOINTS", "ENV", "LOCAL", "MAIN", "MANUAL", "NO_KEY_REASON", "OAUTH", "SMALL",

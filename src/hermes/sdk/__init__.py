@@ -10,36 +10,18 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    # isort: off
+    # fmt: off
     from hermes.config.environment import child_environment, search_path, variable
     from hermes.config.home import Home, current_home, tilde
     from hermes.core.cancel import CancelToken
     from hermes.core.errors import (
-        BudgetSpent,
-        ConfigError,
-        HermesError,
-        ProviderError,
-        StoreCorrupt,
-        StoreError,
-        ToolArgumentsInvalid,
-        ToolDenied,
-        ToolError,
-        ToolTimedOut,
-        UsageError,
+        BudgetSpent, ConfigError, HermesError, ProviderError, StoreCorrupt, StoreError,
+        ToolArgumentsInvalid, ToolDenied, ToolError, ToolTimedOut, UsageError,
     )
     from hermes.core.messages import (
-        COMPACTED,
-        NOT_THE_USER,
-        TODO_LIST,
-        Assistant,
-        Image,
-        Message,
-        System,
-        Text,
-        ToolCall,
-        ToolResult,
-        User,
-        from_dict,
-        to_dict,
+        COMPACTED, NOT_THE_USER, TODO_LIST, Assistant, Image, Message, System, Text, ToolCall,
+        ToolResult, User, from_dict, to_dict,
     )
     from hermes.core.model import BYTES_PER_TOKEN, message_tokens, text_tokens
     from hermes.core.ports import Clock, HookName
@@ -57,6 +39,8 @@ if TYPE_CHECKING:
     from hermes.util.hosts import is_loopback
     from hermes.util.http import HttpError, LateTls, fetch, fetch_blocking
     from hermes.util.text import clean, cut_middle, human_size, many
+    # fmt: on
+    # isort: on
 
 API_VERSION = (1, 0)
 """Major and minor version of this surface. An addition raises the minor number, and a change that

@@ -9,40 +9,39 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from hermes.context import ContextEngine, SummaryAnswer, SummaryModel, find_engine
-    from hermes.context.compressor import CompressionOptions, CompressionSizes, compute_sizes
-    from hermes.context.conversation import (
-        estimate_messages_tokens_rough as estimate_tokens,
-    )
-    from hermes.context.conversation import (
-        message_text,
-    )
-    from hermes.context.engine import BuiltinEngine, Dict, Dicts
-    from hermes.context.facts import (
-        add_facts,
-        extract_facts,
-        latest_request,
-        touched_files,
-        user_text,
-    )
-    from hermes.context.notes import (
-        ACTIVE,
-        AFTER_END,
-        END,
-        IN_TAIL,
-        IN_USERS,
-        INTRO,
+    from hermes.context import (
         SUMMARY_PREFIX,
+        BuiltinEngine,
+        CompressionOptions,
+        CompressionSizes,
+        ContextEngine,
+        Dict,
+        Dicts,
         Summary,
+        SummaryAnswer,
+        SummaryModel,
         SummaryNotes,
+        UnusableReply,
+        add_facts,
+        clean_reply,
+        compute_sizes,
+        extract_facts,
+        find_engine,
         is_summary,
         join_request,
+        latest_request,
         merge_summaries,
+        message_text,
+        missing_lines,
         read_summary,
         split_request,
+        touched_files,
+        user_text,
         write_summary,
     )
-    from hermes.context.summary import LEAST_CHARS, UnusableReply, clean_reply, missing_lines
+    from hermes.context import estimate_messages_tokens_rough as estimate_tokens
+    from hermes.context.notes import ACTIVE, AFTER_END, END, IN_TAIL, IN_USERS, INTRO
+    from hermes.context.summary import LEAST_CHARS
 
 __all__ = [
     "ACTIVE", "AFTER_END", "END", "INTRO", "IN_TAIL", "IN_USERS", "LEAST_CHARS", "SUMMARY_PREFIX",

@@ -14,22 +14,23 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Argv, Host, Notify, Running, Sink, log_notice
+from hermes.terminal import Argv, Host, Notify, Running, Sink, log_notice
 from hermes.util.extras import EXTRAS, install_hint
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from hermes.terminal.local.lifeline import Lifeline
-    from hermes.terminal.local.process import COLUMNS, LINES, spawn
-    from hermes.terminal.remote import (
-        HOME,
+    from hermes.terminal import (
         EngineClient,
         EngineResult,
+        Lifeline,
         Mount,
         is_owner_gone,
         owner_mark,
         persistent_folder,
+        spawn,
     )
+    from hermes.terminal.local.process import COLUMNS, LINES
+    from hermes.terminal.remote import HOME
 
 __all__ = [
     "ABANDONED", "COLUMNS", "HOME", "LEAD_GROUP", "LINES",

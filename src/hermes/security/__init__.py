@@ -10,30 +10,34 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    # isort: off
+    # fmt: off
     from hermes.core.tool import Concern
     from hermes.security.commands import CommandVerdict, Examination, examine, judge_command
+    from hermes.security.danger.catalog import BROKEN_RULES, TEXT_RULES, danger_classes, rules_for
+    from hermes.security.danger.context import ShellContext
+    from hermes.security.danger.secrets import SECRET_FILES, SECRET_NAME, SECRET_PLACES
+    from hermes.security.danger.side_effects import record_side_effects
     from hermes.security.paths import (
-        CREDENTIAL_STORES,
-        OWN_FILES,
-        STARTUP_FILES,
-        SYSTEM_CREDENTIALS,
-        PathGuard,
-        is_below,
+        CREDENTIAL_STORES, OWN_FILES, STARTUP_FILES, SYSTEM_CREDENTIALS, PathGuard, is_below,
     )
     from hermes.security.redaction import REDACTION_MARK, SECRET_SHAPES, Redactor
+    from hermes.security.shell.model import CommandTooComplex, Invocation
+    from hermes.security.shell.wrappers import unfold_command
     from hermes.security.urls import (
-        Blocklist,
-        GuardedTransport,
-        UrlGuard,
-        parse_allowed_hosts,
-        printable_url,
+        Blocklist, GuardedTransport, UrlGuard, parse_allowed_hosts, printable_url,
     )
+    # fmt: on
+    # isort: on
 
 __all__ = [
-    "CREDENTIAL_STORES", "OWN_FILES", "REDACTION_MARK", "SECRET_SHAPES", "STARTUP_FILES",
-    "SYSTEM_CREDENTIALS", "Blocklist", "CommandVerdict", "Examination", "GuardedTransport",
-    "PathGuard", "Redactor", "UrlGuard", "examine", "examine_command", "is_below", "is_read_only",
-    "judge_command", "merge_concerns", "parse_allowed_hosts", "printable_url",
+    "BROKEN_RULES", "CREDENTIAL_STORES", "OWN_FILES", "REDACTION_MARK", "SECRET_FILES",
+    "SECRET_NAME", "SECRET_PLACES", "SECRET_SHAPES", "STARTUP_FILES", "SYSTEM_CREDENTIALS",
+    "TEXT_RULES", "Blocklist", "CommandTooComplex", "CommandVerdict", "Examination",
+    "GuardedTransport", "Invocation", "PathGuard", "Redactor", "ShellContext", "UrlGuard",
+    "danger_classes", "examine", "examine_command", "is_below", "is_read_only", "judge_command",
+    "merge_concerns", "parse_allowed_hosts", "printable_url", "record_side_effects", "rules_for",
+    "unfold_command",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

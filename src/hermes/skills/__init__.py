@@ -9,45 +9,26 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    # isort: off
+    # fmt: off
     from hermes.skills.changes import Author, SkillChange, SkillCommit
     from hermes.skills.history import DEFAULT_LOG_LENGTH, SkillHistory, UndoRefused
     from hermes.skills.index import SkillIndex
     from hermes.skills.loader import (
-        LoadedSkill,
-        LoadOptions,
-        SkillCommand,
-        SkillEnvironment,
-        SkillLoader,
-        command_message,
-        hidden_command_reason,
-        preload_skills,
-        read_linked,
-        skill_command,
-        skill_commands,
+        LoadedSkill, LoadOptions, SkillCommand, SkillEnvironment, SkillLoader, command_message,
+        hidden_command_reason, preload_skills, read_linked, skill_command, skill_commands,
     )
     from hermes.skills.parse import read_instructions
     from hermes.skills.prompt import skills_prompt
     from hermes.skills.skill import (
-        HUB_FOLDER,
-        SKILL_FILE,
-        BrokenSkill,
-        Skill,
-        SkillEntry,
-        SkillInvalid,
-        SkillNotFound,
-        SkillRoot,
-        SkillSetting,
-        Source,
-        VisibilityContext,
-        bundled_folder,
-        canonical_name,
-        hidden_reason,
-        optional_folder,
-        skill_roots,
-        unusable_reason,
+        HUB_FOLDER, SKILL_FILE, BrokenSkill, Skill, SkillEntry, SkillInvalid, SkillNotFound,
+        SkillRoot, SkillSetting, Source, VisibilityContext, bundled_folder, canonical_name,
+        hidden_reason, optional_folder, skill_roots, unusable_reason,
     )
     from hermes.skills.tools import skill_manage_tool, skill_view_tool, skills_list_tool
     from hermes.skills.usage import SkillUsage, UsageRecord
+    # fmt: on
+    # isort: on
 
 __all__ = [
     "DEFAULT_LOG_LENGTH", "HUB_FOLDER", "SKILL_FILE", "Author", "BrokenSkill", "LoadOptions",

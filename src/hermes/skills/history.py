@@ -28,11 +28,12 @@ from hermes.skills.changes import (
     skill_names,
     walk_files,
 )
-from hermes.store.git import Git, GitCommandFailed
-from hermes.store.git_history import (
+from hermes.store import (
     EXECUTABLE_MODE,
     LINK_MODE,
     CommitEntry,
+    Git,
+    GitCommandFailed,
     GitHistory,
     HistoryOptions,
     TreeEntry,

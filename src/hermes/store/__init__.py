@@ -9,40 +9,45 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from hermes.store.backend import Progress, ignore_progress
+    # isort: off
+    # fmt: off
+    from hermes.store.backend import Database, Progress, ignore_progress
+    from hermes.store.git import Git, GitCommandFailed
+    from hermes.store.git_history import (
+        EXECUTABLE_MODE, LINK_MODE, CommitEntry, GitHistory, HistoryOptions, TooManyFiles,
+        TreeEntry, TreeSnapshot, UndoConflict, history_lock,
+    )
+    from hermes.store.queries.sessions import clean_title
     from hermes.store.query_language import is_unspaced, parse_query
     from hermes.store.records import (
-        ChatLease,
-        ChatRow,
-        InboxItem,
-        InboxRow,
-        LoggedMessage,
-        OutboxItem,
-        OutboxRow,
-        Record,
-        Run,
-        SearchHit,
-        SearchRequest,
-        SessionFilter,
+        ENDED_STATES, Activity, CallSum, ChatLease, ChatRow, InboxItem, InboxRow, LoggedMessage,
+        OutboxItem, OutboxRow, QuarterHour, QueueCount, Record, Run, SearchHit, SearchRequest,
+        SessionFilter, StoredJob, StoredResponse, ToolSum, UsageLine,
     )
-    from hermes.store.rows import repair_history
+    from hermes.store.rows import JSON_COLUMNS, from_row, repair_history, row_of
     from hermes.store.session_store import (
-        ChatLeases,
-        InboxQueue,
-        OutboxQueue,
-        ResponseStore,
-        RunClaims,
-        SessionStore,
-        open_store,
-        under_lease,
+        ChatLeases, InboxQueue, OutboxQueue, ResponseStore, RunClaims, SessionStore, open_engine,
+        open_store, under_lease,
     )
+    from hermes.store.sqlite.backend import connect_target
+    from hermes.store.sqlite.backups import back_up_daily
+    from hermes.store.sqlite.errors import as_store_error
+    from hermes.store.sqlite.schema import refuse_newer
+    from hermes.store.trajectory import Turn, save_trajectory, to_sharegpt
+    # fmt: on
+    # isort: on
 
 __all__ = [
-    "ChatLease", "ChatLeases", "ChatRow", "InboxItem", "InboxQueue", "InboxRow",
-    "LoggedMessage", "OutboxItem", "OutboxQueue", "OutboxRow", "Progress", "Record",
+    "ENDED_STATES", "EXECUTABLE_MODE", "JSON_COLUMNS", "LINK_MODE", "Activity", "CallSum",
+    "ChatLease", "ChatLeases", "ChatRow", "CommitEntry", "Database", "Git", "GitCommandFailed",
+    "GitHistory", "HistoryOptions", "InboxItem", "InboxQueue", "InboxRow", "LoggedMessage",
+    "OutboxItem", "OutboxQueue", "OutboxRow", "Progress", "QuarterHour", "QueueCount", "Record",
     "ResponseStore", "Run", "RunClaims", "SearchHit", "SearchRequest", "SessionFilter",
-    "SessionStore", "ignore_progress", "is_unspaced", "open_store", "parse_query",
-    "repair_history", "under_lease",
+    "SessionStore", "StoredJob", "StoredResponse", "TooManyFiles", "ToolSum", "TreeEntry",
+    "TreeSnapshot", "Turn", "UndoConflict", "UsageLine", "as_store_error", "back_up_daily",
+    "clean_title", "connect_target", "from_row", "history_lock", "ignore_progress", "is_unspaced",
+    "open_engine", "open_store", "parse_query", "refuse_newer", "repair_history", "row_of",
+    "save_trajectory", "to_sharegpt", "under_lease",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

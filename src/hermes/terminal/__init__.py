@@ -9,55 +9,48 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    # isort: off
+    # fmt: off
     from hermes.terminal.base import (
-        CommandResult,
-        ExecutionEnvironment,
-        FileInfo,
-        Files,
-        GrepLine,
-        GrepQuery,
-        GrepResult,
-        Host,
-        Notify,
-        Running,
-        Shell,
-        TextPage,
+        Argv, CommandResult, ExecutionEnvironment, FileInfo, Files, GrepLine, GrepQuery, GrepResult,
+        Host, Notify, Running, Shell, Sink, TextPage, log_notice,
     )
-    from hermes.terminal.local.files import LocalFiles
-    from hermes.terminal.local.lifeline import Lifeline
+    from hermes.terminal.host.files import HostFiles
+    from hermes.terminal.host.shell import HostShell
+    from hermes.terminal.local.files import (
+        LocalFiles, make_link, open_file, remove_file, replace_file,
+    )
+    from hermes.terminal.local.lifeline import Lifeline, process_family
     from hermes.terminal.local.process import spawn
+    from hermes.terminal.local.search import (
+        FileWalk, IgnoreRule, find_repository, is_ignored, parse_gitignore, relative_to,
+    )
     from hermes.terminal.local.shell import LocalShell, ShellOptions
     from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain_text
-    from hermes.terminal.processes import BackgroundProcesses, ProcessEvent, ProcessState
+    from hermes.terminal.processes import (
+        BackgroundProcesses, ProcessEvent, ProcessLogPage, ProcessOutput, ProcessState,
+    )
+    from hermes.terminal.remote import (
+        DeferredHost, EngineClient, EngineResult, Mount, SyncedHost, credential_mounts,
+        is_owner_gone, owner_mark, persistent_folder,
+    )
+    from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
     from hermes.terminal.session_shell import SessionShell, run_in_terminal
+    from hermes.terminal.sync import Sync
+    # fmt: on
+    # isort: on
 
 __all__ = [
-    "BackgroundProcesses",
-    "CommandResult",
-    "ExecutionEnvironment",
-    "FileInfo",
-    "Files",
-    "GrepLine",
-    "GrepQuery",
-    "GrepResult",
-    "HeadAndTail",
-    "Host",
-    "Lifeline",
-    "LocalFiles",
-    "LocalShell",
-    "Notify",
-    "OutputLimits",
-    "ProcessEvent",
-    "ProcessState",
-    "Running",
-    "SessionShell",
-    "Shell",
-    "ShellOptions",
-    "TextPage",
-    "cut_line",
-    "plain_text",
-    "run_in_terminal",
-    "spawn",
+    "SANDBOX_PROBE", "Argv", "BackgroundProcesses", "CommandResult", "DeferredHost", "EngineClient",
+    "EngineResult", "ExecutionEnvironment", "FileInfo", "FileWalk", "Files", "GrepLine",
+    "GrepQuery", "GrepResult", "HeadAndTail", "Host", "HostFiles", "HostShell", "IgnoreRule",
+    "Lifeline", "LocalFiles", "LocalShell", "Mount", "Notify", "OutputLimits", "ProcessEvent",
+    "ProcessLogPage", "ProcessOutput", "ProcessState", "Running", "SessionShell", "Shell",
+    "ShellOptions", "Sink", "Sync", "SyncedHost", "TextPage", "credential_mounts", "cut_line",
+    "find_repository", "is_ignored", "is_installed", "is_owner_gone", "log_notice", "make_link",
+    "open_file", "owner_mark", "parse_gitignore", "persistent_folder", "plain_text",
+    "probe_program", "process_family", "relative_to", "remove_file", "replace_file",
+    "run_in_terminal", "spawn",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -35,7 +35,7 @@ EFFECT_REASONS: dict[Effect, str] = {
     Effect.NETWORK: "uses the network",
     Effect.WRITE: "changes something",
     Effect.EXECUTE: "may do anything",
-    Effect.SEND: "sends a message to somebody",
+    Effect.SEND: "sends a message",
     Effect.SPEND: "costs money",
 }
 
@@ -152,8 +152,8 @@ class Approvals:
             way = f"with {kinds} in command_allowlist of config.yaml"
         raise ToolDenied(
             f"not allowed without a person's approval: {concern.reason}",
-            hint=f"nobody is here to ask. The user can allow it {way}, by answering `always` in an "
-            "interactive chat, or with approvals.headless: allow",
+            hint=f"no user can be asked here. The user can allow it {way}, by answering `always` in"
+            " an interactive chat, or with approvals.headless: allow",
         )
 
     async def _ask(
@@ -182,7 +182,11 @@ class Approvals:
                         self._allowed.add(kind)
                         await self._remember(kind)
             case ApprovalAnswer.DENY:
-                who = "the user did not allow this" if in_time else "nobody answered in time"
+                who = (
+                    "the user did not allow this"
+                    if in_time
+                    else "the question was not answered in time"
+                )
                 raise ToolDenied(f"{who}: {concern.reason}", hint=ToolDenied.NO_OTHER_WAY)
             case _:
                 assert_never(answer)

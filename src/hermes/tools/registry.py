@@ -26,7 +26,7 @@ from hermes.tools.toolsets import TOOLSETS, Toolset, ToolsetMap, expand, is_rare
 from hermes.util.concurrency import in_thread
 
 if TYPE_CHECKING:  # these modules import this one
-    from hermes.store.session_store import SessionStore
+    from hermes.store import SessionStore
     from hermes.tools.builtin.todo import TodoList
     from hermes.tools.editing.files import FileReads
 

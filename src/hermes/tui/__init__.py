@@ -8,19 +8,29 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    # isort: off
+    # fmt: off
     from hermes.tui.clipboard import ImageAttachments
     from hermes.tui.commands import TerminalCommands
     from hermes.tui.conversation import Conversation, ReferenceExpander
     from hermes.tui.display import DisplayState
     from hermes.tui.markdown import MarkdownStream
-    from hermes.tui.plain import PlainConversation
+    from hermes.tui.plain import PlainConversation, Renderer
     from hermes.tui.skins import Skin, find_skin, skin_names
-    from hermes.tui.terminal_ui import LayoutOverrides, TerminalUI
+    from hermes.tui.terminal_ui import LayoutOverrides, TerminalUI, greet, is_terminal_open
+    from hermes.tui.text import (
+        Depth, Paint, one_line, problem_lines, progress_lines, safe, terminal_depth, trouble_line,
+        width, wrap,
+    )
+    # fmt: on
+    # isort: on
 
 __all__ = [
-    "Conversation", "DisplayState", "ImageAttachments", "LayoutOverrides", "MarkdownStream",
-    "PlainConversation", "ReferenceExpander", "Skin", "TerminalCommands", "TerminalUI", "find_skin",
-    "skin_names",
+    "Conversation", "Depth", "DisplayState", "ImageAttachments", "LayoutOverrides",
+    "MarkdownStream", "Paint", "PlainConversation", "ReferenceExpander", "Renderer", "Skin",
+    "TerminalCommands", "TerminalUI", "find_skin", "greet", "is_terminal_open", "one_line",
+    "problem_lines", "progress_lines", "safe", "skin_names", "terminal_depth", "trouble_line",
+    "width", "wrap",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from hermes.app.reference_expansion import image_kind
+from hermes.app import image_kind
 from hermes.config.environment import child_environment, search_path, variable
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import Image

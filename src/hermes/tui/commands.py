@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from hermes.app import command_handlers
-from hermes.app.commands import CommandCall, CommandHandler
+from hermes.app import CommandCall, CommandHandler, command_handlers
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
 from hermes.core.messages import Assistant
-from hermes.ops.output_files import replaced
-from hermes.ops.transcripts import export_sessions, format_of
+from hermes.ops import export_sessions, format_of, replaced
 from hermes.tui.clipboard import ImageAttachments, copy_text
 from hermes.tui.display import DisplayState
 from hermes.tui.skins import find_skin, skin_names

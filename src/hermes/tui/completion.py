@@ -14,8 +14,7 @@ import msgspec
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from hermes.app.commands import Surface, commands_in, resolve_command
-from hermes.app.references import Suggestion, fragment_at_end
+from hermes.app import Suggestion, Surface, commands_in, fragment_at_end, resolve_command
 from hermes.tui.text import one_line
 from hermes.util.concurrency import in_thread
 

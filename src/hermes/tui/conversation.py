@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from hermes.agent import Agent, PendingMessages
-from hermes.app import prompting
-from hermes.app.app import App
-from hermes.app.commands import Surface
+from hermes.app import App, Surface, prompting
 from hermes.core.errors import HermesError
 from hermes.core.events import Notice, TurnFinished
 from hermes.core.messages import Image, User
 from hermes.skills import skill_commands
-from hermes.store.records import SessionFilter
+from hermes.store import SessionFilter
 from hermes.tui.area import Area, Printer
 from hermes.tui.completion import Offer
 from hermes.tui.display import DisplayState, UserInput, no_command, unchanged
@@ -372,8 +370,7 @@ class ReferenceExpander:
         if "@" not in message.text:
             return message
         # Most messages refer to nothing, so this is loaded when the first one does.
-        from hermes.app.reference_expansion import expand_references
-        from hermes.app.references import ReferenceContext, page_fetch
+        from hermes.app import ReferenceContext, expand_references, page_fetch
         from hermes.security import PathGuard
 
         session, home = self._app.session(self._agent()), self._app.home

@@ -9,8 +9,7 @@ from contextlib import aclosing, contextmanager
 from typing import Protocol, TextIO
 
 from hermes.agent import Agent
-from hermes.app.app import App
-from hermes.app.commands import Surface
+from hermes.app import App, Surface
 from hermes.config.settings import DisplaySettings
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice

@@ -22,7 +22,7 @@ from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style
 
-from hermes.app.references import complete_reference
+from hermes.app import complete_reference
 from hermes.config.home import Home
 from hermes.config.settings import DisplaySettings
 from hermes.core.events import QuestionAsked
@@ -39,7 +39,7 @@ from hermes.util.text import many
 
 if TYPE_CHECKING:
     from hermes.agent import Agent
-    from hermes.app.app import App
+    from hermes.app import App
     from hermes.tui.conversation import Conversation, MenuOffers
 
 

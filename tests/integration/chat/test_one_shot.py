@@ -51,7 +51,7 @@ def test_json_is_the_event_union_line_by_line(hermes):
     assert [event.result for event in events if isinstance(event, ToolFinished)] == ["hi"]
 
 
-def test_continue_goes_on_where_the_last_chat_ended(hermes):
+def test_continue_resumes_the_last_chat(hermes):
     with ModelServer(["Bob, noted.", "Bob."]) as server:
         hermes("chat", "-q", "my name is Bob", *at(server))
         hermes("--continue", "-q", "what is my name?", *at(server))
@@ -64,12 +64,12 @@ def test_continue_goes_on_where_the_last_chat_ended(hermes):
     ]
 
 
-def test_continue_without_a_past_begins_anew(hermes):
+def test_continue_without_an_earlier_chat_starts_a_new_one(hermes):
     with ModelServer(["hi"]) as server:
         assert hermes("chat", "-c", "-q", "hello", *at(server)).returncode == 0
 
 
-def test_a_dangerous_command_does_not_run_when_nobody_can_be_asked(hermes, work: Path):
+def test_a_dangerous_command_is_refused_without_a_terminal(hermes, work: Path):
     (work / "precious").mkdir()
     danger = call("terminal", '{"command":"rm -rf precious"}')
     with ModelServer([danger, "I may not."]) as server:
@@ -122,7 +122,7 @@ def test_a_refusal_is_one_clear_line_with_the_next_step(hermes, refusal, exit_co
     assert second.startswith("  ")
 
 
-def test_an_endpoint_nobody_listens_on(hermes):
+def test_an_endpoint_that_refuses_connections_is_one_clear_line(hermes):
     # Port 9 (discard) is not served on test machines; a refused connection is tried three times.
     done = hermes("chat", "-q", "hello", "--base-url", "http://127.0.0.1:9/v1", "-m", "x")
     assert done.returncode == 5
@@ -168,7 +168,7 @@ def test_broken_yaml_is_shown_with_its_place_and_left_alone(hermes, hermes_home:
     assert (hermes_home / "config.yaml").read_text() == broken
 
 
-def test_a_home_that_is_no_folder(hermes, work: Path):
+def test_a_home_that_is_a_file_is_reported(hermes, work: Path):
     (work / "file").write_text("")
     env = {**os.environ, "HERMES_HOME": str(work / "file")}
     done = hermes("chat", "-q", "hello", env=env)
@@ -176,7 +176,7 @@ def test_a_home_that_is_no_folder(hermes, work: Path):
     assert len(done.stderr.splitlines()) == 2
 
 
-def test_whoever_reads_the_output_may_go_away(hermes, work: Path):
+def test_a_reader_that_closes_the_pipe_causes_no_traceback(hermes, work: Path):
     with ModelServer(lambda _request: "a long answer " * 10_000) as server:
         command = " ".join([*HERMES, "chat", "--json", "-q", "x", *at(server), "| head -c 1"])
         done = subprocess.run(
@@ -211,7 +211,7 @@ def test_a_signal_stops_a_stalled_answer(work: Path, sent, name):
     assert errors == f"hermes: stopped by {name}\n"
 
 
-def test_after_a_kill_the_chat_goes_on_and_no_tool_runs_twice(work: Path, hermes):
+def test_after_a_kill_the_chat_continues_and_no_tool_runs_twice(work: Path, hermes):
     command = "echo ran >> runs.txt; sleep 600"
     slow = call("terminal", f'{{"command":"{command}"}}')
     started = threading.Event()
@@ -268,7 +268,7 @@ def test_a_key_never_reaches_the_model_the_store_or_the_logs(hermes, hermes_home
         assert key.encode() not in file.read_bytes()
 
 
-def test_a_key_in_the_output_of_a_command_that_fails_is_taken_out_too(hermes, work: Path):
+def test_a_key_in_the_output_of_a_failed_command_is_redacted(hermes, work: Path):
     key = "sk-or-" + "v1-" + "fedcba9876543210" * 2
     hermes("config", "set", "OPENROUTER_API_KEY", key)
     (work / "leak.txt").write_text(f"the key is {key}\n")

@@ -107,7 +107,7 @@ def test_no_answer_in_time_means_no(terminal, hermes_home: Path, work: Path):
     with ModelServer([danger(), "Then not."]) as server:
         child = terminal("chat", "-q", "clean up", *at(server))
         child.expect(pexpect.EOF)
-    assert "[N]o: \n  ✗ nobody answered in time" in plain(child.before)
+    assert "[N]o: \n  ✗ the question was not answered in time" in plain(child.before)
     assert (work / "junk").is_dir()
 
 

@@ -159,7 +159,7 @@ def test_no_answer_in_time_means_no(chat, settings, junk: Path) -> None:
 
 ⚠ rm -rf junk → not allowed
 💻 terminal rm -rf junk ✗
-   nobody answered in time: deletes folders with everything in them
+   the question was not answered in time: deletes folders with everything in them
 
 Then not.
 """)

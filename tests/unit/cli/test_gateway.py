@@ -4,9 +4,7 @@ import io
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -107,12 +105,6 @@ def test_a_gateway_that_hangs_is_told(hermes: Hermes, hermes_home: Path) -> None
         assert json.loads(hermes("status", "--json").out)["stale"]
 
 
-def runner_module(start: Callable[..., int]) -> ModuleType:
-    module = ModuleType("hermes.gateway.runner")
-    module.start_gateway = start  # type: ignore[attr-defined]
-    return module
-
-
 def test_run_is_the_gateway_while_it_runs(
     hermes: Hermes, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +114,7 @@ def test_run_is_the_gateway_while_it_runs(
         seen.update(options, running=running_gateway(home.root), again=hermes("run"))
         return 7
 
-    monkeypatch.setitem(sys.modules, "hermes.gateway.runner", runner_module(start))
+    monkeypatch.setattr("hermes.gateway.start_gateway", start)
     assert hermes("run", "--quiet").code == 7
     assert seen["quiet"]
     assert seen["running"] is not None

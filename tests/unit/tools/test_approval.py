@@ -122,7 +122,7 @@ async def test_denial_by_the_user_denies_the_call() -> None:
 
 async def test_no_answer_in_time_denies_the_call() -> None:
     bench = Bench(Asleep(), timeout=0.01)
-    with pytest.raises(ToolDenied, match="nobody answered in time"):
+    with pytest.raises(ToolDenied, match="the question was not answered in time"):
         await bench.permit(DELETE)
     assert bench.events[-1] == ApprovalAnswered("c1", "deny")
 

@@ -9,8 +9,7 @@ import msgspec
 
 from hermes.cli.context import Cli, Command, arg, flag, table
 from hermes.core.errors import UsageError
-from hermes.security import CommandVerdict, PathGuard, examine, judge_command
-from hermes.security.danger.catalog import danger_classes
+from hermes.security import CommandVerdict, PathGuard, danger_classes, examine, judge_command
 
 STDIN = "-"
 ALLOWLIST = "command_allowlist"

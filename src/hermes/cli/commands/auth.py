@@ -8,7 +8,7 @@ from functools import partial
 from hermes.cli.context import YES, Cli, Command, arg, flag, table
 from hermes.cli.output import examples, show_login_url
 from hermes.core.errors import Interrupted, UsageError
-from hermes.ops.auth import CredentialRow, CredentialService
+from hermes.ops import CredentialRow, CredentialService
 from hermes.providers import LOCAL, Endpoint
 from hermes.providers.login import LoginPrompt
 from hermes.util.concurrency import SystemClock, in_thread

@@ -8,17 +8,21 @@ from hermes.cli.context import Cli, Command, arg, flag
 from hermes.cli.output import progress_on
 from hermes.config.home import Home, tilde
 from hermes.core.errors import UsageError
-from hermes.ops.backup import FULL, QUICK, Archive, contents, copy_home, open_archive
-from hermes.ops.restore import (
+from hermes.ops import (
     KEPT_SNAPSHOTS,
+    Archive,
     Snapshots,
     check_fits,
     conflicts,
+    contents,
+    copy_home,
     finish_restore,
     has_unfinished_restore,
+    open_archive,
     restore_archive,
 )
-from hermes.tui.text import safe
+from hermes.ops.backup import FULL, QUICK
+from hermes.tui import safe
 from hermes.util.text import human_size, many
 
 

@@ -25,7 +25,7 @@ def run(args: Namespace, cli: Cli, talk: Any = None) -> int:
     leader: HermesCLI = talk or HermesCLI()
     plainly = args.plain or loaded.settings.display.plain or term_is_dumb()
     code = asyncio.run(leader.talk(loaded, args, cli, plainly=plainly and not args.tui))
-    from hermes.app.session_store import QUICK_BACKUP_BYTES, back_up_when_due  # after the prompt
+    from hermes.app import QUICK_BACKUP_BYTES, back_up_when_due  # after the prompt
 
     back_up_when_due(cli.home, loaded.settings, max_bytes=QUICK_BACKUP_BYTES)
     return code
@@ -38,7 +38,7 @@ async def _answer(loaded: Loaded, args: Namespace, cli: Cli, query: str) -> int:
     from hermes.cli.extensions import ask_hook_approval
     from hermes.cli.session import open_session, run_turn, with_images
     from hermes.cli.terminal import TerminalApprover, TerminalRenderer, renderer_for
-    from hermes.tui.conversation import ReferenceExpander
+    from hermes.tui import ReferenceExpander
 
     approver = TerminalApprover(cli.stdin, cli.stdout)
     renderer = renderer_for(args, cli, approver)

@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.app import App
-from hermes.app.session_store import opened_store, store_exists
+from hermes.app import App, opened_store, store_exists
 from hermes.cli.context import Cli, Column, Command, ProgressLine, arg, flag, repeated
 from hermes.cli.extensions import load_extensions
 from hermes.cli.output import limit
@@ -32,8 +31,7 @@ from hermes.cron import (
     parse_timestamp,
     resolve_timezone,
 )
-from hermes.store.records import ENDED_STATES, Run
-from hermes.store.session_store import RunClaims
+from hermes.store import ENDED_STATES, Run, RunClaims
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, many, plain_line
 

@@ -10,24 +10,26 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.log_files import start_logging, stop_logging
-from hermes.app.providers import stored_secrets
+from hermes.app import start_logging, stop_logging, stored_secrets
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config.environment import variable
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
-from hermes.ops.debug_report import bundle_path, parts, summary, write
-from hermes.ops.doctor import run as doctor
-from hermes.ops.doctor.check import (
-    LEVELS,
+from hermes.ops import (
     DoctorFinding,
     Level,
     Outcome,
     TerminalInfo,
     best_settings,
+    bundle_path,
+    summary,
+    write,
 )
+from hermes.ops.debug_report import parts
+from hermes.ops.doctor import run as doctor
+from hermes.ops.doctor.check import LEVELS
 from hermes.security import Redactor
-from hermes.tui.text import Paint, safe, terminal_depth, wrap
+from hermes.tui import Paint, safe, terminal_depth, wrap
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_size, many
 

@@ -22,12 +22,19 @@ from hermes.config.installation import start_command
 from hermes.config.loader import is_variable_name
 from hermes.config.settings.platforms import GatewaySettings
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.gateway import process, services
-from hermes.gateway.pairing import EVERYBODY, is_switched_on, parse_user_list
+from hermes.gateway import (
+    install_libraries,
+    is_configured,
+    is_switched_on,
+    missing_variables,
+    parse_user_list,
+    process,
+    services,
+)
+from hermes.gateway.pairing import EVERYBODY
 from hermes.gateway.platforms import registry
-from hermes.gateway.platforms.registry import install_libraries, is_configured, missing_variables
 from hermes.sdk.platforms import CredentialField, PlatformManifest
-from hermes.tui.text import Paint
+from hermes.tui import Paint
 from hermes.util.text import human_duration, many, plain_line
 
 COMMAND = Command(
@@ -104,7 +111,7 @@ def _run(args: Namespace, cli: Cli) -> int:
     if args.replace and found:
         _stop_process(found, cli, force=True)
     with process.claim_home(cli.home, now=time.time(), version=__version__):
-        from hermes.gateway.runner import start_gateway  # loads every part of the gateway
+        from hermes.gateway import start_gateway  # loads every part of the gateway
 
         code = int(
             start_gateway(

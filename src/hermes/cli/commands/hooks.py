@@ -10,19 +10,20 @@ from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.ports import HookName
-from hermes.plugins.hooks import ARGUMENTS, parse_event
-from hermes.plugins.isolation import ProblemReporter
-from hermes.plugins.shell_hooks import (
+from hermes.plugins import (
     HookApprovals,
     HookOptions,
     HookRun,
     HookSpec,
+    ProblemReporter,
     ShellHooks,
     find_program,
     hook_files,
     parse_answer,
+    parse_event,
     parse_hooks,
 )
+from hermes.plugins.hooks import ARGUMENTS
 
 SLOW = 2.0  #: Seconds after which a hook is reported as slow.
 SAMPLES: dict[str, Any] = {

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hermes.app.providers import user_zone
-from hermes.app.session_store import opened_store, store_exists
+from hermes.app import opened_store, store_exists, user_zone
 from hermes.cli.context import Cli, Command, arg
-from hermes.ops.insights import HOURS, Insights, insights_of, money
-from hermes.ops.transcripts import cost
-from hermes.store.records import ToolSum
-from hermes.tui.text import Paint, cut, one_line, width, wrap
+from hermes.ops import Insights, cost, insights_of, money
+from hermes.ops.insights import HOURS
+from hermes.store import ToolSum
+from hermes.tui import Paint, one_line, width, wrap
+from hermes.tui.text import cut
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, many
 

@@ -4,10 +4,12 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from hermes.app.log_files import COMPONENTS, FILES, LogFileEntry, as_json, as_text
+from hermes.app import LogFileEntry, as_json, as_text
+from hermes.app.log_files import COMPONENTS, FILES
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.core.errors import UsageError
-from hermes.ops.logs import LEVELS, LogFilter, files_of, follow, last_entries
+from hermes.ops import LogFilter, files_of, follow, last_entries
+from hermes.ops.logs import LEVELS
 from hermes.util.text import human_size, parse_duration
 
 NAMES = tuple(name.removesuffix(".log") for name in FILES)

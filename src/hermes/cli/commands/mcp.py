@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hermes.app.log_files import start_logging, stop_logging
-from hermes.app.mcp import authorizers
+from hermes.app import authorizers, start_logging, stop_logging
 from hermes.cli.context import YES, Cli, Command, arg, flag, table
 from hermes.cli.output import ago, examples
 from hermes.config import edit
@@ -38,7 +37,7 @@ from hermes.mcp import (
 )
 from hermes.mcp.oauth import LoginStore, McpLogin, logout
 from hermes.security import Redactor
-from hermes.tui.text import one_line
+from hermes.tui import one_line
 from hermes.util.text import human_duration, many, plain_line
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hermes.app.tools import project_root
+from hermes.app import project_root
 from hermes.cli.commands.memory_provider import (
     PROVIDER_ACTIONS,
     ProviderClient,
@@ -39,10 +39,11 @@ from hermes.memory import (
     NoteTarget,
     bundled_providers,
     config_fields,
+    join_entries,
     note_locations,
+    split_entries,
 )
-from hermes.memory.notes import join_entries, split_entries
-from hermes.plugins.context import RegistrationKind
+from hermes.plugins import RegistrationKind
 from hermes.security.injection import scan
 from hermes.util.text import many, plain, plain_line
 

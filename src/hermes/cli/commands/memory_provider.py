@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.extensions import Extensions
-from hermes.app.log_files import start_logging
+from hermes.app import Extensions, start_logging
 from hermes.cli.context import Cli, Command, arg, repeated
 from hermes.cli.extensions import inspect_extensions
 from hermes.cli.output import examples, pick_named
@@ -28,8 +27,7 @@ from hermes.memory import (
     list_providers,
     load_provider,
 )
-from hermes.plugins import IsolationLimits
-from hermes.plugins.manifest import PluginInfo
+from hermes.plugins import IsolationLimits, PluginInfo
 from hermes.security import Redactor
 from hermes.util.text import plain_line
 

@@ -9,15 +9,16 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.model_choice import (
+from hermes.app import (
     ListedModel,
     ModelFilter,
     ModelLister,
     ProviderModels,
+    Providers,
     parse_choice,
     save_choice,
+    trial_budget,
 )
-from hermes.app.providers import Providers, trial_budget
 from hermes.cli.context import YES, Cli, Command, ProgressLine, arg, flag
 from hermes.cli.output import pick_named
 from hermes.config import edit
@@ -25,9 +26,17 @@ from hermes.config.home import tilde
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.model import Price
-from hermes.ops.fallback_chain import add_fallback, clear_fallbacks, remove_fallback
-from hermes.ops.model_probe import ProbeFinding, probe
-from hermes.ops.status import Resolution, Resolved, main_resolution, whole_resolution
+from hermes.ops import (
+    ProbeFinding,
+    Resolution,
+    Resolved,
+    add_fallback,
+    clear_fallbacks,
+    main_resolution,
+    probe,
+    remove_fallback,
+    whole_resolution,
+)
 from hermes.providers import CUSTOM, ENDPOINTS, ModelChoice, Target, endpoints
 from hermes.providers import LOCAL as RESOLVER_LOCAL
 from hermes.providers.catalog import ModelFacts
@@ -38,7 +47,7 @@ from hermes.providers.local import (
     resolve_weights,
     sha256_of,
 )
-from hermes.tui.text import Paint
+from hermes.tui import Paint
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, human_size, many
 

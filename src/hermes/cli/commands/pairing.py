@@ -7,8 +7,8 @@ import msgspec
 
 from hermes.cli.context import Cli, Command, arg, table
 from hermes.core.errors import UsageError
-from hermes.gateway.pairing import FOLDER, LIFE_SECONDS, PairingStore
-from hermes.gateway.platforms.registry import manifests
+from hermes.gateway import PairingStore, manifests
+from hermes.gateway.pairing import FOLDER, LIFE_SECONDS
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, many, plain_line
 

@@ -14,20 +14,24 @@ from hermes.config.loader import Loaded, load
 from hermes.context import bundled_engines
 from hermes.core.errors import HermesError, UsageError
 from hermes.memory import bundled_providers, list_providers
-from hermes.plugins.discovery import (
+from hermes.plugins import (
     Plugin,
+    PluginFetcher,
+    PluginInstaller,
     PluginKind,
+    PluginManifest,
     PluginOrigin,
     PluginSelection,
     PluginState,
+    RequiredVariable,
     choose_provider,
     default_places,
     find_plugins,
     forget_plugin,
+    parse_source,
     set_enabled,
 )
-from hermes.plugins.installer import PluginFetcher, PluginInstaller, parse_source
-from hermes.plugins.manifest import BUILT_IN, PluginManifest, RequiredVariable
+from hermes.plugins.manifest import BUILT_IN
 
 # The plugins of a profile with their state, including bundled providers.
 

@@ -19,11 +19,11 @@ from hermes.config.home import (
     tilde,
 )
 from hermes.core.errors import HermesError, UsageError
-from hermes.ops.backup import copy_home
-from hermes.ops.profiles import (
+from hermes.ops import (
     Alias,
     alias_folder,
     aliases,
+    copy_home,
     import_profile,
     is_on_path,
     make_alias,

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from hermes.app.session_store import opened_store, store_exists
+from hermes.app import opened_store, store_exists
 from hermes.cli.context import (
     YES,
     Cli,
@@ -28,13 +28,28 @@ from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.messages import Assistant, Message, ToolResult, to_dict
 from hermes.core.model import Usage
 from hermes.core.ports import SessionInfo
-from hermes.ops.output_files import replaced
-from hermes.ops.restore import back_up_store, repair_store, restore_store
-from hermes.ops.transcript_import import EVERYTHING, import_file
-from hermes.ops.transcripts import ExportFormat, cost, export_sessions, format_of, moment
-from hermes.store.records import LoggedMessage, SearchHit, SearchRequest, SessionFilter, UsageLine
-from hermes.store.session_store import SessionStore
-from hermes.tui.text import Paint, one_line
+from hermes.ops import (
+    ExportFormat,
+    back_up_store,
+    cost,
+    export_sessions,
+    format_of,
+    import_file,
+    moment,
+    repair_store,
+    replaced,
+    restore_store,
+)
+from hermes.ops.transcript_import import EVERYTHING
+from hermes.store import (
+    LoggedMessage,
+    SearchHit,
+    SearchRequest,
+    SessionFilter,
+    SessionStore,
+    UsageLine,
+)
+from hermes.tui import Paint, one_line
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import (
     cut_middle,

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from hermes.app.tools import ToolRow, find_toolsets, set_tool_enabled, tool_rows
+from hermes.app import ToolRow, find_toolsets, set_tool_enabled, tool_rows
 from hermes.cli.commands.auth import LONGEST_KEY, check_key
 from hermes.cli.commands.model import (
     ModelWizard,
@@ -32,8 +32,7 @@ from hermes.config.installation import install_extra
 from hermes.config.settings import ApprovalSettings
 from hermes.config.settings.base import terminal_names
 from hermes.core.errors import HermesError, Interrupted, UsageError
-from hermes.ops.auth import CredentialService
-from hermes.ops.status import SetupRecord, reset_settings
+from hermes.ops import CredentialService, SetupRecord, reset_settings
 from hermes.providers import CUSTOM, LOCAL, endpoints
 from hermes.tools import switch_toolsets
 from hermes.util.bundled import bundled_manifest, bundled_names

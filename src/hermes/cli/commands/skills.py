@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.skills import external_warnings, skill_roots, visibility_context
+from hermes.app import external_warnings, skill_roots, visibility_context
 from hermes.cli.context import YES, Cli, Command, arg
 from hermes.cli.output import examples, limit, positive
 from hermes.config import edit
@@ -21,7 +21,7 @@ from hermes.config.edit import assign
 from hermes.config.home import tilde
 from hermes.config.schema import MISSING, find, split_key
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.ops.transcripts import moment
+from hermes.ops import moment
 from hermes.skills import (
     DEFAULT_LOG_LENGTH,
     SKILL_FILE,
@@ -55,7 +55,7 @@ from hermes.skills.writing import (
     scan_reasons,
     stale_skills,
 )
-from hermes.tui.text import Paint, one_line
+from hermes.tui import Paint, one_line
 from hermes.util.text import human_duration, many, plain, plain_line
 
 # Output. Text of third parties is always cleaned first.

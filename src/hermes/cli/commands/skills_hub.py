@@ -65,7 +65,7 @@ from hermes.skills.hub import (
 )
 from hermes.skills.scanner import ScanFinding, SourceTrust
 from hermes.skills.writing import read_overlay
-from hermes.tui.text import one_line
+from hermes.tui import one_line
 from hermes.util.text import human_size, many, plain, plain_line
 
 MOST_FINDINGS = 20

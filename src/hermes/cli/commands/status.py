@@ -8,13 +8,13 @@ from contextlib import suppress
 import msgspec
 
 from hermes import __version__
-from hermes.app.git import GitFailed, UserGit
+from hermes.app import GitFailed, UserGit
 from hermes.cli.commands.model import format_fact, open_providers, resolution_line, resolution_lines
 from hermes.cli.context import Cli, Command, flag
 from hermes.config.installation import Checkout, installation
 from hermes.config.settings import BudgetSettings
-from hermes.ops.status import Status, status_of
-from hermes.tui.text import Paint
+from hermes.ops import Status, status_of
+from hermes.tui import Paint
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import many
 

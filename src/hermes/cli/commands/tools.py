@@ -6,15 +6,22 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from hermes.app.extensions import Extensions
-from hermes.app.prompting import PromptPreview, preview_prompt, request_size
-from hermes.app.tools import ToolRow, set_tool_enabled, tool_rows, undescribed_toolsets
+from hermes.app import (
+    Extensions,
+    PromptPreview,
+    ToolRow,
+    preview_prompt,
+    request_size,
+    set_tool_enabled,
+    tool_rows,
+    undescribed_toolsets,
+)
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.cli.extensions import load_extensions
 from hermes.core.model import BYTES_PER_TOKEN, text_tokens
 from hermes.prompt import LAYERS
 from hermes.tools import MCP_TOOLSET_PREFIX
-from hermes.tui.text import one_line
+from hermes.tui import one_line
 
 DESCRIPTION_WIDTH = 60
 

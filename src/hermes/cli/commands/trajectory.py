@@ -6,14 +6,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hermes.app.session_store import opened_store, store_exists
+from hermes.app import opened_store, store_exists
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.core.errors import SessionNotFound, UsageError
-from hermes.ops.output_files import check_output, replaced
-from hermes.ops.trajectories import Entry, TrajectoryLine, as_openai, as_sharegpt, read_lines
-from hermes.ops.transcripts import local
-from hermes.store.trajectory import to_sharegpt
-from hermes.tui.text import Paint, one_line
+from hermes.ops import (
+    Entry,
+    TrajectoryLine,
+    as_openai,
+    as_sharegpt,
+    check_output,
+    local,
+    read_lines,
+    replaced,
+)
+from hermes.store import to_sharegpt
+from hermes.tui import Paint, one_line
 from hermes.util.text import clean, cut_middle, escaped_json, human_size, many, plain, plain_line
 
 FORMS = {"sharegpt": as_sharegpt, "openai": as_openai}
@@ -187,7 +194,7 @@ async def _session_entry(args: Namespace, cli: Cli) -> Entry:
         except SessionNotFound as error:
             raise SessionNotFound(f"{missing}: {error}", hint=error.hint) from error
         messages = await store.messages(info.id)
-    from hermes.app.prompting import request_size  # loads every tool
+    from hermes.app import request_size  # loads every tool
 
     tools = [tool.spec for tool in request_size(loaded, cli.home, info.source).tools]
     return {

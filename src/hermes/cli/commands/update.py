@@ -9,10 +9,9 @@ from hermes.cli.context import YES, Cli, Command, OneOf, flag
 from hermes.config.home import default_root, tilde
 from hermes.config.installation import Checkout, Package, installation
 from hermes.core.errors import UsageError
-from hermes.ops.restore import Snapshots
-from hermes.ops.uninstall import RemovablePart, parts, remove_all
-from hermes.ops.update import AvailableUpdate, UpdateFailed, Updater
-from hermes.tui.text import safe
+from hermes.ops import AvailableUpdate, RemovablePart, Snapshots, UpdateFailed, Updater, remove_all
+from hermes.ops.uninstall import parts
+from hermes.tui import safe
 from hermes.util.text import many
 
 NEWER = 10

@@ -19,10 +19,9 @@ from hermes.cli.scheduling import target_check
 from hermes.cli.session import split_names
 from hermes.config.home import ensure_hermes_home, unusable
 from hermes.core.errors import HermesError, UsageError
+from hermes.gateway import ReplyDelivery, WebhookRoute
 from hermes.gateway.platforms.webhook import subscriptions
-from hermes.gateway.platforms.webhook.adapter import ReplyDelivery
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
-from hermes.gateway.platforms.webhook.subscriptions import WebhookRoute
 from hermes.util.hosts import from_here, http_address, is_loopback
 from hermes.util.http import HttpError, HttpResponse, fetch_blocking
 from hermes.util.text import plain_line
@@ -138,7 +137,7 @@ async def _check_delivery(route: WebhookRoute, cli: Cli) -> str:
 
 
 def _switched_off(cli: Cli) -> str:
-    from hermes.gateway.platforms.registry import is_configured  # imports every manifest
+    from hermes.gateway import is_configured  # imports every manifest
 
     if is_configured(MANIFEST, cli.load()):
         return ""

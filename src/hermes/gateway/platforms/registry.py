@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hermes.app.app import App
-from hermes.app.commands import Surface, commands_in
+from hermes.app import App, Surface, commands_in
 from hermes.config.declared import declarations
 from hermes.config.dotenv import describe_unset, unset_names
 from hermes.config.installation import InstallFailed, install_extra
@@ -30,7 +29,7 @@ from hermes.sdk.platforms import (
     SessionSource,
     UserIdFormat,
 )
-from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
+from hermes.terminal import SANDBOX_PROBE, is_installed, probe_program
 from hermes.util.extras import EXTRAS
 
 added: dict[str, PlatformManifest] = {}  #: Manifests of the plugins of this process.

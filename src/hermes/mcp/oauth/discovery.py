@@ -10,7 +10,7 @@ from hermes import __version__
 from hermes.mcp.errors import LoginFailed, ServerUnreachable
 from hermes.mcp.oauth import addresses
 from hermes.mcp.oauth.addresses import check_address, join_scopes, origin_of, parse_bearer_challenge
-from hermes.providers.login.oauth import TokenResponse
+from hermes.providers.login import TokenResponse
 from hermes.security import Redactor
 from hermes.util.http import HttpError, HttpResponse, fetch, make_client
 

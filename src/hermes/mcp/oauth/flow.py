@@ -26,7 +26,7 @@ from hermes.mcp.oauth.discovery import (
     refusal_error,
 )
 from hermes.mcp.oauth.logins import LoginStore, McpLogin
-from hermes.providers.login.oauth import (
+from hermes.providers.login import (
     AUTH_BASIC,
     AUTH_METHODS,
     AUTH_NONE,

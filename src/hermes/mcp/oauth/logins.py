@@ -11,7 +11,8 @@ from hermes.core.ports import Clock
 from hermes.mcp.catalog import server_file
 from hermes.mcp.errors import LoginFailed, LoginRequired, ServerUnreachable
 from hermes.mcp.oauth.addresses import join_scopes, may_carry_tokens, parse_bearer_challenge
-from hermes.providers.login.oauth import LOCK_SECONDS, OAuthClient, TokenRefresher, TokenStore
+from hermes.providers.login import OAuthClient, TokenRefresher, TokenStore
+from hermes.providers.login.oauth import LOCK_SECONDS
 from hermes.util import files
 from hermes.util.concurrency import SystemClock
 from hermes.util.locks import async_file_lock

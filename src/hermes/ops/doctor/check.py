@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
-from hermes.app.model_choice import main_choice
-from hermes.app.providers import Providers
+from hermes.app import Providers, main_choice
 from hermes.config.environment import variables
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, examine

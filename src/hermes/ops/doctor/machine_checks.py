@@ -20,14 +20,14 @@ import msgspec
 import psutil
 
 from hermes import __version__
+from hermes.app import find_terminal
 from hermes.app.log_files import ERRORS, FILES
-from hermes.app.workspace import find_terminal
 from hermes.config.home import Home, ensure_hermes_home, tilde
 from hermes.config.settings import Settings
 from hermes.ops.doctor.check import DoctorContext, DoctorFinding, Findings, ok, problem, warning
 from hermes.ops.logs import LogFilter, files_of, last_entries
 from hermes.providers import LOCAL
-from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
+from hermes.terminal import SANDBOX_PROBE, is_installed, probe_program
 from hermes.util.extras import BASE, EXTRAS, install_hint
 from hermes.util.text import human_duration, human_size, many
 

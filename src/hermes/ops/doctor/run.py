@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from hermes.app.providers import Providers
+from hermes.app import Providers
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock

@@ -17,9 +17,14 @@ from urllib.parse import urlsplit
 import apsw
 import psutil
 
-from hermes.app.model_choice import fallback_choices, main_choice
-from hermes.app.session_store import opened_store
-from hermes.app.skills import external_folders, external_warnings, skill_roots
+from hermes.app import (
+    external_folders,
+    external_warnings,
+    fallback_choices,
+    main_choice,
+    opened_store,
+    skill_roots,
+)
 from hermes.config import dotenv, edit
 from hermes.config.dotenv import is_secret_variable
 from hermes.config.environment import search_path
@@ -53,24 +58,25 @@ from hermes.ops.doctor.check import (
 from hermes.ops.doctor.machine_checks import nearest_existing
 from hermes.ops.restore import repair_store
 from hermes.ops.status import whole_resolution
-from hermes.plugins.discovery import (
+from hermes.plugins import (
+    HookApprovals,
     Plugin,
     PluginKind,
     PluginSelection,
     PluginState,
+    ProblemReporter,
     default_places,
     find_plugins,
+    find_program,
+    parse_hooks,
 )
-from hermes.plugins.isolation import ProblemReporter
 from hermes.plugins.manifest import BUILT_IN, CODE
-from hermes.plugins.shell_hooks import HookApprovals, find_program, parse_hooks
 from hermes.providers import LOCAL, NO_KEY_REASON, ModelChoice, Target
 from hermes.providers.credentials import AuthFile, stored_providers
 from hermes.providers.local import Weights, resolve_weights, runtime_is_installed, sha256_of
 from hermes.skills import SkillIndex
+from hermes.store import as_store_error, refuse_newer
 from hermes.store.sqlite import health, repair
-from hermes.store.sqlite.errors import as_store_error
-from hermes.store.sqlite.schema import refuse_newer
 from hermes.util.extras import install_hint
 from hermes.util.text import human_size, many
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    # isort: off
+    # fmt: off
     from hermes.providers.catalog.catalog import (
-        ModelCatalog,
-        ModelFacts,
-        bundled_models,
-        model_overrides,
+        ModelCatalog, ModelFacts, bundled_models, model_overrides,
     )
     from hermes.providers.catalog.tables import MODELS
+    # fmt: on
+    # isort: on
 
 __all__ = [
     "MODELS", "ModelCatalog", "ModelFacts", "bundled_models", "model_overrides",

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    # isort: off
+    # fmt: off
     from hermes.providers.credentials.auth_file import (
-        AuthFile,
-        KeyEntry,
-        count_invalid_entries,
-        entries_of,
-        put_entry,
-        remove_entries,
+        AuthFile, KeyEntry, count_invalid_entries, entries_of, put_entry, remove_entries,
         stored_providers,
     )
     from hermes.providers.credentials.pool import CredentialStatus, Keyring, PoolState
     from hermes.providers.credentials.sources import ANTHROPIC, CredentialSources
+    # fmt: on
+    # isort: on
 
 __all__ = [
     "ANTHROPIC", "AuthFile", "CredentialSources", "CredentialStatus", "KeyEntry", "Keyring",

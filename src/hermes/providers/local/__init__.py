@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    # isort: off
+    # fmt: off
     from hermes.providers.local.runtime import (
-        ModelProcess,
-        PromptPrefixCache,
-        runtime_is_installed,
-        thread_count,
+        ModelProcess, PromptPrefixCache, runtime_is_installed, thread_count,
     )
     from hermes.providers.local.weights import (
-        DownloadProgress,
-        LocalModelFile,
-        Weights,
-        fetch_weights,
-        local_models,
-        resolve_weights,
+        DownloadProgress, LocalModelFile, Weights, fetch_weights, local_models, resolve_weights,
         sha256_of,
     )
+    # fmt: on
+    # isort: on
 
 __all__ = [
     "DownloadProgress", "LocalModelFile", "ModelProcess", "PromptPrefixCache", "Weights",

@@ -19,26 +19,21 @@ from hermes.core.model import Model
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    # isort: off
+    # fmt: off
     from hermes.providers.policy.budget import (
-        Budget,
-        BudgetLimits,
-        DailySpend,
-        MeteredModel,
-        start_of_day,
+        Budget, BudgetLimits, DailySpend, MeteredModel, start_of_day,
     )
     from hermes.providers.policy.circuit_breaker import (
-        CircuitBreakerModel,
-        EndpointCircuit,
-        EndpointHealth,
+        CircuitBreakerModel, EndpointCircuit, EndpointHealth,
     )
     from hermes.providers.policy.key_rotation import KeyRotationModel
     from hermes.providers.policy.repair import RequestRepairModel
     from hermes.providers.policy.retry import (
-        RETRYABLE_ERRORS,
-        FallbackModel,
-        ModelFactory,
-        RetryModel,
+        RETRYABLE_ERRORS, FallbackModel, ModelFactory, RetryModel,
     )
+    # fmt: on
+    # isort: on
 
 __all__ = [
     "RETRYABLE_ERRORS", "Budget", "BudgetLimits", "CircuitBreakerModel", "DailySpend",

@@ -18,10 +18,17 @@ from hermes.config import environment
 from hermes.config.dotenv import read_dotenv
 from hermes.config.home import Home, current_home, ensure_hermes_home, tilde
 from hermes.core.errors import ConfigError
-from hermes.memory.manager import strip_fences
-from hermes.memory.notes import MemoryScope, NoteFile, note_locations, safe_name
-from hermes.memory.provider import Dict, Dicts, MemoryProvider
-from hermes.plugins.isolation import describe_error
+from hermes.memory import (
+    Dict,
+    Dicts,
+    MemoryProvider,
+    MemoryScope,
+    NoteFile,
+    note_locations,
+    safe_name,
+    strip_fences,
+)
+from hermes.plugins import describe_error
 from hermes.sdk.memory.client import ServiceClient, ServiceError, ServicePaused, parse_address
 from hermes.util import files
 from hermes.util.text import clean, many

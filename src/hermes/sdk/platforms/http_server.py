@@ -266,7 +266,7 @@ class EarlyResponse:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class RequestRefused(Exception):
+class HttpRequestRefused(Exception):
     """The request is refused; the text is for the caller."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
@@ -281,18 +281,19 @@ class RequestRefused(Exception):
 
 
 async def read_raw_body(request: Request, most: int, seconds: float) -> bytes:
-    """Return the body as it was sent, which is what signatures cover. Raises `RequestRefused`."""
+    """Return the body as it was sent, which is what signatures cover. Raises
+    `HttpRequestRefused`."""
     try:
         async with asyncio.timeout(seconds):
             return await read_body(request.receive, request.headers, most)
     except BodyTooLarge as error:
-        refusal = RequestRefused(413, "the body is too large", Connection="close")
+        refusal = HttpRequestRefused(413, "the body is too large", Connection="close")
         refusal.too_large = error
         raise refusal from None
     except TimeoutError:
-        raise RequestRefused(408, "the body took too long", Connection="close") from None
+        raise HttpRequestRefused(408, "the body took too long", Connection="close") from None
     except ClientDisconnected:
-        raise RequestRefused(400, "the body is not complete") from None
+        raise HttpRequestRefused(400, "the body is not complete") from None
 
 
 # Signatures.

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hermes.context import ContextEngine, SummaryAnswer, SummaryModel
-from hermes.context.conversation import estimate_messages_tokens_rough as estimate_tokens
+from hermes.context import estimate_messages_tokens_rough as estimate_tokens
 from hermes.core.errors import Interrupted, Unreachable
 
 Dict = dict[str, Any]

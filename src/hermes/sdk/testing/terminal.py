@@ -21,10 +21,7 @@ from hermes.config.settings import TerminalSettings
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError
 from hermes.sdk.terminal import BackendContext, Host, Running
-from hermes.terminal.base import CommandResult, GrepQuery, Shell
-from hermes.terminal.host.files import HostFiles
-from hermes.terminal.host.shell import HostShell
-from hermes.terminal.sync import Sync
+from hermes.terminal import CommandResult, GrepQuery, HostFiles, HostShell, Shell, Sync
 
 BYTES = bytes(range(256)) * 400
 ODD_NAMES = ("with space", "new\nline", "-dash", "quote'\"", "star*", "back\\slash", "$(id)", "é")

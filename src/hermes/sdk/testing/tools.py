@@ -22,10 +22,19 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Tool, ToolContext
-from hermes.plugins import HookRunner, ProblemReporter, load_plugins
-from hermes.plugins.context import Act, CommandHandler, NameRegistry, PluginServices, SetUp
-from hermes.plugins.discovery import PluginPlaces, PluginSelection
-from hermes.plugins.loader import PluginVariables
+from hermes.plugins import (
+    Act,
+    CommandHandler,
+    HookRunner,
+    NameRegistry,
+    PluginPlaces,
+    PluginSelection,
+    PluginServices,
+    PluginVariables,
+    ProblemReporter,
+    SetUp,
+    load_plugins,
+)
 from hermes.tools import Toolbox, ToolRegistry
 
 

@@ -40,7 +40,7 @@ from hermes.skills.hub.sources import (
     choose_folder,
     skill_folder_of,
 )
-from hermes.store.git import Git, GitCommandFailed
+from hermes.store import Git, GitCommandFailed
 from hermes.util.hosts import is_loopback
 from hermes.util.text import human_size
 

@@ -68,7 +68,7 @@ def source_trust(source: str, fetched: FetchedSkill, addresses: HubAddresses) ->
         return SourceTrust.COMMUNITY
     if source not in GITHUB_SOURCES:
         return trust_for(source, fetched.provenance)
-    # A trusted name at GitHub may belong to somebody else at another server with the same API.
+    # A trusted name at GitHub may belong to another owner at a server with the same API.
     genuine = addresses.github_api == HubAddresses().github_api
     return trust_for("github", fetched.provenance) if genuine else SourceTrust.COMMUNITY
 

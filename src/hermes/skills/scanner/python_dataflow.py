@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Final
 
+from hermes.security import SECRET_NAME
 from hermes.security.danger.files import VITAL
-from hermes.security.danger.secrets import SECRET_NAME
 from hermes.skills.scanner.signatures import STARTUP as PLACES
 from hermes.skills.scanner.signatures import is_credential_store, is_env_file
 

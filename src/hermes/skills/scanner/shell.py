@@ -6,15 +6,21 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from hermes.security import PathGuard
-from hermes.security.danger.catalog import TEXT_RULES, rules_for
+from hermes.security import (
+    SECRET_NAME,
+    TEXT_RULES,
+    CommandTooComplex,
+    Invocation,
+    PathGuard,
+    ShellContext,
+    record_side_effects,
+    rules_for,
+    unfold_command,
+)
 from hermes.security.danger.code import DECODERS
-from hermes.security.danger.context import ShellContext
-from hermes.security.danger.secrets import DUMPERS, PRINTERS, SECRET_NAME
-from hermes.security.danger.side_effects import record_side_effects
+from hermes.security.danger.secrets import DUMPERS, PRINTERS
 from hermes.security.shell.launchers import SHELLS
-from hermes.security.shell.model import UNKNOWN, CommandTooComplex, Invocation
-from hermes.security.shell.wrappers import unfold_command
+from hermes.security.shell.model import UNKNOWN
 from hermes.skills.scanner import rules
 from hermes.skills.scanner.rules import RuleHit, ScanRule, is_at_least
 from hermes.skills.scanner.signatures import (

@@ -9,9 +9,16 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, Literal
 
-from hermes.security import CREDENTIAL_STORES, OWN_FILES, STARTUP_FILES, SYSTEM_CREDENTIALS
-from hermes.security.danger.secrets import ENV_FILE, SECRET_FILES, SECRET_PLACES
-from hermes.security.shell.model import Invocation
+from hermes.security import (
+    CREDENTIAL_STORES,
+    OWN_FILES,
+    SECRET_FILES,
+    SECRET_PLACES,
+    STARTUP_FILES,
+    SYSTEM_CREDENTIALS,
+    Invocation,
+)
+from hermes.security.danger.secrets import ENV_FILE
 from hermes.skills.scanner import rules
 from hermes.skills.scanner.pieces import scheduled_commands
 from hermes.skills.scanner.rules import (

@@ -10,11 +10,13 @@ from hermes.terminal import (
     BackgroundProcesses,
     HeadAndTail,
     OutputLimits,
+    ProcessLogPage,
+    ProcessOutput,
     ProcessState,
     cut_line,
     plain_text,
 )
-from hermes.terminal.processes import MAX_RUNNING, ProcessLogPage, ProcessOutput
+from hermes.terminal.processes import MAX_RUNNING
 from hermes.tools.builtin.terminal import command_concern
 from hermes.tools.registry import ToolDeps, ToolEntry
 

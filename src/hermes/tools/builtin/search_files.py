@@ -8,8 +8,7 @@ import msgspec
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security import PathGuard
-from hermes.terminal import Files, GrepLine, GrepQuery, GrepResult, OutputLimits
-from hermes.terminal.local.search import relative_to
+from hermes.terminal import Files, GrepLine, GrepQuery, GrepResult, OutputLimits, relative_to
 from hermes.tools.builtin.read_file import read_concern
 from hermes.tools.editing.files import display_path, file_error, plural
 from hermes.tools.registry import ToolDeps, ToolEntry

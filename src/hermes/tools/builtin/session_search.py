@@ -22,9 +22,14 @@ from hermes.core.messages import Assistant, Message, System, ToolResult, User
 from hermes.core.model import ModelRequest
 from hermes.core.ports import Auxiliary, SessionInfo
 from hermes.core.tool import Tool, ToolContext
-from hermes.store.query_language import parse_query
-from hermes.store.records import LoggedMessage, SearchHit, SearchRequest, SessionFilter
-from hermes.store.session_store import SessionStore
+from hermes.store import (
+    LoggedMessage,
+    SearchHit,
+    SearchRequest,
+    SessionFilter,
+    SessionStore,
+    parse_query,
+)
 from hermes.tools.registry import ToolDeps, ToolEntry, require
 from hermes.util.text import cut_middle
 

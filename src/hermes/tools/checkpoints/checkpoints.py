@@ -18,15 +18,16 @@ from hermes.core.errors import StoreError, UsageError
 from hermes.core.events import Notice
 from hermes.core.tool import ToolContext
 from hermes.security import is_below
-from hermes.store.git import Git, GitCommandFailed
-from hermes.store.git_history import (
+from hermes.store import (
+    Git,
+    GitCommandFailed,
     GitHistory,
     HistoryOptions,
     TooManyFiles,
     TreeSnapshot,
     history_lock,
 )
-from hermes.terminal.local.search import FileWalk
+from hermes.terminal import FileWalk
 from hermes.tools.checkpoints.restore import (
     MAX_DIFF_BYTES,
     MAX_SKIPPED,

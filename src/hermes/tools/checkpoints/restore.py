@@ -11,9 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from hermes.store.git import Git
-from hermes.store.git_history import EXECUTABLE_MODE, LINK_MODE, GitHistory, TreeEntry, UndoConflict
-from hermes.terminal.local.files import make_link, remove_file, replace_file
+from hermes.store import EXECUTABLE_MODE, LINK_MODE, Git, GitHistory, TreeEntry, UndoConflict
+from hermes.terminal import make_link, remove_file, replace_file
 from hermes.tools.editing.files import display_path
 from hermes.util.files import write_bytes
 

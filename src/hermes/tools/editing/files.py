@@ -243,7 +243,7 @@ class FileEditor:
             raise file_error("write", target.path, error) from error
         if now != target.info:
             raise ToolError(
-                f"{display_path(target.path)} was changed by somebody else just now",
+                f"{display_path(target.path)} was changed by another program just now",
                 hint="read it again and repeat the edit",
             )
 

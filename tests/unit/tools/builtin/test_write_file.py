@@ -185,7 +185,7 @@ async def test_change_during_the_call_stops_the_write(
             return found
 
     tool = write_file_tool(Meanwhile(lambda: str(workspace), user_home), guard, reads)
-    with pytest.raises(ToolError, match="changed by somebody else just now"):
+    with pytest.raises(ToolError, match="changed by another program just now"):
         await use(tool, path="a.txt", content="x")
     assert (workspace / "a.txt").read_text() == "the user saved it"
 

@@ -9,7 +9,7 @@ import h11
 import msgspec
 from starlette.applications import Starlette
 
-from hermes.app.app import App
+from hermes.app import App
 from hermes.config.loader import describe
 from hermes.gateway.platforms.api_server.app import (
     SECURITY_HEADERS,

@@ -47,7 +47,7 @@ from hermes.gateway.platforms.api_server.turns import (
     ConversationDigest,
     TurnRequest,
 )
-from hermes.store.rows import repair_history
+from hermes.store import repair_history
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 

@@ -17,7 +17,7 @@ from hermes.gateway.platforms.api_server.http import (
     not_found,
 )
 from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER
-from hermes.tools.builtin.cronjob import HARMLESS_FIELDS
+from hermes.tools import HARMLESS_FIELDS
 
 Text = str | UnsetType | None
 Names = str | list[str] | UnsetType | None

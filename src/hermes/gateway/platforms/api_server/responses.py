@@ -48,9 +48,7 @@ from hermes.gateway.platforms.api_server.turns import (
     AppendOnlyText,
     TurnRequest,
 )
-from hermes.store.records import StoredResponse
-from hermes.store.rows import repair_history
-from hermes.store.session_store import SessionStore
+from hermes.store import SessionStore, StoredResponse, repair_history
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 

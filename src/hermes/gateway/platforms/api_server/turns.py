@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app.app import App
-from hermes.app.request import SessionRequest
+from hermes.app import App, SessionRequest
 from hermes.core.errors import SessionNotFound
 from hermes.core.events import Event, TextFinished, TurnFinished, UsageReported
 from hermes.core.messages import Aside, Image, Message, Text, ToolResult, User

@@ -19,11 +19,11 @@ from hermes.gateway.platforms.webhook import subscriptions
 from hermes.gateway.platforms.webhook.subscriptions import NO_AUTH, WebhookRoute, WebhookRoutes
 from hermes.sdk.platforms import (
     REPLAY_SECONDS,
+    HttpRequestRefused,
     InvalidSignature,
     RateLimit,
     RateLimiter,
     ReplayWindow,
-    RequestRefused,
     VerifiedSignature,
     read_raw_body,
     verify_signature,
@@ -51,18 +51,18 @@ MAX_FIELDS = 1000
 
 def parse_payload(content_type: str, body: bytes) -> Any:
     """Decode a JSON body or a form; GitHub's form holds JSON in `payload`. Raises
-    `RequestRefused`."""
+    `HttpRequestRefused`."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind in ("", "application/json") or kind.endswith("+json"):
         return _json(body)
     if kind != "application/x-www-form-urlencoded":
-        raise RequestRefused(415, "send application/json or application/x-www-form-urlencoded")
+        raise HttpRequestRefused(415, "send application/json or application/x-www-form-urlencoded")
     try:
         fields = parse_qs(
             body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS
         )
     except ValueError:
-        raise RequestRefused(400, "the form cannot be read") from None
+        raise HttpRequestRefused(400, "the form cannot be read") from None
     if set(fields) == {"payload"} and len(fields["payload"]) == 1:
         return _json(fields["payload"][0].encode())
     return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
@@ -72,9 +72,9 @@ def _json(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise RequestRefused(400, "the body is not JSON") from None
+        raise HttpRequestRefused(400, "the body is not JSON") from None
     except RecursionError:
-        raise RequestRefused(400, "the JSON is nested too deeply") from None
+        raise HttpRequestRefused(400, "the JSON is nested too deeply") from None
 
 
 def event_name(headers: Mapping[str, str], data: Any) -> str:
@@ -151,13 +151,13 @@ class WebhookHandler:
     async def handle(self, request: Request) -> ASGIApp:
         try:
             return await self._answer(request, request.path_params["route"])
-        except RequestRefused as refusal:
+        except HttpRequestRefused as refusal:
             return refusal.response(request.receive)
 
     async def _answer(self, request: Request, name: str) -> Response:
         route = self._routes.get(name)
         if route is None:
-            raise RequestRefused(404, "no such route")
+            raise HttpRequestRefused(404, "no such route")
         secret = self._secret(name, route)
         limits = self._limits
         body = await read_raw_body(request, limits.max_body_bytes, limits.body_seconds)
@@ -184,7 +184,7 @@ class WebhookHandler:
             return JSONResponse({"status": "duplicate", **fields})
         # Only requests that cause work count towards the limit.
         if limits.per_minute and not self._buckets.try_take(name):
-            raise RequestRefused(429, "too many calls", **{"Retry-After": "60"})
+            raise HttpRequestRefused(429, "too many calls", **{"Retry-After": "60"})
         self._recent.add(digest)
         try:
             stored = await self._store(route, call)
@@ -193,7 +193,7 @@ class WebhookHandler:
             return JSONResponse({"status": "duplicate", **fields})
         if not stored:
             self._recent.remove(digest)
-            raise RequestRefused(
+            raise HttpRequestRefused(
                 503, "it cannot be stored now; send it again", **{"Retry-After": "30"}
             )
         return JSONResponse({"status": "accepted", **fields}, 202)
@@ -206,7 +206,7 @@ class WebhookHandler:
         if (name, why) not in self._reported:
             self._reported.add((name, why))
             log.error("webhook route %s accepts no calls: %s", name, why)
-        raise RequestRefused(401, "the signature is missing or wrong")
+        raise HttpRequestRefused(401, "the signature is missing or wrong")
 
     def _proof(self, request: Request, name: str, secret: str, body: bytes) -> VerifiedSignature:
         if secret == NO_AUTH:
@@ -219,7 +219,7 @@ class WebhookHandler:
         except InvalidSignature as error:
             peer = request.client.host if request.client else "?"
             log.warning("webhook route %s refused a call from %s: %s", name, peer, error)
-            raise RequestRefused(401, "the signature is missing or wrong") from None
+            raise HttpRequestRefused(401, "the signature is missing or wrong") from None
 
     async def _store(self, route: WebhookRoute, call: WebhookCall) -> bool:
         try:
@@ -242,7 +242,7 @@ def _check_local(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     strange = "origin" in request.headers or not is_loopback(host)
     if strange or kind != "application/json":
-        raise RequestRefused(
+        raise HttpRequestRefused(
             403, "unsigned calls must come from a program on this machine, as JSON"
         )
 
