@@ -25,7 +25,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
 
 def copy_checkout(source: Path, target: Path) -> None:
-    """The files of its environment are links: whoever changes one there writes a new one."""
+    """Copy a checkout. Files of its environment are links; a change there writes a new file."""
 
     def copy(file: str, to: str) -> None:
         if ".venv" in Path(file).relative_to(source).parts:

@@ -155,7 +155,7 @@ def test_a_shell_block_that_is_not_run_is_valid_shell(page: Page) -> None:
 
 
 @pytest.mark.parametrize("name", UNTRIED)
-def test_every_block_that_is_said_not_to_be_run_is_there(name: str) -> None:
+def test_every_untried_block_exists(name: str) -> None:
     (page,) = (each for each in PAGES if each.folder.name == name)
     texts = [block.text for block in page.blocks if block.language in SHELLS]
     for start in UNTRIED[name]:

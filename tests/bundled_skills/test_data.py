@@ -58,7 +58,7 @@ def test_broken_and_duplicate_rows_are_reported(run: Run, tmp_path: Path) -> Non
     ("content", "text"),
     [(b"", "is empty"), (b"PK\x03\x04rest", "Excel"), (b"a,b\n\x00\x01", "binary")],
 )
-def test_files_that_are_no_csv_are_refused(
+def test_files_that_are_not_csv_are_refused(
     run: Run, tmp_path: Path, content: bytes, text: str
 ) -> None:
     (tmp_path / "a.csv").write_bytes(content)
@@ -327,7 +327,9 @@ def test_a_foreign_workbook_with_shared_strings_gaps_and_own_date_formats(
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old .xls or an encrypted file"),
     ],
 )
-def test_other_files_are_no_workbook(run: Run, tmp_path: Path, content: bytes, text: str) -> None:
+def test_files_that_are_not_workbooks_are_refused(
+    run: Run, tmp_path: Path, content: bytes, text: str
+) -> None:
     (tmp_path / "a.xlsx").write_bytes(content)
     done = run("spreadsheets-xlsx/xlsx_to_csv.py", "a.xlsx")
     assert done.returncode == 2

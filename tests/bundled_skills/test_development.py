@@ -35,7 +35,7 @@ def diff(file: str, *added: str, start: int = 1) -> str:
         ("# TODO: later", "unfinished"),
     ],
 )
-def test_what_reviewers_look_for_is_found_in_added_lines(run: Run, line: str, kind: str) -> None:
+def test_suspicious_added_lines_are_found(run: Run, line: str, kind: str) -> None:
     done = run(
         "code-review/diff_check.py", "--json", stdin=diff("tests/a.txt", "ok", line, start=7)
     )
@@ -52,7 +52,7 @@ def test_a_harmless_diff_with_its_test_passes(run: Run) -> None:
     assert (done.returncode, done.stdout) == (0, "0 finding(s)\n")
 
 
-def test_removed_lines_are_no_findings(run: Run) -> None:
+def test_removed_lines_are_not_findings(run: Run) -> None:
     text = "--- a/t/test_a.py\n+++ b/t/test_a.py\n@@ -1,2 +1,1 @@\n-breakpoint()\n x = 1\n"
     assert run("code-review/diff_check.py", stdin=text).returncode == 0
 

@@ -135,7 +135,7 @@ def test_rtf_html_and_plain_text(run: Run, tmp_path: Path) -> None:
         (b"   ", 3, "no text on page 1"),
     ],
 )
-def test_what_holds_no_text_is_explained(
+def test_file_without_text_is_explained(
     run: Run, tmp_path: Path, content: bytes, code: int, text: str
 ) -> None:
     (tmp_path / "a.x").write_bytes(content)
@@ -249,7 +249,7 @@ def test_plain_transcripts_and_parts(run: Run) -> None:
     assert parts.count("part-") == 2
 
 
-def test_recordings_and_empty_files_are_no_transcripts(run: Run, tmp_path: Path) -> None:
+def test_recordings_and_empty_files_are_refused_as_transcripts(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.mp3").write_bytes(b"ID3\x00\x00")
     assert "must be transcribed" in run("meeting-notes/clean_transcript.py", "a.mp3").stderr
     assert run("meeting-notes/clean_transcript.py", "-", stdin="WEBVTT\n").returncode == 1
@@ -342,7 +342,7 @@ def test_the_text_check_finds_what_is_hard_to_read(run: Run) -> None:
     assert "8 findings" in out[-1]
 
 
-def test_a_clear_text_has_no_findings_and_bytes_are_no_text(run: Run, tmp_path: Path) -> None:
+def test_clear_text_has_no_findings_and_bytes_are_refused(run: Run, tmp_path: Path) -> None:
     done = run("writing-and-editing/text_check.py", "-", stdin="We met. Ann wrote it down.\n")
     assert (done.returncode, done.stdout) == (
         0,

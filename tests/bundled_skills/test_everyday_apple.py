@@ -77,7 +77,7 @@ def test_notes_are_found_read_and_made(osascript) -> None:
         (("read", "none"), "there is no note"),
     ],
 )
-def test_what_cannot_be_done_with_notes_is_said(
+def test_impossible_note_actions_are_refused(
     osascript, arguments: tuple[str, ...], text: str
 ) -> None:
     done = osascript("apple-notes/notes.js", NOTES, *arguments)

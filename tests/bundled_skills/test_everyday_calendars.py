@@ -100,7 +100,7 @@ def test_free_time_lies_between_events(run: Run, tmp_path: Path) -> None:
     assert done.stdout == "2024-05-03 Fr 09:00-10:00\n2024-05-03 Fr 12:00-17:00\n"
 
 
-def test_what_is_not_understood_is_said(run: Run, tmp_path: Path) -> None:
+def test_unsupported_entries_are_reported(run: Run, tmp_path: Path) -> None:
     calendar(
         tmp_path,
         "UID:1\nDTSTART:20240503T080000Z\nSUMMARY:Odd\nRRULE:FREQ=HOURLY",

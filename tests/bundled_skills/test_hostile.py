@@ -48,7 +48,7 @@ def test_a_reader_that_stops_early_is_not_an_error(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, b""), command[0]
 
 
-def test_names_and_letters_that_are_no_unicode_are_shown(run: Run, tmp_path: Path) -> None:
+def test_names_that_are_not_unicode_are_escaped(run: Run, tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"b\xe4r.gif")).write_bytes(b"GIF89a" + bytes((7, 0, 5, 0, 0, 0, 0)))
     done = run("image-work/image_info.py", tmp_path)
     assert (done.returncode, done.stdout.endswith("b\\udce4r.gif: gif 7x5, 13 bytes\n")) == (

@@ -40,7 +40,7 @@ class Stretch(NamedTuple):
 
 @cache
 def story(name: str) -> tuple[Stretch, ...]:
-    """The conversation so far, and how it goes on three times. Nobody may change it."""
+    """Return a conversation and its three continuations. The result is cached: do not change it."""
     return tuple(_told(name))
 
 

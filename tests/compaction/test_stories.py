@@ -23,7 +23,7 @@ def test_a_transcript_is_long_and_valid(name: str):
     assert len(whole) <= 400
 
 
-def test_what_must_survive_was_said_in_it(name: str):
+def test_facts_that_must_survive_are_in_the_story(name: str):
     messages = []
     for stretch in story(name):
         messages += stretch.messages
@@ -34,7 +34,7 @@ def test_what_must_survive_was_said_in_it(name: str):
         assert missing(facts.facts, messages) == []
 
 
-def test_the_task_is_not_said_again_at_the_end(name: str):
+def test_task_is_not_repeated_at_the_end(name: str):
     """Otherwise keeping the last messages would be enough."""
     first = story(name)[0]
     end = first.messages[len(first.messages) * 9 // 10 :]

@@ -20,7 +20,7 @@ def installed(install, configure) -> None:
     configure("memory:\n  provider: notebook\n")
 
 
-def test_what_was_said_is_recalled_in_a_later_conversation(hermes, hermes_home: Path) -> None:
+def test_message_is_recalled_in_a_later_conversation(hermes, hermes_home: Path) -> None:
     with ModelServer(["I will."]) as server:
         done = hermes("chat", "-q", "Remember that deploys are on Friday.", *at(server))
         assert (done.stdout, done.returncode) == ("I will.\n", 0), done.stderr

@@ -87,7 +87,7 @@ async def test_strangers_on_this_machine_are_refused(weights_file: Path, tmp_pat
 
 
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF" + bytes(5000), b"no model at all"])
-async def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path, content: bytes):
+async def test_invalid_model_file_is_reported_in_one_line(tmp_path: Path, content: bytes):
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(content)
     with pytest.raises(LocalModelError) as caught:

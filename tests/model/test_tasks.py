@@ -23,7 +23,7 @@ SHARE_REQUIRED = 0.8
 
 
 class Agreeable:
-    """Somebody who consents to everything, once."""
+    """An approver that allows everything, once."""
 
     async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
         return ApprovalAnswer.ONCE

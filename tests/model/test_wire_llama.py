@@ -118,7 +118,7 @@ async def ask(
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("mode", get_args(ApiMode))
-async def test_a_tool_is_called_and_its_result_is_told(
+async def test_tool_call_result_is_sent_back_to_the_model(
     address: str, client: httpx2.AsyncClient, mode: ApiMode, stream: bool
 ):
     target = Target(

@@ -74,7 +74,7 @@ class FakeDiscord(Site):
         await self.gateway.dispatch("MESSAGE_CREATE", data)
 
     async def uses(self, channel: int, user: Json, data: Json, **more: Any) -> str:
-        """Somebody uses a command (type 2) or a button (type 3)."""
+        """Let a user use a command (type 2) or a button (type 3)."""
         place, number = self.world.channels[channel], str(self.world.id())
         interaction: Json = {
             "id": number,

@@ -19,7 +19,7 @@ class Session:
         self.id = secrets.token_hex(8)
         self.sequence = 0
         self.sent: list[Json] = []
-        """What was dispatched, for whoever comes back."""
+        """Dispatched events, for clients that resume."""
         self.wire: Wire | None = None
 
     async def dispatch(self, event: str, data: Any) -> None:

@@ -41,7 +41,7 @@ class FakeSlack(Site):
     # people
 
     async def says(self, channel: str, user: Json, text: str, **more: Any) -> Json:
-        """Somebody writes. A mention in a channel comes twice, as two kinds of event."""
+        """Let a user write. A mention in a channel comes twice, as two kinds of event."""
         if user.get("is_bot"):
             more["bot_id"] = user["_bot_id"]
         if "files" in more:
@@ -66,7 +66,7 @@ class FakeSlack(Site):
         return await self.sockets.dispatch("events_api", payload)
 
     async def uses(self, channel: str, user: Json, text: str, command: str = "/hermes") -> str:
-        """Somebody uses a slash command; its envelope."""
+        """Let a user use a slash command; return its envelope."""
         payload = {
             "token": "verification",
             "team_id": user["team_id"],
@@ -83,7 +83,7 @@ class FakeSlack(Site):
         return await self.sockets.dispatch("slash_commands", payload)
 
     async def presses(self, channel: str, message: Json, data: str, user: Json) -> str:
-        """Somebody presses a button; its envelope."""
+        """Let a user press a button; return its envelope."""
         buttons = [button for block in message["blocks"] for button in block.get("elements", ())]
         button = next(each for each in buttons if each["value"] == data)
         thread = {"thread_ts": message["thread_ts"]} if "thread_ts" in message else {}

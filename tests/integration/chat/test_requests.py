@@ -1,4 +1,4 @@
-"""What a request pays beside the conversation."""
+"""The overhead of a request besides the conversation."""
 
 import json
 

@@ -67,7 +67,7 @@ def test_always_is_written_to_the_settings(terminal, hermes_home: Path):
     assert "command_allowlist" in text
 
 
-def test_a_conversation_goes_on_until_it_is_left(screen):
+def test_conversation_continues_until_the_user_leaves(screen):
     with ModelServer(["First answer.", "Second answer."]) as server:
         it = screen("chat", *at(server)).ready()
         it.ask("one", "First answer.")

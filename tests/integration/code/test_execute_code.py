@@ -24,7 +24,7 @@ async def test_printed_output_is_returned(bench: Any) -> None:
     assert bench.person.asked == []
 
 
-async def test_what_the_model_sees_names_only_the_tools_that_are_there(bench: Any) -> None:
+async def test_description_names_only_the_available_tools(bench: Any) -> None:
     tool = bench.tool(timeout=7, max_tool_calls=3)
     assert (tool.name, tool.effect, tool.serial) == ("execute_code", Effect.EXECUTE, True)
     assert tool.examine is not None

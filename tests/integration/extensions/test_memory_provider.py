@@ -105,7 +105,7 @@ def test_its_commands_are_in_the_help_and_say_how_they_are_used(
 
 
 @pytest.mark.parametrize("trouble", ["time.sleep(60)", "raise RuntimeError('broken')"])
-def test_one_that_fails_is_told_once_and_the_conversation_goes_on(
+def test_failing_provider_is_reported_once_and_the_conversation_continues(
     hermes, provider, trouble: str
 ) -> None:
     provider(PROVIDER.replace('return f"Yesterday they asked about {query}."', trouble))

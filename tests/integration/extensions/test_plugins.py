@@ -90,7 +90,7 @@ def test_hooks_hear_what_is_documented_and_can_forbid(
     assert left["session_id"] == start["session_id"]
 
 
-def test_what_a_hook_adds_is_not_stored(
+def test_text_added_by_a_hook_is_not_stored(
     hermes, plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WATCHED", str(tmp_path / "heard"))
@@ -102,7 +102,7 @@ def test_what_a_hook_adds_is_not_stored(
     assert "The moon is full" not in shown
 
 
-def test_a_plugin_that_raises_everywhere_is_told_once_and_the_conversation_goes_on(
+def test_plugin_raising_in_every_hook_is_reported_once_and_the_conversation_continues(
     hermes, plugin
 ) -> None:
     plugin(
@@ -121,7 +121,7 @@ def test_a_plugin_that_raises_everywhere_is_told_once_and_the_conversation_goes_
     assert told == "plugin watcher: its hook on_session_start failed: RuntimeError: broken"
 
 
-def test_a_plugin_that_cannot_be_loaded_is_told_and_the_conversation_goes_on(
+def test_plugin_that_cannot_be_loaded_is_reported_and_the_conversation_continues(
     hermes, plugin
 ) -> None:
     plugin("import sys\nsys.exit(3)\n")
@@ -146,7 +146,7 @@ def test_a_tool_with_a_schema_that_no_endpoint_takes_does_not_end_the_conversati
     assert "register_tool('odd'): schema is not JSON" in done.stderr
 
 
-def test_a_tool_runs_without_a_person_when_it_only_reads_or_the_user_said_so(
+def test_tool_runs_unattended_when_it_only_reads_or_is_approved(
     hermes, plugin, hermes_home: Path
 ) -> None:
     plugin(
@@ -210,7 +210,7 @@ def test_shell_hooks_run_only_with_consent(
 
     hermes_home.mkdir(exist_ok=True)
     child_settings.write_text(settings + UNTITLED)
-    assert "appro" in asked_with(), "what nobody agreed to forbids, but is not run"
+    assert "appro" in asked_with(), "an unapproved hook blocks the call and does not run"
     assert "not todo" in asked_with("--accept-hooks")
     with ModelServer([call, "Very well."]) as server:
         child = terminal("chat", "-q", "go", *at(server))

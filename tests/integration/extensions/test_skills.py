@@ -113,7 +113,7 @@ def test_a_skill_is_called_by_its_name_or_chosen_for_the_session(hermes, screen,
     assert "did you mean brew-tea?" in wrong.stderr
 
 
-def test_a_wrong_skill_is_told_before_anything_is_typed(terminal, tea: Path) -> None:
+def test_unknown_skill_is_refused_before_the_prompt(terminal, tea: Path) -> None:
     with ModelServer([]) as server:
         child = terminal("chat", "-s", "brew-te", *at(server))
         child.expect("did you mean brew-tea")
@@ -131,7 +131,9 @@ Threshold, label, count.
 """
 
 
-def test_what_the_agent_learns_can_be_seen_and_undone(hermes, untitled, hermes_home: Path) -> None:
+def test_skill_created_by_the_agent_can_be_shown_and_undone(
+    hermes, untitled, hermes_home: Path
+) -> None:
     arguments = {"action": "create", "name": "count-stars", "content": LEARNT, "reason": "asked"}
     create = ToolCall("s1", "skill_manage", json.dumps(arguments))
     with ModelServer([create, "Saved."]) as server:

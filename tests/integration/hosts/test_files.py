@@ -86,7 +86,7 @@ async def test_lines_are_decoded(files: Files, work: Path, data: bytes, expected
     assert await lines(files, work / "a") == expected
 
 
-async def test_a_gigabyte_is_no_effort(files: Files, work: Path) -> None:
+async def test_first_lines_of_a_gigabyte_are_read_quickly(files: Files, work: Path) -> None:
     path = work / "huge"
     with path.open("wb") as file:
         file.write(b"one\n" * 3_000)
@@ -352,7 +352,7 @@ async def test_rules_of_the_repository_hold_below_it(files: Files, tree: Path) -
     assert await files.find("*", str(tree / "a.py"), CancelToken()) == [str(tree / "a.py")]
 
 
-async def test_what_git_says_holds(files: Files, tree: Path) -> None:
+async def test_ignore_rules_of_git_are_respected(files: Files, tree: Path) -> None:
     """Also .git/info/exclude, a repository within, and a rule that shows what is hidden."""
     more = {
         ".git/info/exclude": "*.tmp\n",
@@ -493,7 +493,7 @@ async def test_a_file_cut_off_on_its_way_leaves_the_old_one(tmp_path: Path) -> N
     await host.close()
 
 
-async def test_an_answer_that_was_cut_off_is_no_answer(tmp_path: Path) -> None:
+async def test_truncated_output_is_an_error(tmp_path: Path) -> None:
     """`wc` is replaced by a program that takes the whole script down with it."""
     (tmp_path / "bin").mkdir()
     deadly = tmp_path / "bin/wc"

@@ -77,7 +77,7 @@ def test_compiled_code_is_kept_even_when_the_shell_forbids_it(used) -> None:
     assert compiled.stat().st_mtime_ns == first
 
 
-def test_moved_checkout_goes_on_working(used, tmp_path: Path, uv_calls: Path) -> None:
+def test_moved_checkout_still_works(used, tmp_path: Path, uv_calls: Path) -> None:
     moved = tmp_path / "elsewhere"
     used.root.rename(moved)
     for _ in range(2):

@@ -22,7 +22,7 @@ exec git-upload-pack "$@"
 OTHER_PACKAGES = {"requirements.lock": "# other packages\n"}
 
 
-def test_nothing_new_is_said(place: Place) -> None:
+def test_update_reports_that_hermes_is_up_to_date(place: Place) -> None:
     outcome = place.update()
     assert (outcome.returncode, outcome.stdout) == (0, f"Hermes {__version__} is up to date\n")
 

@@ -125,7 +125,7 @@ def test_values_of_variables_are_not_among_the_arguments() -> None:
     assert not any("very secret" in word for word in words)
 
 
-def test_no_limit_is_no_option() -> None:
+def test_zero_limit_adds_no_option() -> None:
     line = " ".join(arguments(cpu=0, memory=0, disk=0, network="none"))
     assert "--cpus" not in line
     assert "--memory" not in line

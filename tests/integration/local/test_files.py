@@ -32,7 +32,7 @@ async def lines(files: LocalFiles, path: Path, offset: int = 1, limit: int = 10)
     return await files.lines(str(path), offset=offset, limit=limit, longest=20)
 
 
-async def test_a_huge_sparse_file_is_no_effort(files: LocalFiles, tmp_path: Path) -> None:
+async def test_huge_sparse_file_is_detected_as_binary(files: LocalFiles, tmp_path: Path) -> None:
     path = tmp_path / "huge"
     with path.open("wb") as file:
         file.truncate(1 << 30)

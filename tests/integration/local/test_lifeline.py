@@ -131,7 +131,9 @@ async def test_a_second_cancellation_kills_at_once(stubborn: "subprocess.Popen[b
     assert stubborn.wait() == -9
 
 
-async def test_a_family_that_is_gone_is_no_problem(stubborn: "subprocess.Popen[bytes]") -> None:
+async def test_stopping_an_ended_process_family_succeeds(
+    stubborn: "subprocess.Popen[bytes]",
+) -> None:
     stubborn.kill()
     stubborn.wait()
     await stop_family(stubborn.pid)

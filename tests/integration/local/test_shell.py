@@ -90,9 +90,7 @@ STUBBORN = {
 
 
 @pytest.mark.parametrize("command", STUBBORN.values(), ids=STUBBORN.keys())
-async def test_whatever_the_command_does_a_cancel_ends_it(
-    run: Run, command: str, tmp_path: Path
-) -> None:
+async def test_cancel_ends_any_command(run: Run, command: str, tmp_path: Path) -> None:
     cancel = CancelToken()
 
     def stop(_text: str) -> None:

@@ -30,7 +30,7 @@ def only(*names: str, **fields: Any) -> McpTools:
 
 
 class ManualClock:
-    """Stands still; whoever sleeps is woken at once."""
+    """A clock that stands still; every sleep returns at once."""
 
     def __init__(self) -> None:
         self.time = 1_000.0

@@ -173,7 +173,7 @@ async def test_the_time_a_person_thinks_is_not_counted_against_the_call(stage: S
 
 
 async def test_question_is_not_shown_to_another_session(stage: Stage) -> None:
-    """While two sessions have calls under way, nobody can tell whose call a program asks for."""
+    """With calls of two sessions in progress, the asking call cannot be identified."""
     hub = stage.hub(program("pair"))
     ann, bob = Person(), Person()
     tools = [(await stage.tools(hub, Caller(clarifier=each)))["mcp_srv_act"] for each in (ann, bob)]

@@ -103,7 +103,7 @@ async def test_refused_tool_list_is_reported_and_a_refused_call_is_not(
     assert stage.notices == reported
 
 
-async def test_what_a_server_says_of_its_progress_cannot_drive_the_terminal(stage: Stage) -> None:
+async def test_progress_messages_contain_no_terminal_sequences(stage: Stage) -> None:
     hub = stage.hub(program())
     note = (
         '{"method": "notifications/progress", '
@@ -138,7 +138,7 @@ async def test_answer_that_is_not_an_object_is_an_error(stage: Stage, act: str) 
         await stage.act(stage.hub(program()), act)
 
 
-async def test_an_empty_answer_is_said_to_be_one(stage: Stage) -> None:
+async def test_empty_answer_is_reported_as_empty(stage: Stage) -> None:
     tools = await stage.tools(stage.hub(program()))
     assert await stage.run(tools["mcp_srv_act"], text="nothing") == "srv answered with nothing"
 

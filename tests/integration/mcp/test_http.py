@@ -117,7 +117,7 @@ async def test_a_forgotten_session_is_begun_anew_and_the_call_made_again(
     assert site.seen("tools/call")[-1].headers["mcp-session-id"] == "session-2"
 
 
-async def test_the_servers_own_stream_is_heard_and_taken_up_again(stage: Stage, site: Site) -> None:
+async def test_server_stream_is_read_and_resumed(stage: Stage, site: Site) -> None:
     places: list[str | None] = []
 
     async def get(request: Request, reply: Reply) -> None:

@@ -26,7 +26,7 @@ async def test_tools_carry_the_name_of_their_server_in_letters_providers_take(st
     assert {tool.toolset for tool in tools.values()} == {"mcp-my-srv"}
 
 
-async def test_what_only_looks_needs_no_consent_and_what_acts_does(stage: Stage) -> None:
+async def test_reading_tools_need_no_approval_and_acting_ones_do(stage: Stage) -> None:
     tools = await stage.tools(stage.hub(program()))
     assert tools["mcp_srv_echo"].effect == Effect.READ
     assert tools["mcp_srv_look_up"].effect == Effect.NETWORK
@@ -248,7 +248,7 @@ async def test_a_reload_lets_calls_under_way_end_first(
             await again
 
 
-async def test_what_is_known_is_had_without_starting_anything(stage: Stage) -> None:
+async def test_known_tools_are_listed_without_starting_a_server(stage: Stage) -> None:
     settings = program()
     assert stage.hub(settings).known_tools() == []
     await stage.hub(settings).tools()

@@ -20,7 +20,7 @@ async def test_a_probe_says_what_a_server_offers(stage: Stage) -> None:
     assert found.connect_seconds > 0
 
 
-async def test_what_was_found_is_there_for_the_next_session(stage: Stage) -> None:
+async def test_probed_tools_are_cached_for_the_next_session(stage: Stage) -> None:
     path = stage.folder / "heard"
     settings = program(env={"HEARD": str(path)})
     await probe("srv", settings, McpOptions(cache=stage.folder / "cache"))
@@ -34,6 +34,6 @@ async def test_a_server_that_cannot_be_reached_is_a_clear_error() -> None:
         await probe("srv", McpServer(command="no-such-program"))
 
 
-async def test_what_was_left_out_is_named() -> None:
+async def test_omitted_tools_are_reported() -> None:
     found = await probe("srv", program("liar"))
     assert len(found.problems) == 11

@@ -124,7 +124,7 @@ async def test_nonsense_without_an_end_stops_the_program_not_us(stage: Stage) ->
         await stage.act(hub, "flood_answers")
 
 
-async def test_what_a_program_complains_about_is_logged_but_not_without_an_end(
+async def test_stderr_of_a_program_is_logged_up_to_a_limit(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "hermes.mcp")

@@ -25,7 +25,9 @@ def shown(structured: Any, *texts: str) -> str:
         ({"result": ["a", {"b": 1}]}, ("a", '{"b":1}')),
     ],
 )
-def test_what_is_said_twice_is_read_once(structured: Any, texts: tuple[str, ...]) -> None:
+def test_structured_content_repeated_as_text_is_shown_once(
+    structured: Any, texts: tuple[str, ...]
+) -> None:
     assert shown(structured, *texts) == "\n".join(texts)
 
 
@@ -33,9 +35,7 @@ def test_what_is_said_twice_is_read_once(structured: Any, texts: tuple[str, ...]
     ("structured", "texts"),
     [({"a": 1}, ("found one",)), ({"result": "no"}, ("ok",)), ({"a": 1}, ())],
 )
-def test_what_is_said_only_in_structure_is_read_too(
-    structured: Any, texts: tuple[str, ...]
-) -> None:
+def test_content_that_is_only_structured_is_shown(structured: Any, texts: tuple[str, ...]) -> None:
     assert shown(structured, *texts).startswith("\n".join([*texts, "{"]))
 
 

@@ -7,7 +7,7 @@ from tests.integration.mcp.stage import Stage
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever comes first installs the servers, which takes longer than a test may."""
+    """Raise the time limit: the first test installs the servers."""
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here):

@@ -175,7 +175,7 @@ async def test_sessions_share_one_program_and_do_not_wait_for_each_other(
     slow.cancel()
 
 
-async def test_a_stop_ends_a_call_at_once_and_the_server_goes_on(everything: Everything) -> None:
+async def test_cancel_ends_a_call_at_once_and_the_server_stays(everything: Everything) -> None:
     cancel = CancelToken()
     call = await everything.begun(everything.stage.context(cancel=cancel))
     (program,) = everything.processes()

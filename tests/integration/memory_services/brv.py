@@ -1,7 +1,7 @@
 """The fake program `brv`: a context tree in the folder it is run in, as newer versions keep it.
 
 It runs by itself, not inside the tests: the fixture copies it to a folder of PATH. `BRV_FAULT` in a
-file beside it says how it misbehaves.
+file in the same folder says how it misbehaves.
 """
 
 import html
@@ -45,10 +45,10 @@ def curate(arguments):
 
 
 def main():
-    beside = Path(sys.argv[0]).parent
-    with (beside / "calls").open("a", encoding="utf-8") as calls:
+    folder = Path(sys.argv[0]).parent
+    with (folder / "calls").open("a", encoding="utf-8") as calls:
         calls.write(json.dumps([str(Path.cwd()), *sys.argv[1:]]) + "\n")
-    fault = beside / "fault"
+    fault = folder / "fault"
     kind = fault.read_text() if fault.exists() else ""
     if kind == "garbage":
         sys.stdout.write("<html>")

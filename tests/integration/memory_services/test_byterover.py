@@ -99,9 +99,7 @@ def test_a_program_that_leaves_another_behind_is_not_waited_for(
     os.kill(pid, signal.SIGKILL)  # it is still there
 
 
-def test_what_the_program_says_about_its_failure_is_told(
-    provider: ByteRoverProvider, brv: Path
-) -> None:
+def test_error_contains_the_message_of_the_program(provider: ByteRoverProvider, brv: Path) -> None:
     (brv / "fault").write_text("refuses")
     with pytest.raises(ServiceError, match=r"brv search failed: No provider connected\."):
         provider.prefetch("Tea?")

@@ -34,7 +34,7 @@ class TestServices(MemoryProviderContract):
         return stage
 
 
-def test_a_turn_that_was_just_told_reaches_the_service_before_the_end(stage: Stage) -> None:
+def test_last_turns_reach_the_service_before_shutdown(stage: Stage) -> None:
     manager = stage.begin()
     for animal in ("cat", "dog", "owl"):
         manager.sync_all(f"My {animal} is called {animal.title()}y.", "Nice.")
@@ -44,7 +44,7 @@ def test_a_turn_that_was_just_told_reaches_the_service_before_the_end(stage: Sta
     assert "Caty" in later.prefetch_all("What is my cat called?")
 
 
-def test_a_failing_service_is_told_once_and_breaks_nothing(stage: Stage) -> None:
+def test_failing_service_is_reported_once_and_breaks_nothing(stage: Stage) -> None:
     manager = stage.begin()
     tools = [schema["name"] for schema in manager.get_all_tool_schemas()]
     stage.fail("dead")
@@ -75,7 +75,7 @@ def test_a_service_that_keeps_failing_is_left_alone(stage: Stage) -> None:
     assert len(stage.sent()) == before
 
 
-def test_an_answer_that_is_no_answer_breaks_nothing(stage: Stage) -> None:
+def test_invalid_answer_is_reported_and_recalls_nothing(stage: Stage) -> None:
     manager = stage.begin()
     stage.fail("garbage")
     assert manager.prefetch_all(ASKED) == ""
@@ -93,7 +93,7 @@ def test_nothing_is_sent_before_there_is_something_to_say(stage: Stage) -> None:
     assert stage.sent() == []
 
 
-def test_what_was_recalled_or_is_a_key_does_not_leave_the_machine(stage: Stage) -> None:
+def test_recalled_text_and_keys_are_not_sent(stage: Stage) -> None:
     manager = stage.begin()
     secret = "sk-ant-api03-" + "a1B2" * 20
     fenced = "<memory-context>\nKnown: an old thing.\n</memory-context>\n"
@@ -106,7 +106,7 @@ def test_what_was_recalled_or_is_a_key_does_not_leave_the_machine(stage: Stage) 
     assert "an old thing" not in sent
 
 
-def test_what_fitted_the_last_message_is_there_for_a_short_next_one(stage: Stage) -> None:
+def test_queued_recall_is_used_for_a_short_next_message(stage: Stage) -> None:
     manager = stage.begin()
     manager.sync_all(CAT, "A good name.")
     manager.on_session_end([])
@@ -115,7 +115,7 @@ def test_what_fitted_the_last_message_is_there_for_a_short_next_one(stage: Stage
     assert manager.prefetch_all("And why?") == ""
 
 
-def test_notes_are_told_but_not_those_of_a_chat(stage: Stage) -> None:
+def test_notes_of_the_user_are_sent_but_not_those_of_a_chat(stage: Stage) -> None:
     manager = stage.begin()
     manager.on_memory_write("add", "user", "Prefers green tea.")
     manager.on_memory_write("add", "chat", "This chat plans a party.")
@@ -135,7 +135,7 @@ def test_a_note_that_is_removed_is_forgotten(web: HttpStage) -> None:
     assert list(facts.values()) == ["Prefers green walls."]
 
 
-def test_what_is_kept_can_be_seen_changed_and_forgotten(web: HttpStage) -> None:
+def test_entries_can_be_listed_changed_and_deleted(web: HttpStage) -> None:
     manager = web.begin()
     manager.on_memory_write("add", "user", "Prefers green tea.")
     manager.on_memory_write("add", "user", "Has a dog.")
@@ -152,7 +152,7 @@ def test_what_is_kept_can_be_seen_changed_and_forgotten(web: HttpStage) -> None:
     assert not provider.edit(tea["id"], "Prefers coffee.")
 
 
-def test_what_another_user_has_cannot_be_changed_by_its_id(web: HttpStage) -> None:
+def test_entry_of_another_user_cannot_be_changed_by_its_id(web: HttpStage) -> None:
     alice = web.begin("alice")
     alice.on_memory_write("add", "user", "Prefers green tea.")
     alice.on_session_end([])
@@ -242,7 +242,7 @@ def test_tools_say_what_they_found_and_what_is_missing(stage: Stage) -> None:
     assert "no tool" in manager.provider.handle_tool_call("other_tool", {})
 
 
-def test_what_the_model_keeps_is_found(stage: Stage) -> None:
+def test_fact_added_by_the_model_is_found(stage: Stage) -> None:
     manager = stage.begin()
     names = [schema["name"] for schema in manager.get_all_tool_schemas()]
     keeping = [name for name in names if name.endswith(("_add", "_curate"))]
@@ -270,7 +270,7 @@ def test_a_key_of_the_environment_is_enough(
     assert provider.is_available()
 
 
-def test_what_setup_asks_is_little_and_the_key_is_secret(web: HttpStage) -> None:
+def test_setup_asks_at_most_two_fields_and_hides_the_key(web: HttpStage) -> None:
     key, *rest = web.provider().get_config_schema()
     assert (key["secret"], key["env_var"]) == (True, f"{web.name.upper()}_API_KEY")
     assert key["url"].startswith("https://")

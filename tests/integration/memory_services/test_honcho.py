@@ -41,7 +41,7 @@ def options(stage: HttpStage) -> dict[str, object]:
     return read
 
 
-def test_an_empty_workspace_recalls_nothing_and_is_no_failure(honcho: HttpStage) -> None:
+def test_empty_workspace_recalls_nothing_without_a_report(honcho: HttpStage) -> None:
     assert honcho.begin().prefetch_all("What is my cat called?") == ""
     assert honcho.told == []
 

@@ -66,9 +66,7 @@ def test_a_failure_of_the_server_is_not_asked_for_again(api: ServiceClient, site
     assert len(site.requests) == 1
 
 
-def test_what_is_not_there_is_none_to_read_and_an_error_to_change(
-    api: ServiceClient, site: Site
-) -> None:
+def test_not_found_reads_as_none_and_fails_a_write(api: ServiceClient, site: Site) -> None:
     site.misbehave(Fault(404, b"nothing"))
     assert api.read("GET", "/x") is None
     with pytest.raises(ServiceNotFound):
@@ -89,7 +87,7 @@ def test_a_flood_is_not_read_to_its_end(api: ServiceClient, site: Site) -> None:
         api.read("GET", "/x")
 
 
-def test_json_that_is_too_deep_is_no_answer(api: ServiceClient, site: Site) -> None:
+def test_too_deep_json_is_an_error(api: ServiceClient, site: Site) -> None:
     site.misbehave(Fault(200, b"[" * 100_000))
     with pytest.raises(ServiceError, match="not JSON"):
         api.read("GET", "/x")
@@ -169,7 +167,7 @@ def test_after_three_failures_a_service_rests_longer_each_time() -> None:
     assert circuit.run(lambda: 2) == 2
 
 
-def test_what_is_not_there_is_no_failure_of_the_service() -> None:
+def test_not_found_does_not_open_the_circuit() -> None:
     circuit = ServiceCircuitBreaker("Thing", Clock())
     for _ in range(5):
         with pytest.raises(ServiceNotFound):

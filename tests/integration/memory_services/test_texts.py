@@ -40,6 +40,6 @@ def test_only_lists_of_objects_are_found() -> None:
     assert objects_in({}, "a") == []
 
 
-def test_what_cannot_be_stored_is_not_sent() -> None:
+def test_unstorable_characters_are_removed() -> None:
     assert redact_outgoing("a\x00b\ud800c ") == "abc"
     assert len(redact_outgoing("x" * 50_000)) == 20_000

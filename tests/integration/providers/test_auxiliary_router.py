@@ -1,4 +1,4 @@
-"""Work beside the conversation: its model, its purse, its own rows in the books."""
+"""Auxiliary model calls: their model, budget and usage rows."""
 
 import pytest
 
@@ -40,7 +40,7 @@ async def test_main_asks_the_model_of_the_conversation(home):
         assert server.calls[0].body["model"] == "lab-model"
 
 
-async def test_auto_goes_on_to_the_main_model_when_nothing_else_is_set_up(home):
+async def test_auto_falls_back_to_the_main_model(home):
     with ModelServer(["yes"]) as server:
         async with started(home(model=at(server))) as app:
             router = await app.auxiliary(await new_session(app))
@@ -88,7 +88,7 @@ async def test_tasks_and_turns_share_the_caps(home):
                 await router.ask("mcp", TITLE)
 
 
-async def test_a_failing_task_raises_what_the_endpoint_said(home):
+async def test_failing_task_raises_the_error_of_the_endpoint(home):
     with ModelServer([Refuse("unauthorized")]) as server:
         async with started(home(model=at(server), auxiliary={"mcp": task(server)})) as app:
             router = await app.auxiliary(await new_session(app))

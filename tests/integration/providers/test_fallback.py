@@ -43,7 +43,7 @@ async def test_a_fallback_stays_for_the_turn_and_the_next_one_begins_with_the_pr
     assert started_with == ["lab-model", "lab-model"]
 
 
-async def test_what_a_fallback_cost_is_written_down_for_the_fallback(home, ask):
+async def test_cost_of_a_fallback_is_recorded_for_the_fallback(home, ask):
     with ModelServer([Refuse("model_not_found")]) as first, ModelServer(["hi"]) as second:
         config = home(model=at(first), fallback_providers=[entry(second, "other")])
         events = await ask(config)

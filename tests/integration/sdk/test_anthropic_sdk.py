@@ -50,7 +50,7 @@ def test_a_thought_without_a_signature_gets_one(stream):
         ("pause_turn", "pause_turn"),
     ],
 )
-def test_why_a_message_ended_is_known(stream, finish, reason):
+def test_stop_reason_is_reported(stream, finish, reason):
     message = MESSAGES.ask(Step((Text("some"),), finish_reason=finish), stream=stream)
     assert message.stop_reason == reason
     assert (message.stop_details is not None) is (reason == "refusal")

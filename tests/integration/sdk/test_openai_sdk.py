@@ -43,7 +43,7 @@ def test_arguments_grow_as_they_are_streamed():
         ("content_filter", "content_filter", ("incomplete", "content_filter")),
     ],
 )
-def test_why_a_reply_ended_is_known(wire, stream, finish, on_chat, on_responses):
+def test_finish_reason_is_reported(wire, stream, finish, on_chat, on_responses):
     reply = wire.ask(Step((Text("some"),), finish_reason=finish), stream=stream)
     if wire is CHAT:
         assert reply.choices[0].finish_reason == on_chat

@@ -103,7 +103,7 @@ def test_no_secret_leaves_the_process(planted, hermes, hermes_home, tmp_path):  
     assert {path: kinds_ for path, text in kept(hermes_home) if (kinds_ := leaked(text))} == {}
 
 
-def test_what_the_user_says_loses_only_the_values_of_dotenv(planted, hermes):  # noqa: F811
+def test_only_dotenv_values_are_redacted_from_user_messages(planted, hermes):  # noqa: F811
     passphrase, key = kinds.IN_DOTENV["MY_PASSPHRASE"], kinds.BY_SHAPE["github"]
     with ModelServer(["ok"]) as server:
         hermes("chat", "-q", f"is {passphrase} good, and {key}?", *at(server))

@@ -90,7 +90,7 @@ def test_findings_are_shown_and_force_is_named_where_it_helps(hermes, github: Gi
     assert "critical" in out
     assert "bad" in hermes("quarantine")[1]
     github.commit("any/repo", {**below("odd", doubtful("odd")), **below("bad", skill("bad"))})
-    assert "nothing suspicious" in hermes("inspect", "any/repo/bad")[1], "mended meanwhile"
+    assert "nothing suspicious" in hermes("inspect", "any/repo/bad")[1], "repaired meanwhile"
     assert "deleted 2 refused skills" in hermes("quarantine", "--clean")[1]
     assert hermes("quarantine", "--json")[1] == "[]\n"
     code, out, _ = hermes("install", "any/repo/odd", "--yes", "--force")
@@ -148,7 +148,7 @@ def test_a_wrong_name_is_refused_before_anything_is_updated(
     assert b"Old words." in (hermes_home / "skills/.hub/skills/pdf/SKILL.md").read_bytes()
 
 
-def test_it_is_said_that_an_own_skill_hides_the_installed_one(
+def test_install_warns_that_an_own_skill_hides_the_installed_one(
     hermes, repo: GitHub, hermes_home: Path
 ):
     write(hermes_home / "skills/pdf", skill("pdf", "Mine."))
@@ -218,9 +218,7 @@ def test_removing_needs_a_yes(hermes, repo: GitHub):
         hermes("uninstall", "pdf", "--yes")
 
 
-def test_it_is_said_that_an_own_copy_stays_when_the_original_is_removed(
-    hermes, repo: GitHub, hermes_home: Path
-):
+def test_uninstall_reports_that_an_own_copy_stays(hermes, repo: GitHub, hermes_home: Path):
     hermes("install", "any/repo/pdf", "--yes")
     mark = b'{"name":"pdf","source":"hub","hash":""}'
     copy = write(hermes_home / "skills/pdf", {**skill("pdf", "Mine."), ".overlay.json": mark})

@@ -166,7 +166,7 @@ async def test_an_update_that_turned_dangerous_leaves_the_old_version(hub: Hub, 
     assert audit_installed(hub).clean
 
 
-async def test_a_skill_that_left_its_repository_is_said_to_be_gone(hub: Hub, repo: GitHub):
+async def test_skill_removed_from_its_repository_is_reported_as_gone(hub: Hub, repo: GitHub):
     await installed(hub)
     repo.commit("any/repo", below("word", skill("word")))
     assert (await check_updates(hub))[0].state is UpdateState.GONE

@@ -86,13 +86,13 @@ def test_a_token_is_needed(hermes, github: GitHub, mine: Path):
     assert "GITHUB_TOKEN" in needed.value.hint
 
 
-def test_a_token_without_rights_is_said_so(hermes, team: GitHub, mine: Path):
+def test_token_without_rights_is_reported(hermes, team: GitHub, mine: Path):
     team.writable = False
     with pytest.raises(HubError, match="Resource not accessible"):
         hermes("publish", str(mine), "--repo", "team/skills", "--yes")
 
 
-def test_a_repository_without_a_commit_is_said_so(hermes, team: GitHub, mine: Path):
+def test_repository_without_a_commit_is_refused(hermes, team: GitHub, mine: Path):
     team.empty.add("team/new")
     with pytest.raises(HubError, match="team/new is empty") as empty:
         hermes("publish", str(mine), "--repo", "team/new", "--yes")

@@ -58,7 +58,7 @@ async def test_a_branch_can_be_named(hub: Hub, github: GitHub):
     assert b"New." in (await hub.prepare(page)).files["SKILL.md"]
 
 
-async def test_what_is_not_there_is_said_with_what_is(hub: Hub, github: GitHub):
+async def test_missing_skill_is_refused_with_the_available_ones(hub: Hub, github: GitHub):
     github.commit("any/repo", below("skills/pdf", PDF))
     with pytest.raises(NotAvailable) as missing:
         await hub.prepare("any/repo/excel")
@@ -125,7 +125,7 @@ async def test_skills_sh_finds_and_github_delivers(hub: Hub, github: GitHub, ski
     assert (await hub.prepare("skills-sh/any/repo/pdf")).files == PDF
 
 
-async def test_a_search_goes_on_when_one_source_fails(
+async def test_search_continues_when_one_source_fails(
     hub: Hub, github: GitHub, skills_sh: SkillsSh
 ):
     github.commit("known/skills", below("pdf", PDF))

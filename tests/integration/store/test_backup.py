@@ -160,7 +160,7 @@ def test_a_damaged_store_does_not_push_out_a_sound_backup(path):
     assert kept(path) == [good.name]
 
 
-def test_what_a_killed_process_left_is_removed(path):
+def test_temporary_file_of_a_killed_process_is_removed(path):
     folder_of(path).mkdir(parents=True)
     (folder_of(path) / ".state-20260101-000000.db.tmp").write_bytes(b"half")
     backup = back_up_daily(path, 3)

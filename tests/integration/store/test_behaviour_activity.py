@@ -53,7 +53,7 @@ async def test_only_what_came_since_and_only_of_the_sources_asked_for(store, pla
     assert none == Activity()
 
 
-async def test_what_a_deleted_session_cost_stays_known_without_a_source(store):
+async def test_cost_of_a_deleted_session_is_retained_without_a_source(store):
     await start(store, "s", "hello")
     await store.record_call("s", ModelCall(TOKENS, "big", "p", 0.5))
     await store.append("s", User.say("more"))

@@ -60,7 +60,7 @@ async def test_a_branch_from_an_earlier_message(store):
         await store.branch("s", "s")
 
 
-async def test_a_compaction_goes_on_in_a_child_and_keeps_the_log(store):
+async def test_compaction_continues_in_a_child_and_keeps_the_log(store):
     await start(store, "s", "a", "b", "c", "d")
     await store.set_title("s", "plan")
     log = await store.log("s")
@@ -148,7 +148,7 @@ async def test_undo_reaches_back_over_a_compaction_and_a_branch(store):
     assert await texts(store, "u") == ["summary", "other"]
 
 
-async def test_what_the_parent_undoes_later_stays_in_the_branch(store):
+async def test_later_undo_in_the_parent_does_not_change_the_branch(store):
     await start(store, "s", "1", "r1", "2", "r2")
     await store.branch("s", "t")
     await store.undo("s")

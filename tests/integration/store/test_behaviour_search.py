@@ -88,7 +88,7 @@ async def found(store, query: str, **filters) -> list[str]:
 
 
 @pytest.mark.parametrize("query", FOUND)
-async def test_what_a_query_finds(library, query):
+async def test_query_finds_the_expected_sessions(library, query):
     sessions = await found(library, query)
     assert len(sessions) == len(set(sessions)), "a message is one hit"
     assert set(sessions) == FOUND[query]
@@ -186,7 +186,7 @@ async def test_pages_of_hits_do_not_overlap(store, word):
     assert await store.search(SearchRequest(word, limit=10, offset=30)) == ()
 
 
-async def test_what_a_user_said_and_what_is_recent_come_first(store):
+async def test_user_messages_and_recent_ones_come_first(store):
     await start(store, "s")
     await store.append("s", ToolResult("x", "t", "the needle was found"))
     await store.append("s", User.say("the needle was found"))

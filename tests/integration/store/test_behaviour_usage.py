@@ -71,7 +71,7 @@ async def test_usage_since_a_moment(store):
     assert await store.usage("t") == ()
 
 
-async def test_what_was_spent_stays_known_when_a_session_is_deleted(store):
+async def test_usage_is_retained_when_a_session_is_deleted(store):
     await start(store)
     await store.record_call("s", ModelCall(TOKENS, "m", "p", 1.0))
     await store.delete("s")

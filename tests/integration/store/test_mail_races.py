@@ -12,7 +12,7 @@ from tests.integration.store.actors import NOW, WANTED, acting, draft_of
 ROUNDS = 25
 
 
-def test_what_two_processes_want_one_gets(place):
+def test_only_one_of_two_processes_claims_a_row(place):
     with ExitStack() as stack:
         rivals = [
             stack.enter_context(acting("compete", place.path, place.url, name, step))

@@ -267,7 +267,7 @@ async def refusal(options: SandboxOptions, path: str) -> BackendUnavailable:
     return caught.value
 
 
-async def test_why_there_is_no_sandbox(work: Path, tmp_path: Path) -> None:
+async def test_unavailable_sandbox_is_refused_with_the_reason(work: Path, tmp_path: Path) -> None:
     missing = await refusal(SandboxOptions((str(work),)), "/nowhere")
     assert missing.hint.startswith("apt install bubblewrap")
     whole = await refusal(SandboxOptions(("/",)), str(tmp_path / "bin"))

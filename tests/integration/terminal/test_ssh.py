@@ -147,10 +147,10 @@ async def refusal(options: dict[str, object], sshd: Sshd) -> BackendUnavailable:
     return caught.value
 
 
-async def test_why_there_is_no_connection(sshd: Sshd, tmp_path: Path) -> None:
-    nobody = await refusal({"options": (f"UserKnownHostsFile={tmp_path}/none",)}, sshd)
-    assert "host key of 127.0.0.1 is not known" in str(nobody)
-    assert "ssh 127.0.0.1" in nobody.hint
+async def test_failed_connection_is_refused_with_the_reason(sshd: Sshd, tmp_path: Path) -> None:
+    unknown = await refusal({"options": (f"UserKnownHostsFile={tmp_path}/none",)}, sshd)
+    assert "host key of 127.0.0.1 is not known" in str(unknown)
+    assert "ssh 127.0.0.1" in unknown.hint
     wrong = (sshd.folder / "user.pub").read_text().split()[:2]
     (tmp_path / "wrong").write_text(f"[127.0.0.1]:{sshd.port} {' '.join(wrong)}\n")
     changed = await refusal({"options": (f"UserKnownHostsFile={tmp_path}/wrong",)}, sshd)

@@ -250,7 +250,7 @@ def test_two_processes_share_a_history(tmp_path: Path) -> None:
     third.close()
 
 
-def test_what_was_typed_before_is_suggested(it: Typed) -> None:
+def test_earlier_input_is_suggested(it: Typed) -> None:
     it.say("explain the parser")
     it.type("expl")
     assert it.input == ["❯ explain the parser"]

@@ -91,7 +91,7 @@ def test_ctrl_z_and_back_while_an_answer_streams(shell: Chat) -> None:
         ended(shell, 0, before)
 
 
-def test_a_conversation_that_was_killed_goes_on(shell: Chat, work: Path) -> None:
+def test_killed_conversation_can_be_continued(shell: Chat, work: Path) -> None:
     with ModelServer([run(BUSY), run("echo again", "c2"), "It is built."]) as server:
         begin(shell, server)
         shell.say("build it")

@@ -1,4 +1,4 @@
-"""Going back, asking again, branching off, coming back; and what happens beside."""
+"""Undo, retry, branch and resume in the terminal UI, and events from the background."""
 
 import re
 import subprocess
@@ -58,7 +58,7 @@ def test_a_file_change_is_rolled_back(chat, work: Path) -> None:
     assert (work / "plan.txt").read_text() == "one\n"
 
 
-def test_news_are_heard_in_the_conversation_that_took_the_place_of_another(chat, work) -> None:
+def test_process_notices_reach_a_new_conversation(chat, work) -> None:
     begin = call("terminal", command="sleep 0.2", background=True, notify_on_complete=True)
     with ModelServer([begin, "Started.", "It has ended."]) as server:
         it = chat(server)
@@ -141,7 +141,7 @@ def plugin(settings, hermes_home: Path) -> None:
     settings("plugins:\n  enabled: [loud]\n")
 
 
-def test_what_a_plugin_prints_stands_above_the_area(chat, plugin: None) -> None:
+def test_plugin_output_is_printed_above_the_input_area(chat, plugin: None) -> None:
     with ModelServer(["Hello."]) as server:
         it = chat(server)
         it.sees("the plugin is here")
@@ -166,7 +166,7 @@ shouted
         it.say("/nap")
         it.sees("asleep")
         it.press("ctrl-d")
-        assert it.ended() == 0, "a command that never ends holds nobody up"
+        assert it.ended() == 0, "a command that never ends does not delay the exit"
 
 
 WRAPPER = """
@@ -233,7 +233,7 @@ sys.exit(Mine(base_url=sys.argv[1], model="lab-model").run())
 F2, F3 = "\x1bOQ", "\x1bOR"
 
 
-def test_mistakes_of_a_wrapper_are_told_and_the_conversation_goes_on(screen, work: Path) -> None:
+def test_errors_of_a_wrapper_are_shown_and_the_conversation_continues(screen, work: Path) -> None:
     (work / "mine.py").write_text(BROKEN_WRAPPER)
     with ModelServer(["Still here."]) as server:
         it = screen("run", "mine.py", f"{server.url}/v1").ready()
@@ -262,7 +262,7 @@ sys.exit(Mine(base_url=sys.argv[1], model="lab-model").run())
 
 
 @pytest.mark.parametrize("kind", ["xterm-256color", "dumb"])
-def test_a_command_of_a_wrapper_that_fails_is_told_and_the_conversation_goes_on(
+def test_failing_command_of_a_wrapper_is_shown_and_the_conversation_continues(
     screen, work: Path, kind: str
 ) -> None:
     (work / "mine.py").write_text(CRASHING_WRAPPER)

@@ -60,7 +60,7 @@ Shipped.
         assert users(server, 1) == ["build it"]
 
 
-def test_a_message_is_heard_after_the_next_step_in_steer_mode(chat, work: Path) -> None:
+def test_steer_mode_delivers_a_message_after_the_next_step(chat, work: Path) -> None:
     with ModelServer([run(BUSY), "Fine, in blue."]) as server:
         it = chat(server)
         it.ask("/busy steer", "after its next step (steer)")
@@ -110,7 +110,7 @@ def test_two_messages_at_once_interrupt_and_are_both_answered(chat) -> None:
         assert users(server) == ["build it", "the first", "the second"]
 
 
-def test_commands_are_carried_out_beside_or_wait(chat, work: Path) -> None:
+def test_commands_run_during_a_turn_or_are_queued(chat, work: Path) -> None:
     with ModelServer([run(BUSY), "It is built."]) as server:
         it = chat(server)
         it.say("build it")

@@ -54,7 +54,7 @@ def test_each_record_goes_to_the_files_it_belongs_to(home):
     assert text_of(home, "gateway").count("\n") == 1
 
 
-def test_the_level_is_respected_and_libraries_are_heard_from_warning_on(home):
+def test_level_is_respected_and_libraries_log_from_warning(home):
     begin(home)
     logging.getLogger("hermes.agent").debug("too much")
     logging.getLogger("httpx").info("a request")

@@ -33,11 +33,11 @@ def parts(choice: ModelChoice) -> tuple[str, str, str, str]:
 OWN = "model: {provider: custom, base_url: 'http://127.0.0.1:9/v1', api_key: k, default: m}"
 
 
-def test_nothing_said_leaves_everything_open(chosen):
+def test_empty_choice_is_auto(chosen):
     assert parts(chosen()) == ("auto", "", "", "")
 
 
-def test_what_config_yaml_says_belongs_together(chosen):
+def test_values_of_config_yaml_are_used_together(chosen):
     choice = chosen(OWN)
     assert parts(choice) == ("custom", "m", "http://127.0.0.1:9/v1", "k")
     assert choice.reason == "model.provider is set by ~/.hermes/config.yaml line 1"
@@ -118,7 +118,7 @@ def test_the_fallback_chain_leaves_out_incomplete_entries(hermes_home):
 
 
 @pytest.mark.parametrize("name", ["gpt-5", "openai:gpt-5"])
-def test_a_context_length_belongs_to_the_model_it_was_said_for(chosen, name):
+def test_context_length_applies_only_to_its_model(chosen, name):
     config = f"model: {{provider: openai, default: '{name}', context_length: 32000}}"
     assert chosen(config).context_length == 32_000
     assert chosen(config, default="openai:gpt-5-mini").context_length == 0

@@ -226,7 +226,7 @@ async def test_large_folder_shows_the_upper_levels(attach, workspace: Path) -> N
     assert sum(name.endswith("/") for name in shown) == 150
 
 
-async def test_what_git_ignores_is_left_out(attach, workspace: Path, git) -> None:
+async def test_files_ignored_by_git_are_left_out(attach, workspace: Path, git) -> None:
     (workspace / ".gitignore").write_text("*.log\nbuild/\n!keep.log\n")
     for name in ("a.log", "keep.log", "build/x", "src/.gitignore", "src/b.tmp", "src/c.py"):
         (workspace / name).parent.mkdir(exist_ok=True)

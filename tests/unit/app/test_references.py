@@ -275,7 +275,7 @@ def test_paths_from_home_and_from_the_top(tree: Path, user_home: Path) -> None:
     assert texts("@file:~nobody-of-that-name/", tree) == []
 
 
-def test_what_git_ignores_is_left_out(tree: Path, git) -> None:
+def test_files_ignored_by_git_are_left_out(tree: Path, git) -> None:
     (tree / ".gitignore").write_text("*.txt\n")
     assert texts("@file:", tree) == ["@file:README.md", "@file:src/"]
 

@@ -46,7 +46,7 @@ def test_every_backend_makes_a_place_without_starting_anything(
     assert set(psutil.Process().children(recursive=True)) <= before
 
 
-def test_a_folder_that_is_not_there_is_told(place):
+def test_missing_folder_is_a_config_error(place):
     with pytest.raises(ConfigError, match="there is no folder"):
         place(cwd="nowhere")
 

@@ -82,7 +82,7 @@ def test_without_json_each_line_is_one_line(hermes: Run) -> None:
     ]
 
 
-def test_bytes_that_are_no_text_do_not_stop_it(hermes: Run) -> None:
+def test_invalid_utf8_does_not_stop_the_command(hermes: Run) -> None:
     found = verdicts(hermes("test", "--json", "-", stdin=b"ls\n\xff\xfe\nrm -r x\n"))
     assert [each["verdict"] for each in found] == ["allow", "ask", "ask"]
 
@@ -111,7 +111,7 @@ def test_bad_usage_is_an_error(hermes: Run, words: tuple[str, ...]) -> None:
     assert outcome.err.startswith("hermes: ")
 
 
-def test_what_is_always_allowed_is_allowed(hermes: Run, settings: Path) -> None:
+def test_class_in_the_allowlist_is_allowed(hermes: Run, settings: Path) -> None:
     settings.write_text('command_allowlist: ["Recursive delete "]\n')
     (found,) = verdicts(hermes("test", "--json", "rm -r build"))
     assert (found["verdict"], found["reason"]) == ("allow", "covered by command_allowlist")
@@ -191,7 +191,7 @@ def test_a_class_can_be_forgotten(hermes: Run, settings: Path) -> None:
     assert "nothing is always allowed" in hermes("list").out
 
 
-def test_what_was_never_allowed_cannot_be_forgotten(hermes: Run) -> None:
+def test_forgetting_an_unknown_entry_is_refused(hermes: Run) -> None:
     outcome = hermes("forget", "shell -c")
     assert outcome.code == 2
     assert "is not in command_allowlist" in outcome.err

@@ -177,7 +177,7 @@ def test_a_resting_key_says_until_when_and_why_and_can_be_woken(
     assert hermes("reset", "--all").out == "1 key of all providers can be used again\n"
 
 
-def test_nobody_there_means_nothing_is_removed(hermes: Hermes, store: AuthFile) -> None:
+def test_removing_without_a_terminal_needs_yes(hermes: Hermes, store: AuthFile) -> None:
     hermes("add", "openrouter", "--api-key", KEY)
     outcome = hermes("remove", "openrouter", "1")
     assert (outcome.code, "needs --yes" in outcome.err) == (2, True)
@@ -311,7 +311,7 @@ class TestLogin:
         assert (held["refresh_token"], held["account_id"]) == ("cli", "acc")
         assert json.loads((folder / "auth.json").read_text())["tokens"] == tokens
 
-    def test_a_key_can_be_added_beside_a_login(self, hermes: Hermes, server: OAuthServer) -> None:
+    def test_key_can_be_added_to_a_login(self, hermes: Hermes, server: OAuthServer) -> None:
         hermes("add", "shop")
         assert "as number 2 of 2" in hermes("add", "shop", "--api-key", KEY).out
         piped = hermes("add", "shop", "--type", "api-key", stdin=OTHER)

@@ -150,7 +150,7 @@ def test_nothing_is_overwritten_without_force_and_kept_with_it(
     assert "77" in (full / "config.yaml").read_text()
 
 
-def test_what_the_archive_does_not_have_stays(hermes: Run, full: Path, tmp_path: Path) -> None:
+def test_files_missing_in_the_archive_stay(hermes: Run, full: Path, tmp_path: Path) -> None:
     target = tmp_path / "b.zip"
     hermes("backup", "-o", str(target))
     (full / "profiles" / "home").mkdir()
@@ -187,9 +187,7 @@ def test_a_store_of_a_later_version_is_refused_whole(
     assert not target.exists()
 
 
-def test_a_running_hermes_goes_on_with_the_imported_sessions(
-    hermes: Run, full: Path, tmp_path: Path
-) -> None:
+def test_running_hermes_uses_the_imported_sessions(hermes: Run, full: Path, tmp_path: Path) -> None:
     """Its store is open while another takes its place."""
     hermes("backup", "-o", str(tmp_path / "b.zip"))
 
@@ -286,7 +284,7 @@ def test_a_database_of_a_plugin_is_copied_with_its_log(
     copy.close()
 
 
-def test_an_empty_home_is_said_so(hermes: Run, tmp_path: Path) -> None:
+def test_empty_home_is_reported(hermes: Run, tmp_path: Path) -> None:
     outcome = hermes("backup", "-o", str(tmp_path / "b.zip"))
     assert (outcome.code, "nothing in ~/.hermes to back up" in outcome.err) == (2, True)
     assert hermes("import", str(tmp_path / "none.zip")).code == 2

@@ -80,9 +80,7 @@ def test_going_back_from_a_folder_below(
         hermes_checkpoints(hermes_home, "restore", "1", "../../x")
 
 
-def test_what_the_user_changed_too_is_left_and_can_be_forced(
-    hermes_home: Path, worked: Path
-) -> None:
+def test_lines_changed_by_the_user_are_left_unless_forced(hermes_home: Path, worked: Path) -> None:
     (worked / "a.txt").write_text("mine\n")
     code, out, _ = hermes_checkpoints(hermes_home, "restore", "1")
     assert code == 1

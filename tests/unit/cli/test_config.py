@@ -137,7 +137,7 @@ def test_other_variables_go_to_the_env_file_too(hermes: Hermes, hermes_home: Pat
     assert "does not use SOMETHING_ELSE" in hermes("set", "SOMETHING_ELSE", "1").err
 
 
-def test_a_variable_that_the_file_overrules_is_said_so(hermes: Hermes, config: Path) -> None:
+def test_variable_overruled_by_the_file_is_reported(hermes: Hermes, config: Path) -> None:
     config.write_text("terminal: {backend: local}\n")
     assert "config.yaml sets terminal.backend" in hermes("set", "TERMINAL_ENV", "ssh").err
 

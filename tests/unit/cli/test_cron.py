@@ -103,14 +103,14 @@ def test_a_name_that_nothing_has_is_refused(
     assert scene.run("edit", "n", option, name).code == 2
 
 
-def test_what_plugins_and_mcp_servers_may_bring_is_taken_on_trust(scene: Scene) -> None:
+def test_names_that_plugins_or_mcp_servers_may_provide_are_accepted(scene: Scene) -> None:
     assert scene.run("create", "every 2h", "look", "--toolsets", "web,-mcp-x,mcp_y_z").code == 0
     scene.home.config_file.write_text("plugins: {enabled: [clock]}\n")
     words = ("--skill", "clock:tell", "--toolsets", "clock")
     assert scene.run("create", "every 2h", "look", *words).code == 0
 
 
-def test_everything_can_be_said_with_options(scene: Scene, tmp_path: Path) -> None:
+def test_every_field_has_an_option(scene: Scene, tmp_path: Path) -> None:
     scene.home.scripts.mkdir()
     (scene.home.scripts / "s.py").write_text("")
     scene.sets_up_telegram()
@@ -157,7 +157,9 @@ def test_everything_can_be_said_with_options(scene: Scene, tmp_path: Path) -> No
         (("runs", "gone"), "there is no job"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_hint(scene: Scene, words: tuple, message: str) -> None:
+def test_invalid_arguments_are_refused_with_a_hint(
+    scene: Scene, words: tuple, message: str
+) -> None:
     outcome = scene.run(*words)
     assert outcome.code == 2
     assert message in outcome.err
@@ -219,7 +221,7 @@ def test_without_anything_due_a_tick_does_nothing(scene: Scene) -> None:
     assert scene.document("tick") == []
 
 
-def test_a_broken_file_is_told_in_one_line(scene: Scene) -> None:
+def test_damaged_file_is_reported_in_one_line(scene: Scene) -> None:
     scene.home.cron.mkdir()
     (scene.home.cron / "jobs.json").write_text("{")
     outcome = scene.run("list")
@@ -236,7 +238,7 @@ def test_a_platform_must_be_set_up_and_know_where_to(scene: Scene) -> None:
     assert len(scene.document("list")) == 1
 
 
-def test_who_makes_a_job_hears_when_nobody_will_run_it(scene: Scene) -> None:
+def test_creating_a_job_warns_when_no_process_runs_jobs(scene: Scene) -> None:
     made = scene.run("create", "every 2h", "x", "--name", "mail")
     assert "no process runs the jobs" in made.err
     assert "to run it now: hermes cron tick" in scene.run("run", "mail").out
@@ -256,7 +258,7 @@ def test_the_history_of_a_job_that_is_gone_can_be_looked_at(scene: Scene) -> Non
     assert scene.run("runs", "mail").code == 2
 
 
-def test_a_record_that_is_broken_is_told_and_the_others_are_shown(scene: Scene) -> None:
+def test_damaged_record_is_reported_and_the_others_are_shown(scene: Scene) -> None:
     for name in ("one", "two"):
         scene.run("create", "every 2h", name, "--name", name)
     file = scene.home.cron / "jobs.json"
@@ -269,7 +271,7 @@ def test_a_record_that_is_broken_is_told_and_the_others_are_shown(scene: Scene) 
     assert len(scene.document("list")) == 1
 
 
-def test_what_is_no_job_is_named(scene: Scene) -> None:
+def test_unknown_job_is_named(scene: Scene) -> None:
     scene.run("create", "every 1d", "look", "--name", "daily")
     file = scene.home.cron / "jobs.json"
     jobs = json.loads(file.read_text())["jobs"]

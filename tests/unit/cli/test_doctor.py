@@ -36,7 +36,7 @@ def test_a_problem_is_the_exit_code_and_has_advice(home):
     assert 'the name of a time zone, such as Europe/Berlin, found "Mars/Base"' in message
 
 
-def test_a_config_that_cannot_be_parsed_is_told_and_the_rest_is_still_looked_at(home):
+def test_unparsable_config_is_reported_and_the_other_checks_run(home):
     home.root.mkdir(mode=0o700)
     home.config_file.write_text("a: [\n")
     code, out = hermes_doctor(home)
@@ -45,7 +45,7 @@ def test_a_config_that_cannot_be_parsed_is_told_and_the_rest_is_still_looked_at(
     assert "skills:" in out
 
 
-def test_an_env_that_cannot_be_read_is_told(home):
+def test_unreadable_env_is_reported(home):
     home.root.mkdir(mode=0o700)
     home.env_file.mkdir()
     code, out = hermes_doctor(home)

@@ -92,13 +92,13 @@ def test_a_running_gateway_shows_how_its_platforms_fare(hermes: Hermes, hermes_h
     assert [each["platform"] for each in facts["gateway"]["adapters"]] == ["telegram", "discord"]
 
 
-def test_what_an_earlier_gateway_said_is_not_believed(hermes: Hermes, hermes_home: Path) -> None:
+def test_state_of_an_earlier_gateway_is_ignored(hermes: Hermes, hermes_home: Path) -> None:
     with claim_home(Home(hermes_home), now=time.time()):
         write_state(hermes_home, state_of(1, time.time()))
         assert json.loads(hermes("status", "--json").out)["gateway"] is None
 
 
-def test_a_gateway_that_hangs_is_told(hermes: Hermes, hermes_home: Path) -> None:
+def test_status_reports_a_gateway_that_hangs(hermes: Hermes, hermes_home: Path) -> None:
     with claim_home(Home(hermes_home), now=time.time()) as me:
         write_state(hermes_home, state_of(me.pid, time.time() - 600))
         assert "it has said nothing of itself for 10m" in hermes("status").out
@@ -185,7 +185,7 @@ def test_credentials_are_taken_from_the_environment(
         ),
     ],
 )
-def test_what_does_not_fit_is_told(
+def test_invalid_setup_arguments_are_refused(
     hermes: Hermes, hermes_home: Path, words: tuple[str, ...], stdin: str, message: str
 ) -> None:
     done = hermes("setup", *words, stdin=stdin)
@@ -226,7 +226,7 @@ def test_a_person_is_asked_and_the_token_is_not_shown(
 
 
 @pytest.mark.usefixtures("carrier")
-def test_what_hardly_anybody_needs_is_asked_for_on_request(
+def test_advanced_settings_are_asked_for_on_request(
     hermes_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("getpass.getpass", lambda _prompt: TOKEN)

@@ -75,14 +75,14 @@ def test_a_script_is_played_and_then_used_up(serve, tmp_path):
     assert "used up" in data["error"]["message"]
 
 
-def test_a_script_goes_on_with_an_echo(serve, tmp_path):
+def test_echo_follows_the_end_of_the_script(serve, tmp_path):
     script = tmp_path / "script.json"
     script.write_text('["first"]')
     _, address = serve("--script", str(script), "--echo")
     assert [said(chat(address, "and you?")) for _ in range(2)] == ["first", "and you?"]
 
 
-def test_a_taken_port_is_said_in_one_line(serve):
+def test_taken_port_is_reported_in_one_line(serve):
     _, address = serve()
     port = address.partition("/")[0].rpartition(":")[2]
     done = subprocess.run(
@@ -94,7 +94,7 @@ def test_a_taken_port_is_said_in_one_line(serve):
 
 
 @pytest.mark.parametrize("port", ["70000", "many"])
-def test_a_wrong_port_is_said_in_one_line(port):
+def test_wrong_port_is_reported_in_one_line(port):
     done = subprocess.run(
         [*COMMAND, "--port", port], capture_output=True, text=True, timeout=60, check=False
     )

@@ -145,7 +145,7 @@ sys.exit(run_command(parser.parse_args(["-f", "--level", "INFO"]), cli))
 """
 
 
-def test_follow_goes_on_over_a_rotation_and_ends_quietly(home):
+def test_follow_continues_after_a_rotation_and_ends_quietly(home):
     write(home, "agent.log", line("before"))
     with (
         subprocess.Popen(

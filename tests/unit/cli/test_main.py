@@ -46,7 +46,7 @@ def test_the_cheap_answers_import_almost_nothing(flag):
     assert len([name for name in modules if name.startswith("hermes")]) <= 9
 
 
-def test_what_every_session_needs_leaves_out_what_few_do():
+def test_session_start_does_not_import_optional_packages():
     code = "import sys, hermes.app.app, hermes.store.sqlite.backend; print(*sys.modules)"
     shown = subprocess.check_output([sys.executable, "-c", code], text=True)
     packages = {name.partition(".")[0] for name in shown.split()}
@@ -189,7 +189,7 @@ def test_without_extensions_there_is_nothing_to_say(
     assert plugin_commands_help(None) == ""
 
 
-def test_an_unknown_profile_is_no_matter_here() -> None:
+def test_plugin_help_of_an_unknown_profile_is_empty() -> None:
     assert plugin_commands_help("nowhere") == ""
 
 

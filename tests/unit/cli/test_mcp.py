@@ -32,7 +32,7 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class Elsewhere(Terminal):
-    """Somebody with a browser on another machine, who pastes the address it ends at."""
+    """A user with a browser on another machine, who pastes the redirect address."""
 
     def __init__(self, screen: io.StringIO) -> None:
         super().__init__()
@@ -275,7 +275,7 @@ def test_the_list_says_how_servers_fare(hermes: Run, config: Path) -> None:
     assert "neither `command` nor `url`" in lines
 
 
-def test_a_server_that_failed_is_said_to_have_until_it_works(
+def test_failed_server_is_listed_as_failed_until_it_works(
     hermes: Run, config: Path, hermes_home: Path
 ) -> None:
     gate = hermes_home / "gate"
@@ -360,7 +360,7 @@ def test_a_test_that_fails_says_where(
     assert (facts["ok"], facts["steps"][-1]["ok"]) == (False, False)
 
 
-def test_what_a_server_says_cannot_drive_the_terminal(hermes: Run, config: Path) -> None:
+def test_server_messages_contain_no_terminal_sequences(hermes: Run, config: Path) -> None:
     code = (
         "import json,sys\n"
         "n=json.loads(sys.stdin.readline())['id']\n"
@@ -497,7 +497,7 @@ def test_a_server_that_wants_a_login_is_added_with_one(
     assert servers()["tickets"].auth == "oauth"
 
 
-def test_a_token_the_server_does_not_take_is_said_so(
+def test_token_refused_by_the_server_is_reported(
     hermes: Run, config: Path, guarded: GuardedSite
 ) -> None:
     guarded.audience = "https://somebody.example.com/mcp"

@@ -162,7 +162,7 @@ def test_a_damaged_file_does_not_hide_the_others(hermes: MemoryCommand) -> None:
     assert hermes("forget", "Ada", "--yes").code == 0
 
 
-def test_what_is_shown_cannot_steer_the_terminal(local: MemoryCommand) -> None:
+def test_output_contains_no_terminal_sequences(local: MemoryCommand) -> None:
     local.says("Remember that \x1b]52;c;cm0gLXJm\x07I like \x1b[2Jtea.")
     assert "I like tea." in local("show").out
     for words in (("show",), ("show", "--json"), ("forget", "tea", "--yes")):
@@ -191,7 +191,7 @@ def test_forget_deletes_the_one_entry_that_is_meant(hermes: MemoryCommand) -> No
 def test_forget_asks_first(hermes: MemoryCommand) -> None:
     notes = hermes.notes().notebook("memory")
     notes.add("Likes tea.")
-    assert hermes("forget", "tea").code == 2, "nobody is there to ask"
+    assert hermes("forget", "tea").code == 2, "there is no terminal to ask on"
     assert hermes("forget", "tea", typed="n\n").code == 1
     assert notes.entries() == ("Likes tea.",)
     assert hermes("forget", "tea", typed="y\n").code == 0
@@ -328,7 +328,7 @@ def test_forget_leaves_the_notes_of_others_alone(local: MemoryCommand) -> None:
     assert (mine.entries(), theirs.entries()) == ((), ("Likes tea.",))
 
 
-def test_what_is_ambiguous_is_listed_with_ids_to_choose_by(local: MemoryCommand) -> None:
+def test_ambiguous_matches_are_listed_with_ids(local: MemoryCommand) -> None:
     local.says("My favourite tea is green. My favourite cake is green.")
     outcome = local("forget", "green", "--yes")
     assert outcome.code == 2
@@ -520,7 +520,7 @@ def test_the_test_shows_where_it_fails(
     assert said in outcome.out
 
 
-def test_what_was_set_before_is_kept_unless_it_is_cleared(mine: MemoryCommand) -> None:
+def test_earlier_settings_stay_unless_cleared(mine: MemoryCommand) -> None:
     saved = mine.home.root / "mem0.json"
     address = "base_url=http://localhost:8000"
     assert mine("setup", "mem0", "--set", "api_key=k1", "--set", address).code == 0
@@ -574,7 +574,7 @@ def test_a_provider_that_an_enabled_plugin_brings_can_be_set_up(mine: MemoryComm
     assert status.out.startswith("provider   brought (plugin bundle)\n")
 
 
-def test_status_says_when_there_is_no_such_provider(mine: MemoryCommand) -> None:
+def test_status_reports_a_missing_provider(mine: MemoryCommand) -> None:
     bundle(mine, "def register(ctx): 1 / 0")
     mine.home.config_file.write_text("plugins: {enabled: [bundle]}\nmemory: {provider: brought}\n")
     status = mine("status")
@@ -596,7 +596,7 @@ def test_one_of_a_disabled_plugin_is_neither_offered_nor_run(hermes: MemoryComma
     assert "1  other" in menu and "mine" not in menu
 
 
-def test_what_cannot_be_set_up_is_not_in_the_menu(hermes: MemoryCommand) -> None:
+def test_provider_that_cannot_be_set_up_is_not_in_the_menu(hermes: MemoryCommand) -> None:
     hermes.plugin("broken", "")
     (hermes.home.plugins / "memory" / "broken" / "plugin.yaml").write_text("a: [")
     bundle(hermes)

@@ -66,7 +66,7 @@ def test_a_name_the_endpoint_does_not_list_is_doubted(hermes: Run) -> None:
     assert "does not list wise-11; did you mean wise-1?" in done.err
 
 
-def test_what_is_in_use_is_shown_with_its_reason(hermes: Run, monkeypatch) -> None:
+def test_model_in_use_is_shown_with_the_reason(hermes: Run, monkeypatch) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "gsk_0123456789abcdef0123")
     monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-0123456789abcdef0123")
     shown = hermes("model", "show")
@@ -81,7 +81,7 @@ def test_without_a_terminal_the_wizard_only_shows(hermes: Run) -> None:
     assert "because      no key is configured" in hermes("model").out
 
 
-def test_a_choice_that_cannot_work_is_told_with_the_way_out(hermes: Run) -> None:
+def test_unusable_choice_is_reported_with_the_next_command(hermes: Run) -> None:
     hermes("config", "set", "model.provider", "groq")
     shown = hermes("model", "show")
     assert shown.code == 1

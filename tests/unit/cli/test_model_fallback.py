@@ -31,7 +31,7 @@ def test_a_chain_is_built_shown_and_taken_down(hermes: Run, hermes_home: Path) -
     assert saved(hermes_home) == {}
 
 
-def test_what_cannot_be_used_is_not_saved(hermes: Run, hermes_home: Path) -> None:
+def test_unusable_fallback_is_not_saved(hermes: Run, hermes_home: Path) -> None:
     refused = hermes("fallback", "add", "groq:some-model")
     assert (refused.code, "no key for Groq" in refused.err) == (4, True)
     assert hermes("fallback", "add", "no-provider").code == 2
@@ -65,6 +65,6 @@ def test_clearing_asks_and_takes_both_settings(
     assert "there were none" in hermes("fallback", "clear", "-y").out
 
 
-def test_a_fallback_that_is_not_there_is_said_so(hermes: Run) -> None:
+def test_missing_fallback_is_reported(hermes: Run) -> None:
     outcome = hermes("fallback", "remove", "3")
     assert (outcome.code, "no fallback '3'; it is empty" in outcome.err) == (2, True)

@@ -167,7 +167,7 @@ def test_as_json_each_fact_has_its_source(mine: Endpoint, capsys):
     assert model["max_output"] is None
 
 
-def test_what_the_user_says_of_a_model_counts(mine: Endpoint, hermes_home: Path, capsys):
+def test_configured_model_facts_override_the_listing(mine: Endpoint, hermes_home: Path, capsys):
     text = (hermes_home / "config.yaml").read_text()
     facts = "models: {maker/plain-3: {context_length: 4000, images: true}}"
     configure(hermes_home, text.replace("key_env: MY_KEY", f"key_env: MY_KEY, {facts}"), "MY_KEY=k")

@@ -20,7 +20,7 @@ def store(hermes_home: Path) -> PairingStore:
     return PairingStore(hermes_home / "pairing", SystemClock(), cost=2)
 
 
-def test_nobody_is_there_at_first(hermes: Hermes) -> None:
+def test_list_is_empty_at_first(hermes: Hermes) -> None:
     assert hermes("list").out == "no user is approved by a code, and none waits\n"
     assert json.loads(hermes("list", "--json").out) == []
 
@@ -52,7 +52,9 @@ def test_a_code_never_shows_in_a_list(hermes: Hermes, store: PairingStore) -> No
     assert code not in hermes("list").out + hermes("list", "--json").out
 
 
-def test_an_invitation_is_a_code_for_whoever_sends_it(hermes: Hermes, store: PairingStore) -> None:
+def test_invitation_is_a_code_for_the_first_user_who_sends_it(
+    hermes: Hermes, store: PairingStore
+) -> None:
     code = json.loads(hermes("invite", "discord", "--json").out)["code"]
     shown = hermes("list").out
     assert shown.startswith("discord  invited  the first who sends the code, for another 59m")
@@ -71,14 +73,14 @@ def test_codes_that_wait_are_thrown_away(hermes: Hermes, store: PairingStore) ->
     assert json.loads(hermes("clear-pending", "--json").out) == {"cleared": 0}
 
 
-def test_an_unknown_platform_is_told(hermes: Hermes) -> None:
+def test_unknown_platform_is_refused(hermes: Hermes) -> None:
     done = hermes("approve", "dicsord", "22222222")
     assert done.code == 2
     assert "there is no platform 'dicsord'" in done.err
     assert "discord" in done.err
 
 
-def test_a_damaged_file_is_told_and_kept(
+def test_damaged_file_is_reported_and_unchanged(
     hermes: Hermes, store: PairingStore, hermes_home: Path
 ) -> None:
     store.request("discord", "5")

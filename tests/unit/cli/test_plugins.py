@@ -71,7 +71,7 @@ def test_a_folder_is_installed_shown_and_not_enabled(
         ((), None, False),
     ],
 )
-def test_enabling_is_asked_or_said(
+def test_install_enables_the_plugin_on_request_or_by_option(
     hermes: Hermes,
     weather: Path,
     settings: Callable[[], Any],
@@ -110,7 +110,7 @@ def test_a_plugin_that_is_gone_can_still_be_disabled(
     assert settings().plugins.enabled == ()
 
 
-def test_names_that_do_not_exist_are_told_with_those_that_do(hermes: Hermes) -> None:
+def test_unknown_name_is_refused_with_the_known_ones(hermes: Hermes) -> None:
     outcome = hermes("enable", "wether")
     assert (outcome.code, outcome.out) == (2, "")
     assert "there is no plugin 'wether'\n  plugins here: disk-cleanup;" in outcome.err
@@ -154,7 +154,7 @@ def test_a_removed_plugin_is_forgotten_under_both_its_names(
     assert settings().plugins.enabled == ("other",)
 
 
-def test_what_came_with_hermes_cannot_be_removed(hermes: Hermes) -> None:
+def test_bundled_plugin_cannot_be_removed(hermes: Hermes) -> None:
     for name in ("disk-cleanup", "holographic"):
         assert "hermes plugins disable" in hermes("remove", name, "--yes").err
 
@@ -246,7 +246,7 @@ def register(ctx):
         ),
     ],
 )
-def test_what_a_plugin_brings_is_shown_with_the_plugin(
+def test_contents_of_a_plugin_are_listed_with_it(
     hermes: Hermes, hermes_home: Path, settings: str, shown: list[str]
 ) -> None:
     write_plugin(hermes_home / "plugins", "both", BOTH)
@@ -276,9 +276,7 @@ def test_a_folder_whose_name_cannot_be_one_is_listed_with_that(
     assert "cannot be loaded" in hermes("enable", "my plugin").err
 
 
-def test_a_variable_that_is_missing_is_said_without_a_terminal(
-    hermes: Hermes, tmp_path: Path
-) -> None:
+def test_missing_variable_is_reported_without_a_terminal(hermes: Hermes, tmp_path: Path) -> None:
     source = write_plugin(tmp_path, "keyed", manifest="name: keyed\nrequires_env: [MY_API_KEY]\n")
     outcome = hermes("install", str(source), "--enable")
     assert "keyed needs MY_API_KEY: `hermes config set MY_API_KEY …`" in outcome.err

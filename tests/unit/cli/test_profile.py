@@ -90,7 +90,7 @@ def test_mistakes_are_one_clear_line(hermes: Run, words: tuple[str, ...], messag
     assert message in outcome.err
 
 
-def test_nobody_there_means_no_deletion(hermes: Run, user_home: Path) -> None:
+def test_deleting_without_a_terminal_needs_yes(hermes: Run, user_home: Path) -> None:
     hermes("create", "work")
     assert "needs --yes" in hermes("delete", "work").err
     assert (user_home / ".hermes" / "profiles" / "work").is_dir()
@@ -106,7 +106,7 @@ def test_a_person_is_asked_for_the_name(hermes: Run, answer: str, code: int, lef
     assert Home.of_profile("work").root.is_dir() is left
 
 
-def test_a_choice_that_the_variable_overrules_is_said_so(
+def test_choice_overruled_by_the_variable_is_reported(
     hermes: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "h"))

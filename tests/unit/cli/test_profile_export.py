@@ -40,7 +40,7 @@ def test_a_new_profile_gets_a_command_that_starts_it(
     assert not (bin_ / "quiet").exists()
 
 
-def test_a_command_of_somebody_else_is_never_replaced(hermes: Run, bin_: Path) -> None:
+def test_foreign_command_is_never_replaced(hermes: Run, bin_: Path) -> None:
     bin_.mkdir(parents=True)
     (bin_ / "works").write_text("#!/bin/sh\necho mine\n")
     made = hermes("profile", "create", "works")
@@ -52,7 +52,7 @@ def test_a_command_of_somebody_else_is_never_replaced(hermes: Run, bin_: Path) -
     assert (bin_ / "works").exists()
 
 
-def test_a_missing_folder_in_path_is_said(hermes: Run) -> None:
+def test_folder_missing_in_path_is_reported(hermes: Run) -> None:
     assert "~/.local/bin is not in PATH" in hermes("profile", "create", "works").err
 
 
@@ -118,9 +118,7 @@ def test_a_profile_travels(hermes: Run, bin_: Path, hermes_home: Path, tmp_path:
     assert (works / ".env").exists()
 
 
-def test_an_archive_that_is_no_good_makes_no_profile(
-    hermes: Run, hermes_home: Path, tmp_path: Path
-) -> None:
+def test_invalid_archive_creates_no_profile(hermes: Run, hermes_home: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_text("no")
     assert hermes("profile", "import", str(tmp_path / "bad.zip"), "--name", "x").code == 1
     hermes_home.mkdir(exist_ok=True)

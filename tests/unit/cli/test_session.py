@@ -42,7 +42,7 @@ def test_every_command_of_the_registry_is_carried_out(hermes_home: Path) -> None
         ("/debug", "python"),
     ],
 )
-async def test_what_a_subcommand_prints_is_shown(hermes_home: Path, line: str, shown: str) -> None:
+async def test_output_of_a_subcommand_is_returned(hermes_home: Path, line: str, shown: str) -> None:
     word, _, arguments = line.partition(" ")
     command = resolve_command(word)
     assert command is not None
@@ -64,7 +64,7 @@ async def test_tools_are_switched_for_new_conversations(hermes_home: Path) -> No
     assert "web_search" in find_toolsets(loaded).names("cli")
 
 
-async def test_a_wrong_word_is_told(hermes_home: Path) -> None:
+async def test_invalid_argument_is_a_usage_error(hermes_home: Path) -> None:
     command = resolve_command("/tools")
     assert command is not None
     with pytest.raises(UsageError, match="invalid choice"):

@@ -162,7 +162,7 @@ def found(hermes):
     return search
 
 
-def test_words_are_found_with_what_was_said_around_them(hermes):
+def test_words_are_found_with_the_messages_around_them(hermes):
     first, *rest = hermes("search", "zebra").out.splitlines()
     assert first.startswith("20260102_bbbb  telegram  0s ago")
     assert rest[0] == "  user: what is a >>>zebra<<<?"
@@ -197,7 +197,7 @@ def test_a_date_as_an_end_includes_that_day(hermes, found):
     ]
 
 
-def test_nothing_found_is_no_error(hermes):
+def test_empty_search_result_is_not_an_error(hermes):
     assert hermes("search", "hippopotamus")[:2] == (0, "nothing found\n")
 
 
@@ -298,7 +298,7 @@ def test_nothing_is_archived_when_one_name_is_wrong(hermes):
     assert hermes("list", "--archived").out == "no such sessions\n"
 
 
-def test_a_branch_goes_on_by_itself(hermes):
+def test_branch_is_a_session_of_its_own(hermes):
     made = hermes("branch", "20260102", "--title", "other way", "--json").document
     assert (made["title"], made["parent_id"]) == ("other way", "20260102_bbbb")
     assert "what is a zebra?" in hermes("show", "other way").out
@@ -323,7 +323,7 @@ def test_deleting_asks_at_a_terminal_and_the_default_is_no(hermes):
     assert hermes.ids() == {"20260102_bbbb"}
 
 
-def test_deleting_needs_yes_when_nobody_can_be_asked(hermes):
+def test_deleting_without_a_terminal_needs_yes(hermes):
     outcome = hermes("delete", "the plan")
     assert (outcome.code, "needs --yes" in outcome.err) == (2, True)
     assert len(hermes.ids()) == 2

@@ -87,7 +87,7 @@ def test_the_name_of_the_file_decides_the_form(hermes, tmp_path, name, start):
     assert (tmp_path / name).read_text("utf-8").startswith(start)
 
 
-def test_the_form_can_be_said(hermes):
+def test_format_can_be_chosen(hermes):
     assert hermes("export", "-", "--format", "html").out.endswith("</html>\n")
     markdown = hermes("export", "-", "--format", "markdown").out
     assert markdown.count("\n---\n") == 1
@@ -171,7 +171,7 @@ def test_existing_sessions_are_refused_or_skipped(hermes, out):
     assert len(hermes("show", "the plan", "--json").document["messages"]) == 3
 
 
-def test_a_title_in_use_gets_a_number_and_the_user_is_told(hermes, out):
+def test_title_in_use_gets_a_number_and_the_new_title_is_shown(hermes, out):
     write(out, {"id": "new", "title": "the plan", "messages": []})
     assert "new is now called the plan #2" in hermes("import", str(out)).out
 

@@ -14,7 +14,7 @@ def settings(hermes_home: Path) -> dict:
     return yaml.safe_load((hermes_home / "config.yaml").read_text()) or {}
 
 
-def test_what_does_not_exist_yet_is_said_in_a_line(hermes: Run) -> None:
+def test_section_with_nothing_to_set_up_is_reported_in_one_line(hermes: Run) -> None:
     outcome = hermes("setup", "tts")
     assert (outcome.code, outcome.out.count("\n")) == (0, 1)
     assert "nothing to set up" in outcome.out
@@ -139,7 +139,7 @@ def test_tools_are_switched_until_enter(hermes: Run, hermes_home: Path) -> None:
     assert "-web" not in settings(hermes_home)["platform_toolsets"]["cli"]
 
 
-def test_a_second_run_goes_on_where_the_first_was_stopped(hermes: Run, hermes_home: Path) -> None:
+def test_second_run_continues_where_the_first_was_stopped(hermes: Run, hermes_home: Path) -> None:
     first = hermes("setup", typed="local\nn\n\n\n\x03")
     assert first.code == 130
     assert "stopped; what you answered is saved" in first.err
@@ -190,7 +190,7 @@ def test_it_says_what_was_installed_and_what_to_do_next(hermes: Run, installed: 
     )
 
 
-def test_what_is_installed_already_is_said(hermes: Run, installed: list[str]) -> None:
+def test_installed_extra_is_reported(hermes: Run, installed: list[str]) -> None:
     outcome = hermes("setup", "otel")
     assert outcome.code == 0
     assert outcome.out.startswith("otel is already installed\n")

@@ -30,7 +30,7 @@ def test_it_is_a_command() -> None:
         (("list", "--source", "hub"), "no such skills\n"),
     ],
 )
-def test_nothing_there_is_no_error_and_makes_nothing(
+def test_commands_without_skills_succeed_and_create_nothing(
     hermes_home: Path, arguments: tuple[str, ...], says: str
 ) -> None:
     assert hermes_skills(hermes_home, *arguments) == (0, says, "")
@@ -62,7 +62,7 @@ def test_a_mistake_is_one_line_with_a_way_on(hermes_home: Path, arguments: tuple
     assert mistake.value.exit_code == 2
 
 
-def test_it_is_said_that_an_installed_skill_stays_hidden(hermes_home: Path, tmp_path: Path) -> None:
+def test_install_reports_that_the_skill_stays_hidden(hermes_home: Path, tmp_path: Path) -> None:
     head = "---\nname: mine\ndescription: What it does.\nplatforms: [windows]\n---\nDo it.\n"
     (tmp_path / "SKILL.md").write_text(head)
     code, _, notes = hermes_skills(hermes_home, "install", str(tmp_path), "--yes")

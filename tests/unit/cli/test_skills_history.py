@@ -94,7 +94,7 @@ def test_undo_asks(hermes):
     assert (again.code, "is already undone" in again.err) == (2, True)
 
 
-def test_what_waits_is_shown_approved_and_rejected(hermes):
+def test_pending_changes_can_be_shown_approved_and_rejected(hermes):
     hermes.create("deploy", "ask")
     hermes.create("garden", "ask")
     first, second, hint = hermes("pending").out.splitlines()
@@ -111,7 +111,7 @@ def test_what_waits_is_shown_approved_and_rejected(hermes):
     assert hermes("pending").out.startswith("nothing waits for you")
 
 
-def test_what_waits_is_shown_as_it_would_be_now(hermes):
+def test_pending_change_is_shown_against_the_current_file(hermes):
     hermes.create("deploy")
     hermes.agent("patch", "deploy", "ask", old_string="one", new_string="two")
     file = hermes.home.skills / "deploy/SKILL.md"
@@ -124,7 +124,7 @@ def test_what_waits_is_shown_as_it_would_be_now(hermes):
     assert file.read_text().endswith("Step two.\nBy hand.\n")
 
 
-def test_what_waits_and_does_not_fit_any_more_is_said_so(hermes):
+def test_pending_change_that_no_longer_applies_is_reported(hermes):
     hermes.create("deploy")
     hermes.agent("patch", "deploy", "ask", old_string="one", new_string="two")
     file = hermes.home.skills / "deploy/SKILL.md"

@@ -15,14 +15,14 @@ from tests.unit.cli.test_skills import hermes_skills
 from tests.unit.skills.skill_files import put
 
 
-def test_what_had_to_be_guessed_is_said_with_the_skill(hermes_home: Path):
+def test_guessed_values_are_reported_with_the_skill(hermes_home: Path):
     put(hermes_home / "skills", "tools", "---\nname: My Tools\ndescription: d\n---\nBody\n")
     code, out, notes = hermes_skills(hermes_home, "view", "my-tools")
     assert (code, out.splitlines()[-1]) == (0, "Body")
     assert "warning: the name 'My Tools' is taken as 'my-tools'" in notes
 
 
-def test_a_file_of_a_skill_is_shown_and_none_beside_it(hermes_home: Path):
+def test_only_files_inside_the_skill_are_shown(hermes_home: Path):
     folder = put(hermes_home / "skills", "tools")
     (folder / "notes.md").write_text("A note\n")
     (folder / "logo.png").write_bytes(b"\x89PNG\0")
@@ -33,7 +33,7 @@ def test_a_file_of_a_skill_is_shown_and_none_beside_it(hermes_home: Path):
             hermes_skills(hermes_home, "view", "tools", wrong)
 
 
-def test_what_is_broken_is_listed_under_its_own_name(hermes_home: Path):
+def test_broken_skill_is_listed_under_its_own_name(hermes_home: Path):
     put(hermes_home / "skills", "a/whole")
     put(hermes_home / "skills", "a/torn", "---\n[\n---\n")
     (hermes_home / "skills" / "a" / "lost").symlink_to("/nowhere/at/all")
@@ -55,7 +55,7 @@ def test_a_damaged_list_of_what_is_installed_hides_nothing(hermes_home: Path, da
     assert "install the skills again" in notes
 
 
-def test_an_empty_entry_of_external_dirs_is_said(hermes_home: Path):
+def test_empty_entry_of_external_dirs_is_reported(hermes_home: Path):
     hermes_home.mkdir()
     (hermes_home / "config.yaml").write_text("skills: {external_dirs: ['']}\n")
     notes = hermes_skills(hermes_home, "list")[2]

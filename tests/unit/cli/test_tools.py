@@ -102,7 +102,7 @@ def listed(capsys: pytest.CaptureFixture[str]) -> str:
 SERVER = {"command": sys.executable, "args": [PROGRAM, "bare"]}
 
 
-def test_what_servers_bring_is_listed_and_can_be_switched_off_and_on(capsys, hermes_home: Path):
+def test_server_tools_are_listed_and_can_be_disabled_and_enabled(capsys, hermes_home: Path):
     write(hermes_home, mcp_servers={"my.srv": SERVER, "new": {"command": "no-such-program"}})
     assert main(["mcp", "test", "my.srv"]) == 0
     capsys.readouterr()
@@ -132,7 +132,7 @@ def test_one_tool_of_a_server_can_be_switched_off(capsys, hermes_home: Path):
     assert (found["mcp_srv_act"]["on"], found["mcp_srv_echo"]["on"]) == (False, True)
 
 
-def test_who_lists_toolsets_one_by_one_can_have_those_of_a_server(capsys, hermes_home: Path):
+def test_server_toolset_can_be_added_to_an_explicit_list(capsys, hermes_home: Path):
     servers = {"srv": SERVER, "new": {"command": "no-such-program"}}
     write(hermes_home, mcp_servers=servers, platform_toolsets={"cli": ["file"]})
     main(["mcp", "test", "srv"])
@@ -151,7 +151,7 @@ def register(ctx):
 """
 
 
-def test_what_plugins_bring_is_listed_and_can_be_switched_off(capsys, hermes_home: Path):
+def test_plugin_tools_are_listed_and_can_be_disabled(capsys, hermes_home: Path):
     write(hermes_home, plugins={"enabled": ["alpha"]})
     write_plugin(hermes_home / "plugins", "alpha", ALPHA)
     assert rows(capsys)["alpha_add"]["on"]
@@ -162,7 +162,7 @@ def test_what_plugins_bring_is_listed_and_can_be_switched_off(capsys, hermes_hom
     assert "did you mean alpha?" in capsys.readouterr().err
 
 
-def test_a_server_or_a_plugin_that_is_gone_stops_nobody(capsys, hermes_home: Path):
+def test_missing_server_or_plugin_is_ignored(capsys, hermes_home: Path):
     write(hermes_home, platform_toolsets={"cli": ["hermes-cli", "mcp-old", "-mcp_x_y", "-alpha"]})
     assert rows(capsys)["read_file"]["on"]
     assert main(["tools", "disable", "web"]) == 0

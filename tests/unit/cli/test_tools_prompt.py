@@ -35,7 +35,7 @@ def test_the_prompt_of_a_session_that_would_begin_here_is_shown(hermes: Hermes, 
     assert PLATFORM_HINTS["cli"] in outcome.out
 
 
-def test_the_size_of_each_layer_is_told_beside_it(hermes: Hermes):
+def test_size_of_each_layer_is_on_stderr(hermes: Hermes):
     outcome = hermes("show")
     rows = [line.split() for line in outcome.err.splitlines() if line.strip()]
     names = [" ".join(row[4:]) for row in rows]
@@ -66,7 +66,7 @@ def test_one_layer_can_be_looked_at(hermes: Hermes, project: Path):
     assert layer["text"] + "\n" == outcome.out
 
 
-def test_an_empty_layer_is_said_to_be_empty(hermes: Hermes):
+def test_empty_layer_is_shown_as_empty(hermes: Hermes):
     outcome = hermes("show", "--layer", "context_files")
     assert outcome == (0, "", "the layer context_files is empty here\n")
 

@@ -93,7 +93,7 @@ def test_one_entry_is_given_whole_to_programs(hermes, file):
 
 
 @pytest.mark.parametrize("index", ["3", "0", "-3"])
-def test_an_entry_that_is_not_there_is_told(hermes, file, index):
+def test_missing_entry_is_reported(hermes, file, index):
     code, _, err = hermes("show", file, "--index", index)
     assert code == 2
     assert f"has no entry {index}" in err
@@ -164,7 +164,7 @@ def test_a_file_without_any_trajectory_makes_no_output(hermes, tmp_path):
     assert not target.exists()
 
 
-def test_a_file_is_not_overwritten_unless_that_is_said(hermes, file, tmp_path):
+def test_file_is_not_overwritten_without_force(hermes, file, tmp_path):
     target = tmp_path / "out.jsonl"
     target.write_text("precious")
     code, _, err = hermes("convert", file, "-o", target)
@@ -255,7 +255,7 @@ def test_a_file_comes_before_a_session_of_the_same_name(hermes, file, monkeypatc
     assert len(hermes("convert", file.name, "--session").entries) == 1
 
 
-def test_what_is_neither_a_file_nor_a_session_is_told(hermes, tmp_path):
+def test_argument_that_is_neither_file_nor_session_is_refused(hermes, tmp_path):
     code, _, err = hermes("convert", "nothing.jsonl")
     assert code == 2
     assert "there is no file and no session nothing.jsonl" in err

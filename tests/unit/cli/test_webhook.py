@@ -77,7 +77,7 @@ def test_a_short_secret_is_taken_with_a_warning(hermes: Hermes, hermes_home: Pat
         (("fixed",), "is a route of config.yaml"),
     ],
 )
-def test_what_cannot_be_is_told(
+def test_invalid_route_is_refused(
     hermes: Hermes, hermes_home: Path, words: tuple[str, ...], message: str
 ) -> None:
     hermes("add", "taken")
@@ -90,7 +90,7 @@ def test_what_cannot_be_is_told(
     assert routes(hermes_home) == before
 
 
-def test_what_does_not_work_yet_is_told(hermes: Hermes, hermes_home: Path) -> None:
+def test_missing_setup_is_a_warning(hermes: Hermes, hermes_home: Path) -> None:
     done = hermes("add", "x", "--deliver", "telegram:5")
     assert done.code == 0
     assert "telegram is not set up; `hermes gateway setup telegram`" in done.err
@@ -204,7 +204,7 @@ def test_a_trial_call_that_leads_to_nothing_is_a_failure(
     assert message in done.err
 
 
-def test_a_gateway_that_does_not_run_is_told(hermes: Hermes, hermes_home: Path) -> None:
+def test_delivery_test_without_a_running_gateway_fails(hermes: Hermes, hermes_home: Path) -> None:
     hermes("add", "x")
     (hermes_home / "config.yaml").write_text("platforms: {webhook: {extra: {port: 1}}}")
     done = hermes("test", "x")

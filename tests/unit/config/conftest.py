@@ -51,7 +51,7 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def as_ordinary_user() -> Callable[[], AbstractContextManager[None]]:
-    """Root may read everything; permissions are tested as somebody else."""
+    """Root may read everything, so permissions are tested as another user."""
 
     @contextmanager
     def drop() -> Iterator[None]:

@@ -150,7 +150,7 @@ def test_a_plugin_comes_before_a_registered_one_and_that_before_the_built_in(
     assert type(find("lcm", tmp_path, registered=(mine,))).__name__ == "Tiny"
 
 
-def test_an_unknown_name_is_told_what_there_is(tmp_path: Path) -> None:
+def test_unknown_name_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     write(tmp_path, {"__init__.py": engine_text()})
     text, hint = refusal("lmc", tmp_path)
     assert text == "context.engine: there is no context engine 'lmc'"
@@ -158,7 +158,7 @@ def test_an_unknown_name_is_told_what_there_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "../tiny", "tiny/", "."])
-def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
+def test_name_is_not_a_path(tmp_path: Path, name: str) -> None:
     write(tmp_path, {"__init__.py": engine_text()})
     assert "there is no context engine" in refusal(name, tmp_path, tmp_path / "tiny")[0]
 
@@ -191,7 +191,7 @@ def test_a_broken_plugin_is_one_clear_line(
     assert bool(tracebacks) == ("cannot" in said)
 
 
-def test_a_plugin_that_was_mended_is_loaded(tmp_path: Path) -> None:
+def test_repaired_plugin_is_loaded(tmp_path: Path) -> None:
     place = write(tmp_path, {"__init__.py": "from . import part\nbroken", "part.py": ""})
     before = set(sys.modules)
     refusal("tiny", tmp_path)

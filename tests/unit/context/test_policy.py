@@ -20,13 +20,13 @@ def test_system_prompt_and_tools_count():
     assert TokenCounter([SYSTEM], TOOLS).tokens(messages) == expected
 
 
-def test_what_the_api_counted_is_taken_as_it_is():
+def test_token_count_of_the_api_is_used_unchanged():
     counter, messages = TokenCounter([SYSTEM], TOOLS), said(10, 20)
     counter.record(messages, 777)
     assert counter.tokens(messages) == 777
 
 
-def test_what_is_new_is_estimated_as_this_model_counts():
+def test_new_messages_are_estimated_with_the_ratio_of_the_model():
     counter, messages = TokenCounter([SYSTEM], TOOLS), said(100, 200)
     estimate = counter.tokens(messages)
     counter.record(messages, estimate // 2)

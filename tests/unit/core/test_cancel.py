@@ -35,7 +35,7 @@ async def test_setting_the_token_interrupts_the_wait_with_its_reason():
     assert token.cancelled
 
 
-async def test_the_task_goes_on_normally_after_an_interruption():
+async def test_task_continues_normally_after_an_interruption():
     token = CancelToken()
     soon(token.cancel)
     with pytest.raises(Interrupted):

@@ -124,6 +124,6 @@ async def test_fields_of_the_tool_are_set_by_its_maker():
     assert await tool.examine({}) == concern
 
 
-def test_a_tool_is_harmless_unless_said_otherwise():
+def test_tool_is_read_only_by_default():
     tool = Tool.from_function(search)
     assert (tool.effect, tool.serial, tool.examine) == (Effect.READ, False, None)

@@ -14,7 +14,7 @@ def written(folder: Path, name: str, event: str = "gateway:startup") -> None:
     )
 
 
-def test_those_that_come_along_are_loaded_before_those_of_the_home(tmp_path: Path) -> None:
+def test_builtin_hooks_are_loaded_before_those_of_the_home(tmp_path: Path) -> None:
     ours, home = tmp_path / "ours", tmp_path / "home"
     written(ours, "zebra")
     written(home, "ant")

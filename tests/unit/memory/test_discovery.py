@@ -194,7 +194,7 @@ def test_broken_commands_of_a_provider_are_explained(home: Home, plugin: Write) 
         find_cli("mine", home)
 
 
-def test_of_two_providers_the_first_counts_and_the_other_is_told(home: Home, plugin: Write) -> None:
+def test_second_provider_of_a_plugin_is_left_out_and_reported(home: Home, plugin: Write) -> None:
     plugin(f"{CODE}\n    ctx.register_memory_provider(Mine())\n")
     told: list[str] = []
     assert find_provider("mine", home, tell=told.append).name == "mine"

@@ -138,7 +138,7 @@ def test_a_second_provider_is_refused_with_a_warning(
     assert told == ["the memory provider plain is ignored: plain is in use"]
 
 
-def test_without_anybody_to_tell_the_warning_is_one_line_of_the_log(
+def test_warning_without_a_listener_is_one_line_of_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     manager = MemoryManager()
@@ -161,7 +161,7 @@ def test_short_forms_of_the_methods_work(manager: MemoryManager, told: list[str]
     assert told == []
 
 
-def test_whoever_takes_more_is_told_the_session(manager: MemoryManager) -> None:
+def test_provider_with_keyword_arguments_gets_the_session(manager: MemoryManager) -> None:
     provider = Noting()
     started(manager, provider).prefetch_all("q", session_id="s1")
     assert provider.calls == [("q", {"session_id": "s1"})]
@@ -182,7 +182,7 @@ def test_recalled_text_is_fenced_as_data(manager: MemoryManager) -> None:
     assert "has a cat" in text
 
 
-def test_what_is_recalled_has_a_limit(manager: MemoryManager) -> None:
+def test_recalled_text_has_a_limit(manager: MemoryManager) -> None:
     class Long(Plain):
         def prefetch(self, query: str, **_kw: Any) -> str:
             return "word " * 1000
@@ -196,7 +196,7 @@ def test_what_is_recalled_has_a_limit(manager: MemoryManager) -> None:
 
 
 @pytest.mark.parametrize("recalled", [None, "", "  \n", 7, {"a": 1}])
-def test_nothing_recalled_is_no_text(manager: MemoryManager, recalled: Any) -> None:
+def test_empty_recall_returns_an_empty_text(manager: MemoryManager, recalled: Any) -> None:
     class Odd(Plain):
         def prefetch(self, query: str, **_kw: Any) -> Any:
             return recalled
@@ -310,7 +310,9 @@ def test_one_that_is_not_set_up_is_off_and_says_how(
     assert line.endswith("it is not set up; to set it up: hermes memory setup plain")
 
 
-def test_one_that_cannot_start_is_told_once(manager: MemoryManager, told: list[str]) -> None:
+def test_provider_that_cannot_start_is_reported_once(
+    manager: MemoryManager, told: list[str]
+) -> None:
     class Broken(Plain):
         def initialize(self, session_id: str, **kwargs: Any) -> None:
             raise OSError("no server")
@@ -407,7 +409,7 @@ def test_a_method_that_is_async_is_named_and_leaves_no_warning() -> None:
         validate_answer("prefetch", prefetch())
 
 
-def test_what_a_tool_returns_becomes_json_where_it_can() -> None:
+def test_tool_result_is_converted_to_json_where_possible() -> None:
     found = {"when": datetime(2026, 1, 2, tzinfo=UTC), "tags": {"a"}, "no": None}
     assert json.loads(validate_answer("handle_tool_call", found)) == {
         "when": "2026-01-02T00:00:00Z",

@@ -83,7 +83,7 @@ def test_a_file_people_can_read_is_closed_when_it_is_written(root: Path, notes: 
     assert file.read_text() == "by hand\n§\nby us\n"
 
 
-def test_what_was_written_by_hand_in_between_is_kept(root: Path, notes: NoteFile) -> None:
+def test_edit_by_hand_between_changes_is_preserved(root: Path, notes: NoteFile) -> None:
     notes.change(add("one"))
     (root / "MEMORY.md").write_text("one, corrected\n§\ntwo\n")
     assert notes.change(add("three")) == ("one, corrected", "two", "three")
@@ -150,7 +150,7 @@ def test_a_damaged_file_is_named_and_kept(
     assert (root / "MEMORY.md").read_bytes() == data
 
 
-def test_what_the_disk_refuses_is_one_clear_line(root: Path, notes: NoteFile) -> None:
+def test_disk_error_is_reported_in_one_line(root: Path, notes: NoteFile) -> None:
     (root / "MEMORY.md").mkdir(parents=True)
     with pytest.raises(ToolError, match=r"cannot read MEMORY\.md: is a directory"):
         notes.read()
@@ -171,7 +171,7 @@ def test_a_link_to_a_file_elsewhere_stays_one(tmp_path: Path, root: Path, notes:
     assert real.read_text() == "one\n§\ntwo\n"
 
 
-def test_who_cannot_have_the_lock_says_so_and_gets_it_later(root: Path) -> None:
+def test_held_lock_is_reported_and_acquired_later(root: Path) -> None:
     notes = NoteFile(root, note_locations(root, MemoryScope())["memory"], lock_seconds=0.05)
     notes.change(add("one"))
     descriptor = os.open(root / LOCK_FILE, os.O_RDWR)
@@ -216,7 +216,7 @@ def test_a_pipe_in_the_place_of_the_notes_does_not_hang(root: Path, notes: NoteF
         notes.read()
 
 
-def test_what_could_not_be_read_again_is_not_written(root: Path, notes: NoteFile) -> None:
+def test_note_over_the_size_limit_is_not_written(root: Path, notes: NoteFile) -> None:
     notes.change(add("Old."))
     with pytest.raises(ToolError, match="cannot have more than 1,000,000 bytes"):
         notes.change(add("x" * MAX_BYTES))
@@ -237,12 +237,12 @@ def test_what_could_not_be_read_again_is_not_written(root: Path, notes: NoteFile
         ("one\u00a0\n§\u00a0\ntwo", ("one", "two")),
     ],
 )
-def test_what_people_write_is_read(text: str, found: tuple[str, ...]) -> None:
+def test_handwritten_entries_are_parsed(text: str, found: tuple[str, ...]) -> None:
     assert split_entries(text) == found
 
 
 @given(st.lists(st.text(st.sampled_from("ab §\n\r\t\x00\ufeff\u2028é"), max_size=12)))
-def test_what_is_written_is_read_back(texts: list[str]) -> None:
+def test_joined_entries_split_back_unchanged(texts: list[str]) -> None:
     kept = [
         text for each in texts if (text := normalize_entry(each)) and not contains_separator(text)
     ]
@@ -324,7 +324,7 @@ def opened(folder: Path, scope: MemoryScope | None = None, **options: object) ->
     return open_memory(folder, scope or MemoryScope(), MemoryOptions(**options), scan)  # type: ignore[arg-type]
 
 
-def test_nothing_remembered_is_no_text_and_no_folder(folder: Path) -> None:
+def test_empty_memory_has_no_text_and_creates_no_folder(folder: Path) -> None:
     scope = MemoryScope(user="u", chat="c", project="/p")
     assert opened(folder, scope).snapshot() == MemorySnapshot("", "")
     assert not folder.exists()
@@ -364,7 +364,7 @@ def test_a_snapshot_stays_as_it_was(folder: Path) -> None:
     assert "after" in memory.snapshot().memory
 
 
-def test_nobody_sees_the_notes_of_somebody_else(folder: Path) -> None:
+def test_notes_are_invisible_to_other_users(folder: Path) -> None:
     scopes = [
         MemoryScope(),
         MemoryScope(user="telegram:1"),
@@ -387,7 +387,7 @@ def test_nobody_sees_the_notes_of_somebody_else(folder: Path) -> None:
     assert "of 2 chat" not in seen[3].memory
 
 
-def test_what_is_switched_off_is_neither_shown_nor_written(folder: Path) -> None:
+def test_disabled_notes_are_neither_shown_nor_written(folder: Path) -> None:
     everything = opened(folder, MemoryScope(chat="c"))
     for target in everything.targets:
         everything.notebook(target).add(f"about {target}")

@@ -145,7 +145,7 @@ async def test_a_file_made_too_long_by_hand_can_be_made_shorter(use: Use, file: 
     assert file.read_text() == "y\n"
 
 
-async def test_what_reads_like_an_injection_is_refused_with_what_was_found(
+async def test_injection_is_refused_with_the_finding(
     use: Use, file: Path, writes: list[tuple[str, str, str]]
 ) -> None:
     await use("add", content="fine")
@@ -171,7 +171,7 @@ async def test_what_reads_like_an_injection_is_refused_with_what_was_found(
         ({"action": "add", "target": "chat", "content": "x"}, "no target 'chat'"),
     ],
 )
-async def test_wrong_arguments_are_told_in_one_line(
+async def test_invalid_arguments_are_refused_in_one_line(
     use: Use, file: Path, arguments: dict[str, str], problem: str
 ) -> None:
     with pytest.raises(ToolArgumentsInvalid, match=problem) as caught:
@@ -211,7 +211,7 @@ def test_notes_need_no_approval_and_no_checkpoint(memory: BuiltinMemory) -> None
     assert not tool.may_change({"action": "add", "target": "memory", "content": "x"})
 
 
-async def test_other_work_goes_on_while_a_write_waits_for_the_lock(
+async def test_event_loop_continues_while_a_write_waits_for_the_lock(
     use: Use, memory: BuiltinMemory, file: Path
 ) -> None:
     entered, release = asyncio.Event(), asyncio.Event()

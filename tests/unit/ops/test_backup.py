@@ -71,7 +71,7 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> Non
 @pytest.mark.parametrize(
     "name", ["logs/agent.log", "models/x.gguf", "profiles/work", "profiles/w/logs/x", ".import/new"]
 )
-def test_what_no_backup_holds_is_refused(tmp_path: Path, name: str) -> None:
+def test_archive_with_a_foreign_file_is_refused(tmp_path: Path, name: str) -> None:
     assert "not belong to a backup" in refusal(archive(tmp_path / "a.zip", {name: b"x"}))
 
 
@@ -186,7 +186,7 @@ def test_entries_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
         ("backups/sessions/state-20260101-000000.db", False), ("backups/of-mine.db", True),
     ],
 )  # fmt: skip
-def test_what_belongs_to_a_backup(name: str, there: bool) -> None:
+def test_backup_includes_only_its_files(name: str, there: bool) -> None:
     assert belongs(name) is there
 
 

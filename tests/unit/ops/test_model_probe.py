@@ -119,7 +119,7 @@ async def test_with_a_wrong_key_nothing_more_is_tried():
     assert {finding.verdict for finding in others} == {"not tried"}
 
 
-async def test_what_a_model_is_known_not_to_have_is_not_tried():
+async def test_unsupported_features_are_not_tried():
     steps = [GOOD[0], THOUGHT, *GOOD[4:]]
     found = await findings(steps, ModelProfile(tools=False, images=False))
     assert (found["tools"].verdict, found["images"].verdict) == ("not tried", "not tried")

@@ -279,7 +279,7 @@ hostile = st.text() | st.sampled_from(
 
 
 @given(hostile, hostile, hostile)
-def test_nothing_that_was_said_becomes_markup(said, argument, result):
+def test_message_text_never_becomes_markup(said, argument, result):
     exported = record(
         message(1, "user", said),
         message(2, "assistant", said, reasoning=said, tool_calls=[call("a", result, argument)]),
@@ -296,7 +296,7 @@ def test_nothing_that_was_said_becomes_markup(said, argument, result):
     assert plain(result).strip() in reader.text
 
 
-def test_what_looks_like_markdown_is_dressed():
+def test_markdown_is_rendered_as_html():
     html = page(record(message(1, "assistant", "# T\n**b** `<c>`\n```py\n<x>\n```\nend")))
     assert "<strong>T</strong>" in html
     assert "<strong>b</strong> <code>&lt;c&gt;</code>" in html

@@ -103,7 +103,7 @@ async def test_the_same_name_again_and_at_once(opened, git) -> None:
     assert (await opened("y")).branch == "hermes/y-2"
 
 
-async def test_branch_named_hermes_is_no_obstacle(opened, git) -> None:
+async def test_branch_named_hermes_changes_the_branch_prefix(opened, git) -> None:
     git("branch", "hermes")
     assert (await opened("x")).branch == "hermes-x"
 
@@ -419,7 +419,9 @@ def age(repo: Path, name: str, **changes: object) -> None:
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(record, **old)))
 
 
-async def test_what_a_crash_left_is_removed_at_the_next_start(opened, repo, git, notices) -> None:
+async def test_unused_worktree_of_a_crash_is_removed_at_the_next_start(
+    opened, repo, git, notices
+) -> None:
     left = await opened("left")
     busy = await opened("busy")
     (busy.folder / "a.txt").write_text("work\n")

@@ -57,7 +57,7 @@ def test_the_older_form_of_register_tool_is_understood(stage: Stage, call: str) 
 
 
 @pytest.mark.parametrize(("said", "effect"), [("", Effect.EXECUTE), ("effect='read'", Effect.READ)])
-def test_what_a_tool_can_do_is_anything_unless_it_says_otherwise(
+def test_tool_effect_defaults_to_the_most_dangerous(
     stage: Stage, said: str, effect: Effect
 ) -> None:
     stage.load_with(f"def register(ctx): ctx.register_tool('t', 's', {{}}, print, {said})\n")
@@ -70,7 +70,7 @@ def test_what_a_tool_can_do_is_anything_unless_it_says_otherwise(
     assert entry.make(None).effect is effect
 
 
-def test_an_effect_that_there_is_not_is_told_with_those_there_are(stage: Stage) -> None:
+def test_unknown_effect_is_refused_with_the_valid_ones(stage: Stage) -> None:
     (outcome,) = stage.load_with(
         "def register(ctx): ctx.register_tool('t', 's', {}, print, effect='harmless')\n"
     )
@@ -229,7 +229,7 @@ def test_a_subcommand_parses_and_gives_an_exit_code(stage: Stage) -> None:
         act(parser.parse_args(["fail"]))
 
 
-def test_a_skill_is_found_beside_the_code(stage: Stage, tmp_path: Path) -> None:
+def test_skill_path_is_relative_to_the_plugin(stage: Stage, tmp_path: Path) -> None:
     place = stage.plugin(
         "probe",
         f"""
@@ -364,7 +364,7 @@ def test_of_two_memory_providers_of_a_plugin_the_first_counts(stage: Stage) -> N
     ]
 
 
-async def test_what_is_registered_later_takes_effect_at_once(stage: Stage) -> None:
+async def test_late_registration_takes_effect_at_once(stage: Stage) -> None:
     stage.load_with(
         """
         def register(ctx):

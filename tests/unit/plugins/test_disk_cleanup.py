@@ -49,7 +49,7 @@ async def test_files_the_agent_makes_are_listed_and_removed(session: Session) ->
     assert await session.say() == "the agent made no temporary files that are still there"
 
 
-async def test_what_was_there_before_is_never_touched(session: Session) -> None:
+async def test_existing_file_is_never_removed(session: Session) -> None:
     mine = session.folder / "mine.txt"
     await session.call({"command": f"cat {mine}"})  # it names it, but it is not there
     mine.write_text("by the user")

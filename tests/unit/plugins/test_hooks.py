@@ -170,7 +170,7 @@ async def test_changed_text_goes_from_one_to_the_next(runner: HookRunner) -> Non
     assert answers[-1] == "out a c"
 
 
-async def test_what_a_listener_changes_changes_no_call(runner: HookRunner) -> None:
+async def test_listener_cannot_change_the_arguments_of_a_call(runner: HookRunner) -> None:
     def meddle(args: dict[str, Any]) -> None:
         args["command"] = "rm -rf /"
         args["inner"]["deep"].append(2)
@@ -235,7 +235,7 @@ async def test_a_listener_cannot_fill_the_window_of_the_model(
     assert "9,950,000 characters left out" in text
 
 
-async def test_an_error_is_told_without_the_made_up_name_of_the_plugins_module(
+async def test_error_is_reported_without_the_generated_module_name(
     stage: Stage,
 ) -> None:
     stage.load_with(
@@ -257,7 +257,7 @@ async def test_an_error_is_told_without_the_made_up_name_of_the_plugins_module(
     ]
 
 
-def test_without_a_log_a_problem_is_told_once_and_not_printed_beside(
+def test_problem_without_a_log_is_reported_once_and_not_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Python prints warnings of a process that has no log."""
@@ -283,7 +283,7 @@ RAISING = {
 
 
 @pytest.mark.parametrize("body", RAISING.values(), ids=list(RAISING))
-async def test_a_plugin_that_raises_in_every_hook_is_told_of_once(
+async def test_plugin_raising_in_every_hook_is_reported_once(
     stage: Stage, body: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage.plugin("bad", in_every_hook(body))
@@ -321,7 +321,7 @@ async def test_a_coroutine_that_raises_is_isolated_too(
 
 
 @pytest.mark.parametrize("how", ["thread", "coroutine", "stubborn coroutine"])
-async def test_a_listener_that_hangs_holds_up_nobody_and_is_given_up(how: str) -> None:
+async def test_hanging_listener_is_abandoned_after_its_timeout(how: str) -> None:
     told: list[str] = []
     runner = HookRunner(timeout=0.05, reports=ProblemReporter(told.append))
     release, heeded = threading.Event(), asyncio.Event()
@@ -431,7 +431,7 @@ async def test_a_thread_that_a_listener_starts_is_its_own_affair(stage: Stage) -
     assert await stage.hooks.fire(HookName.ON_SESSION_END, **details) == ["worked"]
 
 
-async def test_nobody_listening_costs_next_to_nothing(runner: HookRunner) -> None:
+async def test_hook_without_listeners_costs_one_call(runner: HookRunner) -> None:
     """Counted in calls of functions: only `fire` itself."""
     runner.add("p", HookName.PRE_LLM_CALL, print)
     firing = runner.fire(HookName.PRE_TOOL_CALL, **CALL)

@@ -61,7 +61,7 @@ async def test_a_plugin_that_raises_in_every_hook_but_the_veto_changes_nothing(
     assert "other arguments than documented" not in caplog.text
 
 
-async def test_a_check_that_fails_blocks_the_call_and_the_talk_goes_on(
+async def test_failing_check_blocks_the_call_and_the_turn_continues(
     stage: Stage, make_agent: MakeAgent, model: ScriptedModel
 ) -> None:
     stage.load_with(
@@ -92,7 +92,7 @@ async def test_a_veto_tells_the_model_why(
     assert ("look not there, says s1" in result, ran) == (True, [])
 
 
-async def test_a_result_can_be_changed_and_is_heard(
+async def test_result_can_be_changed_and_is_passed_on(
     stage: Stage, make_agent: MakeAgent, model: ScriptedModel
 ) -> None:
     heard: list[Any] = []

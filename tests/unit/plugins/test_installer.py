@@ -81,7 +81,7 @@ def test_addresses_are_understood(said: str, address: str) -> None:
         "",
     ],
 )
-def test_what_is_no_address_is_refused(said: str) -> None:
+def test_invalid_address_is_refused(said: str) -> None:
     with pytest.raises(UsageError):
         parse_source(said)
 
@@ -150,7 +150,7 @@ def address(repository: Path) -> Iterator[str]:
     thread.join()
 
 
-def test_an_address_that_is_no_repository_is_one_line(
+def test_address_without_a_repository_is_reported_in_one_line(
     workshop: PluginInstaller, address: str
 ) -> None:
     with pytest.raises(HermesError) as caught:
@@ -179,7 +179,7 @@ def test_a_plugin_of_the_same_name_is_replaced_only_by_force(
         ("- list\n", "expected keys and values"),
     ],
 )
-def test_what_is_no_plugin_leaves_nothing_behind(
+def test_invalid_plugin_leaves_nothing_behind(
     workshop: PluginInstaller, tmp_path: Path, hermes_home: Path, manifest: str, said: str
 ) -> None:
     folder = write_plugin(tmp_path, "odd", manifest=manifest)
@@ -190,7 +190,7 @@ def test_what_is_no_plugin_leaves_nothing_behind(
     assert list((hermes_home / "plugins").iterdir()) == []
 
 
-def test_a_folder_without_code_is_no_plugin(workshop: PluginInstaller, tmp_path: Path) -> None:
+def test_folder_without_code_is_refused(workshop: PluginInstaller, tmp_path: Path) -> None:
     folder = write_plugin(tmp_path, "bare")
     (folder / "__init__.py").unlink()
     with pytest.raises(UsageError, match=r"__init__\.py is missing"):
@@ -245,7 +245,7 @@ def test_a_record_that_cannot_be_read_is_noticed_before_anything_is_installed(
     assert [place.name for place in folder.iterdir()] == [".installed.json"]
 
 
-def test_files_that_the_user_changed_are_said_to_be_in_the_way(
+def test_update_is_refused_when_the_user_changed_files(
     workshop: PluginInstaller, repository: Path, hermes_home: Path
 ) -> None:
     workshop.install(PluginSource(repository.as_uri()))
@@ -257,7 +257,7 @@ def test_files_that_the_user_changed_are_said_to_be_in_the_way(
     assert "--force" in told.value.hint
 
 
-def test_git_that_is_missing_is_said(tmp_path: Path) -> None:
+def test_missing_git_is_reported(tmp_path: Path) -> None:
     workshop = PluginInstaller(tmp_path / "plugins", PluginFetcher({"PATH": str(tmp_path)}))
     with pytest.raises(HermesError, match="git is not installed"):
         workshop.install(PluginSource("https://127.0.0.1:1/x.git"))

@@ -41,7 +41,7 @@ def test_a_result_comes_back_from_a_thread_of_the_provider_s_own(worker: Isolate
     assert threads[0].daemon
 
 
-def test_calls_come_in_order_also_those_nobody_waits_for(worker: IsolatedThread) -> None:
+def test_posted_and_awaited_calls_run_in_order(worker: IsolatedThread) -> None:
     order: list[int] = []
     for number in range(3):
         assert worker.post("note", lambda number=number: order.append(number))
@@ -49,7 +49,7 @@ def test_calls_come_in_order_also_those_nobody_waits_for(worker: IsolatedThread)
     assert order == [0, 1, 2, 3]
 
 
-def test_one_that_raises_is_told_once(worker: IsolatedThread, told: list[str]) -> None:
+def test_raising_call_is_reported_once(worker: IsolatedThread, told: list[str]) -> None:
     def fail() -> None:
         raise ValueError("no such\nuser")
 
@@ -78,7 +78,7 @@ def test_one_that_hangs_is_skipped_and_switched_off_after_three_times(
         "the memory provider slow did not answer within 1 s (prefetch); "
         "the conversation continues without it"
     )
-    # It is still hanging: nobody waits a whole limit again.
+    # It still hangs: later calls do not wait the whole limit again.
     for _ in range(2):
         with pytest.raises(ToolTimedOut, match="still busy with prefetch"):
             worker.call("prefetch", release.wait, 600)
@@ -119,7 +119,7 @@ def test_a_call_that_was_given_up_before_its_turn_is_never_made(
     worker.close()
 
 
-def test_what_waits_is_bounded_and_the_rest_dropped(
+def test_queue_is_bounded_and_further_calls_are_dropped(
     worker: IsolatedThread, told: list[str], release: threading.Event
 ) -> None:
     started = threading.Event()
@@ -136,7 +136,7 @@ def test_what_waits_is_bounded_and_the_rest_dropped(
     ]
 
 
-def test_what_waits_is_not_done_any_more_once_it_is_off(worker: IsolatedThread) -> None:
+def test_queued_calls_are_dropped_when_the_worker_is_disabled(worker: IsolatedThread) -> None:
     gate, made = threading.Event(), []
     worker.post("sync_turn", gate.wait)
     worker.post("sync_turn", lambda: made.append(1))

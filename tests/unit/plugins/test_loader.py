@@ -44,7 +44,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_one_that_fails_is_told_of_once_and_the_others_go_on(stage: Stage, name: str) -> None:
+def test_failing_plugin_is_reported_once_and_the_others_load(stage: Stage, name: str) -> None:
     code, said = BAD[name]
     stage.plugin(name, code)
     stage.plugin("aaa", GOOD)
@@ -73,7 +73,7 @@ def test_one_that_hangs_is_left_behind(stage: Stage) -> None:
     assert len(stage.told) == 2
 
 
-async def test_what_a_hanging_plugin_registers_later_has_no_effect(
+async def test_late_registration_of_a_hanging_plugin_has_no_effect(
     stage: Stage, tmp_path: Path
 ) -> None:
     stage.plugin(
@@ -128,7 +128,7 @@ def test_nothing_is_loaded_that_is_not_enabled(stage: Stage, tmp_path: Path) -> 
     assert mark.exists()
 
 
-def test_an_enabled_plugin_that_is_not_there_is_told_of(stage: Stage) -> None:
+def test_missing_enabled_plugin_is_reported(stage: Stage) -> None:
     (outcome,) = stage.load("ghost")
     assert outcome.origin is None
     assert stage.told == ["plugin ghost: it is in plugins.enabled, but there is no such plugin"]
@@ -204,7 +204,7 @@ def test_loading_again_registers_again(hermes_home: Path) -> None:
         assert "good" in stage.host.commands
 
 
-def test_a_hook_that_does_not_exist_is_told_of_and_the_rest_works(stage: Stage) -> None:
+def test_unknown_hook_is_reported_and_the_rest_works(stage: Stage) -> None:
     stage.load_with(
         """
         def register(ctx):

@@ -57,7 +57,7 @@ unknown: {kept: out}
     "text",
     ["", "name:\n", "provides_tools: forecast\n", "requires_env:\n", "version: 2026-01-01\n"],
 )
-def test_what_is_left_out_has_a_default(tmp_path: Path, text: str) -> None:
+def test_missing_field_has_a_default(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text).name == "weather"
 
 
@@ -93,7 +93,7 @@ def test_a_wrong_one_is_one_line_with_a_way_out(tmp_path: Path, text: str, said:
     assert caught.value.hint
 
 
-def test_a_missing_one_is_said_to_be_missing(tmp_path: Path) -> None:
+def test_missing_manifest_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is missing"):
         read_manifest(tmp_path)
 

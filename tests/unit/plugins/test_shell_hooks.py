@@ -103,7 +103,7 @@ async def test_a_hook_is_given_the_event_as_json(scene: Scene) -> None:
     }
 
 
-async def test_what_is_no_json_is_named_by_its_type(scene: Scene) -> None:
+async def test_value_that_is_not_json_is_named_by_its_type(scene: Scene) -> None:
     hook = HookSpec(
         HookName.PRE_GATEWAY_DISPATCH,
         scene.script("json.dump(said, open('got.json', 'w'))"),
@@ -267,14 +267,14 @@ def test_the_matcher_is_a_pattern_of_whole_names(matcher: str, tool: str, runs: 
     assert hook.is_for(tool) is runs
 
 
-def test_a_matcher_that_is_no_pattern_means_all_tools_and_is_told_of() -> None:
+def test_invalid_matcher_matches_all_tools_and_is_reported() -> None:
     told: list[str] = []
     (hook,) = parse_hooks(setting(ShellHook("x", "te(rm")), ProblemReporter(told.append))
     assert hook.is_for("anything")
     assert "matcher 'te(rm' is not a pattern" in told[0]
 
 
-def test_a_setting_for_an_unknown_event_is_told_of() -> None:
+def test_unknown_event_in_the_settings_is_reported() -> None:
     told: list[str] = []
     assert (
         parse_hooks(setting(ShellHook("x"), event="pre_tool"), ProblemReporter(told.append)) == ()
@@ -321,7 +321,9 @@ async def test_a_declined_hook_never_runs_and_does_not_block(scene: Scene) -> No
     assert told == f"the check {command!r} is left out in this session: you declined"
 
 
-async def test_without_anybody_to_ask_nothing_runs_and_calls_are_blocked(scene: Scene) -> None:
+async def test_unapproved_hook_without_a_terminal_does_not_run_and_blocks_calls(
+    scene: Scene,
+) -> None:
     command = scene.script(TOUCH)
     hooks = scene.hooks(HookSpec(PRE, command, 30), HookSpec(POST, command, 30))
     (answer,) = await hooks.run(PRE, CALL)

@@ -318,7 +318,7 @@ def test_key_without_an_owner_is_not_sent():
         resolver({"GROQ_API_KEY": "g"}).resolve(ModelChoice(api_key="somebodys"))
 
 
-def test_a_key_said_with_an_address_that_lost_is_not_sent_to_the_winner():
+def test_key_of_an_overruled_address_is_not_sent_to_the_chosen_provider():
     exported = ModelChoice(base_url="http://127.0.0.1:9/v1", base_url_saved=False, api_key="labs")
     target = resolver({"GROQ_API_KEY": "g"}, saved=("GROQ_API_KEY",)).resolve(exported)
     assert (target.provider, keys_of(target)) == ("groq", ["g"])

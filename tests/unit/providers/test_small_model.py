@@ -227,7 +227,7 @@ def test_a_question_longer_than_the_context_is_cut_in_its_middle():
     assert estimate_tokens(shown, SMALL) <= 800
 
 
-def test_nothing_said_is_nothing_shown():
+def test_conversation_without_messages_is_empty():
     assert fit_conversation((System("x"),), SMALL, 100) == ()
 
 

@@ -278,7 +278,7 @@ async def test_an_answer_that_breaks_off_is_an_error(begun: bytes) -> None:
             await http.get(url)
 
 
-async def test_who_stops_waiting_closes_the_connection() -> None:
+async def test_cancelled_request_closes_the_connection() -> None:
     ended, asked = asyncio.Event(), asyncio.Event()
 
     async def answer(reader: Reader, _writer: Writer) -> None:
@@ -310,7 +310,7 @@ class WhereRead(LateTls):
 
 
 async def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With certificates that are read beside the event loop, a large answer and a large body."""
+    """With certificates read outside the event loop, a large answer and a large body."""
     tls, _trust = server_and_trust(tmp_path, "IP:127.0.0.1")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
 

@@ -58,6 +58,6 @@ def test_planted_violation_is_refused(findings: dict[str, set[str]], rule: str) 
 
 
 @pytest.mark.parametrize("name", ALLOWED)
-def test_what_is_allowed_passes(findings: dict[str, set[str]], name: str) -> None:
+def test_allowed_code_passes(findings: dict[str, set[str]], name: str) -> None:
     rule = name.partition("/")[2]
     assert rule not in findings.get(f"{name}_allowed", set())

@@ -91,7 +91,7 @@ def test_handler_that_raises_again_is_not_broad(package: Path, tests: Path) -> N
     assert failing(package, tests) == {}
 
 
-def test_test_doubles_are_beside_the_kernel(package: Path, tests: Path) -> None:
+def test_core_testing_is_not_counted_as_core(package: Path, tests: Path) -> None:
     for number in range(7):
         plant(package, f"core/testing/k{number}.py", "x = 1\n" * 140)
         plant(package, f"agent/k{number}.py", "x = 1\n" * 140)
@@ -107,7 +107,7 @@ def test_too_many_patches_fail(package: Path, tests: Path) -> None:
     assert failing(package, tests) == {"patches per test": ["tests/test_a.py:2"]}
 
 
-def test_setting_variables_is_no_patch(package: Path, tests: Path) -> None:
+def test_setting_variables_is_not_a_patch(package: Path, tests: Path) -> None:
     (tests / "test_a.py").write_text("def test_a(monkeypatch):\n    monkeypatch.setenv('A', 'b')\n")
     assert failing(package, tests) == {}
 

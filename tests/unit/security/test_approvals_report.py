@@ -45,7 +45,7 @@ def test_misses_and_false_alarms_are_named_and_fail(folder, capsys):
     assert "FALSE ALARM  plain: 'sudo ls'" in shown
 
 
-def test_a_peer_that_cannot_be_run_is_said(folder, tmp_path):
+def test_peer_that_cannot_run_is_reported(folder, tmp_path):
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin" / "python"
     python.write_text("#!/bin/sh\necho no such detector >&2\nexit 1\n")
@@ -67,7 +67,7 @@ def test_a_peer_is_measured_on_the_same_lines(folder, tmp_path, capsys):
     assert "50.00 %  (1 of 2)" in theirs
 
 
-def test_what_was_written_independently_is_shown_by_itself(folder, capsys):
+def test_independent_corpus_is_reported_separately(folder, capsys):
     (folder / "dangerous-independent.txt").write_text("plain | ? :: sudo ls\nlines | ? :: pwd\n")
     (folder / "harmless-independent.txt").write_text("git | git log\n")
     assert main([str(folder)]) == 1

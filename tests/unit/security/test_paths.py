@@ -71,7 +71,7 @@ def test_a_service_user_at_home_in_a_system_folder() -> None:
     assert own.write_refusal("/var/lib/other/x")
 
 
-def test_devices_everybody_writes_to() -> None:
+def test_null_device_is_not_a_system_path() -> None:
     assert not guard().is_system("/dev/null")
     assert guard().is_system("/dev/sda")
 

@@ -173,7 +173,7 @@ def test_the_program_behind_a_wrapper_is_found(command: str, expected: tuple[str
         "tool 'rm -r x'",
     ],
 )
-def test_words_that_are_text_are_no_programs(command: str) -> None:
+def test_quoted_text_is_not_a_program(command: str) -> None:
     assert not {"rm", "bash", "python"} & {
         each.name for each in unfold_command(command).invocations
     }

@@ -172,7 +172,7 @@ def test_code_after_a_head_in_a_fence_is_whole(name: str):
     assert body == "# Steps\n\n```bash\nls\n```"
 
 
-def test_what_is_wrong_in_entries_is_left_out(collection: SkillIndex):
+def test_invalid_entries_are_left_out(collection: SkillIndex):
     skill = collection.get("half-settings")
     assert [(each.key, each.default, each.prompt) for each in skill.settings] == [
         ("notes.folder", "~/notes", "Where notes are")

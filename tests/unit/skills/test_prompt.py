@@ -89,7 +89,7 @@ def test_a_description_is_cut_at_a_word(tmp_path: Path):
     assert "  - z: <available_skills> go" in lines
 
 
-def test_what_categories_are_for_gives_way_to_skills(tmp_path: Path):
+def test_category_descriptions_are_dropped_before_skills(tmp_path: Path):
     put(tmp_path, "games/chess")
     (tmp_path / "games/DESCRIPTION.md").write_text("For a rainy day")
     listing = skills_in(tmp_path).listing()
@@ -109,7 +109,7 @@ def test_the_budget_is_never_exceeded(tmp_path: Path):
     assert [each for each in budgets if each >= len(SHORT_TEXT) and not texts[each]] == []
 
 
-def test_when_there_is_no_room_for_all_the_rest_can_be_found(tmp_path: Path):
+def test_skills_beyond_the_limit_are_counted_and_searchable(tmp_path: Path):
     text = index(listing_of(tmp_path, many(tmp_path)))
     shown = listed(text)
     assert 20 < len(shown) < 60

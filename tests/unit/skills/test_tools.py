@@ -73,7 +73,7 @@ async def test_a_query_finds_skills(listing: Tool):
     )
 
 
-async def test_what_there_is_not_is_said(listing: Tool, tmp_path: Path):
+async def test_missing_category_and_empty_list_are_reported(listing: Tool, tmp_path: Path):
     assert await call(listing, category="cooking") == (
         "there is no category 'cooking'; categories: games, general, research, research/web"
     )

@@ -60,7 +60,7 @@ def shown_term(term: Term) -> str:
         ("Ünïcode-Wörter", "Ünïcode+Wörter"),
     ],
 )
-def test_what_a_query_means(text, meaning):
+def test_query_is_parsed(text, meaning):
     assert shown(parse_query(text)) == meaning
 
 
@@ -105,7 +105,7 @@ def test_what_a_query_means(text, meaning):
         ("*** --- ((", ""),
     ],
 )
-def test_what_makes_no_sense_is_dropped(text, meaning):
+def test_meaningless_operators_are_dropped(text, meaning):
     assert shown(parse_query(text)) == meaning
 
 

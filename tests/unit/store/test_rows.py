@@ -136,7 +136,7 @@ def test_every_repaired_history_can_be_sent(history):
 
 
 @given(conversations.histories)
-def test_repair_loses_nothing_a_person_or_model_said(history):
+def test_repair_keeps_all_user_and_model_text(history):
     def said(messages):
         return [m for m in messages if not isinstance(m, ToolResult) and getattr(m, "text", "")]
 

@@ -161,7 +161,7 @@ def test_results_have_the_names_of_their_calls(calls, results, expected):
 
 
 @pytest.mark.parametrize("arguments", ["{broken", "[1]", '"text"', '{"a": NaN}', "null"])
-def test_arguments_that_are_no_json_object_are_left_out_and_logged(arguments, caplog):
+def test_arguments_that_are_not_a_json_object_are_left_out_and_logged(arguments, caplog):
     with caplog.at_level(logging.WARNING, logger="hermes.store.trajectory"):
         [(_, value)] = values(said(ToolCall("a", "todo", arguments)))
     assert '{"name": "todo", "arguments": {}}' in value
@@ -175,7 +175,7 @@ def test_content_too_deep_to_parse_stays_text():
     assert responses(value)[0]["content"] == deep
 
 
-def test_what_is_not_for_the_log_is_not_in_a_trajectory():
+def test_images_and_added_hints_are_not_in_a_trajectory():
     question = User((Text("look"), Image("data:image/png;base64,AAAA"))).with_aside("[a hint]")
     assert values(question) == [("human", "look\n[image]")]
 
@@ -285,7 +285,7 @@ def _append_too_much(folder: Path) -> None:
         save_trajectory([{"from": "human", "value": "x" * 5000}], "m", True, folder=folder)
 
 
-def test_an_entry_there_is_no_room_for_leaves_the_file_as_it_was(tmp_path):
+def test_entry_without_disk_space_leaves_the_file_unchanged(tmp_path):
     path = save_trajectory([], "m", True, folder=tmp_path)
     before = path.read_bytes()
     writer = multiprocessing.get_context("spawn").Process(target=_append_too_much, args=(tmp_path,))

@@ -96,7 +96,7 @@ async def test_writes_keep_the_order_they_were_asked_for_in(watched):
     assert [message.text for message in await watched.store.messages("s")] == texts * 2
 
 
-async def test_what_was_asked_for_before_closing_is_done(watched):
+async def test_pending_writes_finish_before_close(watched):
     pending = [asyncio.ensure_future(watched.store.append("s", User.say(str(n)))) for n in "abc"]
     await asyncio.sleep(0)
     watched.store.close()

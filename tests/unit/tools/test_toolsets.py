@@ -114,7 +114,7 @@ def test_switching_toolsets_on_and_off(current, names, on, expected):
     assert switch_toolsets(current, names, BUILTIN_TOOLSETS, on=on) == expected
 
 
-def test_what_was_switched_off_is_off_and_back_on_again():
+def test_disabled_toolset_is_off_until_enabled_again():
     off = switch_toolsets(["hermes-cli"], ["file", "todo"], BUILTIN_TOOLSETS, on=False)
     assert not {"read_file", "todo"} & set(expand(off, BUILTIN_TOOLSETS))
     on = switch_toolsets(off, ["todo"], BUILTIN_TOOLSETS, on=True)

@@ -89,7 +89,7 @@ async def test_a_picture_on_windows(desk: Desk) -> None:
     assert await clipboard_image() == PNG
 
 
-async def test_no_picture_and_no_program_are_told_apart(
+async def test_errors_distinguish_missing_picture_from_missing_program(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match="is not accessible") as refused:
@@ -145,7 +145,7 @@ async def test_a_text_is_copied_by_the_program_that_is_there(
     assert desk.got().decode(encoding) == "viel Spaß 漢字"
 
 
-async def test_a_program_that_stays_in_the_background_holds_nobody_up(desk: Desk) -> None:
+async def test_copy_does_not_wait_for_a_background_process(desk: Desk) -> None:
     desk.has("wl-copy", "cat > got; sleep 30 &", WAYLAND_DISPLAY="wayland-0")
     assert await copy_text("text", lambda _: None) == "Copied with wl-copy."
 
@@ -201,7 +201,7 @@ def test_labels_are_short_and_numbered(tmp_path: Path) -> None:
     assert images.labels == []
 
 
-def test_what_is_no_picture_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_invalid_picture_is_refused_with_the_reason(tmp_path: Path) -> None:
     images = ImageAttachments()
     (tmp_path / "text.png").write_text("no picture")
     with pytest.raises(UsageError, match=r"text\.png is not an image") as refused:

@@ -136,7 +136,7 @@ async def test_of_a_huge_file_the_end_is_read(
     assert file.stat().st_size <= 200
 
 
-async def test_what_is_typed_while_the_file_is_read_is_neither_lost_nor_doubled(
+async def test_input_during_loading_is_neither_lost_nor_duplicated(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "history"
@@ -234,7 +234,7 @@ def test_cancelling_brings_back_what_was_typed(search: HistorySearch, buffer: Bu
     assert not search.active
 
 
-def test_whatever_else_is_done_ends_the_search(search: HistorySearch, buffer: Buffer) -> None:
+def test_any_other_action_ends_the_search(search: HistorySearch, buffer: Buffer) -> None:
     search.type("parser")
     buffer.cursor_position += 1
     assert not search.active

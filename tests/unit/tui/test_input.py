@@ -46,7 +46,7 @@ def test_a_long_paste_is_collapsed_and_sent_whole() -> None:
     assert pastes.expand(message) == f"why does {lines(5_000)} fail? Also {'y' * 1_001}."
 
 
-def test_a_last_line_end_is_no_line_of_its_own() -> None:
+def test_trailing_newline_is_not_a_line() -> None:
     assert PasteStore().collapse("a\nb\nc\nd\ne\n") == "a\nb\nc\nd\ne\n"
     assert PasteStore().collapse("a\nb\nc\nd\ne\nf\n") == "[pasted #1: 6 lines]"
 
@@ -70,7 +70,7 @@ def test_a_placeholder_that_was_edited_away_is_gone() -> None:
     assert pastes.expand(changed) == changed
 
 
-def test_what_a_paste_contains_is_not_replaced_again() -> None:
+def test_placeholder_inside_a_paste_is_not_expanded() -> None:
     pastes = PasteStore()
     pastes.collapse(lines(9))
     second = pastes.collapse("[pasted #1: 9 lines]\n" * 6)
@@ -202,7 +202,7 @@ def test_deleting_a_part_of_a_placeholder_deletes_it() -> None:
     assert steps.widen(text, 0, 3) == (0, 3)
 
 
-def test_what_only_looks_like_a_placeholder_is_text() -> None:
+def test_unknown_placeholder_is_plain_text() -> None:
     steps = CursorSteps(PasteStore())
     assert steps.after("[pasted #1: 9 lines]", 0) == 1
 
@@ -234,7 +234,7 @@ def text_of(transformation: Transformation) -> str:
         ("a\u202eb", "ab"),
     ],
 )
-def test_what_is_seen(typed: str, seen: str) -> None:
+def test_typed_text_is_rendered(typed: str, seen: str) -> None:
     assert text_of(shown(typed)) == seen
 
 
@@ -265,7 +265,7 @@ def script(path: Path, commands: str) -> None:
     path.write_text(f"#!/bin/sh\ncd {path.parent}\n{commands}\n")
 
 
-async def test_what_the_editor_leaves_is_the_message(editor: Path) -> None:
+async def test_saved_text_of_the_editor_is_the_message(editor: Path) -> None:
     script(
         editor, 'cp "$2" before; stat -c %a "$2" > mode; echo "$1 $2" > given; echo more >> "$2"'
     )
@@ -291,7 +291,7 @@ async def test_an_editor_that_removes_the_file(editor: Path) -> None:
         await edit_in_editor("draft")
 
 
-async def test_a_missing_editor_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_editor_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", "no-such-editor-here")
     with pytest.raises(UsageError, match="cannot find the editor 'no-such-editor-here'"):

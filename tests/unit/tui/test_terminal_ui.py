@@ -38,7 +38,9 @@ def test_note_before_the_conversation_is_wrapped_between_words() -> None:
     assert printed == ["the plugin weather\ncould not be loaded:\nno file plugin.py\n"]
 
 
-async def test_each_is_told_once_and_logged_always(caplog: pytest.LogCaptureFixture) -> None:
+async def test_loop_error_is_shown_once_and_logged_each_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     told: list[str] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(LoopErrorHandler(told.append))
@@ -81,5 +83,5 @@ def test_long_texts_are_cut_and_calls_are_counted() -> None:
     assert answer == ["  one", "  two", "  three …"]
 
 
-def test_nothing_said_is_nothing_shown() -> None:
+def test_recap_of_an_empty_conversation_is_empty() -> None:
     assert recap([], Paint(), 80, ">") == []

@@ -36,7 +36,7 @@ from hermes.tui.text import (
         ("\x9b31mred", "red"),
     ],
 )
-def test_what_steers_the_terminal_is_gone(given: str, shown: str) -> None:
+def test_terminal_sequences_are_removed(given: str, shown: str) -> None:
     assert safe(given) == shown
 
 
@@ -115,7 +115,7 @@ def test_code_rows_fit_and_hold_everything(text: str, columns: int) -> None:
 
 
 @given(TEXTS, st.integers(9, 20))
-def test_what_is_seen_as_one_character_stays_together(text: str, columns: int) -> None:
+def test_grapheme_clusters_are_not_split(text: str, columns: int) -> None:
     edges, at = {0}, 0
     for cluster in iter_graphemes(text):
         at += len(cluster)

@@ -22,7 +22,7 @@ def line(skin: Skin = FACES, seed: int = 1, depth: Depth = Depth.NONE) -> Spinne
     return SpinnerLine(skin, Paint(skin.colors, depth), random.Random(seed))
 
 
-def test_what_it_says() -> None:
+def test_spinner_shows_state_time_and_tokens() -> None:
     spinner = line(Skin())
     assert spinner.text(0.0, 0.0, "waiting", 0, 80) == "⠋ thinking… 0 s · ctrl-c stops"
     assert spinner.text(12.7, 0.0, "writing", 1234, 80) == (
@@ -69,7 +69,7 @@ def test_a_skin_without_faces() -> None:
 FULL = StatusInfo("vendor/some-model-4", 0.123, 0.97, 0.1234, 83.0, ("2 queued",))
 
 
-def test_what_there_is_room_for() -> None:
+def test_status_line_drops_fields_to_fit_the_width() -> None:
     assert status_line(FULL, 100, Paint()) == (
         "some-model-4 │ █░░░░░░░ 12% │ cache 97% │ $0.1234 │ 1 min 23 s │ 2 queued"
     )

@@ -1,4 +1,4 @@
-"""Blocking work beside the event loop."""
+"""Blocking work outside the event loop."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ async def test_the_result_comes_back() -> None:
     assert await in_thread(divmod, 7, 2) == (3, 1)
 
 
-async def test_what_it_raises_is_raised_here() -> None:
+async def test_exception_of_the_thread_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         await in_thread(divmod, 1, 0)
 

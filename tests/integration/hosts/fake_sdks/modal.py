@@ -45,7 +45,7 @@ STATE = State()
 
 
 class Both:
-    """A function with an `.aio` beside it; only that one is used here."""
+    """A function with an `.aio` variant; only the variant is used here."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

@@ -162,7 +162,7 @@ class LoginSite(Site):
     def _refreshed(self, token: str) -> Outgoing:
         held = self.refreshes.pop(token, None)
         if held is None:
-            if token in self.used:  # stolen, or two who renew at once: nobody has it any more
+            if token in self.used:  # stolen, or renewed twice at once: revoke all tokens
                 self.tokens.clear()
                 self.refreshes.clear()
             return reply(400, {"error": "invalid_grant", "error_description": f"no {token}"})

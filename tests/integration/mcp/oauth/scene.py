@@ -1,4 +1,4 @@
-"""Somebody who signs in to a guarded server, and a clock that can be set."""
+"""A user who signs in to a guarded server, and a clock that can be set."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -213,7 +213,9 @@ async def test_the_address_can_be_pasted_from_another_machine(scene: Scene) -> N
 
 
 @pytest.mark.parametrize("text", ["code-only", "http://127.0.0.1/callback?code=x&state=other"])
-async def test_something_else_pasted_is_said_to_be(scene: Scene, text: str) -> None:
+async def test_pasted_text_that_is_not_the_redirect_address_is_refused(
+    scene: Scene, text: str
+) -> None:
     async def paste() -> str:
         return text
 
@@ -250,7 +252,7 @@ async def test_a_client_of_ones_own_with_a_secret(scene: Scene) -> None:
     assert scene.login.seen("/register") == []
     with LoginSite() as other:
         scene.guarded.description["authorization_servers"] = [other.issuer]
-        assert (await scene.sign_in()).client.id == "client-0", "nobody else gets its secret"
+        assert (await scene.sign_in()).client.id == "client-0", "no other site gets its secret"
         assert all("p%ss" not in str(each.headers) for each in other.requests)
 
 

@@ -37,7 +37,7 @@ async def test_a_single_one_comes_when_its_time_is_over(discord_with: Started) -
 
 
 async def test_the_rest_of_a_long_text_needs_no_mention(discord_with: Started) -> None:
-    """All but its last part are full; after that nobody waits."""
+    """All parts but the last are full; the last part ends the wait."""
     variables = {**NEVER, SPLIT: "0.05"}
     async with (
         discord_with(DiscordSettings(), **variables) as harness,
@@ -103,7 +103,7 @@ async def test_something_else_ends_the_waiting_and_comes_after(
         assert inbox.texts()[:2] == ["one\ntwo", after]
 
 
-async def test_in_another_channel_nobody_waits_for_it(discord_with: Started) -> None:
+async def test_batch_does_not_delay_another_channel(discord_with: Started) -> None:
     async with discord_with(**NEVER) as harness, connected(harness) as (_, inbox):
         await harness.says("here", chat_type="group")
         await harness.says("/status")
@@ -111,7 +111,7 @@ async def test_in_another_channel_nobody_waits_for_it(discord_with: Started) -> 
         assert inbox.texts() == ["/status"]
 
 
-async def test_what_waited_when_we_were_killed_comes_again_part_by_part(
+async def test_unfinished_batch_is_delivered_in_parts_after_a_kill(
     discord_with: Started,
 ) -> None:
     async with discord_with(**NEVER) as harness:
@@ -128,7 +128,7 @@ async def test_what_waited_when_we_were_killed_comes_again_part_by_part(
             ]
 
 
-async def test_what_was_joined_stays_joined_when_we_are_killed_before_we_know_it_is_kept(
+async def test_joined_batch_stays_joined_after_a_kill_before_the_acknowledgement(
     discord_with: Started,
 ) -> None:
     """The gateway has them under the name of the first; whatever is told apart now, or joined with

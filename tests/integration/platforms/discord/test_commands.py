@@ -78,7 +78,7 @@ async def test_a_command_in_a_thread_comes_from_the_thread(discord_with: Started
         assert (source.chat_id, source.thread_id) == (str(lobby), str(thread))
 
 
-async def test_a_command_where_we_do_not_answer_is_told_so(discord_with: Started) -> None:
+async def test_command_in_an_ignored_channel_gets_a_private_refusal(discord_with: Started) -> None:
     async with discord_with() as harness:
         lobby = harness.chat_id("", "group")
         harness.settings = msgspec.structs.replace(OPEN, ignored_channels=(lobby,))

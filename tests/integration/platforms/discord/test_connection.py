@@ -22,7 +22,7 @@ async def test_we_ask_for_the_text_of_messages_and_give_signs_of_life(
         await harness.fake.until(lambda: harness.fake.gateway.heartbeats)
 
 
-async def test_without_the_intent_the_user_is_told_where_to_switch_it_on(
+async def test_missing_intent_is_refused_with_the_setting_to_enable(
     discord_with: Started,
 ) -> None:
     async with discord_with() as harness:
@@ -32,7 +32,7 @@ async def test_without_the_intent_the_user_is_told_where_to_switch_it_on(
         assert "Message Content Intent" in error.hint
 
 
-async def test_without_a_token_the_user_is_told_which_variable_is_missing(
+async def test_missing_token_is_refused_with_the_name_of_the_variable(
     discord_with: Started,
 ) -> None:
     async with discord_with(DISCORD_BOT_TOKEN="") as harness:
@@ -79,10 +79,10 @@ async def test_after_a_lost_session_what_was_missed_is_asked_for_and_comes_once(
         assert private == [f"private {number}" for number in range(3)]
 
 
-async def test_what_was_written_while_we_were_down_comes_from_every_server_and_thread(
+async def test_missed_messages_are_delivered_from_every_server_and_thread(
     discord_with: Started,
 ) -> None:
-    """Also from channels where nobody had written before."""
+    """Also from channels that had no messages before."""
     async with discord_with() as harness:
         fake, ann = harness.fake, harness.user("ann")
         second = fake.world.server("work")
@@ -100,7 +100,7 @@ async def test_what_was_written_while_we_were_down_comes_from_every_server_and_t
             assert [source.thread_id for source in sources] == ["", str(thread), ""]
 
 
-async def test_what_we_had_taken_does_not_come_again_after_a_restart(
+async def test_accepted_messages_are_not_delivered_again_after_a_restart(
     discord_with: Started,
 ) -> None:
     async with discord_with() as harness:
@@ -244,7 +244,7 @@ async def test_without_sessions_left_today_we_do_not_try(discord_with: Started) 
         assert harness.fake.gateway.identified == 0
 
 
-async def test_what_the_library_cannot_read_makes_us_neither_deaf_nor_alone(
+async def test_unreadable_event_does_not_stop_delivery(
     discord_with: Started,
 ) -> None:
     """Neither when it comes nor when it is asked for as missed."""

@@ -89,7 +89,7 @@ async def test_reactions_can_be_switched_off(discord_with: Started) -> None:
         assert await harness.reactions(event.message_id) == []
 
 
-async def test_a_reaction_to_what_is_no_message_is_left_out(discord_with: Started) -> None:
+async def test_reaction_to_a_missing_message_is_ignored(discord_with: Started) -> None:
     """A slash command has an id, but nothing to react to."""
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         await adapter.react(target_of(event.source), "123", "👀")
@@ -99,7 +99,7 @@ async def test_a_reaction_to_what_is_no_message_is_left_out(discord_with: Starte
     ("trouble", "error"),
     [("forbidden", SendRefused), ("bad_gateway", SendUnsure), ("server_error", SendLater)],
 )
-async def test_what_discord_answers_decides_what_is_done(
+async def test_response_status_maps_to_the_send_error(
     discord_with: Started, trouble: str, error: type[AdapterError]
 ) -> None:
     async with discord_with() as harness, talking(harness) as (adapter, _, event):

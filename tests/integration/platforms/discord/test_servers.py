@@ -24,7 +24,7 @@ async def heard(harness: DiscordHarness, inbox: Inbox, *messages: Json) -> list[
     return [event.text for event in inbox.kept if event.message_id in ids]
 
 
-async def test_in_servers_only_what_mentions_or_answers_us_is_heard(discord_with: Started) -> None:
+async def test_only_mentions_and_replies_are_delivered_in_servers(discord_with: Started) -> None:
     async with discord_with(CALM) as harness, connected(harness) as (adapter, inbox):
         await harness.says("among us", chat_type="group")
         await harness.says("you there", chat_type="group", mention=True)
@@ -75,7 +75,7 @@ async def test_channels_have_rules_of_their_own(
 @pytest.mark.parametrize(
     ("value", "expected"), [("none", []), ("mentions", ["asked"]), ("all", ["beep", "asked"])]
 )
-async def test_other_programs_are_heard_as_the_variable_says(
+async def test_messages_of_bots_are_delivered_as_configured(
     discord_with: Started, value: str, expected: list[str]
 ) -> None:
     settings = DiscordSettings(require_mention=False, auto_thread=False)
@@ -91,7 +91,7 @@ async def test_other_programs_are_heard_as_the_variable_says(
 
 
 @pytest.mark.parametrize(("value", "comes"), [("true", False), ("false", True)])
-async def test_what_mentions_only_others_is_left_to_them(
+async def test_message_that_mentions_only_others_is_ignored_as_configured(
     discord_with: Started, value: str, comes: bool
 ) -> None:
     settings = DiscordSettings(require_mention=False, auto_thread=False)
@@ -105,7 +105,7 @@ async def test_what_mentions_only_others_is_left_to_them(
         assert await heard(harness, inbox, said) == (["@Bob look"] if comes else [])
 
 
-async def test_what_nobody_wrote_is_not_heard(discord_with: Started) -> None:
+async def test_pins_joins_and_webhooks_are_ignored(discord_with: Started) -> None:
     """Pins, joins and webhooks."""
     async with discord_with() as harness, connected(harness) as (_, inbox):
         fake, ann = harness.fake, harness.user("ann")
@@ -159,7 +159,7 @@ async def test_names_stand_for_mentions(discord_with: Started) -> None:
 
 
 async def test_the_roles_of_the_writer_come_with_the_message(discord_with: Started) -> None:
-    """Also with one that was missed, when somebody may be let in for a role."""
+    """Also with a missed message, when users are allowed by role."""
     async with discord_with(DISCORD_ALLOWED_ROLES="1,2") as harness:
         fake, ann = harness.fake, harness.user("ann")
         role = fake.world.role(harness.server, "staff")
@@ -182,11 +182,11 @@ async def mentioned(harness: DiscordHarness, inbox: Inbox, **more: Any) -> Messa
     return await inbox.take("please help")
 
 
-async def test_a_mention_opens_a_thread_and_the_talk_goes_on_there(discord_with: Started) -> None:
+async def test_mention_opens_a_thread_for_the_conversation(discord_with: Started) -> None:
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         thread = event.source.thread_id
-        assert int(thread) not in harness.fake.world.channels  # nobody has answered yet
+        assert int(thread) not in harness.fake.world.channels  # not answered yet
         await adapter.send(target_of(event.source), OutgoingMessage("of course"), "t-1")
         assert harness.fake.world.channels[int(thread)]["name"] == "please help"
         (shown,) = await harness.shown(event.source.chat_id)

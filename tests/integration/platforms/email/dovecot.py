@@ -92,7 +92,7 @@ class Dovecot:
         return self.folder / "cert.pem"
 
     def account(self) -> str:
-        """A mailbox nobody used before."""
+        """Return a new, empty mailbox."""
         self._numbers += 1
         address = f"hermes{self._numbers}@example.org"
         self.set_password(address, PASSWORD)

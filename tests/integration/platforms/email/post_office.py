@@ -73,7 +73,7 @@ class Proxy:
 
 
 class SmtpServer:
-    """Takes mail of whoever logs in, and misbehaves when told to."""
+    """An SMTP server that accepts mail of logged-in users and misbehaves on request."""
 
     def __init__(self, right: Callable[[str, str], bool]) -> None:
         self._right = right

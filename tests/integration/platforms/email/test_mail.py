@@ -66,7 +66,7 @@ async def test_the_server_tells_of_new_mail_at_once(pushing: PostOffice) -> None
         await adapter.probe()
 
 
-async def test_mail_is_told_of_again_after_the_connection_broke(pushing: PostOffice) -> None:
+async def test_push_resumes_after_the_connection_broke(pushing: PostOffice) -> None:
     async with connected(pushing) as (_, inbox):
         await pushing.says("before")
         await inbox.take("before")
@@ -147,7 +147,7 @@ async def test_sent_mail_is_kept_among_the_sent_once(
     await saving.close()
 
 
-async def test_nobody_knows_what_a_silent_server_did(office: PostOffice) -> None:
+async def test_mail_in_doubt_is_never_sent_again(office: PostOffice) -> None:
     """It keeps no sent mail, so a mail in doubt is never sent again."""
     async with connected(office) as (adapter, inbox):
         await office.says("hello")

@@ -1,4 +1,4 @@
-"""Somebody with a client that encrypts."""
+"""A user whose client encrypts."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -28,7 +28,7 @@ class Homeserver:
 
 
 def running_homeserver(folder: Path, pid: int) -> Homeserver:
-    """Started in the folder by whoever comes first; ends with the process `pid`."""
+    """Return the homeserver of the folder, started by the first caller until process `pid` ends."""
     address = folder / "address"
     with FileLock(folder / "lock"):
         if not address.exists():
@@ -75,7 +75,7 @@ def _config(folder: Path, port: int) -> dict[str, Any]:
         "report_stats": False,
         "presence": {"enabled": False},
         "caches": {"sync_response_cache_duration": "0s"},
-        # What nobody looks at here costs a third of its time.
+        # Features that no test uses take a third of the time.
         "push": {"enabled": False},
         "stats": {"enabled": False},
         "user_directory": {"enabled": False},

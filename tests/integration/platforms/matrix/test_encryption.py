@@ -1,4 +1,4 @@
-"""Encrypted rooms, with somebody who uses another client."""
+"""Encrypted rooms, with a user of another client."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -82,7 +82,7 @@ async def test_keys_are_readable_by_us_alone(matrix: MatrixHarness) -> None:
         assert [file.stat().st_mode & 0o777 for file in folder.iterdir()] == [0o600]
 
 
-async def test_a_message_whose_key_comes_late_is_told_once_and_comes_then(
+async def test_message_with_a_late_key_is_reported_once_and_delivered_later(
     matrix: MatrixHarness, friend: Friend, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with connected(matrix) as (_, inbox):
@@ -164,7 +164,7 @@ async def test_a_broken_connection_neither_doubles_nor_loses_a_message(
     assert [each["type"] for each in ours] == ["m.room.member", "m.room.encrypted"]
 
 
-async def test_what_a_lost_device_sealed_is_neither_found_nor_sent_again(
+async def test_message_of_a_lost_device_is_neither_found_nor_sent_again(
     matrix: MatrixHarness, friend: Friend
 ) -> None:
     async with connected(matrix) as (adapter, _):

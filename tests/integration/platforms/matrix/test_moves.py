@@ -12,7 +12,7 @@ async def upgraded(person: Account, room_id: str) -> str:
     return str(answer["replacement_room"])
 
 
-async def test_a_group_goes_on_where_it_moved_to(matrix: MatrixHarness) -> None:
+async def test_conversation_continues_in_the_upgraded_room(matrix: MatrixHarness) -> None:
     async with talking(matrix, group=True) as (adapter, inbox, event):
         owner, old, target = await matrix.person(), event.source.chat_id, target_of(event.source)
         before = OutgoingMessage("before")
@@ -53,7 +53,7 @@ async def test_a_private_chat_is_followed_when_we_are_invited(matrix: MatrixHarn
         assert build_session_key(after.source) == build_session_key(event.source)
 
 
-async def test_an_answer_in_a_thread_of_the_old_room_is_said_in_the_new_one(
+async def test_answer_in_a_thread_of_the_old_room_is_sent_to_the_new_one(
     matrix: MatrixHarness,
 ) -> None:
     async with talking(matrix, group=True) as (adapter, inbox, event):

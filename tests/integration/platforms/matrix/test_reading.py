@@ -16,7 +16,7 @@ class TakesOne(Inbox):
         return await super().receive(event)
 
 
-async def test_what_was_said_before_the_first_start_is_left_alone(matrix: MatrixHarness) -> None:
+async def test_messages_from_before_the_first_start_are_ignored(matrix: MatrixHarness) -> None:
     room_id = await matrix.room()
     await matrix.us.join(room_id)
     await matrix.says("long ago")
@@ -26,7 +26,7 @@ async def test_what_was_said_before_the_first_start_is_left_alone(matrix: Matrix
         assert inbox.texts() == ["now"]
 
 
-async def test_an_invitation_from_before_the_start_is_followed_and_what_came_with_it_heard(
+async def test_invitation_from_before_the_start_is_accepted_and_its_messages_delivered(
     matrix: MatrixHarness,
 ) -> None:
     await matrix.says("are you there?")
@@ -34,7 +34,7 @@ async def test_an_invitation_from_before_the_start_is_followed_and_what_came_wit
         await inbox.take("are you there?")
 
 
-async def test_in_a_room_we_come_into_only_what_was_said_since_the_invitation_counts(
+async def test_only_messages_since_the_invitation_to_a_room_are_delivered(
     matrix: MatrixHarness,
 ) -> None:
     owner = await matrix.person()
@@ -77,7 +77,7 @@ async def test_a_private_chat_with_a_third_person_is_a_group(matrix: MatrixHarne
         assert chat.chat_type == "group"
 
 
-async def test_edits_redactions_and_what_we_say_elsewhere_are_not_heard(
+async def test_edits_redactions_and_own_messages_are_ignored(
     matrix: MatrixHarness,
 ) -> None:
     async with talking(matrix) as (_, inbox, event):
@@ -106,7 +106,7 @@ async def test_people_see_that_we_have_read_it(matrix: MatrixHarness) -> None:
         assert matrix.us.user_id in readers
 
 
-async def test_a_mention_opens_a_thread_and_the_talk_goes_on_there(matrix: MatrixHarness) -> None:
+async def test_mention_opens_a_thread_for_the_conversation(matrix: MatrixHarness) -> None:
     matrix.settings = MatrixSettings()
     async with connected(matrix) as (adapter, inbox):
         await matrix.says("not for you", chat_type="group")

@@ -106,7 +106,7 @@ async def test_the_device_is_signed_by_its_owner(matrix: MatrixHarness) -> None:
 
 
 @pytest.mark.parametrize("key", [written(bytes(32)), "abcd efgh"])
-async def test_a_wrong_key_is_told_and_harms_nothing(
+async def test_wrong_key_is_logged_and_harms_nothing(
     matrix: MatrixHarness, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await account_with_recovery_key(matrix)

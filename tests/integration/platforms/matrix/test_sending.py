@@ -67,7 +67,7 @@ async def test_a_new_token_of_the_same_device_shows_one_message(matrix: MatrixHa
     assert len(await matrix.shown(target.chat_id)) == 1
 
 
-async def test_what_another_device_sent_is_found(matrix: MatrixHarness) -> None:
+async def test_message_sent_by_another_device_is_found(matrix: MatrixHarness) -> None:
     async with talking(matrix) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("there", plain="there")
         query = query_of("key")
@@ -93,7 +93,7 @@ async def test_a_password_logs_in_once(matrix: MatrixHarness) -> None:
     assert (matrix.folder / "state" / "login.json").stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_wrong_password_is_said_without_saying_it(matrix: MatrixHarness) -> None:
+async def test_wrong_password_is_reported_without_showing_it(matrix: MatrixHarness) -> None:
     _by_password(matrix)
     matrix.variables["MATRIX_PASSWORD"] = "hunter2-hunter2"
     error = await failure(matrix.adapter().connect(Inbox().receive))
@@ -101,7 +101,7 @@ async def test_a_wrong_password_is_said_without_saying_it(matrix: MatrixHarness)
     assert "hunter2" not in str(error)
 
 
-async def test_a_token_of_somebody_else_is_noticed(matrix: MatrixHarness) -> None:
+async def test_token_of_another_user_is_refused(matrix: MatrixHarness) -> None:
     matrix.variables["MATRIX_USER_ID"] = "@other:localhost"
     error = await failure(matrix.adapter().connect(Inbox().receive))
     assert isinstance(error, CredentialsRefused)
@@ -155,7 +155,7 @@ async def test_reactions_can_be_turned_off(matrix: MatrixHarness) -> None:
         assert await matrix.reactions(event.message_id, event.source.chat_id) == []
 
 
-async def test_our_messages_call_nobody_and_are_html_with_plain_text(matrix: MatrixHarness) -> None:
+async def test_messages_mention_no_user_and_are_html_with_plain_text(matrix: MatrixHarness) -> None:
     async with talking(matrix) as (adapter, _, event):
         target, owner = target_of(event.source), await matrix.person()
         text = "<p>1 &lt; 2</p><ul><li>so</li></ul>"

@@ -75,7 +75,7 @@ class SlackHarness(BaseHarness):
         said = Saying(**how)
         if not text.strip() and not said.files:
             return ""
-        assert not said.reply_to, "Slack has threads, and no answers beside them"
+        assert not said.reply_to, "Slack has threads, but no replies outside them"
         channel = self.channel(said.chat, said.chat_type)
         author = self.user(said.user, bot=said.bot)
         text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

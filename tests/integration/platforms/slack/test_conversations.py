@@ -50,7 +50,7 @@ async def test_the_first_part_of_an_answer_is_shown_in_the_channel_too(
         assert subtypes == ["thread_broadcast", None]
 
 
-async def test_without_a_mention_nobody_is_answered_and_nobody_looked_up(
+async def test_message_without_a_mention_is_ignored_and_its_user_not_looked_up(
     slack: SlackHarness,
 ) -> None:
     slack.settings = SlackSettings(mention_patterns=("hey bot",))
@@ -81,7 +81,7 @@ async def test_a_thread_we_talk_in_needs_no_new_mention_even_after_a_restart(
         assert inbox.once() == ["still there?", "done"]
 
 
-async def test_whoever_calls_us_into_a_thread_need_not_repeat_what_it_is_about(
+async def test_mention_in_a_thread_carries_the_first_message_of_the_thread(
     slack: SlackHarness,
 ) -> None:
     async with connected(slack) as (_, inbox):
@@ -101,7 +101,7 @@ async def test_people_and_channels_are_known_by_name(slack: SlackHarness) -> Non
         assert (event.source.user_name, event.source.chat_name) == ("Bob", "#lobby")
 
 
-async def test_names_that_slack_does_not_tell_hold_nobody_up(slack: SlackHarness) -> None:
+async def test_message_is_delivered_when_slack_refuses_the_names(slack: SlackHarness) -> None:
     slack.fake.api.refusals = {
         "users.info": ["missing_scope"],
         "conversations.info": ["missing_scope"],
@@ -111,7 +111,7 @@ async def test_names_that_slack_does_not_tell_hold_nobody_up(slack: SlackHarness
         assert (await inbox.take("hello")).source.user_name == ""
 
 
-async def test_somebody_of_another_workspace_is_never_one_of_ours(slack: SlackHarness) -> None:
+async def test_user_of_another_workspace_has_an_id_with_that_workspace(slack: SlackHarness) -> None:
     """In a channel that two workspaces share, ids of both may be the same."""
     async with connected(slack) as (_, inbox):
         channel = slack.channel("shared")
@@ -215,7 +215,7 @@ async def test_answers_begin_as_the_settings_say(slack: SlackHarness) -> None:
         assert texts == ["*Hermes*: <grown", "second part"]
 
 
-async def test_nobody_sees_us_thinking_after_the_answer(slack: SlackHarness) -> None:
+async def test_status_is_cleared_after_the_answer(slack: SlackHarness) -> None:
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
         await adapter.typing(target)
@@ -236,7 +236,7 @@ async def test_a_workspace_without_that_ability_is_not_asked_for_it_again(
 async def test_in_an_enterprise_people_have_one_id_in_all_its_workspaces(
     slack: SlackHarness,
 ) -> None:
-    """Else nobody of another workspace could press the buttons of their own questions."""
+    """Otherwise users of another workspace could not press the buttons of their questions."""
     slack.fake.team.enterprise = "E0OURS"
     ann, eve = slack.user("ann"), slack.user("eve")
     ann["enterprise_user"] = {"id": ann["id"], "enterprise_id": "E0OURS", "teams": ["T0B"]}
@@ -259,7 +259,9 @@ async def test_in_an_enterprise_people_have_one_id_in_all_its_workspaces(
         assert (await inbox.press("yes")).source.user_id == ann["id"]
 
 
-async def test_without_an_enterprise_nobody_is_taken_for_a_colleague(slack: SlackHarness) -> None:
+async def test_user_of_another_workspace_without_an_enterprise_stays_foreign(
+    slack: SlackHarness,
+) -> None:
     ann = slack.user("ann")
     ann["enterprise_user"] = {"id": ann["id"], "enterprise_id": ""}
     async with connected(slack) as (_, inbox):
@@ -273,7 +275,7 @@ async def test_without_an_enterprise_nobody_is_taken_for_a_colleague(slack: Slac
 async def test_a_command_does_not_wait_long_for_what_slack_knows_of_the_channel(
     slack: SlackHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever uses one is told after three seconds that it failed."""
+    """Slack shows the user a failure after three seconds."""
     monkeypatch.setattr("hermes_plugins.platforms.slack.client.LOOKUP_SECONDS", 0.05)
     async with connected(slack) as (_, inbox):
         slack.fake.api.stuck["conversations.info"] = asyncio.Event()

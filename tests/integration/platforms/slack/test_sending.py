@@ -163,13 +163,13 @@ async def test_plain_text_shows_signs_of_markup_as_they_are(slack: SlackHarness)
         assert message_there["text"] == "a &lt; b &amp; &lt;!everyone&gt;"
 
 
-async def test_a_reaction_that_slack_does_not_have_is_no_error(slack: SlackHarness) -> None:
+async def test_reaction_unknown_to_slack_is_ignored(slack: SlackHarness) -> None:
     async with talking(slack) as (adapter, _, event):
         await adapter.react(target_of(event.source), event.message_id, "🦩")
         await adapter.react(target_of(event.source), "D1:command:1.2.x", "👀")
 
 
-async def test_nothing_goes_to_a_chat_of_nobody(slack: SlackHarness) -> None:
+async def test_send_to_an_unknown_chat_is_refused(slack: SlackHarness) -> None:
     async with connected(slack) as (adapter, _):
         for chat in ("", "C0NOSUCH", "U0NOSUCH"):
             outcome = await attempt(

@@ -43,7 +43,7 @@ async def test_a_message_is_acknowledged_once_it_is_kept_and_not_before(
         await adapter.disconnect()
 
 
-async def test_what_comes_again_while_we_keep_it_is_kept_once(slack: SlackHarness) -> None:
+async def test_message_redelivered_during_acceptance_is_accepted_once(slack: SlackHarness) -> None:
     """Slack waits a moment for our acknowledgement and then sends the message again."""
     offered: list[str] = []
 
@@ -77,7 +77,7 @@ async def test_a_mention_comes_as_two_events_and_is_one_message(slack: SlackHarn
         await slack.fake.until(lambda: len(slack.fake.sockets.acknowledged) == len(frames) == 3)
 
 
-async def test_a_mention_where_we_are_no_member_comes_too(slack: SlackHarness) -> None:
+async def test_mention_in_a_channel_without_membership_is_delivered(slack: SlackHarness) -> None:
     slack.settings = SlackSettings()
     channel = slack.channel("elsewhere")
     slack.fake.world.channels[channel]["is_member"] = False
@@ -99,7 +99,7 @@ async def test_a_mention_where_we_are_no_member_comes_too(slack: SlackHarness) -
     ],
     ids=["edit", "deletion", "join", "topic", "other event", "wrong shape", "no message"],
 )
-async def test_what_nobody_says_is_acknowledged_and_left_alone(
+async def test_events_that_are_not_user_messages_are_acknowledged_and_ignored(
     slack: SlackHarness, event: Json
 ) -> None:
     channel = slack.channel()
@@ -126,7 +126,7 @@ async def test_a_new_connection_is_made_when_slack_asks_for_it(
         assert inbox.once() == ["hello", "in between", "after it"]
 
 
-async def test_what_was_said_in_threads_while_we_were_away_comes(slack: SlackHarness) -> None:
+async def test_thread_messages_missed_while_offline_are_delivered(slack: SlackHarness) -> None:
     slack.settings = SlackSettings()
     async with talking(slack, group=True) as (adapter, _, event):
         await adapter.send(target_of(event.source), OutgoingMessage("here I am"), "thread-1")
@@ -140,7 +140,7 @@ async def test_what_was_said_in_threads_while_we_were_away_comes(slack: SlackHar
         assert (await inbox.take("go on")).source.thread_id == thread
 
 
-async def test_what_was_missed_is_found_on_many_pages_and_within_limits(
+async def test_missed_messages_are_fetched_over_pages_and_within_rate_limits(
     slack: SlackHarness,
 ) -> None:
     async with talking(slack):
@@ -167,7 +167,7 @@ async def test_a_channel_that_cannot_be_read_does_not_hide_the_others(
         await inbox.take("missed")
 
 
-async def test_an_app_token_that_counts_for_nothing_is_told_from_a_bot_token(
+async def test_invalid_app_token_is_refused_with_its_variable(
     slack: SlackHarness,
 ) -> None:
     slack.variables["SLACK_APP_TOKEN"] = "xapp-1-wrong"
@@ -176,14 +176,14 @@ async def test_an_app_token_that_counts_for_nothing_is_told_from_a_bot_token(
     assert "SLACK_APP_TOKEN" in (error.hint or "")
 
 
-async def test_socket_mode_that_does_not_answer_is_no_matter_of_credentials(
+async def test_unanswered_socket_mode_is_not_reported_as_wrong_credentials(
     slack: SlackHarness,
 ) -> None:
     slack.fake.api.refusals = {"apps.connections.open": ["internal_error"]}
     assert isinstance(await failure(slack.adapter().connect(Inbox().receive)), NotConnected)
 
 
-async def test_what_slack_left_out_is_asked_for(slack: SlackHarness) -> None:
+async def test_events_dropped_by_the_rate_limit_are_fetched(slack: SlackHarness) -> None:
     """Of more than 30,000 events in an hour Slack leaves out a minute, and says so."""
     slack.clock = HastyClock()
     async with talking(slack) as (_, inbox, _):

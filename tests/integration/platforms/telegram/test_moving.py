@@ -17,7 +17,7 @@ def places(telegram: TelegramHarness) -> tuple[Chat, Chat]:
     return world.chat(-55, "group", "old"), world.chat(-1_000_000_000_055, "supergroup", "new")
 
 
-async def test_the_conversation_goes_on_also_after_a_restart(
+async def test_conversation_of_a_moved_group_continues_after_a_restart(
     telegram: TelegramHarness, places: tuple[Chat, Chat]
 ) -> None:
     old, new = places

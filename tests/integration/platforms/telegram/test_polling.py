@@ -57,7 +57,7 @@ async def test_a_passing_conflict_is_got_over(telegram: TelegramHarness) -> None
     async with connected(telegram) as (adapter, inbox):
         while telegram.fake._waiting is None:
             await asyncio.sleep(0.01)
-        await telegram.fake._updates({})  # somebody else asks once
+        await telegram.fake._updates({})  # another client polls once
         await telegram.says("still ours")
         await inbox.take("still ours")
         await adapter.probe()
@@ -91,7 +91,7 @@ async def test_a_bad_gateway_in_between_loses_nothing(telegram: TelegramHarness)
         assert inbox.once() == ["one", "two", "three"]
 
 
-async def test_an_update_that_cannot_be_read_holds_nobody_up(telegram: TelegramHarness) -> None:
+async def test_unreadable_update_does_not_block_later_ones(telegram: TelegramHarness) -> None:
     async with connected(telegram) as (_, inbox):
         await telegram.fake.push("message", {"message_id": "?", "chat": 7})
         await telegram.says("after it")
@@ -126,7 +126,7 @@ async def test_the_menu_has_our_commands_under_telegrams_names(telegram: Telegra
         await inbox.take("/reload-mcp now")
 
 
-async def test_without_a_token_the_user_is_told_where_to_get_one(telegram: TelegramHarness) -> None:
+async def test_missing_token_is_refused_with_where_to_get_one(telegram: TelegramHarness) -> None:
     telegram.variables.pop("TELEGRAM_BOT_TOKEN")
     error = await failure(telegram.adapter().connect(Inbox().receive))
     assert isinstance(error, CredentialsRefused)
@@ -143,7 +143,7 @@ async def test_a_proxy_is_used(telegram: TelegramHarness) -> None:
 
 
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "nonsense://x"])
-async def test_a_proxy_that_cannot_be_is_told_and_holds_no_lock(
+async def test_invalid_proxy_is_refused_and_releases_the_lock(
     telegram: TelegramHarness, proxy: str
 ) -> None:
     telegram.settings = TelegramSettings(proxy_url=proxy)

@@ -54,7 +54,7 @@ async def test_broken_html_is_sent_plain_and_edited_plain(telegram: TelegramHarn
         assert (await telegram.shown())[0].text == "b"
 
 
-async def test_long_words_beside_a_picture_come_before_it(
+async def test_long_caption_is_sent_before_the_picture(
     telegram: TelegramHarness, picture: Media
 ) -> None:
     async with talking(telegram) as (adapter, _, event):
@@ -67,7 +67,7 @@ async def test_long_words_beside_a_picture_come_before_it(
         assert (second.media, second.text, second.reply_to) == (("a.png",), "", "")
 
 
-async def test_the_words_beside_a_picture_can_be_edited(
+async def test_caption_of_a_picture_can_be_edited(
     telegram: TelegramHarness, picture: Media
 ) -> None:
     async with talking(telegram) as (adapter, _, event):
@@ -101,7 +101,7 @@ async def test_a_press_is_answered_at_once_even_when_it_cannot_be_kept(
         assert press.reply_to_id == sent
 
 
-async def test_a_message_answered_but_deleted_is_no_obstacle(telegram: TelegramHarness) -> None:
+async def test_reply_to_a_deleted_message_is_still_sent(telegram: TelegramHarness) -> None:
     async with talking(telegram) as (adapter, _, event):
         telegram.chat().messages.clear()
         out = OutgoingMessage("anyway", reply_to=event.message_id)
@@ -161,7 +161,7 @@ async def test_a_public_chat_is_found_by_its_name(telegram: TelegramHarness) -> 
         assert "@dailynews" in [chat.name for chat in await adapter.chats()]
 
 
-async def test_who_wants_no_voice_messages_gets_sound(
+async def test_forbidden_voice_message_is_sent_as_audio(
     telegram: TelegramHarness, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.ogg"
@@ -277,7 +277,7 @@ async def test_a_server_that_is_away_means_surely_not_sent(telegram: TelegramHar
 
 
 @pytest.mark.parametrize("chat", ["", "somebody", "@nobody", "1;2"])
-async def test_what_is_no_chat_is_refused(telegram: TelegramHarness, chat: str) -> None:
+async def test_invalid_chat_is_refused(telegram: TelegramHarness, chat: str) -> None:
     async with connected(telegram) as (adapter, _):
         outcome = await attempt(
             adapter, ChatTarget("telegram", chat), OutgoingMessage("hello"), "k"

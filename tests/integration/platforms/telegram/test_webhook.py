@@ -46,7 +46,7 @@ async def test_messages_come_and_answers_go(hooked: TelegramHarness) -> None:
     assert [shown.text for shown in await hooked.shown()] == ["answer"]
 
 
-async def test_what_was_not_kept_is_called_again(hooked: TelegramHarness) -> None:
+async def test_rejected_update_is_delivered_again(hooked: TelegramHarness) -> None:
     inbox = Inbox()
     inbox.refusals, inbox.faults = 1, 1
     async with connected(hooked, inbox):
@@ -97,7 +97,7 @@ async def test_a_port_in_use_is_named(hooked: TelegramHarness) -> None:
     assert str(port) in str(error)
 
 
-async def test_values_that_cannot_be_are_told(hooked: TelegramHarness) -> None:
+async def test_invalid_values_are_refused_with_the_variable(hooked: TelegramHarness) -> None:
     for name, value in (("PORT", "99999"), ("PORT", "x"), ("SECRET", "with blanks")):
         before = hooked.variables[f"TELEGRAM_WEBHOOK_{name}"]
         hooked.variables[f"TELEGRAM_WEBHOOK_{name}"] = value
@@ -115,7 +115,7 @@ async def test_an_album_by_calls_is_one_message(hooked: TelegramHarness) -> None
         assert len((await inbox.take("three")).media) == 3
 
 
-async def test_calls_that_do_not_arrive_are_told_once(
+async def test_failed_webhook_calls_are_reported_once(
     hooked: TelegramHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     inbox = Inbox()

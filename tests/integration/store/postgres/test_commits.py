@@ -200,7 +200,7 @@ def test_a_suppressed_failure_does_not_pass_for_a_commit(client):
     client.say("third")
 
 
-def test_an_error_undoes_the_transaction_and_the_connection_goes_on(client):
+def test_error_rolls_back_the_transaction_and_the_connection_stays_usable(client):
     client.say("first")
 
     def work(database):

@@ -82,7 +82,7 @@ def found(client, query, **filters):
         ("nothing-like-it", set()),
     ],
 )
-def test_what_a_query_finds(library, query, names):
+def test_query_finds_the_expected_messages(library, query, names):
     assert found(library, query) == names
 
 
@@ -159,7 +159,7 @@ def test_the_bytes_of_an_image_are_not_words(client):
     assert found(client, "qujd") == set() and found(client, "image") == set()
 
 
-def test_what_another_program_wrote_is_found_by_the_next_search(client):
+def test_rows_of_another_program_are_found_by_the_next_search(client):
     client.say("old words")
     client.database.change("UPDATE messages SET content = 'new 数据库'")
     client.database.change(

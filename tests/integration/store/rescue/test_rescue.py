@@ -244,7 +244,7 @@ def test_two_processes_at_once_end_with_one_good_store(sound, path):
     assert_sound(path)
 
 
-def test_a_link_goes_on_leading_to_the_store(sound, path):
+def test_symlink_still_leads_to_the_repaired_store(sound, path):
     link = path.parent / "link.db"
     link.symlink_to(path)
     overwrite(path, root_of(path, INDEX))

@@ -56,7 +56,7 @@ def test_closing_again_does_nothing(collector):
     assert collector.requests == []
 
 
-def test_a_collector_that_is_down_is_told_once_in_the_log(caplog, capfd):
+def test_unreachable_collector_is_logged_once(caplog, capfd):
     options = TelemetryOptions(f"http://127.0.0.1:{free_port()}")
     with caplog.at_level(logging.INFO):
         watch_a_turn(options)
@@ -67,7 +67,7 @@ def test_a_collector_that_is_down_is_told_once_in_the_log(caplog, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_collector_that_refuses_is_told_in_the_log(collector, caplog):
+def test_refusing_collector_is_logged(collector, caplog):
     collector.status = 400
     with caplog.at_level(logging.WARNING):
         watch_a_turn(TelemetryOptions(collector.endpoint))
@@ -95,7 +95,7 @@ class Moody(SpanExporter):
         return None
 
 
-def test_an_outage_is_told_once_and_so_is_its_end(caplog):
+def test_outage_and_its_end_are_logged_once_each(caplog):
     good, bad = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
     exporter = QuietExporter(Moody(good, bad, bad, good, good, bad, bad))
     with caplog.at_level(logging.INFO):
@@ -106,7 +106,7 @@ def test_an_outage_is_told_once_and_so_is_its_end(caplog):
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING"]
 
 
-def test_an_endpoint_that_is_no_address_is_a_mistake_in_the_settings():
+def test_invalid_endpoint_is_a_config_error():
     with pytest.raises(ConfigError, match=r"telemetry\.endpoint") as caught:
         start_telemetry(TelemetryOptions("localhost:4318"), str)
     assert caught.value.hint
@@ -126,7 +126,7 @@ def test_without_telemetry_nothing_of_opentelemetry_is_loaded(module):
     assert run(program) == "False"
 
 
-def test_a_missing_package_is_told_with_what_to_install():
+def test_missing_package_is_reported_with_what_to_install():
     program = """
 import sys
 sys.modules["opentelemetry.exporter"] = None

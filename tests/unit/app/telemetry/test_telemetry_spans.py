@@ -185,7 +185,7 @@ def test_calls_that_run_side_by_side_have_spans_side_by_side(watch):
     assert b"private" not in collector.requests[0].raw
 
 
-def test_retries_and_fallbacks_are_told_within_the_call(watch):
+def test_retries_and_fallbacks_are_recorded_in_the_call_span(watch):
     collector = watch(
         STARTED,
         ModelCalled(1),
@@ -215,7 +215,7 @@ def test_retries_and_fallbacks_are_told_within_the_call(watch):
     assert turn.attributes["gen_ai.request.model"] == "model-a"
 
 
-def test_what_is_unfinished_when_a_turn_ends_is_an_error(watch):
+def test_unfinished_spans_at_the_end_of_a_turn_are_errors(watch):
     collector = watch(
         STARTED,
         call("a", "read_file"),
@@ -281,14 +281,14 @@ def test_a_compaction_has_its_numbers_and_moves_the_conversation(watch):
     assert chat.attributes["gen_ai.conversation.id"] == "s2"
 
 
-def test_a_compaction_beside_the_conversation_is_as_long_as_it_took(watch):
+def test_background_compaction_span_has_its_duration(watch):
     collector = watch(Compacted("s2", 40, 12, 910, 300, 1.5, ""))
     [compaction] = collector.spans
     assert compaction.parent == b""
     assert 1.5e9 <= compaction.end - compaction.start < 60e9
 
 
-def test_a_compaction_that_brought_nothing_is_told_as_such(watch):
+def test_compaction_without_effect_is_marked_as_not_done(watch):
     collector = watch(
         STARTED, CompactionStarted(900, 800), ModelCalled(1), UsageReported(USAGE), answered()
     )
@@ -298,7 +298,7 @@ def test_a_compaction_that_brought_nothing_is_told_as_such(watch):
 
 
 @pytest.mark.parametrize("capture", [False, True])
-def test_approvals_are_told_within_the_tool_call(watch, capture):
+def test_approvals_are_recorded_in_the_tool_span(watch, capture):
     collector = watch(
         STARTED,
         call("a"),

@@ -112,7 +112,7 @@ def test_news_of_a_background_process_is_not_the_user():
     assert bounds(messages).request == 3
 
 
-def test_what_the_user_said_into_the_turn_is():
+def test_steering_message_is_the_request():
     steered = user("[While you were working, the user said:]\nuse tabs")
     messages = [*long_talk(20), steered, *work(3, 50)]
     assert bounds(messages).request == len(messages) - 7

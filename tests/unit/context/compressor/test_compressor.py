@@ -148,7 +148,7 @@ def test_news_at_the_start_of_the_tail_does_not_hide_the_request():
     assert "proc_1" in text_of(made)
 
 
-def test_a_short_conversation_is_only_pruned_and_nobody_is_asked():
+def test_short_conversation_is_pruned_without_a_model_call():
     script = Script(GOOD)
     engine = compressor(script)
     messages = [SYSTEM, user("hi"), says("hello"), user("how?"), says("so")]
@@ -159,7 +159,7 @@ def test_a_short_conversation_is_only_pruned_and_nobody_is_asked():
     assert engine.get_status()["last_outcome"] == "pruned"
 
 
-def test_compacting_again_at_once_asks_nobody():
+def test_compacting_again_makes_no_model_call():
     script = Script(GOOD)
     engine = compressor(script)
     once = engine.compress(long_talk())
@@ -224,7 +224,7 @@ def test_while_models_fail_the_pruned_conversation_is_kept():
     assert engine.get_status()["resting_seconds"] == 60
 
 
-def test_during_the_rest_nobody_is_asked_and_compaction_waits_for_the_window():
+def test_cooldown_makes_no_model_call_and_compacts_only_at_the_window():
     clock, script = Clock(), Script(Overloaded("503"), GOOD)
     engine, messages = compressor(script, clock=clock), long_talk(24)
     engine.compress(messages)
@@ -248,7 +248,7 @@ def test_without_any_provider_the_rest_is_longer():
     assert engine.get_status()["resting_seconds"] == 600
 
 
-def test_what_does_not_fit_pruned_is_listed_without_a_model():
+def test_conversation_that_does_not_fit_pruned_is_extracted_without_a_model():
     messages = [*long_talk(3), *(m for n in range(400) for m in reads(n, f"lib/mod_{n}.py"))]
     engine = compressor(Script(Overloaded("503")))
     made = engine.compress(messages)
@@ -328,7 +328,7 @@ def test_a_summary_of_another_program_is_brought_up_to_date():
     assert faults(made) == []
 
 
-def test_a_summary_among_the_last_messages_is_not_left_beside_the_new_one():
+def test_summary_among_the_last_messages_is_replaced_by_the_new_one():
     old = user("[CONTEXT COMPACTION] x\n\n## Goal\nwin the cup")
     messages = [*long_talk(), says("Done."), old, says("Yes."), user("And now?"), says("Hm.")]
     script = Script(GOOD)
@@ -338,7 +338,7 @@ def test_a_summary_among_the_last_messages_is_not_left_beside_the_new_one():
     assert faults(made) == []
 
 
-def test_what_was_broken_before_is_valid_afterwards():
+def test_broken_history_is_valid_after_compaction():
     messages = long_talk()
     del messages[5]  # a result in the middle
     broken = [*messages[:-1], user("?"), result(77, "terminal", "of no call"), says("Hm.")]

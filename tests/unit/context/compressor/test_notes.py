@@ -114,7 +114,7 @@ TEMPLATE = "\n".join(
         (GOOD.splitlines()[0] + "\n" + "word " * 200, "repeats"),
     ],
 )
-def test_what_cannot_serve_is_refused_with_a_reason(reply: str, why: str):
+def test_unusable_reply_is_refused_with_a_reason(reply: str, why: str):
     with pytest.raises(UnusableReply, match=why):
         parse_reply(reply, 2_000)
 
@@ -162,7 +162,7 @@ def test_a_request_with_an_image_keeps_it():
     assert again.notes == parse_notes(GOOD)
 
 
-def test_where_the_request_is_said_is_not_part_of_the_notes():
+def test_pointer_to_the_request_is_not_part_of_the_notes():
     notes = SummaryNotes({"Active Task": f"port it\n{IN_TAIL}", GOAL: "win"})
     assert read_summary(write_summary(Summary(notes))).notes["Active Task"] == "port it"
 

@@ -111,7 +111,7 @@ def test_a_long_patch_keeps_the_names_of_its_files():
     assert made["patch"].endswith("...[truncated]")
 
 
-def test_arguments_that_are_no_json_become_json():
+def test_invalid_json_arguments_become_json():
     made = json.loads(shorten_json('{"path": "a.py", "content": "' + "x" * 900))
     assert made["arguments"].startswith('{"path": "a.py"')
     assert made["arguments"].endswith("...[truncated]")
@@ -162,7 +162,7 @@ def test_a_second_result_for_a_call_is_dropped():
     assert repair_calls(messages) == [*messages[:3], messages[4]]
 
 
-def test_calls_nobody_answered_yet_stay_open_at_the_end():
+def test_unanswered_calls_at_the_end_stay_open():
     messages = [SYSTEM, user("go"), asks(call(1, "terminal", command="ls"))]
     assert repair_calls(messages) == messages
 
@@ -194,7 +194,7 @@ def test_the_list_has_the_request_the_calls_the_errors_and_the_last_words():
     ]
 
 
-def test_the_list_goes_on_from_earlier_notes():
+def test_action_list_continues_from_earlier_notes():
     earlier = SummaryNotes(
         {GOAL: "win", DECISIONS: "- by force", ACTIONS: "- began", ACTIVE: "old"}
     )
@@ -214,7 +214,7 @@ def test_the_list_is_bounded_and_keeps_the_newest():
     assert notes[ACTIVE].startswith("“x x")
 
 
-def test_what_fits_is_judged_by_the_size_the_request_really_has():
+def test_fit_check_uses_the_real_size_of_the_request():
     messages = [SYSTEM, *work(40)]
     size = estimate_messages_tokens_rough(messages)
     half = messages[:41]

@@ -98,7 +98,7 @@ def test_a_focus_is_passed_on():
     assert "the lexer {x}" in script.questions[0]
 
 
-def test_what_the_user_waits_for_is_told_when_it_is_kept_elsewhere():
+def test_prompt_contains_a_request_that_stays_outside_the_summary():
     script = Script(GOOD)
     summarize(job(work(2), request="now the tests"), [script.summariser])
     assert "<request>\nnow the tests\n</request>" in script.questions[0]
@@ -169,7 +169,7 @@ def test_a_small_model_gets_the_transcript_in_parts_each_within_its_window():
     assert all(f"src/part_{n}.py" in seen for n in range(60))
 
 
-def test_what_is_too_old_for_the_questions_of_a_tiny_model_is_listed():
+def test_messages_beyond_the_questions_of_a_tiny_model_are_listed():
     script = Script(GOOD, window=2_200)
     written = summarize(job([user("port all of it"), *work(300)]), [script.summariser])
     assert isinstance(written, SummaryResult)
@@ -178,7 +178,7 @@ def test_what_is_too_old_for_the_questions_of_a_tiny_model_is_listed():
     assert "- read_file src/part_2" in script.questions[0]
 
 
-def test_a_window_that_is_smaller_than_said_is_found_out():
+def test_context_overflow_is_retried_with_shorter_questions():
     script = Script(ContextOverflow("too long"), GOOD, window=14_000)
     written = summarize(job(work(100)), [script.summariser])
     assert isinstance(written, SummaryResult)

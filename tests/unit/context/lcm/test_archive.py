@@ -228,13 +228,13 @@ def test_images_are_named_not_spelled_out() -> None:
         ("lcm_forget", {}, "the context engine lcm has no tool 'lcm_forget'"),
     ],
 )
-def test_a_wrong_call_is_told_what_is_wrong(
+def test_invalid_call_returns_the_reason(
     talk: Conversation, tool: str, args: dict[str, str], said: str
 ) -> None:
     assert said in json.loads(talk.call(tool, **args))["error"]
 
 
-def test_an_offset_behind_the_end_is_told_so(talk: Conversation) -> None:
+def test_offset_past_the_end_is_an_error(talk: Conversation) -> None:
     error = json.loads(talk.call("lcm_expand", id=talk.ids()[0], offset=999))["error"]
     assert "the first is offset 0" in error
 

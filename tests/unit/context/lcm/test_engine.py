@@ -62,7 +62,7 @@ def test_it_compacts_from_the_threshold_on() -> None:
     assert (engine.last_completion_tokens, engine.last_total_tokens) == (7, 507)
 
 
-def test_the_window_told_at_the_start_counts() -> None:
+def test_context_length_of_the_session_start_is_used() -> None:
     engine = LcmEngine(1000)
     engine.on_session_start("s", context_length=4000)
     assert (engine.context_length, engine.threshold_tokens) == (4000, 2000)
@@ -236,7 +236,7 @@ def test_a_message_that_quotes_notes_is_an_ordinary_message() -> None:
     assert talk.originals() == talk.compacted
 
 
-def test_the_summary_of_another_engine_is_no_request() -> None:
+def test_summary_of_another_engine_is_not_a_request() -> None:
     talk = Conversation(LcmEngine(WINDOW, SMALL))
     talk.say(user("Write the report."), reply("I begin."))
     talk.say(user(f"{PREFIX} Goal: the report"))

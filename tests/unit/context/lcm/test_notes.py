@@ -106,7 +106,7 @@ def test_notes_of_an_earlier_version_are_read_too() -> None:
         str(LcmNotes(())),
     ],
 )
-def test_other_messages_are_no_notes(text: str) -> None:
+def test_other_messages_are_not_notes(text: str) -> None:
     assert notes_in(message(text)) is None
     assert notes_in({"role": "user", "content": [{"type": "text", "text": text}]}) is None
 
@@ -234,7 +234,7 @@ def test_a_giant_request_is_compacted_but_its_start_and_end_are_kept() -> None:
     assert talk.originals() == talk.compacted
 
 
-def test_the_request_in_the_head_is_repeated_where_the_work_goes_on() -> None:
+def test_request_in_the_head_is_repeated_in_the_notes() -> None:
     talk = Conversation(LcmEngine(WINDOW, SMALL))
     talk.say(user(TASK), reply("I begin."))
     first = talk.context[1]

@@ -1,4 +1,4 @@
-"""Who writes the notes, and what happens when nobody can."""
+"""Which model writes the notes, and the fallback when none can."""
 
 import json
 from typing import Any
@@ -54,7 +54,7 @@ def test_files_the_model_forgot_are_named() -> None:
     assert text.endswith("Files: tests/test_parser.py, src/parser.py")
 
 
-def test_names_in_the_contents_of_files_are_no_files() -> None:
+def test_names_in_the_contents_of_files_are_not_files() -> None:
     code = "row = client.get(url)\nif row.stale: return self.db\n"
     written = json.dumps({"path": "src/rows.py", "content": code * 20})
     span = [*SPAN, *answered("3", "write_file", written, "ok"), *answered("4", "x", "{}", code)]
@@ -118,7 +118,7 @@ def test_without_a_model_the_notes_still_say_what_matters(
     assert text_tokens(text) <= 400
 
 
-def test_a_spent_budget_is_no_reason_to_lose_anything() -> None:
+def test_spent_budget_loses_no_constraint() -> None:
     def ask(messages: list[dict[str, Any]], most: int) -> SummaryAnswer:
         raise BudgetSpent("no money")
 
@@ -166,6 +166,6 @@ def test_notes_may_quote_and_are_taken_without_thoughts_and_fences() -> None:
     assert check_reply(quoted, source) == quoted
 
 
-def test_files_are_told_from_other_words() -> None:
+def test_files_are_distinguished_from_other_words() -> None:
     said = "see src/a.py, ~/notes/b.md, ./run.sh and setup.cfg; version 1.2.3, e.g. 3/4 of x.com"
     assert set(files_in([user(said)])) == {"src/a.py", "~/notes/b.md", "./run.sh", "setup.cfg"}

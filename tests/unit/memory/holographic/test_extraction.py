@@ -33,7 +33,7 @@ from hermes_plugins.memory.holographic.extraction import (
         ("I have two cats.", ["I have two cats."]),
     ],
 )
-def test_what_a_user_says_of_themselves_or_asks_to_remember_is_kept(
+def test_statements_about_the_user_and_requested_facts_are_extracted(
     message: str, kept: list[str]
 ) -> None:
     assert [statement.text for statement in extract_statements(message)] == kept
@@ -65,7 +65,7 @@ def test_anything_else_is_not(message: str) -> None:
     assert extract_statements(message) == ()
 
 
-def test_what_was_asked_for_is_trusted_more_than_what_was_said_by_the_way() -> None:
+def test_requested_fact_is_trusted_more_than_a_mentioned_one() -> None:
     asked, said = extract_statements("Remember that I like tea. My editor is vim.")
     assert asked.trust > said.trust
 

@@ -27,9 +27,7 @@ def test_nothing_is_stored_by_looking(memory: Memory, tmp_path: Path) -> None:
     assert not (tmp_path / "home" / "holographic").exists()
 
 
-def test_what_was_said_comes_back_in_a_later_session_with_its_day(
-    session: Open, clock: Clock
-) -> None:
+def test_statement_is_recalled_in_a_later_session_with_its_day(session: Open, clock: Clock) -> None:
     session().says("Remember that the staging server is called atlas. Thanks!")
     clock.sleep(30)
     recalled = session("s2").provider.prefetch("How do I reach the staging server?")
@@ -52,7 +50,7 @@ def test_facts_about_the_same_come_along(memory: Memory) -> None:
     assert recalled == ["The staging server is called atlas", "Backups of atlas are made at noon"]
 
 
-def test_what_is_recalled_fits_its_budget(memory: Memory) -> None:
+def test_recall_fits_its_budget(memory: Memory) -> None:
     for number in range(40):
         memory.does("add", f"The server {'x' * 100} number{number} stands in rack {number}")
     recalled = memory.provider.prefetch("server")
@@ -144,7 +142,7 @@ def test_users_never_see_each_other_s_facts(session: Open) -> None:
     assert owner.provider.summary().startswith("1 fact of yours and 1 of 1 other user, ")
 
 
-def test_what_was_forgotten_or_replaced_does_not_come_back_at_the_end_of_the_session(
+def test_forgotten_or_replaced_fact_does_not_return_at_the_end_of_the_session(
     session: Open,
 ) -> None:
     memory = session()
@@ -167,7 +165,7 @@ def test_what_was_forgotten_or_replaced_does_not_come_back_at_the_end_of_the_ses
     assert later.recalls("which editor?") == ['user said: "My editor is emacs."']
 
 
-def test_what_was_not_heard_in_the_turn_is_read_at_the_end(memory: Memory) -> None:
+def test_unseen_messages_are_read_at_the_end_of_the_session(memory: Memory) -> None:
     memory.provider.on_session_end([{"role": "user", "content": "I live in Berlin."}])
     assert memory.holds() == {"I live in Berlin."}
 
@@ -257,7 +255,7 @@ def test_the_least_important_facts_go_when_there_are_too_many(
     assert memory.holds() == {"My editor is emacs.", "Lunch is at noon", "Tea is at five"}
 
 
-def test_settings_of_its_own_are_kept_beside_the_home(session: Open, tmp_path: Path) -> None:
+def test_own_settings_are_stored_in_the_home(session: Open, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     HolographicProvider().save_config({"embedding_model": "/models/m"}, str(home))
@@ -287,7 +285,7 @@ def test_several_sessions_of_one_process_share_the_file(session: Open) -> None:
     assert len(memories[0].holds()) == 40
 
 
-def test_what_is_forgotten_is_not_in_the_file_any_more(session: Open, tmp_path: Path) -> None:
+def test_forgotten_fact_is_erased_from_the_file(session: Open, tmp_path: Path) -> None:
     other = session()
     memory = session()
     for number in range(20):

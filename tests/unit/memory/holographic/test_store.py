@@ -172,7 +172,7 @@ def test_facts_from_before_the_model_get_their_vectors(session: Open) -> None:
     assert session("s2", embedder=Meanings()).recalls("puppy?") == ["Rex the dog sleeps outside"]
 
 
-def test_without_the_package_search_goes_by_words_and_the_user_is_told(
+def test_missing_package_falls_back_to_word_search_and_is_reported(
     session: Open, tmp_path: Path, told: list[str]
 ) -> None:
     home = tmp_path / "home"

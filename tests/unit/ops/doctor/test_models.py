@@ -103,7 +103,7 @@ async def test_a_model_the_endpoint_does_not_list_is_doubted_with_a_guess(home, 
     assert "does not list wise-2; did you mean wise-1?" in found
 
 
-async def test_an_unknown_context_length_is_a_warning_until_it_is_said_as_advised(home, mine):
+async def test_unknown_context_length_is_a_warning_until_it_is_set(home, mine):
     mine("plain-2")
     found = texts(await only(home, "context"))
     assert "is not known" in found

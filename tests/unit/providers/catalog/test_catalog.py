@@ -67,7 +67,7 @@ async def test_the_list_of_the_endpoint_beats_the_bundled_tables(known, client, 
     assert facts.reasoning is True, "what the list does not say comes from the tables"
 
 
-async def test_what_the_user_says_beats_everything(cache_dir, clock, client, server):
+async def test_settings_of_the_user_override_all_sources(cache_dir, clock, client, server):
     settings = Settings(
         providers={
             "groq": ProviderSettings(
@@ -370,7 +370,7 @@ def test_a_makers_price_holds_only_where_it_is_asked(provider, model, priced):
     assert (bundled_facts(bundled_endpoint(provider), model).price is not None) is priced
 
 
-def test_what_the_cache_costs_is_usual_for_the_family():
+def test_cache_price_is_derived_from_the_model_family():
     claude = complete_price("anthropic/claude-opus-4.5", 5, 25, None, None, "2026-11-15")
     assert (claude.cache_read, claude.cache_write) == (0.5, 6.25)
     unknown = complete_price("somebody/else", 5, 25, None, None, "2026-11-15")
@@ -399,7 +399,7 @@ def cache(tmp_path) -> ModelListCache:
     return ModelListCache(tmp_path / "cache" / "models")
 
 
-def test_what_was_stored_comes_back(cache):
+def test_cached_list_reads_back_unchanged(cache):
     cache.write(CachedModelList(URL, 1000.5, (FACTS,)))
     stored = cache.read(URL)
     assert stored == CachedModelList(URL, 1000.5, (FACTS,))

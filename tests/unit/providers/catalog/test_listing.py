@@ -288,7 +288,7 @@ async def test_a_redirect_is_not_followed(client, server):
     assert len(server.requests) == 1
 
 
-async def test_a_wrong_key_is_said_without_showing_it(client, server):
+async def test_wrong_key_is_reported_without_showing_it(client, server):
     refusal = {"error": {"message": "Incorrect API key provided: sk-very-secret"}}
     server.respond = lambda _request: answer(refusal, 401)
     with pytest.raises(CredentialRefused) as caught:
@@ -309,7 +309,7 @@ async def test_an_answer_without_end_is_given_up(client, server, monkeypatch):
         await names(at("groq", f"{server.url}/v1"), client)
 
 
-async def test_an_endpoint_that_is_not_there_is_said(client, server):
+async def test_unreachable_endpoint_is_reported(client, server):
     url = server.url
     server.close()
     with pytest.raises(Unreachable, match=url):

@@ -49,7 +49,7 @@ def test_file_readable_by_others_is_closed_with_a_warning(
     assert caplog.text == ""
 
 
-def test_what_is_not_ours_stays(store: AuthFile) -> None:
+def test_foreign_fields_are_preserved(store: AuthFile) -> None:
     store.path.parent.mkdir()
     foreign = {"version": 1, "theirs": [1, {"deep": None}], "providers": {"p": {"odd": True}}}
     store.path.write_text(json.dumps(foreign))

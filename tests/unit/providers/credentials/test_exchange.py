@@ -138,7 +138,7 @@ async def test_the_project_of_a_login_is_asked_for_once_for_each_token(
     assert google.loaded[0].body["metadata"]["pluginType"] == "GEMINI"
 
 
-async def test_an_account_without_a_project_is_said_to_be_one(
+async def test_account_without_a_project_is_refused_with_the_reason(
     bench: Bench, google: GoogleServer
 ) -> None:
     tiers = [{"reasonCode": "UNSUPPORTED_LOCATION", "reasonMessage": "not in\nyour\x1b place"}]

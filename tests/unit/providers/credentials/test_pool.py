@@ -46,7 +46,7 @@ def three(bench: Bench) -> Bench:
         ("least_used", "abca", "bca"),
     ],
 )
-async def test_the_order_goes_on_after_a_restart(
+async def test_order_continues_after_a_restart(
     three: Bench, strategy: str, first: str, after_a_restart: str
 ) -> None:
     keyring = three.keyring(strategy)
@@ -165,7 +165,7 @@ async def test_a_new_value_of_a_variable_has_no_past(bench: Bench) -> None:
     assert (await pool_of(bench.keyring()).take()).secret == "fresh"
 
 
-async def test_what_is_known_of_a_variable_goes_with_it_but_keys_by_hand_stay(
+async def test_state_of_a_removed_variable_is_dropped_and_added_keys_stay(
     three: Bench,
 ) -> None:
     three.variables = Values({"SHOP_KEY": "from the shell"})

@@ -184,7 +184,7 @@ def wait(kind, headers=None, **complaint):
     return requested_wait(kind, RetryHints(headers or {}, Complaint(**complaint), NOW))
 
 
-def test_what_is_asked_for_outright_wins():
+def test_explicit_retry_header_wins():
     headers = {"retry-after-ms": "1500", "retry-after": "2", "x-ratelimit-reset": "99"}
     assert wait(errors.RateLimited, headers) == 1.5
     del headers["retry-after-ms"]

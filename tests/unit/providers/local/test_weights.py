@@ -91,7 +91,7 @@ async def test_a_file_is_fetched_once(tmp_path: Path, serve):
     assert [file.name for file in tmp_path.iterdir() if file.suffix != ".lock"] == ["tiny.gguf"]
 
 
-async def test_a_cut_download_goes_on_where_it_stopped(tmp_path: Path, serve):
+async def test_interrupted_download_is_resumed(tmp_path: Path, serve):
     server = serve([100_000, 50_000])
     path = await fetch_weights(weights(server.url), tmp_path, Recorded())
     assert path.read_bytes() == CONTENT

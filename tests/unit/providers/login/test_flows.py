@@ -394,7 +394,7 @@ async def test_the_address_of_the_page_that_does_not_load_can_be_pasted(
     "pasted",
     ["http://127.0.0.1:1/oauth2callback?state=old&code=4/0", "https://accounts.google.com", "a=b"],
 )
-async def test_what_is_not_of_this_login_is_refused(
+async def test_pasted_address_of_another_login_is_refused(
     google_person: GooglePerson, google: GoogleServer, pasted: str
 ) -> None:
     with pytest.raises(CredentialRefused, match="is not the address this login ends at"):

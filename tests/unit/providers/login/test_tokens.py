@@ -138,7 +138,7 @@ async def test_unreachable_login_server_is_named(bench: Bench, server: OAuthServ
     assert "refresh-0" not in str(caught.value)
 
 
-async def test_who_gives_up_waiting_does_not_lose_the_new_token(
+async def test_cancelled_wait_does_not_lose_the_new_token(
     bench: Bench, server: OAuthServer
 ) -> None:
     place = logged_in(bench, server, lasts=0)
@@ -374,7 +374,7 @@ async def test_a_renewed_token_is_kept_in_memory_only(bench: Bench, google: Goog
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-async def test_what_the_gemini_cli_renewed_since_is_preferred(
+async def test_token_renewed_by_the_gemini_cli_is_preferred(
     bench: Bench, google: GoogleServer
 ) -> None:
     gemini_login(bench, lasts=10)
@@ -393,7 +393,7 @@ async def test_without_the_client_the_token_is_used_while_it_lasts(bench: Bench)
     assert "HERMES_GEMINI_CLIENT_ID and HERMES_GEMINI_CLIENT_SECRET" in place.login_hint
 
 
-async def test_a_login_of_another_client_is_said_to_be_one_until_gemini_renews_it(
+async def test_login_of_another_client_is_refused_until_gemini_renews_it(
     bench: Bench, google: GoogleServer
 ) -> None:
     path = gemini_login(bench, lasts=10)

@@ -129,7 +129,7 @@ async def test_the_session_is_counted_along_without_asking_the_store_for_each_ca
     assert wallet.ledger.reads == 1
 
 
-async def test_what_another_process_spent_in_the_session_is_seen_with_the_next_turn():
+async def test_spending_of_another_process_counts_from_the_next_turn():
     wallet = Wallet(session=1.0)
     await wallet.spend(0.3)
     wallet.ledger.record(0.5)
@@ -149,7 +149,7 @@ async def test_a_call_that_is_not_recorded_yet_is_neither_lost_nor_counted_twice
     assert "$0.50 is spent" in str(await wallet.refusal(0.6))
 
 
-async def test_what_others_spent_is_kept_in_mind_while_a_call_of_ours_is_not_recorded_yet():
+async def test_other_spending_counts_while_an_own_call_is_unrecorded():
     wallet = Wallet(day=1.0)
     await wallet.spend(0.1)
     wallet.ledger.record(0.3, session_id="another")
@@ -255,7 +255,7 @@ MOVES = st.lists(
 
 
 class Play:
-    """Any order of events, with what is true noted beside what the purse believes."""
+    """Runs events in any order and compares the true spending with the budget."""
 
     def __init__(self) -> None:
         self.wallet = Wallet(**CAPS)
@@ -348,7 +348,7 @@ async def test_a_free_model_is_always_allowed():
     assert inner.requests == [ASK]
 
 
-async def test_what_the_call_really_cost_is_what_counts():
+async def test_real_cost_replaces_the_reservation():
     money = budget(10.0)
     with ScriptedModel([cost(output=1000), cost(output=2000)]) as inner:
         model = MeteredModel(inner, money, DEAR_OUTPUT)
@@ -454,14 +454,14 @@ class CutOff:
         raise StreamCut("the connection ended")
 
 
-async def test_what_came_of_a_broken_reply_is_charged():
+async def test_received_part_of_a_broken_reply_is_charged():
     money = budget(1.0)
     with pytest.raises(StreamCut):
         await ask(MeteredModel(CutOff(), money, DEAR_OUTPUT))
     assert await left(money) == pytest.approx(0.8, abs=0.001)
 
 
-async def test_what_a_broken_reply_cost_does_not_hide_what_others_spend():
+async def test_cost_of_a_broken_reply_does_not_hide_other_spending():
     ledger, clock = MemoryLedger(), HandClock()
     money = Budget(BudgetLimits(day=1.0), ledger, "s", clock)
     with pytest.raises(StreamCut):
@@ -470,7 +470,7 @@ async def test_what_a_broken_reply_cost_does_not_hide_what_others_spend():
     assert await left(money) == pytest.approx(0.3, abs=0.001)
 
 
-async def test_what_came_of_a_stopped_reply_is_charged():
+async def test_received_part_of_a_stopped_reply_is_charged():
     money = budget(1.0)
     await ask_until_delta(MeteredModel(CutOff(), money, DEAR_OUTPUT))
     assert await left(money) == pytest.approx(0.8, abs=0.001)

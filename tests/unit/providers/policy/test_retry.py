@@ -84,7 +84,7 @@ async def test_the_third_failure_is_the_last():
     assert len(clock.slept) == 2
 
 
-async def test_what_will_not_change_is_not_tried_again():
+async def test_permanent_error_is_not_retried():
     with ScriptedModel([CredentialRefused("no")]) as inner, pytest.raises(CredentialRefused):
         await ask(RetryModel(inner, HandClock()))
 
@@ -176,7 +176,7 @@ async def test_next_model_takes_over_with_an_event(script, kind):
 
 
 @pytest.mark.parametrize("kind", [ContextOverflow, ContentRefused, BudgetSpent])
-async def test_what_another_model_must_not_or_cannot_mend_is_raised(script, kind):
+async def test_error_that_no_fallback_may_handle_is_raised(script, kind):
     model = FallbackModel(entries(script("a", kind("no")), script("b")))
     with pytest.raises(kind) as caught:
         await ask(model)

@@ -291,7 +291,7 @@ def test_usage_is_the_last_word_on_each_count():
         ("pause_turn", "length"),
     ],
 )
-def test_why_it_ended_is_said_in_one_way(said, meant):
+def test_finish_reason_is_normalised(said, meant):
     assert read(ANTHROPIC, *text(0, "hi"), *end(said))[1].message.finish_reason == meant
     whole = {"content": [{"type": "text", "text": "hi"}], "stop_reason": said}
     assert read_whole(ANTHROPIC, whole).message.finish_reason == meant

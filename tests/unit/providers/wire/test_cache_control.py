@@ -38,7 +38,7 @@ def test_a_short_conversation_has_fewer_marks():
     assert apply_anthropic_cache_control([]) == []
 
 
-def test_one_hour_is_said():
+def test_one_hour_sets_the_ttl():
     (marked,) = apply_anthropic_cache_control([user()], cache_ttl="1h")
     assert marked["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
 

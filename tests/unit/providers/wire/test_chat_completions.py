@@ -127,7 +127,7 @@ def test_a_request_carries_history_tools_and_options():
     }
 
 
-def test_what_a_model_cannot_take_is_left_out():
+def test_unsupported_fields_are_left_out():
     request = ModelRequest((User.say("hi"),), (TOOL,), max_tokens=9, temperature=0.5)
     body = body_of(CHAT, request, temperature=False, tools=False, max_tokens_field="")
     assert set(body) == {"model", "messages"}
@@ -381,7 +381,7 @@ def test_without_usage_the_cost_is_not_known():
         ("insufficient_system_resource", "insufficient_system_resource"),
     ],
 )
-def test_why_it_ended_is_said_in_one_way(said, meant):
+def test_finish_reason_is_normalised(said, meant):
     assert read(CHAT, chunk(said, content="hi"))[1].message.finish_reason == meant
 
 

@@ -165,7 +165,7 @@ def test_calls_of_another_model_are_marked_as_such_for_newer_models_only():
     assert "thoughtSignature" not in contents_of(HI, said, **OLD)[1]["parts"][0]
 
 
-def test_what_was_said_in_two_messages_is_one_turn_of_the_model():
+def test_two_messages_of_the_model_become_one_turn():
     said = (Assistant((Text("well"),)), Assistant((ToolCall("a", "f", "{}"),)))
     contents = contents_of(HI, Assistant((Thinking("hm"),)), *said)
     assert [content["role"] for content in contents] == ["user", "model"]
@@ -328,7 +328,7 @@ def test_a_reply_in_one_piece():
     ("said", "meant"),
     [("MAX_TOKENS", "length"), ("RECITATION", "content_filter"), ("OTHER", "OTHER")],
 )
-def test_why_a_reply_ended(said, meant):
+def test_finish_reason_is_normalised(said, meant):
     assert read(MODE, event({"text": "a"}, finish=said))[1].message.finish_reason == meant
 
 

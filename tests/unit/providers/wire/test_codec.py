@@ -52,7 +52,7 @@ def test_a_shorter_conversation_is_another_one():
     assert said(growing, (a, b)) == ["a", "b"]
 
 
-def test_what_the_caller_does_to_its_list_changes_nothing():
+def test_returned_list_is_a_copy():
     growing, a = IncrementalEncoder(Form()), User.say("a")
     growing.encode((a,)).clear()
     assert said(growing, (a,)) == ["a"]
@@ -110,7 +110,7 @@ def test_thinking_streams_while_it_comes():
         ("enable_thinking", "none", {"enable_thinking": False}),
     ],
 )
-def test_effort_is_said_as_the_endpoint_understands_it(form, effort, fields):
+def test_effort_is_encoded_in_the_form_of_the_endpoint(form, effort, fields):
     assert effort_fields(form, effort) == fields
 
 

@@ -214,7 +214,7 @@ def test_usage_is_understood():
         (None, None, "stop"),
     ],
 )
-def test_why_it_ended_is_said_in_one_way(status, details, meant):
+def test_finish_reason_is_normalised(status, details, meant):
     body = {"status": status, "incomplete_details": details, "output": [SAID]}
     assert read_whole(RESPONSES, body).message.finish_reason == meant
     if status:

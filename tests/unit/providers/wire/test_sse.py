@@ -26,7 +26,7 @@ def test_an_event_without_data_is_none():
     assert split(b"event: ping\n\n\n\nretry: 3\n\ndata:\n\n", []) == []
 
 
-def test_what_is_left_at_the_end_is_given_back():
+def test_unfinished_rest_is_returned_at_the_end():
     splitter = SseSplitter()
     assert splitter.feed(b'data: 1\n\n{"whole":') == [b"1"]
     assert splitter.feed(b"true}") == []

@@ -37,7 +37,7 @@ REFUSED = 401
 
 
 class Platform(Site):
-    """Whatever somebody says goes to whoever listens, or waits until somebody does."""
+    """Delivers messages to the current listener, or queues them until there is one."""
 
     def __init__(self) -> None:
         self.wires = Wires()

@@ -66,7 +66,7 @@ async def comes_and_goes(adapter: Adapter) -> None:
 
 
 async def say(platform: Platform, adapter: SmallAdapter, text: str) -> None:
-    """Somebody says something on the platform."""
+    """Send a user message on the platform."""
     if isinstance(adapter.connection, Bridged):
         stdin = adapter.connection.process.stdin
         assert stdin
@@ -109,7 +109,7 @@ async def test_each_kind_says_that_its_token_is_refused_and_lets_go_of_it(
 
 
 @pytest.mark.parametrize("kind", [Asking, Listening, Bridged])
-async def test_what_breaks_is_told_and_comes_back_by_itself(
+async def test_broken_connection_is_reported_and_reconnects(
     platform: Platform, tmp_path: Path, kind: type[Small]
 ) -> None:
     adapter, inbox = small(tmp_path, platform, kind), Inbox()
@@ -182,7 +182,7 @@ def stepping(folder: Path, fault: Exception | None = None) -> StepsAdapter:
 
 
 @pytest.mark.parametrize("fault", [None, ValueError("half way")])
-async def test_what_was_opened_last_ends_first_also_when_it_fails_half_way(
+async def test_resources_close_in_reverse_order_even_after_a_failed_connect(
     tmp_path: Path, fault: Exception | None
 ) -> None:
     adapter = stepping(tmp_path, fault)
@@ -207,7 +207,7 @@ async def test_a_connect_that_is_cancelled_leaves_nothing_behind(tmp_path: Path)
     assert not adapter.is_connected
 
 
-async def test_a_connection_that_comes_after_nobody_waits_for_it_is_let_go_of(
+async def test_connection_made_after_disconnect_is_closed(
     tmp_path: Path,
 ) -> None:
     adapter = stepping(tmp_path)
@@ -272,7 +272,7 @@ async def test_a_port_that_is_taken_is_named_with_what_to_do(tmp_path: Path) -> 
 TOKEN = "123:secret-token"
 
 
-def test_the_second_is_told_who_has_it(tmp_path: Path) -> None:
+def test_second_lock_is_refused_with_the_holder(tmp_path: Path) -> None:
     lock = acquire_scoped_lock("telegram", TOKEN, tmp_path, holder="profile work")
     with pytest.raises(TokenInUse) as caught:
         acquire_scoped_lock("telegram", TOKEN, tmp_path)
@@ -330,7 +330,9 @@ async def test_a_chat_keeps_its_order_and_does_not_hold_up_others() -> None:
     assert done == ["b1", "a1", "a2"]
 
 
-async def test_a_fault_is_told_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_error_in_a_chat_queue_is_logged_and_the_queue_continues(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     lanes, done = ChatQueues("Somewhere"), asyncio.Event()
 
     async def broken() -> None:
@@ -345,7 +347,7 @@ async def test_a_fault_is_told_and_ends_nothing(caplog: pytest.LogCaptureFixture
     assert "Somewhere" in caplog.text
 
 
-async def test_what_is_not_done_when_it_closes_is_dropped() -> None:
+async def test_unfinished_work_is_dropped_on_close() -> None:
     lanes, done = ChatQueues("Somewhere"), []
 
     async def forever() -> None:
@@ -374,7 +376,7 @@ def test_the_error_itself_is_left_out() -> None:
     assert "secret" not in describe_error(caught.value)
 
 
-def test_what_may_be_done_twice_is_no_matter_of_doubt() -> None:
+def test_repeatable_call_is_never_unsure() -> None:
     with pytest.raises(SendUnsure), translate_errors(meaning, TROUBLE):
         raise OSError
     with (

@@ -135,7 +135,7 @@ def test_quotes() -> None:
     assert convert(text, "slack") == "> said\n> > before\n\nafter"
 
 
-def test_words_with_underscores_and_sums_are_no_emphasis() -> None:
+def test_underscores_in_words_and_sums_are_not_emphasis() -> None:
     for dialect in ("plain", "telegram", "matrix"):
         assert convert("snake_case_name and 2 * 3 * 4", dialect) == "snake_case_name and 2 * 3 * 4"
     assert convert("snake_case", "discord") == "snake\\_case"
@@ -153,11 +153,11 @@ def test_words_with_underscores_and_sums_are_no_emphasis() -> None:
         ("[a](<http://e.com/b c>)", '<a href="http://e.com/b%20c">a</a>'),
     ],
 )
-def test_what_is_easily_misread(markdown, written) -> None:
+def test_ambiguous_markdown_is_converted_correctly(markdown, written) -> None:
     assert convert(markdown, "telegram") == written
 
 
-def test_what_was_escaped_is_no_emphasis() -> None:
+def test_escaped_characters_are_not_emphasis() -> None:
     assert convert(r"\*not bold\* \_nor this\_", "telegram") == "*not bold* _nor this_"
     assert convert(r"\*not bold\*", "discord") == r"\*not bold\*"
     assert convert(r"\*not bold\*", "slack").replace("\u200b", "") == "*not bold*"

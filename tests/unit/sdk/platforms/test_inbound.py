@@ -87,7 +87,7 @@ def test_the_first_time_there_is_nothing_to_make_up_for(path: Path, kind: Kind) 
     assert again(seen, path, kind).start(NOW + 5)
 
 
-def test_what_is_done_is_not_asked_for_again_but_for_an_overlap(path: Path, kind: Kind) -> None:
+def test_finished_messages_are_not_fetched_again_beyond_an_overlap(path: Path, kind: Kind) -> None:
     seen, later = begun(path, kind), kind.name(600)
     seen.mark_pending(later)
     assert (seen.is_known(later), seen.is_done(later)) == (True, False)
@@ -97,7 +97,7 @@ def test_what_is_done_is_not_asked_for_again_but_for_an_overlap(path: Path, kind
     assert since(seen, kind) == 600 - OVERLAP
 
 
-def test_what_waits_is_asked_for_again_even_when_later_ones_are_done(
+def test_pending_message_is_fetched_again_even_when_later_ones_are_done(
     path: Path, kind: Kind
 ) -> None:
     seen, waiting, done = begun(path, kind), kind.name(300), kind.name(900)
@@ -120,11 +120,11 @@ def test_nothing_counts_for_good_while_something_may_be_missing(path: Path, kind
     assert since(seen, kind) == 60 - OVERLAP
 
 
-def test_what_is_too_old_is_not_answered_any_more(path: Path, kind: Kind) -> None:
+def test_messages_older_than_the_limit_are_not_fetched(path: Path, kind: Kind) -> None:
     assert since(begun(path, kind), kind, NOW + 10 * MAX_AWAY_SECONDS) == 9 * MAX_AWAY_SECONDS
 
 
-def test_what_is_remembered_has_an_end(path: Path, kind: Kind) -> None:
+def test_read_position_is_bounded(path: Path, kind: Kind) -> None:
     seen = begun(path, kind)
     for number in range(MAX_RECENT + 10):
         seen.mark_done(kind.name(number))
@@ -146,7 +146,7 @@ def test_a_chat_that_is_used_is_remembered_longest(path: Path, kind: Kind) -> No
     assert "1" not in seen.private
 
 
-async def test_what_was_joined_is_known_at_once_and_after_a_crash(path: Path, kind: Kind) -> None:
+async def test_recorded_batch_is_known_at_once_and_after_a_crash(path: Path, kind: Kind) -> None:
     names = [kind.name(number) for number in range(3)]
     seen = begun(path, kind)
     await seen.record_batch(names[:2])
@@ -292,7 +292,7 @@ def test_an_address_is_taken_off_the_text() -> None:
     assert strip_mention("ask @hermes about it", ("hermes",)) == "ask @hermes about it"
 
 
-def test_a_message_of_blanks_keeps_nobody_waiting() -> None:
+def test_message_of_blanks_is_parsed_quickly() -> None:
     """A pattern that tries again from every blank would take minutes."""
     blanks = " " * 200_000
     assert strip_mention(f"@hermes hi{blanks}you", ["hermes"]) == f"hi{blanks}you"
@@ -317,7 +317,7 @@ async def test_it_is_offered_less_and_less_often_until_it_is_kept() -> None:
     assert pauses == [1.0, 2.0, 3.0]
 
 
-async def test_a_fault_of_the_gateway_is_told_and_means_not_kept(caplog) -> None:
+async def test_gateway_error_is_logged_and_the_event_is_not_accepted(caplog) -> None:
     async def receive(event: MessageEvent) -> bool:
         raise ValueError("a fault")
 

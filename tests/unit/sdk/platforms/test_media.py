@@ -43,7 +43,7 @@ async def test_one_byte_too_many_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_size_told_beforehand_saves_the_download(tmp_path: Path) -> None:
+async def test_announced_size_over_the_limit_is_not_downloaded(tmp_path: Path) -> None:
     asked = False
 
     async def endless() -> AsyncIterator[bytes]:
@@ -123,7 +123,7 @@ def test_kinds() -> None:
     assert guess_mime("thing.unknown") == "application/octet-stream"
 
 
-def test_what_cannot_be_uploaded_is_refused_for_good(tmp_path: Path) -> None:
+def test_unusable_upload_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.bin"
     file.write_bytes(b"12345")
     assert open_upload(Media("document", path=str(file)), 5) == file

@@ -154,7 +154,7 @@ def test_a_long_answer_is_several_messages() -> None:
     assert all(len(part.text) <= 4096 and part.plain for part in parts)
 
 
-def test_a_blank_answer_is_no_message() -> None:
+def test_blank_answer_makes_no_message() -> None:
     assert compose("  \n ", TELEGRAM) == []
 
 

@@ -46,7 +46,7 @@ async def test_asking_takes_nothing(clock) -> None:
     assert buckets.try_take("a")
 
 
-async def test_an_edit_is_left_out_when_nothing_is_free_or_somebody_waits(clock) -> None:
+async def test_edit_is_skipped_when_no_token_is_free_or_a_send_waits(clock) -> None:
     buckets = RateLimiter(RateLimit(1, 10.0), MANY, clock)
     assert buckets.try_take("a")
     assert not buckets.try_take("a")
@@ -65,7 +65,7 @@ async def test_an_edit_leaves_room_for_sends(clock) -> None:
     assert small.try_take("a", leave=3)
 
 
-async def test_who_waits_first_is_served_first(clock) -> None:
+async def test_waiters_are_served_in_order(clock) -> None:
     buckets = RateLimiter(RateLimit(1, 1.0), MANY, clock)
     await buckets.acquire("a")
     served: list[int] = []
@@ -82,7 +82,7 @@ async def test_who_waits_first_is_served_first(clock) -> None:
     await asyncio.gather(*calls)
 
 
-async def test_what_the_platform_asks_for_is_waited_for(clock) -> None:
+async def test_pause_of_the_platform_is_respected(clock) -> None:
     buckets = RateLimiter(MANY, MANY, clock)
     buckets.pause("a", 30.0)
     assert (buckets.is_ready("a"), buckets.is_ready("b")) == (False, True)

@@ -35,6 +35,6 @@ def test_the_two_halves_make_the_whole(folder, capsys):
     assert sum(counts) == 3
 
 
-def test_nothing_to_scan_is_said(tmp_path, capsys):
+def test_empty_folder_is_reported_as_no_files(tmp_path, capsys):
     main([str(tmp_path)])
     assert capsys.readouterr().out == "files: 0, blocked: 0 (none)\n"

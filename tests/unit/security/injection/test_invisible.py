@@ -59,7 +59,7 @@ def test_characters_that_an_emoji_or_a_script_needs_pass(text):
         ("🏴\U000e0068\U000e0069", 0xE0068),
     ],
 )
-def test_what_only_looks_like_such_a_need_is_a_finding(text, point):
+def test_unjustified_invisible_character_is_a_finding(text, point):
     assert f"invisible unicode U+{point:04X}" in scan(text)
 
 

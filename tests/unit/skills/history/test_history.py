@@ -22,7 +22,7 @@ async def test_a_change_is_found_with_its_reason_session_and_author(skills):
     assert found.at > 1_700_000_000
 
 
-async def test_what_was_there_before_and_what_is_changed_by_hand_are_recorded_apart(skills):
+async def test_existing_files_and_changes_by_hand_are_recorded_separately(skills):
     skills.put("old/SKILL.md", "mine\n")
     await skills.change("new/SKILL.md", "a\n", "first")
     skills.put("old/SKILL.md", "mine, better\n")
@@ -283,7 +283,7 @@ async def test_in_order_the_newest_first_everything_can_be_undone(skills):
     assert not (skills.folder / "a").exists()
 
 
-async def test_what_was_changed_by_hand_is_recorded_before_and_is_in_the_way(skills):
+async def test_change_by_hand_is_recorded_and_blocks_undo(skills):
     await skills.change("a/SKILL.md", "1\n", "one")
     second = await skills.change("a/SKILL.md", "2\n", "two")
     skills.put("a/SKILL.md", "by hand\n")

@@ -189,7 +189,7 @@ def test_a_search_wants_every_word_and_puts_names_first() -> None:
     assert len(filter_offers(offers, "")) == 3
 
 
-def test_taps_are_kept_and_a_damaged_file_is_said(tmp_path: Path) -> None:
+def test_taps_are_saved_and_a_damaged_file_is_reported(tmp_path: Path) -> None:
     taps = TapList(tmp_path / "taps.json", WEB)
     assert taps.all() == ()
     assert taps.add("o/r")

@@ -182,7 +182,7 @@ def test_abandoned_quarantine_folders_are_removed(tmp_path: Path) -> None:
     assert quarantine.refused() == [held]
 
 
-def test_what_cannot_be_written_as_a_whole_is_not_left_in_quarantine(tmp_path: Path) -> None:
+def test_failed_staging_leaves_nothing_in_quarantine(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="a"):
         Quarantine(tmp_path).stage("a", {"SKILL.md": b"1", "a": b"", "a/b": b""})
     assert list(tmp_path.iterdir()) == []

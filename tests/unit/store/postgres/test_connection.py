@@ -22,7 +22,7 @@ def test_the_address_is_shown_without_its_password(url, where):
     assert PostgresBackend(url).where == where
 
 
-def test_what_the_url_says_wins_over_what_is_sensible():
+def test_parameters_of_the_url_override_the_defaults():
     given = connection_parameters("postgresql://h/d?connect_timeout=3&client_encoding=LATIN1")
     assert (given["connect_timeout"], given["application_name"]) == ("3", "hermes")
     assert given["client_encoding"] == "UTF8"

@@ -20,7 +20,7 @@ async def talked(store, *texts, session="s"):
 
 class TestFence:
     @pytest.mark.parametrize("gone", ["taken over", "released", "taken over and released"])
-    async def test_who_lost_the_right_to_a_chat_writes_nothing_more(self, store, gone):
+    async def test_lost_lease_prevents_writes(self, store, gone):
         await talked(store, "one")
         right = await store.chats.claim(CHAT, "us", NOW, LATER)
         with under_lease(right):
@@ -111,7 +111,7 @@ class TestOnce:
         assert (row.id, row.state, row.session_id) == (number, "begun", session)
         return row
 
-    async def test_what_a_command_did_since_its_mark_is_known(self, store):
+    async def test_changes_since_the_mark_of_a_command_are_listed(self, store):
         await talked(store, "one", "two")
         await store.undo("s")
         row = await self.begun(store)
@@ -124,7 +124,7 @@ class TestOnce:
             Change("undo", "s"), Change("branch", "b"),
         )  # fmt: skip
 
-    async def test_what_was_undone_is_known_until_the_conversation_goes_on(self, store):
+    async def test_undone_messages_are_available_until_the_next_message(self, store):
         await talked(store, "one", "two", "three")
         assert await store.undone("s") == ()
         await store.undo("s")
@@ -141,7 +141,7 @@ class TestOnce:
         (row,) = await store.inbox.pending(CHAT)
         assert row.state == "working"
 
-    async def test_what_cannot_be_read_is_set_aside_counted_and_forgotten_in_the_end(self, store):
+    async def test_unreadable_row_is_set_aside_counted_and_deleted_later(self, store):
         row = await self.begun(store)
         await store.inbox.answer((row.id,), (), None, NOW, state="unreadable")
         assert await store.inbox.pending(CHAT) == () == await store.inbox.pending_chats()

@@ -108,7 +108,7 @@ class TestAnswer:
         }
         assert (await store.chats.get(CHAT)).last_active == LATER
 
-    async def test_who_lost_the_chat_changes_nothing(self, store):
+    async def test_lost_lease_changes_nothing(self, store):
         number = await store.inbox.receive(message(), NOW)
         old = await claimed(store, "old")
         new = await claimed(store, "new", dead=("old",))
@@ -149,7 +149,7 @@ class TestAnswer:
         assert await store.inbox.pending(CHAT) == ()
         assert await store.inbox.receive(message(), NOW) is None
 
-    async def test_what_was_shown_while_it_grew_becomes_the_answer(self, store):
+    async def test_streamed_row_becomes_the_answer(self, store):
         number = await store.inbox.receive(message(), NOW)
         right = await claimed(store)
         (shown,) = await put(store, "stream", inbox_id=number, kind="stream")
@@ -288,7 +288,7 @@ class TestOutbox:
         assert await store.outbox.in_doubt(HERE) == ()
         assert await store.outbox.mark_sending(two)
 
-    async def test_what_was_sent_stays_sent(self, store):
+    async def test_sent_row_is_immutable(self, store):
         (one,) = await put(store, "1")
         await store.outbox.mark_sending(one)
         await store.outbox.give_up(one, "uncertain", "no answer")
@@ -349,7 +349,7 @@ class TestChats:
 
 
 class TestUpkeep:
-    async def test_what_is_on_its_way_is_counted(self, store):
+    async def test_queued_messages_are_counted(self, store):
         for key, platform in (("1", "fake"), ("2", "fake"), ("3", "mail")):
             number = await store.inbox.receive(message(key, platform=platform), NOW + int(key))
         await store.inbox.answer((number,), (), None, NOW)

@@ -124,7 +124,7 @@ class TestResponses:
         whole = StoredResponse("r", b'"whole"', "s2", "talk", created_at=2.0)
         assert await store.responses.get("r", 3.0) == whole
 
-    async def test_a_named_conversation_goes_on_from_its_newest_answer(self, store):
+    async def test_named_conversation_continues_from_its_newest_answer(self, store):
         for number, name in enumerate(("a", "b", "a", "")):
             await store.responses.save(StoredResponse(f"r{number}", b"{}", "s", name), number)
         assert (await store.responses.last("a", 9.0)).id == "r2"

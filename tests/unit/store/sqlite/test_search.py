@@ -105,7 +105,7 @@ def shelf(library):
 
 
 @pytest.mark.parametrize("query", FOUND)
-def test_what_a_query_finds(shelf, query):
+def test_query_finds_the_expected_messages(shelf, query):
     assert shelf.texts(query) == {TEXTS[name] for name in FOUND[query]}
 
 

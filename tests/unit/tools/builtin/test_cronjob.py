@@ -1,4 +1,4 @@
-"""cronjob: what the model can schedule, and what somebody who is not the owner cannot."""
+"""cronjob: what the model can schedule, and what a user other than the owner cannot."""
 
 import json
 from typing import Any
@@ -154,8 +154,8 @@ async def test_changing_a_job_applies_the_limits_of_the_changer(changes: dict) -
     jobs = Jobs()
     await call(cronjob_tool(jobs), action="create", schedule="30m", prompt="x")
     chat = cronjob_tool(jobs, "telegram:1", {"backend": "sandbox"})
-    for beside in ({"name": "n"}, {"schedule": "2h"}, {"repeat": 2}, {"deliver": "local"}):
-        await call(chat, action="update", job_id="job0", **beside)
+    for change in ({"name": "n"}, {"schedule": "2h"}, {"repeat": 2}, {"deliver": "local"}):
+        await call(chat, action="update", job_id="job0", **change)
     assert "by" not in jobs.jobs["job0"]
     await call(chat, action="update", job_id="job0", **changes)
     assert jobs.jobs["job0"]["by"] == {"backend": "sandbox"}

@@ -127,8 +127,8 @@ async def test_delegation_needs_no_approval_and_runs_in_parallel():
 
     async def remember(_kind: str) -> None: ...
 
-    nobody = Approvals(ApprovalRules(mode="deny"), None, (), remember)
-    await nobody.permit(tool, {"goal": "a"}, "c1", lambda _event: None)
+    approvals = Approvals(ApprovalRules(mode="deny"), None, (), remember)
+    await approvals.permit(tool, {"goal": "a"}, "c1", lambda _event: None)
     assert not tool.serial
     assert tool.toolset == "delegation"
     assert len(msgspec.json.encode(tool.spec)) < 1_000

@@ -144,7 +144,7 @@ async def test_unchanged_page_is_not_sent_twice(
     first = await use(tool, path="a.txt")
     note = await use(tool, path="./a.txt")
     assert note == "[unchanged since you read it (lines 1-30); read again to see it]"
-    assert await use(tool, path="a.txt") == first, "whoever insists gets the text"
+    assert await use(tool, path="a.txt") == first, "a repeated read returns the text"
     assert await use(tool, path="a.txt") == note
     assert await use(tool, path="a.txt", offset=2) != note, "another page"
 

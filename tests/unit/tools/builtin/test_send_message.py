@@ -28,7 +28,7 @@ class Letters:
         return ["telegram (home channel: 7)"]
 
 
-class Nobody:
+class DenyingApprover:
     async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
         return ApprovalAnswer.DENY
 
@@ -38,7 +38,7 @@ async def no_memory(_kind: str) -> None:
 
 
 async def permitted(effects: dict[str, Any], arguments: dict[str, Any]) -> bool:
-    policy = Approvals(ApprovalRules(effects=effects), Nobody(), (), no_memory)
+    policy = Approvals(ApprovalRules(effects=effects), DenyingApprover(), (), no_memory)
     try:
         await policy.permit(send_message_tool(Letters()), arguments, "c", lambda _event: None)
     except ToolDenied:

@@ -149,7 +149,7 @@ async def test_conversation_over_compactions_and_subagents_counts_once(store: Se
         assert said in whole
 
 
-async def test_what_follows_a_match_is_read_beyond_a_compaction(store: SessionStore) -> None:
+async def test_messages_after_a_match_are_read_across_a_compaction(store: SessionStore) -> None:
     await talk(store, "first", "why does the disk fail?")
     await store.compact("first", "second", [User.say("they ask about hardware")])
     await store.append("second", Assistant((Text("The cable is loose."),)))

@@ -48,7 +48,7 @@ def site() -> Iterator[Site]:
     site.server.close()
 
 
-async def nobody(host: str, port: int) -> Sequence[str]:
+async def fail_lookup(host: str, port: int) -> Sequence[str]:
     raise OSError("name not known")
 
 
@@ -56,7 +56,7 @@ async def nobody(host: str, port: int) -> Sequence[str]:
 def guard(site: Site) -> UrlGuard:
     """Only the site may be reached; `blocked.example` is on the blocklist."""
     allowed = frozenset({("127.0.0.1", site.port)})
-    return UrlGuard(nobody, blocklist=Blocklist(["blocked.example"]), allowed=allowed)
+    return UrlGuard(fail_lookup, blocklist=Blocklist(["blocked.example"]), allowed=allowed)
 
 
 @pytest.fixture

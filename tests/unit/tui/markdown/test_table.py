@@ -89,7 +89,7 @@ def test_bars_alone_make_no_table(text: str) -> None:
     assert "┌" not in "".join(shown(text, 40))
 
 
-def test_what_follows_a_table_directly_is_no_part_of_it() -> None:
+def test_line_after_a_table_is_not_part_of_it() -> None:
     lines = shown("| a |\n|---|\n| 1 |\ntext after\n- item", 40)
     assert lines[-3:] == ["└───┘", "text after", "• item"]
 

@@ -27,11 +27,11 @@ from hermes.tui.tool_results import describe_call, parse_call, readable
         ([], ""),
     ],
 )  # fmt: skip
-def test_json_is_told_by_what_is_in_it(value: object, shown: str) -> None:
+def test_json_is_shown_by_its_content(value: object, shown: str) -> None:
     assert readable(json.dumps(value)) == shown
 
 
-def test_what_is_no_json_stays_as_it_is() -> None:
+def test_text_that_is_not_json_is_unchanged() -> None:
     assert readable("[no output]") == "[no output]"
     assert readable("{not json}") == "{not json}"
     assert readable("\nplain\n") == "plain"
@@ -45,7 +45,7 @@ def test_json_that_was_cut_still_shows_its_text() -> None:
     assert readable('{"output": "one two \\u20') == "one two "
 
 
-def test_what_a_server_sent_is_shown_without_its_fence() -> None:
+def test_data_of_a_server_is_shown_without_its_fence() -> None:
     assert readable(fence_data("plain text", "github")) == "plain text"
     assert readable(fence_data(json.dumps({"text": "inner"}), "github")) == "inner"
     assert readable(f"{fence_data('one', 'a')}\n{fence_data('two', 'b')}") == "one\ntwo"
@@ -66,5 +66,7 @@ def test_what_a_server_sent_is_shown_without_its_fence() -> None:
         ("unheard_of", {"n": 1, "list": [1], "text": "x", "deep": {}}, "1  x"),
     ],
 )
-def test_what_a_call_is_about(name: str, arguments: dict[str, object], words: str) -> None:
+def test_call_is_described_by_its_main_argument(
+    name: str, arguments: dict[str, object], words: str
+) -> None:
     assert describe_call(parse_call(ToolCall("1", name, json.dumps(arguments)))) == words

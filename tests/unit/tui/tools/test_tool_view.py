@@ -45,7 +45,7 @@ def test_a_running_call_shows_its_time_and_its_last_output(view: ToolView) -> No
     assert view.running(80, 109.0) == []
 
 
-def test_what_runs_can_be_hidden_apart_from_results() -> None:
+def test_activity_can_be_hidden_separately_from_results() -> None:
     sections = DetailSections(activity="hidden", thinking="expanded")
     display = DisplayState(DisplaySettings(sections=sections), Skin(), Depth.NONE)
     assert (display.thinking, display.results, display.activity) == ("full", "collapsed", "hidden")
@@ -67,7 +67,7 @@ def test_many_running_calls_take_few_lines(view: ToolView) -> None:
     assert lines[-1] == "   … +13 more"
 
 
-def test_what_subagents_do(view: ToolView) -> None:
+def test_subagent_progress_is_shown(view: ToolView) -> None:
     start(view, "1", "delegate_task", tasks=[{"goal": "a"}, {"goal": "b"}])
     for child, goal in enumerate("ab"):
         view.subagent(SubagentStarted("1", child, "s", goal))
@@ -89,7 +89,7 @@ def test_what_subagents_do(view: ToolView) -> None:
     ]
 
 
-def test_calls_that_never_finished_are_told_once(view: ToolView) -> None:
+def test_unfinished_calls_are_reported_once(view: ToolView) -> None:
     start(view, "1", command="sleep 100")
     view.running(40, 0.0)
     assert view.stop_all() == ["● terminal sleep 100 · stopped ■"]

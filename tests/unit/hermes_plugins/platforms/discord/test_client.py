@@ -30,7 +30,7 @@ def test_nothing_is_written_when_nothing_of_ours_differs() -> None:
     assert merge_commands([*as_discord_has_them(), *others], OURS, "safe") is None
 
 
-def test_what_differs_is_written_and_what_is_not_ours_stays() -> None:
+def test_changed_commands_are_written_and_foreign_ones_stay() -> None:
     there = [*as_discord_has_them(description="old"), {"id": "3", "name": "dice", "version": "4"}]
     assert merge_commands(there, OURS, "safe") == [*OURS, {"id": "3", "name": "dice"}]
 
@@ -58,7 +58,7 @@ def test_a_used_command_reads_as_if_it_was_written() -> None:
     assert command_text({"name": "status"}) == "/status"
 
 
-def test_who_may_use_the_commands_of_others_stays_as_it_was() -> None:
+def test_permissions_of_foreign_commands_are_unchanged() -> None:
     dice = {
         "id": "3",
         "type": 1,

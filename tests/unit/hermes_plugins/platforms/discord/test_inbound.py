@@ -76,7 +76,7 @@ def closed(code: int) -> discord.ConnectionClosed:
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_what_an_answer_means_for_a_message(error: Exception, kind: type[AdapterError]) -> None:
+def test_response_maps_to_the_send_error(error: Exception, kind: type[AdapterError]) -> None:
     assert type(map_error(error)) is kind
 
 
@@ -100,7 +100,7 @@ def test_how_long_to_wait_is_what_discord_says() -> None:
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_what_trouble_means_for_the_connection(error: Exception, kind: type[AdapterError]) -> None:
+def test_exception_maps_to_the_connection_error(error: Exception, kind: type[AdapterError]) -> None:
     assert type(map_connect_error(error)) is kind
 
 
@@ -137,7 +137,7 @@ def test_a_thread_is_named_after_what_was_asked() -> None:
     assert len(thread_title("word " * 50)) <= 80
 
 
-def test_what_is_no_number_is_no_chat() -> None:
+def test_chat_id_that_is_not_a_number_is_invalid() -> None:
     assert parse_id("123") == 123
     with pytest.raises(SendRefused):
         parse_id("#general")
@@ -185,7 +185,7 @@ def test_variables_count_before_settings(tmp_path: Path) -> None:
     assert (options.needs_roles, options.proxy) == (True, "http://127.0.0.1:1")
 
 
-def test_a_word_that_means_nothing_is_told(tmp_path: Path) -> None:
+def test_unknown_sync_policy_is_refused_with_the_valid_ones(tmp_path: Path) -> None:
     with pytest.raises(CredentialsRefused, match="DISCORD_COMMAND_SYNC_POLICY") as caught:
         read(tmp_path, DISCORD_COMMAND_SYNC_POLICY="sometimes")
     assert "safe, bulk, off" in caught.value.hint

@@ -28,7 +28,7 @@ def options(extra: dict[str, Any] | None = None, **variables: str) -> EmailOptio
     )
 
 
-def test_tls_is_used_unless_said_otherwise() -> None:
+def test_tls_is_the_default() -> None:
     found = options()
     assert (found.imap.port, found.imap.security) == (993, "tls")
     assert (found.smtp.port, found.smtp.security) == (587, "starttls")
@@ -50,7 +50,7 @@ def test_plain_is_fine_on_this_machine() -> None:
 
 
 @pytest.mark.parametrize("name", VARIABLES)
-def test_what_is_missing_is_named(name: str) -> None:
+def test_missing_variable_is_named(name: str) -> None:
     with pytest.raises(CredentialsRefused, match=name):
         options(**{name: " "})
 
@@ -80,7 +80,7 @@ def test_a_port_must_be_a_number(port: str) -> None:
     "address",
     ["", "ann", "ann@", "@x", "a b@x", "a@x\r\nBcc: e@e", "a@x,b@x", "<a@x>", "ä@x", "a@x>"],
 )
-def test_what_is_no_address_is_not_written_to(address: str) -> None:
+def test_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(SendRefused):
         check_address(address)
 

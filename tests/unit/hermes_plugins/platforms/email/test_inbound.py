@@ -144,7 +144,7 @@ def test_references_grow_with_the_thread() -> None:
     assert "Subject: Re: Garden\r\n" in raw
 
 
-def test_an_answer_in_a_thread_nobody_knows_still_points_to_it() -> None:
+def test_reply_in_an_unknown_thread_has_in_reply_to() -> None:
     raw = sent(OutgoingMessage("hi"), None, "a@x")
     assert "In-Reply-To: <a@x>\r\n" in raw
 
@@ -164,7 +164,7 @@ def test_a_message_has_the_same_id_each_time_and_no_other_has_it() -> None:
     assert make_message_id(OWN, "1", "ann@x", "") == make_message_id(OWN, "1", "ann@x", "")
 
 
-def test_the_thread_of_somebody_else_is_not_entered(tmp_path: Path) -> None:
+def test_thread_of_another_sender_is_not_joined(tmp_path: Path) -> None:
     threads = ThreadStore(tmp_path)
     ann = parse_mail(mail("Message-ID: <a@x>\nSubject: Private\n\nhi"))
     threads.save(threads.thread_of(ann))
@@ -406,7 +406,7 @@ def test_a_proven_sender_is_believed(header: str) -> None:
         ";;;===",
     ],
 )
-def test_whatever_is_not_proven_is_not_believed(header: str) -> None:
+def test_unproven_authentication_is_rejected(header: str) -> None:
     assert not verdict(header)
 
 
@@ -447,7 +447,7 @@ PART = b"--x\r\nContent-Type: text/plain; " + b"a=b; " * 190 + b"\r\n\r\nhi\r\n"
 @pytest.mark.parametrize(
     "name", [b'"' * MANY, b"a@b.c, " * MANY, b"a " * MANY, b"=?utf-8?q?a?= " * MANY]
 )
-def test_a_sender_without_end_is_no_clear_sender(name: bytes) -> None:
+def test_endless_sender_is_screened_out(name: bytes) -> None:
     head = parse_bytes(b"From: " + name + b"<ann@example.org>\r\n\r\n")
     assert screen_message(head, "me@example.org")
 
@@ -471,7 +471,7 @@ def test_headers_of_parts_are_cut_too() -> None:
 
 
 @pytest.mark.parametrize("charset", ["punycode", "idna", "unicode_escape", "undefined", "no-such"])
-def test_what_is_no_charset_is_not_used(charset: str) -> None:
+def test_unknown_charset_is_ignored(charset: str) -> None:
     assert decode_text(b"ab-z9\\n" * MANY, charset) == "ab-z9\\n" * MANY
 
 
@@ -488,7 +488,7 @@ def test_blanks_without_end_in_a_result_are_one_blank() -> None:
         "From: " + "a" * MANY + "\nTo: b",
     ],
 )
-def test_lines_without_end_are_no_heads_of_quotes(text: str) -> None:
+def test_endless_lines_are_not_quote_headers(text: str) -> None:
     new, _quoted = split_quote(text)
     assert new.startswith(text[:1000])
 

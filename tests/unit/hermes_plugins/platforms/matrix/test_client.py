@@ -62,7 +62,7 @@ def homeserver() -> Iterator[Limiting]:
         ({}, {}, 0.0),
     ],
 )
-async def test_how_long_to_wait_is_heard_wherever_it_stands(
+async def test_retry_delay_is_read_from_header_or_body(
     homeserver: Limiting, body: dict[str, Any], headers: dict[str, str], seconds: float
 ) -> None:
     homeserver.body, homeserver.headers = body, headers
@@ -195,7 +195,7 @@ async def outcome(errors: list[Exception]) -> str:
     return await work
 
 
-async def test_what_must_be_had_is_asked_for_until_it_is() -> None:
+async def test_required_request_is_retried_until_it_succeeds() -> None:
     broken = aiohttp.ClientConnectionError()
     assert await outcome([broken] * 50 + [MatrixError(429, "M_LIMIT_EXCEEDED", "", 9.0)]) == "had"
     assert await outcome([MatrixError(500, "", "")] * (MAX_SERVER_ERRORS - 1)) == "had"
@@ -246,7 +246,7 @@ def test_three_never_talk_in_private() -> None:
     assert named(people=3, direct={"@ann:example.org": ["!r"]})["!r"].chat_type == "group"
 
 
-def test_who_somebody_is_comes_from_the_room() -> None:
+def test_user_name_comes_from_the_room() -> None:
     ann = state("m.room.member", {"membership": "join", "displayname": "Ann"}, "@ann:example.org")
     room = named(NAME, ann)["!r"]
     assert (room.user_name("@ann:example.org"), room.user_name("@bob:example.org")) == (
@@ -293,7 +293,7 @@ def test_without_an_invitation_we_listen_from_when_we_came() -> None:
     assert since_entered(events, ME) == [said("b")]
 
 
-def test_a_new_name_of_ours_is_no_coming_in() -> None:
+def test_own_new_display_name_is_not_a_join() -> None:
     """Also where the homeserver does not say what was before."""
     renamed = member("join") | {"unsigned": {"replaces_state": "$before"}}
     events = [said("a"), renamed, said("b")]

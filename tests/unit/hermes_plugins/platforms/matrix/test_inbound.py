@@ -59,7 +59,7 @@ def read(content: Any, **more: Any) -> MessageEvent:
     ],
     ids=["ours", "edit", "redacted", "broken", "reaction", "state", "forged state", "no id"],
 )
-def test_what_is_nothing_to_us(heard: dict[str, Any]) -> None:
+def test_events_that_are_not_user_messages_are_ignored(heard: dict[str, Any]) -> None:
     assert not is_user_message(heard, ME.user_id)
 
 
@@ -120,7 +120,7 @@ def test_an_answer_to_us_is_for_us() -> None:
     assert not read(content, reply=QuotedMessage("@bob:example.org", "shall I?")).addressed
 
 
-def test_what_threads_name_for_older_clients_is_no_answer() -> None:
+def test_thread_fallback_for_older_clients_is_not_a_reply() -> None:
     relation = {
         "rel_type": "m.thread",
         "event_id": "$root",
@@ -204,14 +204,14 @@ def test_our_name_is_left_out_where_it_is_an_address(content: dict[str, Any], sa
     assert own_text(content, ME_WORDS) == said
 
 
-def test_a_message_of_blanks_keeps_nobody_waiting() -> None:
+def test_message_of_blanks_is_parsed_quickly() -> None:
     """It once took minutes, in which every chat stood still; the time limit of the tests tells."""
     blanks = " " * 200_000
     assert own_text({"body": f"@hermes hi{blanks}you"}, ME_WORDS) == f"hi{blanks}you"
     assert own_text({"body": f"hi{blanks}@hermes{blanks}"}, ME_WORDS) == "hi"
 
 
-def test_the_quoted_message_is_no_part_of_an_answer() -> None:
+def test_quoted_message_is_not_part_of_a_reply() -> None:
     content = {"body": "> <@ann:example.org> one\n> two\n\nmine\n> not quoted", **REPLY}
     assert without_quote(content) == "mine\n> not quoted"
     assert quoted_lines(content) == "one\ntwo"

@@ -70,7 +70,9 @@ def test_switches_are_read_as_people_write_them(tmp_path: Path) -> None:
         {"HOMESERVER": "https://", "ACCESS_TOKEN": "t"},
     ],
 )
-def test_what_is_missing_is_said(tmp_path: Path, variables: dict[str, str]) -> None:
+def test_missing_credentials_are_refused_with_a_hint(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
     with pytest.raises(CredentialsRefused) as error:
         options(tmp_path, **variables)
     assert error.value.hint
@@ -102,7 +104,7 @@ async def test_the_bookmark_of_another_account_does_not_count(tmp_path: Path) ->
     assert SyncPosition(tmp_path / "sync.json", "@other:example.org").since == ""
 
 
-def test_a_broken_bookmark_is_told_and_starts_anew(
+def test_damaged_sync_position_is_logged_and_reset(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "sync.json").write_text('{"since": 7}')
@@ -123,7 +125,7 @@ def test_a_broken_bookmark_is_told_and_starts_anew(
         (502, "", SendUnsure),
     ],
 )
-def test_what_a_refused_message_means(status: int, code: str, meaning: type) -> None:
+def test_response_maps_to_the_send_error(status: int, code: str, meaning: type) -> None:
     assert type(map_error(MatrixError(status, code, "said", 0.05))) is meaning
 
 
@@ -146,7 +148,7 @@ def test_a_recovery_key_is_read_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "abcd efgh", "0OIl", "E" * 48, "z" * 60])
-def test_what_is_no_recovery_key(key: str) -> None:
+def test_invalid_recovery_key_is_refused(key: str) -> None:
     with pytest.raises(WrongRecoveryKey):
         decode_recovery_key(key)
 
@@ -229,7 +231,7 @@ async def test_a_replacement_is_followed_once(file: Path) -> None:
     assert again.moves.current_room(OLD) == OLD
 
 
-def test_what_only_says_that_it_replaces_a_room_is_another_one(file: Path) -> None:
+def test_unconfirmed_replacement_of_a_room_is_another_room(file: Path) -> None:
     gateway = Gateway(file)
     gateway.hears({OLD: [named("garden")]})
     gateway.enters(NEW, replaces(OLD))

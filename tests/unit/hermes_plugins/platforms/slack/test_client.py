@@ -41,7 +41,7 @@ def test_marks_become_words(raw: str, read: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_whatever_is_written_is_read(text: str) -> None:
+def test_escaped_text_reads_back_unchanged(text: str) -> None:
     assert readable_text(escape_text(text)) == text
 
 

@@ -26,13 +26,13 @@ def said(**more: Any) -> inbound.SlackMessage:
     return inbound.parse_message({**data, "channel_type": "channel", **more})
 
 
-def test_what_slack_leaves_empty_is_no_trouble() -> None:
+def test_empty_fields_are_accepted() -> None:
     message = said(text="hi", files=None, thread_ts=None, edited={"user": None}, blocks=[{"x": 1}])
     assert (message.text, message.files, message.thread) == ("hi", (), "")
 
 
 @pytest.mark.parametrize("data", [{}, {"ts": 5}, {"ts": "1.000000", "text": ["no"]}])
-def test_what_is_no_message_is_refused(data: dict[str, Any]) -> None:
+def test_invalid_message_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         inbound.parse_message(data)
 
@@ -90,7 +90,7 @@ def test_programs_are_known_as_such(home: SlackWorkspace, more: dict[str, Any]) 
     assert event.source.user_id in {"U1", "B2"}
 
 
-def test_what_programs_say_in_attachments_is_heard(home: SlackWorkspace) -> None:
+def test_attachments_of_bots_are_read(home: SlackWorkspace) -> None:
     attachments = [{"title": "Build 7", "text": "failed &amp; gone", "fallback": "no"}]
     event = inbound.make_event(said(bot_id="B2", attachments=attachments), home)
     assert event.text == "Build 7\nfailed & gone"
@@ -99,7 +99,7 @@ def test_what_programs_say_in_attachments_is_heard(home: SlackWorkspace) -> None
     ).text == ("see https://e.org")
 
 
-def test_a_forwarded_message_is_heard(home: SlackWorkspace) -> None:
+def test_forwarded_message_is_included(home: SlackWorkspace) -> None:
     shared = [{"is_share": True, "author_name": "Bob", "text": "the &lt;news&gt;"}]
     event = inbound.make_event(said(text="look", attachments=shared), home)
     assert event.text == "look\n[forwarded from Bob] the <news>"

@@ -134,9 +134,7 @@ def test_settings_and_variables_are_taken_together() -> None:
         ("xapp-1", "xapp-1", "SLACK_BOT_TOKEN", "SLACK_BOT_TOKEN is not a bot token (xoxb-…)"),
     ],
 )
-def test_tokens_that_are_missing_or_mixed_up_are_told(
-    bot: str, app: str, named: str, told: str
-) -> None:
+def test_missing_or_swapped_tokens_are_refused(bot: str, app: str, named: str, told: str) -> None:
     options = read_options(context(SlackPlatform(), SLACK_BOT_TOKEN=bot, SLACK_APP_TOKEN=app))
     with pytest.raises(CredentialsRefused) as error:
         check_tokens(options)

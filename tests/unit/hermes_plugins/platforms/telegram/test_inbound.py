@@ -131,7 +131,7 @@ def test_a_quote_is_what_is_answered() -> None:
     assert (event.reply_to_text, event.addressed) == ("about", False)
 
 
-def test_a_topic_is_a_thread_and_its_first_message_is_no_answer() -> None:
+def test_topic_is_a_thread_and_its_first_message_not_a_reply() -> None:
     first = message(FORUM, forum_topic_created={"name": "Garden", "icon_color": 1})
     first["from"] = BOT
     content = {"message_thread_id": 17, "is_topic_message": True, "reply_to_message": first}
@@ -144,11 +144,11 @@ def test_the_general_topic_has_its_own_thread() -> None:
     assert taken(message(FORUM, text="hi")).source.thread_id == "1"
 
 
-def test_answers_in_a_group_without_topics_are_no_threads() -> None:
+def test_replies_in_a_group_without_topics_are_not_threads() -> None:
     assert taken(message(GROUP, text="hi", message_thread_id=5)).source.thread_id == ""
 
 
-def test_an_anonymous_admin_is_the_group_and_nobody_else() -> None:
+def test_anonymous_admin_has_the_id_of_the_group() -> None:
     anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
     event = taken(message(GROUP, text="hi", sender_chat=GROUP) | {"from": anonymous})
     assert (event.source.user_id, event.source.is_bot) == ("-1001", False)
@@ -160,7 +160,7 @@ def test_a_channel_that_speaks_in_a_group_is_that_channel() -> None:
     assert (event.source.user_id, event.source.user_name) == ("-1002", "News")
 
 
-def test_what_a_linked_channel_posts_by_itself_is_by_a_program() -> None:
+def test_automatic_forward_of_a_linked_channel_is_from_a_bot() -> None:
     content = {"sender_chat": CHANNEL, "is_automatic_forward": True}
     assert taken(message(GROUP, text="news", **content)).source.is_bot
 
@@ -188,11 +188,11 @@ def test_words_in_a_message_never_change_who_wrote_it() -> None:
         {"forum_topic_created": {"name": "Garden", "icon_color": 1}},
     ],
 )
-def test_what_only_telegram_cares_about_is_no_message(content: dict[str, Any]) -> None:
+def test_service_updates_are_not_messages(content: dict[str, Any]) -> None:
     assert read(message(GROUP, **content)) is None
 
 
-def test_our_own_and_edited_messages_are_no_messages() -> None:
+def test_own_and_edited_messages_are_ignored() -> None:
     ours = message(text="mine") | {"from": BOT}
     assert read(ours) is None
     assert read(message(text="edited"), "edited_message") is None
@@ -273,11 +273,11 @@ def test_the_largest_form_of_a_photo_is_taken() -> None:
         ({"dice": {"emoji": "🎲", "value": 4}}, "[🎲 4]"),
     ],
 )
-def test_what_is_no_text_comes_as_a_few_words(content: dict[str, Any], words: str) -> None:
+def test_message_without_text_is_described_in_words(content: dict[str, Any], words: str) -> None:
     assert taken(message(**content)).text == words
 
 
-def test_a_press_is_by_whoever_pressed() -> None:
+def test_button_press_has_the_user_who_pressed() -> None:
     asked = message(FORUM, text="May I?", message_thread_id=17, is_topic_message=True)
     press = {"id": "99", "from": ANN, "chat_instance": "1", "message": asked, "data": "a:1"}
     event = taken(press, "callback_query")

@@ -49,7 +49,9 @@ def test_each_file_goes_the_way_that_shows_it_best(
     assert send_method(media, Path(media.path)) == method
 
 
-def test_short_words_go_beside_the_first_file_and_long_ones_before_it(tmp_path: Path) -> None:
+def test_short_text_is_the_caption_of_the_first_file_and_long_text_precedes_it(
+    tmp_path: Path,
+) -> None:
     files = tuple(file(tmp_path, f"{n}.png", "image") for n in range(2))
     short = split_parts(OutgoingMessage("hi", media=files, silent=True), 1000)
     assert [(p.text, p.method, p.silent) for p in short] == [
@@ -114,5 +116,5 @@ def test_the_general_topic_is_left_out_where_telegram_refuses_it() -> None:
 @pytest.mark.parametrize(
     ("name", "number"), [("-100:5", 5), ("5", 5), ("", 0), ("a:b", 0), ("5:²", 0), ("5:-5", 0)]
 )
-def test_names_of_messages_that_are_none_are_no_numbers(name: str, number: int) -> None:
+def test_message_number_is_parsed_from_the_message_id(name: str, number: int) -> None:
     assert message_number(name) == number
