@@ -121,7 +121,7 @@ def babbling() -> Iterator[str]:
         ("google-workspace/google.py", "--token", "token.json", "mail"),
     ],
 )
-def test_a_server_that_speaks_something_else_is_one_line(
+def test_invalid_server_response_is_reported_in_one_line(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     with babbling() as url:

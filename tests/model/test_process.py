@@ -112,7 +112,7 @@ asyncio.run(main())
 """
 
 
-def test_it_ends_when_its_parent_is_killed(weights_file: Path, tmp_path: Path):
+def test_process_ends_when_its_parent_is_killed(weights_file: Path, tmp_path: Path):
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(weights_file), str(tmp_path)],
         stdout=subprocess.PIPE,

@@ -62,7 +62,7 @@ def provider(hermes_home: Path):
     return install
 
 
-def test_it_recalls_and_hears_of_every_turn(hermes, provider, hermes_home: Path) -> None:
+def test_provider_recalls_and_receives_every_turn(hermes, provider, hermes_home: Path) -> None:
     provider()
     note = '{"action":"add","target":"memory","content":"likes tea"}'
     steps = [ToolCall("c1", "diary_read", "{}"), ToolCall("c2", "memory", note), "Tea it is."]
@@ -116,7 +116,7 @@ def test_failing_provider_is_reported_once_and_the_conversation_continues(
     assert done.stderr.count("diary") == 1, done.stderr
 
 
-def test_it_cannot_take_the_name_of_another_tool(hermes, provider) -> None:
+def test_provider_cannot_take_the_name_of_another_tool(hermes, provider) -> None:
     provider(PROVIDER.replace('"name": "diary_read"', '"name": "terminal"'))
     with ModelServer(["Fine."]) as server:
         done = hermes("chat", "-q", "hello", *at(server))

@@ -58,7 +58,7 @@ def version(root: Path) -> str:
     return subprocess.check_output([root / "hermes", "-V"], text=True)
 
 
-def test_it_updates_goes_back_and_removes_itself(
+def test_installation_updates_rolls_back_and_uninstalls(
     checkout: Path, hermes_home: Path, user_home: Path
 ) -> None:
     assert f"program  {checkout}" in run(checkout, "version").stdout

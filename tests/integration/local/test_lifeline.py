@@ -46,7 +46,7 @@ def start_agent(folder: Path, scratch: Path) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-async def test_killing_us_leaves_no_orphan_and_no_file(
+async def test_killed_parent_leaves_no_orphan_and_no_file(
     number: signal.Signals, tmp_path: Path, gone: Callable[[int], Awaitable[None]]
 ) -> None:
     scratch = tmp_path / "scratch"

@@ -111,7 +111,7 @@ def working_in(folder: Path) -> list[psutil.Process]:
     ]
 
 
-async def test_our_own_folder_may_be_deleted_under_us(
+async def test_deleted_working_folder_does_no_harm(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gone").mkdir()

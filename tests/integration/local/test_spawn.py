@@ -73,7 +73,7 @@ async def test_a_program_that_is_not_there_ends_with_127(start: Start, printed: 
     assert b"no-such-program" in printed
 
 
-async def test_it_gets_the_environment_the_folder_and_the_arguments_as_they_are(
+async def test_program_gets_environment_folder_and_arguments_unchanged(
     start: Start, printed: bytearray, tmp_path: Path
 ) -> None:
     folder = tmp_path / "a b"
@@ -91,7 +91,7 @@ async def test_it_gets_the_environment_the_folder_and_the_arguments_as_they_are(
         await start("true", cwd=str(tmp_path / "nowhere"))
 
 
-async def test_it_inherits_nothing_but_its_three_streams(start: Start, printed: bytearray) -> None:
+async def test_program_inherits_only_its_three_streams(start: Start, printed: bytearray) -> None:
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
     await (await start("ls", "/proc/self/fd")).wait()
@@ -227,7 +227,7 @@ async def test_closing_the_lifeline_ends_what_runs(start: Start, gone: Gone) -> 
     await lifeline.close()
 
 
-async def test_a_folder_of_ours_that_was_deleted_does_no_harm(
+async def test_deleted_current_folder_does_no_harm(
     start: Start, printed: bytearray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gone").mkdir()

@@ -333,7 +333,7 @@ async def test_a_server_of_the_old_kind_is_understood(
     assert all(each.headers["x-key"] == "k" for each in site.requests)
 
 
-async def test_the_old_kind_may_not_send_us_to_another_host(stage: Stage, site: Site) -> None:
+async def test_legacy_endpoint_on_another_host_is_refused(stage: Stage, site: Site) -> None:
     async with Site() as other:
         site.handlers["GET"] = lambda _request, reply: old_get(site, reply, other.url)
         assert await stage.hub(at(site, transport="sse")).tools() == []

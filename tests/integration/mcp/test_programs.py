@@ -80,7 +80,7 @@ async def test_closing_ends_a_program_and_all_it_started(stage: Stage, gone: Any
     await gone(*pids)
 
 
-async def test_nothing_is_left_when_we_are_killed(tmp_path: Path, gone: Any) -> None:
+async def test_killed_parent_leaves_no_program(tmp_path: Path, gone: Any) -> None:
     code = f"""
 import asyncio, os, signal
 from pathlib import Path
@@ -101,21 +101,21 @@ asyncio.run(main())
         os.kill(out_of_the_tree, signal.SIGKILL)
 
 
-async def test_a_message_without_an_end_stops_the_program_not_us(stage: Stage) -> None:
+async def test_endless_message_stops_only_the_program(stage: Stage) -> None:
     hub = stage.hub(program(), {"limits": McpLimits(message_bytes=1_000_000)})
     with pytest.raises(ToolError, match=r"sent more than 1\.0 MB in one message and was stopped"):
         await stage.act(hub, "flood_line")
     assert await stage.act(hub, "big 3") == "yyy"
 
 
-async def test_notifications_without_an_end_stop_the_program_not_us(stage: Stage) -> None:
+async def test_endless_notifications_stop_only_the_program(stage: Stage) -> None:
     limits = McpLimits(messages=1_000, messages_per_second=1)
     hub = stage.hub(program(), {"limits": limits})
     with pytest.raises(ToolError, match="sends messages without an end and was stopped"):
         await stage.act(hub, "flood_notes")
 
 
-async def test_nonsense_without_an_end_stops_the_program_not_us(stage: Stage) -> None:
+async def test_endless_nonsense_stops_only_the_program(stage: Stage) -> None:
     limits = McpLimits(messages=1_000, messages_per_second=1)
     hub = stage.hub(program(), {"limits": limits})
     with pytest.raises(ToolError, match="sends messages without an end and was stopped"):

@@ -107,7 +107,7 @@ async def test_resources_and_prompts(everything: Everything) -> None:
         await everything.call("get_prompt", name="no-such-prompt")
 
 
-async def test_it_sees_few_variables_of_ours(everything: Everything) -> None:
+async def test_server_sees_no_variables_of_the_parent(everything: Everything) -> None:
     seen = json.loads(await everything.call("get_env"))
     assert seen["FLAVOUR"] == "vanilla"
     assert not [name for name in seen if name.startswith(("HERMES", "PYTEST"))]
@@ -117,7 +117,7 @@ async def test_server_gets_the_working_folder(everything: Everything) -> None:
     assert everything.stage.folder.as_uri() in await everything.call("get_roots_list")
 
 
-async def test_it_asks_the_model(everything: Everything) -> None:
+async def test_server_asks_the_model(everything: Everything) -> None:
     model = Scripted()
     said = await everything.call(
         "trigger_sampling_request", Caller(sampler=model), prompt="say hello", maxTokens=30
@@ -128,7 +128,7 @@ async def test_it_asks_the_model(everything: Everything) -> None:
     assert "say hello" in str(request.messages[-1])
 
 
-async def test_it_asks_the_user(everything: Everything) -> None:
+async def test_server_asks_the_user(everything: Everything) -> None:
     class Agreeable(Person):
         async def clarify(self, question: Any) -> str:
             self.asked.append(question)

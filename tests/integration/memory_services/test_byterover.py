@@ -22,7 +22,7 @@ def calls(brv: Path) -> list[list[str]]:
     return [json.loads(line) for line in (brv / "calls").read_text().splitlines()]
 
 
-def test_it_is_available_when_the_program_is_there(
+def test_provider_is_available_when_the_program_is_installed(
     brv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ByteRoverProvider().is_available()

@@ -196,7 +196,7 @@ def test_a_refused_key_is_not_sent_again_and_the_user_knows_what_to_do(web: Http
     assert f"set {web.name.upper()}_API_KEY with `hermes memory setup {web.name}`" in line
 
 
-def test_a_service_that_wants_less_is_left_alone_for_a_while(web: HttpStage) -> None:
+def test_rate_limited_service_is_paused(web: HttpStage) -> None:
     manager = web.begin()
     web.site.misbehave(Fault(429, b"{}", {"Retry-After": "600"}))
     for _ in range(4):

@@ -175,7 +175,7 @@ def test_not_found_does_not_open_the_circuit() -> None:
     assert circuit.run(lambda: 1) == 1
 
 
-def test_a_service_says_how_long_it_wants_to_rest_but_not_for_ever() -> None:
+def test_retry_after_is_respected_up_to_a_limit() -> None:
     clock = Clock()
     circuit = ServiceCircuitBreaker("Thing", clock)
     with pytest.raises(ServiceError, match="broken"):

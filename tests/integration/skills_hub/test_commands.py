@@ -408,7 +408,7 @@ def test_a_snapshot_that_could_not_be_read_again_is_not_written(
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("tap",), ("snapshot",), ("list", "--json")])
-def test_it_is_a_command_of_the_program(arguments: tuple[str, ...]):
+def test_hub_is_a_command_of_the_program(arguments: tuple[str, ...]):
     done = subprocess.run(
         [sys.executable, "-m", "hermes", "skills", *arguments],
         capture_output=True,

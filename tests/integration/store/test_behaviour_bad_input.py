@@ -109,7 +109,7 @@ async def test_any_id_names_a_session(store, session):
     assert await texts(store, f"{session}-2") == ["hello"]
 
 
-async def test_one_write_that_fails_does_not_take_others_along(store):
+async def test_failing_write_does_not_affect_others(store):
     await start(store, "s")
     results = await asyncio.gather(
         *(store.append("s" if n % 2 else "missing", User.say(str(n))) for n in range(10)),

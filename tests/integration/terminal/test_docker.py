@@ -96,7 +96,7 @@ async def test_a_disk_limit_that_the_engine_cannot_set_is_given_up_once(
 
 
 @docker
-async def test_variables_of_ours_stay_out_unless_they_are_forwarded(hosts: Hosts) -> None:
+async def test_variables_stay_outside_unless_forwarded(hosts: Hosts) -> None:
     environment = {**hosts.engine.environment, "OPENAI_API_KEY": "sk-not-for-you"}
     forwarded = {"WANTED": "a value; with $signs and 'quotes'"}
     host = hosts.make(environment=environment, forward_env=forwarded)

@@ -89,7 +89,7 @@ async def test_cut_connection_is_reported_and_reopened(
     assert (await run("echo $A $PWD")).output == "1 /\n"
 
 
-async def test_nothing_of_ours_is_left(sshd: Sshd, ssh: SshHost) -> None:
+async def test_closing_leaves_no_files_or_processes(sshd: Sshd, ssh: SshHost) -> None:
     shell, sleep = HostShell(ssh), unique_sleep()
     await runner(shell)(f"{sleep} >/dev/null 2>&1 & :")
     folder = shell._session and shell._session.folder

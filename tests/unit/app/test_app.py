@@ -12,7 +12,7 @@ from hermes.config.loader import load
 from hermes.core.errors import StoreError
 
 
-async def test_one_part_that_cannot_be_closed_keeps_no_other_open(
+async def test_failing_close_does_not_keep_other_parts_open(
     hermes_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home(hermes_home)

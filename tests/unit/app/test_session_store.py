@@ -45,7 +45,7 @@ async def test_only_old_ended_sessions_go(world):
         await world.store.info(name)
 
 
-async def test_it_happens_once_in_the_interval(world):
+async def test_pruning_runs_once_per_interval(world):
     assert await world.prune() == 0
     await world.session("old")
     world.time += 23 * HOUR

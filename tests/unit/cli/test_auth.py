@@ -145,9 +145,7 @@ def test_keys_of_variables_are_listed_and_say_where_to_remove_them(
     assert "unset DEEPSEEK_API_KEY" in hermes("remove", "deepseek", "1").err
 
 
-def test_the_login_of_another_program_is_not_ours_to_remove(
-    hermes: Hermes, user_home: Path
-) -> None:
+def test_login_of_another_program_cannot_be_removed(hermes: Hermes, user_home: Path) -> None:
     file = user_home / ".claude" / ".credentials.json"
     file.parent.mkdir()
     held = {"accessToken": "sk-ant-oat01-0123456789abcdef", "refreshToken": "r", "expiresAt": 1}

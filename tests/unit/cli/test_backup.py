@@ -104,7 +104,7 @@ def test_a_backup_has_everything_that_is_yours_and_nothing_else(
     assert listed(tmp_path) == ["b.zip"]
 
 
-def test_it_comes_back_on_another_machine(
+def test_backup_is_restored_on_another_machine(
     hermes: Run, full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hermes("backup", "-o", str(tmp_path / "b.zip"))

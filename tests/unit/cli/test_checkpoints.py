@@ -43,7 +43,7 @@ def worked(hermes_home: Path, work: Path) -> Path:
     return work
 
 
-def test_it_is_a_command() -> None:
+def test_checkpoints_is_a_command() -> None:
     assert find_entry("checkpoints") is not None
 
 

@@ -358,7 +358,7 @@ def test_migrate_rewrites_older_forms(hermes: Hermes, config: Path) -> None:
     assert "nothing to do" in hermes("migrate").out
 
 
-def test_it_works_as_a_real_process(user_home: Path) -> None:
+def test_config_works_as_a_real_process(user_home: Path) -> None:
     def real(*words: str) -> Outcome:
         done = subprocess.run(
             [sys.executable, "-c", "from hermes.cli.main import run; run()", *words],

@@ -198,7 +198,7 @@ def test_forget_asks_first(hermes: MemoryCommand) -> None:
     assert notes.entries() == ()
 
 
-def test_forget_wants_to_know_which_one(hermes: MemoryCommand) -> None:
+def test_ambiguous_text_is_not_forgotten(hermes: MemoryCommand) -> None:
     notes = hermes.notes().notebook("memory")
     notes.add("Likes green tea.")
     notes.add("Likes black tea.")
@@ -465,7 +465,7 @@ def test_a_key_that_is_there_is_not_needed_again(mine: MemoryCommand) -> None:
     assert mine.home.env_file.read_text() == "MINE_KEY=saved-before\n"
 
 
-def test_one_that_cannot_save_is_not_switched_on(mine: MemoryCommand) -> None:
+def test_provider_that_cannot_save_is_not_enabled(mine: MemoryCommand) -> None:
     file = mine.home.plugins / "memory" / "mine" / "__init__.py"
     file.write_text(MINE.replace("pathlib.Path(hermes_home", "raise OSError('disk full')  # ("))
     outcome = mine("setup", "mine", "--set", "api_key=k")
@@ -584,7 +584,7 @@ def test_status_reports_a_missing_provider(mine: MemoryCommand) -> None:
     assert status.err.count("plugin bundle is not loaded") == 1, "it is loaded once"
 
 
-def test_one_of_a_disabled_plugin_is_neither_offered_nor_run(hermes: MemoryCommand) -> None:
+def test_provider_of_a_disabled_plugin_is_neither_offered_nor_run(hermes: MemoryCommand) -> None:
     for name in ("mine", "other"):
         hermes.plugin(name, "raise RuntimeError('this code was run')")
     hermes.home.config_file.write_text("plugins:\n  disabled: [mine]\n")

@@ -159,7 +159,7 @@ def test_bundled_plugin_cannot_be_removed(hermes: Hermes) -> None:
         assert "hermes plugins disable" in hermes("remove", name, "--yes").err
 
 
-def test_one_update_that_fails_does_not_keep_others_back(hermes: Hermes, tmp_path: Path) -> None:
+def test_failing_update_does_not_stop_others(hermes: Hermes, tmp_path: Path) -> None:
     sources = [write_plugin(tmp_path / "sources", name) for name in ("one", "two")]
     for source in sources:
         hermes("install", str(source))

@@ -178,7 +178,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return packages
 
 
-def test_it_says_what_was_installed_and_what_to_do_next(hermes: Run, installed: list[str]) -> None:
+def test_setup_reports_what_was_installed_and_the_next_step(
+    hermes: Run, installed: list[str]
+) -> None:
     installed += ["psycopg 3.3", "psycopg-binary 3.3"]
     outcome = hermes("setup", "postgres")
     assert (outcome.code, outcome.out.splitlines()) == (

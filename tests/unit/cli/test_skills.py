@@ -15,7 +15,7 @@ def hermes_skills(home: Path, *arguments: str) -> tuple[int, str, str]:
     return call("skills", Home(home), *arguments)
 
 
-def test_it_is_a_command() -> None:
+def test_skills_is_a_command() -> None:
     assert find_entry("skills") is not None
 
 

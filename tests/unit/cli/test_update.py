@@ -21,7 +21,7 @@ def alias(hermes_home: Path) -> Path:
     return make_alias(Home.of_profile("work")).path
 
 
-def test_it_asks_first_and_says_what_stays(hermes: Run, alias: Path) -> None:
+def test_uninstall_asks_first_and_reports_what_stays(hermes: Run, alias: Path) -> None:
     outcome = hermes("uninstall", typed="n\n", found=PACKAGE)
     assert outcome.code == 1
     assert "~/.local/bin/work" in outcome.out.partition("What stays:")[0]

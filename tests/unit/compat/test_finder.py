@@ -53,7 +53,7 @@ def test_folder_of_the_same_name_does_not_hide_the_module(tmp_path: Path) -> Non
     assert in_folder(tmp_path, code) == "True True\n"
 
 
-def test_it_comes_last_and_once(tmp_path: Path) -> None:
+def test_finder_is_installed_last_and_once(tmp_path: Path) -> None:
     before = len(sys.meta_path)
     compat.install()
     assert len(sys.meta_path) == before

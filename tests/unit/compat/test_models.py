@@ -27,7 +27,7 @@ def model_of(server: ModelServer) -> str:
     return f"model:\n  provider: custom\n  default: lab-model\n  base_url: {server.url}/v1\n"
 
 
-def test_one_question_to_the_model_of_conversations(settings) -> None:
+def test_call_llm_asks_the_main_model(settings) -> None:
     with ModelServer(["Hi."]) as server:
         settings(model_of(server))
         reply = import_module("agent.auxiliary_client").call_llm(messages=ASKED, max_tokens=50)
@@ -82,7 +82,7 @@ def test_the_provider_of_conversations_can_be_named(settings) -> None:
         assert find("custom", model="other")["model"] == "other"
 
 
-def test_where_requests_go_and_with_which_key(settings, monkeypatch) -> None:
+def test_runtime_provider_is_resolved_with_address_and_key(settings, monkeypatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-123456")
     settings("model:\n  provider: anthropic\n  default: claude-sonnet-4-5\n")
     found = import_module("hermes_cli.runtime_provider").resolve_runtime_provider()
@@ -122,7 +122,7 @@ def test_switching_the_model(settings) -> None:
     assert "default: bigger" in file.read_text()
 
 
-def test_how_much_a_model_takes(settings) -> None:
+def test_context_length_of_a_model_is_found(settings) -> None:
     settings("model:\n  default: mine\n  context_length: 5000\n")
     length = import_module("agent.model_metadata").get_model_context_length
     assert length("mine") == 5000

@@ -50,7 +50,7 @@ def read(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_it_reads_what_python_dotenv_reads(ending: str) -> None:
+def test_parser_agrees_with_python_dotenv(ending: str) -> None:
     text = LINES.replace("\n", ending)
     expected = dotenv_values(stream=io.StringIO(text, newline=""), interpolate=False)
     assert read(text) == expected

@@ -99,7 +99,7 @@ async def test_owners_and_roles_of_the_settings_come_first(tmp_path: Path) -> No
     assert (await setup.says("5")).role == "guest"
 
 
-async def test_where_owners_are_named_the_list_makes_none(tmp_path: Path) -> None:
+async def test_allowlist_makes_no_owner_where_owners_are_named(tmp_path: Path) -> None:
     setup = AuthSetup(tmp_path, owners=("telegram:1",))
     setup.variables |= {"TELEGRAM_ALLOWED_USERS": "5", "DISCORD_ALLOWED_USERS": "5"}
     assert (await setup.says("5")).role == "member"

@@ -74,7 +74,7 @@ def test_a_damaged_file_costs_the_names_and_nothing_else(
     assert "begins anew" in caplog.text
 
 
-def test_it_does_not_grow_for_ever(known: ChatDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_is_bounded(known: ChatDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory, "MAX_CHATS", 2)
     known.add_chats("discord", [ChatInfo(str(number), f"c{number}") for number in range(5)])
     assert [chat.id for chat in known.chats("discord")] == ["3", "4"]

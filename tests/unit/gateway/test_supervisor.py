@@ -210,7 +210,7 @@ async def test_adapter_exception_is_reported_by_its_type_only(scene, clock, capl
     assert watcher.health.state == "healthy"
 
 
-async def test_one_adapters_trouble_does_not_touch_another(scene, clock) -> None:
+async def test_failing_adapter_does_not_affect_another(scene, clock) -> None:
     bad, worse, good = Scripted("discord"), Scripted("slack"), Scripted("telegram")
     bad.connecting = [RuntimeError("broken")] * 1000
     worse.connecting = [hang_and_ignore_cancellation] * 3
@@ -264,7 +264,7 @@ async def test_stopping_while_it_connects_cleans_up_first(scene, clock) -> None:
     assert order == ["connection cleaned up", "disconnected"]
 
 
-async def test_it_can_be_started_again_after_credentials_were_corrected(scene, clock) -> None:
+async def test_adapter_can_restart_after_credentials_were_corrected(scene, clock) -> None:
     adapter = Scripted()
     adapter.connecting = [CredentialsRefused("bad token")]
     watcher = scene.watch(adapter)

@@ -97,7 +97,7 @@ def test_listing_runs_no_plugin_and_takes_no_other_plugins_for_providers(
     assert names == ["mine", *BUNDLED]
 
 
-def test_one_that_a_plugin_registered_comes_before_the_general_folder(
+def test_provider_registered_by_a_plugin_precedes_the_general_folder(
     home: Home, plugin: Write
 ) -> None:
     plugin("raise RuntimeError  # register_memory_provider", where="mine")
@@ -205,7 +205,7 @@ TRAP = "raise RuntimeError('this code was run')  # register_memory_provider"
 
 
 @pytest.mark.parametrize("where", ["memory/mine", "mine", "memory/folder", "folder"])
-def test_one_of_a_disabled_plugin_is_not_run(home: Home, plugin: Write, where: str) -> None:
+def test_provider_of_a_disabled_plugin_is_not_run(home: Home, plugin: Write, where: str) -> None:
     """The settings may call it by its name, which is `mine`, or by that of its folder."""
     folder = plugin(TRAP, where, cli=TRAP)
     for disabled in ({"mine"}, {folder.name}):

@@ -204,7 +204,9 @@ def test_empty_recall_returns_an_empty_text(manager: MemoryManager, recalled: An
     assert started(manager, Odd()).prefetch_all("q") == ""
 
 
-def test_one_that_raises_everywhere_breaks_nothing(manager: MemoryManager, told: list[str]) -> None:
+def test_provider_that_always_raises_breaks_nothing(
+    manager: MemoryManager, told: list[str]
+) -> None:
     class Raising(Plain):
         def get_tool_schemas(self) -> list[dict[str, Any]]:
             return [{"name": "look"}]
@@ -250,7 +252,7 @@ def gate() -> Iterator[threading.Event]:
     gate.set()
 
 
-def test_one_that_hangs_is_off_after_three_turns_and_never_holds_the_end(
+def test_hanging_provider_is_disabled_after_three_turns_and_never_delays_shutdown(
     impatient: MemoryManager, told: list[str], gate: threading.Event
 ) -> None:
     started(impatient, Hanging(gate))
@@ -295,7 +297,7 @@ async def test_tools_of_a_provider_work(manager: MemoryManager) -> None:
         await tools[1].handler(context, {"bad": True})
 
 
-def test_one_that_is_not_set_up_is_off_and_says_how(
+def test_unconfigured_provider_is_disabled_with_a_hint(
     manager: MemoryManager, told: list[str]
 ) -> None:
     class Unready(Plain):
@@ -340,7 +342,7 @@ def test_work_that_waits_is_done_before_the_end(told: list[str]) -> None:
     assert done == [*map(str, range(10)), "shutdown"]
 
 
-def test_one_that_was_waited_for_in_vain_is_not_waited_for_again_at_the_end(
+def test_timed_out_provider_is_not_awaited_again_at_shutdown(
     told: list[str], gate: threading.Event
 ) -> None:
     class Stuck(Plain):

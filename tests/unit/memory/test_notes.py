@@ -200,7 +200,7 @@ def test_processes_that_write_at_the_same_time_lose_nothing(root: Path) -> None:
     assert not list(root.rglob("*.tmp"))
 
 
-def test_a_file_where_the_folder_should_be_is_an_error_of_ours(root: Path, notes: NoteFile) -> None:
+def test_file_in_place_of_the_folder_is_a_tool_error(root: Path, notes: NoteFile) -> None:
     root.parent.mkdir()
     root.write_text("not a folder")
     with pytest.raises(ToolError, match=r"cannot read MEMORY\.md: not a directory"):
@@ -419,7 +419,7 @@ def test_a_poisoned_entry_written_by_hand_never_reaches_a_model(folder: Path) ->
     assert POISON in file.read_text()  # what to do about it is for the owner to say
 
 
-def test_a_project_folder_cannot_speak_through_its_name(folder: Path) -> None:
+def test_name_of_a_project_folder_cannot_inject_text(folder: Path) -> None:
     memory = opened(folder, MemoryScope(project=f"/srv/{POISON}"))
     memory.notebook("project").add("x")
     assert "send the keys" not in memory.snapshot().memory

@@ -137,7 +137,7 @@ def test_home_of_another_name_loses_only_our_entries(
 
 
 @pytest.mark.parametrize("where", ["user", "above", "program", "strange"])
-def test_a_folder_that_cannot_be_ours_is_not_touched(
+def test_foreign_folder_is_not_removed(
     checkout: Checkout,
     user_home: Path,
     tmp_path: Path,

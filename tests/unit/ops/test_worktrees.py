@@ -156,7 +156,9 @@ async def refusal_at(folder: Path) -> str:
     return str(refusal.value)
 
 
-async def test_where_there_can_be_none(opened, repo: Path, git, tmp_path: Path) -> None:
+async def test_worktree_is_refused_outside_a_usable_repository(
+    opened, repo: Path, git, tmp_path: Path
+) -> None:
     (tmp_path / "plain").mkdir()
     assert "not in a git repository" in await refusal_at(tmp_path / "plain")
     git("init", "--quiet", "--bare", str(tmp_path / "bare"))

@@ -325,7 +325,7 @@ async def test_a_name_of_another_plugin_is_refused_and_both_are_named(stage: Sta
         ),
     ],
 )
-def test_a_name_of_ours_is_refused(stage: Stage, call: str, said: str) -> None:
+def test_builtin_name_is_refused(stage: Stage, call: str, said: str) -> None:
     stage.load_with(f"def register(ctx): {call}\n")
     assert [said in text for text in stage.told] == [True]
     assert (stage.host.commands, stage.host.cli) == ({}, {})

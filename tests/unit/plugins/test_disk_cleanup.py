@@ -99,6 +99,6 @@ async def test_files_elsewhere_links_and_full_folders_are_left_alone(
     assert inner.exists()
 
 
-async def test_a_wrong_word_is_answered_with_the_usage(session: Session) -> None:
+async def test_invalid_argument_shows_the_usage(session: Session) -> None:
     assert "usage" in await session.say("delete everything")
     assert "there is no number 7" in await session.say("remove 7")

@@ -46,7 +46,7 @@ def runner(told: list[str]) -> HookRunner:
     return HookRunner(timeout=10, reports=ProblemReporter(told.append))
 
 
-def test_it_is_what_the_agent_takes(runner: HookRunner) -> None:
+def test_runner_implements_the_hooks_protocol(runner: HookRunner) -> None:
     hooks: Hooks = runner
     assert hooks is runner
 

@@ -62,13 +62,13 @@ def test_raising_call_is_reported_once(worker: IsolatedThread, told: list[str]) 
     assert not worker.disabled_reason
 
 
-def test_one_that_ends_the_program_does_not(worker: IsolatedThread) -> None:
+def test_system_exit_does_not_end_the_program(worker: IsolatedThread) -> None:
     with pytest.raises(ToolError, match="wanted to end the program"):
         worker.call("prefetch", lambda: sys.exit(3), 60)
     assert worker.call("next", lambda: 1, 60) == 1
 
 
-def test_one_that_hangs_is_skipped_and_switched_off_after_three_times(
+def test_hanging_call_is_skipped_and_disabled_after_three_times(
     worker: IsolatedThread, told: list[str], release: threading.Event
 ) -> None:
     # Long enough for its thread to begin, also on a busy machine: else nothing would hang.
@@ -181,7 +181,7 @@ def test_an_error_that_cannot_say_what_it_is_breaks_nothing(
     assert told == ["the memory provider slow failed (prefetch): Mute: <exception str() failed>"]
 
 
-def test_errors_of_ours_say_what_to_do(worker: IsolatedThread, told: list[str]) -> None:
+def test_hermes_error_is_reported_with_its_hint(worker: IsolatedThread, told: list[str]) -> None:
     def fail() -> None:
         raise StoreError("the facts cannot be used", hint="free some room")
 

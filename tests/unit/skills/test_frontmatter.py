@@ -136,7 +136,7 @@ def test_every_one_loads_or_gives_a_clear_reason(collection: SkillIndex):
 
 
 @pytest.mark.parametrize("name", LOADS)
-def test_it_loads_as_it_was_meant(collection: SkillIndex, name: str):
+def test_skill_loads_with_the_expected_fields(collection: SkillIndex, name: str):
     skill = collection.get(name)
     expected = dict(LOADS[name])
     warning = expected.pop("warning", None)

@@ -51,7 +51,7 @@ def test_trailing_newline_is_not_a_line() -> None:
     assert PasteStore().collapse("a\nb\nc\nd\ne\nf\n") == "[pasted #1: 6 lines]"
 
 
-def test_line_ends_of_other_systems_become_ours() -> None:
+def test_line_ends_are_normalised() -> None:
     assert PasteStore().collapse("a\r\nb\rc\nd") == "a\nb\nc\nd"
     pastes = PasteStore()
     assert pastes.expand(pastes.collapse("a\r\n" * 9)) == "a\n" * 9
@@ -164,7 +164,7 @@ def places(text: str, steps: CursorSteps) -> list[int]:
         ("한국", ["한", "국"]),
     ],
 )
-def test_one_step_is_one_sign(text: str, signs: list[str]) -> None:
+def test_cursor_step_is_one_character(text: str, signs: list[str]) -> None:
     steps = CursorSteps(PasteStore())
     at = places(text, steps)
     assert [text[start:end] for start, end in pairwise(at)] == signs

@@ -19,5 +19,5 @@ def test_loopback_hosts_are_recognised_and_lookalikes_are_not():
     assert tuple(filter(is_loopback, HERE + ELSEWHERE)) == HERE
 
 
-def test_where_a_server_is_reached():
+def test_bind_host_maps_to_a_reachable_address():
     assert {host: (from_here(host), http_address(host, 80)) for host in SERVERS} == SERVERS

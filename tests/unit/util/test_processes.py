@@ -35,7 +35,7 @@ async def test_cancelled_while_it_starts_nothing_is_left(tmp_path: Path, gone: A
     await gone(int((tmp_path / "pid").read_text()))
 
 
-async def test_it_runs_in_a_group_of_its_own_and_ends_with_it(tmp_path: Path, gone: Any) -> None:
+async def test_process_runs_in_its_own_group_and_ends_with_it(tmp_path: Path, gone: Any) -> None:
     process = await start_program(helper(tmp_path), stdout=asyncio.subprocess.PIPE)
     while not (tmp_path / "pid").exists():
         await asyncio.sleep(0.01)

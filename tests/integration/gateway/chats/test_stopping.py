@@ -28,7 +28,7 @@ async def test_second_stop_does_not_wait_for_turns(harness: GatewayHarness) -> N
     await harness.wait_for("after that")
 
 
-async def test_it_ends_in_order_though_the_store_is_away(
+async def test_stop_is_orderly_when_the_store_is_unavailable(
     harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = await harness.open([STALLED])

@@ -86,7 +86,9 @@ async def test_retry_asks_the_last_question_once_more(
 
 
 @pytest.mark.parametrize("where", ["inbox.answer", "branch", "chats.bind"])
-async def test_one_branch_is_made(harness: GatewayHarness, crash: Crash, where: str) -> None:
+async def test_branch_is_made_once_after_a_crash(
+    harness: GatewayHarness, crash: Crash, where: str
+) -> None:
     runner = await harness.open()
     await harness.ask("apple", "apple")
     old = await session_of(runner)
@@ -100,7 +102,7 @@ async def test_one_branch_is_made(harness: GatewayHarness, crash: Crash, where: 
 
 
 @pytest.mark.parametrize("where", ["inbox.answer", "create"])
-async def test_one_new_conversation_begins(
+async def test_new_conversation_begins_once_after_a_crash(
     harness: GatewayHarness, crash: Crash, where: str
 ) -> None:
     runner = await harness.open()
@@ -114,7 +116,7 @@ async def test_one_new_conversation_begins(
     assert sum("A new conversation" in text for text in harness.texts()) == 1
 
 
-async def test_one_goes_back_to_an_old_conversation_once(
+async def test_resume_takes_effect_once_after_a_crash(
     harness: GatewayHarness, crash: Crash
 ) -> None:
     runner = await harness.open()

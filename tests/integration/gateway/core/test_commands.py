@@ -22,7 +22,7 @@ SKILL = "---\nname: look\ndescription: look at things\n---\n\nLook closely.\n"
         ("/help", "/status"),
     ],
 )
-async def test_they_do_not_wait_for_an_agent_to_be_opened(
+async def test_commands_do_not_wait_for_an_agent_to_be_opened(
     harness: GatewayHarness,
     monkeypatch: pytest.MonkeyPatch,
     command: str,

@@ -58,7 +58,7 @@ def started(home: Home, *words: str) -> GatewayProcess:
     return process.start_in_background(home, command)
 
 
-def test_it_starts_in_the_background_and_ends_when_asked(home: Home) -> None:
+def test_gateway_starts_in_the_background_and_stops_on_request(home: Home) -> None:
     found = started(home)
     assert running_gateway(home.root) == found
     assert stop_gateway(found, seconds=20)
@@ -66,7 +66,7 @@ def test_it_starts_in_the_background_and_ends_when_asked(home: Home) -> None:
     assert not (home.root / "gateway.pid").exists()
 
 
-def test_one_that_does_not_listen_is_killed_only_by_force(home: Home) -> None:
+def test_unresponsive_gateway_is_killed_only_by_force(home: Home) -> None:
     found = started(home, "deaf")
     assert not stop_gateway(found, seconds=0.1)
     assert running_gateway(home.root) == found
@@ -84,7 +84,7 @@ def test_a_killed_gateway_leaves_the_home_free(home: Home) -> None:
         assert running_gateway(home.root) is not None
 
 
-def test_one_that_cannot_start_says_why(home: Home) -> None:
+def test_gateway_that_cannot_start_reports_why(home: Home) -> None:
     home.root.mkdir()
     home.logs.mkdir()
     (home.logs / "gateway.out").write_text("of yesterday\n")
@@ -104,7 +104,7 @@ def test_a_second_one_is_refused_while_the_first_runs(home: Home) -> None:
     assert stop_gateway(found, seconds=20)
 
 
-def test_it_can_be_stopped_whatever_became_of_the_settings(home: Home) -> None:
+def test_gateway_with_broken_settings_can_be_stopped(home: Home) -> None:
     """But it is not restarted: it would not come back."""
     found = started(home)
     home.config_file.write_text("model: [oops\n")

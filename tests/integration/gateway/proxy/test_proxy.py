@@ -76,7 +76,7 @@ async def test_nothing_of_this_side_goes_along(harness: GatewayHarness, far: Far
         assert agent.system.text == REMOTE_PROMPT
 
 
-async def test_how_much_fits_into_a_conversation_over_there_is_not_known(
+async def test_status_shows_that_the_remote_context_length_is_unknown(
     harness: GatewayHarness, far: Far
 ) -> None:
     async with far() as other, near(harness, other):

@@ -98,7 +98,7 @@ def test_which_server_a_description_is_about(resource: str, url: str, covered: b
     assert addresses.covers_url(resource, url) is covered
 
 
-def test_where_descriptions_are_looked_for() -> None:
+def test_metadata_urls_follow_the_specification() -> None:
     assert addresses.resource_metadata_urls("https://a.com/x/mcp/?k=v") == [
         "https://a.com/.well-known/oauth-protected-resource/x/mcp",
         "https://a.com/.well-known/oauth-protected-resource",

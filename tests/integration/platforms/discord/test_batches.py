@@ -18,7 +18,7 @@ NEVER = {DELAY: "10"}
 """Longer than any of these tests takes."""
 
 
-async def test_they_are_one_message_under_the_name_of_the_first(discord_with: Started) -> None:
+async def test_batch_is_one_message_with_the_id_of_the_first(discord_with: Started) -> None:
     async with discord_with(**NEVER) as harness, connected(harness) as (_, inbox):
         first = await harness.says("one")
         await harness.says("two")

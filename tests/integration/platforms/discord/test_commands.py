@@ -40,7 +40,7 @@ async def test_a_menu_that_is_right_is_left_alone(discord_with: Started) -> None
         assert len(writes) == 1
 
 
-async def test_a_command_is_acknowledged_before_it_is_kept(discord_with: Started) -> None:
+async def test_command_is_acknowledged_before_it_is_accepted(discord_with: Started) -> None:
     """Discord gives three seconds; the gateway may take longer."""
     inbox = Inbox()
     inbox.refusals = 2

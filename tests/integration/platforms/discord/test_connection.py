@@ -14,7 +14,7 @@ from tests.fakes.discord.world import NEWS
 from tests.integration.platforms.discord.conftest import Started
 
 
-async def test_we_ask_for_the_text_of_messages_and_give_signs_of_life(
+async def test_connection_requests_message_content_and_sends_heartbeats(
     discord_with: Started,
 ) -> None:
     async with discord_with() as harness, connected(harness):
@@ -122,7 +122,7 @@ async def test_a_server_that_was_down_is_read_when_it_is_back(discord_with: Star
         await inbox.take("unheard")
 
 
-async def test_a_channel_we_may_not_read_does_not_hide_the_others(discord_with: Started) -> None:
+async def test_forbidden_channel_does_not_hide_the_others(discord_with: Started) -> None:
     async with discord_with() as harness:
         fake, ann = harness.fake, harness.user("ann")
         secret = fake.text_channel(harness.server, "secret")
@@ -136,9 +136,7 @@ async def test_a_channel_we_may_not_read_does_not_hide_the_others(discord_with: 
             assert inbox.texts() == ["for us"]
 
 
-async def test_a_damaged_note_of_how_far_we_read_stops_nothing(
-    discord_with: Started, tmp_path: Path
-) -> None:
+async def test_damaged_read_position_stops_nothing(discord_with: Started, tmp_path: Path) -> None:
     note = tmp_path / "state" / "seen.json"
     note.parent.mkdir()
     note.write_text("{ damaged")
@@ -147,7 +145,7 @@ async def test_a_damaged_note_of_how_far_we_read_stops_nothing(
     assert b"floor" in note.read_bytes()
 
 
-async def test_how_far_we_read_is_kept_while_we_run(
+async def test_read_position_is_saved_while_running(
     discord_with: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash says no goodbye."""
@@ -234,8 +232,8 @@ async def test_a_page_of_a_server_before_discord_refuses_nothing_for_good(
         assert await adapter.send(target, OutgoingMessage("x"), "x")
 
 
-async def test_without_sessions_left_today_we_do_not_try(discord_with: Started) -> None:
-    """Discord takes the token of who goes on connecting."""
+async def test_exhausted_session_limit_prevents_connecting(discord_with: Started) -> None:
+    """Discord revokes the token of a client that keeps connecting."""
     async with discord_with() as harness:
         harness.fake.rest.sessions_left = 0
         error = await failure(harness.adapter().connect(Inbox().receive))

@@ -214,7 +214,7 @@ async def test_our_own_message_seen_by_the_gateway_settles_the_doubt(
             assert await adapter.was_delivered(query, target, message) == found
 
 
-async def test_a_chat_that_is_gone_has_no_message_of_ours(discord_with: Started) -> None:
+async def test_deleted_chat_has_no_delivered_message(discord_with: Started) -> None:
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
         del harness.fake.world.channels[int(target.chat_id)]
@@ -222,7 +222,7 @@ async def test_a_chat_that_is_gone_has_no_message_of_ours(discord_with: Started)
         assert await adapter.was_delivered(query, target, OutgoingMessage("x")) is None
 
 
-async def test_where_we_may_not_read_the_history_answers_quote_nothing(
+async def test_reply_without_history_permission_quotes_nothing(
     discord_with: Started, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.txt"

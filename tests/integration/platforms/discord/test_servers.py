@@ -197,7 +197,7 @@ async def test_mention_opens_a_thread_for_the_conversation(discord_with: Started
         assert target_of(answer.source) == target_of(event.source)
 
 
-async def test_the_thread_is_there_when_we_begin_to_write(discord_with: Started) -> None:
+async def test_typing_and_answer_use_one_new_thread(discord_with: Started) -> None:
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         await adapter.typing(target_of(event.source))
@@ -246,7 +246,7 @@ async def test_no_thread_where_none_is_wanted_or_allowed(discord_with: Started) 
             assert (await inbox.take("in the hall")).source.thread_id == ""
 
 
-async def test_in_a_thread_we_talk_in_no_mention_is_needed_after_a_restart(
+async def test_active_thread_needs_no_mention_after_a_restart(
     discord_with: Started,
 ) -> None:
     async with discord_with(CALM) as harness:

@@ -95,7 +95,7 @@ async def test_mail_from_before_the_first_start_is_left_alone(office: PostOffice
         assert inbox.texts() == ["new"]
 
 
-async def test_a_mail_is_marked_as_read_only_when_it_is_kept(office: PostOffice) -> None:
+async def test_mail_is_marked_as_read_only_when_accepted(office: PostOffice) -> None:
     inbox = Inbox()
     inbox.refusals = 1_000_000
     async with connected(office, inbox):
@@ -277,7 +277,7 @@ async def test_a_broken_mail_does_not_hold_up_the_others(office: PostOffice) -> 
         assert not {"two senders", "no sender", "two headers"} & set(inbox.texts())
 
 
-async def test_mails_made_to_keep_us_busy_do_not(office: PostOffice) -> None:
+async def test_hostile_mails_are_parsed_quickly(office: PostOffice) -> None:
     """Without a limit each takes minutes at least; the time limit of the tests ends them."""
     async with connected(office) as (_, inbox):
         for number, raw in enumerate(

@@ -75,7 +75,7 @@ def _answer(event_id: str) -> dict[str, object]:
     return {"m.relates_to": {"m.in_reply_to": {"event_id": event_id}}}
 
 
-async def test_keys_are_readable_by_us_alone(matrix: MatrixHarness) -> None:
+async def test_keys_are_readable_only_by_their_owner(matrix: MatrixHarness) -> None:
     async with connected(matrix):
         folder = matrix.folder / "state" / "keys"
         assert not folder.stat().st_mode & 0o077

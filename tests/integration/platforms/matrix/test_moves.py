@@ -43,7 +43,7 @@ async def test_conversation_continues_in_the_upgraded_room(matrix: MatrixHarness
         assert new not in chats
 
 
-async def test_a_private_chat_is_followed_when_we_are_invited(matrix: MatrixHarness) -> None:
+async def test_private_chat_is_followed_after_an_invitation(matrix: MatrixHarness) -> None:
     async with talking(matrix) as (_, inbox, event):
         owner = await matrix.person()
         new = await upgraded(owner, event.source.chat_id)

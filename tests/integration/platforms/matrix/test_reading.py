@@ -92,7 +92,7 @@ async def test_edits_redactions_and_own_messages_are_ignored(
         assert inbox.texts() == ["hello", "the next"]
 
 
-async def test_people_see_that_we_have_read_it(matrix: MatrixHarness) -> None:
+async def test_read_receipt_is_sent(matrix: MatrixHarness) -> None:
     async with talking(matrix) as (_, _, event):
         owner, room_id = await matrix.person(), event.source.chat_id
         async with asyncio.timeout(20):
@@ -170,7 +170,7 @@ async def test_a_bookmark_that_the_homeserver_does_not_know_starts_anew(
         await inbox.take("a new beginning")
 
 
-async def test_a_room_we_are_thrown_out_of_is_gone(matrix: MatrixHarness) -> None:
+async def test_room_is_dropped_after_a_kick(matrix: MatrixHarness) -> None:
     async with talking(matrix, group=True) as (adapter, inbox, event):
         owner, room_id = await matrix.person(), event.source.chat_id
         await owner.call("POST", path("rooms", room_id, "kick"), {"user_id": matrix.us.user_id})

@@ -108,7 +108,7 @@ async def test_token_of_another_user_is_refused(matrix: MatrixHarness) -> None:
     assert matrix.us.user_id in str(error)
 
 
-async def test_rooms_we_are_not_in_are_refused_for_good(matrix: MatrixHarness) -> None:
+async def test_room_without_membership_is_refused(matrix: MatrixHarness) -> None:
     async with talking(matrix, group=True) as (adapter, _, event):
         owner, room_id = await matrix.person(), event.source.chat_id
         await owner.call("POST", path("rooms", room_id, "kick"), {"user_id": matrix.us.user_id})
@@ -167,7 +167,7 @@ async def test_messages_mention_no_user_and_are_html_with_plain_text(matrix: Mat
         assert (content["msgtype"], content["m.mentions"]) == ("m.notice", {})
 
 
-async def test_a_login_that_ends_while_we_listen_is_noticed(matrix: MatrixHarness) -> None:
+async def test_login_that_ends_during_sync_is_detected(matrix: MatrixHarness) -> None:
     async with talking(matrix) as (adapter, _, _):
         await matrix.refuse_credentials()
         async with asyncio.timeout(20):

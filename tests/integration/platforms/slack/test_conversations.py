@@ -64,7 +64,7 @@ async def test_message_without_a_mention_is_ignored_and_its_user_not_looked_up(
         ]
 
 
-async def test_a_thread_we_talk_in_needs_no_new_mention_even_after_a_restart(
+async def test_active_thread_needs_no_new_mention_even_after_a_restart(
     slack: SlackHarness,
 ) -> None:
     slack.settings = SlackSettings()
@@ -143,7 +143,7 @@ async def test_several_workspaces_are_served_by_one_app(slack: SlackHarness) -> 
         )
 
 
-async def test_a_workspace_that_shuts_us_out_does_not_take_the_others_along(
+async def test_revoked_token_of_one_workspace_does_not_affect_the_others(
     slack: SlackHarness,
 ) -> None:
     slack.variables["SLACK_BOT_TOKEN"] = f"{slack.fake.token},xoxb-3-revoked"
@@ -181,7 +181,9 @@ async def test_a_slash_command_comes_as_if_it_was_written(
         assert event.addressed
 
 
-async def test_a_command_used_where_we_are_not_is_answered_in_private(slack: SlackHarness) -> None:
+async def test_command_in_a_channel_without_membership_is_answered_in_private(
+    slack: SlackHarness,
+) -> None:
     ann = slack.user("ann")
     between_people = slack.fake.world.channel("T0NOTOURS", is_im=True, user="U0BOB")["id"]
     closed = slack.channel("closed")
@@ -289,7 +291,7 @@ async def test_a_command_does_not_wait_long_for_what_slack_knows_of_the_channel(
             slack.fake.api.stuck["conversations.info"].set()
 
 
-async def test_a_channel_we_joined_since_is_found_by_its_name(
+async def test_newly_joined_channel_is_found_by_its_name(
     slack: SlackHarness, tmp_path: Path
 ) -> None:
     async with connected(slack) as (adapter, _):

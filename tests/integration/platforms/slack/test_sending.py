@@ -74,7 +74,7 @@ async def test_a_message_is_found_without_knowing_what_was_before_it(slack: Slac
         assert await adapter.was_delivered(query_of("there-1"), target, message) == sent
 
 
-async def test_a_channel_we_may_not_read_leaves_us_in_doubt(slack: SlackHarness) -> None:
+async def test_delivery_in_an_unreadable_channel_is_unknown(slack: SlackHarness) -> None:
     async with talking(slack) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("x")
         query = query_of("x-1")

@@ -15,7 +15,7 @@ from hermes_plugins.platforms.telegram.manifest import (
 from tests.fakes.telegram.harness import TelegramHarness
 
 
-async def test_an_update_stays_at_telegram_until_it_is_kept(telegram: TelegramHarness) -> None:
+async def test_update_is_confirmed_only_when_accepted(telegram: TelegramHarness) -> None:
     arrived, may_end = asyncio.Event(), asyncio.Event()
 
     async def receive(event: MessageEvent) -> bool:

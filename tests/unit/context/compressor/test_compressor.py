@@ -114,7 +114,7 @@ def test_a_tail_that_begins_with_the_user_takes_the_answer_before_it_along(messa
     assert END not in summary_in(made)
 
 
-def test_where_that_is_too_large_the_summary_joins_the_message_of_the_user():
+def test_summary_joins_the_user_message_when_the_reply_is_too_large():
     messages = [
         *long_talk(),
         says("so " * 3_000),
@@ -213,7 +213,7 @@ def test_a_newer_list_in_the_tail_is_the_one_that_counts():
     assert [todo.content for todo in todos.items] == ["new"]
 
 
-def test_while_models_fail_the_pruned_conversation_is_kept():
+def test_pruned_conversation_is_used_while_models_fail():
     clock, script = Clock(), Script(Overloaded("503"), GOOD)
     engine, messages = compressor(script, clock=clock), long_talk(24)
     made = engine.compress(messages)

@@ -123,7 +123,7 @@ TODO = "Todo list: 3 tasks\n[x] 1: read\n[>] 2: write\n[ ] 3: test"
 PARTS = Summary(parse_notes(GOOD), ("first\n\n## Goal\nnot a section", "second"), TODO)
 
 
-def test_it_says_that_it_is_reference_material():
+def test_summary_is_marked_as_reference_material():
     message = write_summary(PARTS)
     assert message["role"] == "user"
     assert message["content"].startswith(f"{SUMMARY_PREFIX} ")
@@ -131,7 +131,7 @@ def test_it_says_that_it_is_reference_material():
     assert "only what follows" in INTRO
 
 
-def test_it_is_read_back_as_it_was_written():
+def test_written_summary_reads_back_unchanged():
     message = write_summary(PARTS)
     assert is_summary(message)
     assert read_summary(message) == PARTS

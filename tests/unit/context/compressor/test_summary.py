@@ -137,7 +137,7 @@ def test_after_two_bad_replies_the_next_model_is_asked():
         ([], 600),
     ],
 )
-def test_how_long_models_are_left_alone(errors, seconds):
+def test_cooldown_depends_on_the_error(errors, seconds):
     failed = summarize(job(work(3)), [Script(error).summariser for error in errors])
     assert isinstance(failed, SummaryFailure)
     assert failed.rest == seconds

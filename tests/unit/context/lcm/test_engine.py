@@ -50,7 +50,7 @@ def long_chat(turns: int = 30, *summarisers: SummaryModel) -> Conversation:
     return talk
 
 
-def test_it_compacts_from_the_threshold_on() -> None:
+def test_compaction_starts_at_the_threshold() -> None:
     engine = LcmEngine(1000)
     assert not engine.should_compress()
     engine.update_from_response({"prompt_tokens": 500, "completion_tokens": 7, "total_tokens": 507})

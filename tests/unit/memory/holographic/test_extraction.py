@@ -98,7 +98,7 @@ def test_facts_are_linked_by_names_paths_and_quoted_terms(text: str, found: set[
         ("Ada's birthday is 3 May", "The birthday of Ada is 3 May"),
     ],
 )
-def test_one_claim_in_other_words(one: str, other: str) -> None:
+def test_same_claim_in_other_words_is_equal(one: str, other: str) -> None:
     assert parse_claim(one) == parse_claim(other) is not None
 
 

@@ -132,7 +132,7 @@ def test_everything_is_in_it_in_order():
     assert "secret" not in text
 
 
-def test_it_never_begins_like_a_command_of_the_program():
+def test_prompt_never_begins_like_a_command():
     assert text_of(ModelRequest(TALK)).startswith("You are")
 
 

@@ -47,7 +47,7 @@ async def test_the_long_lived_token_is_never_what_is_sent(
     assert headers["editor-version"] == "hermes/1"
 
 
-async def test_it_is_exchanged_again_only_when_it_runs_out_or_is_refused(
+async def test_token_is_exchanged_again_only_when_expired_or_refused(
     bench: Bench, server: OAuthServer
 ) -> None:
     bench.variables = Values({"GH_TOKEN": "ghu_2"})

@@ -138,11 +138,11 @@ def test_ordinary_words_are_not_hidden():
         ("line\u2028break", "line break"),
     ],
 )
-def test_it_is_one_line_without_control_characters(text, shown):
+def test_printable_text_is_one_line_without_control_characters(text, shown):
     assert printable(text, 300) == shown
 
 
-def test_it_is_cut_to_length():
+def test_printable_text_is_truncated():
     assert printable("word " * 100, 20) == "word word word word…"
 
 

@@ -107,7 +107,7 @@ async def test_a_login_that_fails_says_why(
     assert words in str(caught.value)
 
 
-async def test_it_ends_when_the_code_runs_out(person: Person, server: OAuthServer) -> None:
+async def test_login_ends_when_the_code_expires(person: Person, server: OAuthServer) -> None:
     server.polls, server.interval = ["authorization_pending"] * 1000, 99
     with pytest.raises(CredentialRefused, match="before the code expired") as caught:
         await person.logs_in(server.login())

@@ -67,7 +67,7 @@ async def failure(keys: Keys, kind: type[ProviderError]) -> ProviderError:
     return caught.value
 
 
-async def test_it_has_its_name_before_the_first_call():
+async def test_model_has_its_name_before_the_first_call():
     model = Keys("A").model()
     assert (model.name, model.provider) == ("m", "acme")
 
@@ -237,7 +237,7 @@ async def test_unavailable_key_is_used_while_the_others_rest():
     assert keys.made == ["A", "A"]
 
 
-def test_one_well_key_is_enough():
+def test_one_healthy_key_is_enough():
     keys = Keys("A", "B")
     keys.make_unwell("A")
     assert keys.model().unavailable_reason() == ""

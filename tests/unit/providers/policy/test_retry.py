@@ -62,7 +62,7 @@ async def test_transient_fault_is_retried_with_an_event():
     assert clock.slept[1] == 7
 
 
-async def test_the_wait_an_overloaded_server_asks_for_is_kept():
+async def test_retry_delay_of_an_overloaded_server_is_respected():
     clock = HandClock()
     with ScriptedModel([Overloaded("full", retry_after=12), "fine"]) as inner:
         await ask(RetryModel(inner, clock))
@@ -90,7 +90,7 @@ async def test_permanent_error_is_not_retried():
 
 
 @pytest.mark.parametrize("kind", [RateLimited, Overloaded])
-async def test_a_server_that_wants_a_long_wait_is_not_waited_for(kind):
+async def test_long_retry_delay_is_not_awaited(kind):
     clock = HandClock()
     with ScriptedModel([kind("later", retry_after=3600)]) as inner, pytest.raises(kind):
         await ask(RetryModel(inner, clock))
@@ -184,7 +184,7 @@ async def test_error_that_no_fallback_may_handle_is_raised(script, kind):
     assert model.name == "a"
 
 
-async def test_it_stays_with_the_model_that_took_over(script):
+async def test_fallback_model_stays_in_use(script):
     model = FallbackModel(entries(script("a", ServerFault("down")), script("b", "one", "two")))
     await ask(model)
     assert kinds(await ask(model)) == ["Reply"]
@@ -218,7 +218,7 @@ async def test_when_all_failed_the_first_error_is_raised_and_the_hint_tells_the_
     assert first.hint == "run hermes model; 2 fallbacks failed too, the last with: 3"
 
 
-async def test_one_entry_is_as_if_there_were_no_wrapper(script):
+async def test_single_entry_behaves_like_the_model_itself(script):
     model = FallbackModel(entries(script("a", "fine", ServerFault("down"))))
     assert kinds(await ask(model)) == ["Reply"]
     with pytest.raises(ServerFault, match="down") as caught:

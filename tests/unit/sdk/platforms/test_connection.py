@@ -129,7 +129,7 @@ async def test_broken_connection_is_reported_and_reconnects(
     await adapter.disconnect()
 
 
-async def test_one_token_has_one_gateway(platform: Platform, tmp_path: Path) -> None:
+async def test_token_is_used_by_one_gateway_only(platform: Platform, tmp_path: Path) -> None:
     first, second = (small(tmp_path, platform, Listening) for _ in range(2))
     await first.connect(Inbox().receive)
     error = await failure(second.connect(Inbox().receive))
@@ -220,7 +220,7 @@ async def test_connection_made_after_disconnect_is_closed(
     await comes_and_goes(stepping(tmp_path))
 
 
-async def test_one_that_does_not_let_go_keeps_the_others_from_nothing(tmp_path: Path) -> None:
+async def test_failing_close_does_not_prevent_the_others(tmp_path: Path) -> None:
     adapter = stepping(tmp_path)
     await adapter.connect(Inbox().receive)
 
@@ -388,6 +388,6 @@ def test_repeatable_call_is_never_unsure() -> None:
         raise ValueError
 
 
-def test_other_errors_are_faults_of_ours() -> None:
+def test_other_errors_are_raised_unchanged() -> None:
     with pytest.raises(KeyError), translate_errors(meaning, TROUBLE):
         raise KeyError

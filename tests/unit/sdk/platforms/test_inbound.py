@@ -192,7 +192,7 @@ async def test_a_write_that_is_cancelled_is_not_overtaken(path: Path, kind: Kind
     assert since(again(seen, path, kind), kind) == 600 - OVERLAP
 
 
-def test_it_is_for_us_alone(path: Path, kind: Kind) -> None:
+def test_position_file_is_private(path: Path, kind: Kind) -> None:
     begun(path, kind).flush()
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -302,7 +302,7 @@ def test_message_of_blanks_is_parsed_quickly() -> None:
 EVENT = MessageEvent(SessionSource("discord", "c"), "m", "hello")
 
 
-async def test_it_is_offered_less_and_less_often_until_it_is_kept() -> None:
+async def test_event_is_offered_with_growing_pauses_until_accepted() -> None:
     answers, pauses = [False, False, False, True], []
 
     async def receive(event: MessageEvent) -> bool:

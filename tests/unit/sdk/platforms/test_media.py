@@ -27,7 +27,7 @@ async def pieces(*data: bytes) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def test_a_file_is_kept_for_us_alone(tmp_path: Path) -> None:
+async def test_saved_file_is_private(tmp_path: Path) -> None:
     cache = MediaCache(tmp_path / "cache")
     kept = await cache.save(pieces(b"ab", b"cd"), Media("image", "a.png", "image/png", ref="r"), 4)
     assert Path(kept.path).read_bytes() == b"abcd"

@@ -90,7 +90,7 @@ async def test_pause_of_the_platform_is_respected(clock) -> None:
     assert buckets.is_ready("a")
 
 
-async def test_one_that_gives_up_waiting_does_not_hold_up_the_rest(clock) -> None:
+async def test_cancelled_waiter_does_not_block_the_others(clock) -> None:
     buckets = RateLimiter(RateLimit(1, 1.0), MANY, clock)
     await buckets.acquire("a")
     first, second = (asyncio.create_task(buckets.acquire("a")) for _ in range(2))

@@ -125,7 +125,7 @@ class TestAnswer:
         await store.inbox.answer((number,), (draft("a"),), new, NOW)
         assert await states(store, "a") == ["pending"]
 
-    async def test_one_that_lost_its_chat_does_not_take_others_along(self, store):
+    async def test_lost_lease_does_not_fail_other_writes(self, store):
         numbers = [await store.inbox.receive(message(str(n)), NOW) for n in range(20)]
         right = await claimed(store)
         wrong = ChatLease(CHAT, "us", right.fence + 1)
@@ -411,13 +411,13 @@ class TestGrowing:
         assert await states(store, "p") == ["sent"]
         assert await due(store) == ["a"]
 
-    async def test_one_whose_draft_is_kept_already_stays_as_it_was_shown(self, store):
+    async def test_stream_with_an_existing_draft_is_marked_as_sent(self, store):
         await put(store, "a")
         stream = await self.shown(store, "s", 0, kind="stream")
         await store.inbox.answer((), (draft("a"),), None, NOW, stream_id=stream)
         assert await states(store, "a", "s") == ["pending", "sent"]
 
-    async def test_one_that_is_found_after_the_answer_does_not_grow_any_more(self, store):
+    async def test_stream_found_after_the_answer_is_not_continued(self, store):
         number = await store.inbox.receive(message(), NOW)
         await store.outbox.enqueue_sending(
             draft("s", inbox_id=number, kind="stream"), "", by="us", now=NOW
@@ -427,7 +427,7 @@ class TestGrowing:
         assert await states(store, "s", "a") == ["sent", "pending"]
         assert await due(store) == ["a"]
 
-    async def test_one_that_cannot_be_changed_any_more_is_sent_anew(self, store):
+    async def test_uneditable_row_is_sent_again(self, store):
         (one,) = await put(store, "a")
         await store.outbox.mark_sending(one)
         await store.outbox.mark_streaming(one, "p1")
@@ -435,7 +435,7 @@ class TestGrowing:
         row = await store.outbox.get("a")
         assert (row.state, row.platform_id, row.error) == ("pending", "", "too old")
 
-    async def test_one_that_became_the_answer_is_still_edited(self, store):
+    async def test_streamed_row_that_became_the_answer_is_still_edited(self, store):
         """Who asked the platform about it heard of it only after that."""
         number = await store.inbox.receive(message(), NOW)
         (row,) = await put(store, "stream", kind="stream", inbox_id=number)

@@ -354,7 +354,7 @@ def test_changes_and_deletions_reach_the_index(library):
     check(library)
 
 
-def test_it_is_built_for_messages_that_were_there_before(library):
+def test_index_includes_earlier_messages(library):
     for name in ("insert", "update", "delete"):
         library.change(f"DROP TRIGGER messages_trigram_{name}")
     library.say("plain")

@@ -138,7 +138,7 @@ def test_progress_verbose_shows_arguments_and_result(display: DisplayState, show
 
 
 @pytest.mark.parametrize(("level", "rows"), [("hidden", 0), ("collapsed", 2), ("full", 41)])
-def test_how_much_of_a_result_is_shown(
+def test_detail_level_limits_the_shown_lines(
     level: Level, rows: int, display: DisplayState, show: Show
 ) -> None:
     display.set_detail(level)

@@ -25,7 +25,7 @@ def test_no_more_than_discord_takes() -> None:
     assert len(command_definitions([(f"c{number}", "x") for number in range(150)])) == 100
 
 
-def test_nothing_is_written_when_nothing_of_ours_differs() -> None:
+def test_unchanged_commands_are_not_written() -> None:
     others = [{"id": "3", "name": "dice", "description": "Rolls"}]
     assert merge_commands([*as_discord_has_them(), *others], OURS, "safe") is None
 
@@ -72,7 +72,7 @@ def test_permissions_of_foreign_commands_are_unchanged() -> None:
     assert new == [*OURS, dice]
 
 
-def test_a_command_that_was_ours_and_is_gone_goes_away() -> None:
+def test_removed_own_command_is_deleted() -> None:
     gone = [{**each, "id": "7"} for each in command_definitions([("old-skill", "Did something")])]
     other = {"id": "3", "name": "dice", "description": "Rolls"}
     assert merge_commands([*as_discord_has_them(), *gone, other], OURS, "safe") == [*OURS, other]

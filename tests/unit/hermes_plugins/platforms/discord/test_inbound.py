@@ -80,7 +80,7 @@ def test_response_maps_to_the_send_error(error: Exception, kind: type[AdapterErr
     assert type(map_error(error)) is kind
 
 
-def test_how_long_to_wait_is_what_discord_says() -> None:
+def test_retry_delay_is_the_one_of_discord() -> None:
     error = map_error(discord.RateLimited(3.5))
     assert isinstance(error, SendLater)
     assert error.seconds == 3.5
@@ -191,7 +191,7 @@ def test_unknown_sync_policy_is_refused_with_the_valid_ones(tmp_path: Path) -> N
     assert "safe, bulk, off" in caught.value.hint
 
 
-def test_how_long_texts_wait_for_each_other(tmp_path: Path) -> None:
+def test_batch_times_are_read_from_variables(tmp_path: Path) -> None:
     delay, split = "HERMES_DISCORD_TEXT_BATCH_DELAY", "HERMES_DISCORD_TEXT_BATCH_SPLIT_DELAY"
     assert read(tmp_path).batch_times == BatchTimes(0.6, 0.1)
     said = {f"{delay}_SECONDS": "0", split: "1.5"}

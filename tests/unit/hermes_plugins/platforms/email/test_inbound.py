@@ -427,7 +427,7 @@ def test_auto_believes_what_our_server_says_nothing_about() -> None:
     assert not verdict(f"{SERVER}; dmarc=fail", required="auto")
 
 
-def test_it_can_be_switched_off() -> None:
+def test_authentication_check_can_be_disabled() -> None:
     assert verdict(f"{SERVER}; dmarc=fail", required=False)
 
 

@@ -143,7 +143,7 @@ async def test_an_invitation_to_talk_in_private_is_followed_and_noted(tmp_path: 
     assert guest.position.invites == {}
 
 
-async def test_one_person_cannot_have_us_join_everything_at_once(tmp_path: Path) -> None:
+async def test_invitations_of_one_user_are_limited(tmp_path: Path) -> None:
     guest = Guest(tmp_path)
     guest.invites.handle_sync(invitation(*(f"!{number}" for number in range(20))))
     await guest.run()
@@ -201,7 +201,7 @@ async def test_required_request_is_retried_until_it_succeeds() -> None:
     assert await outcome([MatrixError(500, "", "")] * (MAX_SERVER_ERRORS - 1)) == "had"
 
 
-async def test_one_broken_room_does_not_hold_up_the_rest() -> None:
+async def test_broken_room_does_not_block_the_others() -> None:
     assert await outcome([MatrixError(500, "", "")] * MAX_SERVER_ERRORS) == "not had"
     assert await outcome([MatrixError(403, "M_FORBIDDEN", "")]) == "not had"
 
@@ -255,7 +255,7 @@ def test_user_name_comes_from_the_room() -> None:
     )
 
 
-def test_a_room_we_left_is_forgotten() -> None:
+def test_room_is_forgotten_after_leaving() -> None:
     found = named(NAME)
     assert [chat.name for chat in found.names()] == ["Garden"]
     found.update({"rooms": {"leave": {"!r": {}}}})
@@ -278,17 +278,17 @@ def said(name: str) -> dict[str, Any]:
     return {"type": "m.room.message", "event_id": name}
 
 
-def test_where_we_were_before_everything_is_new() -> None:
+def test_all_events_count_in_a_room_joined_before() -> None:
     events = [said("a"), member("join", "join"), member("join", user="@ann:example.org"), said("b")]
     assert since_entered(events, ME) == events
 
 
-def test_in_a_room_we_came_into_we_listen_from_the_invitation_on() -> None:
+def test_events_count_from_the_invitation() -> None:
     events = [said("a"), member("invite"), said("b"), member("join", "invite"), said("c")]
     assert since_entered(events, ME) == events[2:]
 
 
-def test_without_an_invitation_we_listen_from_when_we_came() -> None:
+def test_events_count_from_the_join_without_an_invitation() -> None:
     events = [said("a"), member("join"), said("b")]
     assert since_entered(events, ME) == [said("b")]
 
@@ -321,7 +321,7 @@ async def missed(history: History, *events: dict[str, Any]) -> list[str]:
     return [event["event_id"] for event in found if event["type"] == "m.room.message"]
 
 
-async def test_a_gap_is_filled_back_to_where_we_were() -> None:
+async def test_gap_is_filled_back_to_the_last_position() -> None:
     history = History([said("d"), said("c")], [said("b"), said("a")])
     assert await missed(history, said("d"), said("e")) == ["a", "b", "c", "d", "e"]
     assert [(asked["from"], asked["to"]) for asked in history.asked] == [

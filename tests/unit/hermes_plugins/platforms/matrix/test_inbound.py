@@ -113,7 +113,7 @@ def test_a_size_that_cannot_be_counts_for_nothing() -> None:
     assert read(content).media[0].size == 0
 
 
-def test_an_answer_to_us_is_for_us() -> None:
+def test_reply_to_own_message_is_addressed() -> None:
     content = {"body": "yes", "m.relates_to": {"m.in_reply_to": {"event_id": "$0"}}}
     ours = read(content, reply=QuotedMessage(ME.user_id, "shall I?"))
     assert (ours.reply_to_id, ours.reply_to_text, ours.addressed) == ("$0", "shall I?", True)
@@ -162,7 +162,7 @@ def pill(address: str) -> dict[str, str]:
         {"body": "@Hermes Bot, hi"},
     ],
 )
-def test_we_are_mentioned(content: dict[str, Any]) -> None:
+def test_mention_is_detected(content: dict[str, Any]) -> None:
     assert mentions_us(content, ME_WORDS)
 
 

@@ -207,7 +207,7 @@ def test_a_room_that_was_replaced_is_followed_as_an_invitation_is(file: Path) ->
     assert gateway.rooms[NEW].origin == OLD
 
 
-async def test_it_stays_one_chat_over_a_restart_and_another_move(file: Path) -> None:
+async def test_moved_room_stays_one_chat_after_a_restart_and_another_move(file: Path) -> None:
     first = Gateway(file)
     first.hears({OLD: [named("garden"), ends(NEW)]})
     first.enters(NEW, replaces(OLD), named("garden"))
@@ -252,7 +252,7 @@ def test_a_room_that_does_not_say_what_it_replaces_has_a_conversation_of_its_own
     assert gateway.moves.current_room(OLD) == OLD
 
 
-def test_a_room_that_we_are_in_already_keeps_its_conversation(file: Path) -> None:
+def test_already_joined_room_keeps_its_conversation(file: Path) -> None:
     gateway = Gateway(file)
     gateway.hears({OLD: [], NEW: [replaces(OLD)]})
     gateway.hears({OLD: [ends(NEW)]})

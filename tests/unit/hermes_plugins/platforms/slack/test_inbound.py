@@ -70,7 +70,7 @@ def test_the_first_message_of_a_thread_is_in_the_channel(home: SlackWorkspace) -
     assert inbound.make_event(private, home, in_threads=True).source.thread_id == ""
 
 
-def test_an_answer_to_our_own_message_is_addressed_to_us(home: SlackWorkspace) -> None:
+def test_reply_to_own_message_is_addressed(home: SlackWorkspace) -> None:
     inside = {"thread_ts": "1600000000.000100", "text": "x"}
     assert inbound.make_event(said(**inside, parent_user_id="UME"), home).addressed
     assert not inbound.make_event(said(**inside, parent_user_id="U2"), home).addressed

@@ -90,14 +90,14 @@ def test_a_supergroup_is_known_as_the_group_it_was_and_its_messages_as_its_own()
         ({"text": "/home/me@host is mine"}, "/home/me@host is mine", False),
     ],
 )
-def test_in_groups_we_know_what_is_for_us(
+def test_addressed_messages_are_detected_in_groups(
     content: dict[str, Any], text: str, addressed: bool
 ) -> None:
     event = taken(message(GROUP, **content))
     assert (event.text, event.addressed) == (text, addressed)
 
 
-def test_a_command_for_another_bot_is_not_for_us() -> None:
+def test_command_for_another_bot_is_not_addressed() -> None:
     assert read(message(GROUP, text="/stop@OtherBot")) is None
 
 
@@ -115,7 +115,7 @@ def test_a_mention_in_a_caption_counts() -> None:
     assert (event.text, event.addressed, event.media[0].kind) == ("look", True, "image")
 
 
-def test_an_answer_to_us_is_for_us_and_says_to_what() -> None:
+def test_reply_to_own_message_is_addressed_and_carries_the_quote() -> None:
     ours = message(GROUP, text="shall I?")
     ours["from"] = BOT
     event = taken(message(GROUP, text="yes", reply_to_message=ours))
@@ -154,7 +154,7 @@ def test_anonymous_admin_has_the_id_of_the_group() -> None:
     assert (event.source.user_id, event.source.is_bot) == ("-1001", False)
 
 
-def test_a_channel_that_speaks_in_a_group_is_that_channel() -> None:
+def test_message_of_a_channel_in_a_group_has_the_id_of_the_channel() -> None:
     stand_in = {"id": 136817688, "is_bot": True, "first_name": "Channel"}
     event = taken(message(GROUP, text="hi", sender_chat=CHANNEL) | {"from": stand_in})
     assert (event.source.user_id, event.source.user_name) == ("-1002", "News")
@@ -292,7 +292,7 @@ def test_a_press_on_a_message_that_is_too_old_still_says_where() -> None:
     assert (event.source.chat_id, event.reply_to_id) == ("-1001", "-1001:5")
 
 
-def test_a_press_without_a_message_is_nothing_of_ours() -> None:
+def test_button_press_without_a_message_is_ignored() -> None:
     press = {"id": "99", "from": ANN, "chat_instance": "1", "inline_message_id": "x", "data": "a"}
     assert read(press, "callback_query") is None
 
