@@ -23,7 +23,7 @@ NAMES = (
     "database_upgrade",
 )
 PARTS = (1, 2, 3)
-"""How often a story goes on after its beginning."""
+"""Number of continuations after the beginning of a story."""
 SYSTEM = {
     "role": "system",
     "content": "You are Hermes, an agent that works with tools. Do what the user asks, step by "
@@ -41,10 +41,10 @@ class Stretch(NamedTuple):
 @cache
 def story(name: str) -> tuple[Stretch, ...]:
     """Return a conversation and its three continuations. The result is cached: do not change it."""
-    return tuple(_told(name))
+    return tuple(_stretches(name))
 
 
-def _told(name: str) -> Iterator[Stretch]:
+def _stretches(name: str) -> Iterator[Stretch]:
     module = import_module(f"tests.compaction.transcripts.{name}")
     talk = Talk(name)
     module.play(talk)

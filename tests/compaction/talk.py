@@ -60,7 +60,7 @@ class Talk:
         return taken
 
     def user(self, text: str, *rules: str) -> None:
-        """The user says something; `rules` are the phrases in it that go on to hold."""
+        """The user says something; `rules` are the phrases in it that stay in force."""
         missing = [rule for rule in rules if rule not in text]
         assert not missing, f"{self.name}: the user does not say {missing}"
         self._rules += rules

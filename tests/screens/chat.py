@@ -93,6 +93,6 @@ def _without_blanks(lines: list[str]) -> list[str]:
 
 
 def steady(lines: list[str]) -> list[str]:
-    """Shares and times are not the same twice, and short times are not told."""
+    """Replace shares and times, which vary, and drop short times."""
     lines = [re.sub(r" · \d+(\.\d+)? s( [✓✗■])", r"\2", line) for line in lines]
     return [re.sub(r"\d+(\.\d+)?( s|%)", r"N\2", line) for line in lines]

@@ -29,7 +29,7 @@ class FakeDiscord(Site):
     # the connection
 
     async def forget_sessions(self) -> None:
-        """The next that wants to go on must begin anew."""
+        """Refuse the next resume, so that the client starts a new session."""
         for session in self.gateway.sessions.values():
             session.wire = None
         self.gateway.sessions.clear()

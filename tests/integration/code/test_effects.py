@@ -249,7 +249,7 @@ async def test_isolated_backend_denies_only_refused_effects(bench: Any, home: Pa
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 async def test_device_node_in_the_workspace_is_refused(bench: Any, workspace: Path) -> None:
-    # 259:4095 is no disk of this machine: opening it fails even if nothing held it up.
+    # 259:4095 is not a disk of this machine: opening it fails even if nothing held it up.
     code = "import stat; os.mknod('disk', 0o600 | stat.S_IFBLK, os.makedev(259, 4095))\n"
     result = await bench.run(BEGIN + code + "open('disk', 'wb')")
     assert "is a device" in result["error"]

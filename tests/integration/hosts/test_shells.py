@@ -200,7 +200,7 @@ async def test_cancelled_task_stops_its_command(run: Run, gone: Gone, tmp_path: 
 async def test_leftover_background_processes_live_until_close(
     run: Run, shell: AnyShell, gone: Gone, tmp_path: Path
 ) -> None:
-    # It goes on writing to the output of the finished call, which must not kill it.
+    # It keeps writing to the output of the finished call, which must not kill it.
     loop = "while :; do echo noise; sleep 0.01; [ -e stop ] && touch stopped && break; done"
     result = await run(f"({loop}; sleep 600) & echo $! > pid; echo started")
     assert "started" in result.output

@@ -1,4 +1,4 @@
-"""What `ssh` is told, without a server."""
+"""The command line of `ssh`, without a server."""
 
 import os
 import shutil

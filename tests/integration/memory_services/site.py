@@ -1,4 +1,4 @@
-"""A small HTTP server on this machine that notes what it is asked, and can be told to misbehave."""
+"""A small HTTP server on this machine that records its requests and can misbehave on request."""
 
 import json
 import ssl
@@ -32,7 +32,7 @@ Service = Callable[[Request], Any]
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What is answered instead of the service, whatever is asked."""
+    """The response to every request, in place of the service."""
 
     status: int = 200
     body: bytes = b"{}"

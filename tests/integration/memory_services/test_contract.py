@@ -1,4 +1,4 @@
-"""What every service keeps to, whatever it is."""
+"""The contract of every memory service."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Two processes and a full disk: a clear error, nothing acknowledged is lost, and it goes on."""
+"""Two processes and a full disk: a clear error, no acknowledged write lost, writing resumes."""
 
 import json
 import os

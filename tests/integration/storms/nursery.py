@@ -38,7 +38,7 @@ class Order(NamedTuple):
     home: str
     folder: str
     arguments: list[str]
-    """Of `hermes`; or `resume`, to go on with the turn that was broken off."""
+    """Arguments of `hermes`, or `resume` to continue the interrupted turn."""
     event: int = 0
     """It is killed after it has printed so many events; 0 counts from its start."""
     seconds: float | None = None

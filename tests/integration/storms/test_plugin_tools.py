@@ -1,4 +1,4 @@
-"""Tools of plugins, which fail in ways of their own: the model hears of it, the turn goes on."""
+"""Failing tools of plugins: the model gets the error and the turn continues."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A stop reaches the turn wherever it is, and the conversation goes on.
+"""A stop reaches the turn wherever it is, and the conversation continues.
 
 What would go on for a minute by itself is stopped; the limits here are generous, and far from it.
 """

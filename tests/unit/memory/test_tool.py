@@ -29,7 +29,7 @@ def memory(file: Path) -> BuiltinMemory:
 
 @pytest.fixture
 def writes() -> list[tuple[str, str, str]]:
-    """What providers would be told."""
+    """Changes that providers would be notified of."""
     return []
 
 

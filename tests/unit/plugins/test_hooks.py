@@ -1,4 +1,4 @@
-"""Listeners of plugins: what they are told, and that no failure of theirs reaches a turn."""
+"""Listeners of plugins: their arguments, and that their failures do not reach a turn."""
 
 import asyncio
 import logging

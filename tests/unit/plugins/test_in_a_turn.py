@@ -1,4 +1,4 @@
-"""A conversation with plugins that misbehave: it goes on, and the user is told once."""
+"""A conversation with plugins that misbehave: it continues, with one report to the user."""
 
 from collections.abc import Callable
 from typing import Any

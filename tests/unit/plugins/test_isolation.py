@@ -1,4 +1,4 @@
-"""Providers that raise, hang or are slow: the conversation goes on, the user is told once."""
+"""Providers that raise, hang or are slow: the conversation continues, with one report."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Plugins that do anything but behave: each is told of once, the others go on."""
+"""Misbehaving plugins: each is reported once, and the others load."""
 
 import subprocess
 import sys

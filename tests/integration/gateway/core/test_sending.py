@@ -68,7 +68,7 @@ def fickle(monkeypatch: pytest.MonkeyPatch):
 
 
 async def in_doubt(runner: GatewayRunner, chat: str, *, by: str = "", now: float = 0.0) -> None:
-    """A message whose sender was gone before it heard of it."""
+    """A message whose sending process ended before it got the response."""
     while not runner.gateway._ready:
         await asyncio.sleep(0.01)
     can = runner.gateway.manifests["local"].capabilities

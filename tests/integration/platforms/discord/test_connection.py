@@ -211,7 +211,7 @@ async def test_a_used_command_is_acknowledged_whatever_the_limit_of_the_account(
 
 
 async def test_a_machine_that_is_shut_out_asks_nothing_more(discord_with: Started) -> None:
-    """Who goes on asking is shut out for longer."""
+    """Further requests would extend the ban."""
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         fake, target = harness.fake, target_of(event.source)
         fake.rest.troubles.append("blocked_for_long")

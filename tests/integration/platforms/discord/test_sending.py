@@ -202,7 +202,7 @@ async def test_too_much_talk_since_then_leaves_it_unknown(discord_with: Started)
 async def test_our_own_message_seen_by_the_gateway_settles_the_doubt(
     discord_with: Started,
 ) -> None:
-    """The answer to the request was lost, but Discord told everybody of the message."""
+    """The answer to the request was lost, but Discord announced the message."""
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("same words")
         await adapter.send(target, message, "k-1")

@@ -216,7 +216,7 @@ async def test_two_messages_at_once_open_one_thread(discord_with: Started) -> No
         )
         await asyncio.gather(*sends)
         opened = [call for call in harness.fake.rest.calls if call.endswith("/threads")]
-        assert len(opened) == 2  # the second is told that there is one
+        assert len(opened) == 2  # the second request is refused: the thread exists
         assert len(await harness.shown(event.source.chat_id)) == 2
 
 

@@ -27,7 +27,7 @@ PERSON = "ann"
 
 
 class Proxy:
-    """Passes bytes on, until told otherwise."""
+    """Forwards bytes until a test stops it."""
 
     def __init__(self, port: int) -> None:
         self._target = port

@@ -171,7 +171,7 @@ class MatrixHarness(BaseHarness):
         if thread.startswith("$"):
             return thread
         if thread not in self._threads:
-            # any event can be the first of a thread; this one is no message
+            # any event can be the first of a thread; this one is not a message
             self._threads[thread] = await person.send(room_id, {"about": thread}, "test.root")
         return self._threads[thread]
 

@@ -1,4 +1,4 @@
-"""Between us and the homeserver: passes calls on, until told otherwise."""
+"""A proxy in front of the homeserver that forwards calls until a test stops it."""
 
 import asyncio
 from typing import Any

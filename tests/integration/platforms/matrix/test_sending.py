@@ -1,4 +1,4 @@
-"""What we send is there once, whatever happened in between."""
+"""A sent message arrives exactly once, despite failures in between."""
 
 import asyncio
 

@@ -83,7 +83,7 @@ def test_closing_does_not_wait_for_a_collector_that_never_answers(collector, cap
 
 
 class Moody(SpanExporter):
-    """Fails as often as it is told to."""
+    """Returns the given results in order."""
 
     def __init__(self, *results: SpanExportResult) -> None:
         self._results = list(results)

@@ -1,4 +1,4 @@
-"""What scan, explain and blocked promise to those who call them."""
+"""The contracts of scan, explain and blocked."""
 
 import time
 

@@ -436,7 +436,7 @@ class TestGrowing:
         assert (row.state, row.platform_id, row.error) == ("pending", "", "too old")
 
     async def test_streamed_row_that_became_the_answer_is_still_edited(self, store):
-        """Who asked the platform about it heard of it only after that."""
+        """The platform confirms the row only after that."""
         number = await store.inbox.receive(message(), NOW)
         (row,) = await put(store, "stream", kind="stream", inbox_id=number)
         await store.outbox.mark_sending(row, by="us", now=NOW)

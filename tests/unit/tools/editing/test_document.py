@@ -64,7 +64,7 @@ def test_replacing_lines_equals_replacing_list_items(
     edit = target.replace_lines(first, last, new)
     result = TextLines(text[: edit.start] + edit.new + text[edit.end :])
     expected = [*target.lines[:first], *new, *target.lines[last:]]
-    # An unended last line that is blank cannot be told from an ended line before it.
+    # An unended last line that is blank cannot be distinguished from an ended line before it.
     assert result.lines == expected or (not target.ended and expected[-1:] == [""])
     if expected and expected[-1]:
         assert result.ended == target.ended or not target.text

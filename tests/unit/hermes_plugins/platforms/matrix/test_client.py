@@ -79,7 +79,7 @@ ME = "@hermes:example.org"
 
 
 class Homeserver:
-    """Takes calls, and says no when told to."""
+    """Accepts calls, and refuses them on request."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
