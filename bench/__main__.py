@@ -1,8 +1,9 @@
-"""Measure Hermes, and beside it the published hermes-agent package, on the same work.
+"""Measure Hermes and, for comparison, the published hermes-agent package on the same work.
 
     python -m bench [--peer VENV] [--only ROW] [--json FILE]
 
-Figures are CPU milliseconds, megabytes of memory and counts: wall time says more of the machine.
+Figures are CPU milliseconds, megabytes of memory and counts. Wall time is not measured, because it
+depends too much on the machine.
 """
 
 import argparse
@@ -17,7 +18,7 @@ Table = dict[str, dict[str, Figures]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="measure hermes, and a peer beside it")
+    parser = argparse.ArgumentParser(description="measure hermes and, with --peer, hermes-agent")
     parser.add_argument("--peer", type=Path, metavar="VENV", help="environment with hermes-agent")
     parser.add_argument("--only", choices=ROWS, action="append", help="only this row (repeatable)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
@@ -35,14 +36,14 @@ def main() -> None:
 
 
 def show(table: Table) -> None:
-    """One line a figure: ours, the peer's, and how many times less ours is."""
+    """Print one line per figure: ours, the peer's, and the peer's divided by ours."""
     print(f"\n{'row':<16} {'figure':<16} {'hermes':>12} {'hermes-agent':>14} {'ratio':>8}")
     for row, results in table.items():
         for figure, value in results["hermes"].items():
             other = results.get("hermes-agent", {}).get(figure)
-            beside = f"{other:>14,.1f}" if other is not None else f"{'-':>14}"
+            theirs = f"{other:>14,.1f}" if other is not None else f"{'-':>14}"
             ratio = f"{other / value:>7.1f}x" if other is not None and value else f"{'-':>8}"
-            print(f"{row:<16} {figure:<16} {value:>12,.1f} {beside} {ratio}")
+            print(f"{row:<16} {figure:<16} {value:>12,.1f} {theirs} {ratio}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Measure what a long session costs when the provider caches prompts, ours and a peer's.
+"""Measure what a long session costs when the provider caches prompts.
 
     python -m bench.cache [--peer VENV] [--turns 60] [--context 64000] [--json FILE]
 
-A session of many turns with tool calls and compactions, the same words and the same calls for each
-contender, against a model server with a simulated prefix cache: a Claude on the Anthropic wire with
-cache marks, and a model on chat completions that caches by itself. Prices are the published ones.
+Each contender runs the same session of many turns with tool calls and compactions against a model
+server with a simulated prefix cache: a Claude model on the Anthropic wire with cache marks, and a
+model on chat completions that caches automatically. Prices are the published ones.
 The peer needs the package `anthropic` in its environment. Exit code 1 when a target is missed.
 """
 
@@ -25,13 +25,13 @@ from hermes.core.testing import ModelServer, SessionReport
 from hermes.providers.catalog import MODELS
 
 LEAST_READ = 0.90
-"""Share of the prompt tokens that must come from the cache ..."""
+"""Least share of the prompt tokens that must come from the cache."""
 MOST_COST = 0.5
-"""... and the share of the peer's cost that ours may have."""
+"""Most that our session may cost, as a share of the peer's cost."""
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A model, and the wire it is called on."""
+    """A model and the wire on which it is called."""
 
     name: str
     provider: str
@@ -43,7 +43,7 @@ class Row(msgspec.Struct, frozen=True):
         entry = next(entry for entry in MODELS if entry.name == self.model)
         if entry.price is None:
             raise SystemExit(f"the price of {self.model} is not known")
-        # No prompt is long here; the sum of all of them is, and must not be taken for one.
+        # Only the sum of all prompts is long, and the price for long prompts must not apply to it.
         return msgspec.structs.replace(entry.price, long=None)
 
 
@@ -74,7 +74,7 @@ def session(contender: Contender, python: str, row: Row, turns: int, context: in
         url = server.url + row.path
         (home / ".hermes" / "config.yaml").write_text(settings(row, url, context))
         worker = str(ROOT / "bench" / "cache_worker.py")
-        # -P: the peer has modules of its own with names like ours.
+        # -P: the peer has modules with the same names as ours.
         done = subprocess.run(
             [python, "-P", worker, contender.name, row.provider, row.model, url, str(turns)],
             cwd=work,
@@ -92,8 +92,8 @@ def session(contender: Contender, python: str, row: Row, turns: int, context: in
 
 class Outcome(msgspec.Struct, frozen=True):
     calls: int
-    beside: int
-    """Calls among them that were neither a step of a turn nor a summary."""
+    other_calls: int
+    """The calls that were neither a step of a turn nor a summary."""
     compactions: int
     input: int
     cache_read: int
@@ -107,7 +107,7 @@ class Outcome(msgspec.Struct, frozen=True):
         usage = report.usage
         return cls(
             calls=report.calls,
-            beside=script.beside,
+            other_calls=script.other_calls,
             compactions=script.compactions,
             input=usage.input,
             cache_read=usage.cache_read,
@@ -119,7 +119,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def show(row: Row, outcomes: dict[str, Outcome]) -> list[str]:
-    """Prints the figures of a row; the result are the targets that were missed."""
+    """Print the figures of a row and return the targets that were missed."""
     mine, *others = outcomes.values()
     most = others[0].cost * MOST_COST if others else None
     targets = {"read_share": f">= {LEAST_READ:.0%}", "cost": f"<= {most:.4f}" if most else ""}
@@ -137,9 +137,9 @@ def show(row: Row, outcomes: dict[str, Outcome]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="measure what a cached session costs")
     parser.add_argument("--peer", type=Path, metavar="VENV", help="environment with hermes-agent")
-    parser.add_argument("--turns", type=int, default=60, help="what the user says, how many times")
+    parser.add_argument("--turns", type=int, default=60, help="number of user messages")
     parser.add_argument("--context", type=int, default=64_000, help="context length of ours")
-    parser.add_argument("--peer-context", type=int, help="context length of the peer, if another")
+    parser.add_argument("--peer-context", type=int, help="context length of the peer, if different")
     parser.add_argument("--only", choices=[row.name for row in ROWS], help="only this model")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     args = parser.parse_args()

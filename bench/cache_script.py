@@ -1,4 +1,4 @@
-"""The model's side of the session of `bench.cache`, the same for every contender."""
+"""The scripted model of `bench.cache`, the same for every contender."""
 
 import json
 import re
@@ -14,7 +14,7 @@ LINES = 10
 """Lines of the file that a call reads, about 900 characters."""
 FILE = "notes.txt"
 SMALL = 6_000
-"""Bytes of a request without tools up to which it is no summary but a title or the like."""
+"""Bytes of a request without tools above which it asks for a summary and not for a title."""
 SUMMARY = """\
 ## Active Task
 Read the next three pieces of notes.txt and tell the user in one sentence what is new in them.
@@ -54,7 +54,7 @@ _TURN = re.compile(r"\[turn (\d+)\]")
 
 
 def notes(lines: int) -> str:
-    """The file: no line like another."""
+    """Return the content of the file; all lines differ."""
     return "".join(
         f"item {number} was seen at {number * 7919 % 10007} metres, next to item "
         f"{number * 104729 % 99991}, by observer {number * 31 % 17}\n"
@@ -63,12 +63,12 @@ def notes(lines: int) -> str:
 
 
 class Session:
-    """Answers turn by turn: tool calls, then a sentence."""
+    """Answers each turn with tool calls and then a sentence."""
 
     def __init__(self) -> None:
         self.compactions = 0
-        self.beside = 0
-        """Calls for something else: titles, reviews of what happened and the like."""
+        self.other_calls = 0
+        """Calls for titles, reviews and similar tasks."""
         self._calls: Counter[int] = Counter()
         self._number = 0
 
@@ -77,11 +77,11 @@ class Session:
         if not body.get("tools"):
             large = len(request.raw) > SMALL
             self.compactions += large
-            self.beside += not large
+            self.other_calls += not large
             return SUMMARY if large else "Notes read in order"
         turns = _TURN.findall(_last_words(body["messages"]))
         if not turns and not _is_result(body["messages"][-1]):
-            self.beside += 1
+            self.other_calls += 1
             return "Nothing to do."
         turn = int(turns[-1]) if turns else max(self._calls)
         self._calls[turn] += 1
@@ -93,7 +93,7 @@ class Session:
 
 
 def _last_words(messages: list[dict[str, Any]]) -> str:
-    """The last text of the user; results of tools are no words, whoever sends them."""
+    """Return the last text of the user, ignoring messages that contain only tool results."""
     said = (_words(each) for each in reversed(messages) if each["role"] == "user")
     return next((text for text in said if text), "")
 

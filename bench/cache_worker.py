@@ -1,9 +1,9 @@
-"""A session of many turns, in the environment of one contender.
+"""Run a session of many turns in the environment of one contender.
 
     python cache_worker.py CONTENDER WIRE MODEL URL TURNS
 
-Both agents are made by their documented class. Started as a script, since the peer's environment
-lacks us.
+Both agents are created with their documented class. This file runs as a script, because the package
+`bench` cannot be imported in the peer's environment.
 """
 
 import sys
@@ -15,8 +15,8 @@ PEER_MODES = {"anthropic": "anthropic_messages", "custom": "chat_completions"}
 KEY = "sk-ant-api03-no-key-is-needed-here"
 
 
-def words(turn: int) -> str:
-    """What the user says in a turn, counted from 1."""
+def user_message(turn: int) -> str:
+    """Return the user's message of a turn; turns are counted from 1."""
     return (
         f"[turn {turn}] Read the next three pieces of notes.txt and tell me in one sentence what "
         "is new in them. Keep to the order of the file."
@@ -32,7 +32,7 @@ def main() -> None:
     agent = made(**options, api_key=KEY, quiet_mode=True, max_iterations=30)
     history: list[Any] | None = None
     for turn in range(1, int(turns) + 1):
-        result = agent.run_conversation(words(turn), conversation_history=history)
+        result = agent.run_conversation(user_message(turn), conversation_history=history)
         if not result["completed"]:
             raise SystemExit(f"turn {turn} ended with {result.get('error')}")
         history = result["messages"]

@@ -2,8 +2,8 @@
 
     python -m bench.connections [--in-flight 64 1024]
 
-Figures are CPU milliseconds of this process for one call; the server runs in another. Exit code 1
-when a call costs more than `TARGET`.
+Figures are CPU milliseconds of this process for one call; the server runs in another. The exit
+code is 1 if a call costs more than `TARGET`.
 """
 
 import argparse

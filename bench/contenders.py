@@ -1,4 +1,4 @@
-"""The programs that are measured, each from outside, as a user runs it."""
+"""The measured programs, each run from outside as a user runs it."""
 
 import os
 from pathlib import Path
@@ -13,12 +13,12 @@ class Contender(NamedTuple):
     command: str
 
     def environment(self, home: Path) -> dict[str, str]:
-        """A user with an empty home and no keys but the one for the model server."""
+        """Return the variables of a user with an empty home and no keys."""
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         return kept | {"HOME": str(home), "HERMES_HOME": str(home / ".hermes")}
 
     def point_at(self, url: str, home: Path) -> None:
-        """Settings that send every request to the model server at `url`."""
+        """Write settings that send every request to the model server at `url`."""
         folder = home / ".hermes"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.yaml").write_text(
@@ -35,7 +35,7 @@ def ours() -> Contender:
 
 
 def peer(venv: Path) -> Contender:
-    """The published hermes-agent package, installed in `venv`, run as a black box."""
+    """Return the published hermes-agent package, installed in `venv`."""
     command = venv / "bin" / "hermes"
     if not command.exists():
         raise SystemExit(f"{command} does not exist; install hermes-agent into {venv} first")

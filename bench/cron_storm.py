@@ -1,10 +1,10 @@
-"""Scheduled jobs in a storm: processes that look after the same jobs are killed at any instant, and
-the clock jumps, also over daylight saving.
+"""Kill the processes that run scheduled jobs at random instants while the clock jumps.
 
     python -m bench.cron_storm [--steps 2000] [--seed 7] [--url postgresql://…]
 
+Several processes run the same jobs. The clock also jumps over changes of daylight saving time.
 After each step of the clock every job must have run once for the window that passed, at its last
-instant, whoever was killed meanwhile; at the end no instant has run twice.
+instant, no matter which processes were killed. At the end no instant may have run twice.
 """
 
 import argparse
@@ -61,11 +61,11 @@ SCHEDULES = {
 }
 WORKERS = 2
 PATIENCE = 60.0
-"""Seconds until everything that is due must be done."""
+"""Seconds after which a job that is due counts as lost."""
 
 
 class FileClock:
-    """The time that stands in a file."""
+    """A clock whose time is stored in a file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -86,19 +86,19 @@ class FileClock:
         await asyncio.sleep(min(seconds, 0.01))
 
 
-class Firing:
-    """A `Runner`. What it does once is a line in a file; like the session of an agent, the line
-    tells who comes later that it was done."""
+class LineRunner:
+    """A `Runner` that appends one line per run to a file. As with the session of an agent, a later
+    attempt sees the line and does not repeat it."""
 
     def __init__(self, folder: Path, store: SessionStore, seed: int) -> None:
-        self._log, self._robbed, self._store = folder / "fired", folder / "robbed", store
+        self._log, self._failures, self._store = folder / "fired", folder / "failures", store
         self._chance = random.Random(seed)
 
     async def run(self, job: Job, run: Run) -> Run:
         try:
             return await self._run(job, run)
         except LeaseLost:
-            append(self._robbed, f"{job.id} {run.instant} {run.owner}")
+            append(self._failures, f"{job.id} {run.instant} {run.owner}")
             raise
 
     async def _run(self, job: Job, run: Run) -> Run:
@@ -114,7 +114,7 @@ class Firing:
         return replace(run, state="ok", ended_at=run.instant)
 
     async def abandon(self, job: Job, run: Run) -> Run:
-        append(self._robbed, f"{job.id} {run.instant} lost")
+        append(self._failures, f"{job.id} {run.instant} lost")
         return replace(run, state="lost", ended_at=run.instant)
 
     async def _pause(self) -> None:
@@ -138,28 +138,28 @@ def open_jobs(folder: Path, url: str, store: SessionStore) -> JobStore:
 
 
 async def worker(folder: Path, url: str, seed: int) -> None:
-    """Looks again and again, until it is killed."""
+    """Run ticks until the process is killed."""
     store = open_store(url, folder / "state.db")
     clock = FileClock(folder / "clock")
     ticker = Ticker(
         open_jobs(folder, url, store),
         store.runs,
-        Firing(folder, store, seed),
+        LineRunner(folder, store, seed),
         clock,
         ZONE,
         folder / "cron",
         TickerOptions(max_attempts=1000, keep_seconds=1e12),
     )
-    told = folder / f"seen-{os.getpid()}"
+    seen = folder / f"seen-{os.getpid()}"
     while True:
         now = clock.now().timestamp()
         await ticker.tick()
-        told.write_text(repr(now))
+        seen.write_text(repr(now))
         await asyncio.sleep(0.003)
 
 
-def nursery() -> None:
-    """Forks workers, which are ready in milliseconds. Orders are lines on stdin."""
+def serve_forks() -> None:
+    """Fork and kill workers as lines on stdin order it; a forked worker starts in milliseconds."""
     logging.disable(logging.WARNING)
     for line in sys.stdin:
         order = json.loads(line)
@@ -170,14 +170,14 @@ def nursery() -> None:
         elif (answer := os.fork()) == 0:
             try:
                 asyncio.run(worker(Path(order["folder"]), order["url"], order["seed"]))
-            except BaseException:  # noqa: BLE001 - the child must not go on with the parent's code
-                append(Path(order["folder"]) / "robbed", traceback.format_exc())
+            except BaseException:  # noqa: BLE001 - the child must not run the parent's code
+                append(Path(order["folder"]) / "failures", traceback.format_exc())
                 os._exit(1)
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
 
 
-class Pack:
+class WorkerPool:
     """The workers of a storm."""
 
     def __init__(self, process: "subprocess.Popen[str]", folder: Path, url: str, seed: int) -> None:
@@ -189,28 +189,28 @@ class Pack:
     def start(self) -> None:
         self._seed += 1
         order = {"folder": str(self._folder), "url": self._url, "seed": self._seed}
-        self.pids.append(self._told(order))
+        self.pids.append(self._send(order))
 
     def kill(self, pid: int) -> None:
-        self._told({"kill": pid})
+        self._send({"kill": pid})
         self.pids.remove(pid)
         self.kills += 1
 
-    def _told(self, order: dict[str, object]) -> int:
+    def _send(self, order: dict[str, object]) -> int:
         if self._process.stdin is None or self._process.stdout is None:
-            raise RuntimeError("the nursery has no pipes")
+            raise RuntimeError("the fork server has no pipes")
         self._process.stdin.write(f"{json.dumps(order)}\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
 
 @contextmanager
-def pack(folder: Path, url: str, seed: int) -> Iterator[Pack]:
-    command = [sys.executable, "-m", "bench.cron_storm", "--nursery"]
+def worker_pool(folder: Path, url: str, seed: int) -> Iterator[WorkerPool]:
+    command = [sys.executable, "-m", "bench.cron_storm", "--fork-server"]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        workers = Pack(process, folder, url, seed)
+        workers = WorkerPool(process, folder, url, seed)
         try:
             yield workers
         finally:
@@ -220,10 +220,10 @@ def pack(folder: Path, url: str, seed: int) -> Iterator[Pack]:
 
 
 class Storm:
-    def __init__(self, folder: Path, url: str, seed: int, workers: Pack) -> None:
-        self._folder, self._chance, self._pack = folder, random.Random(seed), workers
+    def __init__(self, folder: Path, url: str, seed: int, workers: WorkerPool) -> None:
+        self._folder, self._chance, self._pool = folder, random.Random(seed), workers
         self._store = open_store(url, folder / "state.db")
-        self._book = open_jobs(folder, url, self._store)
+        self._jobs = open_jobs(folder, url, self._store)
         self._clock = FileClock(folder / "clock")
         self.now = self.highest = START
         self._clock.set(self.now)
@@ -242,80 +242,80 @@ class Storm:
                 next_run_at=next_after(schedule, START, ZONE),
                 times=limits.get(name),
             )
-            await self._book.add(job)
+            await self._jobs.add(job)
         for _ in range(WORKERS):
-            self._pack.start()
+            self._pool.start()
 
     async def step(self) -> None:
-        """The clock goes on, or jumps; somebody may be killed; then all must be in order."""
+        """Advance the clock or let it jump, kill some workers, and check that each job ran once."""
         what, before = self._chance.random(), await self._fired()
-        jobs = await self._book.all()
+        jobs = await self._jobs.all()
         if what < 0.10:
-            await (self._jump_back() if what < 0.05 else self._jump_amid())
+            await (self._jump_back() if what < 0.05 else self._jump_while_running())
             return
         if what < 0.20:
-            await self._all_gone(self._chance.uniform(3600, 40 * 3600))
+            await self._restart_all(self._chance.uniform(3600, 40 * 3600))
         elif what < 0.25:
             self._set(self.now + self._chance.uniform(3600, 90 * 3600))
         else:
             self._set(self.now + self._chance.choice((30, 300, 1200, 3600)) * self._chance.random())
         for _ in range(self._chance.choice((0, 0, 1, 2))):
             await asyncio.sleep(self._chance.uniform(0, 0.02))
-            self._pack.kill(self._chance.choice(self._pack.pids))
-            self._pack.start()
-        await self._settled()
-        if self.now >= self.highest:  # not where it was already
+            self._pool.kill(self._chance.choice(self._pool.pids))
+            self._pool.start()
+        await self._wait_until_settled()
+        if self.now >= self.highest:  # not after a jump back
             self._check_window(jobs, before, await self._fired())
         self.highest = max(self.highest, self.now)
 
     async def _jump_back(self) -> None:
-        """Nothing that ran runs again: that is checked at the end."""
+        """Set the clock back. The check at the end finds runs that were repeated."""
         self._set(self.now - self._chance.uniform(60, 6 * 3600))
-        await self._settled()
+        await self._wait_until_settled()
 
-    async def _jump_amid(self) -> None:
-        """While jobs run. How many windows there were is a matter of luck; nobody who runs one may
-        lose it."""
+    async def _jump_while_running(self) -> None:
+        """Let the clock jump while jobs run. The number of windows is random, so only failures of
+        running jobs are checked."""
         for seconds in (3600, 30 * 3600, 3600):
             self._set(self.now + seconds * self._chance.random())
             await asyncio.sleep(self._chance.uniform(0, 0.02))
-        await self._settled()
+        await self._wait_until_settled()
         self.highest = max(self.highest, self.now)
 
-    async def _all_gone(self, seconds: float) -> None:
-        """Nobody is there while the clock goes on."""
-        for pid in list(self._pack.pids):
-            self._pack.kill(pid)
+    async def _restart_all(self, seconds: float) -> None:
+        """Advance the clock while no worker runs."""
+        for pid in list(self._pool.pids):
+            self._pool.kill(pid)
         self._set(self.now + seconds)
         for _ in range(WORKERS):
-            self._pack.start()
+            self._pool.start()
 
     async def autumn(self) -> None:
-        """On to the evening before the clocks go back."""
+        """Advance to the evening before the clocks go back."""
         self._set(max(self.now, AUTUMN))
-        await self._settled()
+        await self._wait_until_settled()
         self.highest = max(self.highest, self.now)
 
     def _set(self, instant: float) -> None:
         self.now = round(instant, 3)
         self._clock.set(self.now)
 
-    async def _settled(self) -> None:
+    async def _wait_until_settled(self) -> None:
         deadline = time.monotonic() + PATIENCE
-        while not await self._in_order():
+        while not await self._is_settled():
             if time.monotonic() > deadline:
-                raise AssertionError(f"not done: {await self._book.all()}, {lines(self._robbed)}")
+                raise AssertionError(f"not done: {await self._jobs.all()}, {lines(self._failures)}")
             await asyncio.sleep(0.004)
 
     @property
-    def _robbed(self) -> Path:
-        return self._folder / "robbed"
+    def _failures(self) -> Path:
+        return self._folder / "failures"
 
-    async def _in_order(self) -> bool:
-        for pid in self._pack.pids:  # each has looked since the clock was set
+    async def _is_settled(self) -> bool:
+        for pid in self._pool.pids:  # each has run a tick since the clock was set
             if lines(self._folder / f"seen-{pid}") != [repr(self.now)]:
                 return False
-        for job in await self._book.all():
+        for job in await self._jobs.all():
             waits = job.state == "scheduled" and (job.next_run_at or 0.0) <= self.now
             if waits or job.pending is not None:
                 return False
@@ -329,7 +329,7 @@ class Storm:
     def _check_window(
         self, jobs: tuple[Job, ...], before: Counter[str], after: Counter[str]
     ) -> None:
-        """Each job that was due ran once, at the last instant of the window."""
+        """Check that each job that was due ran once, at the last instant of the window."""
         new = after - before
         for job in jobs:
             due = job.next_run_at
@@ -343,17 +343,17 @@ class Storm:
                 raise AssertionError(f"{job.id}: {found} instead of {expected}")
 
     async def check(self) -> dict[str, int]:
-        """What must hold at the end; figures for people."""
+        """Check the whole history and return the number of runs and kills."""
         fired = await self._fired()
         twice = [line for line, count in fired.items() if count > 1]
-        if twice or lines(self._robbed):
-            raise AssertionError(f"twice: {twice}; {lines(self._robbed)}")
-        jobs = {job.id: job for job in await self._book.all()}
+        if twice or lines(self._failures):
+            raise AssertionError(f"twice: {twice}; {lines(self._failures)}")
+        jobs = {job.id: job for job in await self._jobs.all()}
         for line in fired:
             name, _, instant = line.partition(" ")
             schedule, at = jobs[name].schedule, float(instant)
             if schedule is None or next_after(schedule, at - 1, ZONE) != at:
-                raise AssertionError(f"{line} is no instant of {name}")
+                raise AssertionError(f"{line} is not an instant of {name}")
         ok = {
             f"{run.job_id} {run.instant:.3f}"
             for run in await self._store.runs.history("", 1_000_000)
@@ -364,15 +364,15 @@ class Storm:
         counts = Counter(line.split()[0] for line in fired)
         if (counts["once"], counts["thrice"]) != (1, 3):
             raise AssertionError(f"limits were not kept: {counts}")
-        return {"runs": len(fired), "kills": self._pack.kills}
+        return {"runs": len(fired), "kills": self._pool.kills}
 
     def close(self) -> None:
         self._store.close()
 
 
 async def storm(folder: Path, url: str, steps: int, seed: int) -> dict[str, int]:
-    """Raises `AssertionError` when something did not hold."""
-    with pack(folder, url, seed) as workers:
+    """Run a storm; raise `AssertionError` if a check fails."""
+    with worker_pool(folder, url, seed) as workers:
         it = Storm(folder, url, seed, workers)
         try:
             await it.begin()
@@ -389,11 +389,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="scheduled jobs in a storm")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--url", default="", help="of a PostgreSQL database that is empty")
-    parser.add_argument("--nursery", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--url", default="", help="address of an empty PostgreSQL database")
+    parser.add_argument("--fork-server", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.nursery:
-        nursery()
+    if args.fork_server:
+        serve_forks()
         return
     with tempfile.TemporaryDirectory() as folder:
         figures = asyncio.run(storm(Path(folder), args.url, args.steps, args.seed))

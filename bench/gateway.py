@@ -1,14 +1,14 @@
-"""Measure the API server, and beside it that of the published hermes-agent package.
+"""Measure the API server and, for comparison, that of the published hermes-agent package.
 
     python -m bench.gateway [--peer VENV] [--streams 1000] [--json FILE]
 
-The server runs in a process of its own, and so does the model, which answers at once. CPU is that
-of the server's process with all its threads, for each request: of conversations that begin, and of
-one that grows by a question each time. Fifty requests at once are made several times over. For the
-open streams the model holds still in the middle of its answer. The package's server is not asked
-for a thousand streams: it has a thread for each.
+The server and the model run in separate processes; the model answers immediately. CPU is that of
+the server's process with all its threads, per request: for new conversations, and for one that
+grows by a question each time. Fifty parallel requests are made several times. For the open streams
+the model stops in the middle of its answer. The streams are not measured for hermes-agent, whose
+server uses a thread for each.
 
-Exit code 1 when a target is missed.
+The exit code is 1 if a target is missed.
 """
 
 import argparse
@@ -46,13 +46,13 @@ TARGETS = {
     "streams, MB": 300.0,
 }
 ANSWERED = "answered of 50, %"
-"""All of them have to be."""
+"""Must be 100."""
 Figures = dict[str, float]
 
 
 @contextmanager
 def model() -> Iterator[str]:
-    """The address of a model that answers at once."""
+    """Start a model that answers immediately and yield its address."""
     command = [sys.executable, "-m", "bench.gateway_model"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
@@ -85,7 +85,7 @@ class Server:
         self.client = Client(self.port, KEY)
 
     async def ready(self) -> float:
-        """Seconds until /health answers."""
+        """Wait until /health answers and return the seconds that it took."""
         end = self.began + PATIENCE
         while not await healthy(self.port):
             if self.process.poll() is not None or time.perf_counter() > end:
@@ -112,31 +112,31 @@ class Server:
         self._log.close()
 
 
-async def begun(server: Server) -> Figures:
-    """Conversations of one question."""
+async def measure_new_chats(server: Server) -> Figures:
+    """Measure conversations of one question."""
     for number in range(WARM_UP):
-        await server.client.chat(_said(f"warm {number}"))
+        await server.client.chat(_user_message(f"warm {number}"))
     before = server.cpu
     for number in range(REQUESTS):
-        await server.client.chat(_said(f"question {number}"))
+        await server.client.chat(_user_message(f"question {number}"))
     return {"CPU of a chat, ms": (server.cpu - before) / REQUESTS}
 
 
-async def grown(server: Server, turns: int) -> Figures:
-    """One conversation, whole in each request as clients send it."""
+async def measure_growing_chat(server: Server, turns: int) -> Figures:
+    """Measure one conversation; each request contains all of it, as clients send it."""
     messages: list[dict[str, str]] = []
     before = server.cpu
     for number in range(turns):
-        messages += _said(f"turn {number}")
+        messages += _user_message(f"turn {number}")
         await server.client.chat(messages)
         messages.append({"role": "assistant", "content": ANSWER})
     return {"CPU of a turn, ms": (server.cpu - before) / turns}
 
 
-async def at_once(server: Server) -> Figures:
+async def measure_parallel(server: Server) -> Figures:
     times: list[float] = []
     for turn in range(ROUNDS):
-        asked = [server.client.chat(_said(f"{turn} {n}")) for n in range(AT_ONCE)]
+        asked = [server.client.chat(_user_message(f"{turn} {n}")) for n in range(AT_ONCE)]
         done = await asyncio.gather(*asked, return_exceptions=True)
         times += [each for each in done if isinstance(each, float)]
     times.sort()
@@ -149,8 +149,8 @@ async def at_once(server: Server) -> Figures:
     }
 
 
-async def streaming(server: Server, count: int) -> Figures:
-    """Memory while so many streams are open, all of them in the middle of an answer."""
+async def measure_streams(server: Server, count: int) -> Figures:
+    """Measure memory while `count` streams are open, each in the middle of an answer."""
     opened = []
     before = server.cpu
     for start in range(0, count, 50):
@@ -165,7 +165,7 @@ async def streaming(server: Server, count: int) -> Figures:
     return figures
 
 
-async def measured(contender: Contender, command: list[str], streams: int) -> Figures:
+async def measure(contender: Contender, command: list[str], streams: int) -> Figures:
     with model() as url, tempfile.TemporaryDirectory() as name:
         starts, servers = [], []
         for number in range(START_RUNS):
@@ -176,22 +176,22 @@ async def measured(contender: Contender, command: list[str], streams: int) -> Fi
             if number < START_RUNS - 1:
                 servers[-1].close()
         try:
-            return {"start, s": min(starts)} | await at_work(servers[-1], streams)
+            return {"start, s": min(starts)} | await measure_requests(servers[-1], streams)
         finally:
             servers[-1].close()
 
 
-async def at_work(server: Server, streams: int) -> Figures:
+async def measure_requests(server: Server, streams: int) -> Figures:
     await asyncio.sleep(1)
     figures = {"idle, MB": server.megabytes}
-    figures |= await begun(server)
-    figures |= await grown(server, REQUESTS)
-    figures |= await at_once(server)
+    figures |= await measure_new_chats(server)
+    figures |= await measure_growing_chat(server, REQUESTS)
+    figures |= await measure_parallel(server)
     figures["then, MB"] = server.megabytes
-    return figures | (await streaming(server, streams) if streams else {})
+    return figures | (await measure_streams(server, streams) if streams else {})
 
 
-def _said(text: str) -> list[dict[str, str]]:
+def _user_message(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
 
 
@@ -202,17 +202,17 @@ def _free_port() -> int:
 
 
 def show(table: dict[str, Figures]) -> list[str]:
-    """Prints the table; the result are the targets that were missed."""
+    """Print the table and return the targets that were missed."""
     others = [name for name in table if name != "hermes"]
     print(f"{'':<20} {'hermes':>8} {''.join(f'{name:>14}' for name in others)} {'target':>8}")
     missed = []
     for figure, value in table["hermes"].items():
-        beside = "".join(
+        theirs = "".join(
             f"{table[name][figure]:>14.2f}" if figure in table[name] else f"{'-':>14}"
             for name in others
         )
         target = f"{TARGETS[figure]:>8.0f}" if figure in TARGETS else f"{'-':>8}"
-        print(f"{figure:<20} {value:>8.2f} {beside} {target}")
+        print(f"{figure:<20} {value:>8.2f} {theirs} {target}")
         wrong = value < 100 if figure == ANSWERED else value > TARGETS.get(figure, value)
         if wrong:
             missed.append(figure)
@@ -224,16 +224,16 @@ def show(table: dict[str, Figures]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="measure the API server")
     parser.add_argument("--peer", type=Path, metavar="VENV", help="environment with hermes-agent")
-    parser.add_argument("--streams", type=int, default=1000, help="open at the same time")
+    parser.add_argument("--streams", type=int, default=1000, help="number of open streams")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     args = parser.parse_args()
     run = "from hermes.cli.main import run; run()"
     worker = [sys.executable, "-c", run, "gateway", "run", "--quiet"]
-    table = {"hermes": asyncio.run(measured(ours(), worker, args.streams))}
+    table = {"hermes": asyncio.run(measure(ours(), worker, args.streams))}
     if args.peer:
         other = peer(args.peer)
         command = [other.command, "gateway", "run"]
-        table[other.name] = asyncio.run(measured(other, command, 0))
+        table[other.name] = asyncio.run(measure(other, command, 0))
     if args.json:
         args.json.write_text(json.dumps(table, indent=2) + "\n")
     sys.exit(1 if show(table) else 0)

@@ -1,4 +1,4 @@
-"""Just enough HTTP to ask an API server a thousand things at once."""
+"""A minimal HTTP client that can keep a thousand requests to an API server open."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ PATH = "/v1/chat/completions"
 
 
 class Unanswered(Exception):
-    """A request was refused, or its answer is wrong."""
+    """A request was refused or its answer is wrong."""
 
 
 class Client:
@@ -19,7 +19,7 @@ class Client:
         self._port, self._key = port, key
 
     async def chat(self, messages: list[dict[str, str]]) -> float:
-        """Ask and wait for the whole answer; how many seconds that took."""
+        """Ask, wait for the whole answer, and return the seconds that it took."""
         began = time.perf_counter()
         reader, writer = await self._ask({"model": "x", "messages": messages})
         try:
@@ -32,7 +32,7 @@ class Client:
         return time.perf_counter() - began
 
     async def open_stream(self, text: str) -> asyncio.StreamWriter:
-        """Ask for a stream and read until its first word."""
+        """Request a stream and read until its first word."""
         body = {"model": "x", "stream": True, "messages": [{"role": "user", "content": text}]}
         reader, writer = await self._ask(body)
         data = b""

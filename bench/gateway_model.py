@@ -1,4 +1,4 @@
-"""A model in a process of its own that answers at once, or, told to hold, in the middle waits.
+"""A model that answers immediately, or stops in the middle of the answer if asked to hold.
 
 python -m bench.gateway_model
 """
@@ -13,22 +13,22 @@ HOLD = "hold the line"
 
 
 def answer(request: RecordedRequest) -> StepLike:
-    said = str(request.body["messages"][-1]["content"])
-    if HOLD in said:
+    text = str(request.body["messages"][-1]["content"])
+    if HOLD in text:
         return Step((Text(ANSWER),), faults=(Stall(after=1),))
     return ANSWER
 
 
 def main() -> None:
     server = ModelServer(answer)
-    server.requests = _Nothing()
+    server.requests = _DiscardingList()
     server.start()
     print(server.url, flush=True)
     sys.stdin.read()
 
 
-class _Nothing(list[RecordedRequest]):
-    """Keeps nothing: a thousand requests are no business of the measurement."""
+class _DiscardingList(list[RecordedRequest]):
+    """Keeps no requests, so that they take no memory during the measurement."""
 
     def append(self, _request: RecordedRequest) -> None: ...
 

@@ -1,10 +1,10 @@
-"""The gateway killed again and again while people write: each message gets one answer, in order.
+"""Kill the gateway repeatedly while users write: each message gets one answer, in order.
 
     python -m bench.gateway_storm --runs 100
 
-A run is a home of its own, a platform that lives on while gateways die, a scripted model, and some
-people who write while the gateway process is killed with SIGKILL at random instants and started
-again. What people see at the end is compared with what they wrote.
+A run has a new home, a platform that survives the gateway, a scripted model, and some users who
+write while the gateway process is killed with SIGKILL at random instants and restarted. At the end
+the messages that the users see are compared with those they wrote.
 """
 
 import argparse
@@ -31,23 +31,23 @@ GATEWAY = [sys.executable, "-c", "from hermes.cli.main import run; run()", "gate
 CHATS = ("anna", "ben", "carl")
 LOOKING = "Let me see."
 LONGEST = 60.0
-"""Seconds until what is not answered counts as lost."""
+"""Seconds after which an unanswered message counts as lost."""
 
 
 class Storm(msgspec.Struct, frozen=True):
-    """What happens in a run."""
+    """The options of a run."""
 
     seed: int
     messages: int = 4
-    """Of each person."""
+    """Messages of each user."""
     kills: int = 4
     streaming: bool = False
     tools: bool = False
     """The model calls a tool before it answers."""
     burst: bool = False
-    """People do not wait for answers; messages are queued."""
+    """Users do not wait for answers; messages are queued."""
     commands: bool = False
-    """After every second sentence people take it back, and have something done beside."""
+    """Every second message is followed by /background and /undo."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ async def run(storm: Storm) -> Outcome:
         platform = LocalServer(ChatLog(root / "journal"))
         await platform.listen(root / "socket")
         try:
-            kills = await _weather(storm, platform, root)
+            kills = await _run_and_kill(storm, platform, root)
         finally:
             await platform.close()
         problems = tuple(_problems(platform, storm))
@@ -105,34 +105,34 @@ def _model(storm: Storm) -> Iterator[ModelServer]:
         yield server
 
 
-async def _weather(storm: Storm, platform: LocalServer, root: Path) -> int:
-    """People write while the gateway comes and goes; how often it was killed."""
+async def _run_and_kill(storm: Storm, platform: LocalServer, root: Path) -> int:
+    """Kill and restart the gateway while users write; return the number of kills."""
     chance = random.Random(storm.seed)
-    people = [asyncio.create_task(_person(name, storm, platform)) for name in CHATS]
+    users = [asyncio.create_task(_write_messages(name, storm, platform)) for name in CHATS]
     kills = 0
     async with asyncio.timeout(LONGEST):
         while kills < storm.kills:
-            process = await _started(root)
+            process = await _start_gateway(root)
             await asyncio.sleep(chance.uniform(0.3, 1.8))
             if process.returncode is not None:
                 raise RuntimeError((root / "gateway.out").read_text()[-4000:])
             process.send_signal(signal.SIGKILL)
             await process.wait()
             kills += 1
-        process = await _started(root)
+        process = await _start_gateway(root)
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LONGEST / 2):
-                    await asyncio.gather(*people)
+                    await asyncio.gather(*users)
                     await _all_answered(storm, platform)
-            await asyncio.sleep(0.3)  # time for what would be one answer too many
+            await asyncio.sleep(0.3)  # so that a duplicate answer would arrive
         finally:
             process.send_signal(signal.SIGTERM)
             await process.wait()
     return kills
 
 
-async def _started(root: Path) -> asyncio.subprocess.Process:
+async def _start_gateway(root: Path) -> asyncio.subprocess.Process:
     environment = {
         **os.environ,
         "HOME": str(root),
@@ -146,7 +146,7 @@ async def _started(root: Path) -> asyncio.subprocess.Process:
         )
 
 
-async def _person(name: str, storm: Storm, platform: LocalServer) -> None:
+async def _write_messages(name: str, storm: Storm, platform: LocalServer) -> None:
     chance = random.Random(f"{storm.seed} {name}")
     for number in range(storm.messages):
         platform.say(SayRequest(chat=name, user=name, text=_text(name, number)))
@@ -158,13 +158,13 @@ async def _person(name: str, storm: Storm, platform: LocalServer) -> None:
             )
             platform.say(SayRequest(chat=name, user=name, text="/undo"))
             if not storm.burst:
-                await _until(partial(_shows, platform, name, _undone(name, number)))
+                await _until(partial(_shows, platform, name, _undo_answer(name, number)))
         if storm.burst:
             await asyncio.sleep(chance.uniform(0.0, 0.5))
 
 
 async def _all_answered(storm: Storm, platform: LocalServer) -> None:
-    wanted = storm.messages + len(_taken_back(storm)) * 3  # /undo, /background and its result
+    wanted = storm.messages + len(_undone_numbers(storm)) * 3  # /undo, /background and its result
     await _until(
         lambda: all(
             len([each for each in _texts(platform, name) if each != LOOKING]) >= wanted
@@ -174,7 +174,7 @@ async def _all_answered(storm: Storm, platform: LocalServer) -> None:
 
 
 async def _until(what: Callable[[], bool]) -> None:
-    while not what():  # noqa: ASYNC110 - what is shown is only looked at
+    while not what():  # noqa: ASYNC110 - the platform has no event to wait for
         await asyncio.sleep(0.02)
 
 
@@ -186,14 +186,14 @@ def _goal(name: str, number: int) -> str:
     return f"{name} wants task {number} done"
 
 
-def _undone(name: str, number: int) -> str:
-    """What /undo answers after sentence `number`: one taken back too often is one left too few."""
+def _undo_answer(name: str, number: int) -> str:
+    """Return the answer of /undo after message `number`; its count shows a repeated undo."""
     left = number // 2 + 1
     questions = "1 question" if left == 1 else f"{left} questions"
     return f"Taken back from: {_text(name, number)}\n{questions} left."
 
 
-def _taken_back(storm: Storm) -> range:
+def _undone_numbers(storm: Storm) -> range:
     return range(1, storm.messages, 2) if storm.commands else range(0)
 
 
@@ -212,24 +212,24 @@ def _has_answer(platform: LocalServer, name: str, number: int) -> bool:
 def _problems(platform: LocalServer, storm: Storm) -> Iterator[str]:
     for name in CHATS:
         said = [(_text(name, number), number) for number in range(storm.messages)]
-        undone = [(_undone(name, number), number + 0.5) for number in _taken_back(storm)]
+        undone = [(_undo_answer(name, number), number + 0.5) for number in _undone_numbers(storm)]
         wanted = [text for text, _ in sorted((*said, *undone), key=itemgetter(1))]
         seen = _texts(platform, name)
         if (in_order := [text for text in seen if text in wanted]) != wanted:
             yield f"{name} saw {in_order}"
         others = [text for text in seen if text not in wanted and text != LOOKING]
-        for number in _taken_back(storm):
+        for number in _undone_numbers(storm):
             results = [text for text in others if text.endswith(f"\n\n{_goal(name, number)}")]
             if len(results) != 1:
                 yield f"{name} saw {len(results)} results of task {number}"
             others = [text for text in others if text not in results]
         started = {text for text in others if text.startswith("Started `bg_")}
-        if len(started) != len(_taken_back(storm)) or len(others) != len(started):
+        if len(started) != len(_undone_numbers(storm)) or len(others) != len(started):
             yield f"{name} saw also {sorted(others)}"
 
 
 def storms(count: int, seed: int) -> Iterator[Storm]:
-    """All kinds in turn."""
+    """Yield `count` storms with all combinations of options in turn."""
     for number in range(count):
         yield Storm(
             seed + number,
@@ -252,7 +252,7 @@ def main() -> int:
         if outcome.problems:
             failed += 1
             print(f"{storm}\n" + "\n".join(outcome.problems))
-    each = [storm.messages + 2 * len(_taken_back(storm)) for storm in storms(options.runs, 0)]
+    each = [storm.messages + 2 * len(_undone_numbers(storm)) for storm in storms(options.runs, 0)]
     said = sum(each) * len(CHATS)
     print(f"{options.runs} runs, {kills} kills, {said} messages: {failed} runs with a problem")
     return 1 if failed else 0

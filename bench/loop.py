@@ -1,13 +1,13 @@
-"""Measure the agent loop, and beside it that of the published hermes-agent package.
+"""Measure the agent loop and, for comparison, that of the published hermes-agent package.
 
     python -m bench.loop [--peer VENV] [--iterations 200] [--runs 3] [--json FILE]
 
-The agent runs in a process of its own (`bench.loop_worker`); the model is in this one, answers at
-once, and asks for one cheap tool call after the other. Figures are CPU milliseconds of the agent's
-process with all its threads. Of several turns the least of each figure counts: what else runs on
-the machine shares caches and clock with us, so it can only add.
+The agent runs in a separate process (`bench.loop_worker`). The model runs in this one, answers
+immediately, and requests one cheap tool call after the other. Figures are CPU milliseconds of the
+agent's process with all its threads. The result is the minimum over several turns, because other
+load on the machine can only increase a figure.
 
-Exit code 1 when a target is missed.
+The exit code is 1 if a target is missed.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from hermes.core.testing import ModelServer, RecordedRequest, StepLike
 
 EARLY, MIDDLE = 5, 46
 AROUND = 4
-"""A figure is the median of the iterations from so many before to so many after."""
+"""A figure is the median over this many iterations before and after the named one."""
 IMPORT_RUNS = 5
 DONE = "All done."
 
@@ -35,15 +35,15 @@ Figures = dict[str, float]
 
 
 def cpu_ms(pid: int) -> float:
-    """CPU time of a process, threads that have ended included: its clock, as the kernel names it.
+    """Return the CPU time of a process, including threads that have ended (Linux only).
 
-    See `clock_getcpuclockid(3)`; Linux only.
+    It is read from the CPU clock of the process, see `clock_getcpuclockid(3)`.
     """
     return time.clock_gettime_ns((~pid << 3) | 2) / 1e6
 
 
 class Turn:
-    """The model's side of a turn, and the agent's CPU time when each call arrived."""
+    """The scripted model of a turn; records the agent's CPU time when each call arrives."""
 
     def __init__(self, calls: int) -> None:
         self._calls = calls
@@ -57,22 +57,22 @@ class Turn:
         number = len(self.marks)
         if number > self._calls:
             return DONE
-        # Another text each time, so that no contender takes it for a loop.
+        # The text differs each time, so that no contender detects a loop.
         item = {"id": "1", "content": f"step {number}", "status": "in_progress"}
         return ToolCall(f"call_{number}", "todo", json.dumps({"todos": [item]}))
 
     def steps(self) -> list[float]:
-        """CPU of each iteration: taking a reply, running its call, sending the next request."""
+        """Return the CPU time of each iteration, from one model request to the next."""
         return [after - before for before, after in pairwise(self.marks)]
 
 
 def worker(contender: Contender, python: str, *arguments: str) -> list[str]:
-    # -P: the peer has modules of its own with names like ours.
+    # -P: the peer has modules with the same names as ours.
     return [python, "-P", str(ROOT / "bench" / "loop_worker.py"), contender.name, *arguments]
 
 
 def one_turn(contender: Contender, python: str, iterations: int) -> Figures:
-    """Median CPU around the 5th, the 46th and the last iteration."""
+    """Return the median CPU time around the 5th, the 46th and the last iteration."""
     calls = max(iterations, MIDDLE) + AROUND
     turn = Turn(calls)
     with tempfile.TemporaryDirectory() as name, ModelServer(turn.answer) as server:
@@ -99,7 +99,7 @@ def one_turn(contender: Contender, python: str, iterations: int) -> Figures:
 
 
 def import_ms(contender: Contender, python: str) -> float:
-    """CPU of importing the class, files already cached."""
+    """Return the CPU time of importing the class when its files are cached."""
     command, costs = worker(contender, python, "import"), []
     with tempfile.TemporaryDirectory() as folder:
         env = contender.environment(Path(folder))
@@ -109,7 +109,7 @@ def import_ms(contender: Contender, python: str) -> float:
     return statistics.median(costs[1:])
 
 
-def measured(contender: Contender, python: str, iterations: int, runs: int) -> Figures:
+def measure(contender: Contender, python: str, iterations: int, runs: int) -> Figures:
     turns = [one_turn(contender, python, iterations) for _ in range(runs)]
     figures = {name: min(turn[name] for turn in turns) for name in turns[0]}
     figures["last / 5th"] = figures[f"at {iterations}"] / figures[f"at {EARLY}"]
@@ -119,21 +119,21 @@ def measured(contender: Contender, python: str, iterations: int, runs: int) -> F
 
 
 def targets(iterations: int) -> Figures:
-    """The most that ours may have."""
+    """Return the upper limits of our figures."""
     each = {f"at {number}": 3.0 for number in (EARLY, MIDDLE, iterations)}
     return {**each, "last / 5th": 1.3, "chat -q": 450.0, "import": 250.0}
 
 
 def show(table: dict[str, Figures], most: Figures) -> list[str]:
-    """Prints the table; the result are the targets that were missed."""
+    """Print the table and return the targets that were missed."""
     others = [name for name in table if name != "hermes"]
     head = "".join(f"{name:>14}" for name in others)
     print(f"{'CPU ms':<16} {'hermes':>10} {head} {'target':>8}")
     missed = []
     for figure, value in table["hermes"].items():
-        beside = "".join(f"{table[name][figure]:>14.2f}" for name in others)
+        theirs = "".join(f"{table[name][figure]:>14.2f}" for name in others)
         target = f"{most[figure]:>8.1f}" if figure in most else f"{'-':>8}"
-        print(f"{figure:<16} {value:>10.2f} {beside} {target}")
+        print(f"{figure:<16} {value:>10.2f} {theirs} {target}")
         if value > most.get(figure, value):
             missed.append(figure)
     for figure in missed:
@@ -142,17 +142,21 @@ def show(table: dict[str, Figures], most: Figures) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="measure the agent loop, and a peer's beside it")
+    parser = argparse.ArgumentParser(
+        description="measure the agent loop and, with --peer, that of hermes-agent"
+    )
     parser.add_argument("--peer", type=Path, metavar="VENV", help="environment with hermes-agent")
     parser.add_argument("--iterations", type=int, default=200, help="model calls of the turn")
-    parser.add_argument("--runs", type=int, default=5, help="turns; the least figures count")
+    parser.add_argument(
+        "--runs", type=int, default=5, help="turns; the minimum of each figure counts"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     args = parser.parse_args()
     contenders = [(ours(), sys.executable)]
     if args.peer:
         contenders.append((peer(args.peer), str(args.peer / "bin" / "python")))
     table = {
-        contender.name: measured(contender, python, args.iterations, args.runs)
+        contender.name: measure(contender, python, args.iterations, args.runs)
         for contender, python in contenders
     }
     if args.json:

@@ -1,10 +1,11 @@
-"""One turn of an agent, in the environment of one contender.
+"""Run one turn of an agent in the environment of one contender.
 
     python loop_worker.py CONTENDER URL CALLS
     python loop_worker.py CONTENDER import
 
-Both agents are made by their documented class. Started as a script, since the peer's environment
-lacks us. The second form prints the CPU milliseconds of importing the class, and nothing else.
+Both agents are created with their documented class. This file runs as a script, because the package
+`bench` cannot be imported in the peer's environment. The second form only prints the CPU
+milliseconds of importing the class.
 """
 
 import sys

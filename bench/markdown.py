@@ -1,10 +1,10 @@
-"""Measure the markdown of the terminal while it streams.
+"""Measure the terminal's Markdown renderer while text streams in.
 
     python -m bench.markdown [--lines 10000] [--piece 4] [--runs 3]
 
-A long mixed answer arrives in small pieces. Figures are CPU time: of all feeding, of one line, and
-of one look at what is pending. Of several runs the least counts: what else runs on the machine can
-only add. Exit code 1 when a target is missed.
+A long mixed answer arrives in small pieces. Figures are CPU time: of feeding the whole text, and of
+one call of `pending`. The result is the minimum over several runs, because other load on the
+machine can only increase a figure. The exit code is 1 if a target is missed.
 """
 
 import argparse
@@ -75,7 +75,7 @@ UNCLOSED = "word **never closed and `neither is this, [or that " * 12000
 TARGETS = {"mixed": 1.5}
 
 
-def fed(text: str, piece: int) -> float:
+def feed_seconds(text: str, piece: int) -> float:
     stream = MarkdownStream(Paint(depth=Depth.INDEXED), WIDTH)
     pieces = [text[at : at + piece] for at in range(0, len(text), piece)]
     began = time.process_time()
@@ -85,8 +85,8 @@ def fed(text: str, piece: int) -> float:
     return time.process_time() - began
 
 
-def looked(text: str, piece: int) -> tuple[float, float]:
-    """Milliseconds of a look at what is pending: in the middle, and the worst of a hundred."""
+def pending_ms(text: str, piece: int) -> tuple[float, float]:
+    """Return the median and the 99th percentile of one call of `pending`."""
     stream = MarkdownStream(Paint(depth=Depth.INDEXED), WIDTH)
     times = []
     for at in range(0, min(len(text), 60_000), piece):
@@ -119,8 +119,8 @@ def main() -> int:
     missed = False
     print(f"{'text':<16} {'lines':>7} {'KB':>6} {'CPU s':>7} {'pending ms':>11} {'worst 1 %':>10}")
     for name, text in texts.items():
-        seconds = least(partial(fed, text, args.piece), args.runs)
-        middle, worst = looked(text, args.piece)
+        seconds = least(partial(feed_seconds, text, args.piece), args.runs)
+        middle, worst = pending_ms(text, args.piece)
         missed = missed or seconds > TARGETS.get(name, seconds)
         print(
             f"{name:<16} {text.count(chr(10)) + 1:>7} {len(text) // 1000:>6} {seconds:>7.2f}"

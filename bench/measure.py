@@ -1,4 +1,4 @@
-"""What a command costs: CPU time and memory of the process and its children."""
+"""Measure the CPU time and memory of a command and its child processes."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def run(
     cwd: Path,
     started: Callable[[int], None] = lambda _pid: None,
 ) -> Cost:
-    """Run `argv` to its end. `started` is told the process id."""
+    """Run `argv` until it ends. `started` is called with the process id."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=output
@@ -40,7 +40,7 @@ def run(
 
 
 def cpu_ms_so_far(pid: int) -> float:
-    """CPU time of all living threads of a process, to the nanosecond (Linux)."""
+    """Return the CPU time of all running threads of a process (Linux only)."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         total += int((task / "schedstat").read_text().split()[0])

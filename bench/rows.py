@@ -1,4 +1,4 @@
-"""The rows of the table: each does the same work with every contender."""
+"""The rows of the table: each is the same work for every contender."""
 
 import statistics
 import tempfile
@@ -19,7 +19,7 @@ EARLY = 5
 
 
 def start(contender: Contender) -> Figures:
-    """`hermes --version`, files already cached."""
+    """Measure `hermes --version` when its files are cached."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         env = contender.environment(home)
@@ -31,7 +31,7 @@ def start(contender: Contender) -> Figures:
 
 
 def one_shot(contender: Contender) -> Figures:
-    """`hermes chat -q hello` against a model server that answers at once."""
+    """Measure `hermes chat -q hello` against a model server that answers immediately."""
     cost, server = _chat(contender, lambda _request: "Hello to you.", repeats=REPEATS)
     chats = [request for request in server.requests if _is_chat(request)]
     return {
@@ -43,7 +43,7 @@ def one_shot(contender: Contender) -> Figures:
 
 
 def loop_iteration(contender: Contender) -> Figures:
-    """A turn of 40 model calls, each asking for one `read_file`; CPU between the calls."""
+    """Measure a turn of 40 model calls with one `read_file` each, as CPU time between the calls."""
     marks: list[float] = []
     process: list[int] = []
 
@@ -53,7 +53,7 @@ def loop_iteration(contender: Contender) -> Figures:
         marks.append(cpu_ms_so_far(process[-1]))
         if len(marks) > ITERATIONS:
             return "All read."
-        # A different line each time, so that no contender takes it for a loop.
+        # The line differs each time, so that no contender detects a loop.
         return ToolCall(
             f"call_{len(marks)}", "read_file", f'{{"path":"notes.txt","offset":{len(marks)}}}'
         )

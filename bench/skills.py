@@ -2,13 +2,14 @@
 
     python -m bench.skills [--skills 500] [--runs 10] [--json FILE]
 
-Each figure is CPU milliseconds from a collection on disk to the finished text: finding the skills,
-leaving out those that are hidden, ranking them by use and by the work at hand. *Cold*: every file
-is read; *new process*: what the last process found still holds; *same process*: asked once more.
-*One changed*: one SKILL.md was edited since. Modules that every start needs are loaded before. Of
-several runs the least counts: what else runs on the machine can only add.
+Each figure is CPU milliseconds from a collection on disk to the finished text: find the skills,
+remove hidden ones, rank them by use and by the current work. *Cold*: every file is read. *New
+process*: the cache of the last process is valid. *Same process*: the list is built a second time.
+*One changed*: one SKILL.md was edited since. Modules that every start needs are already loaded. The
+result is the minimum over several runs, because other load on the machine can only increase a
+figure.
 
-Exit code 1 when a target is missed.
+The exit code is 1 if a target is missed.
 """
 
 import argparse
@@ -78,7 +79,7 @@ TARGETS: Figures = {"cold": 150.0, "new process": 4.0, "same process": 3.0, "cha
 
 
 def make(home: Path, count: int) -> None:
-    """Write `count` skills shaped like real ones, always the same; some have conditions."""
+    """Write `count` skills shaped like real ones, the same on each run; some have conditions."""
     chance = random.Random(7)
     made = ["".join(chance.choices(SYLLABLES, k=chance.randint(2, 4))) for _ in range(600)]
     words = [*WORDS.split(), *made]
@@ -89,7 +90,7 @@ def make(home: Path, count: int) -> None:
             f"name: skill-{number}",
             f"description: {text}",
             f"version: 1.{number % 9}.0",
-            "author: Somebody",
+            "author: Alice",
             "license: MIT",
             *(["platforms: [linux, macos]"] if number % 10 == 0 else []),
             "metadata:",
@@ -124,7 +125,7 @@ def make(home: Path, count: int) -> None:
 
 
 def worker(home: Path) -> None:
-    """Measure in one process: its first list, and the same again."""
+    """Measure in one process the first list and the same list again."""
     skills = SkillIndex([SkillRoot(home / "skills", Source.USER)], home / "cache" / "skills.json")
     usage = SkillUsage(home / "skills" / ".usage.json")
     marks, text = [time.process_time_ns()], ""
@@ -179,8 +180,8 @@ def show(figures: Figures) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="measure the list of skills in the prompt")
-    parser.add_argument("--skills", type=int, default=500, help="how many there are")
-    parser.add_argument("--runs", type=int, default=10, help="the least figures count")
+    parser.add_argument("--skills", type=int, default=500, help="number of skills")
+    parser.add_argument("--runs", type=int, default=10, help="the minimum of each figure counts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()

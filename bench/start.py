@@ -1,15 +1,15 @@
-"""Measure how soon Hermes is there, and how quickly its terminal answers; beside it, as far as that
-can be seen from outside, the published hermes-agent package.
+"""Measure how fast Hermes starts and how fast its terminal responds.
 
     python -m bench.start [--peer VENV] [--runs 7] [--json FILE]
 
-`--version` and `--help` are CPU milliseconds of the command. The prompt is the time from starting
-`hermes` in a pseudo-terminal until a typed letter shows. The first word is the time from the model
-server's sending it to its bytes reaching the terminal; a key is the time from typing a letter to
-its bytes, while words come in at 200 a second. Of several runs the least counts, of the keys the
-median and the slowest of twenty: what else runs on the machine can only add.
+`--version` and `--help` are CPU milliseconds of the command. *Prompt* is the time from starting
+`hermes` in a pseudo-terminal until a typed letter is shown. *First word* is the time from the model
+server sending it until its bytes reach the terminal. *Key* is the time from typing a letter until
+its bytes arrive, while words stream in at 200 per second. The result is the minimum over several
+runs, because other load on the machine can only increase a figure.
 
-Exit code 1 when a target is missed.
+For hermes-agent (`--peer`) only the two commands are measured. The exit code is 1 if a target is
+missed.
 """
 
 import argparse
@@ -43,7 +43,7 @@ Figures = dict[str, float]
 
 
 class Terminal:
-    """`hermes chat` in a pseudo-terminal, read byte by byte as it comes."""
+    """`hermes chat` in a pseudo-terminal."""
 
     def __init__(self, contender: Contender, home: Path) -> None:
         environment = {**contender.environment(home), "TERM": "xterm-256color"}
@@ -54,7 +54,7 @@ class Terminal:
         self._data = bytearray()
 
     def read(self, seconds: float) -> float:
-        """Take in what comes within `seconds`; when it came, 0 when nothing did."""
+        """Read output for up to `seconds`; return when it arrived, or 0 if none did."""
         if not select.select([self._process.fd], [], [], seconds)[0]:
             return 0.0
         data = os.read(self._process.fd, 65536)
@@ -63,13 +63,13 @@ class Terminal:
         return now
 
     def until(self, text: bytes, after: int = 0) -> float:
-        """When `text` had come, behind the first `after` bytes."""
+        """Wait for `text` after the first `after` bytes of output; return when it arrived."""
         end = time.perf_counter() + PATIENCE
         now = time.perf_counter()
         while self._data.find(text, after) < 0:
             now = self.read(0.1) or now
             if time.perf_counter() > end:
-                raise SystemExit(f"{text!r} never came:\n{self._data[-500:]!r}")
+                raise SystemExit(f"{text!r} did not appear:\n{self._data[-500:]!r}")
         return now
 
     @property
@@ -96,7 +96,7 @@ def command_ms(contender: Contender, flag: str, runs: int) -> float:
 
 
 def terminal_ms(contender: Contender) -> Figures:
-    """One conversation: its prompt, the first word of an answer, keys while it streams."""
+    """Measure one conversation: the prompt, the first word of an answer, keys while it streams."""
     server = WordServer(WORDS, PACE)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -124,7 +124,7 @@ def terminal_ms(contender: Contender) -> Figures:
 
 
 def _key_ms(terminal: Terminal, letter: str) -> float:
-    """While words come in; the letter is no part of them."""
+    """Measure one key while words stream in; the letter does not occur in the words."""
     pause = time.perf_counter() + 0.03
     while (left := pause - time.perf_counter()) > 0:
         terminal.read(left)
@@ -133,7 +133,7 @@ def _key_ms(terminal: Terminal, letter: str) -> float:
     return (terminal.until(letter.encode(), before) - typed) * 1000
 
 
-def measured(contender: Contender, runs: int, *, terminal: bool) -> Figures:
+def measure(contender: Contender, runs: int, *, terminal: bool) -> Figures:
     figures = {flag: command_ms(contender, flag, runs) for flag in ("--version", "--help")}
     if terminal:
         seen = [terminal_ms(contender) for _ in range(runs)]
@@ -142,16 +142,16 @@ def measured(contender: Contender, runs: int, *, terminal: bool) -> Figures:
 
 
 def show(table: dict[str, Figures]) -> list[str]:
-    """Prints the table; the result are the targets that were missed."""
+    """Print the table and return the targets that were missed."""
     others = [name for name in table if name != "hermes"]
     print(f"{'ms':<14} {'hermes':>8} {''.join(f'{name:>14}' for name in others)} {'target':>8}")
     missed = []
     for figure, value in table["hermes"].items():
-        beside = "".join(
+        theirs = "".join(
             f"{table[name][figure]:>14.1f}" if figure in table[name] else f"{'-':>14}"
             for name in others
         )
-        print(f"{figure:<14} {value:>8.1f} {beside} {TARGETS[figure]:>8.0f}")
+        print(f"{figure:<14} {value:>8.1f} {theirs} {TARGETS[figure]:>8.0f}")
         if value > TARGETS[figure]:
             missed.append(figure)
     for figure in missed:
@@ -162,12 +162,12 @@ def show(table: dict[str, Figures]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="measure the start and the terminal")
     parser.add_argument("--peer", type=Path, metavar="VENV", help="environment with hermes-agent")
-    parser.add_argument("--runs", type=int, default=7, help="the least figures count")
+    parser.add_argument("--runs", type=int, default=7, help="the minimum of each figure counts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     args = parser.parse_args()
-    table = {"hermes": measured(ours(), args.runs, terminal=True)}
+    table = {"hermes": measure(ours(), args.runs, terminal=True)}
     if args.peer:
-        table["hermes-agent"] = measured(peer(args.peer), args.runs, terminal=False)
+        table["hermes-agent"] = measure(peer(args.peer), args.runs, terminal=False)
     if args.json:
         args.json.write_text(json.dumps(table, indent=2) + "\n")
     sys.exit(1 if show(table) else 0)

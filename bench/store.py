@@ -1,10 +1,10 @@
-"""Measure the session store, and beside it the one of the published hermes-agent package.
+"""Measure the session store and, for comparison, that of the published hermes-agent package.
 
     python -m bench.store [--peer VENV] [--messages 100000] [--json FILE]
 
-Both get the same conversations (`bench.store_corpus`) in processes of their own
-(`bench.store_worker`). Figures are CPU milliseconds of the working process; `per_second` is wall
-time and says more of the machine.
+Both get the same conversations (`bench.store_corpus`) in separate processes (`bench.store_worker`).
+Figures are CPU milliseconds of the worker process; `per_second` is wall time and depends on the
+machine.
 """
 
 import argparse
@@ -28,7 +28,7 @@ PROCESS_MESSAGES = 2500
 
 
 class Target(NamedTuple):
-    """At most this much, or this share of the peer's figure."""
+    """An upper limit: a number, or a share of the peer's figure."""
 
     limit: float | None = None
     share: float | None = None
@@ -68,7 +68,7 @@ class Bench:
 
     @property
     def ways(self) -> dict[str, str]:
-        """How messages can be appended, and the task for it. The peer cannot write in groups."""
+        """The ways to append messages and their tasks. The peer cannot write in groups."""
         grouped = {"grouped": "group"} if self.contender.name == "hermes" else {}
         return {"alone": "alone"} | grouped
 
@@ -78,7 +78,7 @@ class Bench:
         return subprocess.Popen(command, cwd=ROOT, env=self._environment)
 
     def run(self, task: str, store: str, *corpora: Path) -> Figures:
-        """One process for each corpus, all at once; counts add up, costs are averages."""
+        """Run one process per corpus in parallel; add up counts and average costs."""
         results = [self._folder / f"result-{number}" for number in range(len(corpora))]
         processes = [
             self.start(task, store, corpus, result)
@@ -87,15 +87,15 @@ class Bench:
         codes = [process.wait() for process in processes]
         if any(codes):
             raise SystemExit(f"{task} of {self.contender.name} failed")
-        return together([json.loads(result.read_text()) for result in results])
+        return combine([json.loads(result.read_text()) for result in results])
 
     def size(self, store: str) -> float:
-        """Megabytes of the file and what lies beside it."""
+        """Return the megabytes of the database file and its journals."""
         files = self._folder.glob(f"{store}*")
         return sum(file.stat().st_size for file in files) / 1e6
 
 
-def together(parts: Sequence[Figures]) -> Figures:
+def combine(parts: Sequence[Figures]) -> Figures:
     totals = {name: sum(part[name] for part in parts) for name in parts[0]}
     if "cpu_ms" in totals:
         totals["cpu_ms"] /= len(parts)
@@ -132,7 +132,7 @@ def groups(bench: Bench, corpus: Path, _parts: Sequence[Path]) -> Rows:
 
 
 PHASES = (appends, searches, loads, processes, groups)
-"""Each is done by both contenders before the next, so that both see the machine alike."""
+"""Both contenders finish a phase before the next begins, so that load affects both equally."""
 
 
 def by_kind(figures: Figures) -> Iterator[tuple[str, Figures]]:
@@ -141,7 +141,7 @@ def by_kind(figures: Figures) -> Iterator[tuple[str, Figures]]:
 
 
 def split(corpus: Path, folder: Path) -> list[Path]:
-    """A part of the corpus for each process, with sessions of its own."""
+    """Split the corpus into one part per process, with separate sessions."""
     lines = read_corpus(corpus)
     size = min(PROCESS_MESSAGES, len(lines) // PROCESSES)
     parts = [folder / f"part-{number}" for number in range(PROCESSES)]
@@ -155,7 +155,7 @@ def split(corpus: Path, folder: Path) -> list[Path]:
 
 
 def show(table: Table) -> None:
-    """One line a figure: ours, the peer's, the target and whether it is met."""
+    """Print one line per figure: ours, the peer's, the target and whether it is met."""
     print(f"\n{'row':<20} {'figure':<10} {'hermes':>10} {'hermes-agent':>13} {'target':>9}")
     for row, results in table.items():
         for figure, value in results["hermes"].items():
@@ -179,7 +179,7 @@ def contenders(venv: Path | None) -> Iterator[tuple[Contender, Path]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="measure the session store, and a peer's beside it"
+        description="measure the session store and, with --peer, that of hermes-agent"
     )
     parser.add_argument("--peer", type=Path, metavar="VENV", help="environment with hermes-agent")
     parser.add_argument("--messages", type=int, default=100_000, help="size of the store")

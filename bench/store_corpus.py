@@ -1,8 +1,8 @@
-"""Conversations to fill a store with: always the same, and shaped like real ones.
+"""Conversations to fill a store with: the same on each run, and similar to real ones.
 
 Sessions of about forty messages: a user, replies with tool calls, results. Texts of 50 to 2,000
 characters of Zipf-distributed words and of code; about one in twelve is Chinese or Japanese. Only
-the standard library is used, for the peer's Python reads this module too.
+the standard library is used, because the peer's Python imports this module too.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Line = dict[str, Any]
-"""A message: `session`, `role`, `content` and, where there are, `tool_calls` and the like."""
+"""A message: `session`, `role`, `content` and optional fields such as `tool_calls`."""
 
 LONG_SESSION = "long"
 LONG_MESSAGES = 2000
@@ -60,14 +60,14 @@ def _zipf(count: int) -> list[float]:
 
 
 class Writer:
-    """Makes texts; the same seed makes the same texts."""
+    """Generates texts; the same seed gives the same texts."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.vocabulary = vocabulary()
 
     def text(self, shortest: int, longest: int) -> str:
-        """Prose, code or CJK of a length between the two, short ones more often."""
+        """Return prose, code or CJK text within these lengths; short texts are more frequent."""
         length = int(shortest * (longest / shortest) ** self.chance.random())
         draw = self.chance.random()
         if draw < CJK_SHARE:
@@ -119,9 +119,11 @@ def _fit(text: str, length: int) -> str:
 
 
 def corpus(count: int) -> Iterator[Line]:
-    """`count` messages; the first session is the long one, as far as there is room for it."""
+    """Yield `count` messages; the first session is the long one, at most a quarter of them."""
     writer = Writer(SEED)
-    long_one = min(LONG_MESSAGES, count // 4) // 4 * 4  # no call is left unanswered
+    long_one = (
+        min(LONG_MESSAGES, count // 4) // 4 * 4
+    )  # whole exchanges, so that every call has its result
     yield from _session(writer, LONG_SESSION, long_one)
     left = count - long_one
     for number in itertools.count():
@@ -133,7 +135,7 @@ def corpus(count: int) -> Iterator[Line]:
 
 
 def _session(writer: Writer, session: str, size: int) -> Iterator[Line]:
-    """User, reply that calls a tool, result, reply, and again."""
+    """Yield exchanges of a user message, a reply that calls a tool, its result and a reply."""
     for number in range(size):
         call = f"call_{session}_{number - number % 4}"
         name = _TOOLS[number // 4 % len(_TOOLS)]
@@ -164,7 +166,7 @@ def read_corpus(source: Path) -> list[Line]:
 
 
 def queries() -> dict[str, list[str]]:
-    """For each kind of query some with many hits and some with few."""
+    """Return queries of each kind, some with many hits and some with few."""
     words, han, _, _ = vocabulary()
     ranks = (30, 120, 500, 1500, 6000)
     long_han = [word for word in han if len(word) >= 3]

@@ -1,9 +1,9 @@
-"""The work that is measured, done in a process of its own by the Python of one contender.
+"""Run one measured task with the Python of one contender.
 
     python -m bench.store_worker CONTENDER TASK STORE CORPUS RESULT
 
-Both contenders do the same through a thin adapter. Every figure is CPU time of the whole process,
-threads included. The corpus is read and turned into what a contender takes before a clock runs.
+Both contenders are called through a thin adapter. Every figure is CPU time of the whole process,
+including threads. The corpus is read and converted before the measurement starts.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from bench.store_corpus import LONG_SESSION, Line, queries, read_corpus
 
 Figures = dict[str, float]
 Session = list[Any]
-"""The id and then the messages, in the form of the contender."""
+"""The id, followed by the messages in the format of the contender."""
 
 LANES = 64
-"""Sessions that write at the same moment in the group tasks."""
+"""Sessions that write concurrently in the group tasks."""
 LIMIT = 20
 ROUNDS = 15
 
@@ -113,7 +113,7 @@ ADAPTERS: dict[str, type[Adapter]] = {"hermes": Hermes, "hermes-agent": HermesAg
 
 
 def sessions(adapter: Adapter, lines: list[Line]) -> Iterator[Session]:
-    """The lines by session, ready to be appended."""
+    """Yield the messages of each session, converted for the adapter."""
     for session, group in groupby(lines, key=lambda line: line["session"]):
         yield [session, *map(adapter.message, group)]
 
@@ -126,12 +126,12 @@ async def _append_one(adapter: Adapter, session: Session) -> None:
 
 
 async def alone(adapter: Adapter, lines: list[Line]) -> Figures:
-    """One after the other, each awaited."""
+    """Append one message after the other."""
     return await _append(adapter, lines, lanes=1)
 
 
 async def group(adapter: Adapter, lines: list[Line]) -> Figures:
-    """Many sessions at a time, each awaiting its own appends."""
+    """Append to many sessions concurrently."""
     return await _append(adapter, lines, lanes=LANES)
 
 
@@ -144,7 +144,7 @@ async def _append(adapter: Adapter, lines: list[Line], lanes: int) -> Figures:
         while waiting:
             try:
                 await _append_one(adapter, waiting.pop())
-            except Exception as error:  # noqa: BLE001 - counted and shown, whatever it is
+            except Exception as error:  # noqa: BLE001 - counted and printed
                 errors.append(error)
                 print(f"{type(error).__name__}: {error}", file=sys.stderr)
 
@@ -160,7 +160,7 @@ async def _append(adapter: Adapter, lines: list[Line], lanes: int) -> Figures:
 
 
 async def search(adapter: Adapter, _lines: list[Line]) -> Figures:
-    """Figures by kind of query, and `hits of` each."""
+    """Measure each kind of query and count its hits."""
     figures: Figures = {}
     _settle()
     for kind, texts in queries().items():
@@ -175,14 +175,14 @@ async def search(adapter: Adapter, _lines: list[Line]) -> Figures:
 
 
 async def load(adapter: Adapter, _lines: list[Line]) -> Figures:
-    """The long conversation, ready to be sent."""
+    """Load the long conversation, ready to be sent."""
     messages = float(await adapter.load(LONG_SESSION))
     _settle()
     return {"messages": messages, "cpu_ms": await _cpu_ms(lambda: adapter.load(LONG_SESSION))}
 
 
 async def count(adapter: Adapter, lines: list[Line]) -> Figures:
-    """How many messages are missing from their sessions, or too many in them."""
+    """Count the messages that are missing from their sessions or duplicated in them."""
     expected = Counter(str(line["session"]) for line in lines)
     wrong = [abs(await adapter.stored(name) - size) for name, size in expected.items()]
     return {"missing": float(sum(wrong))}
@@ -194,7 +194,7 @@ TASKS: dict[str, Callable[[Adapter, list[Line]], Coroutine[Any, Any, Figures]]] 
 
 
 async def _cpu_ms(work: Callable[[], Awaitable[object]]) -> float:
-    """The median of several rounds."""
+    """Return the median over several rounds."""
     rounds: list[float] = []
     for _ in range(ROUNDS):
         cpu = time.process_time()
@@ -204,13 +204,13 @@ async def _cpu_ms(work: Callable[[], Awaitable[object]]) -> float:
 
 
 def _settle() -> None:
-    """The corpus is no garbage: keep the collector from looking at it again and again."""
+    """Exclude the corpus from garbage collection, which would scan it repeatedly."""
     gc.collect()
     gc.freeze()
 
 
 def main(contender: str, task: str, store: str, corpus: str, result: str) -> None:
-    # What a contender prints is not for the table.
+    # Output of a contender must not get into the table.
     os.dup2(2, 1)
     lines = read_corpus(Path(corpus))
     adapter = ADAPTERS[contender](Path(store))

@@ -1,4 +1,4 @@
-"""A model server that sends numbered words at a steady pace and remembers when."""
+"""A model server that sends numbered words at a steady pace and records when."""
 
 import contextlib
 import json
@@ -9,11 +9,11 @@ from typing import Any
 
 
 class WordServer:
-    """Answers each request with `words` words, `pace` of them a second: `w0000 w0001 …`."""
+    """Answers each request with `words` words, `pace` per second: `w0000 w0001 …`."""
 
     def __init__(self, words: int, pace: float) -> None:
         self.sent: dict[str, float] = {}
-        """When each word went out, by `time.perf_counter`."""
+        """The `time.perf_counter` value at which each word was sent."""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -53,7 +53,7 @@ class WordServer:
                 self.wfile.flush()
 
             def log_message(self, *_details: Any) -> None:
-                """Nothing is logged."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"

@@ -1,10 +1,10 @@
-"""Measure the tools, and beside them those of the published hermes-agent package.
+"""Measure the tools and, for comparison, those of the published hermes-agent package.
 
     python -m bench.tools [--peer VENV] [--json FILE]
 
-Each contender runs in a process of its own (`bench.tools_worker`) over a copy of the same folder.
-Figures are CPU milliseconds of a call, with all children, and the processes it started. Exit code 1
-when a target is missed.
+Each contender runs in a separate process (`bench.tools_worker`) on a copy of the same folder.
+Figures are CPU milliseconds per call, including child processes, and the number of processes that a
+call starts. The exit code is 1 if a target is missed.
 """
 
 import argparse
@@ -23,18 +23,18 @@ TARGETS = {
     ("patch", "processes"): 0.0,
     ("terminal", "cpu_ms"): 6.0,
 }
-"""The most that ours may take."""
+"""Upper limits of our figures."""
 
 Figures = dict[str, dict[str, float]]
 
 
-def measured(contender: Contender, python: str, folder: Path) -> Figures:
+def measure(contender: Contender, python: str, folder: Path) -> Figures:
     home, work = folder / "home", folder / "work"
     work.mkdir(parents=True)
     home.mkdir()
     lines = (f"def function_{n}(value):\n    return value + {n}\n\n\n" for n in range(110))
     (work / "module.py").write_text("".join(lines))
-    # -P: the peer has modules of its own called `tools`.
+    # -P: the peer also has modules called `tools`.
     done = subprocess.run(
         [python, "-P", str(ROOT / "bench" / "tools_worker.py"), contender.name],
         cwd=work,
@@ -50,7 +50,9 @@ def measured(contender: Contender, python: str, folder: Path) -> Figures:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="measure the tools, and a peer's beside them")
+    parser = argparse.ArgumentParser(
+        description="measure the tools and, with --peer, those of hermes-agent"
+    )
     parser.add_argument("--peer", type=Path, metavar="VENV", help="environment with hermes-agent")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     args = parser.parse_args()
@@ -59,7 +61,7 @@ def main() -> None:
         contenders.append((peer(args.peer), str(args.peer / "bin" / "python")))
     with tempfile.TemporaryDirectory() as folder:
         table = {
-            contender.name: measured(contender, python, Path(folder) / contender.name)
+            contender.name: measure(contender, python, Path(folder) / contender.name)
             for contender, python in contenders
         }
     if args.json:
@@ -68,17 +70,17 @@ def main() -> None:
 
 
 def show(table: dict[str, Figures]) -> list[str]:
-    """Prints the table; the result are the targets that were missed."""
+    """Print the table and return the targets that were missed."""
     missed = []
     others = [name for name in table if name != "hermes"]
     head = "".join(f"{name:>14}" for name in others)
     print(f"{'tool':<14} {'figure':<12} {'hermes':>10} {head} {'target':>8}")
     for tool, figures in table["hermes"].items():
         for figure, value in figures.items():
-            beside = "".join(f"{table[name][tool][figure]:>14.2f}" for name in others)
+            theirs = "".join(f"{table[name][tool][figure]:>14.2f}" for name in others)
             target = TARGETS.get((tool, figure))
             most = f"{target:>8.1f}" if target is not None else f"{'-':>8}"
-            print(f"{tool:<14} {figure:<12} {value:>10.2f} {beside} {most}")
+            print(f"{tool:<14} {figure:<12} {value:>10.2f} {theirs} {most}")
             if target is not None and value > target:
                 missed.append(f"{tool} {figure}")
     for name in missed:

@@ -1,4 +1,4 @@
-"""Our tools as a model's call reaches them, without the store."""
+"""Call our tools as the agent does for a model, without the store."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

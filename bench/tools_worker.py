@@ -1,10 +1,11 @@
-"""The calls that are measured, in the environment of one contender.
+"""Make the measured tool calls in the environment of one contender.
 
     python tools_worker.py CONTENDER
 
-Ours goes through everything a call of the model goes through but the store: checking of arguments,
-hooks, approval, the tool itself, redaction. The peer's goes through its documented entry point,
-`model_tools.handle_function_call`. Started as a script, since the peer's environment lacks us.
+Our calls pass everything that a call of the model passes except the store: argument validation,
+hooks, approval, the tool itself, redaction. The peer is called by its documented entry point,
+`model_tools.handle_function_call`. This file runs as a script, because the package `bench` cannot
+be imported in the peer's environment.
 """
 
 import asyncio
@@ -24,13 +25,13 @@ started: list[str] = []
 
 
 def note(event: str, _args: tuple[Any, ...]) -> None:
-    # `subprocess` may announce one start twice: as its own event and as the system call's.
+    # `subprocess` may report one start twice: as its own event and as that of the system call.
     if event in STARTS and not (event != "subprocess.Popen" and started[-1:] == ["popen"]):
         started.append("popen" if event == "subprocess.Popen" else event)
 
 
 def tasks() -> dict[str, Callable[[int], dict[str, Any]]]:
-    """Arguments of the n-th call; no call repeats another."""
+    """Return for each tool a function that makes the arguments of the n-th call; all differ."""
     return {
         "read_file": lambda n: {"path": "module.py", "offset": 1 + n, "limit": 200},
         "search_files": lambda n: {"pattern": f"function_{n}\\b", "path": "."},
@@ -52,7 +53,7 @@ def cpu() -> float:
 async def figures(call: Call) -> dict[str, dict[str, float]]:
     result = {}
     for tool, arguments in tasks().items():
-        await call(tool, arguments(0))  # the first one sets things up
+        await call(tool, arguments(0))  # warm-up
         rounds, number = [], 0
         started.clear()
         for _ in range(ROUNDS):

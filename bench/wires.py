@@ -1,10 +1,10 @@
-"""Measure our wires, and beside them the official client library for each.
+"""Measure our wires and, for comparison, the official client library of each.
 
     python -m bench.wires [--runs 2] [--json FILE]
 
 Figures are CPU time of the client's process (`bench.wires_worker`); the endpoint runs in another
-(`bench.wires_server`). `httpx2` is the HTTP client that all of them stand on, reading the same
-bytes and making nothing of them: what no client can save. Exit code 1 when a target is missed.
+(`bench.wires_server`). `httpx2` is the HTTP client below all of them; it reads the same bytes
+without parsing them, which is the lower bound. The exit code is 1 if a target is missed.
 """
 
 import argparse
@@ -33,7 +33,7 @@ IMPORTS = {
     "anthropic": "import anthropic, anthropic.resources.messages",
     "httpx2": "import asyncio, httpx2",
 }
-"""What a call needs. `openai` alone would leave out what it imports when it is first used."""
+"""The modules that a call needs; `openai` imports some of them only on first use."""
 IMPORT_RUNS = 7
 A_THIRD, A_FIFTH = 1 / 3, 1 / 5
 TARGETS = {
@@ -41,7 +41,7 @@ TARGETS = {
     ("codex_responses", "chunk_burst_us"): A_THIRD,
     ("import", "openai_ms"): A_FIFTH,
 }
-"""The share of the other's figure that ours may have."""
+"""Upper limits of our figures, as a share of the SDK's figure."""
 
 Row = dict[str, Figures]
 """The figures of one row by contender."""
@@ -49,7 +49,7 @@ Row = dict[str, Figures]
 
 @contextmanager
 def endpoint(env: Mapping[str, str]) -> Iterator[str]:
-    """The address of an endpoint in a process of its own."""
+    """Start an endpoint in a separate process and yield its address."""
     command = [sys.executable, "-m", "bench.wires_server"]
     with subprocess.Popen(
         command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -61,7 +61,7 @@ def endpoint(env: Mapping[str, str]) -> Iterator[str]:
 
 
 def calls(wire: str, url: str, env: Mapping[str, str], runs: int) -> Row:
-    """Every client in turn, several times over, so that all see the machine alike."""
+    """Run the clients in turn, several times, so that load affects all equally."""
     found: dict[str, list[Figures]] = {"hermes": [], SDKS[wire]: [], "httpx2": []}
     for _ in range(runs):
         for client, results in found.items():
@@ -80,7 +80,7 @@ def medians(results: Sequence[Figures]) -> Figures:
 
 
 def imports(env: Mapping[str, str], folder: Path) -> dict[str, float]:
-    """CPU milliseconds of importing, beyond those of a bare interpreter."""
+    """Return the CPU milliseconds of each import, without those of the bare interpreter."""
     codes = {"": "pass", **IMPORTS}
     costs: dict[str, list[float]] = {name: [] for name in codes}
     for _ in range(IMPORT_RUNS + 1):
@@ -104,7 +104,7 @@ def import_row(costs: Mapping[str, float]) -> Row:
 
 
 def show(table: Mapping[str, Row]) -> bool:
-    """One line a figure: ours, the SDK's, the floor and the target. Whether all are met."""
+    """Print one line per figure and return whether all targets are met."""
     print(
         f"\n{'row':<20} {'figure':<15} {'hermes':>9} {'SDK':>9} {'httpx2':>9} {'ratio':>7} "
         f"{'target':>7}"

@@ -1,4 +1,4 @@
-"""Our own wires, used as the agent uses them: deltas as they come, the whole reply at the end."""
+"""Our wires, used as the agent uses them: deltas as they arrive, the whole reply at the end."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The HTTP client under all the others, reading the same bytes and making nothing of them."""
+"""The HTTP client below all the others; it reads the same bytes without parsing them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The official openai client, used in its cheapest way: the raw stream, nothing put together."""
+"""The official openai client, used in its cheapest way: as a raw stream."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

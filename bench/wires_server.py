@@ -1,10 +1,10 @@
-"""An endpoint for `bench.wires`: replies encoded beforehand, one write for each event.
+"""An endpoint for `bench.wires` with pre-encoded replies and one write per event.
 
     python -m bench.wires_server
 
-Prints its address and serves until standard input ends. The model asked for names the reply:
-`text-200` has 200 deltas, sent as fast as the client reads; `text-200-paced` leaves a pause after
-each, so that every event reaches the client by itself, as those of a real endpoint do.
+Prints its address and serves until standard input ends. The name of the requested model
+selects the reply: `text-200` has 200 deltas, sent as fast as the client reads; `text-200-paced`
+pauses after each, so that events reach the client one at a time, as with a real endpoint.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n%s\r\n\r\n"
 
 @functools.cache
 def reply(path: str, model: str, *, stream: bool) -> list[bytes]:
-    """What is written, piece by piece."""
+    """Return the pieces of a reply, one per write."""
     wire = next(wire for address, wire in WIRES.items() if path.endswith(address))
     text = DELTA * int(model.split("-")[1])
     body = {"model": model, "stream_options": {"include_usage": True}}

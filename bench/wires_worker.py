@@ -1,4 +1,4 @@
-"""The calls that are measured, made in a process of their own by one client.
+"""Make the measured calls with one client.
 
     python -m bench.wires_worker CLIENT WIRE URL
 
@@ -17,21 +17,21 @@ from typing import Protocol
 Figures = dict[str, float]
 CALLS, ROUNDS = 20, 7
 DELTAS = 20
-"""Of a short reply."""
+"""Deltas of a short reply."""
 SHORT, LONG = 200, 2000
 PACED_ROUNDS = 2
 
 
 class Caller(Protocol):
-    """A client of one wire, as `bench.wires_hermes`, `_openai` and `_anthropic` make it."""
+    """A client of one wire; `caller` of each `bench.wires_CLIENT` module yields one."""
 
     async def call(self, model: str, *, stream: bool) -> str:
-        """The text of a reply, read to its end."""
+        """Return the whole text of a reply."""
         ...
 
 
 async def cpu_us(caller: Caller, model: str, *, stream: bool, calls: int = 1) -> float:
-    """CPU microseconds of one call."""
+    """Return the CPU microseconds of one call."""
     gc.collect()
     text, before = "", time.process_time_ns()
     for _ in range(calls):
@@ -44,7 +44,7 @@ async def cpu_us(caller: Caller, model: str, *, stream: bool, calls: int = 1) ->
 
 
 async def chunk_us(caller: Caller, ending: str, rounds: int) -> float:
-    """What one more delta costs: the slope between a short and a long reply."""
+    """Return the cost of one more delta: the slope between a short and a long reply."""
     slopes = []
     for _ in range(rounds):
         short = await cpu_us(caller, f"text-{SHORT}{ending}", stream=True)
