@@ -1,6 +1,6 @@
-# Everything people and .ci/run do here. Each target sets up .venv by itself; see CONTRIBUTING.md.
+# Commands for contributors and for .ci/run; see CONTRIBUTING.md. Each target creates .venv itself.
 
-# With it, each of the many processes of the tests would compile everything again.
+# If it were set, each process that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 PY := .venv/bin/python
@@ -84,7 +84,7 @@ test-model: setup ## tasks done by the embedded model (downloads it once)
 	@echo "== tests: embedded model"
 	@$(PYTEST) tests/model
 
-approvals-report: setup ## how well dangerous commands are told from harmless ones
+approvals-report: setup ## how well dangerous and harmless commands are distinguished
 	@$(PY) scripts/approvals_report.py $(REPORT_ARGS)
 
 bench: setup ## measure; options with BENCH_ARGS="--peer VENV"
@@ -93,7 +93,7 @@ bench: setup ## measure; options with BENCH_ARGS="--peer VENV"
 docs: setup ## write the generated reference pages
 	@set -e; for page in $(PAGES); do echo "== $$page"; $(PY) $$page; done
 
-lock: setup ## bring the lock files in step with pyproject.toml; LOCK_ARGS=--upgrade for new versions
+lock: setup ## update the lock files from pyproject.toml; LOCK_ARGS=--upgrade for new versions
 	@$(COMPILE) $(BASE) -o requirements.lock
 	@$(COMPILE) --all-extras -c requirements.lock -o requirements-extras.lock
 	@$(PY) scripts/locks.py --name-extras

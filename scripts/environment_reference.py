@@ -27,11 +27,10 @@ HEAD = """\
 
 Written by `make docs`; edit `scripts/environment_reference.py` and what it reads instead.
 
-Variables can stand in the shell or, one `NAME=value` a line, in `.env` of the home
-(`hermes config set NAME value` writes it there; `hermes config env-path` says where it is). `.env`
-comes before the shell: what you saved on purpose counts more than what happens to be exported.
-Commands that the agent runs see nothing of `.env`, nor variables whose names look like those of a
-secret.
+Set variables in the shell or, one `NAME=value` per line, in `.env` of the home (`hermes config set
+NAME value` writes there; `hermes config env-path` prints its path). A value in `.env` takes
+precedence over one exported in the shell. Commands that the agent runs receive nothing from `.env`
+and no variable whose name looks like that of a secret.
 """
 
 OWN = {
@@ -53,11 +52,11 @@ TERMINAL = {
 MORE: dict[str, dict[str, str]] = {
     "discord": {
         "DISCORD_ALLOWED_ROLES": "ids of roles whose people may talk to the agent",
-        "DISCORD_IGNORE_NO_MENTION": "`false`: what mentions only others is read too",
+        "DISCORD_IGNORE_NO_MENTION": "`false`: messages that mention only others are read too",
         "DISCORD_COMMAND_SYNC_POLICY": "native commands: `safe`, `bulk` or `off`",
         "DISCORD_PROXY": "proxy to Discord",
-        "HERMES_DISCORD_TEXT_BATCH_DELAY_SECONDS": "how long a text waits for more of its writer,"
-        " with which it is one message: 0.6 by default, `0` joins nothing",
+        "HERMES_DISCORD_TEXT_BATCH_DELAY_SECONDS": "seconds to wait for more texts of the same"
+        " user, which become one message: 0.6 by default, `0` joins nothing",
         "HERMES_DISCORD_TEXT_BATCH_SPLIT_DELAY_SECONDS": "the same after the last part of a long"
         " text: 0.1 by default",
     },
@@ -75,7 +74,7 @@ MORE: dict[str, dict[str, str]] = {
 """Variables that a platform reads in addition to its credentials."""
 GATEWAY = {
     "GATEWAY_ALLOWED_USERS": "ids that may talk to the agent on every platform",
-    "GATEWAY_ALLOW_ALL_USERS": "`true`: everybody may",
+    "GATEWAY_ALLOW_ALL_USERS": "`true`: every user may",
     "GATEWAY_PROXY_KEY": "the `API_SERVER_KEY` of the Hermes that `gateway.proxy_url` names",
     "INVOCATION_ID": "set by systemd: a restart is left to it",
     "XPC_SERVICE_NAME": "the same for launchd",

@@ -26,15 +26,15 @@ from hermes.tui.text import Depth
 HEAD = """\
 # Keys
 
-Written by `make docs` from `scripts/keys_reference.py`, which knows when a key is missing here.
+Written by `make docs` from `scripts/keys_reference.py`, which fails if a key is missing.
 
-Alt is sent as Escape by most terminals; where it does nothing, press Escape and then the key.
-`/terminal-setup` says what your terminal can do. The guide is
+Most terminals send Alt as Escape; if Alt does nothing, press Escape and then the key.
+`/terminal-setup` shows what your terminal supports. The guide is
 [life in the terminal](../guide/terminal.md).
 """
 
 Table = dict[tuple[str, ...], str]
-"""What does it, as prompt_toolkit names the keys, and what it does."""
+"""Keys, as prompt_toolkit names them, and their effect."""
 
 TYPING: Table = {
     ("enter",): "send; in the menu, take what is chosen; behind a backslash, a new line",

@@ -15,8 +15,8 @@ HEAD = """\
 
 Written by `make docs` from `hermes.compat.names`; edit that instead.
 
-Plugins, memory providers, context engines and scripts import these. They keep their names whatever
-happens to the modules behind them; inside this repository nobody uses them.
+Plugins, memory providers, context engines and scripts import these names. They stay the same when
+the modules behind them change. The code of Hermes itself does not use them.
 
 They work in every plugin, and in scripts started with `hermes run SCRIPT`. In a Python of your own
 where Hermes is installed, switch them on first:
@@ -33,21 +33,21 @@ assert resolve_toolset("terminal") == ["terminal", "process"]
 assert detect_dangerous_command("ls") == (False, None, None)
 ```
 
-A module of yours, or of an installed package, that has one of these names comes first: a `cli.py`
-beside a script is what `import cli` finds there, and a package `tools` with an `__init__.py` keeps
-`tools.registry` out. Nothing is imported before a name is used. Most functions are synchronous:
-call them from a thread when you are in async code; what runs in the loop of the gateway (adapters,
-the runner, the router) is async. Outside a chat no person can be asked: calls that need approval
-are refused unless the settings allow it ([approvals](../guide/approvals.md)).
+Your own modules and those of installed packages take precedence: `import cli` finds a `cli.py` in
+the folder of the script, and a package `tools` with an `__init__.py` hides `tools.registry`. A
+module is imported when one of its names is used. Most functions are synchronous: in async code,
+call them from a thread. The parts that run in the event loop of the gateway (adapters, the runner,
+the router) are async. Outside a chat no person can be asked, so calls that need approval are
+refused unless the settings allow them ([approvals](../guide/approvals.md)).
 
 [examples/](../../examples/README.md) has a plugin of each kind, a wrapper around the chat, and
 scripts.
 """
 
 LATER = """\
-## Not there yet
+## Not available yet
 
-Importing one of these says so: `ModuleNotFoundError: batch_runner is documented, but …`.
+Importing one of these raises `ModuleNotFoundError: batch_runner is documented, but …`.
 
 | module | names | waits for |
 |---|---|---|"""
@@ -55,7 +55,7 @@ Importing one of these says so: `ModuleNotFoundError: batch_runner is documented
 
 def reference() -> str:
     """Return the whole page."""
-    lines = [HEAD, "## What there is", "", "| module | names | from |", "|---|---|---|"]
+    lines = [HEAD, "## Available names", "", "| module | names | from |", "|---|---|---|"]
     for path, names in NAMES.items():
         lines += rows(path, names)
     lines += ["", LATER]

@@ -65,7 +65,7 @@ SCRIPT: tuple[StepLike, ...] = (
     ANSWER,
     call(5, "terminal", command="rm -rf build dist"),
 )
-QUESTIONS = ("the check fails, find out why and mend it", "good, now remove the build folders")
+QUESTIONS = ("the check fails, find out why and fix it", "good, now remove the build folders")
 
 STEADY = (
     (re.compile(r"\d{8}_\d{6}_[0-9a-f]{8}"), "20260101_120000_1a2b3c4d"),
@@ -75,7 +75,7 @@ STEADY = (
     (re.compile(r"[█░]{8} +\d+%"), "█░░░░░░░ 6%"),
     (re.compile(r"cache \d+%"), "cache 83%"),
 )
-"""What differs from run to run, and what is shown instead."""
+"""Text that differs between runs, and its replacement."""
 
 
 def record() -> list[list[Any]]:
@@ -129,7 +129,7 @@ def steady(row: list[Any]) -> list[Any]:
 
 
 WIDE, HIGH, MARGIN, BAR = 8.4, 18, 18, 34
-"""Of a cell, around the screen, and of the bar above it; in pixels."""
+"""Sizes of a cell, of the margin and of the bar above the screen, in pixels."""
 PAPER, INK, FAINT = "#16161e", "#c8ccd8", "#7b8094"
 NAMED = {
     "black": "#414868", "red": "#f7768e", "green": "#9ece6a", "brown": "#e0af68",

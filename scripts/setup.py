@@ -65,7 +65,7 @@ OUTPUT_TAIL = 12
 
 
 class SetupFailed(Exception):
-    """Set-up cannot go on; the text is for the user."""
+    """Set-up cannot continue; the text is shown to the user."""
 
 
 class Pin(NamedTuple):
@@ -74,14 +74,14 @@ class Pin(NamedTuple):
     name: str
     version: str
     conditional: bool
-    """Only for some platforms or versions of Python."""
+    """Needed only on some platforms or versions of Python."""
     extras: frozenset[str]
     text: str
-    """The entry as it stands in the file, with the hashes."""
+    """The entry of the file, with its hashes."""
 
 
 def read_pins(text: str) -> list[Pin]:
-    """The packages of a lock file."""
+    """Return the packages of a lock file."""
     found = []
     for entry in re.split(r"\n(?=\S)", text):
         if pin := PIN.match(entry):
@@ -93,7 +93,7 @@ def read_pins(text: str) -> list[Pin]:
 
 
 def pins_of(locks: Path, extra: str) -> list[Pin]:
-    """What an extra consists of; empty when the lock files do not know it."""
+    """Return the packages of an extra; empty if no lock file names it."""
     if extra == BASE:
         return read_pins((locks / LOCKS[0]).read_text())
     return [pin for pin in read_pins((locks / EXTRAS_LOCK).read_text()) if extra in pin.extras]
@@ -105,12 +105,12 @@ def known_extras(locks: Path) -> set[str]:
 
 
 def normalise(name: str) -> str:
-    """A package name as package indexes compare it."""
+    """Return a package name in the form that package indexes compare."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def versions(folders: Sequence[str]) -> dict[str, str]:
-    """The packages installed in `folders`."""
+    """Return the versions of the packages installed in `folders`."""
     found: dict[str, str] = {}
     for each in metadata.distributions(path=list(folders)):
         name = each.metadata["Name"]  # None when its folder is damaged
@@ -120,8 +120,10 @@ def versions(folders: Sequence[str]) -> dict[str, str]:
 
 
 def missing(pins: Sequence[Pin], there: dict[str, str]) -> bool:
-    """Whether a package is not there, or in another version than the pinned ones. One that is only
-    for some platforms may be absent: only the installer evaluates markers."""
+    """Return whether a package is missing or has another version than the pinned ones.
+
+    A package for some platforms may be absent, because only the installer evaluates markers.
+    """
     by_name: dict[str, list[Pin]] = {}
     for pin in pins:
         by_name.setdefault(normalise(pin.name), []).append(pin)
@@ -133,7 +135,7 @@ def missing(pins: Sequence[Pin], there: dict[str, str]) -> bool:
 
 
 class Progress:
-    """One line on stderr: what is being done and for how long."""
+    """A line on stderr that shows the current step and its duration."""
 
     def __init__(self, text: str) -> None:
         self.text = f"hermes: {text} ..."
@@ -173,19 +175,19 @@ class Environment:
         self.unfinished = self.records / "unfinished"
 
     def _record(self) -> list[str]:
-        """The lock that was installed, or was being installed, here; then the extras."""
+        """Return the lock that was installed, or was being installed, followed by the extras."""
         for record, line in ((self.unfinished, 0), (self.stamp, 1)):
             if record.exists():
                 return record.read_text().splitlines()[line:]
         return []
 
     def installed(self) -> str | None:
-        """The lock that was installed, or was being installed, here."""
+        """Return the lock that was installed, or was being installed."""
         lines = self._record()
         return lines[0] if lines and lines[0] in LOCKS else None
 
     def extras(self) -> set[str]:
-        """The extras that were installed here, without those that no lock names any more."""
+        """Return the installed extras, without those that no lock names any more."""
         names = {name for line in self._record()[1:] for name in line.split()}
         return names & known_extras(self.root) if names else names
 
@@ -193,13 +195,13 @@ class Environment:
         return [str(each) for each in self.folder.glob("lib/python3*/site-packages")]
 
     def wider(self, lock: str) -> str:
-        """The wider of `lock` and what is installed."""
+        """Return the larger of `lock` and the installed lock."""
         installed = self.installed()
         return lock if installed is None else max(lock, installed, key=LOCKS.index)
 
     def packages_current(self, lock: str) -> bool:
-        """Whether exactly `lock` is installed, wherever the checkout was at the time, and the
-        extras of before are up to date."""
+        """Return whether exactly `lock` is installed and the installed extras are up to date. The
+        checkout may have moved since."""
         if not self.stamp.exists() or self.installed() != lock or not self.whole():
             return False
         if self.extras_copy.exists() and not same(self.extras_copy, self.root / EXTRAS_LOCK):
@@ -207,7 +209,7 @@ class Environment:
         return same(self.lock_copy, self.root / lock)
 
     def whole(self) -> bool:
-        """Whether no set-up was cut short here and the interpreter runs and is new enough."""
+        """Return whether the last set-up was completed and its interpreter works."""
         if self.unfinished.exists():
             return False
         check = "import sys; sys.exit(sys.version_info < (3, 11))"
@@ -217,12 +219,12 @@ class Environment:
             return False
 
     def link_source(self) -> None:
-        """Makes `hermes` importable from where the checkout is now."""
+        """Make `hermes` importable from the present place of the checkout."""
         for packages in self.folders():
             replace(Path(packages, "hermes.pth"), f"{self.root / 'src'}\n".encode())
 
     def record(self, lock: str, extras: set[str]) -> None:
-        """Marks the set-up as complete."""
+        """Mark the set-up as complete."""
         replace(self.lock_copy, (self.root / lock).read_bytes())
         if extras:
             replace(self.extras_copy, (self.root / EXTRAS_LOCK).read_bytes())
@@ -233,12 +235,12 @@ class Environment:
 
 
 def same(one: Path, other: Path) -> bool:
-    """Whether both are there with the same content."""
+    """Return whether both files exist and have the same content."""
     return one.exists() and other.exists() and one.read_bytes() == other.read_bytes()
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Whoever starts meanwhile reads the old file or the new one, never a part."""
+    """Replace the file atomically: a concurrent reader gets the old content or the new."""
     draft = path.with_name(f"{path.name}.new")
     draft.write_bytes(data)
     draft.replace(path)
@@ -246,10 +248,10 @@ def replace(path: Path, data: bytes) -> None:
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[int]:
-    """Holds the set-up lock in `folder`.
+    """Hold the set-up lock in `folder`.
 
-    The kernel frees it when the last holder ends, so it cannot go stale. Installers inherit it:
-    one that outlives its parent still keeps the next set-up waiting.
+    The kernel frees it when the last holder ends, so it cannot go stale. Installers inherit
+    it, so the next set-up also waits for one that outlives its parent.
     """
     folder.mkdir(exist_ok=True)
     handle = os.open(folder / "setup.lock", os.O_CREAT | os.O_RDWR, 0o644)
@@ -266,13 +268,13 @@ def only_one(folder: Path) -> Iterator[int]:
 
 
 def hint_for(output: str) -> str:
-    """What to do next after a step failed with `output`."""
+    """Return the next step for the user after a command failed with `output`."""
     text = output.lower()
     return next((hint for sign, hint in HINTS if sign.lower() in text), DEFAULT_HINT)
 
 
 def run(command: Sequence[str | Path], held: int) -> None:
-    """Runs a step quietly; on failure raises with the end of its output and a hint."""
+    """Run a step quietly. Raise `SetupFailed` with the end of its output and a hint."""
     result = subprocess.run(
         command,
         check=False,
@@ -289,13 +291,13 @@ def run(command: Sequence[str | Path], held: int) -> None:
 
 
 def install(python: Path, files: Sequence[Path], uv: str | Path | None, held: int) -> None:
-    """Installs the packages of lock files with uv when it is there and works, else with pip."""
+    """Install the packages of lock files with uv if it works, otherwise with pip."""
     wanted: list[str | Path] = ["--require-hashes"]
     for file in files:
         wanted += ["-r", file]
     if uv:
         target: list[str | Path] = ["--python", python]
-        with suppress(SetupFailed, OSError):  # an old, misconfigured uv: pip has the last word
+        with suppress(SetupFailed, OSError):  # an old or misconfigured uv: use pip
             run([uv, "pip", "install", "--compile-bytecode", *target, *wanted], held)
             return
     run([*pip_install(python), *wanted], held)
@@ -307,8 +309,8 @@ def pip_install(python: Path) -> list[str | Path]:
 
 
 def own_uv(environment: Environment, lock: str, held: int) -> Path | None:
-    """The uv that `lock` has among its packages: installed first, it installs the others in a
-    third of the time."""
+    """Install the uv that `lock` pins and return its path, or None. It installs the other packages
+    in a third of the time that pip needs."""
     text = (environment.root / lock).read_text()
     found = next((pin for pin in read_pins(text) if pin.name == "uv"), None)
     if not found:
@@ -322,8 +324,8 @@ def own_uv(environment: Environment, lock: str, held: int) -> Path | None:
 
 
 def write_extras(file: Path, locks: Path, extras: set[str], without: set[str]) -> list[Path]:
-    """Writes the packages of `extras` as a lock file; those in `without` have a pin already.
-    Returns the files to install: none when there is nothing to add."""
+    """Write the packages of `extras` to a lock file, except those in `without`, which are pinned
+    already. Return the files to install: none if nothing has to be added."""
     entries = {
         pin.text: pin
         for extra in sorted(extras)
@@ -337,7 +339,7 @@ def write_extras(file: Path, locks: Path, extras: set[str], without: set[str]) -
 
 
 def build(environment: Environment, lock: str, extras: set[str], held: int) -> None:
-    """Brings the environment to `lock` and `extras`, from nothing unless a finished one can be
+    """Install `lock` and `extras` into the environment. Create it anew unless a complete one can be
     updated."""
     fresh = not environment.whole()
     if fresh:
@@ -349,7 +351,7 @@ def build(environment: Environment, lock: str, extras: set[str], held: int) -> N
     if fresh:
         run([sys.executable, "-m", "venv", environment.folder], held)
         if any(Path(each, "setuptools").exists() for each in environment.folders()):
-            # The venv of Python 3.11 contains it: 8 MB that nothing uses.
+            # A venv of Python 3.11 contains it, but nothing here uses its 8 MB.
             run([environment.python, "-m", "pip", "uninstall", "-q", "-y", "setuptools"], held)
     text = (environment.root / lock).read_text()
     pinned = {normalise(pin.name) for pin in read_pins(text)}
@@ -357,7 +359,7 @@ def build(environment: Environment, lock: str, extras: set[str], held: int) -> N
     uv = shutil.which("uv") or own_uv(environment, lock, held)
     try:
         install(environment.python, [environment.root / lock, *more], uv, held)
-    except SetupFailed:  # the installer refused by itself: what was there before is still whole
+    except SetupFailed:  # the installer refused: the old packages are intact
         environment.unfinished.unlink()
         if before is not None:
             environment.stamp.write_text(before)
@@ -369,8 +371,7 @@ def build(environment: Environment, lock: str, extras: set[str], held: int) -> N
 
 
 def set_up(root: Path, lock: str, wanted: Sequence[str]) -> None:
-    """Makes sure that at least `lock` and the extras `wanted` are installed in the checkout at
-    `root`."""
+    """Ensure that at least `lock` and the extras `wanted` are installed in a checkout."""
     with only_one(root / ".cache") as held:
         environment = Environment(root)
         lock = environment.wider(lock)
@@ -395,7 +396,7 @@ def set_up(root: Path, lock: str, wanted: Sequence[str]) -> None:
 
 
 def add_here(locks: Path, wanted: Sequence[str]) -> None:
-    """Makes sure that the extras `wanted` are installed for the running interpreter."""
+    """Ensure that the extras `wanted` are installed for the running interpreter."""
     records = Path(sys.prefix) / "hermes"
     with only_one(records) as held:
         before = versions(sys.path)
@@ -412,7 +413,7 @@ def add_here(locks: Path, wanted: Sequence[str]) -> None:
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
-    """Shows a line while something is done, and how it ended."""
+    """Show a line while the block runs, and then its result."""
     line = Progress(text)
     try:
         yield

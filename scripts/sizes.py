@@ -15,10 +15,10 @@ EXEMPTIONS: Mapping[tuple[str, str], str] = {}
 """(row name, place as printed in the table) -> reason."""
 
 KERNEL = ("core", "agent")
-BESIDE_KERNEL = "hermes/core/testing/"
+KERNEL_TEST_DOUBLES = "hermes/core/testing/"
 """Not counted as core: test doubles for us and for plugin authors; the agent never loads them."""
 
-NOT_COUNTED = f"not counting {BESIDE_KERNEL}"
+NOT_COUNTED = f"not counting {KERNEL_TEST_DOUBLES}"
 
 BROAD = frozenset({"Exception", "BaseException"})
 ENVIRONMENT = frozenset({"environ", "environb", "getenv"})
@@ -224,7 +224,9 @@ def measure(
     source = read_modules(package) + read_modules(package.parent / "hermes_plugins")
     checks = read_modules(tests)
     loop = [m for m in source if m.path.endswith("agent/loop.py")]
-    kernel = [m for m in source if m.folder in KERNEL and not m.path.startswith(BESIDE_KERNEL)]
+    kernel = [
+        m for m in source if m.folder in KERNEL and not m.path.startswith(KERNEL_TEST_DOUBLES)
+    ]
     table: list[tuple[str, float, tuple[Case, ...]]] = [
         ("lines of the largest file", 800, tuple(Case(m.lines, m.path) for m in source)),
         ("lines of the longest function", 80, function_lengths(source)),

@@ -12,23 +12,24 @@ HEAD = """\
 
 Written by `make docs` from `hermes.app.commands`; edit that instead.
 
-Typed at the beginning of a message. Capitals do not matter, and the beginning of a name is enough:
-of several commands that begin so, the first of this page is meant. `/help` lists them in the
-conversation, `/help NAME` explains one, Tab completes names and what may follow them.
+Type a command at the beginning of a message. Case does not matter, and the beginning of a name is
+enough: if several commands begin with it, the first on this page is used. `/help` lists the
+commands in the conversation, `/help NAME` explains one, Tab completes names and arguments.
 
-While the agent works, those marked "at once" are carried out beside it; the others wait for the
-end of the turn. "terminal" marks what makes sense in a terminal only, not in other chats.
+While the agent works, commands marked "at once" run immediately; the others wait for the end of the
+turn. Commands marked "terminal" exist only in the terminal, not in other chats.
 
-A name is looked for among these commands, then those of [plugins](../guide/plugins.md), then your
-own (`quick_commands`, below), then your [skills](../guide/skills.md), and last among the beginnings
-of names. What begins with `/` and looks like a path is a message.
+Hermes looks for a name among these commands, then those of [plugins](../guide/plugins.md), then
+your own (`quick_commands`, below), then your [skills](../guide/skills.md), and finally among the
+beginnings of names. Text that begins with `/` and looks like a path is a message.
 """
 
 QUICK = """
 ## Your own
 
-`quick_commands` in config.yaml gives a name to a shell command, whose output you are shown (the
-model is not asked, 30 seconds at most), or to words that are said to the agent:
+`quick_commands` in config.yaml gives a name to a shell command or to a prompt. The output of the
+command is shown to you, not to the model; it may run for 30 seconds. The prompt is sent to the
+agent:
 
 ```yaml
 quick_commands:
@@ -36,7 +37,7 @@ quick_commands:
   review: "Look at @diff as a strict reviewer would. Name the three worst problems."
 ```
 
-`/review but only the tests` sends the words with what follows them.
+`/review but only the tests` sends the prompt followed by the rest of the line.
 """
 
 

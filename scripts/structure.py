@@ -94,7 +94,7 @@ def imported_names(module: SourceModule) -> Iterator[str]:
 
 
 def small_modules(source: list[SourceModule]) -> Iterator[str]:
-    """Modules under 60 lines that exactly one other module imports, other than to re-export."""
+    """Yield modules under 60 lines that exactly one other module imports, except to re-export."""
     importers: dict[str, list[SourceModule]] = defaultdict(list)
     for module in source:
         for name in set(imported_names(module)) - {module.name}:
@@ -108,7 +108,7 @@ def small_modules(source: list[SourceModule]) -> Iterator[str]:
 
 
 def shared_class_names(source: list[SourceModule]) -> Iterator[str]:
-    """Public class names that more than one module defines at its top level."""
+    """Yield public class names that more than one module defines at its top level."""
     places: dict[str, list[str]] = defaultdict(list)
     for module in source:
         for node in module.tree.body:
@@ -120,7 +120,7 @@ def shared_class_names(source: list[SourceModule]) -> Iterator[str]:
 
 
 def imports_by_string(source: list[SourceModule]) -> Iterator[str]:
-    """Calls of `import_module` with the name of one of our modules, outside lazy packages."""
+    """Yield calls of `import_module` with the name of one of our modules, outside lazy packages."""
     for module in source:
         if module.stem == "__init__":
             continue
@@ -137,7 +137,7 @@ def _imports_by_string(function: ast.expr) -> bool:
 
 
 def vague_class_names(source: list[SourceModule]) -> Iterator[str]:
-    """Classes with a name that `RENAMED` lists."""
+    """Yield classes with a name that `RENAMED` lists."""
     for module in source:
         for node in module.nodes:
             if isinstance(node, ast.ClassDef) and node.name.lstrip("_") in RENAMED:
@@ -156,7 +156,7 @@ def odd_words(source: list[SourceModule], exempt: Mapping[str, str]) -> Iterator
 
 
 def unused_dependencies(source: list[SourceModule], requirements: list[str]) -> Iterator[str]:
-    """Runtime dependencies of pyproject.toml that no module imports."""
+    """Yield runtime dependencies of pyproject.toml that no module imports."""
     used = {name.lower() for module in source for name in imported_names(module)}
     for module in source:
         for node in module.nodes:
@@ -172,7 +172,7 @@ def unused_dependencies(source: list[SourceModule], requirements: list[str]) -> 
 
 
 def over_budget(source: list[SourceModule], budgets: Mapping[str, Any]) -> Iterator[str]:
-    """Packages with more files or lines than their budget, or without one."""
+    """Yield packages with more files or lines than their budget, or without one."""
     sizes: dict[str, list[int]] = defaultdict(list)
     for module in source:
         sizes[module.package].append(module.lines)
@@ -195,7 +195,7 @@ Rule = Callable[[], Iterator[str]]
 def rules(
     source: list[SourceModule], lists: Mapping[str, Any], project: Mapping[str, Any]
 ) -> dict[str, Rule]:
-    """Every rule that has a ceiling, by its name in budgets.toml."""
+    """Return every rule that has a ceiling, by its name in budgets.toml."""
     return {
         "small_modules_with_one_importer": lambda: small_modules(source),
         "shared_class_names": lambda: shared_class_names(source),
@@ -211,13 +211,13 @@ def rules(
 def check(
     source: list[SourceModule], lists: Mapping[str, Any], project: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """What fails, and what is only a reminder."""
+    """Return the failures and the reminders."""
     failures = [f"budget: {line}" for line in over_budget(source, lists["packages"])]
     reminders = []
     for name, rule in rules(source, lists, project).items():
         found, ceiling = list(rule()), lists["ceilings"].get(name, 0)
         if len(found) > ceiling:
-            # Which of them is new is not known, so all are listed when there are few.
+            # It is unknown which of them are new, so all are listed if there are few.
             shown = found if len(found) <= 20 else [f"see: scripts/structure.py --list {name}"]
             failures.append(f"{name}: {len(found)}, the ceiling is {ceiling}")
             failures += [f"  {line}" for line in shown]
@@ -229,7 +229,7 @@ def check(
 
 
 def lowered(text: str, source: list[SourceModule], project: Mapping[str, Any]) -> str:
-    """The text of budgets.toml with every number that can be lower; budgets keep 1 % of room."""
+    """Return budgets.toml with each number as low as possible; budgets keep 1 % of room."""
     lists = tomllib.loads(text)
     for name, rule in rules(source, lists, project).items():
         count = len(list(rule()))

@@ -142,8 +142,8 @@ class HookRunner:
     """Implements `core.hooks.Hooks`.
 
     Listeners run one after another, in the order of registration, each for at most `timeout`
-    seconds (`plugins.hook_timeout`; 0 is no limit). A failure is shown to the user once per plugin
-    and logged once per event. A failing listener of an event that can be vetoed is a veto.
+    seconds (`plugins.hook_timeout`; 0 means no limit). A failure is shown to the user once per
+    plugin and logged once per event. A failing listener of an event that can be vetoed is a veto.
     """
 
     def __init__(

@@ -70,7 +70,7 @@ COMMAND = Command(
     "Read the log files of this profile.",
     arg("log", nargs="?", default=NAMES[0], choices=(*NAMES, LIST), help="which one (agent)"),
     arg("-n", "--lines", type=int, default=50, metavar="N", help="how many entries (50)"),
-    flag("-f", "--follow", help="go on as new ones come"),
+    flag("-f", "--follow", help="print new lines as they are written"),
     arg("--level", type=str.upper, choices=LEVELS, default="", help="this one and worse"),
     arg("--session", default="", metavar="ID", help="of one session"),
     arg("--since", default="", metavar="AGO", help="not older than 30s, 5m, 2h, 1d"),

@@ -251,7 +251,7 @@ QUESTION = "number to go on with, words to search for, Enter for more, q to leav
 
 @COMMAND.action(
     "browse",
-    "choose a session and go on with it",
+    "choose a session and continue it",
     SOURCE,
     epilog=examples("hermes sessions browse --source telegram"),
     needs=None,

@@ -537,7 +537,7 @@ COMMAND = Command(
     run,
     """\
 Set Hermes up. Each answer is saved at once; Enter keeps what is there; Ctrl-C stops, and the next
-`hermes setup` goes on from there. With options it asks nothing and sets what they say. With the
+`hermes setup` continues there. With options it asks nothing and sets their values. With the
 name of an extra it installs optional packages: the versions and hashes come with Hermes.""",
     arg("section", nargs="?", metavar="NAME", help="a section or an extra, listed below"),
     flag("--non-interactive", help="ask nothing"),

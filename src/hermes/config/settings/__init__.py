@@ -271,7 +271,7 @@ class CheckpointSettings(Section, frozen=True):
 
 
 class BudgetSettings(Section, frozen=True):
-    turn_usd: Dollars | None = None  #: Most one turn may cost, in US dollars; unset is no limit.
+    turn_usd: Dollars | None = None  #: Most one turn may cost, in US dollars; unset means no limit.
     session_usd: Dollars | None = None  #: Most one session may cost.
     job_usd: Dollars | None = None  #: Most one run of a scheduled job may cost.
     day_usd: Dollars | None = None  #: Most one day may cost.
@@ -281,7 +281,7 @@ class CronSettings(Section, frozen=True):
     wrap_response: bool = True  #: Put the job's name above and a note below what a job delivers.
     script_timeout_seconds: Seconds = 120  #: Longest run of a job's script.
     timeout_seconds: Seconds = 600
-    """Seconds a job may be idle before it is stopped; 0 is no limit."""
+    """Seconds a job may be idle before it is stopped; 0 means no limit."""
     tick_seconds: Positive = 60  #: Seconds between two looks at what is due.
     catch_up: Literal["once", "skip"] = "once"
     """A run that was missed: run it once when we are back, or wait for the next."""

@@ -137,7 +137,7 @@ class GatewaySettings(Section, frozen=True):
     role_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Slash commands of a role, by role; unset are ours."""
     user_day_usd: Dollars | None = None
-    """Most one user may cost in a day, in US dollars; unset is no limit. Owners are not counted."""
+    """Most one user may cost in a day, in US dollars; unset means no limit. Owners are exempt."""
     live_agents: Positive = 64  #: Conversations kept ready in memory.
     drain_seconds: Seconds = 30
     """Seconds that running turns get to end when the gateway stops; the rest goes on later."""

@@ -46,7 +46,7 @@ class SessionSearchOptions(msgspec.Struct, frozen=True):
     max_concurrency: int = 3
     """`auxiliary.session_search.max_concurrency`: summaries made at the same time."""
     timeout: float = 30
-    """`auxiliary.session_search.timeout`: seconds for one summary; 0 is no limit."""
+    """`auxiliary.session_search.timeout`: seconds for one summary; 0 means no limit."""
     transcript_chars: int = 100_000  #: Characters of a conversation that the auxiliary model gets.
     user: str = ""  #: Search only conversations of this user; "" is the owner, who sees all.
     hidden_sources: tuple[str, ...] = ("tool", "batch")
