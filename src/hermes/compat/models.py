@@ -232,7 +232,7 @@ class ClassifiedError(msgspec.Struct, frozen=True):
     message: str
     status_code: int | None = None
     retry_after: float | None = None  #: Seconds the endpoint asked to wait.
-    retryable: bool = False  #: The same request may succeed later, or once it is mended.
+    retryable: bool = False  #: The same request may succeed later, or after a correction.
     should_compress: bool = False
     should_rotate_credential: bool = False
     should_fallback: bool = False

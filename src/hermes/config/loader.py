@@ -318,7 +318,7 @@ def _drop_empty(data: MutableMapping[str, Any], block: Parts) -> None:
 
 Kind = Literal["cli", "config", "dotenv", "env", "default"]
 
-SHORTEST_SECRET = 6  #: Shorter values are not blotted out of texts: they would hit harmless words.
+SHORTEST_SECRET = 6  #: Shorter values are not redacted: they occur in harmless words.
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 

@@ -1,4 +1,4 @@
-"""Handlers of /snapshot, /insights and /debug."""
+"""Handlers of /snapshot, /insights and /debug, for the terminal and for chats."""
 
 import asyncio
 
@@ -9,6 +9,7 @@ from hermes.util.text import human_size, many
 
 
 async def snapshot(call: CommandCall) -> str:
+    """List, create, restore or prune snapshots of the settings."""
     action, _, rest = call.arguments.partition(" ")
     snapshots, now, rest = Snapshots(call.app.home), call.app.clock.now(), rest.strip()
     match action.lower():
@@ -38,6 +39,7 @@ def _line(one: Snapshot) -> str:
 
 
 async def insights(call: CommandCall) -> str:
+    """Return the usage of the last days as Markdown."""
     from hermes.ops.insights import insights_markdown  # rarely needed
 
     if call.arguments and not call.arguments.isdecimal():
@@ -47,6 +49,7 @@ async def insights(call: CommandCall) -> str:
 
 
 async def debug(call: CommandCall) -> str:
+    """Return a report on the installation without secrets."""
     from hermes.ops.debug_report import debug_text  # rarely needed
 
     return await debug_text(call.app.home, call.app.loaded)

@@ -289,7 +289,7 @@ def result_text(result: Any) -> str:
     try:
         return msgspec.json.encode(result).decode()
     except TypeError as error:
-        raise ToolError(f"the tool answered with something that is no text: {error}") from error
+        raise ToolError(f"the tool answered with something other than text: {error}") from error
 
 
 registry = ToolRegistry()  #: The registry of this process, used by plugins and sessions.

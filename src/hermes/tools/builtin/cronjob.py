@@ -144,7 +144,7 @@ class JobActions(msgspec.Struct, frozen=True):
         if not self.limits or (job and all(name in HARMLESS_FIELDS for name in fields)):
             return fields
         if self.limits.get("backend") and (folder := fields.get("workdir", job.get("workdir"))):
-            reason = "a run of the job may change what is there, beside the folder of this chat"
+            reason = "a run of the job may change files outside the folder of this chat"
             await require_approval(Concern("cron folder", str(folder), reason))
         return {**fields, "by": self.limits}
 

@@ -398,8 +398,8 @@ def _snippets(hits: Sequence[SearchHit]) -> list[str]:
     lines: list[str] = []
     for hit in hits[:MAX_SNIPPETS]:
         lines.append(f"- {hit.role}, {format_time(hit.timestamp)}: {hit.snippet}")
-        beside = ((each.role, " ".join(each.content.split())) for each in hit.context)
-        lines += [f"  next to it, {role}: {text}" for role, text in beside if text]
+        neighbours = ((each.role, " ".join(each.content.split())) for each in hit.context)
+        lines += [f"  next to it, {role}: {text}" for role, text in neighbours if text]
     return lines
 
 

@@ -106,7 +106,7 @@ class _EnvelopeParser:
             elif line.startswith(UPDATE):
                 found.append(self._update(_header_path(line, UPDATE)))
             elif line.strip():
-                self._wrong(line, "is no file header")
+                self._wrong(line, "is not a file header")
         return found
 
     def _take(self) -> str:
@@ -246,7 +246,7 @@ class _UnifiedParser:
                 numbers, body = _RANGE.match(line), []
                 if numbers is None and line != "@@ end":
                     raise ToolArgumentsInvalid(
-                        f"{line[:80]!r} is no hunk header", hint="write @@ -1,3 +1,4 @@"
+                        f"{line[:80]!r} is not a hunk header", hint="write @@ -1,3 +1,4 @@"
                     )
             elif line[:1] in ("", " ", "+", "-", "\\"):
                 body.append(line)

@@ -109,8 +109,8 @@ def test_removed_line_of_dashes_is_not_a_header() -> None:
         (envelope("*** Update File: a"), "has no hunk"),
         (envelope("*** Update File:", "-x"), "names no file"),
         (envelope("*** Add File: a", "x"), "must begin with"),
-        (envelope("what"), "no file header"),
-        ("--- a\n+++ b\n@@ wrong @@\n-x\n", "no hunk header"),
+        (envelope("what"), "not a file header"),
+        ("--- a\n+++ b\n@@ wrong @@\n-x\n", "not a hunk header"),
         ("--- a\n+++ a\n@@ -1 +1 @@\nx\n", "neither space"),
     ],
 )
