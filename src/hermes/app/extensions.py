@@ -73,6 +73,7 @@ class Extensions:
         self.memory_providers: dict[str, Any] = {}
         self.context_engines: list[Any] = []
         self.terminals: dict[str, Any] = {}  #: Manifests of terminal backends.
+        self.platforms: dict[str, Any] = {}  #: Manifests of messaging platforms.
         self.inject: Inject | None = None  #: Set by the conversation of a terminal.
         self.outcomes: tuple[Any, ...] = ()
         self._replaced: dict[str, ToolEntry | None] = {}
@@ -188,6 +189,9 @@ class Extensions:
 
     def add_terminal_backend(self, manifest: Any) -> None:
         self.terminals[manifest.name] = manifest
+
+    def add_platform(self, manifest: Any) -> None:
+        self.platforms[manifest.name] = manifest
 
     def inject_message(self, content: str, role: str) -> bool:
         return self.inject is not None and self.inject(content, role)

@@ -61,6 +61,8 @@ class PluginHost(Protocol):
 
     def add_terminal_backend(self, manifest: Any) -> None: ...
 
+    def add_platform(self, manifest: Any) -> None: ...
+
     def inject_message(self, content: str, role: str) -> bool:
         """Add a message to the running conversation. Return False outside of the terminal, where
         no conversation can take it. Called from any thread."""
@@ -78,6 +80,7 @@ class RegistrationKind(StrEnum):
     MEMORY = "memory provider"
     ENGINE = "context engine"
     TERMINAL = "terminal backend"
+    PLATFORM = "platform"
 
 
 SINGLE = frozenset({RegistrationKind.ENGINE})
@@ -385,6 +388,12 @@ class PluginContext:
             )
         add = partial(self._services.host.add_terminal_backend, manifest)
         self._claim(RegistrationKind.TERMINAL, manifest.name, add)
+
+    def register_platform(self, manifest: Any) -> None:
+        """Register a messaging platform, a `hermes.sdk.platforms.PlatformManifest` whose `adapter`
+        is the class. A platform that comes with Hermes keeps its name."""
+        add = partial(self._services.host.add_platform, manifest)
+        self._claim(RegistrationKind.PLATFORM, _own_name(manifest), add)
 
     def inject_message(self, content: str, role: str = "user") -> bool:
         """Add a message to the running conversation in the terminal. Return False elsewhere."""

@@ -30,6 +30,7 @@ class RecordingHost:
         self.providers: list[Any] = []
         self.engines: list[Any] = []
         self.terminals: list[Any] = []
+        self.platforms: list[Any] = []
         self.messages: list[tuple[str, str]] = []
 
     def add_tool(self, plugin: str, **registration: Any) -> None:
@@ -52,6 +53,9 @@ class RecordingHost:
 
     def add_terminal_backend(self, manifest: Any) -> None:
         self.terminals.append(manifest)
+
+    def add_platform(self, manifest: Any) -> None:
+        self.platforms.append(manifest)
 
     def inject_message(self, content: str, role: str) -> bool:
         self.messages.append((content, role))

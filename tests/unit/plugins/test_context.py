@@ -252,6 +252,7 @@ def test_skill_path_is_relative_to_the_plugin(stage: Stage, tmp_path: Path) -> N
 def test_providers_and_messages_reach_the_program(stage: Stage) -> None:
     stage.load_with(
         """
+        from hermes.sdk.platforms import Capabilities, PlatformManifest
         from hermes.sdk.terminal import TerminalManifest
 
         class Elephant:
@@ -264,11 +265,15 @@ def test_providers_and_messages_reach_the_program(stage: Stage) -> None:
             ctx.register_memory_provider(Elephant())
             ctx.register_context_engine(Window())
             ctx.register_terminal_backend(TerminalManifest(name="probe", backend=print))
+            ctx.register_platform(
+                PlatformManifest("pager", "Pager", print, Capabilities(max_chars=100))
+            )
             assert ctx.inject_message("hello") is True
             assert ctx.inject_message("careful", role="system") is True
         """
     )
     assert stage.told == []
+    assert [each.label for each in stage.host.platforms] == ["Pager"]
     assert [each.name for each in stage.host.providers] == ["elephant"]
     assert [each.name for each in stage.host.engines] == ["window"]
     assert [each.name for each in stage.host.terminals] == ["probe"]

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hermes.app import App, Surface, commands_in
+from hermes.app import App, Extensions, Surface, commands_in
 from hermes.config.declared import declarations
 from hermes.config.dotenv import describe_unset, unset_names
 from hermes.config.installation import InstallFailed, install_extra
@@ -32,12 +32,14 @@ from hermes.sdk.platforms import (
 from hermes.terminal import SANDBOX_PROBE, is_installed, probe_program
 from hermes.util.extras import EXTRAS
 
-added: dict[str, PlatformManifest] = {}  #: Manifests of the plugins of this process.
+added: dict[str, PlatformManifest] = {}
+"""Platforms that plugins of this process added by the documented function."""
 
 
 def manifests() -> dict[str, PlatformManifest]:
-    """Return all manifests by name."""
-    return added | shipped_manifests()
+    """Return all manifests by name. A platform that comes with Hermes keeps its name."""
+    plugins = Extensions.in_force()
+    return (plugins.platforms if plugins else {}) | added | shipped_manifests()
 
 
 @cache
@@ -61,13 +63,13 @@ def manifest(name: str) -> PlatformManifest:
 
 def user_ids(platform: str) -> UserIdFormat:
     """Return the format of the user ids of a platform, which need not exist."""
-    found = added.get(platform) or shipped_manifests().get(platform)
+    found = manifests().get(platform)
     return found.users if found else ANY_ID
 
 
 def addresses(platform: str) -> AddressFormat:
     """Return how targets name the chats of a platform, which need not exist."""
-    found = added.get(platform) or shipped_manifests().get(platform)
+    found = manifests().get(platform)
     return found.addresses if found else AddressFormat()
 
 
@@ -229,7 +231,6 @@ def make_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any]) ->
 
 
 def _create_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapter:
-    module, _, name = manifest.adapter.partition(":")
     settings, home = app.loaded.complete().settings, app.home
     connection = _section(app.loaded, manifest.connection, "platforms", manifest.name)
     if names := unset_names(getattr(connection, "token", "")):
@@ -252,6 +253,9 @@ def _create_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any])
         extra=extra,
         unset=app.loaded.unset,
     )
+    if not isinstance(manifest.adapter, str):
+        return manifest.adapter(context)
+    module, _, name = manifest.adapter.partition(":")
     adapter: Adapter = getattr(import_module(module), name)(context)
     return adapter
 

@@ -176,7 +176,8 @@ ANY_ID = UserIdFormat(".+", "what the platform calls a user")
 class PlatformManifest(msgspec.Struct, frozen=True):
     name: str
     label: str  #: Display name: `Telegram`.
-    adapter: str  #: `module:Class`, imported when the platform is configured.
+    adapter: str | Callable[["AdapterContext"], "Adapter"]
+    """The class of the adapter, or `module:Class`, imported when the platform is configured."""
     capabilities: Capabilities
     credentials: tuple[CredentialField, ...] = ()
     needs: tuple[str, ...] = ()

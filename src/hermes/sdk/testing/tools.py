@@ -49,6 +49,7 @@ class LoadedPlugin:
         self.memory_providers: list[Any] = []
         self.context_engines: list[Any] = []
         self.terminal_backends: list[Any] = []
+        self.platforms: list[Any] = []
         self.messages: list[tuple[str, str]] = []  #: Role and content of injected messages.
         self.hooks = hooks  #: `await hooks.fire(name, **details)` returns the answers.
 
@@ -75,6 +76,9 @@ class LoadedPlugin:
 
     def add_terminal_backend(self, manifest: Any) -> None:
         self.terminal_backends.append(manifest)
+
+    def add_platform(self, manifest: Any) -> None:
+        self.platforms.append(manifest)
 
     def inject_message(self, content: str, role: str) -> bool:
         self.messages.append((role, content))
