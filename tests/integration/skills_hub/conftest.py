@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.commands import skills as command
+from hermes.cli.commands import skills_hub as command
 from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
 from hermes.skills.hub.hub import Hub, HubOptions

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.commands import skills as command
+from hermes.cli.commands import skills_hub as command
 from hermes.skills.history import SkillHistory
 from hermes.skills.hub.contents import InstallRefused
 from hermes.skills.index import SkillIndex
