@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     # fmt: off
     from hermes.tui.clipboard import ImageAttachments
     from hermes.tui.commands import TerminalCommands
-    from hermes.tui.conversation import Conversation, ReferenceExpander
+    from hermes.tui.conversation import Conversation
     from hermes.tui.display import DisplayState
     from hermes.tui.markdown import MarkdownStream
-    from hermes.tui.plain import PlainConversation, Renderer
+    from hermes.tui.plain import PlainConversation, ReferenceExpander, Renderer
     from hermes.tui.skins import Skin, find_skin, skin_names
     from hermes.tui.terminal_ui import LayoutOverrides, TerminalUI, greet, is_terminal_open
     from hermes.tui.text import (

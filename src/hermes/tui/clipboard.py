@@ -14,7 +14,6 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from hermes.app import image_kind
 from hermes.config.environment import child_environment, search_path, variable
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import Image
@@ -214,6 +213,14 @@ async def _run(
 
 MAX_IMAGE_BYTES = 20_000_000
 SNIFF_BYTES = 16  #: Bytes at the start of a file that identify its type.
+
+
+def _image_kind(start: bytes) -> str:
+    from hermes.app import image_kind  # loads the web tools, and the prompt must appear at once
+
+    return image_kind(start)
+
+
 FORMATS = "PNG, JPEG, GIF or WebP"
 
 
@@ -242,7 +249,7 @@ class ImageAttachments:
 
     def add(self, data: bytes, name: str) -> str:
         """Attach an image and return its label. Raises `UsageError` for other data."""
-        kind = image_kind(data[:SNIFF_BYTES])
+        kind = _image_kind(data[:SNIFF_BYTES])
         if not kind:
             raise UsageError(f"{name} is not an image", hint=f"use {FORMATS}")
         if len(data) > MAX_IMAGE_BYTES:
@@ -325,7 +332,7 @@ def _is_image(path: Path) -> bool:
         if not path.is_file():
             return False
         with path.open("rb") as file:
-            return bool(image_kind(file.read(SNIFF_BYTES)))
+            return bool(_image_kind(file.read(SNIFF_BYTES)))
     except OSError:
         return False
 
@@ -338,7 +345,7 @@ def _read_image_file(path: Path) -> bytes:
             raise UsageError(f"{path} is not a file")
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if not image_kind(file.read(SNIFF_BYTES)):
+            if not _image_kind(file.read(SNIFF_BYTES)):
                 raise UsageError(f"{path.name} is not an image", hint=f"use {FORMATS}")
             if size > MAX_IMAGE_BYTES:
                 raise _too_large(path.name, size)

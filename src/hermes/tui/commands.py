@@ -12,7 +12,6 @@ from hermes.ops import export_sessions, format_of, replaced
 from hermes.tui.clipboard import ImageAttachments, copy_text
 from hermes.tui.display import DisplayState
 from hermes.tui.skins import find_skin, skin_names
-from hermes.tui.terminal_ui import MAX_EXCHANGES, recap
 from hermes.tui.text import Depth, terminal_depth
 
 
@@ -66,7 +65,7 @@ class TerminalCommands:
         return f"A new conversation: session `{agent.session_id}`"
 
     async def _history(self, call: CommandCall) -> str:
-        lines = self._recap(call, _parse_number(call, MAX_EXCHANGES))
+        lines = self._recap(call, _parse_number(call, 0))
         self._terminal.out(lines)
         return "" if lines else "There are no messages yet."
 
@@ -74,11 +73,17 @@ class TerminalCommands:
         before = call.agent.session_id
         message = await command_handlers.resume(call)
         if call.agent.session_id != before:
-            self._terminal.out(self._recap(call, MAX_EXCHANGES))
+            self._terminal.out(self._recap(call))
         return message
 
-    def _recap(self, call: CommandCall, most: int) -> list[str]:
-        display = self._display
+    def _recap(self, call: CommandCall, most: int = 0) -> list[str]:
+        """Return the last exchanges; 0 is the usual number."""
+        from hermes.tui.terminal_ui import (  # with prompt_toolkit, which is slow
+            MAX_EXCHANGES,
+            recap,
+        )
+
+        display, most = self._display, most or MAX_EXCHANGES
         symbol = display.skin.branding.prompt_symbol
         return recap(call.agent.history, display.paint, self._terminal.columns(), symbol, most)
 

@@ -12,7 +12,7 @@ from hermes.agent import Agent, PendingMessages
 from hermes.app import App, Surface, prompting
 from hermes.core.errors import HermesError
 from hermes.core.events import Notice, TurnFinished
-from hermes.core.messages import Image, User
+from hermes.core.messages import User
 from hermes.skills import skill_commands
 from hermes.store import SessionFilter
 from hermes.tui.area import Area, Printer
@@ -354,36 +354,3 @@ class MenuOffers:
         session = self._app.session(self._talk.agent).skills
         skills = skill_commands(session.catalog.skills.entries(), session.context).items()
         return [*own, *quick, *(Offer(name, about, takes_more=True) for name, about in skills)]
-
-
-class ReferenceExpander:
-    """Adds the contents of references such as `@file:…` and `@diff` to a message."""
-
-    def __init__(
-        self, app: App, agent: Callable[[], Agent], folder: Path, warn: Callable[[str], object]
-    ) -> None:
-        """`warn` is called for what could not be attached or is large."""
-        self._app, self._agent, self._folder, self._warn = app, agent, folder, warn
-
-    async def __call__(self, message: User) -> User:
-        """Return the expanded message. Raises `UsageError` when it would be too large."""
-        if "@" not in message.text:
-            return message
-        # Most messages refer to nothing, so this is loaded when the first one does.
-        from hermes.app import ReferenceContext, expand_references, page_fetch
-        from hermes.security import PathGuard
-
-        session, home = self._app.session(self._agent()), self._app.home
-        context = ReferenceContext(
-            guard=PathGuard(Path.home(), (self._folder,), (home.root, home.default_root)),
-            folder=self._folder,
-            context_length=session.target.profile.context_length,
-            redact=self._app.redact,
-            fetch=page_fetch(session.session_tools.deps),
-            images=session.target.profile.images is not False,
-        )
-        expanded = await expand_references(message.text, context)
-        for warning in expanded.warnings:
-            self._warn(warning)
-        images = [part for part in message.parts if isinstance(part, Image)]
-        return User((*expanded.message.parts, *images))

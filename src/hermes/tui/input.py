@@ -40,7 +40,6 @@ from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.widgets import TextArea
 from wcwidth import grapheme_boundary_before, iter_graphemes
 
-from hermes.config.edit import editor_command
 from hermes.core.errors import HermesError, UsageError
 from hermes.tui.clipboard import ImageAttachments, clipboard_text, dropped_images
 from hermes.tui.completion import InputCompleter
@@ -369,6 +368,8 @@ async def edit_in_editor(text: str) -> str:
 
     The area is hidden while the editor uses the terminal.
     """
+    from hermes.config.edit import editor_command  # loads the YAML editor, which is slow
+
     command = editor_command()
     # A folder of its own, so that backup files of the editor are removed with it.
     with tempfile.TemporaryDirectory(prefix="hermes-") as folder:

@@ -234,7 +234,8 @@ class TerminalUI:
     def attach(self, app: "App", agent: "Agent", folder: Path) -> "Conversation":
         """Begin the conversation and connect it to the area."""
         # Loads the agent and the app: the prompt must appear before that.
-        from hermes.tui.conversation import Conversation, MenuOffers, ReferenceExpander
+        from hermes.tui.conversation import Conversation, MenuOffers
+        from hermes.tui.plain import ReferenceExpander
 
         talk = Conversation(app, agent, self.display, self.questions, self.area, self.leave)
         talk.expand = ReferenceExpander(app, lambda: talk.agent, folder, self.note)

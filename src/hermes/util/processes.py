@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
-
 PIECE_BYTES = 65_536
 
 
@@ -107,6 +105,8 @@ async def _read(stream: asyncio.StreamReader | None, into: bytearray, most: int)
 @cache
 def this_machine() -> str:
     """Return a name that processes share if they see each other, for leases across machines."""
+    import psutil  # slow to load, and most processes never ask
+
     facts = [str(int(psutil.boot_time()))]
     for file in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         path = Path(file)
@@ -150,6 +150,8 @@ def process_began(pid: int) -> str | None:
     except FileNotFoundError:
         if Path("/proc/self/stat").exists():
             return None if _is_hidden(pid) else ""
+    import psutil  # slow to load; not needed on Linux
+
     try:
         process = psutil.Process(pid)
         return "" if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.2f}"
