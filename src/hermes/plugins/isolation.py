@@ -340,11 +340,12 @@ class IsolatedThread:
             with self._lock:
                 self._queued -= 1
                 skip = job.abandoned or self._skip_queued
-                self._current, self._current_since = job, time.monotonic()
+                if not skip:
+                    self._current, self._current_since = job, time.monotonic()
             if not skip:
                 self._run(job)
-            with self._lock:
-                self._current = None
+                with self._lock:
+                    self._current = None
 
     def _run(self, job: _Job) -> None:
         try:
@@ -362,10 +363,12 @@ class IsolatedThread:
             job.done.set()
 
     def _hanging_job(self) -> _Job | None:
-        """Return the running call if it has exceeded its timeout."""
+        """Return the running call if its caller gave up or it has exceeded its timeout."""
         with self._lock:
             job = self._current
-            late = job is not None and time.monotonic() - self._current_since > job.timeout
+            if job is None:
+                return None
+            late = job.abandoned or time.monotonic() - self._current_since > job.timeout
             return job if late else None
 
     def _timed_out(self, problem: str, quiet: bool) -> ToolTimedOut:
