@@ -9,7 +9,7 @@ import msgspec
 
 from bench.tools_worker import Call
 from hermes.agent import IterationBudget, ToolDispatcher, Turn
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.app.tools import SessionTools, build_approvals, build_toolbox, find_toolsets
 from hermes.app.workspace import make_workspace
 from hermes.config.home import Home, ensure_hermes_home

@@ -15,7 +15,7 @@ import sys
 from hermes.core.messages import Text
 from hermes.core.model import Usage
 from hermes.core.testing.model_server import WIRES
-from hermes.core.testing.wire import Answer
+from hermes.core.testing.wires import Answer
 
 PAUSE_SECONDS = 0.0005
 DELTA = "a delta "

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from hermes.app.app import App
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.events import ApprovalAsked, ToolStarted, TurnFinished

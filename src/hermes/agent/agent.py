@@ -16,8 +16,9 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Emit, Event, Notice, TurnFinished
 from hermes.core.messages import Assistant, Message, System, Text, User
 from hermes.core.model import ModelRequest, ModelSource
-from hermes.core.ports import Observer, SessionLog, Workspace
-from hermes.store import repair_history
+from hermes.core.ports import Observer
+from hermes.store import SessionStore, repair_history
+from hermes.tools.checkpoints import TurnCheckpoints
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class AgentOptions(msgspec.Struct, frozen=True):
     ephemeral_system: str = ""  #: Sent after the system prompt; never stored.
     add_context: AddContext = no_added_context
     """Text to send with a user message, given the history before it; never stored."""
-    workspace: Workspace | None = None
+    workspace: TurnCheckpoints | None = None
     redact: Callable[[str], str] = str
     """Removes known secrets from user messages and error messages."""
     observers: tuple[Observer, ...] = ()
@@ -61,7 +62,7 @@ class Agent:
         history: tuple[Message, ...],
         models: ModelSource,
         dispatcher: ToolDispatcher,
-        log: SessionLog,
+        log: SessionStore,
         compactor: Compactor,
         *,
         base_request: ModelRequest,

@@ -12,8 +12,11 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError, ToolUnknown
 from hermes.core.events import Emit, ToolFinished, ToolOutput, ToolStarted
 from hermes.core.messages import INTERRUPTED_RESULT, ToolCall, ToolResult
-from hermes.core.ports import Clock, HookName, Hooks, SessionLog, Workspace
-from hermes.core.tool import Concern, Effect, Tool, ToolBox, ToolContext
+from hermes.core.ports import Clock, HookName, Hooks
+from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.store import SessionStore
+from hermes.tools import Toolbox
+from hermes.tools.checkpoints import TurnCheckpoints
 from hermes.util.concurrency import in_session
 from hermes.util.text import LineBuffer
 
@@ -44,12 +47,12 @@ class ToolDispatcher:
 
     def __init__(
         self,
-        tools: ToolBox,
+        tools: Toolbox,
         policy: ToolPolicy,
-        log: SessionLog | None,
+        log: SessionStore | None,
         hooks: Hooks,
         clock: Clock,
-        workspace: Workspace | None = None,
+        workspace: TurnCheckpoints | None = None,
         hints: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:
         """Without `log`, results are not stored. `hints` returns text for the paths in a call's

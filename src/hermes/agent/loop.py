@@ -29,7 +29,7 @@ from hermes.core.events import (
 )
 from hermes.core.messages import Message, User
 from hermes.core.model import FellBack, Model, ModelCall, ReasoningDelta, Reply, Retrying, TextDelta
-from hermes.core.ports import SessionLog
+from hermes.store import SessionStore
 from hermes.util.concurrency import in_session
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class TurnDeps(msgspec.Struct, frozen=True):
 
     model: Model
     tools: ToolDispatcher
-    log: SessionLog
+    log: SessionStore
     pending: PendingMessages
     compactor: Compactor
     add_context: AddContext
@@ -151,7 +151,7 @@ async def _add_reply(turn: Turn, deps: TurnDeps, reply: Reply, seconds: float, e
     emit(UsageReported(usage, reply.cost_usd, reply.model, reply.provider, reason, seconds))
 
 
-async def _store_end(turn: Turn, log: SessionLog, end: TurnFinished) -> TurnFinished:
+async def _store_end(turn: Turn, log: SessionStore, end: TurnFinished) -> TurnFinished:
     """Store how the turn ended. A store failure is reported unless the turn failed already."""
     with in_session(turn.session_id):
         level = logging.WARNING if end.exit_reason == "failed" else logging.INFO

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
         COMMAND_REGISTRY, CommandCall, CommandContext, CommandDef, CommandHandler, Surface,
         commands_in, exact_command, resolve_command,
     )
-    from hermes.app.extensions import Extensions, ReservedNames, SlashCommand, message_injector
+    from hermes.app.extensions import (
+        Extensions, ReservedNames, SlashCommand, authorizers, make_hub, message_injector,
+    )
     from hermes.app.git import GitFailed, UserGit
     from hermes.app.log_files import (
         NO_SESSION, LogFileEntry, as_json, as_text, component_of, record_crash, rotated,
         start_logging, stop_logging,
     )
-    from hermes.app.mcp import authorizers, make_hub
     from hermes.app.model_choice import (
         ListedModel, ModelFilter, ModelLister, ProviderModels, fallback_choices, main_choice,
         named_model, parse_choice, save_choice,
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
     from hermes.app.references import (
         ReferenceContext, Suggestion, complete_reference, fragment_at_end, one_line, page_fetch,
     )
-    from hermes.app.request import Services, SessionRequest
-    from hermes.app.session_store import (
-        QUICK_BACKUP_BYTES, back_up_when_due, latest_session, opened_store, store_exists,
+    from hermes.app.sessions import (
+        QUICK_BACKUP_BYTES, Services, SessionRequest, back_up_when_due, latest_session,
+        opened_store, store_exists,
     )
     from hermes.app.skills import (
         SkillCatalog, external_folders, external_warnings, skill_roots, visibility_context,

@@ -14,15 +14,13 @@ import msgspec
 
 from hermes.agent import Agent
 from hermes.app.build import AgentSession, build_agent
-from hermes.app.extensions import Extensions, telemetry_of
+from hermes.app.extensions import Extensions, McpServers, telemetry_of
 from hermes.app.log_files import start_logging
-from hermes.app.mcp import McpServers
 from hermes.app.model_choice import choice_of_request
 from hermes.app.providers import AuxiliaryModels, Budgets, Providers, stored_secrets
-from hermes.app.request import REMOTE_PROMPT, Services, SessionRequest
-from hermes.app.reviews import flush_memory
-from hermes.app.session_store import prune_when_due
+from hermes.app.sessions import REMOTE_PROMPT, Services, SessionRequest, prune_when_due
 from hermes.app.skills import SkillCatalog
+from hermes.app.turn_hooks import flush_memory
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, SessionNotFound
@@ -77,9 +75,12 @@ class BackgroundTasks:
         try:
             agent = await self._start(request.for_new_session(**alone))
             try:
-                end = await _answer(agent, goal)
                 head = f"**`{name}`** {shorten_goal(goal)} (session `{agent.session_id}`)"
-                show(f"{head}\n\n{end.text or end.error or f'no answer: {end.exit_reason}'}")
+                async with aclosing(agent.run(User.say(goal))) as events:
+                    async for end in events:
+                        if isinstance(end, TurnFinished):  # always the last one
+                            text = end.text or end.error or f"no answer: {end.exit_reason}"
+                            show(f"{head}\n\n{text}")
             finally:
                 await self._end(agent)
         except HermesError as error:
@@ -116,14 +117,6 @@ async def _cancel(works: "list[asyncio.Task[None]]") -> None:
         work.cancel()
     if works:
         await asyncio.wait(works)
-
-
-async def _answer(agent: Agent, goal: str) -> TurnFinished:
-    async with aclosing(agent.run(User.say(goal))) as events:
-        async for event in events:
-            if isinstance(event, TurnFinished):
-                return event
-    raise RuntimeError("a turn ended without its last event")
 
 
 def shorten_goal(text: str) -> str:
@@ -195,7 +188,7 @@ class App:
     async def agent(self, request: SessionRequest) -> Agent:
         """Build an agent for a new or a stored session; close the session's other open agent."""
         agent = await self._build(request)
-        await self._leave(agent.session_id, but=agent)
+        await self._leave_others(agent)
         return agent
 
     async def _build(self, request: SessionRequest) -> Agent:
@@ -227,9 +220,6 @@ class App:
             return None
         _loaded, message = await command_message(skills.loader, called)
         return User.say(self.redactor.redact(message))
-
-    def redact(self, text: str) -> str:
-        return self.redactor.redact(text)
 
     def reread_variables(self) -> list[str]:
         """Read .env again and return the names of the changed variables."""
@@ -267,7 +257,7 @@ class App:
         self.background.moved(agent, new)
         await adopt(new)
         await self.leave(agent)
-        await self._leave(new.session_id, but=new)
+        await self._leave_others(new)
         return new
 
     async def leave(self, agent: Agent) -> None:
@@ -280,11 +270,11 @@ class App:
         least = self.loaded.settings.memory.flush_min_turns
         return await flush_memory(agent, self._open[agent].reviewer, least=least)
 
-    async def _leave(self, session_id: str, but: Agent) -> None:
-        """Close the other open agents of the session."""
-        for agent in [each for each in self._open if each.session_id == session_id]:
-            if agent is not but:
-                await self.leave(agent)
+    async def _leave_others(self, agent: Agent) -> None:
+        """Close the other open agents of the agent's session."""
+        for other in [each for each in self._open if each.session_id == agent.session_id]:
+            if other is not agent:
+                await self.leave(other)
 
     def caching_line(self, agent: Agent) -> str:
         """Return the start-up notice about prompt caching; "" if the model has none."""

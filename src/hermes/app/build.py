@@ -1,6 +1,6 @@
 """Build an agent and everything it works with from a session request."""
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,12 @@ from hermes.agent import (
     ToolDispatcher,
 )
 from hermes.app.context_engine import ContextEngineRunner, engine_tools, make_engine
-from hermes.app.mcp import SessionSampler
+from hermes.app.extensions import SessionSampler
 from hermes.app.model_choice import fallback_choices
 from hermes.app.outgoing_files import outgoing_files
 from hermes.app.prompting import added_context, build_prompt, prefill_messages
 from hermes.app.providers import AuxiliaryModels, SessionModels
-from hermes.app.request import REMOTE_PROMPT, SecretKeeper, SessionRequest
-from hermes.app.reviews import ReviewRunner, SkillReviews
+from hermes.app.sessions import REMOTE_PROMPT, SecretKeeper, SessionRequest
 from hermes.app.skills import SessionSkills, visibility_context
 from hermes.app.tools import (
     SessionTools,
@@ -35,11 +34,13 @@ from hermes.app.tools import (
     session_services,
 )
 from hermes.app.turn_hooks import (
+    ReviewRunner,
     SessionHooks,
     SessionMemory,
-    SessionTitles,
-    TrajectorySaver,
+    SkillReviews,
+    give_title,
     open_session_memory,
+    save_turn,
 )
 from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.context import CompactionPolicy, TokenCounter
@@ -49,7 +50,7 @@ from hermes.core.model import ModelRequest
 from hermes.core.ports import Attachments, ChildTask, Observer
 from hermes.core.tool import Tool
 from hermes.memory import BuiltinMemory
-from hermes.prompt import LocalFileTree, SubfolderHints, paths_in_arguments
+from hermes.prompt import LocalFileTree, PromptInputs, SubfolderHints, paths_in_arguments
 from hermes.providers import CUSTOM, ModelChoice, Target
 from hermes.providers.policy import Budget
 from hermes.security.injection import BLOCKED
@@ -80,13 +81,10 @@ class AgentSession:
     engine: ContextEngineRunner
     brought: tuple[Tool, ...]  #: Tools of MCP servers.
     tools: Sequence[str]  #: Names of the allowed tools.
-    children: Subagents
     session_tools: SessionTools
     approvals: Approvals
     toolbox: Toolbox
     hints: SubfolderHints
-    dispatcher: ToolDispatcher
-    hooks: SessionHooks
     compaction_policy: CompactionPolicy
     models: SessionModels
     reviewer: ReviewRunner
@@ -184,100 +182,75 @@ async def build_agent(
 
     A subagent has a `parent`, whose budget and approvals it shares, and the `task` it works on.
     """
-    settings, s = app.loaded.settings, AgentSession(app, request, parent)
+    s = AgentSession(app, request, parent)
     async with AsyncExitStack() as stack:
-        # 1. Which conversation, which model, which budget.
         past = None if parent else await app.find_session(request)
         session_id = past.id if past else request.session_id or new_session_id(app.clock.now())
         history = repair_history(await app.store.messages(past.id)) if past else request.history
         target = _subagent_target(parent) if parent else await app.find_target(request)
-        s.budget = parent.budget if parent else await app.budgets.open(session_id, past, request)
-        s.auxiliary = AuxiliaryModels(app.providers, target, s.budget, app.store, session_id)
-        # 2. Where it works and what it remembers.
-        folder, shared = request.working_folder, request.shared_folders
-        s.place = make_workspace(app.loaded, app.home, folder, app.tell, request.backend, shared)
-        s.attachments = outgoing_files(request, s.place, app.redactor, app.home)
-        s.skills = _make_skills(s)
-        s.notes = open_notes(app.loaded, app.home, s.place, request)
-        s.memory = await open_session_memory(app, request, session_id)
-        stack.push_async_callback(s.close_memory)
-        engine = make_engine(settings, app.home, target, app.extensions.context_engines)
-        s.engine = ContextEngineRunner(engine, s.auxiliary, app.store)
-        # 3. Its tools and the policy in front of them.
-        selection = await _select_tools(s, task)
-        s.children = _make_subagents(s)
-        s.session_tools = _make_session_tools(s, history)
-        stack.push_async_callback(s.session_tools.close)
-        approvals = build_approvals(app.loaded, app.home, app.hooks, s.auxiliary, request)
-        s.approvals = parent.approvals if parent else approvals
-        s.toolbox = _make_toolbox(s, selection)
-        s.hints = SubfolderHints(LocalFileTree(), s.place.folder, app.redactor.redact)
-        s.dispatcher = _make_dispatcher(s)
-        stack.push_async_callback(s.dispatcher.close)
-        stack.push_async_callback(s.children.close)
-        # 4. The conversation itself.
+        budget = parent.budget if parent else await app.budgets.open(session_id, past, request)
+        s.budget = budget
+        s.auxiliary = AuxiliaryModels(app.providers, target, budget, app.store, session_id)
+        await _open_parts(s, stack)
+        dispatcher = await _add_tools(s, stack, history, task)
         system = System(past.system_prompt if past else _system_prompt(s))
         if past is None:
             await _store_session(s, system, history)
-        s.hooks = SessionHooks(app.hooks, s.auxiliary, request.source, new=past is None)
+        hooks = SessionHooks(app.hooks, s.auxiliary, request.source, new=past is None)
         await s.engine.begin(session_id, app.home, request.source)
-        s.compaction_policy = CompactionPolicy(
-            engine,
-            TokenCounter([system], s.toolbox.specs),
-            system,
-            # What a small model is sent is cut to fit on its way.
-            enabled=settings.compression.enabled and not target.profile.small,
-            run=s.engine.run,
-        )
-        fallbacks = () if request.remote else tuple(fallback_choices(settings))
-        maker, within = app.providers.maker, parent is not None
-        s.models = SessionModels(maker, target, fallbacks, s.budget, within=within)
-        # Reviews cannot ask the user: `approvals.headless` decides about their calls.
-        headless = build_approvals(app.loaded, app.home, app.hooks, s.auxiliary)
-        s.reviewer = ReviewRunner(s.toolbox, s.auxiliary, headless, app.hooks, app.clock)
-        above = parent.observer if parent else None
-        s.observer = app.telemetry.observer(above) if app.telemetry else None
         abandoned = past is not None and past.ended_at is None
-        s.agent = _make_agent(s, system, tuple(history), task, abandoned=abandoned)
+        options = _agent_options(s, hooks, abandoned=abandoned)
+        s.agent = _make_agent(s, system, tuple(history), dispatcher, hooks, options, task)
         # Closed in the opposite order: the agent first.
-        stack.push_async_callback(s.hooks.on_session_end)
+        stack.push_async_callback(hooks.on_session_end)
         stack.push_async_callback(s.end_engine)
         stack.push_async_callback(s.agent.close)
         s.keep_open(stack)
     return s
 
 
-def _make_skills(s: AgentSession) -> SessionSkills:
-    app, read = s.app, s.request.read_secret
+async def _open_parts(s: AgentSession, stack: AsyncExitStack) -> None:
+    """Open where the session works and what it remembers."""
+    app, request, read = s.app, s.request, s.request.read_secret
+    folder, shared = request.working_folder, request.shared_folders
+    s.place = make_workspace(app.loaded, app.home, folder, app.tell, request.backend, shared)
+    s.attachments = outgoing_files(request, s.place, app.redactor, app.home)
     asker = SecretKeeper(app.home, app.loaded, app.redactor, read) if read else None
-    return app.skills.session(s.place, s.request.source, s.auxiliary.current_session, asker)
+    s.skills = app.skills.session(s.place, request.source, s.auxiliary.current_session, asker)
+    s.notes = open_notes(app.loaded, app.home, s.place, request)
+    s.memory = await open_session_memory(app, request, s.session_id)
+    stack.push_async_callback(s.close_memory)
+    engines = app.extensions.context_engines
+    engine = make_engine(app.loaded.settings, app.home, s.target, engines)
+    s.engine = ContextEngineRunner(engine, s.auxiliary, app.store)
 
 
-def _make_subagents(s: AgentSession) -> Subagents:
-    settings = s.app.loaded.settings.delegation
-    return Subagents(
+async def _add_tools(
+    s: AgentSession, stack: AsyncExitStack, history: Sequence[Message], task: ChildTask | None
+) -> ToolDispatcher:
+    """Choose and make the tools of the session, and the policy in front of them."""
+    app, request, parent, memory = s.app, s.request, s.parent, s.memory
+    selection = await _select_tools(s, task)
+    limits = app.loaded.settings.delegation
+    children = Subagents(
         partial(_start_subagent, s),
-        max_concurrent=settings.max_concurrent_children,
-        timeout=settings.timeout,
-        hooks=s.app.hooks,
-        clock=s.app.clock,
+        max_concurrent=limits.max_concurrent_children,
+        timeout=limits.timeout,
+        hooks=app.hooks,
+        clock=app.clock,
     )
-
-
-def _make_session_tools(s: AgentSession, history: Sequence[Message]) -> SessionTools:
-    app, request, memory = s.app, s.request, s.memory
     services = session_services(
         request,
         app.services,
         app.store,
         s.auxiliary.current_session,
-        memory.spawner(s.children) if memory else s.children,
+        memory.spawner(children) if memory else children,
         s.skills,
         s.notes,
         memory.on_write if memory else None,
         s.attachments,
     )
-    return SessionTools(
+    s.session_tools = SessionTools(
         app.loaded,
         app.home,
         s.place,
@@ -288,132 +261,88 @@ def _make_session_tools(s: AgentSession, history: Sequence[Message]) -> SessionT
         history=history,
         on_news=s.pending.add,
     )
-
-
-def _make_dispatcher(s: AgentSession) -> ToolDispatcher:
-    app = s.app
+    stack.push_async_callback(s.session_tools.close)
+    approvals = build_approvals(app.loaded, app.home, app.hooks, s.auxiliary, request)
+    s.approvals = parent.approvals if parent else approvals
+    s.toolbox = _make_toolbox(s, selection)
+    s.hints = SubfolderHints(LocalFileTree(), s.place.folder, app.redactor.redact)
 
     def hints(arguments: dict[str, Any]) -> str:
         cwd = str(s.place.workplace.shell.cwd)
         return s.hints.hints_for(paths_in_arguments(arguments), cwd)
 
-    return ToolDispatcher(
+    dispatcher = ToolDispatcher(
         s.toolbox,
         s.approvals,
         app.store,
         app.hooks,
         app.clock,
-        (s.parent or s).session_tools.turns,
-        hints=hints if s.place.here and not s.request.skip_context_files else None,
+        (parent or s).session_tools.turns,
+        hints=hints if s.place.here and not request.skip_context_files else None,
     )
-
-
-def _make_agent(
-    s: AgentSession,
-    system: System,
-    history: tuple[Message, ...],
-    task: ChildTask | None,
-    *,
-    abandoned: bool,
-) -> Agent:
-    app, settings = s.app, s.app.loaded.settings
-    before = s.memory.before_compaction if s.memory else None
-    max_iterations = settings.agent.max_turns
-    if task is not None:
-        limit = settings.delegation.max_iterations
-        max_iterations = min(task.max_iterations or limit, limit)
-    return Agent(
-        s.session_id,
-        system,
-        history,
-        s.hooks.models(s.models),
-        s.dispatcher,
-        app.store,
-        Compactor(s.compaction_policy, app.store, app.clock, s.follow_compaction, before),
-        base_request=ModelRequest(
-            (),
-            s.toolbox.specs,
-            max_tokens=settings.model.max_tokens,
-            reasoning_effort=settings.agent.reasoning_effort or DEFAULT_EFFORT,
-        ),
-        max_iterations=max_iterations,
-        pending=s.pending,
-        options=_agent_options(s, abandoned=abandoned),
-    )
+    stack.push_async_callback(dispatcher.close)
+    stack.push_async_callback(children.close)
+    return dispatcher
 
 
 async def _select_tools(s: AgentSession, task: ChildTask | None) -> ToolSelection:
     """Choose the tools of the request; those of the parent that fit the task for a subagent."""
     app, request, parent = s.app, s.request, s.parent
-    if parent is not None:
-        s.brought = parent.brought
+    if parent is None:
+        remote = request.remote is not None
+        sampler = SessionSampler(s.auxiliary)
+        s.brought = () if remote else tuple(await app.mcp.tools(request.clarifier, sampler))
         found = find_toolsets(app.loaded, s.brought)
-        # A cron job and its subagents cannot create jobs.
-        jobless = parent.request.source == "cron"
-        names = [name for name in parent.tools if not (jobless and name == "cronjob")]
-        if task and task.toolsets:
-            wanted = found.names(parent.request.source, task.toolsets)
-            names = [name for name in wanted if name in names]
-        limits, role = app.loaded.settings.delegation, task.role if task else "leaf"
-        s.tools = allowed_tools(
-            names, role, s.depth, limits.max_spawn_depth, limits.orchestrator_enabled
-        )
+        s.tools = [] if remote else found.names(request.source, request.toolsets)
         return found
-    remote = request.remote is not None
-    sampler = SessionSampler(s.auxiliary)
-    s.brought = () if remote else tuple(await app.mcp.tools(request.clarifier, sampler))
+    s.brought = parent.brought
     found = find_toolsets(app.loaded, s.brought)
-    s.tools = [] if remote else found.names(request.source, request.toolsets)
+    # A cron job and its subagents cannot create jobs.
+    jobless = parent.request.source == "cron"
+    names = [name for name in parent.tools if not (jobless and name == "cronjob")]
+    if task and task.toolsets:
+        wanted = found.names(parent.request.source, task.toolsets)
+        names = [name for name in wanted if name in names]
+    limits, role = app.loaded.settings.delegation, task.role if task else "leaf"
+    s.tools = allowed_tools(
+        names, role, s.depth, limits.max_spawn_depth, limits.orchestrator_enabled
+    )
     return found
 
 
 def _make_toolbox(s: AgentSession, selection: ToolSelection) -> Toolbox:
     app, deps = s.app, s.session_tools.deps
     assembled = selection.make(s.tools, deps)
-    more = (*(s.memory.tools if s.memory else ()), *engine_tools(s.engine.engine))
-    if more:
-        others = (*assembled.tools, *assembled.rare)
-        tools = (*assembled.tools, *_unclaimed(s, more, others))
-        assembled = msgspec.structs.replace(assembled, tools=tools)
+    taken = {tool.name for tool in (*assembled.tools, *assembled.rare)}
+    more: list[Tool] = []
+    for tool in (*(s.memory.tools if s.memory else ()), *engine_tools(s.engine.engine)):
+        # A second tool of the same name would get the approvals that were given to the first.
+        if tool.name in taken:
+            app.tell(f"{tool.toolset}: there is a tool {tool.name} already; left out")
+        else:
+            taken.add(tool.name)
+            more.append(tool)
+    assembled = msgspec.structs.replace(assembled, tools=(*assembled.tools, *more))
     toolbox = build_toolbox(assembled, deps, app.home, app.redactor.redact)
     toolsets = {tool.toolset for tool in (*assembled.tools, *assembled.rare)}
     s.skills.context = visibility_context(app.loaded, s.request.source, toolbox.names, toolsets)
     return toolbox
 
 
-def _unclaimed(s: AgentSession, more: Iterable[Tool], others: Iterable[Tool]) -> Iterator[Tool]:
-    """Yield the tools of `more` whose names are free.
-
-    A second tool of the same name would get the approvals that were given to the first.
-    """
-    taken = {tool.name for tool in others}
-    for tool in more:
-        if tool.name in taken:
-            s.app.tell(f"{tool.toolset}: there is a tool {tool.name} already; left out")
-        else:
-            taken.add(tool.name)
-            yield tool
-
-
 def _system_prompt(s: AgentSession) -> str:
     app = s.app
     if s.request.remote is not None:
         return REMOTE_PROMPT
-    text = build_prompt(
-        app.loaded,
-        app.home,
-        s.request,
-        s.place,
+    start = PromptInputs(
+        home=app.home.root,
         session_id=s.session_id,
         now=app.clock.now(),
-        model=(s.target.model, s.target.provider),
-        tools=s.toolbox.names,
-        memory=s.notes,
+        model=s.target.model,
+        provider=s.target.provider,
         memory_block=s.memory.block if s.memory else "",
-        skills=app.skills,
-        context=s.skills.context,
         redact=app.redactor.redact,
-    ).text
+    )
+    text = build_prompt(start, app.skills, s.skills.context, s.request, s.place, s.notes).text
     for line in text.splitlines() if BLOCKED in text else ():
         if line.startswith(BLOCKED):
             app.tell(line)  # the user should know which file was left out of the prompt
@@ -434,16 +363,75 @@ async def _store_session(s: AgentSession, system: System, history: Iterable[Mess
         await store.append(s.session_id, message)
 
 
-def _agent_options(s: AgentSession, *, abandoned: bool) -> AgentOptions:
+def _make_agent(
+    s: AgentSession,
+    system: System,
+    history: tuple[Message, ...],
+    dispatcher: ToolDispatcher,
+    hooks: SessionHooks,
+    options: AgentOptions,
+    task: ChildTask | None,
+) -> Agent:
+    app, settings, target = s.app, s.app.loaded.settings, s.target
+    s.compaction_policy = CompactionPolicy(
+        s.engine.engine,
+        TokenCounter([system], s.toolbox.specs),
+        system,
+        # What a small model is sent is cut to fit on its way.
+        enabled=settings.compression.enabled and not target.profile.small,
+        run=s.engine.run,
+    )
+    fallbacks = () if s.request.remote else tuple(fallback_choices(settings))
+    within = s.parent is not None
+    s.models = SessionModels(
+        app.providers.maker, target, fallbacks, s.budget, hooks.wrap_model, within=within
+    )
+    before = s.memory.before_compaction if s.memory else None
+    max_iterations = settings.agent.max_turns
+    if task is not None:
+        limit = settings.delegation.max_iterations
+        max_iterations = min(task.max_iterations or limit, limit)
+    return Agent(
+        s.session_id,
+        system,
+        history,
+        s.models,
+        dispatcher,
+        app.store,
+        Compactor(s.compaction_policy, app.store, app.clock, s.follow_compaction, before),
+        base_request=ModelRequest(
+            (),
+            s.toolbox.specs,
+            max_tokens=settings.model.max_tokens,
+            reasoning_effort=settings.agent.reasoning_effort or DEFAULT_EFFORT,
+        ),
+        max_iterations=max_iterations,
+        pending=s.pending,
+        options=options,
+    )
+
+
+def _agent_options(s: AgentSession, hooks: SessionHooks, *, abandoned: bool) -> AgentOptions:
     """A subagent saves no trajectories, has no reviews and is sent no prefill."""
     app, request, settings, own = s.app, s.request, s.app.loaded.settings, s.parent is None
-    hooks, memory = s.hooks, s.memory
-    sources = (hooks.on_turn_start, *((memory.recall,) if memory else ()))
-    on_turn_end: list[AfterTurn] = []
+    # Reviews cannot ask the user: `approvals.headless` decides about their calls.
+    headless = build_approvals(app.loaded, app.home, app.hooks, s.auxiliary)
+    s.reviewer = ReviewRunner(s.toolbox, s.auxiliary, headless, app.hooks, app.clock)
+    above = s.parent.observer if s.parent else None
+    s.observer = app.telemetry.observer(above) if app.telemetry else None
+    sources, on_turn_end = [hooks.on_turn_start], [hooks.on_turn_end]
+    if s.memory:
+        sources.append(s.memory.recall)
+        on_turn_end.insert(0, s.memory.on_turn_end)
     if settings.agent.save_trajectories and own:
-        on_turn_end.append(TrajectorySaver(request.working_folder))
-    if memory:
-        on_turn_end.append(memory.on_turn_end)
+        on_turn_end.insert(0, partial(save_turn, request.working_folder))
+    background: list[AfterTurn] = []
+    small, interval = s.target.profile.small, settings.skills.creation_nudge_interval
+    if settings.sessions.auto_title and not small:
+        background.append(partial(give_title, app.store, s.auxiliary))
+    if settings.skills.review != "off" and interval and own and request.goes_on and not small:
+        manage = app.skills.writing_tool(s.auxiliary.current_session, review=True)
+        background.append(SkillReviews(s.reviewer, manage, interval, app.tell))
     more = (settings.agent.ephemeral_system_prompt, request.ephemeral_system_prompt)
     return AgentOptions(
         prefill=(*prefill_messages(settings, app.home), *request.prefill) if own else (),
@@ -452,25 +440,12 @@ def _agent_options(s: AgentSession, *, abandoned: bool) -> AgentOptions:
         workspace=s.session_tools.turns if own else None,
         redact=app.redactor.redact_known,
         observers=(s.observer,) if s.observer else (),
-        on_turn_end=(*on_turn_end, hooks.on_turn_end),
-        background=tuple(_background_work(s)),
+        on_turn_end=tuple(on_turn_end),
+        background=tuple(background),
         has_next_turn=request.goes_on,
         budget=s.parent.agent.budget if s.parent else None,
         abandoned=abandoned,
     )
-
-
-def _background_work(s: AgentSession) -> Iterator[AfterTurn]:
-    """Yield what runs in the background after a turn; nothing for a small model."""
-    app, settings = s.app, s.app.loaded.settings
-    if s.target.profile.small:
-        return
-    if settings.sessions.auto_title:
-        yield SessionTitles(app.store, s.auxiliary)
-    interval = settings.skills.creation_nudge_interval
-    if settings.skills.review != "off" and interval and s.parent is None and s.request.goes_on:
-        manage = app.skills.writing_tool(s.auxiliary.current_session, review=True)
-        yield SkillReviews(s.reviewer, manage, interval, app.tell)
 
 
 async def _start_subagent(parent: AgentSession, task: ChildTask, _index: int) -> AgentSession:

@@ -27,7 +27,7 @@ from hermes.config.environment import child_environment
 from hermes.config.settings import QuickCommand
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Compacted
-from hermes.core.messages import Message, User
+from hermes.core.messages import User
 from hermes.core.model import Usage
 from hermes.providers import Target
 from hermes.skills import hidden_command_reason
@@ -56,7 +56,7 @@ async def retry(call: CommandCall) -> str:
 async def undo(call: CommandCall) -> str:
     count = call.arguments or "1"
     if not count.isdecimal() or not int(count):
-        raise UsageError(f"{count!r} is not a number", hint=f"/{call.command.name} [N]")
+        raise UsageError(f"{count!r} is not a number", hint="/undo [N]")
     _last_user_message(call)
     return undo_message(call, await _take_back(call, int(count)))
 
@@ -111,26 +111,29 @@ def stopped_message(count: int) -> str:
     return f"Stopped {many(count, 'background task')}." if count else "Nothing is running."
 
 
-async def queue(call: CommandCall) -> str:
+def _required(call: CommandCall, problem: str, hint: str) -> str:
+    """Return the arguments. Raises `UsageError` if there are none."""
     if not call.arguments:
-        raise UsageError("nothing to keep", hint="/queue MESSAGE")
-    call.talk.later(call.arguments)
+        raise UsageError(problem, hint=hint)
+    return call.arguments
+
+
+async def queue(call: CommandCall) -> str:
+    call.talk.later(_required(call, "nothing to keep", "/queue MESSAGE"))
     return "Kept for after this turn." if call.talk.busy else ""
 
 
 async def steer(call: CommandCall) -> str:
-    if not call.arguments:
-        raise UsageError("nothing to say", hint="/steer MESSAGE")
-    if call.agent.steer(call.arguments):
+    text = _required(call, "nothing to say", "/steer MESSAGE")
+    if call.agent.steer(text):
         return "The agent hears it after its next step."
-    await call.talk.ask(User.say(call.arguments))
+    await call.talk.ask(User.say(text))
     return ""
 
 
 async def resume(call: CommandCall) -> str:
-    if not call.arguments:
-        raise UsageError("which conversation?", hint="/resume ID or TITLE; /sessions lists them")
-    found = await call.app.store.resolve(call.arguments)
+    hint = "/resume ID or TITLE; /sessions lists them"
+    found = await call.app.store.resolve(_required(call, "which conversation?", hint))
     if found.id == call.agent.session_id:
         return "You are in this conversation."
     await call.app.move(call.agent, found.id, call.talk.continue_with)
@@ -156,11 +159,9 @@ async def into_branch(call: CommandCall, old: str, session: str) -> str:
 
 
 async def background(call: CommandCall) -> str:
-    if not call.arguments:
-        raise UsageError("what is to be done?", hint="/background TASK")
-    task = call.app.background.start(
-        call.agent, call.app.session(call.agent).request, call.arguments, call.talk.show
-    )
+    goal = _required(call, "what is to be done?", "/background TASK")
+    request = call.app.session(call.agent).request
+    task = call.app.background.start(call.agent, request, goal, call.talk.show)
     return f"Started `{task}`; its answer comes here. `/agents` shows what runs."
 
 
@@ -179,9 +180,8 @@ def format_background(lines: list[str]) -> str:
 
 
 async def btw(call: CommandCall) -> str:
-    if not call.arguments:
-        raise UsageError("what do you want to know?", hint="/btw QUESTION")
-    return await call.app.session(call.agent).reviewer.answer_aside(call.agent, call.arguments)
+    question = _required(call, "what do you want to know?", "/btw QUESTION")
+    return await call.app.session(call.agent).reviewer.answer_aside(call.agent, question)
 
 
 def _last_user_message(call: CommandCall) -> User:
@@ -197,21 +197,13 @@ async def _take_back(call: CommandCall, turns: int) -> str:
     """Undo the last turns; return the text of the first question that was undone."""
     agent, store = call.agent, call.app.store
     text = await store.undo(agent.session_id, turns)
-    agent.rewrite(_remaining_history(agent.history, await store.messages(agent.session_id)))
+    stored = await store.messages(agent.session_id)
+    # The messages of the agent are preferred to the stored ones: they include the context that was
+    # added when they were sent, so that the prompt cache still applies.
+    left = agent.history[: len(stored)]
+    same = list(map(type, left)) == list(map(type, stored))
+    agent.rewrite(left if same else repair_history(stored))
     return text
-
-
-def _remaining_history(
-    history: tuple[Message, ...], stored: tuple[Message, ...]
-) -> tuple[Message, ...]:
-    """Return the beginning of `history` that is still stored.
-
-    Messages of `history` are preferred to the stored ones: they include the context that was added
-    when they were sent, so that the prompt cache still applies.
-    """
-    left = history[: len(stored)]
-    same = all(type(one) is type(other) for one, other in zip(left, stored, strict=False))
-    return left if same and len(left) == len(stored) else repair_history(stored)
 
 
 def _running(call: CommandCall) -> list[ProcessState]:
@@ -335,18 +327,17 @@ async def help_(call: CommandCall, may: Callable[[str], bool] = lambda _: True) 
             raise UsageError(f"there is no command {call.words[0]!r}", hint="/help lists them")
         also = "".join(f", `/{alias}`" for alias in found.aliases)
         return f"`{_syntax(found)}`{also}\n\n{found.summary.capitalize()}."
-    known = [each for each in commands_in(place, settings) if may(each.name)]
     parts: list[str] = []
     for group in CommandGroup:
-        lines = [_help_line(each) for each in known if each.group is group]
+        lines = [
+            f"- `{_syntax(each)}`: {each.summary}"
+            + (f" (`/{'`, `/'.join(each.aliases)}`)" if each.aliases else "")
+            for each in commands_in(place, settings)
+            if each.group is group and may(each.name)
+        ]
         if lines:
             parts.append(f"**{group}**\n\n" + "\n".join(lines))
     return "\n\n".join([*parts, *_more_help(call, may)])
-
-
-def _help_line(command: CommandDef) -> str:
-    also = f" (`/{'`, `/'.join(command.aliases)}`)" if command.aliases else ""
-    return f"- `{_syntax(command)}`: {command.summary}{also}"
 
 
 def _syntax(command: CommandDef) -> str:

@@ -5,7 +5,7 @@ import copy
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -78,17 +78,13 @@ class LazySummaryModels(Sequence[SummaryModel]):
     """Resolved at the first access, because few conversations are ever compacted."""
 
     def __init__(self, find: Callable[[], list[SummaryModel]]) -> None:
-        self._find = find
-
-    @cached_property
-    def _found(self) -> list[SummaryModel]:
-        return self._find()
+        self._find = cache(find)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._found[index]
+        return self._find()[index]
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._find())
 
 
 class EngineTask:
@@ -153,13 +149,13 @@ class ContextEngineRunner:
             raise _unusable(engine, "cannot begin", error) from error
 
     async def end(self, session_id: str, messages: Sequence[Message]) -> None:
-        """Tell the engine that the session was closed. A failure is logged."""
+        """Inform the engine that the session was closed. A failure is logged."""
         if type(self.engine).on_session_end is not ContextEngine.on_session_end:
             said = [to_dict(message) for message in messages]
             await self._call_logged(self.engine.on_session_end, session_id, said)
 
     async def reset(self) -> None:
-        """Tell the engine that the user started a new conversation. A failure is logged."""
+        """Inform the engine that the user started a new conversation. A failure is logged."""
         await self._call_logged(self.engine.on_session_reset)
 
     async def _call_logged(self, method: Callable[..., None], *details: Any) -> None:

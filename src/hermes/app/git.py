@@ -38,33 +38,26 @@ class GitOutput(msgspec.Struct, frozen=True):
         return self.output.decode("utf-8", "replace")
 
 
-def git_program() -> str:
-    program = shutil.which("git", path=search_path())
-    if program is None:
-        raise GitFailed("git is not installed", hint="install git")
-    return program
-
-
-def git_environment() -> dict[str, str]:
-    """Return the user's environment without secrets."""
-    return {
-        **{
-            name: value
-            for name, value in child_environment().items()
-            if name in KEPT_VARIABLES or not name.startswith("GIT_")
-        },
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_OPTIONAL_LOCKS": "0",  # looking changes nothing
-        "LANGUAGE": "en",
-    }
-
-
 class UserGit:
-    """git in one folder of the user."""
+    """git in one folder of the user, with the user's environment except secrets."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._program, self._environment = git_program(), git_environment()
+        program = shutil.which("git", path=search_path())
+        if program is None:
+            raise GitFailed("git is not installed", hint="install git")
+        self._program, self._environment = (
+            program,
+            {
+                name: value
+                for name, value in child_environment().items()
+                if name in KEPT_VARIABLES or not name.startswith("GIT_")
+            },
+        )
+        # GIT_OPTIONAL_LOCKS: looking changes nothing.
+        self._environment |= {
+            "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LANGUAGE": "en"
+        }  # fmt: skip
 
     async def run(
         self,
@@ -92,7 +85,11 @@ class UserGit:
         except OSError as error:
             raise GitFailed(f"git cannot be started: {error.strerror}") from error
         if code is not None and code not in good:
-            reason = _first_error(errors) or f"exit code {code}"
+            # The first line that says what is wrong; advice comes after it.
+            lines = [line.strip() for line in errors.splitlines() if line.strip()]
+            found = [line for line in lines if line.startswith(("fatal: ", "error: "))]
+            reason = (found or lines or [f"exit code {code}"])[0]
+            reason = reason.removeprefix("fatal: ").removeprefix("error: ")
             raise GitFailed(f"git {arguments[0]}: {reason}")
         return GitOutput(output, cut=code is None)
 
@@ -102,10 +99,3 @@ class UserGit:
             return os.fsdecode((await self.run(*arguments)).output).removesuffix("\n")
         except GitFailed:
             return ""
-
-
-def _first_error(errors: str) -> str:
-    """Return the line that says what is wrong; advice comes after it."""
-    lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    found = [line for line in lines if line.startswith(("fatal: ", "error: "))]
-    return (found or lines or [""])[0].removeprefix("fatal: ").removeprefix("error: ")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import httpx2
 import msgspec
 
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.config.home import Home
 from hermes.config.loader import Kind, Loaded, Origin
 from hermes.config.settings import ModelSettings, Settings

@@ -19,11 +19,12 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.app.workspace import SessionWorkspace
 from hermes.config.home import Home
 from hermes.core.errors import AttachmentRefused, HermesError
@@ -64,7 +65,12 @@ class OutgoingFiles:
         wanted = _normalized(path, str(self._place.guard.home))
         for root in self._roots:
             if (relative := root.relative(wanted)) is not None:
-                data = await asyncio.to_thread(self._read_here, root, relative, max_bytes)
+                name, guard = f"{root.real}/{relative}", self._place.guard
+                try:
+                    await asyncio.to_thread(_check_name, guard, root.real, name)
+                    data = await asyncio.to_thread(read_beneath, root.real, relative, max_bytes)
+                except OSError as error:
+                    raise _refusal(error) from error
                 return await asyncio.to_thread(self._copy, posixpath.basename(wanted), data)
         if self._place.here or not is_below(wanted, self._folder):
             raise AttachmentRefused("is outside this conversation's folder")
@@ -74,14 +80,6 @@ class OutgoingFiles:
         except TimeoutError as error:
             raise AttachmentRefused("could not be read in time") from error
         return await asyncio.to_thread(self._copy, posixpath.basename(wanted), data)
-
-    def _read_here(self, root: "_Root", relative: str, max_bytes: int) -> bytes:
-        guard = self._place.guard
-        _check_name(guard, root.real, f"{root.real}/{relative}")
-        try:
-            return read_beneath(root.real, relative, max_bytes)
-        except OSError as error:
-            raise _refusal(error) from error
 
     async def _read_there(self, wanted: str, max_bytes: int) -> bytes:
         """Read a file of a container or of another machine through its own file access."""
@@ -110,14 +108,18 @@ class OutgoingFiles:
 
     def _copy(self, name: str, data: bytes) -> AttachedFile:
         """Write the content into the outbox without secrets, or refuse it."""
-        text = _as_text(data)
-        redacted = False
+        text, redacted = None, False
+        with suppress(UnicodeDecodeError):
+            text = None if b"\0" in data else data.decode()
         if text is not None and len(data) <= MAX_REDACTED:
             cleaned = self._redactor.redact(text)
             redacted = cleaned != text
             data = cleaned.encode() if redacted else data
-        elif any(self._has_known_secret(part) for part in _contents(data)):
-            raise AttachmentRefused("contains a key or password of this installation")
+        else:
+            for part in _contents(data):
+                known = part.decode("utf-8", "surrogateescape")
+                if self._redactor.redact_known(known) != known:
+                    raise AttachmentRefused("contains a key or password of this installation")
         copy = self._outbox / f"{secrets.token_hex(8)}-{_UNSAFE.sub('_', name)[-60:]}"
         try:
             self._outbox.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -125,10 +127,6 @@ class OutgoingFiles:
         except OSError as error:
             raise AttachmentRefused(f"could not be copied: {error.strerror}") from error
         return AttachedFile(name, str(copy), len(data), redacted)
-
-    def _has_known_secret(self, data: bytes) -> bool:
-        text = data.decode("utf-8", "surrogateescape")
-        return self._redactor.redact_known(text) != text
 
 
 class NoFiles(msgspec.Struct, frozen=True):
@@ -260,15 +258,6 @@ def _refusal(error: OSError) -> AttachmentRefused:
     if error.errno in (errno.ELOOP, errno.ENOTDIR):  # a link in place of a folder gives either
         return AttachmentRefused("leads through a symbolic link or a file")
     return AttachmentRefused(f"could not be read: {error.strerror or error}")
-
-
-def _as_text(data: bytes) -> str | None:
-    if b"\0" in data:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _contents(data: bytes) -> Iterator[bytes]:

@@ -1,14 +1,15 @@
 """From settings to the system prompt of a session, and the fixed part of its requests."""
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from hermes.app.mcp import known_tools
+from hermes.app.extensions import known_tools
 from hermes.app.providers import stored_secrets
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.app.skills import SkillCatalog, visibility_context
 from hermes.app.tools import find_toolsets, open_notes, unbound_tool_deps
 from hermes.app.workspace import SessionWorkspace, make_workspace
@@ -38,6 +39,8 @@ NO_SESSION = "20260101_000000_abcdef01"  #: The session id in a preview.
 UNDECIDED = "found when a session starts"  #: The model in a preview if `auto` chooses it later.
 CHARS_PER_TOKEN = 4
 
+log = logging.getLogger(__name__)
+
 
 class PromptPreview(msgspec.Struct, frozen=True):
     """The system prompt of a session and the size of its tool schemas."""
@@ -62,51 +65,34 @@ class RequestSize(msgspec.Struct, frozen=True):
 
 
 def build_prompt(
-    loaded: Loaded,
-    home: Home,
-    request: SessionRequest,
-    place: SessionWorkspace,
-    *,
-    session_id: str,
-    now: datetime,
-    model: tuple[str, str],
-    tools: Iterable[str],
-    memory: BuiltinMemory | None,
-    memory_block: str = "",
+    start: PromptInputs,
     skills: SkillCatalog,
     context: VisibilityContext,
-    redact: Callable[[str], str] = str,
+    request: SessionRequest,
+    place: SessionWorkspace,
+    notes: BuiltinMemory | None,
 ) -> Prompt:
-    """Build the system prompt. `model` is the name and the provider of the model; `context` decides
-    which skills are listed."""
-    settings = loaded.settings
-    tool_names = frozenset(tools)
-    notes = None if memory is None else memory.snapshot()
-    messages = filter(None, (settings.agent.system_prompt, request.system_message))
+    """Build the system prompt from `start`, which has what only the caller knows. `context` has
+    the tools, and decides which skills are listed."""
+    agent = skills.settings.agent
+    written = None if notes is None else notes.snapshot()
     folder = Path(place.folder) if place.here else None
-    index = skills.index(context, folder) if tool_names & SKILL_TOOLS else ""
     return assemble(
-        PromptInputs(
-            home=home.root,
-            tools=tool_names,
-            model=model[0],
-            provider=model[1],
+        msgspec.structs.replace(
+            start,
+            tools=context.tools,
             platform=request.source,
-            session_id=session_id,
-            now=now,
             working_folder=place.folder,
             place=place.workplace.name,
             place_description=place.description,
             tree=LocalFileTree() if place.here else None,
             skip_context_files=request.skip_context_files,
-            enforcement=settings.agent.tool_use_enforcement,
-            system_message="\n\n".join(messages),
-            memory_block=memory_block,
-            memory=notes.memory if notes else "",
-            user_profile=notes.user if notes else "",
-            skills_index=index,
+            enforcement=agent.tool_use_enforcement,
+            system_message="\n\n".join(filter(None, (agent.system_prompt, request.system_message))),
+            memory=written.memory if written else "",
+            user_profile=written.user if written else "",
+            skills_index=skills.index(context, folder) if context.tools & SKILL_TOOLS else "",
             environment=host_environment(),
-            redact=redact,
         )
     )
 
@@ -114,25 +100,25 @@ def build_prompt(
 def preview_prompt(loaded: Loaded, home: Home, folder: Path, platform: str) -> PromptPreview:
     """Return the prompt of a session that would start in `folder` now."""
     request = SessionRequest(folder, source=platform)
-    place = make_workspace(loaded, home, folder, lambda _text: None)
+    place = make_workspace(loaded, home, folder, log.info)
     found = find_toolsets(loaded)
     made = found.make(found.names(platform), unbound_tool_deps(loaded, home, folder, platform))
     every, model = (*made.tools, *made.rare), loaded.settings.model
-    names = [tool.name for tool in every]
-    prompt = build_prompt(
-        loaded,
-        home,
-        request,
-        place,
+    names, toolsets = [tool.name for tool in every], [tool.toolset for tool in every]
+    context = visibility_context(loaded, platform, names, toolsets)
+    start = PromptInputs(
+        home=home.root,
         session_id=NO_SESSION,
         now=SystemClock().now(),
-        model=(model.default or UNDECIDED, model.provider),
-        tools=names,
-        context=visibility_context(loaded, platform, names, [tool.toolset for tool in every]),
-        skills=SkillCatalog(loaded, home, (), lambda _text: None),
-        memory=open_notes(loaded, home, place, request),
+        model=model.default or UNDECIDED,
+        provider=model.provider,
         redact=Redactor(loaded.secrets() | stored_secrets(home)).redact,
     )
+    skills, notes = (
+        SkillCatalog(loaded, home, (), log.info),
+        open_notes(loaded, home, place, request),
+    )
+    prompt = build_prompt(start, skills, context, request, place, notes)
     return PromptPreview(prompt, sum(schema_chars(tool.spec) for tool in made.tools))
 
 
@@ -183,27 +169,17 @@ def prefill_messages(settings: Settings, home: Home) -> tuple[Message, ...]:
 # Personalities, which `/personality` adds to the system prompt.
 
 NONE = "none"
-BUILTIN: dict[str, str] = {
-    "helpful": "You are friendly and helpful, and offer the next step where one is near.",
-    "concise": "You are brief: the answer first, no preamble, no summary at the end.",
-    "technical": "You talk as to an expert: exact terms, figures, file names, trade-offs.",
-    "creative": "You are inventive: offer unusual angles beside the obvious answer.",
-    "teacher": "You are a patient teacher: build up from what is known, with small examples.",
-    "kawaii": "You are warm and playful, with a small kaomoji now and then (◕‿◕).",
-    "catgirl": "You talk like a cheerful catgirl, with a “nya” here and there.",
-    "pirate": "You talk like a pirate of the old stories, arr.",
-    "shakespeare": "You talk in the manner of Shakespeare: thee, thou, and a turn of verse.",
-    "surfer": "You talk like a relaxed surfer, dude: everything is a wave.",
-    "noir": "You talk like a private eye in a black-and-white film: short, dry, rainy.",
-    "uwu": "You talk in uwu style, softly: w for r and l in a few words, uwu.",
-    "philosopher": "You think aloud like a philosopher: what is meant, what follows, what else.",
-    "hype": "You are full of energy and celebrate every step!",
-}
+_PERSONALITIES = Path(__file__).with_name("personalities.json")
 FRAME = "How to talk: {} Facts, code, commands and file contents stay exact and free of it."
 
 
+@cache
+def _builtin_personalities() -> dict[str, str]:
+    return msgspec.json.decode(_PERSONALITIES.read_bytes(), type=dict[str, str])
+
+
 def personality_names(settings: Settings) -> list[str]:
-    return sorted({*BUILTIN, *settings.agent.personalities})
+    return sorted({*_builtin_personalities(), *settings.agent.personalities})
 
 
 def personality_text(name: str, settings: Settings) -> str:
@@ -212,7 +188,7 @@ def personality_text(name: str, settings: Settings) -> str:
     if wanted in ("", NONE, "default", "off"):
         return ""
     own = {key.lower(): value for key, value in settings.agent.personalities.items()}
-    found = own.get(wanted) or BUILTIN.get(wanted)
+    found = own.get(wanted) or _builtin_personalities().get(wanted)
     if not found:
         known = ", ".join(personality_names(settings))
         raise UsageError(f"there is no personality {name!r}", hint=f"known: {known}, {NONE}")

@@ -1,8 +1,8 @@
-"""Access to models: keys, connections and the resolver of a process; budgets; session models."""
+"""Access to models: keys, connections, resolver and embedded model of a process; budgets."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from difflib import get_close_matches
 from functools import partial
@@ -15,18 +15,17 @@ from zoneinfo import ZoneInfo
 import httpx2
 import msgspec
 
-from hermes.app.local_model import EmbeddedModel, LocalModel
 from hermes.app.model_choice import ModelFilter, ModelLister, custom_names, main_choice
-from hermes.app.request import SessionRequest
-from hermes.app.session_store import opened_store
+from hermes.app.sessions import SessionRequest, opened_store
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.config.settings import AuxiliaryTask, Settings
-from hermes.core.errors import ReplyInvalid, Unreachable, UsageError
-from hermes.core.model import Model, ModelCall, ModelRequest, Reply
-from hermes.core.ports import Clock, SessionInfo, SessionLog
+from hermes.config.settings import AuxiliaryTask, LocalModelSettings, Settings
+from hermes.core.errors import LocalModelError, ReplyInvalid, Unreachable, UsageError
+from hermes.core.model import Model, ModelCall, ModelEvent, ModelRequest, Reply
+from hermes.core.ports import Clock, SessionInfo
 from hermes.providers import (
     LOCAL,
+    NO_KEY_REASON,
     SMALL,
     Credential,
     ModelChoice,
@@ -38,7 +37,16 @@ from hermes.providers import (
 )
 from hermes.providers.catalog import ModelCatalog, model_overrides
 from hermes.providers.credentials import AuthFile, Keyring, entries_of, stored_providers
-from hermes.providers.local import DownloadProgress
+from hermes.providers.local import (
+    DownloadProgress,
+    ModelProcess,
+    PromptPrefixCache,
+    Weights,
+    fetch_weights,
+    resolve_weights,
+    runtime_is_installed,
+    thread_count,
+)
 from hermes.providers.policy import (
     RETRYABLE_ERRORS,
     Budget,
@@ -59,6 +67,112 @@ from hermes.util.http import LateTls
 
 if TYPE_CHECKING:
     from hermes.providers.acp import AgentPool
+
+STARTER = (
+    "No key yet: {label}, a small starter model, answers.\n"
+    "For a strong one: hermes auth add openrouter"
+)
+
+
+def cache_folder(home: Home, model: Path) -> Path:
+    """Return the folder for processed prompt prefixes of `model`."""
+    return home.cache / "local" / model.stem
+
+
+class LocalModel:
+    """Starts the model process when it is first needed; keeps it until the program ends."""
+
+    def __init__(
+        self,
+        home: Home,
+        settings: LocalModelSettings,
+        client: httpx2.AsyncClient,
+        progress: DownloadProgress,
+    ) -> None:
+        self._home, self._settings, self._client = home, settings, client
+        self._progress = progress
+        self._process: ModelProcess | None = None
+        self._starting = asyncio.Lock()
+        self._models: dict[str, Model] = {}
+        self._labels: dict[str, Weights] = {}
+
+    def known(self, target: Target) -> Target:
+        """Return `target` with the label and the context length of its weights."""
+        replace, length = msgspec.structs.replace, self._settings.context_length
+        profile = replace(target.profile, context_length=length)
+        return replace(target, model=self._weights(target).label, profile=profile)
+
+    async def ready(self, target: Target) -> Model:
+        """Return the running model of `target`, started if necessary."""
+        weights = self._weights(target)
+        async with self._starting:
+            if self._process is None:
+                if target.source == NO_KEY_REASON:
+                    self._progress.say(STARTER.format(label=weights.label))
+                self._process = await self._start(weights)
+        if weights.label not in self._models:
+            credential = Credential(id="process", secret=self._process.api_key)
+            running = msgspec.structs.replace(
+                self.known(target), base_url=self._process.base_url, credentials=(credential,)
+            )
+            wire = WireModel(running, self._client)
+            cache = cache_folder(self._home, Path(weights.file))
+            self._models[weights.label] = PromptPrefixCache(
+                wire, self._process, self._client, cache
+            )
+        return self._models[weights.label]
+
+    async def _start(self, weights: Weights) -> ModelProcess:
+        if not runtime_is_installed():
+            from hermes.config.installation import InstallFailed, install_extra  # rarely needed
+
+            try:
+                await install_extra("local")
+            except InstallFailed as error:
+                text = "the runtime of the embedded model could not be installed"
+                raise LocalModelError(text, hint=error.hint) from error
+        path = await fetch_weights(weights, self._home.models, self._progress)
+        return await ModelProcess.start(
+            path,
+            context=self._settings.context_length,
+            threads=thread_count(self._settings.threads),
+            cache=cache_folder(self._home, path),
+        )
+
+    def _weights(self, target: Target) -> Weights:
+        """Return the weights that `target` names by id, file, address or label."""
+        weights = self._labels.get(target.model)
+        if weights is None:
+            weights = resolve_weights(target.model or self._settings.model, self._home.models)
+            self._labels[weights.label] = weights
+        return weights
+
+    async def close(self) -> None:
+        if self._process is not None:
+            await self._process.close()
+
+
+class EmbeddedModel:
+    """A `Model` that starts the embedded model with its first call."""
+
+    def __init__(self, local: LocalModel, target: Target) -> None:
+        self._local, self._target = local, target
+        self._known = local.known(target)
+
+    @property
+    def name(self) -> str:
+        return self._known.model
+
+    @property
+    def provider(self) -> str:
+        return self._known.provider
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        model = await self._local.ready(self._target)
+        async with aclosing(model.stream(request)) as events:
+            async for event in events:
+                yield event
+
 
 logger = logging.getLogger(__name__)
 
@@ -96,23 +210,20 @@ class ModelChainBuilder:
         """Return a model for one target. Without `patient` it gives up early, because there is a
         fallback."""
         if target.credentials:
-            inner: Model = self._with_key_rotation(target, budget)
+            endpoint = self._resolver.endpoint(target.key_owner or target.provider)
+            inner: Model = KeyRotationModel(
+                self._keyring.pool(endpoint, target.credentials),
+                lambda credential: self._with_policies(target, credential, budget),
+                self._clock,
+                name=target.model,
+                provider=target.provider,
+                circuits={c.id: self._circuit(target, c) for c in target.credentials},
+            )
         else:
             inner = self._with_policies(target, None, budget)
         # A request that an agent may have received is not repeated: it would act twice.
         again = (Unreachable,) if target.profile.is_agent else RETRYABLE_ERRORS
         return RetryModel(inner, self._clock, patient=patient, retry_on=again)
-
-    def _with_key_rotation(self, target: Target, budget: Budget) -> Model:
-        endpoint = self._resolver.endpoint(target.key_owner or target.provider)
-        return KeyRotationModel(
-            self._keyring.pool(endpoint, target.credentials),
-            lambda credential: self._with_policies(target, credential, budget),
-            self._clock,
-            name=target.model,
-            provider=target.provider,
-            circuits={c.id: self._circuit(target, c) for c in target.credentials},
-        )
 
     def _with_policies(
         self, target: Target, credential: Credential | None, budget: Budget
@@ -125,22 +236,18 @@ class ModelChainBuilder:
         if target.provider == LOCAL:
             wire: Model = EmbeddedModel(self._local, target)
             target = self._local.known(target)
-        elif target.api_mode == "acp":
-            wire = self._agent_program(target)
+        elif target.api_mode == "acp":  # an agent program on this machine
+            from hermes.providers.acp import AcpModel, AgentPool, agent_command  # few use an agent
+
+            if self._agents is None:
+                self._agents = AgentPool(agent_command(self._keyring.variable))
+            wire = AcpModel(target, self._agents)
         else:
             wire = WireModel(target, self._client, credential)
         if not target.profile.small:
             return wire
         context = target.profile.context_length
         return SmallModel(wire, msgspec.structs.replace(SMALL, context=context))
-
-    def _agent_program(self, target: Target) -> Model:
-        """Return a model that is an agent program on this machine."""
-        from hermes.providers.acp import AcpModel, AgentPool, agent_command  # few use an agent
-
-        if self._agents is None:
-            self._agents = AgentPool(agent_command(self._keyring.variable))
-        return AcpModel(target, self._agents)
 
     async def close(self) -> None:
         """Stop the agent programs that were started."""
@@ -168,30 +275,22 @@ class Budgets:
 
     def of(self, session_id: str, request: SessionRequest | None = None) -> Budget:
         """Return the budget of the session. `request` names its user and caps."""
-        budget = self._budgets.get(session_id)
-        if budget is None:
-            budget = self._budgets[session_id] = self._make(session_id, request)
-        return budget
-
-    def _make(self, session_id: str, request: SessionRequest | None) -> Budget:
+        if (budget := self._budgets.get(session_id)) is not None:
+            return budget
         caps = self._settings.budget
         limits = BudgetLimits(caps.turn_usd, caps.session_usd, caps.job_usd, caps.day_usd)
         job = request is not None and request.source == "cron"
         if request is not None and job and request.budget_usd is not None:
             limits = msgspec.structs.replace(limits, job=request.budget_usd)
-        user = self._user_spend(request) if request else None
-        return Budget(
-            limits, self._store, session_id, self._clock, job=job, day=self._day, user=user
-        )
-
-    def _user_spend(self, request: SessionRequest) -> DailySpend | None:
-        cap, user = request.user_day_usd, request.user_id
-        if cap is None or not user:
-            return None
-        if user not in self._users:
-            zone = user_zone(self._settings)
+        user = request.user_id if request else ""
+        if request and user and request.user_day_usd is not None and user not in self._users:
+            zone, cap = user_zone(self._settings), request.user_day_usd
             self._users[user] = DailySpend(cap, self._store, self._clock, zone, user=user)
-        return self._users[user]
+        spend = self._users.get(user) if request and request.user_day_usd is not None else None
+        budget = self._budgets[session_id] = Budget(
+            limits, self._store, session_id, self._clock, job=job, day=self._day, user=spend
+        )
+        return budget
 
     async def open(
         self, session_id: str, past: SessionInfo | None, request: SessionRequest
@@ -401,10 +500,12 @@ class SessionModels:
         main: Target,
         fallbacks: Sequence[ModelChoice],
         budget: Budget,
+        wrap: Callable[[Model], Model],
         *,
         within: bool = False,
     ) -> None:
-        self._maker, self.main = maker, main
+        """`wrap` adds what observes the calls of a turn."""
+        self._maker, self.main, self._wrap = maker, main, wrap
         self._fallbacks, self._budget, self._within = fallbacks, budget, within
 
     @property
@@ -418,7 +519,7 @@ class SessionModels:
     def for_turn(self) -> Model:
         if not self._within:
             self._budget.begin_turn()
-        return self._maker.chain([self.main, *self._fallbacks], self._budget)
+        return self._wrap(self._maker.chain([self.main, *self._fallbacks], self._budget))
 
 
 class AuxiliaryModels:
@@ -429,7 +530,7 @@ class AuxiliaryModels:
         providers: Providers,
         main: Target,
         budget: Budget,
-        log: SessionLog,
+        log: SessionStore,
         session_id: str,
     ) -> None:
         self._settings, self._providers, self.main = providers.settings, providers, main

@@ -111,7 +111,9 @@ def attach_file(
         if lines is not None and not encoding:
             content = _read_lines(file, lines, context.max_bytes, stop)
         else:
-            content = _read_whole(file, context.max_bytes)
+            data = file.read(context.max_bytes + 1)
+            size = file.seek(0, 2) if len(data) > context.max_bytes else len(data)
+            content = FileContent(data[: context.max_bytes], size)
     if not encoding and b"\0" in content.data:
         raise ReferenceRefused("it is a binary file")
     text, remark = _decode(content.data, encoding)
@@ -121,22 +123,18 @@ def attach_file(
             raise _no_such_line(lines, text.count("\n") + 1)
         content = FileContent(b"", 0, LineRange(lines.first, lines.first + len(chosen) - 1))
         text = "".join(chosen)
+    detail = many(text.count("\n") + (not text.endswith("\n") and bool(text)), "line")
+    if content.lines is not None:
+        first, last = content.lines.first, content.lines.last
+        detail = f"line {first}" if first == last else f"lines {first}-{last}"
     return Attachment(
         key=f"file {real} {lines}",
         written=reference.written,
-        detail=_describe_lines(text, content),
+        detail=detail,
         text=fenced_text(context.redact(clean(text)), Path(real).suffix) if text else "[empty]",
         warnings=(f"{reference.written}: {remark}",) if remark else (),
         size=content.size if content.size > len(content.data) else 0,
     )
-
-
-def _describe_lines(text: str, content: FileContent) -> str:
-    if content.lines is None:
-        count = text.count("\n") + (not text.endswith("\n") and bool(text))
-        return many(count, "line")
-    first, last = content.lines.first, content.lines.last
-    return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
 def image_kind(start: bytes) -> str:
@@ -164,12 +162,6 @@ def _attach_image(
     image = Image(f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}")
     detail, text = f"{kind}, {human_size(len(data))}", "[the image is part of this message]"
     return Attachment(f"file {real} None", reference.written, detail, text, image)
-
-
-def _read_whole(file: BinaryIO, most: int) -> FileContent:
-    data = file.read(most + 1)
-    size = file.seek(0, 2) if len(data) > most else len(data)
-    return FileContent(data[:most], size)
 
 
 def _read_lines(file: BinaryIO, wanted: LineRange, most: int, stop: threading.Event) -> FileContent:
@@ -242,7 +234,8 @@ def list_paths(root: str, stop: threading.Event) -> tuple[list[str], bool]:
             raise ReferenceRefused("stopped")
         inside = waiting.popleft()
         try:
-            entries = _entries(os.path.join(root, inside))  # noqa: PTH118 - thousands of them
+            with os.scandir(os.path.join(root, inside)) as scan:  # noqa: PTH118 - thousands of them
+                entries = sorted(islice(scan, MAX_SCANNED_ENTRIES), key=lambda entry: entry.name)
         except OSError:
             if not inside:
                 raise
@@ -262,11 +255,6 @@ def list_paths(root: str, stop: threading.Event) -> tuple[list[str], bool]:
                 waiting.append(f"{path}/")
     found.sort(key=lambda item: item[0].split("/"))
     return [line for _path, line in found], more
-
-
-def _entries(folder: str) -> list["os.DirEntry[str]"]:
-    with os.scandir(folder) as found:
-        return sorted(islice(found, MAX_SCANNED_ENTRIES), key=lambda entry: entry.name)
 
 
 def _path_line(path: str, entry: "os.DirEntry[str]", folder: bool) -> str:
@@ -299,7 +287,12 @@ async def attach_changes(reference: Reference, context: ReferenceContext) -> Att
         case "staged":
             what, nothing = ["diff", "--cached", *_PATCH], "nothing is staged"
         case _:
-            count = _commit_count(reference)
+            counts = [int(each) for each in possible_values(reference) if each.isdecimal()]
+            count = next((each for each in counts if 1 <= each <= MAX_COMMITS), 0)
+            if not count:
+                raise ReferenceRefused(
+                    f"a number of commits from 1 to {MAX_COMMITS} is needed, as in @git:3"
+                )
             what = ["log", f"-n{count}", "-p", "--format=medium", "--no-show-signature", *_PATCH]
             nothing = "there are no commits"
     git = UserGit(context.folder)
@@ -316,28 +309,19 @@ async def attach_changes(reference: Reference, context: ReferenceContext) -> Att
     return Attachment(" ".join(what), reference.written, detail, text, size=size)
 
 
-def _commit_count(reference: Reference) -> int:
-    for value in possible_values(reference):
-        if value.isdecimal() and 1 <= int(value) <= MAX_COMMITS:
-            return int(value)
-    raise ReferenceRefused(f"a number of commits from 1 to {MAX_COMMITS} is needed, as in @git:3")
-
-
 def without_secrets(patch: str) -> str:
     """Return a patch without the files that must not be attached."""
-    return "".join(map(_without_secret_file, _HEADER.split(patch)))
 
+    def clean_section(section: str) -> str:
+        header = section.partition("\n")[0]
+        parts = tuple(part for part in _BETWEEN.split(header.casefold()) if part)
+        if not header.startswith("diff --") or not holds_secrets(parts):
+            return section
+        # In a log the next commit follows the patch; it stays.
+        after = re.search(r"^commit [0-9a-f]{40,64}\b", section, re.MULTILINE)
+        return f"{header}\n{OMITTED}{section[after.start() :] if after else ''}"
 
-def _without_secret_file(section: str) -> str:
-    header = section.partition("\n")[0]
-    if not header.startswith("diff --"):
-        return section
-    parts = [part for part in _BETWEEN.split(header.casefold()) if part]
-    if not holds_secrets(tuple(parts)):
-        return section
-    # In a log the next commit follows the patch; it stays.
-    after = re.search(r"^commit [0-9a-f]{40,64}\b", section, re.MULTILINE)
-    return f"{header}\n{OMITTED}{section[after.start() :] if after else ''}"
+    return "".join(map(clean_section, _HEADER.split(patch)))
 
 
 HEADING = "--- Attached Context ---"
@@ -387,7 +371,11 @@ def _count_tokens(
     attached: Sequence[Attachment], context: ReferenceContext, warnings: list[str]
 ) -> int:
     """Return the tokens of the attachments and add a warning for many. Raises `UsageError`."""
-    weights = [_tokens(each) for each in attached]
+    weights = [
+        max(text_tokens(_block(each)), -(-each.size // BYTES_PER_TOKEN))
+        + (IMAGE_TOKENS if each.image else 0)
+        for each in attached
+    ]
     tokens = sum(weights)
     if tokens > context.max_tokens:
         largest = one_line(attached[weights.index(max(weights))].written)
@@ -408,12 +396,6 @@ def _count_tokens(
 
 def _block(attached: Attachment) -> str:
     return f"{one_line(attached.written)} ({attached.detail})\n{attached.text}"
-
-
-def _tokens(attached: Attachment) -> int:
-    known = text_tokens(_block(attached))
-    unread = -(-attached.size // BYTES_PER_TOKEN)
-    return max(known, unread) + (IMAGE_TOKENS if attached.image else 0)
 
 
 async def _attach(reference: Reference, context: ReferenceContext) -> Attachment | str:

@@ -3,11 +3,11 @@
 `reference_expansion` attaches what they refer to.
 """
 
+import asyncio
 import contextlib
 import difflib
 import os
 import re
-import subprocess
 import threading
 import time
 from bisect import bisect_left
@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, TypeVar, cast
+from typing import Generic, Literal, TypeVar, cast
 
 import msgspec
 
-from hermes.app.git import SAFE_OPTIONS, git_environment, git_program
+from hermes.app.git import GitFailed, UserGit
 from hermes.core.errors import HermesError
 from hermes.core.messages import Image, Text, User
 from hermes.core.model import BYTES_PER_TOKEN
@@ -306,8 +306,11 @@ class IgnoreRules:
         top = find_repository(folder)
         self._top = "" if top is None else top.rstrip("/") + "/"
         self._rules: dict[str, list[IgnoreRule]] = {}
-        if self._top and self._is_inside_ignored(folder):
-            self._top = ""
+        if self._top and folder.startswith(self._top):
+            parts = folder[len(self._top) :].split("/")
+            paths = (self._top + "/".join(parts[:count]) for count in range(1, len(parts) + 1))
+            if any(self.ignores(path, is_folder=True) for path in paths):
+                self._top = ""
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
         """Return whether git ignores `path`, an absolute path in a folder that is not ignored."""
@@ -316,11 +319,6 @@ class IgnoreRules:
         relative = path[len(self._top) :]
         rules = self._for(relative.rpartition("/")[0])
         return bool(is_ignored(rules, relative, is_folder=is_folder))
-
-    def _is_inside_ignored(self, folder: str) -> bool:
-        parts = folder[len(self._top) :].split("/") if folder.startswith(self._top) else []
-        paths = (self._top + "/".join(parts[:count]) for count in range(1, len(parts) + 1))
-        return any(self.ignores(path, is_folder=True) for path in paths)
 
     def _for(self, folder: str) -> list[IgnoreRule]:
         # The rules of the nearest folder come last: they decide.
@@ -353,13 +351,6 @@ Entry = tuple[str, str, bool]  #: The name in lower case, the name, and whether 
 LowerPath = tuple[str, str]  #: The path in lower case, and the path.
 
 
-class Listing(NamedTuple):
-    """The entries of a folder, sorted."""
-
-    all: list[Entry]
-    folders: list[Entry]
-
-
 class BackgroundValue(Generic[T]):
     """A value that a thread computes, and computes again once it is old."""
 
@@ -370,94 +361,72 @@ class BackgroundValue(Generic[T]):
 
     def get(self) -> T:
         """Return the last value without waiting."""
-        if time.monotonic() - self._made >= FRESH_SECONDS and self._making.acquire(blocking=False):
-            threading.Thread(target=self._renew, name="hermes-names", daemon=True).start()
-        return self._value
 
-    def _renew(self) -> None:
-        try:
-            self._value = self._make()
-            self._made = time.monotonic()
-        finally:
-            self._making.release()
+        def renew() -> None:
+            try:
+                self._value = self._make()
+                self._made = time.monotonic()
+            finally:
+                self._making.release()
+
+        if time.monotonic() - self._made >= FRESH_SECONDS and self._making.acquire(blocking=False):
+            threading.Thread(target=renew, name="hermes-names", daemon=True).start()
+        return self._value
 
 
 class FileNames:
     """Cached names of files for completion."""
 
     def __init__(self) -> None:
-        self._large: dict[str, BackgroundValue[Listing]] = {}
+        self._folders: dict[str, BackgroundValue[list[Entry]]] = {}  #: Only very large ones.
         self._repositories: dict[str, BackgroundValue[list[LowerPath]]] = {}
 
-    def in_folder(self, folder: str) -> Listing:
+    def in_folder(self, folder: str) -> list[Entry]:
         """Return the first names of a very large folder now, and all of them a moment later."""
-        if folder in self._large:
-            return self._large[folder].get()
-        listing, more = _list_folder(folder, MAX_ENTRIES_AT_ONCE)
-        if not more:
-            return listing
-        later = BackgroundValue(lambda: _list_folder(folder, MAX_NAMES)[0], listing)
-        return _remember(self._large, folder, later).get()
+        if folder not in self._folders:
+            entries, more = _list_folder(folder, MAX_ENTRIES_AT_ONCE)
+            if not more:
+                return entries
+            if len(self._folders) >= MAX_CACHED_FOLDERS:
+                self._folders.clear()
+            self._folders[folder] = BackgroundValue(
+                lambda: _list_folder(folder, MAX_NAMES)[0], entries
+            )
+        return self._folders[folder].get()
 
     def in_repository(self, folder: str) -> list[LowerPath]:
         """Return the paths that git does not ignore; none until git has answered."""
-        later = self._repositories.get(folder)
-        if later is None:
-            nothing: list[LowerPath] = []
-            later = _remember(
-                self._repositories,
-                folder,
-                BackgroundValue(lambda: _list_repository(folder), nothing),
-            )
-        return later.get()
+        if folder not in self._repositories:
+            if len(self._repositories) >= MAX_CACHED_FOLDERS:
+                self._repositories.clear()
+            self._repositories[folder] = BackgroundValue(lambda: _list_repository(folder), [])
+        return self._repositories[folder].get()
 
 
-def _remember(
-    known: dict[str, BackgroundValue[T]], folder: str, later: BackgroundValue[T]
-) -> BackgroundValue[T]:
-    if len(known) >= MAX_CACHED_FOLDERS:
-        known.clear()
-    known[folder] = later
-    return later
-
-
-def _list_folder(folder: str, most: int) -> tuple[Listing, bool]:
+def _list_folder(folder: str, most: int) -> tuple[list[Entry], bool]:
+    """Return the first entries of a folder, sorted, and whether there are more."""
+    entries: list[Entry] = []
     try:
         with os.scandir(folder) as found:
-            entries = [
-                (entry.name.lower(), entry.name, _is_folder(entry)) for entry in islice(found, most)
-            ]
+            for entry in islice(found, most):
+                is_folder = False
+                with contextlib.suppress(OSError):  # a link that leads to itself
+                    is_folder = entry.is_dir()
+                entries.append((entry.name.lower(), entry.name, is_folder))
             more = next(found, None) is not None
     except OSError:
-        return Listing([], []), False
-    entries.sort()
-    return Listing(entries, [entry for entry in entries if entry[2]]), more
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link that leads to itself
-        return False
+        return [], False
+    return sorted(entries), more
 
 
 def _list_repository(folder: str) -> list[LowerPath]:
     """Return the files that git does not ignore; none outside a repository or if git is slow."""
     command = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
     try:
-        done = subprocess.run(
-            [git_program(), *SAFE_OPTIONS, *command],
-            cwd=folder,
-            env=git_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=LIST_TIMEOUT,
-            check=False,
-        )
-    except (HermesError, OSError, subprocess.TimeoutExpired):
+        listed = asyncio.run(UserGit(Path(folder)).run(*command, seconds=LIST_TIMEOUT)).output
+    except GitFailed:
         return []
-    names = (os.fsdecode(name) for name in done.stdout.split(b"\0")[:MAX_NAMES] if name)
+    names = (os.fsdecode(name) for name in listed.split(b"\0")[:MAX_NAMES] if name)
     return [(name.lower(), name) for name in names]
 
 
@@ -538,22 +507,18 @@ def complete_reference(
         for word, about in WORDS.items()
         if not kind and not typed.quote and word.startswith(fragment.lower())
     ]
-    suggestions = _suggestions(typed, folder, names or _common_names())
-    unique = {each.text: each for each in [*words, *islice(suggestions, MAX_SUGGESTIONS)]}
-    return list(unique.values())[:MAX_SUGGESTIONS]
+    names = names or _common_names()
+    suggestions = [*words, *islice(_complete_path(typed, folder, names), MAX_SUGGESTIONS)]
+    if kind != "folder:" and len(typed.path) >= MIN_FUZZY_CHARS:
+        paths = _search_paths(typed.path, names.in_repository(str(folder)))
+        suggestions += [
+            msgspec.structs.replace(typed.suggestion(path, folder=False), shown=path)
+            for path in islice(paths, MAX_FUZZY)
+        ]
+    return list({each.text: each for each in suggestions}.values())[:MAX_SUGGESTIONS]
 
 
-def _suggestions(typed: TypedReference, folder: Path, names: FileNames) -> Iterator[Suggestion]:
-    only_folders = typed.start == "@folder:"
-    yield from _complete_path(typed, folder, names, only_folders=only_folders)
-    if not only_folders and len(typed.path) >= MIN_FUZZY_CHARS:
-        for path in islice(_search_paths(typed.path, names.in_repository(str(folder))), MAX_FUZZY):
-            yield msgspec.structs.replace(typed.suggestion(path, folder=False), shown=path)
-
-
-def _complete_path(
-    typed: TypedReference, folder: Path, names: FileNames, *, only_folders: bool
-) -> Iterator[Suggestion]:
+def _complete_path(typed: TypedReference, folder: Path, names: FileNames) -> Iterator[Suggestion]:
     """Yield the entries of the folder typed so far."""
     head, slash, tail = typed.path.rpartition("/")
     try:
@@ -562,24 +527,17 @@ def _complete_path(
         return
     if holds_secrets(tuple(str(place).casefold().split("/"))):
         return
-    listing, start = names.in_folder(str(place)), tail.lower()
-    entries = listing.folders if only_folders else listing.all
-    ignoring = IgnoreRules(str(place))
-    for position in range(bisect_left(entries, (start,)), len(entries)):
-        lowered, name, is_folder = entries[position]
+    entries, start = names.in_folder(str(place)), tail.lower()
+    ignoring, only_folders = IgnoreRules(str(place)), typed.start == "@folder:"
+    for lowered, name, is_folder in islice(entries, bisect_left(entries, (start,)), None):
         if not lowered.startswith(start):
             return
-        if _is_hidden(name, tail):
+        hidden = name == ".git" or (name.startswith(".") and not start.startswith("."))
+        if hidden or (only_folders and not is_folder) or not _can_be_quoted(name):
             continue
-        if not ignoring.ignores(f"{place}/{name}", is_folder=is_folder):
+        secret = holds_secrets((name.casefold(),))
+        if not secret and not ignoring.ignores(f"{place}/{name}", is_folder=is_folder):
             yield typed.suggestion(head + slash + name, folder=is_folder)
-
-
-def _is_hidden(name: str, typed: str) -> bool:
-    """Return whether a name is not suggested: a dot file, a blocked name, or one not typeable."""
-    if name.startswith(".") and not typed.startswith("."):
-        return True
-    return name == ".git" or not _can_be_quoted(name) or holds_secrets((name.casefold(),))
 
 
 def _can_be_quoted(path: str) -> bool:

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -53,9 +54,9 @@ def external_folders(loaded: Loaded, home: Home) -> list[Path]:
 
     An empty entry, which would mean the current folder, is skipped.
     """
-    names = loaded.settings.skills.external_dirs
+    names = filter(None, map(str.strip, loaded.settings.skills.external_dirs))
     expand = os.path.expanduser  # `~` of an unknown user is kept and does not exist
-    return [home.root / expand(name.strip()) for name in names if name.strip()]
+    return [home.root / expand(name) for name in names]
 
 
 def external_warnings(loaded: Loaded) -> list[str]:
@@ -83,7 +84,7 @@ class SkillCatalog:
         self, loaded: Loaded, home: Home, brought: Sequence[SkillRoot], tell: Callable[[str], None]
     ) -> None:
         self._loaded, self._home, self._tell = loaded, home, tell
-        self._config_file = f"{home.display()}/config.yaml"
+        self.settings = loaded.settings
         self.skills = SkillIndex(skill_roots(loaded, home, brought), home.cache / "skills.json")
         for warning in external_warnings(loaded):
             tell(warning)
@@ -99,11 +100,13 @@ class SkillCatalog:
 
     def index(self, context: VisibilityContext, folder: Path | None) -> str:
         """Return the list for the prompt; the files in `folder` influence the ranking."""
-        budget = self._loaded.settings.skills.index_chars
-        hints = _names_in(folder) if folder is not None else ()
-        return skills_prompt(
-            self.skills.listing(), context, self.usage.all(), budget, time.time(), hints
-        )
+        hints: list[str] = []
+        if folder is not None:
+            hints.append(folder.name)
+            with suppress(OSError):
+                hints += sorted(path.name for path in folder.iterdir())[:MAX_HINTS]
+        skills, used, budget = self.skills.listing(), self.usage.all(), self.settings.skills
+        return skills_prompt(skills, context, used, budget.index_chars, time.time(), hints)
 
     def session(
         self,
@@ -112,10 +115,10 @@ class SkillCatalog:
         session_id: Callable[[], str],
         asker: SecretAsker | None,
     ) -> "SessionSkills":
-        settings = self._loaded.settings.skills
+        settings = self.settings.skills
         options = LoadOptions(
             home=self._home.root,
-            config_file=self._config_file,
+            config_file=f"{self._home.display()}/config.yaml",
             context=visibility_context(self._loaded, platform),
             config=settings.config,
             template_vars=settings.template_vars,
@@ -148,9 +151,8 @@ class SkillCatalog:
 
     def writing_tool(self, session_id: Callable[[], str], *, review: bool = False) -> Tool:
         """Return the tool `skill_manage`; with `review` for the review after finished work."""
-        return skill_manage_tool(
-            self._writer, session_id, Author.REVIEW if review else Author.AGENT
-        )
+        author = Author.REVIEW if review else Author.AGENT
+        return skill_manage_tool(self._writer, session_id, author)
 
 
 class SessionSkills:
@@ -215,11 +217,3 @@ class SkillUploader:
                 f"it. If you want that: hermes config set terminal.env_passthrough '[{name}]'"
             )
         return False
-
-
-def _names_in(folder: Path) -> tuple[str, ...]:
-    """Return the names of the folder and of its entries."""
-    try:
-        return (folder.name, *sorted(path.name for path in folder.iterdir())[:MAX_HINTS])
-    except OSError:
-        return (folder.name,)

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.mcp import known_tools
-from hermes.app.request import Services, SessionRequest
+from hermes.app.extensions import known_tools
+from hermes.app.sessions import Services, SessionRequest
 from hermes.app.skills import SessionSkills, SkillCatalog
 from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.config.home import Home

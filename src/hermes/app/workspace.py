@@ -1,7 +1,6 @@
 """Creation of the execution environment of a session from the `terminal.*` settings."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +46,22 @@ def make_workspace(
     sandbox can read the `shared` folders in the home of Hermes."""
     settings = loaded.settings.terminal
     folder = Path(working_folder, Path(settings.cwd).expanduser())
-    name = backend or settings.backend
-    if name == "sandbox":
-        return _sandbox(loaded, home, folder, shared)
-    if name in MAKERS:
-        return MAKERS[name](loaded, home, folder, tell)
-    if manifest := find_terminal(name):
-        return _bundled_or_plugin(manifest, loaded, home, tell)
-    raise ConfigError(
-        f'terminal.backend: expected one of {", ".join(terminal_names())}, found "{name}"',
-        hint="`hermes plugins list` shows which plugins are enabled",
-    )
+    match backend or settings.backend:
+        case "local":
+            return _local(loaded, home, folder)
+        case "sandbox":
+            return _sandbox(loaded, home, folder, shared)
+        case "ssh":
+            return _ssh(loaded, home)
+        case "docker":
+            return _docker(loaded, home, folder, tell)
+        case name:
+            if manifest := find_terminal(name):
+                return _bundled_or_plugin(manifest, loaded, home, tell)
+            raise ConfigError(
+                f'terminal.backend: expected one of {", ".join(terminal_names())}, found "{name}"',
+                hint="`hermes plugins list` shows which plugins are enabled",
+            )
 
 
 def find_terminal(name: str) -> TerminalManifest | None:
@@ -68,7 +72,7 @@ def find_terminal(name: str) -> TerminalManifest | None:
     return manifest
 
 
-def _local(loaded: Loaded, home: Home, folder: Path, _tell: Notify) -> SessionWorkspace:
+def _local(loaded: Loaded, home: Home, folder: Path) -> SessionWorkspace:
     settings = loaded.settings.terminal
     if not folder.is_dir():
         raise ConfigError(
@@ -103,9 +107,13 @@ def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -
         options = sandbox.SandboxOptions(
             workspace=(str(folder),),
             writable=tuple(str(Path(name).expanduser()) for name in settings.sandbox_writable),
-            readonly=(*_in(guard.home, STARTUP_FILES), str(home.skills), *map(str, shared)),
+            readonly=(
+                *(str(guard.home / name) for name in STARTUP_FILES),
+                str(home.skills),
+                *map(str, shared),
+            ),
             hidden=(
-                *_in(guard.home, CREDENTIAL_STORES),
+                *(str(guard.home / name) for name in CREDENTIAL_STORES),
                 *SYSTEM_CREDENTIALS,
                 *map(str, guard.own),
             ),
@@ -118,7 +126,7 @@ def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -
     return _hosted(loaded, DeferredHost("sandbox", make), guard, str(folder), here=True)
 
 
-def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> SessionWorkspace:
+def _ssh(loaded: Loaded, home: Home) -> SessionWorkspace:
     settings = loaded.settings.terminal
     if not settings.ssh_host:
         raise ConfigError(
@@ -139,23 +147,12 @@ def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> SessionWor
     start = settings.cwd if settings.cwd not in ("", ".") else ""
     guard = PathGuard(there, (Path(start or there),), (there / ".hermes",), here=False)
     host = ssh.SshHost(options, child_environment((), loaded.saved))
-    credentials = _credentials(loaded, home)
-    return _hosted(
-        loaded,
-        host,
-        guard,
-        start or "the home folder",
-        start=start,
-        isolated=False,
-        credentials=credentials,
-    )
+    shown, credentials = start or "the home folder", _credentials(loaded, home)
+    return _hosted(loaded, host, guard, shown, start=start, isolated=False, credentials=credentials)
 
 
 def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWorkspace:
-    from hermes.terminal import (
-        DeferredHost,
-        docker,  # loaded only when chosen
-    )
+    from hermes.terminal import DeferredHost, docker  # loaded only when chosen
 
     settings = loaded.settings.terminal
     options = docker.DockerOptions(
@@ -164,7 +161,7 @@ def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWo
         cpu=settings.container_cpu,
         memory=settings.container_memory,
         persistent=settings.container_persistent,
-        sandbox_dir=str(_storage(loaded, home)),
+        sandbox_dir=settings.sandbox_dir or str(home.root / "sandboxes"),
         environment=child_environment((), loaded.saved),
         volumes=settings.docker_volumes,
         workspace=str(folder) if settings.docker_mount_cwd_to_workspace else "",
@@ -174,8 +171,10 @@ def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWo
         credential_files=_credentials(loaded, home),
     )
     host = DeferredHost("docker", lambda: docker.DockerHost(options, tell))
+    # Inside a container the agent may access everything.
+    guard = PathGuard(Path("/root"), (Path("/"),), here=False)
     mounted = settings.docker_mount_cwd_to_workspace
-    return _hosted(loaded, host, INSIDE, "/workspace" if mounted else "/root")
+    return _hosted(loaded, host, guard, "/workspace" if mounted else "/root")
 
 
 def _bundled_or_plugin(
@@ -191,7 +190,7 @@ def _bundled_or_plugin(
         secret=lambda name: loaded.secret(name) or "",
         forward_env=_forwarded(loaded),
         environment=child_environment((), loaded.saved),
-        storage=_storage(loaded, home),
+        storage=Path(loaded.settings.terminal.sandbox_dir or home.root / "sandboxes"),
         credential_mounts=mounts,
         notify=notify,
     )
@@ -206,25 +205,11 @@ def _bundled_or_plugin(
     )
 
 
-MAKERS: dict[str, Callable[[Loaded, Home, Path, Notify], SessionWorkspace]] = {
-    "local": _local,
-    "ssh": _ssh,
-    "docker": _docker,
-}
-
-INSIDE = PathGuard(Path("/root"), (Path("/"),), here=False)
-"""Inside a container the agent may access everything."""
-
-
 def _forwarded(loaded: Loaded) -> dict[str, str]:
     """Return the variables that commands in containers get, with their values."""
     settings = loaded.settings.terminal
     names = (*settings.docker_forward_env, *settings.env_passthrough)
     return {name: value for name in names if (value := loaded.variable(name))}
-
-
-def _storage(loaded: Loaded, home: Home) -> Path:
-    return Path(loaded.settings.terminal.sandbox_dir or home.root / "sandboxes")
 
 
 def _credentials(loaded: Loaded, home: Home) -> Any:
@@ -271,11 +256,6 @@ def _hosted(
         upload=upload,
     )
     return SessionWorkspace(workplace, guard, folder, here, description)
-
-
-@cache
-def _in(folder: Path, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(str(folder / name) for name in names)
 
 
 def _guard_here(home: Home, folder: Path) -> PathGuard:

@@ -8,8 +8,8 @@ import msgspec
 
 from hermes.app import SkillCatalog, visibility_context
 from hermes.compat.runtime import script_runtime, tell
-from hermes.config.dotenv import Parts
 from hermes.config.edit import set_value, unset_value
+from hermes.config.environment import Parts
 from hermes.config.home import current_home, ensure_hermes_home
 from hermes.config.loader import load
 from hermes.config.schema import MISSING, find, merge

@@ -15,9 +15,9 @@ from hermes import __version__
 from hermes.app import opened_store
 from hermes.cli import GatewayJobs
 from hermes.compat.runtime import ScriptRuntime, script_runtime, tell
-from hermes.config.declared import platform_names
 from hermes.config.home import current_home, unusable
 from hermes.config.loader import Loaded, load
+from hermes.config.schema import platform_names
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import (
     ChatDirectory,

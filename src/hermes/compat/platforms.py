@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hermes.compat.gateway import PlatformConfig
-from hermes.config.declared import bundled_platforms
+from hermes.config.schema import bundled_platforms
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms import registry
 from hermes.prompt import assembly

@@ -5,6 +5,6 @@ value.
 """
 
 __all__ = [
-    "declared", "document", "dotenv", "edit", "environment", "home", "installation", "loader",
-    "reference", "schema", "settings",
+    "document", "edit", "environment", "home", "installation", "loader", "reference", "schema",
+    "settings",
 ]  # fmt: skip

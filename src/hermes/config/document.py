@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from hermes.config.dotenv import Parts
+from hermes.config.environment import Parts
 from hermes.config.home import tilde, unusable
 from hermes.config.schema import join_key
 from hermes.core.errors import ConfigError

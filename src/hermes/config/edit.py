@@ -21,10 +21,9 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from hermes.config import dotenv
+from hermes.config import environment
 from hermes.config.document import KEEPING, parse_document, read_document
-from hermes.config.dotenv import Parts
-from hermes.config.environment import editor, search_path
+from hermes.config.environment import Parts, editor, search_path
 from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
 from hermes.config.loader import is_known_variable, is_variable_name, modernise
 from hermes.config.schema import (
@@ -95,21 +94,21 @@ def _modernise(data: Any) -> None:
 
 def set_variable(home: Home, name: str, value: str) -> None:
     """Write one variable to .env, which only its owner may read."""
-    _change_variables(home, lambda text: dotenv.with_variable(text, name, value))
+    _change_variables(home, lambda text: environment.with_variable(text, name, value))
 
 
 def unset_variable(home: Home, name: str) -> bool:
     """Remove one variable from .env; return False if it was not there."""
-    before = dotenv.read_text(home.env_file)
-    if dotenv.without_variable(before, name) == before:
+    before = environment.read_dotenv_text(home.env_file)
+    if environment.without_variable(before, name) == before:
         return False
-    _change_variables(home, lambda text: dotenv.without_variable(text, name))
+    _change_variables(home, lambda text: environment.without_variable(text, name))
     return True
 
 
 def _change_variables(home: Home, change: Callable[[str], str]) -> None:
     with _locked(home):
-        text = change(dotenv.read_text(home.env_file))
+        text = change(environment.read_dotenv_text(home.env_file))
         _write(home.env_file, text, mode=0o600)
 
 

@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from copy import copy, deepcopy
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from hermes.config import environment
-from hermes.config.declared import bundled_platforms, complete_settings, declarations
 from hermes.config.document import YamlDocument, read_document
-from hermes.config.dotenv import (
+from hermes.config.environment import (
     Parts,
     bindings,
     describe_unset,
@@ -20,8 +20,8 @@ from hermes.config.dotenv import (
     is_reference,
     is_secret_setting,
     is_secret_variable,
-    parse,
-    read_text,
+    parse_dotenv,
+    read_dotenv_text,
     unset_in,
     unset_names,
 )
@@ -30,6 +30,9 @@ from hermes.config.schema import (
     MISSING,
     Converter,
     Problem,
+    bundled_platforms,
+    complete_settings,
+    declarations,
     find,
     locate,
     merge,
@@ -72,63 +75,8 @@ def variable_group(prefix: str, section: str, names: str) -> Iterator[Variable]:
         yield Variable(f"{prefix}{name}", f"{section}.{name.lower()}")
 
 
-VARIABLES: tuple[Variable, ...] = (
-    Variable("HERMES_MODEL", "model.default"),
-    Variable("HERMES_INFERENCE_PROVIDER", "model.provider"),
-    Variable("OPENAI_BASE_URL", "model.base_url", only_for=("", "auto", "custom")),
-    Variable("AWS_REGION", "bedrock.region"),
-    Variable("AWS_PROFILE", "bedrock.profile"),
-    Variable("HERMES_API_TIMEOUT", "timeouts.request_seconds"),
-    Variable("HERMES_API_CALL_STALE_TIMEOUT", "timeouts.stale_seconds"),
-    Variable("HERMES_STREAM_READ_TIMEOUT", "timeouts.stream_read_seconds"),
-    Variable("HERMES_STREAM_STALE_TIMEOUT", "timeouts.stream_stale_seconds"),
-    *variable_group("AUXILIARY_VISION_", "auxiliary.vision", "PROVIDER MODEL BASE_URL API_KEY"),
-    *variable_group(
-        "AUXILIARY_WEB_EXTRACT_", "auxiliary.web_extract", "PROVIDER MODEL BASE_URL API_KEY"
-    ),
-    Variable("HERMES_MAX_ITERATIONS", "agent.max_turns"),
-    Variable("HERMES_PREFILL_MESSAGES_FILE", "agent.prefill_messages_file"),
-    Variable("HERMES_EPHEMERAL_SYSTEM_PROMPT", "agent.ephemeral_system_prompt"),
-    Variable("HERMES_YOLO_MODE", "approvals.mode", flag="off"),
-    Variable("HERMES_ACCEPT_HOOKS", "hooks_auto_accept"),
-    Variable("HERMES_ENABLE_PROJECT_PLUGINS", "plugins.project"),
-    Variable("HERMES_DUMP_REQUESTS", "logging.dump_requests"),
-    Variable("DELEGATION_MAX_CONCURRENT_CHILDREN", "delegation.max_concurrent_children"),
-    Variable("HERMES_TIMEZONE", "timezone"),
-    Variable("HERMES_CRON_TIMEOUT", "cron.timeout_seconds"),
-    Variable("HERMES_CRON_SCRIPT_TIMEOUT", "cron.script_timeout_seconds"),
-    Variable("SESSION_IDLE_MINUTES", "session_reset.idle_minutes"),
-    Variable("SESSION_RESET_HOUR", "session_reset.at_hour"),
-    Variable("TERMINAL_ENV", "terminal.backend"),
-    *variable_group(
-        "TERMINAL_",
-        "terminal",
-        "DOCKER_IMAGE DOCKER_FORWARD_ENV DOCKER_VOLUMES DOCKER_MOUNT_CWD_TO_WORKSPACE"
-        " SINGULARITY_IMAGE MODAL_IMAGE DAYTONA_IMAGE TIMEOUT LIFETIME_SECONDS CWD SSH_HOST"
-        " SSH_USER SSH_PORT SSH_KEY SSH_PERSISTENT CONTAINER_CPU CONTAINER_MEMORY CONTAINER_DISK"
-        " CONTAINER_PERSISTENT SANDBOX_DIR SCRATCH_DIR PERSISTENT_SHELL LOCAL_PERSISTENT",
-    ),
-    Variable("BROWSER_CDP_URL", "browser.cdp_url"),
-    Variable("BROWSER_INACTIVITY_TIMEOUT", "browser.inactivity_timeout"),
-    Variable("CAMOFOX_URL", "browser.camofox.url"),
-    Variable("STT_GROQ_MODEL", "stt.groq.model"),
-    Variable("STT_OPENAI_MODEL", "stt.openai.model"),
-    Variable("STT_OPENAI_BASE_URL", "stt.openai.base_url"),
-    Variable("HERMES_LOCAL_STT_COMMAND", "stt.local.command"),
-    Variable("HERMES_LOCAL_STT_LANGUAGE", "stt.local.language"),
-    Variable("HERMES_TOOL_PROGRESS_MODE", "display.tool_progress"),
-    Variable("HERMES_TOOL_PROGRESS", "display.tool_progress"),
-    Variable("HERMES_BACKGROUND_NOTIFICATIONS", "display.background_process_notifications"),
-    *variable_group("HERMES_HUMAN_DELAY_", "human_delay", "MODE MIN_MS MAX_MS"),
-    Variable("GATEWAY_PROXY_URL", "gateway.proxy_url"),
-    Variable("MESSAGING_CWD", "gateway.cwd"),
-    *variable_group(
-        "MATTERMOST_", "mattermost", "REQUIRE_MENTION FREE_RESPONSE_CHANNELS REPLY_MODE"
-    ),
-    Variable("WEBHOOK_PORT", "platforms.webhook.extra.port"),
-    Variable("WEBHOOK_SECRET", "platforms.webhook.extra.secret"),
-    *variable_group("WEIXIN_", "platforms.weixin.extra", "DM_POLICY GROUP_POLICY"),
-    *variable_group("WECOM_CALLBACK_", "platforms.wecom_callback.extra", "HOST PORT"),
+VARIABLES: tuple[Variable, ...] = msgspec.json.decode(
+    Path(__file__).with_name("variables.json").read_bytes(), type=tuple[Variable, ...]
 )
 """If two variables set one key, the first one that is set is used."""
 
@@ -485,7 +433,9 @@ class Sources:
 
     def read_saved(self) -> Mapping[str, str]:
         """Return the current variables of .env."""
-        found = bindings(parse(read_text(self.home.env_file)), environment.variables())
+        found = bindings(
+            parse_dotenv(read_dotenv_text(self.home.env_file)), environment.variables()
+        )
         self.saved.clear()
         self.saved.update({each.name: each.value for each in found})
         self.unset = {each.name: each.unset for each in found}

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
-from hermes.config.declared import complete_settings
-from hermes.config.dotenv import Parts
+from hermes.config.environment import Parts
 from hermes.config.schema import (
     PLACEHOLDER,
+    complete_settings,
     default_of,
     describe,
     fields_of,

@@ -1,11 +1,11 @@
 """Dotted keys such as `terminal.timeout`, their types, and conversion of plain data to settings.
 
 A name that contains a dot may be quoted: `providers.openai.models."gpt-4.1".timeout_seconds`. It is
-also found without quotes if it exists.
-"""
+also found without quotes if it exists."""
 
 import json
 import math
+import pkgutil
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,15 +14,89 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from types import NoneType
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 import msgspec
 from msgspec.structs import FieldInfo
 
-from hermes.config.declared import complete_settings
-from hermes.config.dotenv import Parts
-from hermes.config.settings.base import TimeZone
+from hermes.config.environment import Parts
+from hermes.config.settings import Settings
+from hermes.config.settings.base import Section, TimeZone
+from hermes.config.settings.platforms import PlatformConnectionSettings, PlatformsSettings
 from hermes.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from hermes.config.loader import Variable
+
+S = TypeVar("S", bound=msgspec.Struct)
+N = TypeVar("N", int, float)
+PACKAGE = "hermes_plugins.platforms"
+
+
+class PlatformDeclaration(Protocol):
+    """The part of a manifest that is about settings."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def settings(self) -> type[Section] | None: ...
+    @property
+    def connection(self) -> type[PlatformConnectionSettings]: ...
+    @property
+    def variables(self) -> "tuple[Variable, ...]": ...
+
+
+@cache
+def bundled_platforms() -> tuple[str, ...]:
+    """Return the names of the bundled platforms, without importing them."""
+    folders = pkgutil.iter_modules(import_module(PACKAGE).__path__)
+    return tuple(sorted(folder.name for folder in folders if folder.ispkg))
+
+
+def platform_names() -> tuple[str, ...]:
+    """Return the names of the bundled platforms and of those that the settings have."""
+    return (*bundled_platforms(), *PlatformsSettings.__struct_fields__)
+
+
+def declaration(name: str) -> Any:
+    """Return the manifest of a bundled platform."""
+    return import_module(f"{PACKAGE}.{name}.manifest").MANIFEST
+
+
+@cache
+def declarations() -> tuple[PlatformDeclaration, ...]:
+    return tuple(declaration(name) for name in bundled_platforms())
+
+
+@cache
+def complete_settings() -> type[Settings]:
+    """Return `Settings` with the sections of the bundled platforms."""
+    connections = {each.name: each.connection for each in declarations()}
+    platforms = _extend(PlatformsSettings, connections)
+    own = {each.name: each.settings for each in declarations() if each.settings is not None}
+    return _extend(Settings, {"platforms": platforms, **own})
+
+
+def _extend(base: type[S], sections: Mapping[str, type[Section]]) -> type[S]:
+    fields = [(name, kind, kind()) for name, kind in sections.items()]
+    made: Any = msgspec.defstruct(
+        base.__name__, fields, bases=(base,), module=base.__module__, frozen=True, kw_only=True
+    )
+    return cast("type[S]", made)
+
 
 MISSING: Final = msgspec.UNSET  #: What `find` answers when there is nothing.
 
@@ -237,8 +311,6 @@ def _with_bounds(kind: Any) -> str:
 # for lists; all of these are accepted. A value of the wrong type is an error, an unknown key a
 # warning.
 
-S = TypeVar("S", bound=msgspec.Struct)
-N = TypeVar("N", int, float)
 
 _TRUE = {"true", "yes", "on", "1", "y"}
 _FALSE = {"false", "no", "off", "0", "n"}

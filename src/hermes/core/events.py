@@ -166,29 +166,11 @@ class TurnFinished(msgspec.Struct, frozen=True, tag="turn_finished"):
 
 
 Event = (
-    TurnStarted
-    | ModelCalled
-    | TextDelta
-    | ReasoningDelta
-    | TextFinished
-    | ToolStarted
-    | ToolOutput
-    | ToolFinished
-    | ApprovalAsked
-    | ApprovalAnswered
-    | QuestionAsked
-    | QuestionAnswered
-    | Retrying
-    | FellBack
-    | CompactionStarted
-    | Compacted
-    | SubagentStarted
-    | SubagentProgress
-    | SubagentFinished
-    | UsageReported
-    | Notice
-    | TurnFinished
-)
+    TurnStarted | ModelCalled | TextDelta | ReasoningDelta | TextFinished | ToolStarted | ToolOutput
+    | ToolFinished | ApprovalAsked | ApprovalAnswered | QuestionAsked | QuestionAnswered | Retrying
+    | FellBack | CompactionStarted | Compacted | SubagentStarted | SubagentProgress
+    | SubagentFinished | UsageReported | Notice | TurnFinished
+)  # fmt: skip
 Emit = Callable[[Event], None]  #: Takes an event of a turn. It neither blocks nor raises.
 
 

@@ -2,7 +2,7 @@
 
 A message is one of `System`, `User`, `Assistant` and `ToolResult`. It never changes, so its form on
 a wire is computed once and cached (`wire`): sending a long history again costs only the new part.
-OpenAI-format dicts exist only at the edges; see `core.openai_format`.
+OpenAI-format dicts exist only at the edges; see `to_dict`.
 """
 
 import hashlib

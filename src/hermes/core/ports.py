@@ -8,8 +8,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from hermes.core.events import ApprovalAsked, Event, QuestionAsked
-from hermes.core.messages import Message
-from hermes.core.model import ModelCall, ModelRequest, Reply, Usage
+from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.core.tool import ToolContext
 
 
@@ -74,40 +73,6 @@ class SessionInfo(msgspec.Struct, frozen=True):
     preview: str = ""  #: The beginning of what the user said first.
 
 
-class SessionLog(Protocol):
-    """The append-only log of conversations. When a call returns, the data is on disk."""
-
-    async def create(
-        self,
-        session_id: str,
-        *,
-        source: str,
-        model: str,
-        system_prompt: str,
-        parent_id: str = "",
-        user_id: str = "",
-    ) -> None:
-        """Create a session. Raises `StoreError` if it exists."""
-        ...
-
-    async def append(self, session_id: str, message: Message, call: ModelCall | None = None) -> int:
-        """Append a message and the record of the `call` that produced it. Returns its number in
-        the log. An ended session is reopened."""
-        ...
-
-    async def messages(self, session_id: str) -> tuple[Message, ...]:
-        """Return the conversation: the log without undone and compacted messages."""
-        ...
-
-    async def info(self, session_id: str) -> SessionInfo: ...
-    async def latest(self, source: str = "") -> SessionInfo | None:
-        """Return the most recently active session, of any source or of one."""
-        ...
-
-    async def record_call(self, session_id: str, call: ModelCall) -> None: ...
-    async def finish(self, session_id: str, exit_reason: str) -> None: ...
-
-
 class Ledger(Protocol):
     """The spending of all processes that share the store."""
 
@@ -124,19 +89,6 @@ class Auxiliary(Protocol):
 
     async def ask(self, task: str, request: ModelRequest) -> Reply:
         """Return the reply for `task`; its cost is recorded. Raises a `ProviderError`."""
-        ...
-
-
-class Workspace(Protocol):
-    """The files of a session, saved so that a turn can be undone."""
-
-    def turn_started(self, session_id: str, reason: str) -> None: ...
-    async def before_change(self, call: ToolContext) -> None:
-        """Return when the state before the change is saved, or cannot be saved."""
-        ...
-
-    async def turn_ended(self) -> list[str]:
-        """Return messages for the user; further calls have no effect."""
         ...
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Container
 from enum import StrEnum
 from types import CodeType, FunctionType
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -113,27 +113,6 @@ class Tool(msgspec.Struct, frozen=True):
             return await function(**known, **dict.fromkeys(signed.receivers, context))
 
         return cls(spec=signed.spec, handler=handler, **fields)
-
-
-class ToolBox(Protocol):
-    """The tools of one session, ready to run."""
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]: ...
-
-    def get(self, name: str) -> Tool | None: ...
-
-    def decode(self, tool: Tool, text: str) -> dict[str, Any]:
-        """Return the checked arguments; raises `ToolArgumentsInvalid`."""
-        ...
-
-    def redact(self, text: str) -> str:
-        """Return the text without secrets."""
-        ...
-
-    async def fit(self, name: str, call_id: str, result: str) -> str:
-        """Return a result or an error for the model: without secrets, and not too long."""
-        ...
 
 
 class _Signed(msgspec.Struct, frozen=True):

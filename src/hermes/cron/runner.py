@@ -115,7 +115,7 @@ class JobRunner:
         return answer or ""
 
     async def _deliver(self, execution: "_Execution", run: Run) -> Run:
-        redact, job = self._app.redact, execution.job
+        redact, job = self._app.redactor.redact, execution.job
         answer, prompt = redact(execution.answer), redact(execution.prompt)
         run = replace(run, ended_at=self._now(), error=redact(run.error))
         try:

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
-from hermes.config.declared import platform_names
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
+from hermes.config.schema import platform_names
 from hermes.core.errors import UsageError
 from hermes.core.ports import Clock
 from hermes.cron.job import (

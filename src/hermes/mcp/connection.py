@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hermes.config.dotenv import is_secret_variable, unset_names
-from hermes.config.environment import variables
+from hermes.config.environment import is_secret_variable, unset_names, variables
 from hermes.config.settings import McpServer
 from hermes.core.errors import ToolError, ToolTimedOut
 from hermes.core.ports import Clock

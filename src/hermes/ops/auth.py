@@ -10,7 +10,7 @@ import httpx2
 import msgspec
 
 from hermes.app import user_home
-from hermes.config.dotenv import mask
+from hermes.config.environment import mask
 from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded
 from hermes.config.settings import PoolStrategy

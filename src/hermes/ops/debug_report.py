@@ -23,8 +23,8 @@ import msgspec
 from hermes import __version__
 from hermes.app import Providers
 from hermes.app.log_files import FILES as LOG_FILES
-from hermes.config import dotenv, environment
-from hermes.config.dotenv import Parts, is_secret_setting, is_secret_variable, mask
+from hermes.config import environment
+from hermes.config.environment import Parts, is_secret_setting, is_secret_variable, mask
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import SHORTEST_SECRET, Loaded, key_of
 from hermes.config.schema import join_key, locate, members
@@ -136,7 +136,7 @@ def known_secrets(home: Home, loaded: Loaded | None) -> frozenset[str]:
 def _in_variables(home: Home) -> Iterator[str]:
     """Yield everything in .env except settings, and variables with secret names."""
     try:
-        saved = dotenv.read_dotenv(home.env_file, environment.variables())
+        saved = environment.read_dotenv(home.env_file, environment.variables())
     except ConfigError:  # not readable, so it is not in a report either
         saved = {}
     yield from (value for name, value in saved.items()

@@ -16,7 +16,7 @@ from hermes.app import (
     start_of_today,
     store_exists,
 )
-from hermes.config.dotenv import mask
+from hermes.config.environment import mask
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.config.settings import AuxiliaryTask, BudgetSettings

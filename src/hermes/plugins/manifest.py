@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from hermes.config.document import read_document
-from hermes.config.dotenv import is_secret_variable
+from hermes.config.environment import is_secret_variable
 from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError
 

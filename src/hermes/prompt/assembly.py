@@ -5,6 +5,7 @@ a clock or an environment variable, so the same inputs and files always give the
 """
 
 import os
+import re
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.config.declared import bundled_platforms, declaration
+from hermes.config.schema import bundled_platforms, declaration
 from hermes.prompt.context_files import (
     FileTree,
     LocalFileTree,
@@ -28,29 +29,18 @@ from hermes.util.text import clean
 _MEDIA = "Send a file of your working folder by writing MEDIA:/absolute/path in your answer."
 _PLAIN = "Markdown does not render: write plain text."
 
+_FOUND = re.split(
+    r"^\[([\w ]+)\]\n",
+    Path(__file__).with_name("texts.txt").read_text("utf-8"),
+    flags=re.MULTILINE,
+)
+_TEXTS = {name: text.strip() for name, text in zip(_FOUND[1::2], _FOUND[2::2], strict=True)}
+"""The texts in `texts.txt`, by the name above each."""
+
 PLATFORM_HINTS = {
-    "cli": "You are talking in a terminal: plain text, short lines, little Markdown.",
-    "whatsapp": f"You are in a WhatsApp chat. {_PLAIN} {_MEDIA}",
-    "signal": f"You are in a Signal chat. {_PLAIN} {_MEDIA}",
-    "mattermost": f"You are in a Mattermost chat. Markdown renders, tables too. {_MEDIA}",
-    "sms": "You are answering by SMS: plain text, as short as can be, no Markdown, no files.",
-    "bluebubbles": f"You are in an iMessage chat. {_PLAIN} Keep it short. {_MEDIA}",
-    "weixin": f"You are in a Weixin (WeChat) chat. Markdown renders; keep it compact. {_MEDIA}",
-    "wecom": f"You are in a WeCom chat. Markdown renders. {_MEDIA} You can send files: never say"
-    " that you cannot.",
-    "dingtalk": f"You are in a DingTalk chat. Simple Markdown renders. {_MEDIA}",
-    "feishu": f"You are in a Feishu (Lark) chat. Markdown renders. {_MEDIA}",
-    "qqbot": f"You are in a QQ chat. Simple Markdown renders. {_MEDIA}",
-    "homeassistant": "You are answering an event of a smart home through Home Assistant: one or two"
-    " plain sentences; nobody may be reading.",
-    "webhook": "An event sent by a program started you; nobody is there to answer. Do not ask:"
-    " decide, finish, and report the result.",
-    "api_server": "You are answering over an API; another program shows your text. Markdown usually"
-    " renders. Name files by their absolute path.",
-    "cron": "This is a scheduled job; nobody is there. Do not ask: decide and finish on your own."
-    " Your last answer is delivered as it stands; make it the result itself.",
-    "acp": "You are inside a code editor. Markdown renders. Name files by their path, with the line"
-    " where it helps.",
+    name.removeprefix("platform "): text.replace("{media}", _MEDIA).replace("{plain}", _PLAIN)
+    for name, text in _TEXTS.items()
+    if name.startswith("platform ")
 }
 """By platform. Bundled platforms declare theirs; others have no hint."""
 
@@ -68,15 +58,9 @@ PROC_VERSION = "/proc/version"
 CONTAINER_MARKERS = ("/.dockerenv", "/run/.containerenv")
 TERMUX_MARKER = "/data/data/com.termux/files/usr"
 
-WSL_ENVIRONMENT_HINT = """\
-This is Linux inside Windows (WSL). Windows drives are under /mnt: C:\\Users\\x is /mnt/c/Users/x. \
-Translate Windows paths before using them; /mnt/c/Users shows the name of the user there."""
-CONTAINER_HINT = """\
-You run inside a container: what is not in a mounted folder is lost with it, and the host's files \
-and services are out of reach."""
-TERMUX_HINT = """\
-This is Termux on Android: packages come with pkg, there is no root, /usr is $PREFIX, and shared \
-storage is under ~/storage once termux-setup-storage was run."""
+WSL_ENVIRONMENT_HINT = _TEXTS["WSL_ENVIRONMENT_HINT"]
+CONTAINER_HINT = _TEXTS["CONTAINER_HINT"]
+TERMUX_HINT = _TEXTS["TERMUX_HINT"]
 
 
 class HostEnvironment(msgspec.Struct, frozen=True):
@@ -116,64 +100,22 @@ def environment_hints(environment: HostEnvironment) -> str:
     return "\n".join(text for applies, text in hints if applies)
 
 
-DEFAULT_AGENT_IDENTITY = """\
-You are Hermes, a personal AI agent with tools on the user's own machine.
-Do what is asked, completely, and check it with your tools instead of guessing: file contents, \
-counts, dates, calculations and the state of the system always come from a tool.
-Act in the same reply rather than announcing what you will do. Ask only when a wrong guess would \
-be costly. When you are done, answer briefly and plainly: what you found or did, and anything \
-the user should know."""
-
-MEMORY_GUIDANCE = """\
-Save what stays true with the memory tool: preferences, environment, quirks of tools, conventions. \
-Best is what spares the user from correcting you twice. Keep entries compact. Task progress, \
-results and to-dos are no memories."""
-
-SESSION_SEARCH_GUIDANCE = """\
-When the user refers to something from before, or you suspect it, look with session_search before \
-asking them to repeat it."""
-
-SKILLS_GUIDANCE = """\
-After a task of five or more tool calls, a tricky fix or a workflow worth keeping, save the method \
-with skill_manage, not in memory. A skill that proved wrong or incomplete is patched at once, \
-unasked."""
-
+DEFAULT_AGENT_IDENTITY = _TEXTS["DEFAULT_AGENT_IDENTITY"]
+MEMORY_GUIDANCE = _TEXTS["MEMORY_GUIDANCE"]
+SESSION_SEARCH_GUIDANCE = _TEXTS["SESSION_SEARCH_GUIDANCE"]
+SKILLS_GUIDANCE = _TEXTS["SKILLS_GUIDANCE"]
 TOOL_USE_ENFORCEMENT_MODELS = ("gpt", "codex", "gemini", "gemma", "grok")
 """Parts of model names. These models tend to describe work instead of doing it."""
 
-TOOL_USE_ENFORCEMENT_GUIDANCE = """\
-# Use your tools
-When you say you will do something, make the tool call in that same reply. Never end a turn on a \
-promise or a plan: each reply either makes progress with tools or delivers the result."""
-
+TOOL_USE_ENFORCEMENT_GUIDANCE = _TEXTS["TOOL_USE_ENFORCEMENT_GUIDANCE"]
 OPENAI_MODELS = ("gpt", "codex")
 """Parts of model names that get `OPENAI_MODEL_EXECUTION_GUIDANCE`."""
 
-OPENAI_MODEL_EXECUTION_GUIDANCE = """\
-# Execution
-- Keep using tools until the task is done and checked. An empty or partial result calls for \
-another query or another way, not for giving up.
-- Always by tool, never from memory: arithmetic, hashes and encodings, time and dates, system \
-state, file contents, git, current facts.
-- Where the meaning is plain, act; ask only when the answer would change what you do.
-- Before acting, look whether something must be found out or done first.
-- Before answering, check: is every demand met, does each claim rest on a tool result, is the \
-form right, was consent given for what has effects outside?
-- Missing context: look it up. If that fails, say which assumption you made; do not invent."""
-
+OPENAI_MODEL_EXECUTION_GUIDANCE = _TEXTS["OPENAI_MODEL_EXECUTION_GUIDANCE"]
 GOOGLE_MODELS = ("gemini", "gemma")
 """Parts of model names that get `GOOGLE_MODEL_OPERATIONAL_GUIDANCE`."""
 
-GOOGLE_MODEL_OPERATIONAL_GUIDANCE = """\
-# Operation
-- Give file tools absolute paths.
-- Look before you change: read the file, list the folder.
-- See in package.json, pyproject.toml and the like whether a library is there before using it.
-- Few words; spend the effort on actions and results.
-- Make independent tool calls together in one reply.
-- Use flags such as -y or --no-input so that no command waits for a person.
-- Keep going until all of it is done; do not stop at a plan."""
-
+GOOGLE_MODEL_OPERATIONAL_GUIDANCE = _TEXTS["GOOGLE_MODEL_OPERATIONAL_GUIDANCE"]
 DEVELOPER_ROLE_MODELS = ("gpt-5", "codex")
 """Parts of model names that get the system prompt in the role `developer`. A documented name for
 scripts; Hermes itself uses the profile of the model."""
@@ -251,7 +193,7 @@ class PromptInputs(msgspec.Struct, frozen=True, kw_only=True):
     platform: str = "cli"
     session_id: str
     now: datetime  #: When the session began, in the user's time zone.
-    working_folder: str
+    working_folder: str = ""
     place: str = "local"  #: `terminal.backend`: where commands run and files are.
     place_description: str = ""  #: The same in words, for a backend that is not in `PLACES`.
     tree: FileTree | None = None  #: Where project files are read; None for no project files.

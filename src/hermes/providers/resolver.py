@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hermes.config.dotenv import describe_unset, unset_names
+from hermes.config.environment import describe_unset, unset_names
 from hermes.config.settings import (
     AuxiliaryTask,
     CustomProvider,

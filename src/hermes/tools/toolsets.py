@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from hermes.config.declared import bundled_platforms
+from hermes.config.schema import bundled_platforms
 from hermes.config.settings import CustomToolset, Settings
 from hermes.core.errors import UsageError
 

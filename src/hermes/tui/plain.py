@@ -200,7 +200,7 @@ class ReferenceExpander:
             guard=PathGuard(Path.home(), (self._folder,), (home.root, home.default_root)),
             folder=self._folder,
             context_length=session.target.profile.context_length,
-            redact=self._app.redact,
+            redact=self._app.redactor.redact,
             fetch=page_fetch(session.session_tools.deps),
             images=session.target.profile.images is not False,
         )

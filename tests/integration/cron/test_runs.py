@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hermes.app.app import App
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.cli.scheduling import LazyScheduler, offline_outbox
 from hermes.config.home import Home
 from hermes.core.cancel import CancelToken

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hermes.app.app import App
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.cli.context import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load

@@ -9,7 +9,7 @@ import pytest
 from hermes.app.app import App
 from hermes.app.model_choice import ModelFilter
 from hermes.app.providers import Providers
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.cli.context import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load

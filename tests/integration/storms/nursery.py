@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hermes.app.app import App
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.cli.context import ProgressLine
 from hermes.cli.main import main as hermes
 from hermes.cli.session import run_turn

@@ -11,7 +11,7 @@ import pytest
 
 from hermes.agent import Agent
 from hermes.app.app import App
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.config.home import Home
 from hermes.core.events import Compacted, Event, ToolStarted, TurnFinished, TurnStarted
 from hermes.core.messages import Assistant, User

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.core.events import ToolFinished, TurnFinished
 from hermes.core.messages import ToolCall, User
 from hermes.core.testing import ModelServer

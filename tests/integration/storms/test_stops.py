@@ -18,7 +18,7 @@ import pytest
 
 from hermes.agent import Agent
 from hermes.app.app import App
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.config.home import Home
 from hermes.core.errors import Interrupted
 from hermes.core.events import (

@@ -15,7 +15,7 @@ from hermes.app.command_handlers import Commands
 from hermes.app.commands import Surface
 from hermes.app.reference_expansion import expand_references
 from hermes.app.references import ExpandedMessage, ReferenceContext
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.cli.context import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load

@@ -379,7 +379,7 @@ async def test_new_secrets_of_the_servers_are_known_from_then_on(
         async with talking(model) as talk:
             write({"srv": server(env={"PASS": "${SRV_PASS}"})}, "SRV_PASS=open-sesame\n")
             assert "`srv` added" in await talk.say("/reload-mcp")
-            assert "open-sesame" not in talk.app.redact("it is open-sesame")
+            assert "open-sesame" not in talk.app.redactor.redact("it is open-sesame")
 
 
 async def test_settings_that_were_left_aside_stay_there(

@@ -19,7 +19,7 @@ from hermes.app.outgoing_files import (
     outgoing_files,
     remove_old_copies,
 )
-from hermes.app.request import SessionRequest
+from hermes.app.sessions import SessionRequest
 from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.config.home import Home
 from hermes.config.loader import load

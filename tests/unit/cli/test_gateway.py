@@ -12,7 +12,7 @@ import pytest
 from hermes.cli.commands import gateway
 from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser
-from hermes.config.dotenv import read_dotenv
+from hermes.config.environment import read_dotenv
 from hermes.config.home import Home
 from hermes.gateway.pairing import parse_user_list
 from hermes.gateway.platforms import registry

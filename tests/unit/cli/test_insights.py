@@ -4,7 +4,7 @@ from datetime import UTC
 
 import pytest
 
-from hermes.app.session_store import opened_store
+from hermes.app.sessions import opened_store
 from hermes.cli.commands.insights import ASCII, ChartBar, Charts, page
 from hermes.config.home import Home
 from hermes.core.errors import UsageError

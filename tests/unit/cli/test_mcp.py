@@ -17,7 +17,7 @@ import pytest
 from hermes.cli.commands import mcp
 from hermes.cli.context import Cli
 from hermes.cli.main import Parser
-from hermes.config.dotenv import read_dotenv
+from hermes.config.environment import read_dotenv
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.mcp.oauth import LoginStore

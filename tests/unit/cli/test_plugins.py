@@ -10,7 +10,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from hermes.config.dotenv import read_dotenv
+from hermes.config.environment import read_dotenv
 from hermes.config.home import Home
 from hermes.config.loader import load
 from tests.unit.cli.terminal import Hermes

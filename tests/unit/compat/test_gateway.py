@@ -18,8 +18,8 @@ from hermes.compat.platforms import (
     unregister_platform,
 )
 from hermes.compat.runtime import script_runtime
-from hermes.config.declared import platform_names
 from hermes.config.home import Home
+from hermes.config.schema import platform_names
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import User
 from hermes.gateway.directory import ChatDirectory

@@ -9,11 +9,11 @@ from dotenv import dotenv_values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.config.dotenv import (
+from hermes.config import environment as env
+from hermes.config.environment import (
     bindings,
-    parse,
+    parse_dotenv,
     read_dotenv,
-    values,
     with_variable,
     without_variable,
 )
@@ -46,7 +46,7 @@ T='say "hi"'
 
 
 def read(text: str) -> dict[str, str]:
-    return values(parse(text), {})
+    return env.dotenv_values(parse_dotenv(text), {})
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
@@ -62,15 +62,15 @@ def test_a_name_without_a_value_and_a_broken_line_are_passed_over() -> None:
 
 
 def test_a_reference_sees_earlier_lines_and_then_the_environment() -> None:
-    pieces = parse("A=1\nB=${A}-${HOME}-${NOPE}-$A\nC='${A}'\n")
-    assert values(pieces, {"HOME": "/h", "A": "9"})["B"] == "1-/h-${NOPE}-$A"
-    assert values(pieces, {})["C"] == "${A}"
+    pieces = parse_dotenv("A=1\nB=${A}-${HOME}-${NOPE}-$A\nC='${A}'\n")
+    assert env.dotenv_values(pieces, {"HOME": "/h", "A": "9"})["B"] == "1-/h-${NOPE}-$A"
+    assert env.dotenv_values(pieces, {})["C"] == "${A}"
 
 
 def test_a_credential_with_something_unset_in_it_is_empty() -> None:
     text = "A_KEY=${NOPE}\nB_TOKEN=x-${NOPE}-${B}\nC_KEY='x-${NOPE}'\nD_KEY=${A}\n"
     text += "E=${NOPE}\nF=${E}\nG_KEY=${E}\n"
-    found = bindings(parse(text), {"A": "a"})
+    found = bindings(parse_dotenv(text), {"A": "a"})
     assert {each.name: each.value for each in found} == {
         "A_KEY": "", "B_TOKEN": "", "C_KEY": "x-${NOPE}", "D_KEY": "a", "E": "${NOPE}",
         "F": "${NOPE}", "G_KEY": "",
@@ -114,13 +114,15 @@ def test_setting_a_variable_keeps_everything_else() -> None:
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\r\x00")))
 def test_any_value_is_read_back_as_it_was_set(value: str) -> None:
     text = with_variable("# c\nA=1\n", "KEY", value)
-    assert values(parse(text), {"x": "expanded"}) == {"A": "1", "KEY": value}
+    assert env.dotenv_values(parse_dotenv(text), {"x": "expanded"}) == {"A": "1", "KEY": value}
     assert dotenv_values(stream=io.StringIO(text), interpolate=False)["KEY"] == value
 
 
 @pytest.mark.parametrize("value", ["${x}", "it's ${x}", "\\${x}"])
 def test_a_value_that_looks_like_a_reference_is_read_back_as_it_was_set(value: str) -> None:
-    assert values(parse(with_variable("", "KEY", value)), {"x": "expanded"}) == {"KEY": value}
+    assert env.dotenv_values(parse_dotenv(with_variable("", "KEY", value)), {"x": "expanded"}) == {
+        "KEY": value
+    }
 
 
 @pytest.mark.parametrize("value", ["plain", "two words", "it's", 'say "hi" # x', "$HOME", "a;b&c"])
@@ -133,4 +135,4 @@ def test_a_shell_reads_the_same_value(tmp_path: Path, value: str) -> None:
 
 @given(st.text(max_size=200))
 def test_parsing_any_text_loses_nothing(text: str) -> None:
-    assert "".join(piece.text for piece in parse(text)) == text
+    assert "".join(piece.text for piece in parse_dotenv(text)) == text

@@ -5,8 +5,13 @@ import subprocess
 import pytest
 
 from hermes.config import environment
-from hermes.config.dotenv import is_secret_setting, is_secret_variable, mask, mask_settings
-from hermes.config.environment import child_environment
+from hermes.config.environment import (
+    child_environment,
+    is_secret_setting,
+    is_secret_variable,
+    mask,
+    mask_settings,
+)
 from hermes.config.home import Home, use_home
 from hermes.config.settings import ModelSettings, Settings, StoreSettings
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from hermes.config.declared import complete_settings
 from hermes.config.loader import all_variables
 from hermes.config.reference import entries, meaning
-from hermes.config.schema import find, leaf_keys, locate, split_key, suggestion
+from hermes.config.schema import complete_settings, find, leaf_keys, locate, split_key, suggestion
 
 ROOT = Path(__file__).parents[3]
 

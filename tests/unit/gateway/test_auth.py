@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hermes.app.commands import Surface, commands_in
-from hermes.config.declared import complete_settings
+from hermes.config.schema import complete_settings
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import GatewaySettings, Platform, Role
 from hermes.gateway.auth import OWNERS_ONLY, Authorizer, may, toolsets_for

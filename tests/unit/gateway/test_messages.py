@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from hermes.config.declared import complete_settings
+from hermes.config.schema import complete_settings
 from hermes.gateway.messages import describe_chat
 from hermes.sdk.platforms import SessionSource
 from hermes_plugins.platforms.telegram.manifest import TelegramSettings

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.config.declared import bundled_platforms
+from hermes.config.schema import bundled_platforms
 from hermes.prompt import assembly
 from hermes.prompt.assembly import (
     CONTAINER_HINT,

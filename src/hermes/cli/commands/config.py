@@ -13,13 +13,20 @@ import yaml
 from hermes.cli.commands.model import resolution_lines
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config import edit, environment
-from hermes.config.declared import complete_settings
-from hermes.config.dotenv import is_secret_variable, mask, mask_settings
 from hermes.config.edit import assign, editor_command, variable_named
+from hermes.config.environment import is_secret_variable, mask, mask_settings
 from hermes.config.home import ensure_hermes_home, tilde, unusable
 from hermes.config.loader import Loaded, Origin, describe, examine, is_known_variable, key_of
 from hermes.config.reference import meaning
-from hermes.config.schema import MISSING, Problem, find, leaf_keys, locate, split_key
+from hermes.config.schema import (
+    MISSING,
+    Problem,
+    complete_settings,
+    find,
+    leaf_keys,
+    locate,
+    split_key,
+)
 from hermes.config.schema import describe as describe_type
 from hermes.core.errors import ConfigError, UsageError
 from hermes.util import files

@@ -35,8 +35,7 @@ from hermes.cli.context import Cli, OneOf, arg, flag, repeated
 from hermes.cli.output import examples, show_login_url
 from hermes.cli.session import split_names
 from hermes.config import edit
-from hermes.config.dotenv import expand, is_secret_variable
-from hermes.config.environment import search_path, variable, variables
+from hermes.config.environment import expand, is_secret_variable, search_path, variable, variables
 from hermes.config.home import tilde
 from hermes.config.settings import McpServer
 from hermes.core.errors import Interrupted, ToolError, UsageError

@@ -16,8 +16,8 @@ from hermes.app import external_warnings, skill_roots, visibility_context
 from hermes.cli.context import YES, Cli, Command, arg
 from hermes.cli.output import examples, limit, positive
 from hermes.config import edit
-from hermes.config.dotenv import is_secret_setting, mask
 from hermes.config.edit import assign
+from hermes.config.environment import is_secret_setting, mask
 from hermes.config.home import tilde
 from hermes.config.schema import MISSING, find, split_key
 from hermes.core.errors import ConfigError, HermesError, UsageError

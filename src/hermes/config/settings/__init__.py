@@ -8,7 +8,6 @@ and in the reference.
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import field
 
 from hermes.config.settings.base import (
     Count,
@@ -85,8 +84,7 @@ class CustomProvider(Section, frozen=True):
     api_key: str = ""  #: Its key, best written as `${NAME}`.
     key_env: str = ""  #: Name of the variable that holds its key.
     api_mode: ApiMode = "chat_completions"  #: How the endpoint is spoken to.
-    models: dict[str, ModelOverrides] = field(default_factory=dict)
-    """Facts about its models, by model name."""
+    models: dict[str, ModelOverrides] = {}  #: Facts about its models, by model name.
 
 
 class ProviderModel(ModelOverrides, frozen=True):
@@ -100,8 +98,7 @@ class ProviderSettings(Section, frozen=True):
     """Longest time for one request; unset is timeouts.request_seconds (Anthropic: 900)."""
     stale_timeout_seconds: Seconds | None = None
     """Longest silence before a request counts as dead; unset means timeouts.stale_seconds."""
-    models: dict[str, ProviderModel] = field(default_factory=dict)
-    """The same for single models, by model name."""
+    models: dict[str, ProviderModel] = {}  #: The same for single models, by model name.
 
 
 class TimeoutSettings(Section, frozen=True):
@@ -161,8 +158,7 @@ class AuxiliaryTask(Section, frozen=True):
     base_url: str = ""  #: Endpoint, when not the provider's own.
     api_key: str = ""  #: Its key, best written as `${NAME}`.
     timeout: Seconds = 30  #: Longest time for one call.
-    extra_body: dict[str, Any] = field(default_factory=dict)
-    """Further fields sent with each request."""
+    extra_body: dict[str, Any] = {}  #: Further fields sent with each request.
 
 
 class VisionTask(AuxiliaryTask, frozen=True):
@@ -206,7 +202,7 @@ class AgentSettings(Section, frozen=True):
     """Urge the model to act with tools: true, false, `auto` by model family, or a list of names."""
     system_prompt: str = ""  #: Text of your own in the system prompt.
     ephemeral_system_prompt: str = ""  #: Text added to each request but never stored.
-    personalities: dict[str, str | dict[str, Any]] = field(default_factory=dict)
+    personalities: dict[str, str | dict[str, Any]] = {}
     """Personalities of your own for /personality, by name."""
     save_trajectories: bool = False  #: Write each conversation to a trajectory file.
     prefill_messages_file: str = ""  #: JSON file with messages put before each conversation.
@@ -256,11 +252,11 @@ class ApprovalSettings(Section, frozen=True):
     mode: Literal["manual", "smart", "off", "deny"] = "manual"
     """Dangerous commands: ask, let a model judge first, never ask, or refuse all."""
     timeout: Seconds = 60  #: Seconds a question waits; no answer means no.
-    platform_timeouts: dict[str, Seconds] = field(default_factory=dict)
+    platform_timeouts: dict[str, Seconds] = {}
     """The same for single platforms; unset is `timeout`, but for mail at least twelve hours."""
     headless: Literal["deny", "allow"] = "deny"
     """Dangerous actions without a person to ask, as in scheduled jobs."""
-    effects: dict[str, Literal["allow", "ask", "deny"]] = field(default_factory=dict)
+    effects: dict[str, Literal["allow", "ask", "deny"]] = {}
     """What tools may do that cannot be judged call by call, such as those of MCP servers: by effect
     (read, write, execute, network, send, spend) or by tool."""
 
@@ -326,8 +322,7 @@ class TelemetrySettings(Section, frozen=True):
     enabled: bool = False
     """Send OpenTelemetry spans of turns, model calls, tool calls and compactions."""
     endpoint: str = "http://127.0.0.1:4318"  #: Address of an OTLP collector that takes HTTP.
-    headers: dict[str, str] = field(default_factory=dict)
-    """Headers for it, such as a key written as `${NAME}`."""
+    headers: dict[str, str] = {}  #: Headers for it, such as a key written as `${NAME}`.
     service_name: str = "hermes"  #: What the spans are filed under.
     capture_content: bool = False  #: Put what was said and what tools returned into the spans.
 
@@ -445,9 +440,9 @@ class MemorySettings(Section, frozen=True):
 class SkillSettings(Section, frozen=True):
     external_dirs: tuple[str, ...] = ()  #: Further folders with skills.
     disabled: tuple[str, ...] = ()  #: Skills that are off everywhere.
-    platform_disabled: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    platform_disabled: dict[str, tuple[str, ...]] = {}
     """Skills that are off on one platform, by platform."""
-    config: dict[str, Any] = field(default_factory=dict)  #: Settings of skills.
+    config: dict[str, Any] = {}  #: Settings of skills.
     inline_shell: bool = False  #: Run the !`command` snippets of skills when they are loaded.
     inline_shell_timeout: Seconds = 10  #: Longest run of one snippet.
     template_vars: bool = True
@@ -498,10 +493,10 @@ class McpSampling(Section, frozen=True):
 class McpServer(Section, frozen=True):
     command: str = ""  #: Program to start, for a server on this machine.
     args: tuple[str, ...] = ()  #: Its arguments.
-    env: dict[str, str] = field(default_factory=dict)  #: Variables it gets.
+    env: dict[str, str] = {}  #: Variables it gets.
     url: str = ""  #: Address, for a server over HTTP.
     transport: Literal["", "http", "sse"] = ""  #: How HTTP is used; empty finds out.
-    headers: dict[str, str] = field(default_factory=dict)  #: HTTP headers sent to it.
+    headers: dict[str, str] = {}  #: HTTP headers sent to it.
     auth: str = ""  #: `oauth` signs in with OAuth 2.1.
     enabled: bool = True  #: Connect to it.
     timeout: Seconds = 120  #: Longest call of one of its tools.
@@ -552,10 +547,9 @@ class DetailSections(Section, frozen=True):
 class DisplaySettings(Section, frozen=True):
     tool_progress: ToolProgress = "all"  #: Which tool calls are shown.
     tool_progress_command: bool = False  #: Offer /verbose in chats too.
-    tool_progress_overrides: dict[str, ToolProgress] = field(default_factory=dict)
+    tool_progress_overrides: dict[str, ToolProgress] = {}
     """tool_progress for single platforms (older form of `platforms`)."""
-    platforms: dict[str, PlatformDisplay] = field(default_factory=dict)
-    """What differs on a platform, by platform."""
+    platforms: dict[str, PlatformDisplay] = {}  #: What differs on a platform, by platform.
     interim_assistant_messages: bool = True  #: Send what the agent says between tool calls.
     skin: str = "default"  #: Colours and symbols of the terminal.
     personality: str = "kawaii"  #: How the agent talks.
@@ -595,15 +589,13 @@ class HumanDelaySettings(Section, frozen=True):
 
 class Settings(Section, frozen=True):
     model: ModelSettings = ModelSettings()
-    model_aliases: dict[str, str | ModelAlias] = field(default_factory=dict)
-    """Short names for models, for /model."""
+    model_aliases: dict[str, str | ModelAlias] = {}  #: Short names for models, for /model.
     custom_providers: tuple[CustomProvider, ...] = ()  #: Endpoints of your own.
-    providers: dict[str, ProviderSettings] = field(default_factory=dict)
-    """What differs for a provider, by provider id."""
+    providers: dict[str, ProviderSettings] = {}  #: What differs for a provider, by provider id.
     provider_routing: RoutingSettings = RoutingSettings()
     fallback_providers: tuple[FallbackProvider, ...] = ()
     """Tried in this order when the model fails."""
-    credential_pool_strategies: dict[str, PoolStrategy] = field(default_factory=dict)
+    credential_pool_strategies: dict[str, PoolStrategy] = {}
     """How one of several keys is chosen, by provider id; fill_first unless said otherwise."""
     bedrock: BedrockSettings = BedrockSettings()
     local: LocalModelSettings = LocalModelSettings()
@@ -631,9 +623,9 @@ class Settings(Section, frozen=True):
     timezone: TimeZone = ""  #: IANA name of your time zone; empty is the machine's.
 
     toolsets: tuple[str, ...] = ("hermes-cli",)  #: Toolsets that are on.
-    platform_toolsets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    platform_toolsets: dict[str, tuple[str, ...]] = {}
     """Toolsets that are on for a platform, by platform."""
-    custom_toolsets: dict[str, tuple[str, ...] | CustomToolset] = field(default_factory=dict)
+    custom_toolsets: dict[str, tuple[str, ...] | CustomToolset] = {}
     """Toolsets of your own: a list of tools, or tools and other toolsets."""
     tools: ToolsSettings = ToolsSettings()
     terminal: TerminalSettings = TerminalSettings()
@@ -649,11 +641,10 @@ class Settings(Section, frozen=True):
     memory: MemorySettings = MemorySettings()
     skills: SkillSettings = SkillSettings()
     plugins: PluginSettings = PluginSettings()
-    hooks: dict[str, tuple[ShellHook, ...]] = field(default_factory=dict)
-    """Commands run at events of the agent, by event."""
+    hooks: dict[str, tuple[ShellHook, ...]] = {}  #: Commands run at events of the agent, by event.
     hooks_auto_accept: bool = False  #: Run hooks without asking first.
-    mcp_servers: dict[str, McpServer] = field(default_factory=dict)  #: MCP servers, by name.
-    quick_commands: dict[str, str | QuickCommand] = field(default_factory=dict)
+    mcp_servers: dict[str, McpServer] = {}  #: MCP servers, by name.
+    quick_commands: dict[str, str | QuickCommand] = {}
     """Slash commands of your own: a shell command, or a text that is sent as a prompt."""
 
     tts: TtsSettings = TtsSettings()

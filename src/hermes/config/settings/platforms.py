@@ -2,8 +2,6 @@
 
 from typing import Any, Literal
 
-from msgspec import field
-
 from hermes.config.settings.base import (
     ChatTerminalName,
     Count,
@@ -31,7 +29,7 @@ class WebhookExtra(Section, frozen=True):
     secret: str = ""  #: Secret of routes that have none of their own.
     rate_limit: Count = 30  #: Calls a minute for one route.
     max_body_bytes: Positive = 1_048_576  #: Largest body taken.
-    routes: dict[str, dict[str, Any]] = field(default_factory=dict)  #: Routes, by name.
+    routes: dict[str, dict[str, Any]] = {}  #: Routes, by name.
 
 
 class ApiServerExtra(Section, frozen=True):
@@ -61,8 +59,7 @@ class MattermostSettings(PlatformBehaviour, frozen=True):
     require_mention: bool = True  #: Answer in channels only when mentioned.
     free_response_channels: tuple[str, ...] = ()  #: Channels where no mention is needed.
     reply_mode: str = ""  #: `thread` answers in a thread; empty in the channel.
-    channel_prompts: dict[str, str] = field(default_factory=dict)
-    """Further instructions for single channels, by id."""
+    channel_prompts: dict[str, str] = {}  #: Further instructions for single channels, by id.
 
 
 class PlatformConnectionSettings(PlatformBehaviour, frozen=True):
@@ -72,7 +69,7 @@ class PlatformConnectionSettings(PlatformBehaviour, frozen=True):
 
 
 class Platform(PlatformConnectionSettings, frozen=True):
-    extra: dict[str, Any] = field(default_factory=dict)  #: What only this platform has.
+    extra: dict[str, Any] = {}  #: What only this platform has.
 
 
 class FeishuPlatform(PlatformConnectionSettings, frozen=True):
@@ -129,12 +126,11 @@ class GatewaySettings(Section, frozen=True):
     terminal: ChatTerminalName = "auto"
     """Where commands of chats run; `auto` is terminal.backend, but a sandbox instead of `local`."""
     owners: tuple[str, ...] = ()  #: Users with every right, as `telegram:12345`.
-    roles: dict[str, Role] = field(default_factory=dict)
-    """Roles of single users, by `telegram:12345`."""
+    roles: dict[str, Role] = {}  #: Roles of single users, by `telegram:12345`.
     open_role: Role = "guest"  #: Role of those who are let in only because everybody is.
-    role_toolsets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    role_toolsets: dict[str, tuple[str, ...]] = {}
     """Toolsets of a role, by role; unset are ours: all for owners and members, few for guests."""
-    role_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    role_commands: dict[str, tuple[str, ...]] = {}
     """Slash commands of a role, by role; unset are ours."""
     user_day_usd: Dollars | None = None
     """Most one user may cost in a day, in US dollars; unset means no limit. Owners are exempt."""

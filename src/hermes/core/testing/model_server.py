@@ -33,10 +33,7 @@ from hermes.core.testing.script import (
     output_tokens,
     thought_tokens,
 )
-from hermes.core.testing.wire import Answer, Wire
-from hermes.core.testing.wire_anthropic import ANTHROPIC
-from hermes.core.testing.wire_chat import CHAT
-from hermes.core.testing.wire_responses import RESPONSES
+from hermes.core.testing.wires import ANTHROPIC, CHAT, RESPONSES, Answer, Wire
 
 # How a reply leaves the server: its bytes, with the faults of the step worked in.
 #

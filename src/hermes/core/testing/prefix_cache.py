@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.model import FREE, Price, Usage
-from hermes.core.testing.wire import Wire
+from hermes.core.testing.wires import Wire
 
 BYTES_PER_TOKEN = 4
 MINIMUM_TOKENS = 1024

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from hermes.app import App, Extensions, Surface, commands_in
-from hermes.config.declared import declarations
-from hermes.config.dotenv import describe_unset, unset_names
+from hermes.config.environment import describe_unset, unset_names
 from hermes.config.installation import InstallFailed, install_extra
 from hermes.config.loader import Loaded
+from hermes.config.schema import declarations
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import platforms

@@ -25,9 +25,8 @@ from hermes.app import (
     opened_store,
     skill_roots,
 )
-from hermes.config import dotenv, edit
-from hermes.config.dotenv import is_secret_variable
-from hermes.config.environment import search_path
+from hermes.config import edit, environment
+from hermes.config.environment import is_secret_variable, search_path
 from hermes.config.home import Home, active_profile, list_profiles, tilde
 from hermes.config.loader import describe, examine
 from hermes.config.schema import join_key
@@ -124,12 +123,12 @@ def variables(context: DoctorContext) -> Findings:
     path = context.home.env_file
     if not path.exists():
         return [ok("there is no .env")]
-    pieces = dotenv.parse(dotenv.read_text(path))
-    values, found = dotenv.values(pieces, {}), [*_syntax(pieces, tilde(path))]
+    pieces = environment.parse_dotenv(environment.read_dotenv_text(path))
+    values, found = environment.dotenv_values(pieces, {}), [*_syntax(pieces, tilde(path))]
     for name, value in values.items():
         if is_secret_variable(name) and (doubt := key_problem(value)):
             found.append(warning(f"{name} {doubt}", f"copy it again: hermes config set {name} KEY"))
-    for name, value in dotenv.values(pieces, context.environment).items():
+    for name, value in environment.dotenv_values(pieces, context.environment).items():
         given = context.environment.get(name)
         if value and given and given != value:
             text = f"{name} has another value in the environment; the value of .env is used"
@@ -137,7 +136,7 @@ def variables(context: DoctorContext) -> Findings:
     return found or [ok(f"{tilde(path)} holds {many(len(values), 'variable')}")]
 
 
-def _syntax(pieces: list[dotenv.Piece], file: str) -> Iterator[DoctorFinding]:
+def _syntax(pieces: list[environment.Piece], file: str) -> Iterator[DoctorFinding]:
     line, first = 1, dict[str, str]()
     for piece in pieces:
         where, line = f"{file}:{line}", line + len(piece.text.splitlines())

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from hermes.config import environment
-from hermes.config.dotenv import read_dotenv
+from hermes.config.environment import read_dotenv
 from hermes.config.home import Home, current_home, ensure_hermes_home, tilde
 from hermes.core.errors import ConfigError
 from hermes.memory import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.config.dotenv import is_secret_variable
+from hermes.config.environment import is_secret_variable
 from hermes.core.errors import ToolError
 from hermes.terminal.base import Running, Sink
 from hermes.terminal.local.lifeline import Lifeline

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.request import REMOTE_PROMPT
+from hermes.app.sessions import REMOTE_PROMPT
 from hermes.core.errors import ConfigError
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import Cut, ModelServer, RecordedRequest, Stall, Step, StepLike, echo

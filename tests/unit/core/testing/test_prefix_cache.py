@@ -5,9 +5,7 @@ import pytest
 from hermes.core.model import Price, Usage
 from hermes.core.testing import ModelServer, Refuse
 from hermes.core.testing.prefix_cache import BYTES_PER_TOKEN, PrefixCache
-from hermes.core.testing.wire_anthropic import ANTHROPIC
-from hermes.core.testing.wire_chat import CHAT
-from hermes.core.testing.wire_responses import RESPONSES
+from hermes.core.testing.wires import ANTHROPIC, CHAT, RESPONSES
 
 EPHEMERAL = {"type": "ephemeral"}
 

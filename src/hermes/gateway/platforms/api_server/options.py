@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hermes.config.dotenv import describe_unset, unset_names
+from hermes.config.environment import describe_unset, unset_names
 from hermes.config.settings.platforms import ApiServerPlatform
 from hermes.sdk.platforms import CredentialsRefused
 from hermes.util.hosts import is_loopback

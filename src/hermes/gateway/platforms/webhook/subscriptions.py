@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.config.dotenv import describe_unset, unset_names
+from hermes.config.environment import describe_unset, unset_names
 from hermes.config.settings.platforms import WebhookExtra
 from hermes.core.errors import ConfigError, UsageError
 from hermes.util.files import write_bytes

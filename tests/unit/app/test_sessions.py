@@ -1,6 +1,6 @@
 import pytest
 
-from hermes.app.session_store import DAY, HOUR, prune_when_due
+from hermes.app.sessions import DAY, HOUR, prune_when_due
 from hermes.config.home import Home
 from hermes.config.settings import SessionSettings
 from hermes.core.errors import SessionNotFound
