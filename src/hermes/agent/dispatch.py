@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -114,9 +114,10 @@ class ToolDispatcher:
         if refusal := "" if repeatable else turn.repeat_guard.refusal_reason(call):
             hint = "do something else, or tell the user what is in the way"
             return _error(f"{refusal} ({hint})"), True
-        ran: dict[str, Any] = {}
+        permitted: _PermittedCall | None = None
         try:
-            text, failed = await self._answer(turn, tool, call, emit, ran), False
+            permitted = await self._prepare(turn, tool, call, emit)
+            text, failed = await self._execute(turn, call, permitted), False
         except Interrupted:
             return INTERRUPTED_RESULT, True
         except ToolError as error:
@@ -132,31 +133,22 @@ class ToolDispatcher:
             text, failed = _bug(call, error), True
         if failed:  # the error may quote long output
             text = await self._tools.fit(call.name, call.id, text)
-            text = await self._after_hooks(turn, call, ran, text) if ran else text
+            text = await self._after_hooks(turn, call, permitted, text) if permitted else text
         changes = tool is not None and tool.effect not in (Effect.READ, Effect.NETWORK)
         turn.repeat_guard.record(
             call, ToolResult(call.id, call.name, text, failed), changes=changes
         )
         return text, failed
 
-    async def _answer(
-        self,
-        turn: Turn,
-        tool: Tool | None,
-        call: ToolCall,
-        emit: Emit,
-        ran: dict[str, Any],
-    ) -> str:
-        """Run the tool and return its result; `ran` gets the hook arguments once it runs."""
+    async def _prepare(
+        self, turn: Turn, tool: Tool | None, call: ToolCall, emit: Emit
+    ) -> "_PermittedCall":
+        """Check the arguments, fire the hooks before a call, and ask the policy."""
         if tool is None:
             known = ", ".join(spec.name for spec in self._tools.specs)
             raise ToolUnknown(f"there is no tool {call.name!r}; the tools are: {known}")
         arguments = self._tools.decode(tool, call.arguments)
-        details: dict[str, Any] = {
-            "tool_name": tool.name,
-            "args": arguments,
-            "task_id": turn.session_id,
-        }
+        details = {"tool_name": tool.name, "args": arguments, "task_id": turn.session_id}
         for answer in await self._fire(turn, HookName.PRE_TOOL_CALL, details):
             if isinstance(answer, dict) and answer.get("action") == "block":
                 raise ToolError(f"blocked: {answer.get('message') or 'by a hook'}")
@@ -166,19 +158,24 @@ class ToolDispatcher:
             await self._policy.permit(tool, arguments, call.id, emit)
             if self._workspace is not None and tool.may_change(arguments):
                 await self._workspace.before_change(context)
-        ran |= details
-        result = await self._run_until_cancelled(tool.handler(context, arguments), turn.cancel)
-        output.flush()
+        return _PermittedCall(tool, arguments, context, output, details)
+
+    async def _execute(self, turn: Turn, call: ToolCall, permitted: "_PermittedCall") -> str:
+        """Run the tool and return its result, as the hooks after a call changed it."""
+        arguments = permitted.arguments
+        work = permitted.tool.handler(permitted.context, arguments)
+        result = await self._run_until_cancelled(work, turn.cancel)
+        permitted.output.flush()
         result = await self._tools.fit(call.name, call.id, result)
-        result = await self._after_hooks(turn, call, details, result)
+        result = await self._after_hooks(turn, call, permitted, result)
         hint = self._hints(arguments) if self._hints is not None else ""
         return f"{result}\n\n{hint}" if hint else result
 
     async def _after_hooks(
-        self, turn: Turn, call: ToolCall, details: dict[str, Any], result: str
+        self, turn: Turn, call: ToolCall, permitted: "_PermittedCall", result: str
     ) -> str:
         """Fire the hooks for a result and return it as they changed it."""
-        details = {**details, "result": result}
+        details = {**permitted.details, "result": result}
         await self._fire(turn, HookName.POST_TOOL_CALL, details)
         for changed in await self._fire(turn, HookName.TRANSFORM_TOOL_RESULT, details):
             if isinstance(changed, str):
@@ -196,12 +193,7 @@ class ToolDispatcher:
             return []
 
     def _tool_context(
-        self,
-        turn: Turn,
-        tool: Tool,
-        call: ToolCall,
-        emit: Emit,
-        output: Callable[[str], None],
+        self, turn: Turn, tool: Tool, call: ToolCall, emit: Emit, output: Callable[[str], None]
     ) -> ToolContext:
         async def require_approval(concern: Concern) -> None:
             await self._policy.require_approval(tool.name, concern, call.id, emit)
@@ -210,8 +202,8 @@ class ToolDispatcher:
             other = self._tools.get(name)
             if other is tool:
                 raise ToolError(f"{name} cannot call itself")
-            text = msgspec.json.encode(arguments).decode()
-            return await self._answer(turn, other, ToolCall(call.id, name, text), emit, {})
+            inner = ToolCall(call.id, name, msgspec.json.encode(arguments).decode())
+            return await self._execute(turn, inner, await self._prepare(turn, other, inner, emit))
 
         return ToolContext(
             session_id=turn.session_id,
@@ -247,6 +239,16 @@ class ToolDispatcher:
         """Wait for stopped calls that still clean up."""
         if self._stragglers:
             await asyncio.wait(set(self._stragglers), timeout=10 * STOP_GRACE_SECONDS)
+
+
+class _PermittedCall(NamedTuple):
+    """A call that may run."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    context: ToolContext
+    output: LineBuffer
+    details: dict[str, Any]  #: What hooks are called with.
 
 
 def _bug(call: ToolCall, error: BaseException) -> str:

@@ -98,60 +98,43 @@ class Extensions:
             secrets = self._loaded.secrets() | stored_secrets(self._home)
             start_logging(self._home, settings.logging, Redactor(secrets))
         # Only for homes with plugins or hooks: others must not pay for it at start-up.
-        from hermes.plugins import HookRunner, ProblemReporter
+        from hermes import plugins
 
-        reports = ProblemReporter(tell)
-        self._shell = self._shell_hooks(reports) if settings.hooks else None
-        runner = HookRunner(
+        reports = plugins.ProblemReporter(tell)
+        if settings.hooks:
+            options = plugins.HookOptions(
+                environment=child_environment((), self._loaded.saved),
+                folder=lambda: str(Path.cwd()),
+                ask=self._ask,
+                auto_accept=settings.hooks_auto_accept,
+            )
+            hooks = plugins.parse_hooks(settings.hooks, reports)
+            approvals = plugins.HookApprovals(self._home.root)
+            self._shell = plugins.ShellHooks(hooks, approvals, options, reports)
+        runner = plugins.HookRunner(
             timeout=settings.plugins.hook_timeout, reports=reports, shell=self._shell
         )
         self.hooks = runner
         if not settings.plugins.enabled:
             return
-        from hermes.plugins import (
-            NameRegistry,
-            PluginSelection,
-            PluginServices,
-            PluginVariables,
-            RegistrationKind,
-            cache_commands,
-            default_places,
-            load_plugins,
-        )
-
-        self._names = names = NameRegistry(reports, taken.commands, taken.cli_commands)
+        self._names = names = plugins.NameRegistry(reports, taken.commands, taken.cli_commands)
         project = Path.cwd() if settings.plugins.project else None
-        self.outcomes = load_plugins(
-            default_places(self._home.plugins, project),
-            PluginSelection(settings.plugins.enabled, settings.plugins.disabled),
-            PluginServices(self, runner, names, reports),
-            PluginVariables(self._loaded.variable, export_variable),
+        self.outcomes = plugins.load_plugins(
+            plugins.default_places(self._home.plugins, project),
+            plugins.PluginSelection(settings.plugins.enabled, settings.plugins.disabled),
+            plugins.PluginServices(self, runner, names, reports),
+            plugins.PluginVariables(self._loaded.variable, export_variable),
         )
         held = {
-            each.name: names.names_of(RegistrationKind.CLI_COMMAND, each.name)
+            each.name: names.names_of(plugins.RegistrationKind.CLI_COMMAND, each.name)
             for each in self.outcomes
             if not each.problem
         }
-        cache_commands(self._home.cache, held)
+        plugins.cache_commands(self._home.cache, held)
 
     def plugin_with(self, thing: str, name: str) -> str:
         """Return the plugin that registered a name of a `RegistrationKind`, or ""."""
         return str(self._names.owner(thing, name)) if self._names else ""
-
-    def _shell_hooks(self, reports: Any) -> Any:
-        # Only for homes with hooks.
-        from hermes.plugins import HookApprovals, HookOptions, ShellHooks, parse_hooks
-
-        approvals = HookApprovals(self._home.root)
-        settings = self._loaded.settings
-        options = HookOptions(
-            environment=child_environment((), self._loaded.saved),
-            folder=lambda: str(Path.cwd()),
-            ask=self._ask,
-            auto_accept=settings.hooks_auto_accept,
-        )
-        hooks = parse_hooks(settings.hooks, reports)
-        return ShellHooks(hooks, approvals, options, reports)
 
     async def settle(self) -> None:
         """Request missing approvals now instead of during a turn."""
@@ -225,19 +208,11 @@ def message_injector(loop: asyncio.AbstractEventLoop, agent: Callable[[], Any]) 
 
 
 def telemetry_of(wanted: TelemetrySettings, redact: Callable[[str], str]) -> Telemetry | None:
-    """Return None if telemetry is off."""
+    """Return None if telemetry is off. `redact` removes secrets from texts. Raises `ConfigError`
+    for a wrong setting or a missing package, not for a collector that does not answer."""
     if not wanted.enabled:
         return None
-    options = TelemetryOptions(
-        wanted.endpoint, wanted.headers, wanted.service_name, wanted.capture_content
-    )
-    return start_telemetry(options, redact)
-
-
-def start_telemetry(options: TelemetryOptions, redact: Callable[[str], str]) -> Telemetry:
-    """`redact` removes secrets from texts. Raises `ConfigError` for a wrong setting or a missing
-    package, not for a collector that does not answer."""
-    if not options.endpoint.startswith(("http://", "https://")):
+    if not wanted.endpoint.startswith(("http://", "https://")):
         raise ConfigError(
             "telemetry.endpoint must begin with http:// or https://",
             hint="for example http://127.0.0.1:4318",
@@ -255,6 +230,9 @@ def start_telemetry(options: TelemetryOptions, redact: Callable[[str], str]) -> 
             f"telemetry.enabled is on, but {error.name} is not installed",
             hint=f"{install_hint('otel')}, or hermes config set telemetry.enabled false",
         ) from None
+    options = TelemetryOptions(
+        wanted.endpoint, wanted.headers, wanted.service_name, wanted.capture_content
+    )
     return start(options, redact)
 
 

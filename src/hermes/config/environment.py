@@ -2,7 +2,8 @@
 names that hold secrets.
 
 Only this module reads the environment. Loaded at every start, so it imports neither YAML nor the
-settings."""
+settings.
+"""
 
 import os
 import re

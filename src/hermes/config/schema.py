@@ -1,18 +1,17 @@
 """Dotted keys such as `terminal.timeout`, their types, and conversion of plain data to settings.
 
 A name that contains a dot may be quoted: `providers.openai.models."gpt-4.1".timeout_seconds`. It is
-also found without quotes if it exists."""
+also found without quotes if it exists.
+"""
 
 import json
 import math
-import pkgutil
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
 from functools import cache
-from importlib import import_module
 from types import NoneType
 from typing import (
     TYPE_CHECKING,
@@ -37,13 +36,13 @@ from hermes.config.settings import Settings
 from hermes.config.settings.base import Section, TimeZone
 from hermes.config.settings.platforms import PlatformConnectionSettings, PlatformsSettings
 from hermes.core.errors import UsageError
+from hermes.util.bundled import bundled_manifest, bundled_names
 
 if TYPE_CHECKING:
     from hermes.config.loader import Variable
 
 S = TypeVar("S", bound=msgspec.Struct)
 N = TypeVar("N", int, float)
-PACKAGE = "hermes_plugins.platforms"
 
 
 class PlatformDeclaration(Protocol):
@@ -59,11 +58,9 @@ class PlatformDeclaration(Protocol):
     def variables(self) -> "tuple[Variable, ...]": ...
 
 
-@cache
 def bundled_platforms() -> tuple[str, ...]:
     """Return the names of the bundled platforms, without importing them."""
-    folders = pkgutil.iter_modules(import_module(PACKAGE).__path__)
-    return tuple(sorted(folder.name for folder in folders if folder.ispkg))
+    return bundled_names("platforms")
 
 
 def platform_names() -> tuple[str, ...]:
@@ -71,14 +68,9 @@ def platform_names() -> tuple[str, ...]:
     return (*bundled_platforms(), *PlatformsSettings.__struct_fields__)
 
 
-def declaration(name: str) -> Any:
-    """Return the manifest of a bundled platform."""
-    return import_module(f"{PACKAGE}.{name}.manifest").MANIFEST
-
-
 @cache
 def declarations() -> tuple[PlatformDeclaration, ...]:
-    return tuple(declaration(name) for name in bundled_platforms())
+    return tuple(bundled_manifest("platforms", name) for name in bundled_platforms())
 
 
 @cache
@@ -486,11 +478,13 @@ def _bounded(kind: Any, data: Any) -> Any:
 
 
 def _time_zone(name: str) -> str:
-    zones = import_module("zoneinfo")  # costs more than all other checks together
+    # Costs more than all other checks together.
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         if name:
-            zones.ZoneInfo(name)
-    except (zones.ZoneInfoNotFoundError, ValueError, OSError) as error:
+            ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise Mismatch(describe(TimeZone), name) from error
     return name
 

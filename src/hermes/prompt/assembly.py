@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.config.schema import bundled_platforms, declaration
+from hermes.config.schema import bundled_platforms
 from hermes.prompt.context_files import (
     FileTree,
     LocalFileTree,
@@ -21,6 +21,7 @@ from hermes.prompt.context_files import (
     project_context,
     vet_text,
 )
+from hermes.util.bundled import bundled_manifest
 from hermes.util.files import inside
 from hermes.util.text import clean
 
@@ -50,7 +51,7 @@ def platform_hint(platform: str) -> str:
     name = platform.strip().lower().replace("-", "_")
     if name in PLATFORM_HINTS or name not in bundled_platforms():
         return PLATFORM_HINTS.get(name, "")
-    manifest = declaration(name)
+    manifest = bundled_manifest("platforms", name)
     return f"{manifest.prompt_hint} {_MEDIA if manifest.capabilities.media_out else ''}".strip()
 
 

@@ -4,6 +4,7 @@
 name, and the manifest names the code.
 """
 
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 PACKAGE = "hermes_plugins"
 
 
+@cache
 def bundled_names(kind: str) -> tuple[str, ...]:
     """Return the names of the bundled plugins of a kind, such as `terminals`; loads none."""
     spec = find_spec(f"{PACKAGE}.{kind}")

@@ -9,7 +9,8 @@ import pytest
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from hermes import __version__
-from hermes.app.extensions import TelemetryOptions, start_telemetry
+from hermes.app.extensions import telemetry_of
+from hermes.config.settings import TelemetrySettings
 from hermes.core.errors import ConfigError
 from hermes.core.events import TurnFinished, TurnStarted
 from hermes.core.model import Usage
@@ -21,8 +22,12 @@ TURN = (
 )
 
 
-def watch_a_turn(options: TelemetryOptions) -> None:
-    telemetry = start_telemetry(options, str)
+def started(endpoint: str, **options):
+    return telemetry_of(TelemetrySettings(enabled=True, endpoint=endpoint, **options), str)
+
+
+def watch_a_turn(endpoint: str, **options) -> None:
+    telemetry = started(endpoint, **options)
     observer = telemetry.observer()
     for event in TURN:
         observer.see(event)
@@ -37,10 +42,8 @@ def free_port() -> int:
 
 @pytest.mark.parametrize("path", ["", "/", "/v1/traces"])
 def test_spans_go_to_the_collector_under_the_name_of_the_service(collector, path):
-    options = TelemetryOptions(
-        collector.endpoint + path, {"X-Api-Key": "k1"}, service_name="my-agent"
-    )
-    watch_a_turn(options)
+    headers = {"X-Api-Key": "k1"}
+    watch_a_turn(collector.endpoint + path, headers=headers, service_name="my-agent")
     [request] = collector.requests
     assert (request.method, request.path) == ("POST", "/v1/traces")
     assert request.headers["x-api-key"] == "k1"
@@ -49,7 +52,7 @@ def test_spans_go_to_the_collector_under_the_name_of_the_service(collector, path
 
 
 def test_closing_again_does_nothing(collector):
-    telemetry = start_telemetry(TelemetryOptions(collector.endpoint), str)
+    telemetry = started(collector.endpoint)
     telemetry.observer()
     telemetry.close()
     telemetry.close()
@@ -57,9 +60,8 @@ def test_closing_again_does_nothing(collector):
 
 
 def test_unreachable_collector_is_logged_once(caplog, capfd):
-    options = TelemetryOptions(f"http://127.0.0.1:{free_port()}")
     with caplog.at_level(logging.INFO):
-        watch_a_turn(options)
+        watch_a_turn(f"http://127.0.0.1:{free_port()}")
     [record] = caplog.records
     assert record.name == "hermes_plugins.telemetry.otlp"
     assert "they are lost" in record.message
@@ -70,7 +72,7 @@ def test_unreachable_collector_is_logged_once(caplog, capfd):
 def test_refusing_collector_is_logged(collector, caplog):
     collector.status = 400
     with caplog.at_level(logging.WARNING):
-        watch_a_turn(TelemetryOptions(collector.endpoint))
+        watch_a_turn(collector.endpoint)
     [record] = caplog.records
     assert "takes no spans" in record.message
 
@@ -78,7 +80,7 @@ def test_refusing_collector_is_logged(collector, caplog):
 def test_closing_does_not_wait_for_a_collector_that_never_answers(collector, caplog):
     collector.pause = 60.0
     with caplog.at_level(logging.WARNING):
-        watch_a_turn(TelemetryOptions(collector.endpoint))
+        watch_a_turn(collector.endpoint)
     assert "they are lost" in caplog.text
 
 
@@ -108,7 +110,7 @@ def test_outage_and_its_end_are_logged_once_each(caplog):
 
 def test_invalid_endpoint_is_a_config_error():
     with pytest.raises(ConfigError, match=r"telemetry\.endpoint") as caught:
-        start_telemetry(TelemetryOptions("localhost:4318"), str)
+        started("localhost:4318")
     assert caught.value.hint
 
 
@@ -130,10 +132,11 @@ def test_missing_package_is_reported_with_what_to_install():
     program = """
 import sys
 sys.modules["opentelemetry.exporter"] = None
-from hermes.app.extensions import TelemetryOptions, start_telemetry
+from hermes.app.extensions import telemetry_of
+from hermes.config.settings import TelemetrySettings
 from hermes.core.errors import ConfigError
 try:
-    start_telemetry(TelemetryOptions(), str)
+    telemetry_of(TelemetrySettings(enabled=True), str)
 except ConfigError as error:
     print(error)
     print(error.hint)

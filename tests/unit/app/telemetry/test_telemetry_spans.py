@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from hermes.app.extensions import TelemetryOptions, start_telemetry
+from hermes.app.extensions import telemetry_of
+from hermes.config.settings import TelemetrySettings
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -37,8 +38,10 @@ def watch(collector):
     """Shows events to the observer of one agent and sends what came of them."""
 
     def watch(*events, capture=False):
-        options = TelemetryOptions(collector.endpoint, capture_content=capture)
-        telemetry = start_telemetry(options, Redactor([SECRET]).redact)
+        settings = TelemetrySettings(
+            enabled=True, endpoint=collector.endpoint, capture_content=capture
+        )
+        telemetry = telemetry_of(settings, Redactor([SECRET]).redact)
         observer = telemetry.observer()
         for event in events:
             observer.see(event)
@@ -316,7 +319,7 @@ def test_approvals_are_recorded_in_the_tool_span(watch, capture):
 
 
 def test_the_turns_of_subagents_belong_to_the_delegation(collector):
-    telemetry = start_telemetry(TelemetryOptions(collector.endpoint), str)
+    telemetry = telemetry_of(TelemetrySettings(enabled=True, endpoint=collector.endpoint), str)
     parent = telemetry.observer()
     parent.see(STARTED)
     parent.see(call("d", "delegate_task"))
