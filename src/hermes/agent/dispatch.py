@@ -33,13 +33,11 @@ class ToolPolicy(Protocol):
 
     async def permit(self, tool: Tool, arguments: dict[str, Any], call_id: str, emit: Emit) -> None:
         """Return when the call may run. Raise `ToolDenied` when it may not."""
-        ...
 
     async def require_approval(
         self, tool_name: str, concern: Concern, call_id: str, emit: Emit
     ) -> None:
         """Do the same for an effect that becomes known only while the call runs."""
-        ...
 
 
 class ToolDispatcher:

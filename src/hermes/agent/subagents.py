@@ -46,7 +46,6 @@ class Subagent(Protocol):
 
     def interrupt(self, reason: str) -> bool:
         """Stop the running turn. Return False if none runs."""
-        ...
 
     async def close(self) -> None: ...
 

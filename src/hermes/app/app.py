@@ -18,7 +18,7 @@ from hermes.app.extensions import Extensions, McpServers, telemetry_of
 from hermes.app.log_files import start_logging
 from hermes.app.model_choice import choice_of_request
 from hermes.app.providers import AuxiliaryModels, Budgets, Providers, stored_secrets
-from hermes.app.sessions import REMOTE_PROMPT, Services, SessionRequest, prune_when_due
+from hermes.app.sessions import REMOTE_PROMPT, ReadSecret, Services, SessionRequest, prune_when_due
 from hermes.app.skills import SkillCatalog
 from hermes.app.turn_hooks import flush_memory
 from hermes.config.home import Home, ensure_hermes_home
@@ -226,6 +226,18 @@ class App:
         names = self.loaded.reread_variables()
         self.redactor.learn(*self.loaded.secrets())
         return names
+
+    async def ask_secret(self, read: ReadSecret, name: str, prompt: str, help_text: str) -> bool:
+        """Store a secret of the user in .env. The model only learns whether there is one."""
+        value = (await read(name, prompt, help_text)).strip()
+        if not value:
+            return False
+        self.redactor.learn(value)
+        from hermes.config import edit  # a slow YAML library, needed only for changes
+
+        await asyncio.to_thread(edit.set_variable, self.home, name, value)
+        self.loaded.remember(name, value)
+        return True
 
     def is_open(self, agent: Agent) -> bool:
         """False after `leave`, also when another agent took over the session."""

@@ -22,7 +22,7 @@ from hermes.app.model_choice import fallback_choices
 from hermes.app.outgoing_files import outgoing_files
 from hermes.app.prompting import added_context, build_prompt, prefill_messages
 from hermes.app.providers import AuxiliaryModels, SessionModels
-from hermes.app.sessions import REMOTE_PROMPT, SecretKeeper, SessionRequest
+from hermes.app.sessions import REMOTE_PROMPT, SessionRequest
 from hermes.app.skills import SessionSkills, visibility_context
 from hermes.app.tools import (
     SessionTools,
@@ -215,7 +215,7 @@ async def _open_parts(s: AgentSession, stack: AsyncExitStack) -> None:
     folder, shared = request.working_folder, request.shared_folders
     s.place = make_workspace(app.loaded, app.home, folder, app.tell, request.backend, shared)
     s.attachments = outgoing_files(request, s.place, app.redactor, app.home)
-    asker = SecretKeeper(app.home, app.loaded, app.redactor, read) if read else None
+    asker = partial(app.ask_secret, read) if read else None
     s.skills = app.skills.session(s.place, request.source, s.auxiliary.current_session, asker)
     s.notes = open_notes(app.loaded, app.home, s.place, request)
     s.memory = await open_session_memory(app, request, s.session_id)
@@ -242,13 +242,13 @@ async def _add_tools(
     services = session_services(
         request,
         app.services,
-        app.store,
-        s.auxiliary.current_session,
-        memory.spawner(children) if memory else children,
         s.skills,
         s.notes,
         memory.on_write if memory else None,
-        s.attachments,
+        sessions=app.store,
+        current_session=s.auxiliary.current_session,
+        spawner=memory.spawner(children) if memory else children,
+        attachments=s.attachments,
     )
     s.session_tools = SessionTools(
         app.loaded,

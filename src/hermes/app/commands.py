@@ -116,28 +116,22 @@ class CommandContext(Protocol):
     @property
     def agent(self) -> "Agent":
         """The current agent of the conversation."""
-        ...
 
     @property
     def busy(self) -> bool:
         """Whether a turn runs."""
-        ...
 
     async def continue_with(self, agent: "Agent") -> None:
         """Switch the surface to the conversation of `agent`."""
-        ...
 
     async def ask(self, message: User) -> None:
         """Run a turn for `message` and show it."""
-        ...
 
     def later(self, text: str) -> None:
         """Queue the text until the current turn has ended."""
-        ...
 
     def show(self, markdown: str) -> None:
         """Show Markdown to the user at once."""
-        ...
 
 
 class CommandCall(msgspec.Struct, frozen=True):

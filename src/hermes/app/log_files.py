@@ -198,8 +198,21 @@ def start_logging(home: Home, settings: LoggingSettings, redactor: Redactor) -> 
     stop_logging()
     level = logging.getLevelNamesMapping()[settings.level]
     formatter = RedactingFormatter(redactor.redact, as_json if settings.json else as_text)
+    everything, errors, gateway = (
+        LogFile(home.logs / name, max_bytes=settings.max_bytes, backups=settings.backups)
+        for name in FILES
+    )
+    errors.setLevel(logging.WARNING)
+    gateway.addFilter(lambda record: component_of(record.name) == "gateway")
+    handlers: list[logging.Handler] = [everything, errors, gateway]
+    try:
+        home.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        everything.open()
+    except OSError as error:
+        report_write_error(everything.path, error)
+        handlers = [SilentHandler()]
     root = logging.getLogger()
-    for handler in _handlers(home, settings):
+    for handler in handlers:
         handler.setFormatter(formatter)
         root.addHandler(handler)
     root.setLevel(max(level, logging.WARNING))
@@ -225,22 +238,6 @@ def stop_logging() -> None:
 
 def _own_handlers() -> list[logging.Handler]:
     return [h for h in logging.getLogger().handlers if isinstance(h, LogFile | SilentHandler)]
-
-
-def _handlers(home: Home, settings: LoggingSettings) -> list[logging.Handler]:
-    everything, errors, gateway = (
-        LogFile(home.logs / name, max_bytes=settings.max_bytes, backups=settings.backups)
-        for name in FILES
-    )
-    try:
-        home.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        everything.open()
-    except OSError as error:
-        report_write_error(everything.path, error)
-        return [SilentHandler()]
-    errors.setLevel(logging.WARNING)
-    gateway.addFilter(lambda record: component_of(record.name) == "gateway")
-    return [everything, errors, gateway]
 
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,5 @@
 """The request for a session, and the store that sessions are in."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -10,38 +9,18 @@ from typing import Any
 import msgspec
 
 from hermes.config.home import Home
-from hermes.config.loader import Loaded
 from hermes.config.settings import SessionSettings, Settings
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message
 from hermes.core.ports import Approver, Clarifier, Outbox, Scheduler
 from hermes.memory import MemoryScope
 from hermes.providers import Target
-from hermes.security import Redactor
 from hermes.store import SessionFilter, SessionStore, open_store
 from hermes.util import files
 
 ReadSecret = Callable[[str, str, str], Awaitable[str]]
 """Reads a secret from the user without echo, given its name, a prompt and a help text. Returns ""
 if the user declines."""
-
-
-class SecretKeeper:
-    """A `SecretAsker` that stores the value in .env. The model only learns whether there is one."""
-
-    def __init__(self, home: Home, loaded: Loaded, redactor: Redactor, read: ReadSecret) -> None:
-        self._home, self._loaded, self._redactor, self._read = home, loaded, redactor, read
-
-    async def ask(self, name: str, prompt: str, help: str) -> bool:  # noqa: A002 - as the port says
-        value = (await self._read(name, prompt, help)).strip()
-        if not value:
-            return False
-        self._redactor.learn(value)
-        from hermes.config import edit  # a slow YAML library, needed only for changes
-
-        await asyncio.to_thread(edit.set_variable, self._home, name, value)
-        self._loaded.remember(name, value)
-        return True
 
 
 REMOTE_PROMPT = (

@@ -12,7 +12,7 @@ from hermes.app.workspace import SessionWorkspace
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
-from hermes.core.ports import SecretAsker
+from hermes.core.ports import AskSecret
 from hermes.core.tool import Tool
 from hermes.providers import own_key_variables
 from hermes.skills import (
@@ -113,7 +113,7 @@ class SkillCatalog:
         place: SessionWorkspace,
         platform: str,
         session_id: Callable[[], str],
-        asker: SecretAsker | None,
+        asker: AskSecret | None,
     ) -> "SessionSkills":
         settings = self.settings.skills
         options = LoadOptions(

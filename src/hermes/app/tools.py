@@ -19,17 +19,14 @@ from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.core.messages import PROCESS_NEWS, Message
 from hermes.core.ports import (
-    Attachments,
     Auxiliary,
     HookName,
     Hooks,
     NoHooks,
-    Spawner,
 )
 from hermes.core.tool import Tool
 from hermes.memory import BuiltinMemory, MemoryOptions, OnWrite, memory_tool, open_memory
 from hermes.security.injection import scan
-from hermes.store import SessionStore
 from hermes.terminal import BackgroundProcesses, ProcessEvent
 from hermes.tools import (
     MCP_TOOLSET_PREFIX,
@@ -164,6 +161,7 @@ class SessionTools:
         self.processes = BackgroundProcesses(
             place.workplace.shell, lambda event: on_news(process_notice(event))
         )
+        self.has_checkpoints = loaded.settings.checkpoints.enabled and place.here
         self.turns = TurnCheckpoints(lambda: self.checkpoints) if self.has_checkpoints else None
         todos = TodoList()
         todos.restore(history)
@@ -181,11 +179,6 @@ class SessionTools:
             transform_output=self._transform_output,
             services=services,
         )
-
-    @property
-    def has_checkpoints(self) -> bool:
-        """True if checkpoints are enabled and the files are on this machine."""
-        return self._loaded.settings.checkpoints.enabled and self.place.here
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
@@ -247,38 +240,16 @@ def project_root(folder: str | Path) -> str:
 def session_services(
     request: SessionRequest,
     services: Services,
-    sessions: SessionStore,
-    current: Callable[[], str],
-    spawner: Spawner,
     skills: SessionSkills,
     notes: BuiltinMemory | None,
     on_write: OnWrite | None = None,
-    attachments: Attachments | None = None,
+    **parts: Any,
 ) -> SessionServices:
-    """Collect what the tools of a session may use.
-
-    `current` returns the id of the session. `on_write` is called for each change of the notes.
-    """
+    """Collect what the tools of a session may use. `on_write` is called for each change of the
+    notes; `parts` are further fields."""
     tools = skills.tools()
     if notes is not None:
         tools["memory"] = memory_tool(notes, on_write)
-    return SessionServices(
-        sessions=sessions,
-        spawner=spawner,
-        # A scheduled job must not schedule further jobs.
-        scheduler=services.scheduler if request.source != "cron" else None,
-        outbox=services.outbox,
-        attachments=attachments,
-        current_session=current,
-        user=request.user_id,
-        origin=request.origin,
-        job_limits=_job_limits(request),
-        tools=tools,
-    )
-
-
-def _job_limits(request: SessionRequest) -> dict[str, Any]:
-    """Return the limits of a job that this session creates (the field `by` of a job)."""
     limits = {
         "user": request.user_id,
         "folder": str(request.working_folder) if request.user_id else "",
@@ -287,7 +258,16 @@ def _job_limits(request: SessionRequest) -> dict[str, Any]:
         "day_usd": request.user_day_usd,
         "no_files": not request.sends_files,
     }
-    return {name: value for name, value in limits.items() if value}
+    return SessionServices(
+        # A scheduled job must not schedule further jobs.
+        scheduler=services.scheduler if request.source != "cron" else None,
+        outbox=services.outbox,
+        user=request.user_id,
+        origin=request.origin,
+        job_limits={name: value for name, value in limits.items() if value},
+        tools=tools,
+        **parts,
+    )
 
 
 def unbound_services(
@@ -297,7 +277,7 @@ def unbound_services(
     unused: Any = object()
     services, notes = Services(unused, unused), open_notes(loaded, home, place, request)
     skills = SkillCatalog(loaded, home, (), log.info).session(place, request.source, str, None)
-    return session_services(request, services, unused, str, unused, skills, notes)
+    return session_services(request, services, skills, notes, sessions=unused, spawner=unused)
 
 
 def unbound_tool_deps(

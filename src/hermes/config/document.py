@@ -93,7 +93,12 @@ def parse_document(path: Path, text: str) -> YamlDocument:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{tilde(path)}:{mark.line + 1}:{mark.column + 1}" if mark else tilde(path)
-        raise ConfigError(_explain(error, text), where=place, hint=KEEPING) from error
+        problem = error.problem or "is not valid YAML"
+        problem = f"{problem} ({error.context})" if error.context else problem
+        line = text.splitlines()[mark.line : mark.line + 1] if mark else []
+        if mark and line and "\t" in line[0][: mark.column + 1]:
+            problem = "tabs cannot be used for indentation in YAML; use spaces"
+        raise ConfigError(problem, where=place, hint=KEEPING) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         column = error.position - text.rfind("\n", 0, error.position)
@@ -142,15 +147,6 @@ def _compose(path: Path, text: str) -> YamlDocument:
             hint=f"settings are written as `key: value`; {KEEPING}",
         )
     return YamlDocument(path, data, node, duplicates)
-
-
-def _explain(error: yaml.MarkedYAMLError, text: str) -> str:
-    mark = error.problem_mark
-    lines = text.splitlines()
-    if mark and mark.line < len(lines) and "\t" in lines[mark.line][: mark.column + 1]:
-        return "tabs cannot be used for indentation in YAML; use spaces"
-    problem = error.problem or "is not valid YAML"
-    return f"{problem} ({error.context})" if error.context else problem
 
 
 def _duplicates(node: yaml.Node | None, path: Parts) -> Iterator[tuple[Parts, Mark]]:

@@ -67,7 +67,10 @@ def add_value(home: Home, parts: Parts, item: Any) -> None:
 
 def unset_value(home: Home, parts: Parts) -> bool:
     """Remove one key from config.yaml; return False if it was not there."""
-    if not _holds(read_document(home.config_file).data, parts):
+    held: Any = read_document(home.config_file).data
+    for part in parts:
+        held = child(held, part)  # that of MISSING is MISSING
+    if held is MISSING:
         return False
     _change(home, lambda data: _remove(data, parts))
     return True
@@ -75,21 +78,20 @@ def unset_value(home: Home, parts: Parts) -> bool:
 
 def migrate(home: Home, backup: Path) -> list[str]:
     """Rewrite older forms and return a description of each. The old file is kept as `backup`."""
-    old = read_document(home.config_file)
-    moves = modernise(deepcopy(old.data))
+
+    def change(data: Any) -> None:
+        for move in modernise(data):
+            if move.old == move.new:  # only the value changed, and `off` needs quotes
+                _put(data, move.new, _quoted(find(data, move.new)))
+
+    moves = modernise(deepcopy(read_document(home.config_file).data))
     if moves:
         try:
             write_bytes(backup, home.config_file.read_bytes(), mode=0o600)
         except OSError as error:
             raise unusable(backup, error) from error
-        _change(home, _modernise)
+        _change(home, change)
     return [move.text for move in moves]
-
-
-def _modernise(data: Any) -> None:
-    for move in modernise(data):
-        if move.old == move.new:  # only the value changed, and `off` needs quotes
-            _put(data, move.new, _quoted(find(data, move.new)))
 
 
 def set_variable(home: Home, name: str, value: str) -> None:
@@ -167,14 +169,15 @@ def _quoted(value: Any) -> Any:
         return {_quoted(key): _quoted(held) for key, held in value.items()}
     if isinstance(value, list | tuple):
         return [_quoted(held) for held in value]
-    if isinstance(value, str) and _is_ambiguous(value):
+    if isinstance(value, str) and _is_read_as_other(value, str):
         return DoubleQuotedScalarString(value)
     return value
 
 
-def _is_ambiguous(text: str) -> bool:
+def _is_read_as_other(text: str, *kinds: type) -> bool:
+    """Return whether YAML reads `text` as another type than `kinds`, or not at all."""
     try:
-        return not isinstance(yaml.load(text, Loader=yaml.CSafeLoader), str)
+        return not isinstance(yaml.load(text, Loader=yaml.CSafeLoader), kinds)
     except yaml.YAMLError:
         return True
 
@@ -186,7 +189,7 @@ def _indentation(text: str) -> tuple[int, int]:
     for line in text.splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        deeper = _indent(line) - _indent(above)
+        deeper = (len(line) - len(line.lstrip())) - (len(above) - len(above.lstrip()))
         if above.split(" #")[0].rstrip().endswith(":"):
             if line.lstrip().startswith("- "):
                 dash = deeper if dash < 0 else dash
@@ -194,10 +197,6 @@ def _indentation(text: str) -> tuple[int, int]:
                 mapping = mapping or deeper
         above = line
     return mapping or 2, max(dash, 0)
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def _put(data: Any, parts: Parts, value: Any) -> None:
@@ -232,14 +231,6 @@ def _remove(data: Any, parts: Parts) -> None:
 def _real_key(holder: MutableMapping[Any, Any], name: str) -> Any:
     """Return the key as it is in the file: YAML reads an id as a number."""
     return next((key for key in holder if str(key) == name), _quoted(name))
-
-
-def _holds(data: Any, parts: Parts) -> bool:
-    for part in parts:
-        data = child(data, part)
-        if data is MISSING:
-            return False
-    return True
 
 
 def _write(path: Path, text: str, *, mode: int | None) -> None:
@@ -347,10 +338,7 @@ def _is_text(kind: Any, text: str) -> bool:
         return False
     if any(member is bool or get_origin(member) in (tuple, dict) for member in kinds):
         return False
-    try:
-        return not isinstance(yaml.load(text, Loader=yaml.CSafeLoader), str | dict | list)
-    except yaml.YAMLError:
-        return True
+    return _is_read_as_other(text, str, dict, list)
 
 
 def _parsed(key: str, text: str) -> Any:

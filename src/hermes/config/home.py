@@ -19,6 +19,7 @@ from hermes.core.errors import ConfigError, UsageError
 DEFAULT_PROFILE = "default"
 PROFILES = "profiles"
 ACTIVE_PROFILE = "active_profile"
+BACK_TO_DEFAULT = "`hermes -p default profile use default` goes back to the default profile"
 
 _PROFILE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _in_force: list["Home"] = []
@@ -57,7 +58,15 @@ class Home(_HomeFolder):
         named = os.environ.get("HERMES_HOME", "").strip()
         if named:
             return cls(_absolute(named))
-        return _chosen()
+        name = active_profile()
+        home = cls.of_profile(name)
+        if not home.is_default and not home.root.is_dir():
+            raise ConfigError(
+                f"the chosen profile {name!r} does not exist",
+                where=tilde(default_root() / ACTIVE_PROFILE),
+                hint=BACK_TO_DEFAULT,
+            )
+        return home
 
     @classmethod
     def of_profile(cls, name: str) -> "Home":
@@ -104,19 +113,6 @@ class Home(_HomeFolder):
         return tilde(self.root)
 
 
-def _chosen() -> Home:
-    """Return the home of the profile chosen with `hermes profile use`."""
-    name = active_profile()
-    home = Home.of_profile(name)
-    if not home.is_default and not home.root.is_dir():
-        raise ConfigError(
-            f"the chosen profile {name!r} does not exist",
-            where=tilde(default_root() / ACTIVE_PROFILE),
-            hint="`hermes -p default profile use default` goes back to the default profile",
-        )
-    return home
-
-
 def use_home(home: Home) -> contextlib.ExitStack:
     """Make `home` the result of `get_hermes_home` from now on.
 
@@ -160,11 +156,8 @@ def active_profile() -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise unusable(choice, error) from error
     if name and not _PROFILE_NAME.fullmatch(name):
-        raise ConfigError(
-            f"{name!r} is not the name of a profile",
-            where=tilde(choice),
-            hint="`hermes -p default profile use default` goes back to the default profile",
-        )
+        text = f"{name!r} is not the name of a profile"
+        raise ConfigError(text, where=tilde(choice), hint=BACK_TO_DEFAULT)
     return name or DEFAULT_PROFILE
 
 

@@ -183,20 +183,21 @@ class Move(NamedTuple):
 
 def modernise(data: MutableMapping[str, Any]) -> list[Move]:
     """Rewrite older forms in `data` and return the changes."""
-    moves = [*_model_name(data), *_fallback_model(data)]
+    moves: list[Move] = []
+    if isinstance(data.get("model"), str):
+        data["model"] = {"default": data["model"]}
+        moves.append(Move(("model",), ("model", "default"), "model: NAME is now model.default"))
+    moves += _fallback_model(data)
     for old, new in MOVED.items():
         moves += _move(data, split_key(old), split_key(new))
-    for key, names in RENAMED_VALUES.items():
-        moves += _rename(data, split_key(key), names)
+    for name, values in RENAMED_VALUES.items():
+        key = split_key(name)
+        holder = _holder(data, key)
+        value = values.get(str(holder[key[-1]])) if holder else None
+        if holder is not None and value is not None:
+            before, holder[key[-1]] = holder[key[-1]], value
+            moves.append(Move(key, key, f"{name}: {before} is now {value}"))
     return moves
-
-
-def _model_name(data: MutableMapping[str, Any]) -> list[Move]:
-    """Rewrite `model: name` as `model: {default: name}`."""
-    if not isinstance(data.get("model"), str):
-        return []
-    data["model"] = {"default": data["model"]}
-    return [Move(("model",), ("model", "default"), "model: NAME is now model.default")]
 
 
 def _fallback_model(data: MutableMapping[str, Any]) -> list[Move]:
@@ -225,7 +226,8 @@ def _move(data: MutableMapping[str, Any], old: Parts, new: Parts) -> list[Move]:
     if holder is None:
         return []
     value = holder.pop(old[-1])
-    _drop_empty(data, old[:-1])
+    if not holder and old[:-1] and (above := _holder(data, old[:-1])) is not None:
+        del above[old[-2]]
     if value is None or value == "":
         return []
     target = data
@@ -238,15 +240,6 @@ def _move(data: MutableMapping[str, Any], old: Parts, new: Parts) -> list[Move]:
     return [Move(old, new, f"{'.'.join(old)} is now {'.'.join(new)}")]
 
 
-def _rename(data: MutableMapping[str, Any], key: Parts, names: dict[str, str]) -> list[Move]:
-    holder = _holder(data, key)
-    new = names.get(str(holder[key[-1]])) if holder else None
-    if holder is None or new is None:
-        return []
-    old, holder[key[-1]] = holder[key[-1]], new
-    return [Move(key, key, f"{'.'.join(key)}: {old} is now {new}")]
-
-
 def _holder(data: MutableMapping[str, Any], key: Parts) -> MutableMapping[str, Any] | None:
     """Return the block that contains `key`, or None if there is none."""
     holder: Any = data
@@ -255,13 +248,6 @@ def _holder(data: MutableMapping[str, Any], key: Parts) -> MutableMapping[str, A
         if not isinstance(holder, MutableMapping):
             return None
     return holder if key[-1] in holder else None
-
-
-def _drop_empty(data: MutableMapping[str, Any], block: Parts) -> None:
-    if block:
-        holder = _holder(data, block)
-        if holder is not None and not holder[block[-1]]:
-            del holder[block[-1]]
 
 
 Kind = Literal["cli", "config", "dotenv", "env", "default"]
@@ -332,19 +318,14 @@ class Loaded:
     def value(self, key: str) -> Any:
         """Return the value of a dotted key. Raises UsageError for an unknown key."""
         parts = split_key(key)
-        found = find(self.settings, parts)
-        if found is MISSING:
-            found = find(self.complete().settings, parts)
-        if found is MISSING:
-            found = find(self.raw, parts)
-        if found is MISSING:
-            place = locate(parts)
-            if place is None:
-                guess = suggestion(key)
-                hint = f"did you mean {guess}?" if guess else "`hermes config show` lists the keys"
-                raise UsageError(f"there is no setting {key}", hint=hint)
-            return None
-        return found
+        for tree in (lambda: self.settings, lambda: self.complete().settings, lambda: self.raw):
+            if (found := find(tree(), parts)) is not MISSING:
+                return found
+        if locate(parts) is None:
+            guess = suggestion(key)
+            hint = f"did you mean {guess}?" if guess else "`hermes config show` lists the keys"
+            raise UsageError(f"there is no setting {key}", hint=hint)
+        return None
 
     def origin(self, key: str) -> Origin:
         """Return the source of the value of `key`. Raises UsageError for an unknown key."""
@@ -377,9 +358,7 @@ class Loaded:
         fresh = self._sources.read_saved()
         return sorted(name for name in {*saved, *fresh} if saved.get(name) != fresh.get(name))
 
-    def secret(self, name: str) -> str | None:
-        """Return an API key by the name of its variable."""
-        return self.variable(name)
+    secret = variable
 
     def secrets(self) -> frozenset[str]:
         """Return every known secret value, for redaction: the content of .env except settings,
@@ -506,7 +485,12 @@ def examine(
 
 def _convert(sources: Sources, kind: type[Settings]) -> Loaded:
     merged = sources.merged()
-    converter = Converter(_plugin_blocks(merged))
+    # The names of plugins, which may have blocks of their own.
+    plugins = [find(merged, ("memory", "provider")), find(merged, ("context", "engine"))]
+    enabled = find(merged, ("plugins", "enabled"))
+    plugins += enabled if isinstance(enabled, list) else []
+    known = {*bundled_platforms(), *(name for name in plugins if isinstance(name, str))}
+    converter = Converter(frozenset(known))
     settings = converter.section(kind, merged)
     found = [
         msgspec.structs.replace(problem, where=sources.place(problem.parts))
@@ -568,14 +552,6 @@ def _left_unset(sources: Sources) -> list[Problem]:
         Problem(parts, f"{describe_unset(names)}, {then[secret]}", "warning", where)
         for parts, names, secret, where in found
     ]
-
-
-def _plugin_blocks(merged: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of plugins, which may have blocks of their own."""
-    names = [find(merged, ("memory", "provider")), find(merged, ("context", "engine"))]
-    enabled = find(merged, ("plugins", "enabled"))
-    names += enabled if isinstance(enabled, list) else []
-    return frozenset({*bundled_platforms(), *(name for name in names if isinstance(name, str))})
 
 
 def _secret_settings(value: Any, parts: Parts) -> set[str]:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from itertools import zip_longest
-from types import NoneType
 from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
@@ -56,7 +55,10 @@ def entries(section: type[msgspec.Struct] | None = None, prefix: str = "") -> It
             yield from entries(field.type, f"{key}.")
             continue
         default = default_of(field)
-        yield Entry(key, describe(field.type), _shown(default), meanings(section).get(name, ""))
+        shown = "unset" if default is None else "required"
+        if default is not None and default is not msgspec.NODEFAULT:
+            shown = msgspec.json.encode(default).decode()
+        yield Entry(key, describe(field.type), shown, meanings(section).get(name, ""))
         for kind in members(field.type):
             yield from _inside(kind, key)
 
@@ -104,11 +106,3 @@ def _texts(module: str) -> dict[str, dict[str, str]]:
                 ):
                     texts[name] = text
     return found
-
-
-def _shown(value: Any) -> str:
-    if value is msgspec.NODEFAULT:
-        return "required"
-    if value is None or isinstance(value, NoneType):
-        return "unset"
-    return msgspec.json.encode(value).decode()

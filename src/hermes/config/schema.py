@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from types import NoneType
 from typing import (
     TYPE_CHECKING,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from hermes.config.loader import Variable
 
 S = TypeVar("S", bound=msgspec.Struct)
-N = TypeVar("N", int, float)
 
 
 class PlatformDeclaration(Protocol):
@@ -275,7 +274,10 @@ def describe(kind: Any) -> str:
     if words := choices(kind):
         return "one of " + ", ".join(str(word) or '""' for word in words)
     if origin is Annotated:
-        return _with_bounds(kind)
+        base, meta = get_args(kind)[:2]
+        low = "" if meta.ge is None else f" from {meta.ge}"
+        high = "" if meta.le is None else f" to {meta.le}"
+        return str(meta.title or f"{describe(base)}{low}{high}")
     if origin is tuple:
         return "a list"
     if origin is dict or is_section(kind):
@@ -286,15 +288,6 @@ def describe(kind: Any) -> str:
             kinds = [name for name in kinds if not name.startswith("one of ")]
         return " or ".join(kinds)
     return names.get(kind, "any value")
-
-
-def _with_bounds(kind: Any) -> str:
-    base, meta = get_args(kind)[:2]
-    if meta.title:
-        return str(meta.title)
-    low = "" if meta.ge is None else f" from {meta.ge}"
-    high = "" if meta.le is None else f" to {meta.le}"
-    return f"{describe(base)}{low}{high}"
 
 
 # Conversion of plain data (YAML, variables, command line) to settings, collecting all problems.
@@ -521,27 +514,21 @@ def _bool(data: Any) -> bool:
     raise Mismatch("true or false", data)
 
 
-def _int(data: Any) -> int:
-    number = _number(int, data, "a whole number")
-    if isinstance(data, float) and number != data:
-        raise Mismatch("a whole number", data)
-    return number
-
-
-def _float(data: Any) -> float:
-    number = _number(float, data, "a number")
-    if not math.isfinite(number):
-        raise Mismatch("a number", data)
-    return number
-
-
-def _number(convert: type[N], data: Any, expected: str) -> N:
-    if isinstance(data, bool) or not isinstance(data, int | float | str):
-        raise Mismatch(expected, data)
+def _number(kind: type[int] | type[float], data: Any) -> float:
     try:
-        return convert(data)
-    except (ValueError, OverflowError) as error:
-        raise Mismatch(expected, data) from error
+        number = kind(data) if isinstance(data, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    cut = isinstance(data, float) and number != data
+    infinite = isinstance(number, float) and not math.isfinite(number)
+    if isinstance(data, bool) or cut or infinite:
+        raise Mismatch(describe(kind), data)
+    return number
 
 
-_SCALARS: dict[Any, Callable[[Any], Any]] = {str: _text, bool: _bool, int: _int, float: _float}
+_SCALARS: dict[Any, Callable[[Any], Any]] = {
+    str: _text,
+    bool: _bool,
+    int: partial(_number, int),
+    float: partial(_number, float),
+}

@@ -178,7 +178,6 @@ class Model(Protocol):
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas as they arrive, then one `Reply`. Closing the generator ends the call."""
-        ...
 
 
 class ModelSource(Protocol):

@@ -1,6 +1,6 @@
 """Protocols that the agent needs from its surroundings; `app` supplies the implementations."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, Protocol
@@ -32,21 +32,16 @@ class Clarifier(Protocol):
 
     async def clarify(self, question: QuestionAsked) -> str:
         """Return the person's answer, free text or one of the choices."""
-        ...
 
 
-class SecretAsker(Protocol):
-    """Asks the user for a secret without showing it, and stores it in .env."""
-
-    async def ask(self, name: str, prompt: str, help: str) -> bool:  # noqa: A002 - as skills call it
-        """Return whether the variable `name` has a value now; False if the user skipped it."""
-        ...
+AskSecret = Callable[[str, str, str], Awaitable[bool]]
+"""Asks the user for a secret without showing it, and stores it in .env. Takes the name of the
+variable, a prompt and a help text; returns False if the user skipped it."""
 
 
 class Clock(Protocol):
     def now(self) -> datetime:
         """Return the current time, with a time zone."""
-        ...
 
     def monotonic(self) -> float: ...
     async def sleep(self, seconds: float) -> None: ...
@@ -81,7 +76,6 @@ class Ledger(Protocol):
     ) -> float:
         """Return US dollars: of a session including its subagents and continuations, of a user,
         or of all sessions. Calls without a known price count as zero."""
-        ...
 
 
 class Auxiliary(Protocol):
@@ -89,7 +83,6 @@ class Auxiliary(Protocol):
 
     async def ask(self, task: str, request: ModelRequest) -> Reply:
         """Return the reply for `task`; its cost is recorded. Raises a `ProviderError`."""
-        ...
 
 
 class ChildTask(msgspec.Struct, frozen=True):
@@ -117,7 +110,6 @@ class Spawner(Protocol):
     async def run(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[ChildResult]:
         """Run all tasks, concurrently as far as allowed. If cancelled, return the results so far
         at once. Raises `ToolError` for tasks that cannot be started."""
-        ...
 
 
 class Observer(Protocol):
@@ -141,7 +133,6 @@ class Attachments(Protocol):
     async def attach(self, path: str, max_bytes: int) -> AttachedFile:
         """Copy a file for sending. `path` is absolute, in the conversation's workplace. Raises
         `AttachmentRefused`."""
-        ...
 
 
 class Outbox(Protocol):
@@ -160,15 +151,12 @@ class Outbox(Protocol):
         `telegram`, `telegram:-100:17` or `discord:#name`. The same `key` is sent once. Files
         that the text names are sent as far as `attachments` allows; without it the text is sent
         unchanged. Raises `UsageError` for an unknown target."""
-        ...
 
     async def delivered(self, delivery: str) -> str:
         """Return the state: `pending`, `sent`, `failed: …`, `uncertain: …`."""
-        ...
 
     async def targets(self) -> list[str]:
         """Return the possible targets, one line each."""
-        ...
 
 
 class Scheduler(Protocol):
@@ -184,7 +172,6 @@ class Scheduler(Protocol):
     async def remove(self, job: str) -> dict[str, Any]: ...
     async def run(self, job: str) -> dict[str, Any]:
         """Run the job at the next tick, in addition to its schedule."""
-        ...
 
 
 # The hooks of plugins and shell commands, and their possible results.
@@ -217,11 +204,9 @@ class Hooks(Protocol):
 
     async def fire(self, name: HookName, **details: Any) -> list[Any]:
         """Return the results of the listeners in order, without None."""
-        ...
 
     def listens(self, name: HookName) -> bool:
         """Return whether there are listeners, so that arguments need not be prepared otherwise."""
-        ...
 
 
 class NoHooks:

@@ -52,11 +52,9 @@ class FileTree(Protocol):
 
     def read(self, path: str) -> str | None:
         """Return the text of a regular file, or None."""
-        ...
 
     def names(self, folder: str) -> list[str]:
         """Return the sorted names in a folder; empty if `folder` is not a folder."""
-        ...
 
     def exists(self, path: str) -> bool: ...
 

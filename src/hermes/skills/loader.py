@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from hermes.config.environment import child_environment
-from hermes.core.ports import SecretAsker
+from hermes.core.ports import AskSecret
 from hermes.security import OWN_FILES
 from hermes.security.injection import blocked, scan
 from hermes.skills.frontmatter import read_frontmatter
@@ -137,7 +137,7 @@ def _listing_order(name: str) -> tuple[int, str]:
 
 
 # Setup: variables and credential files that a skill needs. Values never pass through here: a
-# `SecretAsker` asks the user, and programs get variables by name.
+# `AskSecret` asks the user, and programs get variables by name.
 
 VariableLookup = Callable[[str], str | None]
 """Returns the value of a variable from the environment or .env, or None."""
@@ -154,7 +154,7 @@ class SetupStatus(NamedTuple):
 class SetupChecker:
     """Checks the setup of skills for one session. A value the user declines is asked for once."""
 
-    def __init__(self, home: Path, variables: VariableLookup, asker: SecretAsker | None) -> None:
+    def __init__(self, home: Path, variables: VariableLookup, asker: AskSecret | None) -> None:
         self._home, self._variables, self._asker = home, variables, asker
         self._skipped: set[str] = set()
 
@@ -182,7 +182,7 @@ class SetupChecker:
         if self._asker is None or name in self._skipped:
             return False
         prompt = variable.prompt or f"Value of {name}"
-        if await self._asker.ask(name, prompt, variable.help):
+        if await self._asker(name, prompt, variable.help):
             return True
         self._skipped.add(name)
         return False
@@ -265,7 +265,7 @@ class SkillLoader:
         *,
         variables: VariableLookup,
         session_id: Callable[[], str] = str,
-        asker: SecretAsker | None = None,
+        asker: AskSecret | None = None,
         environment: SkillEnvironment | None = None,
         usage: SkillUsage | None = None,
         now: Callable[[], float] = time.time,

@@ -80,7 +80,7 @@ class LoaderHome:
             msgspec.structs.replace(defaults, **options),
             variables=self.variables.get,
             session_id=lambda: self.session,
-            asker=self if asks else None,
+            asker=self.ask if asks else None,
             environment=self,
             usage=SkillUsage(self.folder / "skills" / ".usage.json"),
             now=lambda: 77.0,
