@@ -20,7 +20,7 @@ from hermes.app.context_engine import ContextEngineRunner, engine_tools, make_en
 from hermes.app.extensions import SessionSampler
 from hermes.app.model_choice import fallback_choices
 from hermes.app.outgoing_files import outgoing_files
-from hermes.app.prompting import added_context, build_prompt, prefill_messages
+from hermes.app.prompting import AddContext, added_context, build_prompt, prefill_messages
 from hermes.app.providers import AuxiliaryModels, SessionModels
 from hermes.app.sessions import REMOTE_PROMPT, SessionRequest
 from hermes.app.skills import SessionSkills, visibility_context
@@ -419,7 +419,8 @@ def _agent_options(s: AgentSession, hooks: SessionHooks, *, abandoned: bool) -> 
     s.reviewer = ReviewRunner(s.toolbox, s.auxiliary, headless, app.hooks, app.clock)
     above = s.parent.observer if s.parent else None
     s.observer = app.telemetry.observer(above) if app.telemetry else None
-    sources, on_turn_end = [hooks.on_turn_start], [hooks.on_turn_end]
+    sources: list[AddContext] = [hooks.on_turn_start]
+    on_turn_end: list[AfterTurn] = [hooks.on_turn_end]
     if s.memory:
         sources.append(s.memory.recall)
         on_turn_end.insert(0, s.memory.on_turn_end)

@@ -95,8 +95,8 @@ def parse_document(path: Path, text: str) -> YamlDocument:
         place = f"{tilde(path)}:{mark.line + 1}:{mark.column + 1}" if mark else tilde(path)
         problem = error.problem or "is not valid YAML"
         problem = f"{problem} ({error.context})" if error.context else problem
-        line = text.splitlines()[mark.line : mark.line + 1] if mark else []
-        if mark and line and "\t" in line[0][: mark.column + 1]:
+        lines = text.splitlines()[mark.line : mark.line + 1] if mark else []
+        if mark and lines and "\t" in lines[0][: mark.column + 1]:
             problem = "tabs cannot be used for indentation in YAML; use spaces"
         raise ConfigError(problem, where=place, hint=KEEPING) from error
     except yaml.reader.ReaderError as error:
