@@ -21,6 +21,7 @@ def reference() -> str:
     parts = [HEAD]
     for command in COMMANDS:
         parser = command.parser(description=command.summary)
+        parser.read_texts()
         parts += section(parser, parser.description or command.summary, level=2)
     return "\n".join(parts)
 

@@ -18,6 +18,7 @@ from hermes.core.errors import Interrupted, UsageError
 from hermes.util.text import escaped_json, plain_line
 
 if TYPE_CHECKING:
+    from hermes.cli.main import Parser
     from hermes.tui import Paint
 
 NOT_A_TERMINAL_HINT = "say it on the command line; --help shows how"
@@ -257,6 +258,7 @@ class Command:
     `json` adds `--json`. `needs` is opened before `run`, which gets its result, and closed
     afterwards; actions inherit it. `default` names the action that runs if none is named; without
     it the help text is shown. `setup` adds arguments that are not data, such as those of plugins.
+    The description and the examples are in `help.toml`; `epilog` follows them.
     """
 
     def __init__(
@@ -268,7 +270,7 @@ class Command:
         json: bool = False,
         needs: Needs | None = None,
         aliases: tuple[str, ...] = (),
-        description: str = "",
+        path: str = "",
         epilog: str = "",
         default: str = "",
         setup: Callable[[argparse.ArgumentParser], None] | None = None,
@@ -277,21 +279,23 @@ class Command:
         self.needs, self.default = needs, default
         self.actions: list[Command] = []
         self._args = (*([flag("--json", help="as JSON")] if json else []), *args)
-        self._description, self._epilog, self._setup = description, epilog, setup
+        self._path, self._epilog, self._setup = path or name, epilog, setup
 
     def action(self, name: str, help: str, *args: Arg | OneOf, **options: Any) -> Callable[[F], F]:  # noqa: A002 - as above
         """Return a decorator that makes a function the `run` of a new action."""
 
         def add(run: F) -> F:
-            self.actions.append(Command(name, run, help, *args, **{"needs": self.needs, **options}))
+            options.setdefault("needs", self.needs)
+            path = f"{self._path} {name}"
+            self.actions.append(Command(name, run, help, *args, path=path, **options))
             return run
 
         return add
 
-    def configure(self, parser: argparse.ArgumentParser) -> None:
+    def configure(self, parser: "Parser") -> None:
         """Describe the command to its parser and add its arguments and actions."""
-        parser.description = self._description or self.help or parser.description
-        parser.epilog = self._epilog or None
+        parser.description = self.help or parser.description
+        parser.epilog, parser.path = self._epilog, self._path
         parser.set_defaults(selected_command=self, format_help=parser.format_help)
         self.add_arguments(parser)
         if not self.actions:

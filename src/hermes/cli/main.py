@@ -48,8 +48,24 @@ examples:
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `UsageError` instead of exiting."""
 
+    path = ""  #: The name of the command in `help.toml`, such as `sessions list`.
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
+
+    def format_help(self) -> str:
+        self.read_texts()
+        return super().format_help()
+
+    def read_texts(self) -> None:
+        """Read the description and the examples of the command."""
+        import tomllib  # only for help
+
+        path, self.path = self.path, ""  # once
+        text = Path(__file__).with_name("help.toml").read_text("utf-8")
+        texts = tomllib.loads(text).get(path, {})
+        self.description = texts.get("description") or self.description
+        self.epilog = "\n\n".join(filter(None, (texts.get("epilog"), self.epilog))) or None
 
 
 class CommandEntry(NamedTuple):
@@ -91,7 +107,7 @@ COMMANDS = (
     ),
     CommandEntry("status", "show what is set up and whether it works", "status:STATUS"),
     CommandEntry("tools", "show and choose the tools of the agent", "tools:TOOLS"),
-    CommandEntry("approvals", "explain what a command needs approval for"),
+    CommandEntry("approvals", "explain what a command needs approval for", "tools:APPROVALS"),
     CommandEntry("skills", "find, install, change and share skills", "skills_hub:COMMAND"),
     CommandEntry("memory", "show, edit and delete memories; choose a provider"),
     CommandEntry("plugins", "install, enable and disable plugins"),
@@ -102,16 +118,16 @@ COMMANDS = (
     CommandEntry("profile", "make, choose, rename, export and import profiles"),
     CommandEntry("sessions", "list, read and manage past conversations"),
     CommandEntry("gateway", "connect chats: run, start, stop, status, install, setup"),
-    CommandEntry("pairing", "list and approve users who ask by a code"),
+    CommandEntry("pairing", "list and approve users who ask by a code", "gateway:PAIRING"),
     CommandEntry("webhook", "addresses that other programs call"),
     CommandEntry("cron", "schedule jobs, and show past runs"),
-    CommandEntry("checkpoints", "list, compare and undo file changes"),
+    CommandEntry("checkpoints", "list, compare and undo file changes", "backup:CHECKPOINTS"),
     CommandEntry("backup", "write the home to one private file", "backup:BACKUP"),
     CommandEntry("import", "restore an archive of `hermes backup`", "backup:IMPORT"),
     CommandEntry("local", "fetch and choose the embedded model", "model:LOCAL"),
-    CommandEntry("insights", "show how the agent was used, as charts"),
+    CommandEntry("insights", "show how the agent was used, as charts", "status:INSIGHTS"),
     CommandEntry("doctor", "find problems, and fix what can be fixed safely", "doctor:DOCTOR"),
-    CommandEntry("logs", "read the log files"),
+    CommandEntry("logs", "read the log files", "doctor:LOGS"),
     CommandEntry("dump", "print a summary for a bug report", "doctor:DUMP"),
     CommandEntry("debug", "make a report file without secrets", "doctor:DEBUG"),
     CommandEntry("run", "run a script written for the documented Python names"),

@@ -69,11 +69,6 @@ def limit(number: int, *names: str) -> Arg:
 SESSION = arg("session", metavar="ID", help="the id, its beginning, or the title")
 
 
-def examples(*lines: str) -> str:
-    """Return the examples at the end of a help text."""
-    return "\n".join(["example:" if len(lines) == 1 else "examples:", *(f"  {x}" for x in lines)])
-
-
 def _parse_int(text: str) -> int:
     try:
         return int(text)

@@ -6,7 +6,7 @@ from argparse import Namespace
 from functools import partial
 
 from hermes.cli.context import YES, Cli, Command, arg, flag, table
-from hermes.cli.output import examples, show_login_url
+from hermes.cli.output import show_login_url
 from hermes.core.errors import Interrupted, UsageError
 from hermes.ops import CredentialRow, CredentialService
 from hermes.providers import LOCAL, Endpoint
@@ -30,17 +30,7 @@ def _overview(_args: Namespace, cli: Cli) -> None:
     )
 
 
-COMMAND = Command(
-    "auth",
-    _overview,
-    "Add, list and remove keys and logins. Several keys of one provider form a pool: when one\n"
-    "is used up, the next one is taken (credential_pool_strategies.PROVIDER says how).",
-    epilog=examples(
-        "hermes auth add openrouter",
-        "hermes auth add openai-codex --type oauth",
-        "hermes auth list",
-    ),
-)
+COMMAND = Command("auth", _overview, "")
 
 
 @COMMAND.action(
@@ -51,13 +41,6 @@ COMMAND = Command(
     arg("--api-key", metavar="KEY", help="the key"),
     arg("--label", default="", metavar="NAME", help="what you call the key"),
     flag("--import", dest="copy", help="copy the login of the Codex CLI"),
-    description="Add a key, or log in. Without --api-key the key is asked for, or read from\n"
-    "standard input, so that it stays out of the history of the shell.",
-    epilog=examples(
-        "hermes auth add openrouter --label work",
-        "hermes auth add anthropic < key.txt",
-        "hermes auth add copilot --type oauth",
-    ),
 )
 async def _add(args: Namespace, cli: Cli) -> None:
     auth = _open_auth(cli)
@@ -150,7 +133,6 @@ def _show_prompt(cli: Cli, prompt: LoginPrompt) -> None:
     "list keys and logins in the order of use",
     arg("provider", nargs="?", metavar="PROVIDER"),
     json=True,
-    epilog=examples("hermes auth list openrouter"),
 )
 def _list(args: Namespace, cli: Cli) -> None:
     auth = _open_auth(cli)
@@ -205,7 +187,6 @@ def _credential_state(row: CredentialRow) -> str:
     arg("provider", metavar="PROVIDER"),
     arg("which", metavar="WHICH", help="the number in the list, the id or the label"),
     YES,
-    epilog=examples("hermes auth remove openrouter 2", "hermes auth remove openrouter work --yes"),
 )
 def _remove(args: Namespace, cli: Cli) -> None:
     auth = _open_auth(cli)
@@ -223,7 +204,6 @@ def _remove(args: Namespace, cli: Cli) -> None:
     "use resting keys again at once",
     arg("provider", nargs="?", metavar="PROVIDER"),
     flag("--all", help="of all providers"),
-    epilog=examples("hermes auth reset openrouter", "hermes auth reset --all"),
 )
 def _reset(args: Namespace, cli: Cli) -> None:
     if bool(args.provider) == args.all:

@@ -1,10 +1,10 @@
-"""`hermes backup`: the home in one private file."""
+"""`hermes backup`, `import` and `checkpoints`: copies of the home and of changed files."""
 
 from argparse import Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermes.cli.context import Cli, Command, arg, flag
+from hermes.cli.context import YES, Cli, Command, arg, flag
 from hermes.cli.output import progress_on
 from hermes.config.home import Home, tilde
 from hermes.core.errors import UsageError
@@ -22,6 +22,13 @@ from hermes.ops import (
     restore_archive,
 )
 from hermes.ops.backup import FULL, QUICK
+from hermes.tools.checkpoints import (
+    CheckpointOptions,
+    Checkpoints,
+    find_workspace,
+    format_checkpoints,
+    format_restored,
+)
 from hermes.tui import safe
 from hermes.util.text import human_size, many
 
@@ -71,23 +78,11 @@ def output_file(asked: Path | None, home: Home, now: datetime) -> Path:
 BACKUP = Command(
     "backup",
     run_backup,
-    """\
-Write the home to one file: settings, keys, sessions, memories, skills, plugins, and the profiles
-that live in it. It may be in use meanwhile. Left out are caches, logs, models, checkpoints and the
-files of sandboxes. The file holds your keys: it is readable by you alone.""",
+    "",
     arg("-o", "--output", type=Path, metavar="FILE", help="a new file, or a folder for it"),
     flag("-q", "--quick", help="settings, keys, memories and skills only"),
     arg("-l", "--label", default="", metavar="TEXT", help="what it is for"),
     json=True,
-    epilog="""\
-examples:
-  hermes backup                        hermes-backup-DATE-TIME.zip in this folder
-  hermes backup -o ~/safe/hermes.zip
-  hermes backup -q -l "before the big change"
-                                       settings, keys, memories and skills only, kept as a
-                                       snapshot in the home (the newest 20 stay)
-  hermes import hermes.zip             bring it back, here or on another machine
-""",
 )
 
 
@@ -144,21 +139,68 @@ def _list_names(units: list[str]) -> str:
 IMPORT = Command(
     "import",
     run_import,
-    """\
-Bring back what `hermes backup` wrote. What the archive has takes the place of what is here under
-the same name, a folder as a whole; everything else stays. All of it comes or nothing. What is
-replaced is kept as a snapshot first.""",
+    "",
     arg("zip", type=Path, metavar="ZIP", help="the archive"),
     flag("-f", "--force", help="replace what is here already"),
-    epilog="""\
-examples:
-  hermes import hermes-backup-20260101-120000.zip
-  hermes import hermes.zip --force       also over settings and sessions that are here
-  hermes -p work import hermes.zip       into a profile
-
-exit codes:
-  0  done
-  1  the archive is damaged, dangerous or from a later version; nothing was changed
-  2  something is here already and --force was not given; nothing was changed
-""",
 )
+
+
+# `hermes checkpoints`: the files of this folder as they were before the agent changed them.
+
+CHECKPOINTS = Command("checkpoints")
+NUMBER = arg("number", type=int, metavar="N", help="1 is the newest")
+FILE = arg("file", nargs="?", default="", help="only this file or folder")
+
+
+def _open_checkpoints(cli: Cli) -> Checkpoints:
+    folder = cli.home.root / "checkpoints"
+    options = CheckpointOptions(max_snapshots=cli.load().settings.checkpoints.max_snapshots)
+    return Checkpoints(folder, find_workspace(folder, Path.cwd()), Path.home(), options)
+
+
+def _file(args: Namespace) -> str:
+    return str(Path.cwd().resolve() / args.file) if args.file else ""
+
+
+@CHECKPOINTS.action("list", "show the checkpoints of this folder, the newest first", json=True)
+async def _list_checkpoints(_args: Namespace, cli: Cli) -> None:
+    checkpoints = _open_checkpoints(cli)
+    found = await checkpoints.list()
+    command = "hermes checkpoints restore"
+    cli.emit(found, format_checkpoints(found, checkpoints.problem, command=command))
+
+
+@CHECKPOINTS.action("diff", "show what changed since a checkpoint", NUMBER, FILE)
+async def _diff(args: Namespace, cli: Cli) -> None:
+    text = await _open_checkpoints(cli).diff(args.number, _file(args))
+    cli.say(text.rstrip("\n") or f"nothing has changed since checkpoint {args.number}")
+
+
+@CHECKPOINTS.action(
+    "restore",
+    "go back to a checkpoint",
+    NUMBER,
+    FILE,
+    flag("--force", help="also where you changed the same lines yourself"),
+)
+async def _restore(args: Namespace, cli: Cli) -> int:
+    checkpoints = _open_checkpoints(cli)
+    done = await checkpoints.restore(args.number, _file(args), force=args.force)
+    cli.say(format_restored(done, command="hermes checkpoints restore"))
+    for notice in checkpoints.notices():
+        cli.note(notice)
+    return 1 if done.kept else 0
+
+
+@CHECKPOINTS.action("prune", "drop old checkpoints and free their room")
+async def _prune(_args: Namespace, cli: Cli) -> None:
+    cli.say(f"dropped {many(await _open_checkpoints(cli).prune(), 'checkpoint')}")
+
+
+@CHECKPOINTS.action("clear", "forget all checkpoints of this folder", YES)
+async def _clear(_args: Namespace, cli: Cli) -> None:
+    checkpoints = _open_checkpoints(cli)
+    if not cli.confirm(f"Forget all checkpoints of {checkpoints.workspace}?"):
+        raise UsageError("nothing was changed")
+    await checkpoints.clear()
+    cli.say(f"no checkpoints are left of {checkpoints.workspace}")

@@ -120,17 +120,4 @@ COMMAND = Command(
     flag("--plain", help="lines only, for screen readers"),
     flag("--tui", help="the full terminal, as is the default"),
     flag("--json", help="print every event as a JSON line"),
-    epilog="""\
-examples:
-  hermes chat                                    a conversation
-  hermes chat -q "what is in this folder?"       one question
-  git diff | hermes chat -q "review this: -"     `-` at the end stands for standard input
-  hermes chat --continue -q "and the tests?"     continue the last chat
-  hermes chat -w                                 in a git worktree of its own
-  hermes chat --image photo.png -q "who is it?"  with a picture
-  hermes chat -q "…" --json | jq .type           every event as a JSON line
-
-exit codes: 0 answered, 1 failed, 2 wrong usage, 3 settings, 4 key missing or refused,
-5 model endpoint, 6 session store, 7 embedded model, 8 a cap on money, 130 interrupted
-""",
 )

@@ -42,9 +42,7 @@ RESOLVED = ("model.provider", "model.default", "model.base_url", "model.api_key"
 EMPTY = "# Settings of Hermes. `hermes config show` lists them with their defaults.\n"
 
 
-COMMAND = Command(
-    "config", description="Look at settings, change them, and see where each comes from."
-)
+COMMAND = Command("config")
 
 
 @COMMAND.action(

@@ -94,21 +94,7 @@ async def open_jobs(cli: Cli) -> AsyncIterator[CronCommandContext]:
         yield CronCommandContext(service, claims, loaded, now, zone, alive)
 
 
-COMMAND = Command(
-    "cron",
-    needs=open_jobs,
-    description="Jobs: at its time a new session gets the prompt, and its answer is delivered.\n"
-    "They run while the gateway or a chat is open, or when `hermes cron tick` is called.\n\n"
-    "A job is named by its id, the beginning of it, or its name.",
-    epilog="""\
-examples:
-  hermes cron create "every 2h" "Summarise new mail" --deliver telegram
-  hermes cron create "0 9 * * 1-5" "What is on today?" --name morning --skill calendar
-  hermes cron create 30m "Remind me to stretch"
-  hermes cron create 2030-01-31T09:00 "Wish Ada a happy birthday" --deliver telegram:CHAT
-  hermes cron runs morning
-""",
-)
+COMMAND = Command("cron", needs=open_jobs)
 
 
 def job_label(job: Record) -> str:

@@ -1,6 +1,7 @@
-"""`hermes doctor`: find problems, name the next step, and fix what can be fixed safely."""
+"""`hermes doctor`, `debug`, `dump` and `logs`: find problems, fix them, and describe them."""
 
 import shutil
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -10,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from hermes.app import start_logging, stop_logging, stored_secrets
+from hermes.app import LogFileEntry, as_json, as_text, start_logging, stop_logging, stored_secrets
+from hermes.app.log_files import COMPONENTS, FILES
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config.environment import variable
 from hermes.config.home import tilde
@@ -18,20 +20,25 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.ops import (
     DoctorFinding,
     Level,
+    LogFilter,
     Outcome,
     TerminalInfo,
     best_settings,
     bundle_path,
+    files_of,
+    follow,
+    last_entries,
     summary,
     write,
 )
 from hermes.ops.debug_report import parts
 from hermes.ops.doctor import run as doctor
 from hermes.ops.doctor.check import LEVELS
+from hermes.ops.logs import LEVELS as LOG_LEVELS
 from hermes.security import Redactor
 from hermes.tui import Paint, safe, terminal_depth, wrap
 from hermes.util.concurrency import SystemClock
-from hermes.util.text import human_size, many
+from hermes.util.text import human_size, many, parse_duration
 
 MARKS: dict[Level, str] = {"ok": "✓", "warning": "!", "problem": "✗"}
 PLAIN_MARKS: dict[Level, str] = {"ok": "+", "warning": "!", "problem": "x"}
@@ -167,16 +174,6 @@ DOCTOR = Command(
     flag("--fix", help="fix what can be fixed safely"),
     flag("--offline", help="ask no other machine"),
     json=True,
-    epilog="""\
-examples:
-  hermes doctor              look at everything; a few seconds
-  hermes doctor --offline    without asking the model's endpoint
-  hermes doctor --fix        also fix what can be fixed without losing anything:
-                             permissions, a missing home, older forms in config.yaml, the
-                             search index, damaged caches, files of crashed runs
-
-exit code: 0 when there is no problem (warnings may be left), 1 when there is one
-""",
 )
 
 
@@ -185,7 +182,7 @@ exit code: 0 when there is no problem (warnings may be left), 1 when there is on
 MOST_LINES = 10_000
 
 
-DEBUG = Command("debug", description="Create a report for people who help you.")
+DEBUG = Command("debug")
 
 
 @DEBUG.action(
@@ -195,14 +192,6 @@ DEBUG = Command("debug", description="Create a report for people who help you.")
     arg("--expire", type=int, metavar="DAYS", help="has no effect: nothing is uploaded"),
     flag("--local", help="only the file, without the remark"),
     arg("-o", "--output", type=Path, metavar="FILE", help="a text, or an archive (.tar.gz)"),
-    epilog="""\
-examples:
-  hermes debug share
-  hermes debug share --lines 500 -o report.tar.gz
-
-Keys, tokens, passwords, e-mail addresses, telephone numbers, your name and the path of your folder
-are taken out; conversations are not in it. Check the file before you send it.
-""",
 )
 async def _share(args: Namespace, cli: Cli) -> None:
     if not 0 <= args.lines <= MOST_LINES:
@@ -235,12 +224,75 @@ DUMP = Command(
     run_dump,
     "Print a summary for a bug report: versions, model, settings, keys.",
     flag("--show-keys", help="show the ends of keys, to tell them apart"),
-    epilog="""\
-examples:
-  hermes dump
-  hermes dump --show-keys    with the first and last four characters of long keys
+)
 
-Values of keys, personal paths, names and e-mail addresses are not in it. `hermes debug share`
-makes a file with this and the ends of the log files.
-""",
+
+# `hermes logs`: read the log files, old and new, text and JSON.
+
+LOG_NAMES = tuple(name.removesuffix(".log") for name in FILES)
+LIST = "list"
+
+
+def run_logs(args: Namespace, cli: Cli) -> int:
+    if args.log == LIST:
+        return _list_logs(cli)
+    if args.lines < 0:
+        raise UsageError("--lines cannot be negative")
+    path = cli.home.logs / f"{args.log}.log"
+    wanted = LogFilter(args.level, args.session, args.component, _since(args.since))
+    if not files_of(path):
+        cli.note(f"there is no log {args.log} yet ({path})")
+        return 1
+    form = as_json if args.json else as_text
+
+    def show(entry: LogFileEntry) -> None:
+        cli.say(form(entry) if entry.level else entry.message)
+
+    end = path.stat().st_size
+    for entry in last_entries(path, args.lines, wanted, end):
+        show(entry)
+    try:
+        for entry in follow(path, wanted, end) if args.follow else ():
+            show(entry)
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def _since(text: str) -> float:
+    if not text:
+        return 0.0
+    seconds = parse_duration(text)
+    if seconds is None:
+        raise UsageError(f"--since cannot be {text!r}", hint="for example 30s, 5m, 2h or 1d")
+    return time.time() - seconds
+
+
+def _list_logs(cli: Cli) -> int:
+    files = [file for name in FILES for file in files_of(cli.home.logs / name)]
+    facts = [{"path": str(file), "bytes": file.stat().st_size} for file in files]
+    cli.emit(facts, map(_line, files), empty=f"no logs yet in {cli.home.logs}")
+    return 0
+
+
+def _line(file: Path) -> str:
+    status = file.stat()
+    changed = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.st_mtime))
+    return f"{file.name:<16} {human_size(status.st_size):>9}  {changed}"
+
+
+LOGS = Command(
+    "logs",
+    run_logs,
+    "Read the log files of this profile.",
+    arg(
+        "log", nargs="?", default=LOG_NAMES[0], choices=(*LOG_NAMES, LIST), help="which one (agent)"
+    ),
+    arg("-n", "--lines", type=int, default=50, metavar="N", help="how many entries (50)"),
+    flag("-f", "--follow", help="print new lines as they are written"),
+    arg("--level", type=str.upper, choices=LOG_LEVELS, default="", help="this one and worse"),
+    arg("--session", default="", metavar="ID", help="of one session"),
+    arg("--since", default="", metavar="AGO", help="not older than 30s, 5m, 2h, 1d"),
+    arg("--component", choices=COMPONENTS, default="", help="of one part"),
+    flag("--json", help="one JSON object a line"),
 )

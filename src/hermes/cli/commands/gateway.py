@@ -1,4 +1,4 @@
-"""`hermes gateway`: chats on messaging platforms, the API server and scheduled work, always on."""
+"""`hermes gateway` and `hermes pairing`: the gateway, its service, its platforms and its users."""
 
 import getpass
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hermes import __version__
-from hermes.cli.context import Cli, Command, arg, flag
+from hermes.cli.context import Cli, Command, arg, flag, table
 from hermes.cli.output import pick_named
 from hermes.cli.scheduling import GatewayJobs
 from hermes.config import edit, environment
@@ -23,35 +23,24 @@ from hermes.config.loader import is_variable_name
 from hermes.config.settings.platforms import GatewaySettings
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.gateway import (
+    PairingStore,
     install_libraries,
     is_configured,
     is_switched_on,
+    manifests,
     missing_variables,
     parse_user_list,
     process,
     services,
 )
-from hermes.gateway.pairing import EVERYBODY
+from hermes.gateway.pairing import EVERYBODY, FOLDER, LIFE_SECONDS
 from hermes.gateway.platforms import registry
 from hermes.sdk.platforms import CredentialField, PlatformManifest
 from hermes.tui import Paint
+from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, many, plain_line
 
-COMMAND = Command(
-    "gateway",
-    description="The gateway connects the agent to messaging platforms and runs scheduled work.\n"
-    "There is one for each home; it may be stopped at any moment, nothing is lost.",
-    epilog="""\
-examples:
-  hermes gateway setup telegram          connect a platform, question by question
-  hermes gateway run                     in this terminal, until Ctrl-C
-  hermes gateway start                   in the background, or as the installed service
-  hermes gateway install                 a service that starts with the machine
-  hermes gateway status --json           who is connected, what waits
-
-`status` exits with 1 when no gateway runs, `start` when none of its platforms could be connected.
-""",
-)
+COMMAND = Command("gateway")
 SYSTEM = flag("--system", help="the machine's service (Linux)")
 
 # The platforms of a gateway that has just started.
@@ -355,7 +344,6 @@ UNASKED = (
     flag("--more", help="also ask for rarely needed settings"),
     flag("--no-install", help="do not install missing libraries"),
     flag("--non-interactive", help="ask nothing"),
-    description="Connect a platform. Without one it lists them. With options it asks nothing.",
 )
 def _setup(args: Namespace, cli: Cli) -> None:
     known = registry.manifests()
@@ -512,3 +500,133 @@ def _user_list_error(platform: PlatformManifest, text: str) -> UsageError | None
 
 def _allowed_users_variable(platform: PlatformManifest) -> str:
     return f"{registry.prefix(platform)}_ALLOWED_USERS"
+
+
+# `hermes pairing`: users who were approved by a code, or wait for it.
+
+PAIRING = Command("pairing")
+
+
+class PairingRow(msgspec.Struct, frozen=True):
+    """A user in `hermes pairing list --json`."""
+
+    platform: str
+    user_id: str
+    user_name: str
+    state: str  #: `approved`, `pending` or `invited` (an invitation code without a user yet).
+    at: float
+    until: float | None = None  #: When the code expires.
+
+
+@PAIRING.action(
+    "list",
+    "show who is let in and who waits",
+    arg("platform", nargs="?", help="only this one"),
+    json=True,
+)
+def _list_users(args: Namespace, cli: Cli) -> None:
+    store = _pairing_store(cli)
+    names = [_known_platform(args.platform, store)] if args.platform else store.platforms()
+    rows = [row for name in names for row in _pairing_rows(store, name)]
+    lines = table([(row.platform, row.state, _user_label(row, time.time())) for row in rows])
+    cli.emit(rows, lines, empty="no user is approved by a code, and none waits")
+
+
+def _user_label(row: PairingRow, now: float) -> str:
+    if row.state == "invited" and row.until is not None:
+        return f"the first who sends the code, for another {human_duration(row.until - now)}"
+    name = f" ({plain_line(row.user_name)})" if row.user_name else ""
+    return f"{plain_line(row.user_id)}{name}, {human_duration(now - row.at)}"
+
+
+def _pairing_rows(store: PairingStore, platform: str) -> list[PairingRow]:
+    waiting = [
+        PairingRow(
+            platform, each.user_id, each.user_name, state, each.made_at, each.made_at + LIFE_SECONDS
+        )
+        for state, found in (
+            ("invited", store.invitations(platform)),
+            ("pending", store.pending(platform)),
+        )
+        for each in found
+    ]
+    return waiting + [
+        PairingRow(platform, user, each.user_name, "approved", each.approved_at)
+        for user, each in store.approved(platform).items()
+    ]
+
+
+@PAIRING.action(
+    "approve",
+    "let in the user who got this code",
+    arg("platform"),
+    arg("code", help="as the user got it; letter case does not matter"),
+    json=True,
+)
+def _approve(args: Namespace, cli: Cli) -> None:
+    store = _pairing_store(cli)
+    platform = _known_platform(args.platform, store)
+    user, approved = store.approve(platform, args.code)
+    name = f" ({plain_line(approved.user_name)})" if approved.user_name else ""
+    cli.emit(
+        PairingRow(platform, user, approved.user_name, "approved", approved.approved_at),
+        f"{plain_line(user)}{name} may talk to the agent on {platform} now",
+    )
+
+
+@PAIRING.action(
+    "invite", "create a code that approves its first sender", arg("platform"), json=True
+)
+def _create_invitation(args: Namespace, cli: Cli) -> None:
+    store = _pairing_store(cli)
+    platform = _known_platform(args.platform, store)
+    code = store.invite(platform)
+    cli.emit(
+        {"platform": platform, "code": code},
+        f"{code} lets in the first who sends it in a private chat on {platform}, for an hour",
+    )
+
+
+@PAIRING.action(
+    "revoke",
+    "shut out a user who was let in by a code",
+    arg("platform"),
+    arg("user", help="the user's id, as `list` shows it"),
+    json=True,
+)
+def _revoke(args: Namespace, cli: Cli) -> None:
+    store = _pairing_store(cli)
+    platform = _known_platform(args.platform, store)
+    if not store.revoke(platform, args.user):
+        hint = "`hermes pairing list` shows who was; users on a list are removed from the list"
+        raise UsageError(f"{args.user!r} was not let in by a code on {platform}", hint=hint)
+    cli.emit(
+        {"platform": platform, "user_id": args.user, "revoked": True},
+        f"{plain_line(args.user)} is shut out of {platform}",
+    )
+    if not args.json and cli.load().variable("GATEWAY_ALLOW_ALL_USERS"):
+        cli.note("note: GATEWAY_ALLOW_ALL_USERS is set, so that any user may still be allowed")
+
+
+@PAIRING.action(
+    "clear-pending",
+    "throw away the codes that wait",
+    arg("platform", nargs="?", help="only of this one"),
+    json=True,
+)
+def _clear_pending(args: Namespace, cli: Cli) -> None:
+    store = _pairing_store(cli)
+    names = [_known_platform(args.platform, store)] if args.platform else store.platforms()
+    gone = sum(store.clear_pending(name) for name in names)
+    cli.emit({"cleared": gone}, f"threw away {many(gone, 'code')}")
+
+
+def _pairing_store(cli: Cli) -> PairingStore:
+    return PairingStore(cli.home.root / FOLDER, SystemClock())
+
+
+def _known_platform(name: str, store: PairingStore) -> str:
+    known = sorted({*manifests(), *store.platforms()})
+    if name.lower() not in known:
+        raise UsageError(f"there is no platform {name!r}", hint=f"there are {', '.join(known)}")
+    return name.lower()

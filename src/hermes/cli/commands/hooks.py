@@ -46,11 +46,7 @@ SAMPLES: dict[str, Any] = {
 """Arguments for `hermes hooks test`; others are empty strings."""
 
 
-COMMAND = Command(
-    "hooks",
-    description="The commands of yours that run at events of the agent (the setting `hooks`).\n"
-    "None runs without your approval, which is asked for once for each event and command.",
-)
+COMMAND = Command("hooks")
 
 
 def _hooks(cli: Cli) -> tuple[HookSpec, ...]:

@@ -15,25 +15,7 @@ from hermes.cli.context import Cli, Command, arg, flag
 from hermes.core.errors import UsageError
 from hermes.core.testing import Fault, ModelServer, RecordedRequest, Step, echo, steps_from_data
 
-EXAMPLE = """\
-example:
-  hermes lab serve --port 8100 --script demo.yaml
-
-  with demo.yaml:
-    - Hello, I am a script.
-    - parts:
-        - {type: tool_call, id: call_1, name: terminal, arguments: '{"command": "date"}'}
-    - faults:
-        - {type: refuse, kind: rate_limited, retry_after: 1}
-    - parts: [{type: text, text: "This stream is cut."}]
-      faults: [{type: cut, after: 2}]
-
-  then, in another terminal:
-    hermes chat --provider custom --base-url http://127.0.0.1:8100/v1 --model lab-model
-"""
-
-
-COMMAND = Command("lab", description="Try things out without a model.")
+COMMAND = Command("lab")
 
 
 def fault_list() -> str:
@@ -48,9 +30,7 @@ def fault_list() -> str:
     arg("--port", type=int, default=0, help="port to listen on (default: a free one)"),
     arg("--script", type=Path, metavar="FILE", help="JSON or YAML list of steps, used in order"),
     flag("--echo", help="repeat the user's message after the script (default without one)"),
-    description="Run a model server on loopback that speaks chat completions, Anthropic\n"
-    "messages and OpenAI responses, and answers from a script. Ctrl-C ends it.",
-    epilog=f"{EXAMPLE}\nfaults (fields as in hermes.core.testing):\n{fault_list()}",
+    epilog=f"faults (fields as in hermes.core.testing):\n{fault_list()}",
 )
 def _serve(args: Namespace, cli: Cli) -> None:
     steps = read_script(args.script) if args.script else []

@@ -17,7 +17,7 @@ import msgspec
 
 from hermes.app import authorizers, start_logging, stop_logging
 from hermes.cli.context import YES, Cli, Command, arg, flag, table
-from hermes.cli.output import ago, examples
+from hermes.cli.output import ago
 from hermes.config import edit
 from hermes.config.document import read_document
 from hermes.config.settings import McpServer
@@ -198,20 +198,7 @@ def variable_prefix(name: str) -> str:
     return f"MCP_{variable_name(name)}_"
 
 
-COMMAND = Command(
-    "mcp",
-    description="Add MCP servers, see what they offer, choose their tools, and sign in to them.\n\n"
-    "A server is a program on this machine (--command) or a service behind a web address\n"
-    "(--url). They stand in config.yaml under mcp_servers. Alone this shows the list.",
-    epilog="""\
-examples:
-  hermes mcp add time --command uvx --args mcp-server-time
-  hermes mcp add tickets --url https://tickets.example.com/mcp --auth oauth
-  hermes mcp list
-  hermes mcp test time
-""",
-    default="list",
-)
+COMMAND = Command("mcp", default="list")
 NAME = arg("name", metavar="NAME")
 
 
@@ -235,14 +222,7 @@ class ServerRow(msgspec.Struct, frozen=True):
     """Time of the last failed connection since the last success. `problems` has the reason."""
 
 
-@COMMAND.action(
-    "list",
-    "show the servers and how they fare",
-    json=True,
-    aliases=("ls",),
-    description="Show the servers and what is known of them. Nothing is started;\n"
-    "`hermes mcp test NAME` connects.",
-)
+@COMMAND.action("list", "show the servers and how they fare", json=True, aliases=("ls",))
 def _list(_args: Namespace, cli: Cli) -> None:
     servers = cli.load().settings.mcp_servers
     rows = [_row(cli, name, settings) for name, settings in sorted(servers.items())]
@@ -315,9 +295,6 @@ def _cells(cli: Cli, row: ServerRow) -> tuple[str, ...]:
     NAME,
     flag("--refresh", help="connect, even if they are known"),
     json=True,
-    description="Show the tools of a server and what they may do, by the server's own word.\n"
-    "All but those that read are asked about before they run.",
-    epilog=examples("hermes mcp tools time", "hermes mcp tools time --refresh --json"),
 )
 def _tools(args: Namespace, cli: Cli) -> None:
     settings = server_named(cli, args.name)
@@ -359,15 +336,7 @@ class TestReport:
         return all(step.ok for step in self.steps)
 
 
-@COMMAND.action(
-    "test",
-    "connect to a server once and show what it offers",
-    NAME,
-    json=True,
-    description="Connect to a server once, show each step and what it offers, and stop it\n"
-    "again. The exit code is 1 when it does not work.",
-    epilog=examples("hermes mcp test time", "hermes mcp test time --json"),
-)
+@COMMAND.action("test", "connect to a server once and show what it offers", NAME, json=True)
 def _test(args: Namespace, cli: Cli) -> int:
     settings = server_named(cli, args.name)
     report = TestReport()
@@ -446,16 +415,7 @@ ALLOWLIST = "command_allowlist"
 REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
-@COMMAND.action(
-    "remove",
-    "remove a server",
-    NAME,
-    YES,
-    aliases=("rm",),
-    description="Remove a server from config.yaml, with its login, the list of its tools, the\n"
-    "secrets that `hermes mcp add` kept for it, and approvals of its tools.",
-    epilog=examples("hermes mcp remove tickets --yes"),
-)
+@COMMAND.action("remove", "remove a server", NAME, YES, aliases=("rm",))
 def _remove(args: Namespace, cli: Cli) -> None:
     name = args.name
     server_named(cli, name)

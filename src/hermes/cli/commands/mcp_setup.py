@@ -32,7 +32,7 @@ from hermes.cli.commands.mcp import (
     variable_prefix,
 )
 from hermes.cli.context import Cli, OneOf, arg, flag, repeated
-from hermes.cli.output import examples, show_login_url
+from hermes.cli.output import show_login_url
 from hermes.cli.session import split_names
 from hermes.config import edit
 from hermes.config.environment import expand, is_secret_variable, search_path, variable, variables
@@ -201,13 +201,6 @@ def _names(text: str) -> list[str]:
     arg("--idle-timeout", type=float, metavar="S", help="seconds idle before it ends"),
     OneOf(flag("--enable", help="use it"), flag("--disable", help="keep it, but do not use it")),
     aliases=("config",),
-    description="Choose which tools of a server the agent has, switch it on and off, and set\n"
-    "how long things may take. Without options, on a terminal, a numbered list.",
-    epilog=examples(
-        "hermes mcp configure github",
-        "hermes mcp configure github --include list_issues,create_issue",
-        "hermes mcp configure github --timeout 300 --disable",
-    ),
 )
 def _configure(args: Namespace, cli: Cli) -> None:
     settings = server_named(cli, args.name)
@@ -339,13 +332,6 @@ def _describe_changes(changes: dict[str, Any]) -> list[str]:
     arg("--port", type=int, default=0, metavar="N", help="where the browser comes back to (any)"),
     flag("--no-browser", help="show the address, open nothing"),
     NAME,
-    description="Sign in to a server with OAuth. An address is shown, and opened in a browser\n"
-    "where there is one. In a browser on another machine you end at a page that\n"
-    "does not load: paste its address here.",
-    epilog=examples(
-        "hermes mcp login tickets",
-        "hermes mcp login tickets --client-id abc --client-secret-env TICKETS_SECRET",
-    ),
 )
 def _login(args: Namespace, cli: Cli) -> int:
     settings = server_named(cli, args.name)
@@ -409,9 +395,7 @@ def _check_login(cli: Cli, name: str, settings: McpServer) -> int:
     return 0
 
 
-@COMMAND.action(
-    "logout", "forget the login of a server", NAME, epilog=examples("hermes mcp logout tickets")
-)
+@COMMAND.action("logout", "forget the login of a server", NAME)
 def _logout(args: Namespace, cli: Cli) -> None:
     if not LoginStore(tokens_folder(cli), args.name).path.exists():
         server_named(cli, args.name)  # raises for an unknown name
@@ -438,15 +422,6 @@ LONGEST_TOKEN = 16_384
     arg("--auth", choices=(OAUTH, HEADER), help="OAuth, or a token, asked for or read from stdin"),
     arg("--transport", choices=("http", "sse"), help="else it is found out"),
     flag("--no-test", help="do not connect, just write it down"),
-    description="Add a server. It is connected once to show what it offers, and written to\n"
-    "config.yaml. Values of headers, and variables whose names look secret, go to\n"
-    ".env and are referred to as ${NAME}; a ${NAME} you give is kept as it is.",
-    epilog=examples(
-        "hermes mcp add time --command uvx --args mcp-server-time --local-timezone UTC",
-        "hermes mcp add github --env GITHUB_TOKEN=… --command github-mcp-server --args stdio",
-        "hermes mcp add tickets --url https://tickets.example.com/mcp --auth oauth",
-        "hermes mcp add tickets --url https://tickets.example.com/mcp --auth header < token",
-    ),
 )
 def _add(args: Namespace, cli: Cli) -> None:
     name = check_server_name(args.name)

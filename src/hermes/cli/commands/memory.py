@@ -184,20 +184,7 @@ def _notes_cells(notes: OwnedNotes) -> tuple[str, str, str, str]:
         return notes.target, owner, "", str(error)
 
 
-COMMAND = Command(
-    "memory",
-    _overview,
-    "See what the agent remembers, change and delete it, and choose a memory provider.\n\n"
-    "Notes are files of the agent: `memory` and `user` about you, `project` and `chat`. A\n"
-    "provider remembers more than that; at most one is in use.",
-    epilog="""\
-examples:
-  hermes memory                          what is stored, where, for whom
-  hermes memory show editor              what is remembered about a word
-  hermes memory forget "likes tea"       delete one thing for good
-  hermes memory setup holographic        facts in a file of your own
-""",
-)
+COMMAND = Command("memory", _overview, "")
 
 
 @COMMAND.action("status", "show the provider, and whether it is set up", json=True)

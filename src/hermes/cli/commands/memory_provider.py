@@ -13,7 +13,7 @@ import msgspec
 from hermes.app import Extensions, start_logging
 from hermes.cli.context import Cli, Command, arg, repeated
 from hermes.cli.extensions import inspect_extensions
-from hermes.cli.output import examples, pick_named
+from hermes.cli.output import pick_named
 from hermes.config import edit
 from hermes.config.environment import export_variable
 from hermes.config.home import ensure_hermes_home, tilde
@@ -154,7 +154,6 @@ SETTING = ("memory", "provider")
     "choose a memory provider and configure it",
     arg("name", nargs="?", default="", metavar="NAME", help="which provider"),
     repeated("--set", metavar="KEY=VALUE", help="answer without being asked"),
-    epilog=examples("hermes memory setup", "hermes memory setup mem0 --set api_key=KEY"),
 )
 def _setup(args: Namespace, cli: Cli) -> int:
     given = _parse_options(args.set)

@@ -184,21 +184,7 @@ async def _choose(args: Namespace, cli: Cli, providers: Providers) -> int:
     return 0 if text else 1
 
 
-MODEL = Command(
-    "model",
-    _choose,
-    "Show and choose the model that answers.",
-    needs=open_providers,
-    epilog="""\
-examples:
-  hermes model                                   choose from a list
-  hermes model show                              what is in use, and why
-  hermes model set groq:openai/gpt-oss-120b      a provider and a model
-  hermes model set claude-opus-4-5               another model of the provider in use
-  hermes model set custom:qwen3 --base-url http://127.0.0.1:8080/v1
-  hermes model test                              one tiny call for each ability
-""",
-)
+MODEL = Command("model", _choose, "Show and choose the model that answers.", needs=open_providers)
 
 
 @MODEL.action("show", "show the model in use, and why it is used", json=True)
@@ -273,20 +259,7 @@ def _finding_line(finding: ProbeFinding, paint: Paint) -> str:
 
 # `hermes fallback`.
 
-FALLBACK = Command(
-    "fallback",
-    description="The models that answer, one after the other, when the first one cannot: it is\n"
-    "overloaded, refuses the key or has no money left. Saved as fallback_providers.",
-    epilog="""\
-examples:
-  hermes fallback                                    show the chain
-  hermes fallback add openrouter:openai/gpt-oss-120b
-  hermes fallback add custom:qwen3 --base-url http://127.0.0.1:8080/v1
-  hermes fallback remove 1
-""",
-    default="list",
-    needs=open_providers,
-)
+FALLBACK = Command("fallback", default="list", needs=open_providers)
 
 
 @FALLBACK.action("list", "show the chain, and what of it can be used now", json=True)
@@ -503,35 +476,12 @@ MODELS = Command(
     flag("--all", help="of every provider with a key"),
     flag("--refresh", help="ask the provider now"),
     json=True,
-    epilog="""\
-The price is in US dollars for a million tokens read / written; ~ marks one that comes with Hermes
-and not from the provider's list. A list is asked for again after a day.
-
-examples:
-  hermes models                           of the provider in use
-  hermes models openrouter claude         whose names have "claude" in them
-  hermes models gemini --images --max-price 5
-  hermes models --all --free --tools
-  hermes models ollama --refresh --json
-""",
 )
 
 
 # `hermes local`.
 
-LOCAL = Command(
-    "local",
-    description="The embedded model answers when no key is configured. It is a starter: small and"
-    " slow, but it needs no account and nothing leaves this machine.",
-    epilog="""\
-examples:
-  hermes local pull                     fetch the model that is in use
-  hermes local pull 1.5b                a larger one
-  hermes local pull https://example.org/model.gguf#sha256=0123…
-  hermes local use ~/models/own.gguf    use a GGUF file of your own
-  hermes local list
-""",
-)
+LOCAL = Command("local")
 
 
 @LOCAL.action(

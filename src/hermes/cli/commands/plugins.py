@@ -199,18 +199,7 @@ def _menu(args: Namespace, cli: Cli) -> None:
     run_menu(cli, toggle)
 
 
-COMMAND = Command(
-    "plugins",
-    _menu,
-    "Look at plugins, add and remove them, switch them on and off.",
-    epilog="""\
-examples:
-  hermes plugins                                 a menu, on a terminal
-  hermes plugins install owner/repo              from GitHub
-  hermes plugins install ./my-plugin --enable    from a folder
-  hermes plugins disable weather
-""",
-)
+COMMAND = Command("plugins", _menu, "Look at plugins, add and remove them, switch them on and off.")
 NAME = arg("name", metavar="NAME", help="as `hermes plugins list` shows it")
 
 

@@ -32,18 +32,7 @@ from hermes.ops import (
 )
 from hermes.util.text import human_size, many
 
-COMMAND = Command(
-    "profile",
-    description="Make and choose profiles: each has its own settings, keys and memory.",
-    epilog="""\
-examples:
-  hermes profile create work --clone    with a copy of your settings and keys
-  hermes -p work                        talk with it; `work` alone does the same
-  hermes profile use work               use it without -p from now on
-  hermes profile export work -o work.zip
-  hermes profile import work.zip --name copy
-""",
-)
+COMMAND = Command("profile")
 
 
 NAME = arg("name", metavar="PROFILE")
@@ -160,7 +149,6 @@ def _path(args: Namespace, cli: Cli) -> None:
     arg("--name", dest="alias", default="", metavar="NAME", help="another name"),
     flag("--remove", help="delete it"),
     NAME,
-    description="Make a command that starts Hermes with a profile: a script in ~/.local/bin.",
 )
 def _alias(args: Namespace, cli: Cli) -> int:
     if not args.remove:

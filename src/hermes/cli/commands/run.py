@@ -103,14 +103,7 @@ def _set_usage(parser: ArgumentParser) -> None:
 COMMAND = Command(
     "run",
     run,
-    """\
-Run a Python script in which the documented names can be imported:
-
-  from run_agent import AIAgent
-  from cli import HermesCLI
-
-The script sees its own arguments in sys.argv, and its folder comes first among the places it can
-import from. The exit code is that of the script.""",
+    "",
     arg("-m", dest="module", nargs=REMAINDER, metavar="MODULE", help="run a module instead"),
     arg("script", nargs="?", metavar="SCRIPT", help="a Python file"),
     arg("arguments", nargs=REMAINDER, metavar="ARGUMENT", help="what the script is given"),

@@ -23,7 +23,7 @@ from hermes.cli.context import (
     table,
 )
 from hermes.cli.main import run_hermes
-from hermes.cli.output import DAY, SESSION, age, ago, examples, limit, progress_on, since, until
+from hermes.cli.output import DAY, SESSION, age, ago, limit, progress_on, since, until
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.messages import Assistant, Message, ToolResult, to_dict
 from hermes.core.model import Usage
@@ -118,12 +118,7 @@ def session_label(info: SessionInfo) -> str:
     return f"{plain_line(info.id)} ({title})" if title else plain_line(info.id)
 
 
-COMMAND = Command(
-    "sessions",
-    description="Find, read, export and tidy past conversations.\n\n"
-    "A session is named by its id, the beginning of it, or its title.",
-    needs=existing_store,
-)
+COMMAND = Command("sessions", needs=existing_store)
 SOURCE = arg("--source", default="", help="only those of cli, telegram, …")
 SINCE = arg("--since", type=since, metavar="WHEN", help="from 2026-01-31, or 7d ago")
 
@@ -143,7 +138,6 @@ SHOWN_RESULT = 2000  #: The most characters shown of a tool result.
     flag("--archived", help="the archived ones instead"),
     flag("--all", help="archived ones and those made by programs too"),
     json=True,
-    epilog=examples("hermes sessions list --source telegram --limit 5"),
     needs=store_or_empty(),
 )
 async def _list(args: Namespace, cli: Cli, store: SessionStore) -> None:
@@ -166,7 +160,6 @@ async def _list(args: Namespace, cli: Cli, store: SessionStore) -> None:
     SESSION,
     flag("--log", help="undone and compacted messages too"),
     json=True,
-    epilog=examples('hermes sessions show "tax return"', "hermes sessions show 20260131 --log"),
 )
 async def _show_session(args: Namespace, cli: Cli, store: SessionStore) -> None:
     info = await find_session(store, args.session)
@@ -202,13 +195,7 @@ def _paragraphs(message: Message) -> Iterator[str]:
             yield f"[call of {plain_line(call.name)}] {plain(call.arguments)}"
 
 
-@COMMAND.action(
-    "tree",
-    "where a session came from and what came of it",
-    SESSION,
-    json=True,
-    epilog=examples('hermes sessions tree "tax return"'),
-)
+@COMMAND.action("tree", "where a session came from and what came of it", SESSION, json=True)
 async def _tree(args: Namespace, cli: Cli, store: SessionStore) -> None:
     info = await find_session(store, args.session)
     ancestors = await store.ancestors(info.id)
@@ -249,13 +236,7 @@ PAGE = 10
 QUESTION = "number to go on with, words to search for, Enter for more, q to leave: "
 
 
-@COMMAND.action(
-    "browse",
-    "choose a session and continue it",
-    SOURCE,
-    epilog=examples("hermes sessions browse --source telegram"),
-    needs=None,
-)
+@COMMAND.action("browse", "choose a session and continue it", SOURCE, needs=None)
 def _browse(args: Namespace, cli: Cli) -> int:
     if not cli.interactive:
         hint = "`hermes sessions list` and `hermes sessions search` print"
@@ -324,10 +305,6 @@ QUERY_HELP = 'words, "a phrase", OR, NOT, begin*'
     arg("--until", type=until, metavar="WHEN", help="up to then"),
     limit(20),
     json=True,
-    epilog=examples(
-        "hermes sessions search invoice NOT draft",
-        "hermes sessions search '\"dark mode\"' --role user --since 30d",
-    ),
     needs=store_or_empty(),
 )
 async def _search(args: Namespace, cli: Cli, store: SessionStore) -> None:
@@ -395,9 +372,6 @@ COLUMNS = (
     arg("session", nargs="?", metavar="ID", help="of this session only"),
     SINCE,
     json=True,
-    description="Tokens and cost by task, model and tool: of one session with its subagents\n"
-    "and what went on after a compaction, or of all sessions.",
-    epilog=examples("hermes sessions usage --since 7d"),
     needs=store_or_empty(),
 )
 async def _usage(args: Namespace, cli: Cli, store: SessionStore) -> None:
@@ -436,7 +410,6 @@ def _price(line: UsageLine) -> str:
     "give a session a title",
     SESSION,
     arg("title", nargs="+", metavar="TITLE", help="at most 100 characters"),
-    epilog=examples("hermes sessions rename 20260131_140500 Tax return"),
 )
 async def _rename(args: Namespace, cli: Cli, store: SessionStore) -> None:
     title = " ".join(args.title)
@@ -450,22 +423,12 @@ async def _rename(args: Namespace, cli: Cli, store: SessionStore) -> None:
 SEVERAL = arg(*SESSION.flags, nargs="+", **SESSION.options)
 
 
-@COMMAND.action(
-    "archive",
-    "put sessions away: not listed, never pruned, still found",
-    SEVERAL,
-    epilog=examples('hermes sessions archive "tax return"'),
-)
+@COMMAND.action("archive", "put sessions away: not listed, never pruned, still found", SEVERAL)
 async def _archive(args: Namespace, cli: Cli, store: SessionStore) -> None:
     await _set_archived(args, cli, store, archived=True)
 
 
-@COMMAND.action(
-    "unarchive",
-    "take sessions out of the archive",
-    SEVERAL,
-    epilog=examples('hermes sessions unarchive "tax return"'),
-)
+@COMMAND.action("unarchive", "take sessions out of the archive", SEVERAL)
 async def _unarchive(args: Namespace, cli: Cli, store: SessionStore) -> None:
     await _set_archived(args, cli, store, archived=False)
 
@@ -483,7 +446,6 @@ async def _set_archived(args: Namespace, cli: Cli, store: SessionStore, *, archi
     SESSION,
     arg("--title", default="", help="of the new session"),
     json=True,
-    epilog=examples('hermes sessions branch "tax return" --title "tax return, other way"'),
 )
 async def _branch(args: Namespace, cli: Cli, store: SessionStore) -> None:
     info = await find_session(store, args.session)
@@ -513,12 +475,6 @@ STDOUT = "-"
     SOURCE,
     arg("--format", choices=[*ExportFormat], help="by the name of OUT, or jsonl"),
     flag("--force", help="replace OUT when it exists"),
-    description="Write all sessions, or some, to a file: as JSON Lines, which hold everything\n"
-    "and can be imported, or as Markdown or HTML to read.",
-    epilog=examples(
-        "hermes sessions export all.jsonl",
-        'hermes sessions export page.html --session-id "tax return"',
-    ),
 )
 async def _export(args: Namespace, cli: Cli, store: SessionStore) -> None:
     out = Path(args.out)
@@ -557,9 +513,6 @@ async def _sessions_to_export(args: Namespace, store: SessionStore) -> list[Sess
     arg("file", type=Path, metavar="FILE"),
     flag("--skip-existing", help="leave out sessions that are there already"),
     json=True,
-    description="Read sessions from a JSON Lines file: one that export wrote, or a line of\n"
-    '{"messages": […]} for each session. Every line is checked before the first is stored.',
-    epilog=examples("hermes sessions import all.jsonl --skip-existing"),
     needs=_opened,
 )
 async def _import(args: Namespace, cli: Cli, store: SessionStore) -> None:
@@ -581,13 +534,7 @@ async def _import(args: Namespace, cli: Cli, store: SessionStore) -> None:
 # `hermes sessions stats`, `reindex`, `vacuum`, `backup`, `restore` and `repair`.
 
 
-@COMMAND.action(
-    "stats",
-    "how much there is",
-    json=True,
-    epilog=examples("hermes sessions stats --json"),
-    needs=store_or_empty({}),
-)
+@COMMAND.action("stats", "how much there is", json=True, needs=store_or_empty({}))
 async def _stats(_args: Namespace, cli: Cli, store: SessionStore) -> None:
     stats = await store.stats()
     sizes = stats.sizes
@@ -614,17 +561,13 @@ def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{plain_line(name)} {count:,}" for name, count in counts.items())
 
 
-@COMMAND.action(
-    "reindex", "build the search index anew", epilog=examples("hermes sessions reindex")
-)
+@COMMAND.action("reindex", "build the search index anew")
 async def _reindex(_args: Namespace, cli: Cli, store: SessionStore) -> None:
     count = await store.reindex(progress_on(cli, "indexing"))
     cli.say(f"indexed {many(count, 'message')}")
 
 
-@COMMAND.action(
-    "vacuum", "give unused room back to the disk", epilog=examples("hermes sessions vacuum")
-)
+@COMMAND.action("vacuum", "give unused room back to the disk")
 async def _vacuum(_args: Namespace, cli: Cli, store: SessionStore) -> None:
     before = (await store.stats()).sizes.total
     await store.vacuum()
@@ -637,7 +580,6 @@ async def _vacuum(_args: Namespace, cli: Cli, store: SessionStore) -> None:
     "copy the whole store while it is in use",
     arg("out", type=Path, metavar="OUT", help="a new file"),
     flag("--force", help="replace OUT when it exists"),
-    epilog=examples("hermes sessions backup state-backup.db"),
 )
 async def _backup(args: Namespace, cli: Cli, store: SessionStore) -> None:
     progress = progress_on(cli, "copying")
@@ -651,9 +593,6 @@ async def _backup(args: Namespace, cli: Cli, store: SessionStore) -> None:
     "put a backup in the place of the store",
     arg("file", type=Path, metavar="FILE", help="what `backup` wrote"),
     YES,
-    description="Put a backup in the place of the SQLite store. The store that was there is\n"
-    "kept next to it under a dated name. Running programs continue with the backup.",
-    epilog=examples("hermes sessions restore state-backup.db"),
     needs=None,
 )
 def _restore(args: Namespace, cli: Cli) -> None:
@@ -666,15 +605,7 @@ def _restore(args: Namespace, cli: Cli) -> None:
         cli.say(f"the one that was there is kept as {kept}")
 
 
-@COMMAND.action(
-    "repair",
-    "save what can be saved of a damaged store",
-    json=True,
-    description="Save what can be saved of a damaged SQLite store. The damaged file is kept\n"
-    "next to it under a dated name.",
-    epilog=examples("hermes sessions repair"),
-    needs=None,
-)
+@COMMAND.action("repair", "save what can be saved of a damaged store", json=True, needs=None)
 def _repair(_args: Namespace, cli: Cli) -> None:
     report = repair_store(cli.home, cli.load().settings.store.url, progress_on(cli, "reading"))
     cli.emit(report, report.summary)
@@ -685,13 +616,7 @@ def _repair(_args: Namespace, cli: Cli) -> None:
 LINE_WIDTH = 120
 
 
-@COMMAND.action(
-    "delete",
-    "delete a session and its messages",
-    SESSION,
-    YES,
-    epilog=examples("hermes sessions delete 20260131_140500_1a2b3c4d --yes"),
-)
+@COMMAND.action("delete", "delete a session and its messages", SESSION, YES)
 async def _delete(args: Namespace, cli: Cli, store: SessionStore) -> None:
     info = await find_session_exactly(store, args.session)
     question = f"Delete {session_label(info)} with {many(info.message_count, 'message')}?"
@@ -708,9 +633,6 @@ async def _delete(args: Namespace, cli: Cli, store: SessionStore) -> None:
     flag("--dry-run", help="only say what would be deleted"),
     YES,
     json=True,
-    description="Delete old sessions. Only sessions that have ended are deleted, and never\n"
-    "archived ones.",
-    epilog=examples("hermes sessions prune --older-than 30 --source cron --dry-run"),
     needs=store_or_empty(),
 )
 async def _prune(args: Namespace, cli: Cli, store: SessionStore) -> None:

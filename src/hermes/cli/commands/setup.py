@@ -535,10 +535,7 @@ def _ask_sections(names: list[str], cli: Cli, only_one: bool) -> None:
 COMMAND = Command(
     "setup",
     run,
-    """\
-Set Hermes up. Each answer is saved at once; Enter keeps what is there; Ctrl-C stops, and the next
-`hermes setup` continues there. With options it asks nothing and sets their values. With the
-name of an extra it installs optional packages: the versions and hashes come with Hermes.""",
+    "",
     arg("section", nargs="?", metavar="NAME", help="a section or an extra, listed below"),
     flag("--non-interactive", help="ask nothing"),
     flag("--reset", help="begin anew; the old config.yaml is kept"),
@@ -553,23 +550,5 @@ name of an extra it installs optional packages: the versions and hashes come wit
     arg("--toolsets", metavar="NAMES", help="toolsets and tools to use, with commas between"),
     arg("--approvals", choices=APPROVAL_MODES, help="what happens before dangerous commands"),
     arg("--max-turns", metavar="N", help="most model calls in one turn"),
-    epilog=f"""\
-sections, to set up only this part:
-  model, terminal, gateway, tools, agent, tts
-
-extras, to install the packages for something optional:
-{_extras_help()}
-
-examples:
-  hermes setup                            everything, question by question
-  hermes setup model                      only the model and its key
-  hermes setup otel                       install the packages for OpenTelemetry
-  hermes setup --non-interactive --provider openrouter --api-key-env OPENROUTER_API_KEY
-  pass show openrouter | hermes setup --provider openrouter --api-key-stdin
-  hermes setup --base-url http://127.0.0.1:8080/v1 --model qwen3
-  hermes setup --provider local           the embedded model: no key, works offline
-  hermes setup --terminal-backend sandbox --toolsets file,terminal,web
-
-exit codes: 0 done, 1 packages cannot be installed, 2 wrong usage, 4 the key is missing, 130 stopped
-""",
+    epilog=f"extras, to install the packages for something optional:\n{_extras_help()}",
 )

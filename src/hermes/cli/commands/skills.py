@@ -14,7 +14,7 @@ import msgspec
 
 from hermes.app import external_warnings, skill_roots, visibility_context
 from hermes.cli.context import YES, Cli, Command, arg
-from hermes.cli.output import examples, limit, positive
+from hermes.cli.output import limit, positive
 from hermes.config import edit
 from hermes.config.edit import assign
 from hermes.config.environment import is_secret_setting, mask
@@ -96,13 +96,7 @@ def skill_visibility(cli: Cli) -> VisibilityContext:
     return visibility_context(cli.load(), "cli")
 
 
-COMMAND = Command(
-    "skills",
-    description="Find, install, look after and share skills.\n\n"
-    "A skill elsewhere is named by an identifier: official/<category>/<name>, owner/repo/path\n"
-    "of GitHub, skills-sh/<owner>/<repo>/<skill>, the address of a site or a git repository\n"
-    "(…/repo.git#branch:folder), or ./folder.",
-)
+COMMAND = Command("skills")
 
 # `hermes skills list` and `view`.
 
@@ -139,9 +133,6 @@ KINDS = [str(one) for one in Source]
         help=f"only those of {', '.join(KINDS)}, or installed from official, github, …",
     ),
     json=True,
-    description="List the skills on this machine: those the agent sees, hidden ones with the"
-    "\nreason, and broken ones with what is wrong. Skills of plugins are not shown.",
-    epilog=examples("hermes skills list --source hub"),
 )
 def _list(args: Namespace, cli: Cli) -> None:
     say_problems(cli, external_warnings(cli.load()))
@@ -262,9 +253,6 @@ class DeclaredSetting(msgspec.Struct, frozen=True):
     arg("key", nargs="?", default="", metavar="KEY"),
     arg("value", nargs="?", default=None, metavar="VALUE", help="as YAML"),
     json=True,
-    description="Show the settings that skills declare, with their values; with KEY and VALUE,"
-    "\nset one. They are kept in config.yaml as skills.config.<key>.",
-    epilog=examples("hermes skills config", "hermes skills config wiki.path ~/wiki"),
 )
 def _config(args: Namespace, cli: Cli) -> None:
     found = [one for one in declared_settings(cli) if args.key in ("", one.key)]
@@ -332,7 +320,6 @@ def skill_writer(cli: Cli) -> SkillWriter:
     arg("name", nargs="?", default="", metavar="NAME", help="only of this skill"),
     limit(DEFAULT_LOG_LENGTH, "-n"),
     json=True,
-    epilog=examples("hermes skills log deploy-blog -n 5"),
 )
 async def _log(args: Namespace, cli: Cli) -> None:
     found = await skill_history(cli).log(args.name, args.limit)
@@ -395,9 +382,6 @@ def original_skill(cli: Cli, name: str) -> Skill | None:
     "take one change back",
     arg("id", metavar="ID", help="as `hermes skills log` shows it"),
     YES,
-    description="Take one change back, as a change of its own, which can be undone too.\n"
-    "What was changed later stays; where that is in the way, nothing is done.",
-    epilog=examples("hermes skills undo 1a2b3c4d"),
 )
 async def _undo(args: Namespace, cli: Cli) -> None:
     history = skill_history(cli)

@@ -22,7 +22,6 @@ from hermes.cli.commands.skills import (
     skill_writer,
 )
 from hermes.cli.context import YES, Arg, Cli, Command, arg, flag
-from hermes.cli.output import examples
 from hermes.config.environment import search_path
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
@@ -178,11 +177,7 @@ WHERE_TO_LOOK = source_option("where to look")
 
 
 @hub_action(
-    "audit",
-    "compare the installed skills with their hashes, and scan them again",
-    json=True,
-    description="Compare every file of the installed skills with the hash it was installed with"
-    "\nand scan them again. The exit code is 1 when something is wrong.",
+    "audit", "compare the installed skills with their hashes, and scan them again", json=True
 )
 async def _audit(args: Namespace, cli: Cli, hub: Hub) -> int:
     found = audit_installed(hub)
@@ -241,10 +236,6 @@ async def _quarantine(args: Namespace, cli: Cli, hub: Hub) -> None:
     arg("name", metavar="NAME"),
     flag("--restore", help="fetch the installed files again"),
     YES,
-    description="A skill that is bundled or installed is changed in a copy. Reset drops the"
-    "\ncopy, so that the original counts again. With --restore, an installed skill whose"
-    "\nfiles were changed on the disk is fetched once more.",
-    epilog=examples("hermes skills reset arxiv", "hermes skills reset pdf --restore --yes"),
 )
 async def _reset(args: Namespace, cli: Cli, hub: Hub) -> None:
     writer = skill_writer(cli)
@@ -281,15 +272,7 @@ async def _restore_installed(args: Namespace, cli: Cli, hub: Hub) -> None:
     cli.say(f"{args.name} is as it was installed")
 
 
-@hub_action(
-    "browse",
-    "list the skills of a source",
-    WHERE_TO_LOOK,
-    json=True,
-    description="List the skills of a source; without --source, the official ones and those of"
-    "\nyour taps.",
-    epilog=examples("hermes skills browse", "hermes skills browse --source github"),
-)
+@hub_action("browse", "list the skills of a source", WHERE_TO_LOOK, json=True)
 async def _browse(args: Namespace, cli: Cli, hub: Hub) -> None:
     _show(cli, await hub.browse(args.source))
 
@@ -300,12 +283,6 @@ async def _browse(args: Namespace, cli: Cli, hub: Hub) -> None:
     arg("words", nargs="+", metavar="WORDS"),
     WHERE_TO_LOOK,
     json=True,
-    description="Search the official skills, your taps, well-known repositories and skills.sh.",
-    epilog=examples(
-        "hermes skills search pdf",
-        "hermes skills search owner/repo pdf --source github",
-        "hermes skills search https://example.com --source well-known",
-    ),
 )
 async def _search(args: Namespace, cli: Cli, hub: Hub) -> None:
     _show(cli, await hub.search(" ".join(args.words), args.source))
@@ -324,8 +301,6 @@ def _show(cli: Cli, found: SkillSearchResult) -> None:
     flag("--text", help=f"its {SKILL_FILE} too"),
     WHERE_TO_LOOK,
     json=True,
-    description="Show a skill that is not installed, or a refused one that is in quarantine.",
-    epilog=examples("hermes skills inspect anthropics/skills/skills/pdf --text"),
 )
 async def _inspect(args: Namespace, cli: Cli, hub: Hub) -> None:
     held = hub.quarantine.find(args.identifier)
@@ -390,13 +365,6 @@ THIRD_PARTY = (
     arg("--category", default="", help="file it under this one"),
     flag("--force", help="in spite of findings, or of changes made here"),
     YES,
-    description="Fetch a skill into quarantine, scan it, and install it when the rules and you"
-    "\nsay so. --force installs one with findings; a dangerous one is never installed.",
-    epilog=examples(
-        "hermes skills install official/devops/kubernetes",
-        "hermes skills install anthropics/skills/skills/pdf",
-        "hermes skills install https://example.com/team/skills.git#main:notes --yes",
-    ),
 )
 async def _install(args: Namespace, cli: Cli, hub: Hub) -> int:
     candidate = await hub.prepare(args.identifier, args.source, args.category)
@@ -504,7 +472,6 @@ async def _check(args: Namespace, cli: Cli, hub: Hub) -> None:
     arg("names", nargs="*", metavar="NAME", help="only these"),
     flag("--force", help="in spite of findings, or of changes made here"),
     YES,
-    epilog=examples("hermes skills update", "hermes skills update pdf --yes"),
 )
 async def _update(args: Namespace, cli: Cli, hub: Hub) -> int:
     entries = {name: hub.installed(name) for name in args.names} or hub.store.lock().skills
@@ -544,9 +511,6 @@ def _update_line(one: UpdateStatus) -> str:
     flag("--dry-run", help="only show what would be sent"),
     YES,
     json=True,
-    description="Scan a skill and offer it to a repository at GitHub: a branch, a commit and a"
-    "\npull request. It needs a token that may write to the repository, in GITHUB_TOKEN.",
-    epilog=examples("hermes skills publish ./my-skill --to github --repo me/skills --dry-run"),
 )
 async def _publish(args: Namespace, cli: Cli, hub: Hub) -> None:
     parcel = await prepare_skill(_skill_folder(cli, args.path), cli.load().secrets())
@@ -603,14 +567,7 @@ def _facts(plan: PublishPlan) -> dict[str, object]:
 # `hermes skills snapshot export` and `import`.
 
 
-SNAPSHOT = Command(
-    "snapshot",
-    help="all installed and own skills as one file",
-    needs=open_hub,
-    epilog=examples(
-        "hermes skills snapshot export skills.tar.gz", "hermes skills snapshot import skills.tar.gz"
-    ),
-)
+SNAPSHOT = Command("snapshot", help="all installed and own skills as one file", needs=open_hub)
 COMMAND.actions.append(SNAPSHOT)
 FILE = arg("file", type=Path, metavar="FILE")
 
@@ -637,8 +594,6 @@ async def _export(args: Namespace, cli: Cli, hub: Hub) -> None:
     FILE,
     flag("--force", help="replace those that are there; in spite of findings"),
     json=True,
-    description="Read skills from a snapshot. All hashes are checked first; each skill is"
-    "\nscanned. Skills that are there already are left alone.",
 )
 async def _import(args: Namespace, cli: Cli, hub: Hub) -> int:
     file = args.file.expanduser()
@@ -658,12 +613,7 @@ async def _import(args: Namespace, cli: Cli, hub: Hub) -> int:
 # `hermes skills tap`: additional sources for searches.
 
 
-TAP = Command(
-    "tap",
-    help="repositories and sites that are searched too",
-    needs=open_hub,
-    epilog=examples("hermes skills tap add owner/repo", "hermes skills tap list"),
-)
+TAP = Command("tap", help="repositories and sites that are searched too", needs=open_hub)
 COMMAND.actions.append(TAP)
 
 

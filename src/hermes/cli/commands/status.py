@@ -1,22 +1,27 @@
-"""`hermes status` and `hermes version`."""
+"""`hermes status`, `version` and `insights`: what is set up, and how the agent was used."""
 
 import platform
+import shutil
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hermes import __version__
-from hermes.app import GitFailed, UserGit
+from hermes.app import GitFailed, UserGit, opened_store, store_exists, user_zone
 from hermes.cli.commands.model import format_fact, open_providers, resolution_line, resolution_lines
-from hermes.cli.context import Cli, Command, flag
+from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config.installation import Checkout, installation
 from hermes.config.settings import BudgetSettings
-from hermes.ops import Status, status_of
-from hermes.tui import Paint
+from hermes.ops import Insights, Status, cost, insights_of, money, status_of
+from hermes.ops.insights import HOURS
+from hermes.store import ToolSum
+from hermes.tui import Paint, one_line, width, wrap
+from hermes.tui.text import cut
 from hermes.util.concurrency import SystemClock
-from hermes.util.text import many
+from hermes.util.text import human_duration, many
 
 
 async def run_status(args: Namespace, cli: Cli) -> int:
@@ -77,14 +82,6 @@ STATUS = Command(
     flag("--all", help="every task and every provider"),
     flag("--deep", help="ask the endpoint whether it answers"),
     json=True,
-    epilog="""\
-examples:
-  hermes status            which model answers, why, and what it may spend
-  hermes status --all      every auxiliary task and every provider too
-  hermes status --deep     also asks the endpoint whether it answers
-
-exit code: 0 when the model of conversations can be used, 1 when not
-""",
 )
 
 
@@ -123,4 +120,207 @@ VERSION = Command(
     run_version,
     "Show the version of hermes, what it runs on and where it is.",
     flag("--json", help="as a JSON object"),
+)
+
+
+# `hermes insights`: how the agent was used, as charts in the terminal.
+
+# Bars, sparklines and heat rows of block characters.
+
+MOST_LABEL = 26
+
+
+class ChartSigns(NamedTuple):
+    bar: str  #: Fractions of a cell, smallest first.
+    spark: str  #: Shades, lightest first.
+    heat: str
+
+
+BLOCKS = ChartSigns("▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█")
+ASCII = ChartSigns("#", " .:-=+*#", " .+#")
+
+
+class ChartBar(NamedTuple):
+    label: str
+    amount: float
+    text: str  #: The amount as text, after the bar.
+
+
+class Charts(msgspec.Struct, frozen=True):
+    columns: int
+    signs: ChartSigns = BLOCKS
+
+    def bars(self, rows: Sequence[ChartBar]) -> list[str]:
+        """Return a line per bar, scaled to the largest amount."""
+        if not rows:
+            return []
+        room = min(MOST_LABEL, self.columns // 3)
+        labels = [one_line(row.label, room) for row in rows]
+        wide, tail = max(map(width, labels)), max(len(row.text) for row in rows)
+        cells = max(1, self.columns - 2 - wide - 1 - tail - 1)
+        most = max(row.amount for row in rows)
+        return [
+            f"  {label}{' ' * (wide - width(label))} "
+            f"{self._bar(row.amount / most if most else 0, cells)} {row.text:>{tail}}"
+            for label, row in zip(labels, rows, strict=True)
+        ]
+
+    def _bar(self, share: float, cells: int) -> str:
+        parts = len(self.signs.bar)
+        filled = max(round(share * cells * parts), 1 if share > 0 else 0)
+        whole, rest = divmod(filled, parts)
+        bar = self.signs.bar[-1] * whole + (self.signs.bar[rest - 1] if rest else "")
+        return f"{bar:<{cells}}"
+
+    def spark(self, amounts: Sequence[float]) -> str:
+        """Return a character per amount; neighbours are added up if they do not fit."""
+        cells = max(1, self.columns - 2)
+        size = -(-len(amounts) // cells)
+        sums = [sum(amounts[at : at + size]) for at in range(0, len(amounts), size)]
+        return self._row(sums, max(sums, default=0), self.signs.spark)
+
+    def heat(self, amounts: Sequence[float], most: float) -> str:
+        return self._row(amounts, most, self.signs.heat)
+
+    def _row(self, amounts: Sequence[float], most: float, signs: str) -> str:
+        """Return a character per amount; any amount above zero is visible."""
+        top = len(signs) - 1
+        return "".join(
+            signs[max(1, round(amount / most * top))] if amount and most else signs[0]
+            for amount in amounts
+        )
+
+
+# The page of `hermes insights`, line by line.
+
+MOST_ROWS = 8  #: The most models, tools or sources shown.
+LABEL = 10
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def page(found: Insights, charts: Charts, paint: Paint) -> Iterator[str]:
+    """Return the page in lines of at most `charts.columns`."""
+    yield paint("strong", cut(_title(found), charts.columns))
+    if found.is_empty:
+        yield "nothing was said in this time"
+        return
+    yield from _facts(found, charts.columns)
+    models = [
+        ChartBar(
+            each.model or "?", each.usage.total, f"{_short(each.usage.total)} {cost(each.cost_usd)}"
+        )
+        for each in found.by_model
+    ]
+    sources = [ChartBar(one.source, one.messages, f"{one.messages:,}") for one in found.by_source]
+    tools = [ChartBar(one.name or "?", one.calls, _calls(one)) for one in found.by_tool]
+    for title, lines in {
+        "Messages a day": _daily(found, charts),
+        "Models (tokens)": _bars(models, charts),
+        "Sources (messages)": _bars(sources, charts),
+        "Tools (calls)": _bars(tools, charts),
+        "Messages by weekday, hour": _times(found, charts),
+    }.items():
+        if lines:
+            yield from ("", paint("strong", title), *lines)
+
+
+def _title(found: Insights) -> str:
+    first, last = found.days[0].date, found.days[-1].date
+    source = f", {one_line(found.source, 30)}" if found.source else ""
+    return f"{first} to {last} ({many(len(found.days), 'day')}{source})"
+
+
+def _facts(found: Insights, columns: int) -> Iterator[str]:
+    usage = found.usage
+    subagents = f", {many(found.subagents, 'subagent')}" if found.subagents else ""
+    averages = f"{human_duration(found.average_seconds)}, {found.average_messages:.0f} messages"
+    facts = {
+        "sessions": f"{found.sessions:,}{subagents}",
+        "average": averages if found.sessions else "",
+        "messages": f"{found.messages:,}",
+        "tool calls": f"{found.tool_calls:,}",
+        "calls": f"{found.model_calls:,} of models",
+        "tokens": f"{usage.prompt:,} in, {usage.cache_read:,} of them cached; {usage.output:,} out",
+        "cache hits": f"{found.cache_hit_rate:.0%} of what was read" if usage.prompt else "",
+        "cost": money(found),
+        "active": f"{found.active_days} of {many(len(found.days), 'day')}",
+        "streak": f"{many(found.streak, 'day')} now, {found.longest_streak} at most",
+        "busiest": ", ".join(f"{day.date} ({day.messages:,})" for day in found.busiest),
+        "ended": ", ".join(f"{one_line(why, 24)} {n:,}" for why, n in found.end_reasons.items()),
+    }
+    for name, text in facts.items():
+        for number, line in enumerate(wrap(text, columns - LABEL - 1) if text else ()):
+            yield f"{'' if number else name:<{LABEL}} {line}"
+
+
+def _daily(found: Insights, charts: Charts) -> list[str]:
+    if len(found.days) < 2:
+        return []
+    most = max(day.messages for day in found.days)
+    lines = [f"  {charts.spark([day.messages for day in found.days])}"]
+    spent = [day.cost_usd for day in found.days]
+    lines += [f"  {charts.spark(spent)}"] if any(spent) else []
+    words = f"above: messages, {most:,} at most"
+    words += f"; below: cost, {cost(max(spent))} at most" if any(spent) else ""
+    return [*lines, *(f"  {line}" for line in wrap(words, charts.columns - 2))]
+
+
+def _calls(tool: ToolSum) -> str:
+    return f"{tool.calls:,}{f' ({tool.failed:,} failed)' if tool.failed else ''}"
+
+
+def _bars(rows: Sequence[ChartBar], charts: Charts) -> list[str]:
+    more = [f"  and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
+    return [*charts.bars(rows[:MOST_ROWS]), *more]
+
+
+def _times(found: Insights, charts: Charts) -> list[str]:
+    most = max(max(hours) for hours in found.by_hour)
+    days = zip(WEEKDAYS, found.by_hour, strict=True)
+    hours = "".join(f"{hour:<6}" for hour in range(0, HOURS, 6)).rstrip()
+    return [*(f"  {day} {charts.heat(row, most)}".rstrip() for day, row in days), f"      {hours}"]
+
+
+def _short(count: int) -> str:
+    """`1.2M` tokens."""
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return str(count)
+
+
+NARROWEST, WIDEST = 30, 100
+
+
+async def run_insights(args: Namespace, cli: Cli) -> None:
+    settings = cli.load().settings
+    zone = user_zone(settings)
+    if not store_exists(cli.home, settings.store.url):
+        cli.emit({}, empty="no sessions yet")
+        return
+    async with opened_store(cli.home, settings.store.url, cli.note) as store:
+        found = await insights_of(store, args.days, SystemClock().now(), args.source, zone)
+    cli.emit(insights_facts(found), page(found, _charts(cli), cli.paint))
+
+
+def insights_facts(found: Insights) -> dict[str, Any]:
+    """Return all figures, also derived ones, as plain data."""
+    derived = {"cache_hit_rate": round(found.cache_hit_rate, 4), "active_days": found.active_days}
+    return {**msgspec.to_builtins(found), **derived}
+
+
+def _charts(cli: Cli) -> Charts:
+    columns = shutil.get_terminal_size().columns if cli.stdout.isatty() else 80
+    encoding = getattr(cli.stdout, "encoding", None) or "utf-8"
+    signs = BLOCKS if "utf" in encoding.lower() else ASCII
+    return Charts(max(NARROWEST, min(columns, WIDEST)), signs)
+
+
+INSIGHTS = Command(
+    "insights",
+    run_insights,
+    "Show how the agent was used: sessions, tools, tokens, money, times.",
+    arg("--days", type=int, default=30, metavar="N", help="so many days (30)"),
+    arg("--source", default="", metavar="NAME", help="only cli, telegram, cron, …"),
+    json=True,
 )

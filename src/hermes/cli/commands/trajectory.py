@@ -28,17 +28,7 @@ SHOWN_RESULT = 2000  #: The most characters shown of a tool result.
 SHOWN_WORDS = 60
 BAD_LINES = 1  #: The exit code if some lines are invalid.
 
-COMMAND = Command(
-    "trajectory",
-    description="Read trajectory files, and turn them and sessions into other forms.",
-    epilog="""\
-examples:
-  hermes trajectory show trajectory_samples.jsonl
-  hermes trajectory show trajectory_samples.jsonl --index 3
-  hermes trajectory convert "tax return" -o tax.jsonl
-  hermes trajectory convert trajectory_samples.jsonl --to openai
-""",
-)
+COMMAND = Command("trajectory")
 
 
 @COMMAND.action(
@@ -142,8 +132,6 @@ def _paragraphs(message: dict[str, Any], paint: Paint) -> Iterator[str]:
     arg("--to", choices=FORMS, default="sharegpt", help="sharegpt (default)"),
     flag("--session", help="SOURCE is a session, not a file"),
     flag("--force", help="replace OUT when it exists"),
-    description="Write the trajectories of a file, or a stored session, as JSON Lines:\n"
-    "`conversations` as ShareGPT has them, or `messages` as OpenAI has them.",
 )
 async def _convert(args: Namespace, cli: Cli) -> int:
     source = Path(args.source)

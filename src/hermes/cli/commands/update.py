@@ -77,25 +77,12 @@ def _update_lines(news: AvailableUpdate) -> Iterator[str]:
 UPDATE = Command(
     "update",
     run_update,
-    """\
-Update Hermes. The new version is built next to this one and replaces it only when it starts;
-else everything stays as it is. Your settings, keys and sessions are not part of the program.""",
+    "",
     OneOf(
         flag("--check", help="only show what would come"),
         flag("--rollback", help="go back to the version before the last update"),
     ),
     flag("--json", help="with --check: as JSON"),
-    epilog="""\
-examples:
-  hermes update --check        show what would come
-  hermes update
-  hermes update --rollback     back to the version before the last update
-
-exit codes:
-  0   up to date, or done
-  10  --check: there is a newer version
-  1   it did not work; nothing was changed
-""",
 )
 
 
@@ -153,18 +140,7 @@ def _confirm_removal(args: Namespace, cli: Cli) -> bool:
 UNINSTALL = Command(
     "uninstall",
     run_uninstall,
-    """\
-Remove Hermes from this machine. Shows what goes and what stays, and asks first. The home with your
-settings, keys and sessions stays unless you say --full.""",
+    "",
     flag("--full", help="also the home: settings, keys, sessions, models"),
     YES,
-    epilog="""\
-examples:
-  hermes uninstall              the program; your data stays
-  hermes backup -o ~/hermes.zip && hermes uninstall --full
-
-exit codes:
-  0  everything named is gone
-  1  something could not be removed (it is named), or you said no
-""",
 )

@@ -31,20 +31,7 @@ NO_CHATS = frozenset({"local", "webhook", "api_server"})
 SOURCES = ("subscriptions", "config.yaml")
 TEST_SECONDS = 30.0
 SAMPLE = {"event_type": "test", "text": "a call of `hermes webhook test`"}
-COMMAND = Command(
-    "webhook",
-    description="Addresses that other programs call, and what the agent does then.",
-    epilog="""\
-examples:
-  hermes webhook subscribe github-issues --events issues --prompt "New: {issue.title}" \\
-      --deliver telegram
-  hermes webhook list
-  hermes webhook test github-issues --payload issue.json
-
-A running gateway takes changes at once. Calls go to http://HOST:PORT/webhooks/NAME and are signed
-with the secret: X-Hub-Signature-256 as GitHub sends it, or X-Gitlab-Token.
-""",
-)
+COMMAND = Command("webhook")
 
 
 @COMMAND.action(
