@@ -15,7 +15,7 @@ from hermes.config.environment import no_color, term_is_dumb
 from hermes.config.home import Home, use_home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import Interrupted, UsageError
-from hermes.util.text import escaped_json, plain_line
+from hermes.util.text import escaped_json
 
 if TYPE_CHECKING:
     from hermes.cli.main import Parser
@@ -113,10 +113,9 @@ class Cli:
         text: str | Iterable[str] = "",
         *,
         line: "Callable[[Any], str] | None" = None,
-        columns: "Sequence[Column]" = (),
         empty: str = "",
     ) -> None:
-        """Print `value` as JSON with `--json`; else `text`, or its items by `line` or as a table.
+        """Print `value` as JSON with `--json`; else `text`, or its items by `line`.
 
         `text` is a string or lines. `empty` is printed instead of an empty list.
         """
@@ -127,8 +126,6 @@ class Cli:
         elif line is not None:
             for each in value:
                 self.say(line(each))
-        elif columns:
-            self.say("\n".join(table_of(value, columns)))
         else:
             for each in [text] if isinstance(text, str) else text:
                 self.say(each)
@@ -178,25 +175,6 @@ def _not_a_terminal_error(prompt: str, hint: str) -> UsageError:
 
 
 # Tables.
-
-
-class Column(NamedTuple):
-    title: str
-    value: Callable[[Any], object]
-    right: bool = False
-    width: int = 0  #: Longer values are cut; 0 means never.
-
-
-def table_of(rows: Iterable[Any], columns: Sequence[Column]) -> list[str]:
-    """Return the lines of a table: the titles, then a line per row."""
-    cells = [[_cell(column, row) for column in columns] for row in rows]
-    numbers = [place for place, column in enumerate(columns) if column.right]
-    return table([[column.title for column in columns], *cells], numbers)
-
-
-def _cell(column: Column, row: Any) -> str:
-    text = plain_line(str(column.value(row)))
-    return f"{text[: column.width - 1]}…" if column.width and len(text) > column.width else text
 
 
 def table(rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> list[str]:
@@ -331,26 +309,21 @@ def run_command(args: argparse.Namespace, cli: Cli) -> int:
     if command.run is None:
         cli.say(args.format_help().rstrip())
         return 0
+
+    async def run_with_context() -> Any:
+        assert command.run and command.needs
+        async with command.needs(cli) as context:
+            return await command.run(args, cli, context)
+
     try:
-        if command.needs:
-            result: Any = _run_with_context(command.run, command.needs, args, cli)
-        else:
-            result = command.run(args, cli)
+        result = run_with_context() if command.needs else command.run(args, cli)
         if isinstance(result, Coroutine):
             import asyncio  # only for the commands that need it
 
             result = asyncio.run(result)
     except CommandEnded as ended:
         return ended.code
-    return result or 0
-
-
-async def _run_with_context(
-    run: Run, needs: Needs, args: argparse.Namespace, cli: Cli
-) -> int | None:
-    async with needs(cli) as context:
-        code: int | None = await run(args, cli, context)
-        return code
+    return int(result or 0)
 
 
 # Progress of a download or another long operation, on one line.

@@ -53,12 +53,8 @@ HELP_DEST = "_hermes_help"
 def find_command(name: str, profile: str | None) -> Command | None:
     cli = Cli.open(profile)
     loaded = cli.load()
-    return _provider_command(name, loaded) or _plugin_command(name, loaded, cli)
-
-
-def _plugin_command(name: str, loaded: Loaded, cli: Cli) -> Command | None:
-    if not loaded.settings.plugins.enabled:
-        return None
+    if (command := _provider_command(name, loaded)) or not loaded.settings.plugins.enabled:
+        return command
     found = load_extensions(loaded, cli).cli_commands.get(name)
     return Command(name, lambda args, _cli: found.act(args), setup=found.setup) if found else None
 
@@ -79,19 +75,15 @@ def _provider_command(name: str, loaded: Loaded) -> Command | None:
         parser.set_defaults(**{HELP_DEST: parser.format_help})
 
     def run(args: argparse.Namespace, _cli: Cli) -> int:
-        return _report_failure(name, lambda: _run_subcommand(args))
+        """Run the subcommand that `register_cli` set as `func`, as is usual with argparse."""
+        act = getattr(args, "func", None)
+        if act is None:
+            sys.stderr.write(getattr(args, HELP_DEST)())
+            return UsageError.exit_code
+        code = _report_failure(name, lambda: act(args))
+        return code if isinstance(code, int) else 0
 
     return Command(name, run, setup=set_up)
-
-
-def _run_subcommand(args: argparse.Namespace) -> int:
-    """Run the subcommand that `register_cli` set as `func`, as is usual with argparse."""
-    act = getattr(args, "func", None)
-    if act is None:
-        sys.stderr.write(getattr(args, HELP_DEST)())
-        return UsageError.exit_code
-    code = act(args)
-    return code if isinstance(code, int) else 0
 
 
 def _report_failure(provider: str, work: Callable[[], T]) -> T:

@@ -11,7 +11,6 @@ from hermes.core.errors import HermesError, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from hermes.cli.context import Cli, Command
-    from hermes.config.home import Home
 
 
 # `hermes --version` and `--help` must start fast: everything else is imported where it is used.
@@ -61,11 +60,11 @@ class Parser(argparse.ArgumentParser):
         """Read the description and the examples of the command."""
         import tomllib  # only for help
 
-        path, self.path = self.path, ""  # once
         text = Path(__file__).with_name("help.toml").read_text("utf-8")
-        texts = tomllib.loads(text).get(path, {})
+        texts = tomllib.loads(text).get(self.path, {})
         self.description = texts.get("description") or self.description
         self.epilog = "\n\n".join(filter(None, (texts.get("epilog"), self.epilog))) or None
+        self.path = ""
 
 
 class CommandEntry(NamedTuple):
@@ -176,7 +175,10 @@ def main(argv: list[str]) -> int:
     except HermesError as error:
         return _print_error(error)
     except KeyboardInterrupt:
-        _ignore_further_ctrl_c()
+        import signal  # only after Ctrl-C
+
+        # A second one, such as `timeout` forwards, would show a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         return _print_error(Interrupted())
     except BrokenPipeError:
         # The reader of our output has exited (`hermes … | head`). Write nothing more, also at exit.
@@ -276,13 +278,6 @@ def _suggestion(word: str) -> str:
     return '`hermes --help` lists the commands; to ask something: hermes chat -q "…"'
 
 
-def _ignore_further_ctrl_c() -> None:
-    """Ignore a second Ctrl-C, such as `timeout` forwards: it would show a traceback."""
-    import signal  # only after Ctrl-C
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 def _print_error(error: HermesError) -> int:
     sys.stderr.write(f"hermes: {error}\n")
     if error.hint:
@@ -313,10 +308,15 @@ def plugin_commands_help(profile: str | None) -> str:
     plugins = _section(data, "plugins")
     disabled = _names(plugins, "disabled")
     enabled = [name for name in _names(plugins, "enabled") if name not in disabled]
+    bundled = Path(__file__).parents[2] / "hermes_plugins" / "memory"
+    own = (home.plugins / "memory", home.plugins)
     providers = [
         name
         for name in _names(_section(data, "memory"), "provider")
-        if _has_commands(name, home, name in disabled)
+        if any(
+            (folder / name / "cli.py").is_file()
+            for folder in ((bundled,) if name in disabled else (*own, bundled))
+        )
     ]
     from hermes.plugins import cached_commands  # only where plugins are enabled
 
@@ -348,9 +348,3 @@ def _names(section: dict[str, Any], key: str) -> list[str]:
     value = section.get(key)
     values = value if isinstance(value, list) else [value]
     return [name for name in values if name and isinstance(name, str)]
-
-
-def _has_commands(provider: str, home: "Home", disabled: bool) -> bool:
-    bundled = Path(__file__).parents[2] / "hermes_plugins" / "memory"
-    folders = (bundled,) if disabled else (home.plugins / "memory", home.plugins, bundled)
-    return any((folder / provider / "cli.py").is_file() for folder in folders)

@@ -3,7 +3,7 @@
 import argparse
 import time
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 from hermes.cli.context import Arg, Cli, ProgressLine, arg
 from hermes.store import Progress, ignore_progress
@@ -34,7 +34,10 @@ DAY = 86_400
 
 
 def positive(text: str) -> int:
-    number = _parse_int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
     if not 1 <= number < 2**31:
         raise argparse.ArgumentTypeError(f"{text} is not a number from 1 up")
     return number
@@ -69,13 +72,6 @@ def limit(number: int, *names: str) -> Arg:
 SESSION = arg("session", metavar="ID", help="the id, its beginning, or the title")
 
 
-def _parse_int(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-
-
 def _time_range(text: str) -> tuple[float, float]:
     """Return the first and last timestamp `text` can mean, in local time unless it names a zone."""
     seconds = parse_duration(text)
@@ -84,20 +80,14 @@ def _time_range(text: str) -> tuple[float, float]:
         return ago, ago
     try:
         start = datetime.fromisoformat(text.strip())
-        end = start + timedelta(days=1) if _is_date(text.strip()) else start
+        is_day = len(text.strip()) <= len("2026-01-31")
+        end = start + timedelta(days=1) if is_day else start
         return start.timestamp(), end.timestamp()
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither a date such as 2026-01-31 or 2026-01-31T14:00,"
             " nor a time ago such as 7d or 12h"
         ) from None
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return bool(date.fromisoformat(text))
-    except ValueError:
-        return False
 
 
 def pick_named(answer: str, names: Sequence[str]) -> str:

@@ -141,23 +141,17 @@ def stop_turn_on_signals(agent: Agent) -> Iterator[None]:
 
 # Slash commands that run a subcommand and show its output.
 
-SLASH_SUBCOMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "config": ("config", ("show",)),
-    "sessions": ("sessions", ("list",)),
-    "tools": ("tools", ("list",)),
-    "skills": ("skills", ("list",)),
-    "plugins": ("plugins", ("list",)),
-    "insights": ("insights", ()),
-    "debug": ("dump", ()),
+SLASH_SUBCOMMANDS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "config": ("config", ("show",), "explain"),
+    "sessions": ("sessions", ("list",), "search"),
+    "tools": ("tools", ("list",), ""),
+    "skills": ("skills", ("list",), "search"),
+    "plugins": ("plugins", ("list",), ""),
+    "insights": ("insights", (), "--days"),
+    "debug": ("dump", (), ""),
 }
-"""Slash command to subcommand and its default arguments."""
-IMPLIED_WORDS = {
-    "config": "explain",
-    "sessions": "search",
-    "skills": "search",
-    "insights": "--days",
-}
-"""The word inserted before a first word that is not an action: `/skills pdf` searches."""
+"""Slash command to subcommand, its default arguments, and the word that is inserted before a first
+word that is not an action: `/skills pdf` searches."""
 
 
 def subcommand_handlers(home: Home) -> dict[str, CommandHandler]:
@@ -166,24 +160,18 @@ def subcommand_handlers(home: Home) -> dict[str, CommandHandler]:
 
 
 def _handler(name: str, home: Home) -> CommandHandler:
-    command, usual = SLASH_SUBCOMMANDS[name]
+    command, usual, implied = SLASH_SUBCOMMANDS[name]
 
     async def run(call: CommandCall) -> str:
         words = call.words or list(usual)
-        text = await asyncio.to_thread(
-            _run_subcommand, home, command, words, IMPLIED_WORDS.get(name, "")
-        )
-        if name == "tools" and words[0] in ("enable", "disable"):
-            await asyncio.to_thread(_reload_toolsets, call.app.loaded, home)
+        text = await asyncio.to_thread(_run_subcommand, home, command, words, implied)
+        if name == "tools" and words[0] in ("enable", "disable"):  # for new conversations
+            fresh = (await asyncio.to_thread(load, home)).settings.platform_toolsets
+            settings = call.app.loaded.settings
+            call.app.loaded.settings = msgspec.structs.replace(settings, platform_toolsets=fresh)
         return text
 
     return run
-
-
-def _reload_toolsets(loaded: Loaded, home: Home) -> None:
-    """Apply changed toolsets to new conversations."""
-    fresh = load(home).settings.platform_toolsets
-    loaded.settings = msgspec.structs.replace(loaded.settings, platform_toolsets=fresh)
 
 
 def _run_subcommand(home: Home, name: str, words: Sequence[str], single: str) -> str:

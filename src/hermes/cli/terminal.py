@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
 
@@ -41,14 +41,9 @@ from hermes.tui import (
 )
 
 ANSWERS = {
-    "y": ApprovalAnswer.ONCE,
-    "yes": ApprovalAnswer.ONCE,
-    "o": ApprovalAnswer.ONCE,
-    "once": ApprovalAnswer.ONCE,
-    "s": ApprovalAnswer.SESSION,
-    "session": ApprovalAnswer.SESSION,
-    "a": ApprovalAnswer.ALWAYS,
-    "always": ApprovalAnswer.ALWAYS,
+    **dict.fromkeys(("y", "yes", "o", "once"), ApprovalAnswer.ONCE),
+    **dict.fromkeys(("s", "session"), ApprovalAnswer.SESSION),
+    **dict.fromkeys(("a", "always"), ApprovalAnswer.ALWAYS),
 }
 
 
@@ -225,8 +220,7 @@ class TerminalRenderer:
                 return [f"{paint('accent', '●')} {call.name} {self._announced}"]
             case ToolFinished():
                 mark = paint("error", "✗") if event.failed else paint("dim", "↳")
-                result = one_line(escape_unprintable(readable_result(event.result)), PREVIEW_WIDTH)
-                outcome = f"{result} ({event.seconds:.1f} s)"
+                outcome = f"{self._preview(readable_result(event.result))} ({event.seconds:.1f} s)"
                 return [f"  {mark} {paint('dim', outcome)}"]
             case Retrying() | FellBack():
                 return [paint("warn", trouble_line(event))]
@@ -235,7 +229,13 @@ class TerminalRenderer:
             case TurnFinished():
                 return [paint("error", line) for line in problem_lines(event)]
             case _:
-                return [paint("dim", _shorten_indented(line)) for line in progress_lines(event)]
+                return [
+                    paint("dim", "  " * line.startswith("  ") + self._preview(line))
+                    for line in progress_lines(event)
+                ]
+
+    def _preview(self, text: str) -> str:
+        return one_line(escape_unprintable(text), PREVIEW_WIDTH)
 
     def _write(self, text: str) -> None:
         self._stdout.write(text)
@@ -251,22 +251,13 @@ class TerminalRenderer:
             self._write("\n")
 
 
-def _shorten_indented(line: str) -> str:
-    """Shorten a line but keep its indent."""
-    indent = line[: len(line) - len(line.lstrip())]
-    return indent + one_line(escape_unprintable(line), PREVIEW_WIDTH)
-
-
 def brief_arguments(arguments: str) -> str:
     """Return the argument values of a call, with long ones shortened."""
     try:
-        values = msgspec.json.decode(arguments)
+        values = list(msgspec.json.decode(arguments, type=dict[str, Any]).values())
     except msgspec.DecodeError:
-        return one_line(arguments, ARGUMENT_WIDTH)
-    if not isinstance(values, dict):
-        return one_line(arguments, ARGUMENT_WIDTH)
-    shown = [value if isinstance(value, str) else str(value) for value in values.values()]
-    return one_line("  ".join(shown), ARGUMENT_WIDTH)
+        values = [arguments]
+    return one_line("  ".join(map(str, values)), ARGUMENT_WIDTH)
 
 
 def readable_result(result: str) -> str:
@@ -291,15 +282,8 @@ def escape_unprintable(text: str) -> str:
 
 HINT = "A backslash at the end goes on with the next line; /help lists the commands."
 LINE_MODE_COMMANDS = (
-    "history",
-    "resume",
-    "save",
-    "image",
-    "paste",
-    "copy",
-    "terminal-setup",
-    "quit",
-)
+    "history", "resume", "save", "image", "paste", "copy", "terminal-setup", "quit",
+)  # fmt: skip
 """Terminal commands that work without the full screen interface."""
 
 

@@ -10,21 +10,13 @@ from tests.integration.tui.conftest import BUSY, call, run
 
 STOPPED = "hermes: stopped by Ctrl-C"
 STAGES = {
-    "before the first token": (
-        Step((Text("never"),), faults=(Stall(0),)),
-        "ctrl-c stops",
-        STOPPED,
-    ),
+    "before the first token": (Step((Text("never"),), faults=(Stall(0),)), "ctrl-c stops", STOPPED),
     "while text streams": (
         Step((Text("one two three four five"),), faults=(Stall(2),)),
         "one two three fo",
         f"one two three fo\n{STOPPED}",
     ),
-    "while a tool runs": (
-        run(BUSY),
-        "working…",
-        f"💻 terminal {BUSY} · stopped ■\n{STOPPED}",
-    ),
+    "while a tool runs": (run(BUSY), "working…", f"💻 terminal {BUSY} · stopped ■\n{STOPPED}"),
     "at a question for consent": (
         run("rm -rf junk"),
         "[o] once",

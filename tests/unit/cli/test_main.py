@@ -26,14 +26,7 @@ sys.stderr.write(json.dumps(sorted(sys.modules)))
 @pytest.mark.parametrize("flag", ["--version", "--help"])
 def test_the_cheap_answers_import_almost_nothing(flag):
     done = subprocess.run(
-        [
-            sys.executable,
-            "-I",
-            "-S",
-            "-c",
-            LIST_MODULES.format(path=sys.path),
-            flag,
-        ],
+        [sys.executable, "-I", "-S", "-c", LIST_MODULES.format(path=sys.path), flag],
         capture_output=True,
         text=True,
         check=True,

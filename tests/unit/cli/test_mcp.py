@@ -124,10 +124,7 @@ def test_secrets_stand_in_the_env_file_only(
         "MCP_WEB_1_AUTHORIZATION": "Bearer abc=def",
     }
     assert servers()["srv"].env == {"API_TOKEN": "s3cr3t-value", "PLACE": "here"}
-    assert servers()["web-1"].headers == {
-        "Authorization": "Bearer abc=def",
-        "X-Team": "${TEAM}",
-    }
+    assert servers()["web-1"].headers == {"Authorization": "Bearer abc=def", "X-Team": "${TEAM}"}
 
 
 def test_a_token_is_read_from_standard_input(

@@ -41,11 +41,7 @@ def test_a_choice_is_saved_once_it_is_known_to_work(hermes: Run, saved, hermes_h
 
 def test_a_model_without_a_provider_keeps_the_one_in_use(hermes: Run, saved) -> None:
     hermes("model", "set", "custom:one", "--base-url", "http://127.0.0.1:9/v1")
-    assert saved() == {
-        "provider": "custom",
-        "default": "one",
-        "base_url": "http://127.0.0.1:9/v1",
-    }
+    assert saved() == {"provider": "custom", "default": "one", "base_url": "http://127.0.0.1:9/v1"}
     hermes("model", "set", "two:7b")
     assert saved()["default"] == "two:7b"
     assert saved()["base_url"] == "http://127.0.0.1:9/v1"

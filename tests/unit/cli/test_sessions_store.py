@@ -75,12 +75,7 @@ def test_an_export_can_be_narrowed(hermes, out):
 
 @pytest.mark.parametrize(
     ("name", "start"),
-    [
-        ("a.md", "# the plan\n"),
-        ("a.HTML", "<!DOCTYPE html>\n"),
-        ("a.jsonl", "{"),
-        ("noname", "{"),
-    ],
+    [("a.md", "# the plan\n"), ("a.HTML", "<!DOCTYPE html>\n"), ("a.jsonl", "{"), ("noname", "{")],
 )
 def test_the_name_of_the_file_decides_the_form(hermes, tmp_path, name, start):
     assert hermes("export", str(tmp_path / name)).code == 0

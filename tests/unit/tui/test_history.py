@@ -136,9 +136,7 @@ async def test_of_a_huge_file_the_end_is_read(
     assert file.stat().st_size <= 200
 
 
-async def test_input_during_loading_is_neither_lost_nor_duplicated(
-    tmp_path: Path,
-) -> None:
+async def test_input_during_loading_is_neither_lost_nor_duplicated(tmp_path: Path) -> None:
     file = tmp_path / "history"
     InputHistory(file).append_string("old")
     history = InputHistory(file)

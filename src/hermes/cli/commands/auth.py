@@ -59,7 +59,11 @@ async def _add(args: Namespace, cli: Cli) -> None:
     elif key is None:
         key = cli.stdin.read(LONGEST_KEY + 1)
     key = check_key(key)
-    name, is_new = auth.add(endpoint, key, _check_label(args.label))
+    label = args.label.strip()
+    if len(label) > LONGEST_LABEL or not label.isprintable() or label.isdigit():
+        problem = f"a label is one line of at most {LONGEST_LABEL} characters and not a number"
+        raise UsageError(problem)
+    name, is_new = auth.add(endpoint, key, label)
     row = auth.pick(endpoint, name)
     if is_new:
         count = len(auth.rows(endpoint))
@@ -78,15 +82,6 @@ def check_key(text: str) -> str:
     return key
 
 
-def _check_label(text: str) -> str:
-    label = text.strip()
-    if len(label) > LONGEST_LABEL or not label.isprintable() or label.isdigit():
-        raise UsageError(
-            f"a label is one line of at most {LONGEST_LABEL} characters and not a number"
-        )
-    return label
-
-
 async def _log_in(args: Namespace, cli: Cli, auth: CredentialService, endpoint: Endpoint) -> None:
     auth.login_of(endpoint)
     found = auth.importable(endpoint)
@@ -101,10 +96,17 @@ async def _log_in(args: Namespace, cli: Cli, auth: CredentialService, endpoint: 
             f"  hermes auth add {endpoint.id} --type oauth"
         )
         return
+
+    def show(prompt: LoginPrompt) -> None:
+        wait = human_duration(prompt.seconds)
+        code = (f"Code   {prompt.code}", f"Never share this code. It is good for {wait}.")
+        lines = code if prompt.code else ()
+        show_login_url(cli, prompt.direct_url or prompt.url, *lines, paste=not lines)
+
     paste = partial(in_thread, cli.stdin.readline) if cli.interactive else None
     try:
         async with make_client() as client:
-            await auth.log_in(endpoint, client, partial(_show_prompt, cli), paste)
+            await auth.log_in(endpoint, client, show, paste)
     except asyncio.CancelledError:  # Ctrl-C
         raise Interrupted("the login was stopped; nothing was stored") from None
     cli.say(f"logged in for {endpoint.id}")
@@ -122,12 +124,6 @@ def _offer_copy(cli: Cli, where: str) -> bool:
     return cli.confirm("Copy it?")
 
 
-def _show_prompt(cli: Cli, prompt: LoginPrompt) -> None:
-    code = [f"Code   {prompt.code}"] if prompt.code else []
-    code += [f"Never share this code. It is good for {human_duration(prompt.seconds)}."] * len(code)
-    show_login_url(cli, prompt.direct_url or prompt.url, *code, paste=not code)
-
-
 @COMMAND.action(
     "list",
     "list keys and logins in the order of use",
@@ -137,19 +133,12 @@ def _show_prompt(cli: Cli, prompt: LoginPrompt) -> None:
 def _list(args: Namespace, cli: Cli) -> None:
     auth = _open_auth(cli)
     wanted = [auth.endpoint(args.provider)] if args.provider else list(auth.used())
-    if not args.json:
+    facts = [(one.id, auth.strategy(one), auth.rows(one)) for one in wanted]
+    if args.json:
+        names = ("provider", "strategy", "credentials")
+        cli.json([dict(zip(names, fact, strict=True)) for fact in facts])
+    else:
         _show_keys(cli, auth, wanted)
-        return
-    cli.json(
-        [
-            {
-                "provider": endpoint.id,
-                "strategy": auth.strategy(endpoint),
-                "credentials": auth.rows(endpoint),
-            }
-            for endpoint in wanted
-        ]
-    )
 
 
 def _show_keys(cli: Cli, auth: CredentialService, wanted: list[Endpoint]) -> None:
@@ -167,18 +156,15 @@ def _show_keys(cli: Cli, auth: CredentialService, wanted: list[Endpoint]) -> Non
 
 
 def _cells(row: CredentialRow) -> tuple[str, ...]:
-    kind = "login" if row.kind == "oauth" else "key"
-    source = f"{row.label}, {row.source}" if row.label else row.source
-    return str(row.index), row.key, kind, _credential_state(row), source, f"[{row.id}]"
-
-
-def _credential_state(row: CredentialRow) -> str:
+    state = "gone, log in again" if row.state == "gone" else row.state
     if row.state == "resting" and row.resting_until is not None:
         until = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.resting_until))
         wait = human_duration(row.resting_until - time.time())
         because = f" because: {row.rest_reason}" if row.rest_reason else ""
-        return f"resting until {until} (in {wait}){because}"
-    return "gone, log in again" if row.state == "gone" else row.state
+        state = f"resting until {until} (in {wait}){because}"
+    kind = "login" if row.kind == "oauth" else "key"
+    source = f"{row.label}, {row.source}" if row.label else row.source
+    return str(row.index), row.key, kind, state, source, f"[{row.id}]"
 
 
 @COMMAND.action(

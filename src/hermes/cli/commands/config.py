@@ -105,7 +105,8 @@ def _get(args: Namespace, cli: Cli) -> None:
         shown = msgspec.to_builtins(value)
         if not args.reveal:
             shown = mask_settings(value, loaded.secrets(), split_key(args.key))
-    cli.emit(shown, _format_value(shown))
+    text = _yaml(shown) if isinstance(shown, dict | list) else _format_inline(shown)
+    cli.emit(shown, shown if isinstance(shown, str) else text)
 
 
 @COMMAND.action(
@@ -120,19 +121,16 @@ def _set(args: Namespace, cli: Cli) -> None:
     if change.variable:
         edit.set_variable(cli.home, change.variable, change.value)
         cli.say(f"{change.variable} saved in {tilde(cli.home.env_file)}")
-        _note_about_variable(change.variable, cli)
+        key = key_of(change.variable)
+        if not key and not is_known_variable(change.variable):
+            cli.note(f"note: Hermes itself does not use {change.variable}")
+        with suppress(ConfigError):  # other errors are reported by other commands
+            if key and examine(cli.home).origin(key).kind == "config":
+                unset = f"`hermes config unset {key}`"
+                cli.note(f"note: config.yaml sets {key}, and that counts; {unset}")
         return
     edit.set_value(cli.home, change.parts, change.value)
     cli.say(f"{args.key} set in {tilde(cli.home.config_file)}")
-
-
-def _note_about_variable(name: str, cli: Cli) -> None:
-    key = key_of(name)
-    if not key and not is_known_variable(name):
-        cli.note(f"note: Hermes itself does not use {name}")
-    with suppress(ConfigError):  # other errors are reported by other commands
-        if key and examine(cli.home).origin(key).kind == "config":
-            cli.note(f"note: config.yaml sets {key}, and that counts; `hermes config unset {key}`")
 
 
 @COMMAND.action("unset", "go back to the default", arg("key"))
@@ -179,19 +177,25 @@ def _edit(_: Namespace, cli: Cli) -> int:
     return 1 if code else 0
 
 
-@COMMAND.action("path", "print where config.yaml is")
-def _path(_: Namespace, cli: Cli) -> None:
-    cli.say(str(cli.home.config_file))
-
-
-@COMMAND.action("env-path", "print where .env is")
-def _env_path(_: Namespace, cli: Cli) -> None:
-    cli.say(str(cli.home.env_file))
+COMMAND.action("path", "print where config.yaml is")(
+    lambda _args, cli: cli.say(str(cli.home.config_file))
+)
+COMMAND.action("env-path", "print where .env is")(
+    lambda _args, cli: cli.say(str(cli.home.env_file))
+)
 
 
 @COMMAND.action("check", "look for mistakes; exit code 1 when there are any", json=True)
 def _check(_args: Namespace, cli: Cli) -> int:
-    problems = [*_problems(cli), *_loose_permissions(cli)]
+    try:
+        problems = list(examine(cli.home).problems)
+    except ConfigError as error:
+        message = str(error).removeprefix(f"{error.where}: ")
+        problems = [Problem((), message, "error", error.where)]
+    env_file = cli.home.env_file
+    if env_file.is_file() and env_file.stat().st_mode & 0o077:
+        message = f"others can read your keys; `chmod 600 {shlex.quote(str(env_file))}`"
+        problems.append(Problem((), message, "warning", tilde(env_file)))
     found = [
         {"severity": p.severity, "key": p.key, "message": p.message, "where": p.where}
         for p in problems
@@ -200,22 +204,6 @@ def _check(_args: Namespace, cli: Cli) -> int:
     no_problem = [f"no mistakes found in {cli.home.display()}"]
     cli.emit({"ok": not problems, "problems": found}, lines or no_problem)
     return 1 if problems else 0
-
-
-def _problems(cli: Cli) -> tuple[Problem, ...]:
-    try:
-        return examine(cli.home).problems
-    except ConfigError as error:
-        message = str(error).removeprefix(f"{error.where}: ")
-        return (Problem((), message, "error", error.where),)
-
-
-def _loose_permissions(cli: Cli) -> list[Problem]:
-    path = cli.home.env_file
-    if not path.is_file() or path.stat().st_mode & 0o077 == 0:
-        return []
-    message = f"others can read your keys; `chmod 600 {shlex.quote(str(path))}`"
-    return [Problem((), message, "warning", tilde(path))]
 
 
 @COMMAND.action("migrate", "rewrite older forms of settings, keeping a backup")
@@ -294,8 +282,7 @@ def _explain_variable(name: str, loaded: Loaded, cli: Cli) -> None:
 
 
 def _mask_secret(origin: Origin, key: str, loaded: Loaded) -> Origin:
-    parts, secrets = split_key(key), loaded.secrets()
-    hidden = mask_settings(origin.value, secrets, parts)
+    hidden = mask_settings(origin.value, loaded.secrets(), split_key(key))
     lower = tuple(_mask_secret(below, key, loaded) for below in origin.overrode)
     return Origin(hidden, origin.kind, origin.where, lower)
 
@@ -316,12 +303,6 @@ def _format_inline(value: Any) -> str:
     if value is None:
         return "unset"
     return msgspec.json.encode(_without_trailing_zeros(value)).decode()
-
-
-def _format_value(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return _yaml(value) if isinstance(value, dict | list) else _format_inline(value)
 
 
 def _yaml(value: Any) -> str:

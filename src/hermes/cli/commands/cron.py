@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hermes.app import App, opened_store, store_exists
-from hermes.cli.context import Cli, Column, Command, ProgressLine, arg, flag, repeated
+from hermes.cli.context import Cli, Command, ProgressLine, arg, flag, repeated, table
 from hermes.cli.extensions import load_extensions
 from hermes.cli.output import limit
 from hermes.cli.scheduling import offline_outbox, target_check
@@ -39,6 +39,7 @@ MARKS = {
     "ok": "✓", "silent": "✓", "failed": "✗", "lost": "✗", "missed": "·", "skipped": "·",
     "claimed": "…", "running": "…",
 }  # fmt: skip
+TITLES = ("ID", "NAME", "SCHEDULE", "STATE", "NEXT", "LAST", "DELIVERS TO")
 TROUBLE = ("failed", "lost")
 CUT_OFF = "cut off"  #: The state of a job whose run was left behind by a process that has ended.
 
@@ -106,26 +107,19 @@ def job_label(job: Record) -> str:
 
 @COMMAND.action("list", "list the jobs and their next run", json=True)
 async def _list(_args: Namespace, cli: Cli, context: CronCommandContext) -> None:
-    def next_run(job: Record) -> str:
+    def cells(job: Record) -> list[str]:
         is_active = job["state"] in ("scheduled", "running")
-        return context.when(job["next_run_at"]) if is_active else ""
-
-    def last_run(job: Record) -> str:
-        return f"{job['last_status'] or ''} {context.when(job['last_run_at'])}".strip()
+        following = context.when(job["next_run_at"]) if is_active else ""
+        last = f"{job['last_status'] or ''} {context.when(job['last_run_at'])}".strip()
+        schedule = job["schedule_display"] or "invalid"
+        row = (job["id"], job["name"], schedule, job["state"], following, last, job["deliver"])
+        texts = [plain_line(str(cell)) for cell in row]
+        return [text if len(text) <= 40 else f"{text[:39]}…" for text in texts]
 
     jobs = await context.service.list()
     await _warn_of_invalid_records(cli, context)
-    columns = (
-        Column("ID", lambda job: job["id"], width=40),
-        Column("NAME", lambda job: job["name"], width=40),
-        Column("SCHEDULE", lambda job: job["schedule_display"] or "invalid", width=40),
-        Column("STATE", lambda job: job["state"]),
-        Column("NEXT", next_run),
-        Column("LAST", last_run, width=40),
-        Column("DELIVERS TO", lambda job: job["deliver"], width=40),
-    )
-    empty = "no jobs yet; create one with `hermes cron create`"
-    cli.emit(jobs, columns=columns, empty=empty)
+    lines = table([TITLES, *map(cells, jobs)])
+    cli.emit(jobs, lines, empty="no jobs yet; create one with `hermes cron create`")
 
 
 async def _warn_of_invalid_records(cli: Cli, context: CronCommandContext) -> None:
@@ -223,12 +217,8 @@ def _job_fields(args: Namespace) -> dict[str, Any]:
     """Return the fields of the job that the command line sets."""
     plain = ("name", "repeat", "workdir", "script", "model", "provider", "base_url", "budget_usd")
     fields: dict[str, Any] = {name: getattr(args, name) for name in plain}
-    lists = {
-        "deliver": args.deliver,
-        "skills": args.skill,
-        "context_from": args.context_from,
-        "enabled_toolsets": args.toolsets,
-    }
+    lists = {"skills": args.skill, "enabled_toolsets": args.toolsets}
+    lists |= {"deliver": args.deliver, "context_from": args.context_from}
     fields |= {name: list(split_names(each)) for name, each in lists.items() if each is not None}
     fields |= {"schedule": args.schedule_option, "prompt": args.prompt_option}
     return {name: value for name, value in fields.items() if value is not None}
@@ -304,32 +294,21 @@ async def _run(args: Namespace, cli: Cli, context: CronCommandContext) -> None:
     cli.emit(job, f"{job_label(job)} {start}")
 
 
-@COMMAND.action("pause", "stop running a job until it is resumed", JOB, json=True)
-async def _pause(args: Namespace, cli: Cli, context: CronCommandContext) -> None:
-    running = await _is_running(args.job, context)
-    job = await context.service.pause(args.job)
-    cli.emit(job, f"paused {job_label(job)}{running}")
+def _add_change(name: str, summary: str, done: str) -> None:
+    """Add an action that calls the method of this name of the service."""
+
+    @COMMAND.action(name, summary, JOB, json=True)
+    async def _change(args: Namespace, cli: Cli, context: CronCommandContext) -> None:
+        is_running = (await context.service.get(args.job))["state"] == "running"
+        job = await getattr(context.service, name)(args.job)
+        following = f"; next {context.when(job['next_run_at'])}" if name == "resume" else ""
+        running = "; the run in progress continues" if is_running else ""
+        cli.emit(job, f"{done} {job_label(job)}{following}{running}")
 
 
-@COMMAND.action("resume", "run a paused job as scheduled again", JOB, json=True)
-async def _resume(args: Namespace, cli: Cli, context: CronCommandContext) -> None:
-    running = await _is_running(args.job, context)
-    job = await context.service.resume(args.job)
-    following = context.when(job["next_run_at"])
-    cli.emit(job, f"resumed {job_label(job)}; next {following}{running}")
-
-
-@COMMAND.action("remove", "delete a job; its output files are kept", JOB, json=True)
-async def _remove(args: Namespace, cli: Cli, context: CronCommandContext) -> None:
-    running = await _is_running(args.job, context)
-    job = await context.service.remove(args.job)
-    cli.emit(job, f"removed {job_label(job)}{running}")
-
-
-async def _is_running(job: str, context: CronCommandContext) -> str:
-    is_running = (await context.service.get(job))["state"] == "running"
-    return "; the run in progress continues" if is_running else ""
-
+_add_change("pause", "stop running a job until it is resumed", "paused")
+_add_change("resume", "run a paused job as scheduled again", "resumed")
+_add_change("remove", "delete a job; its output files are kept", "removed")
 
 # `hermes cron tick`: run all due jobs now.
 

@@ -18,7 +18,6 @@ from hermes.config.environment import variable
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
 from hermes.ops import (
-    DoctorFinding,
     Level,
     LogFilter,
     Outcome,
@@ -85,56 +84,39 @@ def _redactor(cli: Cli) -> Redactor:
 
 def _without_secrets(outcome: Outcome, redact: Callable[[str], str]) -> Outcome:
     """Redact findings: an error can quote its input."""
-    found = (
-        msgspec.structs.replace(each, text=redact(each.text), advice=redact(each.advice))
-        for each in outcome.found
-    )
-    return msgspec.structs.replace(
-        outcome, found=tuple(found), fixed=tuple(map(redact, outcome.fixed))
-    )
+    replace = msgspec.structs.replace
+    found = [replace(f, text=redact(f.text), advice=redact(f.advice)) for f in outcome.found]
+    return replace(outcome, found=tuple(found), fixed=tuple(map(redact, outcome.fixed)))
 
 
 def report(
     outcomes: list[Outcome], paint: Paint, width: int, marks: dict[Level, str]
 ) -> Iterator[str]:
     """Return the report as lines of at most `width` columns."""
+
+    def paragraph(role: str, head: str, text: str) -> Iterator[str]:
+        for at, line in enumerate(wrap(" ".join(safe(text).split()), width - len(head))):
+            yield paint(role, f"{' ' * len(head) if at else head}{line}")
+
+    roles = {"ok": "text", "warning": "warn", "problem": "error"}
+    arrow = "    → " if marks is MARKS else "    > "
     for group, members in groupby(outcomes, key=lambda outcome: outcome.group):
         yield paint("strong", group)
         for outcome in members:
             for done in outcome.fixed:
-                yield from _paragraph(f"  {marks['ok']} ", f"{outcome.name}: {done}", width)
+                yield from paragraph("text", f"  {marks['ok']} ", f"{outcome.name}: {done}")
             for found in outcome.found:
-                yield from _lines(outcome.name, found, paint, width, marks)
-    yield ""
-    yield from wrap(_total_line(outcomes), width)
-
-
-def _lines(
-    name: str, found: DoctorFinding, paint: Paint, width: int, marks: dict[Level, str]
-) -> Iterator[str]:
-    role = {"ok": "text", "warning": "warn", "problem": "error"}[found.level]
-    for line in _paragraph(f"  {marks[found.level]} ", f"{name}: {found.text}", width):
-        yield paint(role, line)
-    if found.advice:
-        arrow = "    → " if marks is MARKS else "    > "
-        for line in _paragraph(arrow, found.advice, width):
-            yield paint("dim", line)
-
-
-def _paragraph(head: str, text: str, width: int) -> Iterator[str]:
-    lines = wrap(" ".join(safe(text).split()), width - len(head))
-    for number, line in enumerate(lines):
-        yield f"{' ' * len(head) if number else head}{line}"
-
-
-def _total_line(outcomes: list[Outcome]) -> str:
+                head = f"  {marks[found.level]} "
+                yield from paragraph(roles[found.level], head, f"{outcome.name}: {found.text}")
+                yield from paragraph("dim", arrow, found.advice) if found.advice else ()
     problems, warnings = _count(outcomes, "problem"), _count(outcomes, "warning")
-    if not problems and not warnings:
-        return f"{many(len(outcomes), 'check')}: no problems."
-    found = f"{many(len(outcomes), 'check')}: {many(problems, 'problem')}"
-    found += f", {many(warnings, 'warning')}."
-    can_fix = any(each.fix for outcome in outcomes for each in outcome.found)
-    return found + (" `hermes doctor --fix` fixes some of it." if can_fix else "")
+    total = f"{many(len(outcomes), 'check')}: no problems."
+    if problems or warnings:
+        total = f"{many(len(outcomes), 'check')}: {many(problems, 'problem')}"
+        total += f", {many(warnings, 'warning')}."
+    if any(each.fix for outcome in outcomes for each in outcome.found):
+        total += " `hermes doctor --fix` fixes some of it."
+    yield from ("", *wrap(total, width))
 
 
 def _count(outcomes: list[Outcome], level: Level) -> int:
@@ -153,13 +135,8 @@ def _report_facts(outcomes: list[Outcome]) -> dict[str, Any]:
                 "seconds": outcome.seconds,
                 "mended": outcome.fixed,
                 "findings": [
-                    {
-                        "level": found.level,
-                        "text": found.text,
-                        "advice": found.advice,
-                        "can_mend": found.fix is not None,
-                    }
-                    for found in outcome.found
+                    {"level": f.level, "text": f.text, "advice": f.advice, "can_mend": bool(f.fix)}
+                    for f in outcome.found
                 ],
             }
             for outcome in outcomes
@@ -235,11 +212,20 @@ LIST = "list"
 
 def run_logs(args: Namespace, cli: Cli) -> int:
     if args.log == LIST:
-        return _list_logs(cli)
+        files = [file for name in FILES for file in files_of(cli.home.logs / name)]
+        facts = [{"path": str(file), "bytes": file.stat().st_size} for file in files]
+        cli.emit(facts, map(_file_line, files), empty=f"no logs yet in {cli.home.logs}")
+        return 0
     if args.lines < 0:
         raise UsageError("--lines cannot be negative")
-    path = cli.home.logs / f"{args.log}.log"
-    wanted = LogFilter(args.level, args.session, args.component, _since(args.since))
+    path, since = cli.home.logs / f"{args.log}.log", 0.0
+    if args.since:
+        seconds = parse_duration(args.since)
+        if seconds is None:
+            hint = "for example 30s, 5m, 2h or 1d"
+            raise UsageError(f"--since cannot be {args.since!r}", hint=hint)
+        since = time.time() - seconds
+    wanted = LogFilter(args.level, args.session, args.component, since)
     if not files_of(path):
         cli.note(f"there is no log {args.log} yet ({path})")
         return 1
@@ -251,31 +237,13 @@ def run_logs(args: Namespace, cli: Cli) -> int:
     end = path.stat().st_size
     for entry in last_entries(path, args.lines, wanted, end):
         show(entry)
-    try:
+    with suppress(KeyboardInterrupt):
         for entry in follow(path, wanted, end) if args.follow else ():
             show(entry)
-    except KeyboardInterrupt:
-        return 0
     return 0
 
 
-def _since(text: str) -> float:
-    if not text:
-        return 0.0
-    seconds = parse_duration(text)
-    if seconds is None:
-        raise UsageError(f"--since cannot be {text!r}", hint="for example 30s, 5m, 2h or 1d")
-    return time.time() - seconds
-
-
-def _list_logs(cli: Cli) -> int:
-    files = [file for name in FILES for file in files_of(cli.home.logs / name)]
-    facts = [{"path": str(file), "bytes": file.stat().st_size} for file in files]
-    cli.emit(facts, map(_line, files), empty=f"no logs yet in {cli.home.logs}")
-    return 0
-
-
-def _line(file: Path) -> str:
+def _file_line(file: Path) -> str:
     status = file.stat()
     changed = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.st_mtime))
     return f"{file.name:<16} {human_size(status.st_size):>9}  {changed}"

@@ -6,7 +6,6 @@ import pwd
 import re
 import time
 from argparse import Namespace
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -27,7 +26,6 @@ from hermes.gateway import (
     install_libraries,
     is_configured,
     is_switched_on,
-    manifests,
     missing_variables,
     parse_user_list,
     process,
@@ -65,19 +63,17 @@ def report_platforms(cli: Cli) -> int:
         cli.say("no platform is set up: only scheduled jobs run")
     width = max((len(each.platform) for each in state.adapters), default=0)
     for each in state.adapters:
-        cli.say("\n".join(_start_lines(each, width, paint)))
+        detail = plain_line(each.detail)
+        if each.state == "connected":
+            cli.say(f"{each.platform:<{width}}  connected{f' ({detail})' if detail else ''}")
+            continue
+        why = f"{f': {detail}' if detail else ''}{TRIES_AGAIN.get(each.state, '')}"
+        cli.say(paint("error", f"{each.platform:<{width}}  not connected{why}"))
+        for line in hint_lines(each, width):
+            cli.say(line)
     if any(each.state != "connected" for each in state.adapters):
         cli.note(MORE)
     return 1 if wanted and "connected" not in wanted else 0
-
-
-def _start_lines(each: process.AdapterState, width: int, paint: Paint) -> list[str]:
-    if each.state == "connected":
-        where = f" ({plain_line(each.detail)})" if each.detail else ""
-        return [f"{each.platform:<{width}}  connected{where}"]
-    why = f": {plain_line(each.detail)}" if each.detail else ""
-    line = f"{each.platform:<{width}}  not connected{why}{TRIES_AGAIN.get(each.state, '')}"
-    return [paint("error", line), *hint_lines(each, width)]
 
 
 def hint_lines(each: process.AdapterState, width: int) -> list[str]:
@@ -124,11 +120,9 @@ def _start(args: Namespace, cli: Cli) -> int:
         service.start()
         cli.say(f"started the service {service.name}")
     else:
-        started, output = (
-            process.start_in_background(cli.home, _command(quiet=True)),
-            cli.home.logs / "gateway.out",
-        )
-        cli.say(f"started: process {started.pid}; it prints to {tilde(output)}")
+        started = process.start_in_background(cli.home, _command(quiet=True))
+        output = tilde(cli.home.logs / "gateway.out")
+        cli.say(f"started: process {started.pid}; it prints to {output}")
     return report_platforms(cli)
 
 
@@ -348,7 +342,11 @@ UNASKED = (
 def _setup(args: Namespace, cli: Cli) -> None:
     known = registry.manifests()
     if args.platform is None:
-        _show_overview(known, cli)
+        width = max((len(name) for name in known), default=0)
+        for number, (name, each) in enumerate(known.items(), start=1):
+            mark = "*" if is_configured(each, cli.load()) else " "
+            cli.say(f" {mark}{number:>2}  {name:<{width}}  {each.label}")
+        cli.say("  * is set up")
         if args.non_interactive or not cli.interactive:
             return
         answer = cli.ask("  platform, by number or name: ").strip()
@@ -356,12 +354,14 @@ def _setup(args: Namespace, cli: Cli) -> None:
         if not args.platform:
             return
     platform = registry.manifest(args.platform.lower())
-    given = _given_credentials(args, platform, cli)
-    if given or args.non_interactive:
-        _save(given, cli)
-    else:
+    given = _save_given(args, platform, cli)
+    if not given and not args.non_interactive:
         _ask(platform, cli, more=args.more)
-    _check(platform, cli)
+    cli.load().reread_variables()
+    if missing := missing_variables(platform, cli.load()):
+        names = " and ".join(missing)
+        hint = f"hermes gateway setup {platform.name}, or: hermes config set {missing[0]} …"
+        raise UsageError(f"{platform.label} cannot connect without {names}", hint=hint)
     if not is_configured(platform, cli.load()):  # it needs no credentials, only to be enabled
         edit.set_value(cli.home, ("platforms", platform.name, "enabled"), True)
     if not args.no_install and install_libraries(platform):
@@ -369,16 +369,8 @@ def _setup(args: Namespace, cli: Cli) -> None:
     _next_steps(platform, cli)
 
 
-def _show_overview(known: Mapping[str, PlatformManifest], cli: Cli) -> None:
-    width = max((len(name) for name in known), default=0)
-    for number, (name, each) in enumerate(known.items(), start=1):
-        mark = "*" if is_configured(each, cli.load()) else " "
-        cli.say(f" {mark}{number:>2}  {name:<{width}}  {each.label}")
-    cli.say("  * is set up")
-
-
-def _given_credentials(args: Namespace, platform: PlatformManifest, cli: Cli) -> dict[str, str]:
-    """Return the credentials from options, standard input and the environment, by variable."""
+def _save_given(args: Namespace, platform: PlatformManifest, cli: Cli) -> bool:
+    """Save the credentials from options, stdin and the environment; return False for none."""
     given: dict[str, str] = {}
     names = [each.name for each in platform.credentials]
     if args.from_env:
@@ -395,7 +387,12 @@ def _given_credentials(args: Namespace, platform: PlatformManifest, cli: Cli) ->
         given[registry.home_variable(platform)] = args.home_channel.strip()
     if (args.from_env or args.from_stdin) and not given:
         raise UsageError(f"no credential was given; {platform.label} has {', '.join(names)}")
-    return given
+    for name, value in given.items():
+        if value:
+            edit.set_variable(cli.home, name, value)
+        else:
+            edit.unset_variable(cli.home, name)
+    return bool(given)
 
 
 def _lines(text: str, names: list[str]) -> dict[str, str]:
@@ -409,14 +406,6 @@ def _lines(text: str, names: list[str]) -> dict[str, str]:
             raise UsageError(problem, hint=f"a line is NAME=VALUE with one of {', '.join(names)}")
         found[name] = value.strip().strip("'\"")
     return found
-
-
-def _save(given: Mapping[str, str], cli: Cli) -> None:
-    for name, value in given.items():
-        if value:
-            edit.set_variable(cli.home, name, value)
-        else:
-            edit.unset_variable(cli.home, name)
 
 
 def _ask(platform: PlatformManifest, cli: Cli, *, more: bool) -> None:
@@ -433,19 +422,14 @@ def _ask(platform: PlatformManifest, cli: Cli, *, more: bool) -> None:
         cli.say(f"  not asked: {names} (hermes gateway setup {platform.name} --more)")
     if not platform.chats or platform.checks_callers:
         return
+    users = _allowed_users_variable(platform)
     for name, question in (
-        (
-            _allowed_users_variable(platform),
-            "who may write, ids with commas between (none: by pairing)",
-        ),
+        (users, "who may write, ids with commas between (none: by pairing)"),
         (registry.home_variable(platform), "home channel, the id of a chat"),
     ):
-        now = loaded.variable(name) or ""
-        prompt = f"  {question} [{now or 'not set'}]: "
+        prompt = f"  {question} [{loaded.variable(name) or 'not set'}]: "
         said = cli.ask(prompt, hint=UNASKED).strip()
-        while name == _allowed_users_variable(platform) and (
-            wrong := _user_list_error(platform, said)
-        ):
+        while name == users and (wrong := _user_list_error(platform, said)):
             cli.say(f"  {wrong}; {wrong.hint}")
             said = cli.ask(prompt).strip()
         if said:
@@ -460,15 +444,6 @@ def _ask_credential(credential: CredentialField, *, is_set: bool, cli: Cli) -> N
     ask = cli.ask_secret if credential.secret else cli.ask
     if said := ask(prompt, hint=UNASKED).strip():
         edit.set_variable(cli.home, credential.name, said)
-
-
-def _check(platform: PlatformManifest, cli: Cli) -> None:
-    loaded = cli.load()
-    loaded.reread_variables()
-    if missing := missing_variables(platform, loaded):
-        names = " and ".join(missing)
-        hint = f"hermes gateway setup {platform.name}, or: hermes config set {missing[0]} …"
-        raise UsageError(f"{platform.label} cannot connect without {names}", hint=hint)
 
 
 def _next_steps(platform: PlatformManifest, cli: Cli) -> None:
@@ -525,35 +500,23 @@ class PairingRow(msgspec.Struct, frozen=True):
     json=True,
 )
 def _list_users(args: Namespace, cli: Cli) -> None:
-    store = _pairing_store(cli)
-    names = [_known_platform(args.platform, store)] if args.platform else store.platforms()
-    rows = [row for name in names for row in _pairing_rows(store, name)]
-    lines = table([(row.platform, row.state, _user_label(row, time.time())) for row in rows])
+    def label(row: PairingRow, now: float) -> str:
+        if row.state == "invited" and row.until is not None:
+            return f"the first who sends the code, for another {human_duration(row.until - now)}"
+        name = f" ({plain_line(row.user_name)})" if row.user_name else ""
+        return f"{plain_line(row.user_id)}{name}, {human_duration(now - row.at)}"
+
+    store, names = _open_pairing(args, cli)
+    rows = []
+    for name in names:
+        waiting = {"invited": store.invitations(name), "pending": store.pending(name)}
+        for state, each in ((state, each) for state, found in waiting.items() for each in found):
+            until = each.made_at + LIFE_SECONDS
+            rows.append(PairingRow(name, each.user_id, each.user_name, state, each.made_at, until))
+        for user, one in store.approved(name).items():
+            rows.append(PairingRow(name, user, one.user_name, "approved", one.approved_at))
+    lines = table([(row.platform, row.state, label(row, time.time())) for row in rows])
     cli.emit(rows, lines, empty="no user is approved by a code, and none waits")
-
-
-def _user_label(row: PairingRow, now: float) -> str:
-    if row.state == "invited" and row.until is not None:
-        return f"the first who sends the code, for another {human_duration(row.until - now)}"
-    name = f" ({plain_line(row.user_name)})" if row.user_name else ""
-    return f"{plain_line(row.user_id)}{name}, {human_duration(now - row.at)}"
-
-
-def _pairing_rows(store: PairingStore, platform: str) -> list[PairingRow]:
-    waiting = [
-        PairingRow(
-            platform, each.user_id, each.user_name, state, each.made_at, each.made_at + LIFE_SECONDS
-        )
-        for state, found in (
-            ("invited", store.invitations(platform)),
-            ("pending", store.pending(platform)),
-        )
-        for each in found
-    ]
-    return waiting + [
-        PairingRow(platform, user, each.user_name, "approved", each.approved_at)
-        for user, each in store.approved(platform).items()
-    ]
 
 
 @PAIRING.action(
@@ -564,27 +527,21 @@ def _pairing_rows(store: PairingStore, platform: str) -> list[PairingRow]:
     json=True,
 )
 def _approve(args: Namespace, cli: Cli) -> None:
-    store = _pairing_store(cli)
-    platform = _known_platform(args.platform, store)
+    store, (platform,) = _open_pairing(args, cli)
     user, approved = store.approve(platform, args.code)
+    row = PairingRow(platform, user, approved.user_name, "approved", approved.approved_at)
     name = f" ({plain_line(approved.user_name)})" if approved.user_name else ""
-    cli.emit(
-        PairingRow(platform, user, approved.user_name, "approved", approved.approved_at),
-        f"{plain_line(user)}{name} may talk to the agent on {platform} now",
-    )
+    cli.emit(row, f"{plain_line(user)}{name} may talk to the agent on {platform} now")
 
 
 @PAIRING.action(
     "invite", "create a code that approves its first sender", arg("platform"), json=True
 )
 def _create_invitation(args: Namespace, cli: Cli) -> None:
-    store = _pairing_store(cli)
-    platform = _known_platform(args.platform, store)
+    store, (platform,) = _open_pairing(args, cli)
     code = store.invite(platform)
-    cli.emit(
-        {"platform": platform, "code": code},
-        f"{code} lets in the first who sends it in a private chat on {platform}, for an hour",
-    )
+    text = f"{code} lets in the first who sends it in a private chat on {platform}, for an hour"
+    cli.emit({"platform": platform, "code": code}, text)
 
 
 @PAIRING.action(
@@ -595,15 +552,12 @@ def _create_invitation(args: Namespace, cli: Cli) -> None:
     json=True,
 )
 def _revoke(args: Namespace, cli: Cli) -> None:
-    store = _pairing_store(cli)
-    platform = _known_platform(args.platform, store)
+    store, (platform,) = _open_pairing(args, cli)
     if not store.revoke(platform, args.user):
         hint = "`hermes pairing list` shows who was; users on a list are removed from the list"
         raise UsageError(f"{args.user!r} was not let in by a code on {platform}", hint=hint)
-    cli.emit(
-        {"platform": platform, "user_id": args.user, "revoked": True},
-        f"{plain_line(args.user)} is shut out of {platform}",
-    )
+    facts = {"platform": platform, "user_id": args.user, "revoked": True}
+    cli.emit(facts, f"{plain_line(args.user)} is shut out of {platform}")
     if not args.json and cli.load().variable("GATEWAY_ALLOW_ALL_USERS"):
         cli.note("note: GATEWAY_ALLOW_ALL_USERS is set, so that any user may still be allowed")
 
@@ -615,18 +569,18 @@ def _revoke(args: Namespace, cli: Cli) -> None:
     json=True,
 )
 def _clear_pending(args: Namespace, cli: Cli) -> None:
-    store = _pairing_store(cli)
-    names = [_known_platform(args.platform, store)] if args.platform else store.platforms()
+    store, names = _open_pairing(args, cli)
     gone = sum(store.clear_pending(name) for name in names)
     cli.emit({"cleared": gone}, f"threw away {many(gone, 'code')}")
 
 
-def _pairing_store(cli: Cli) -> PairingStore:
-    return PairingStore(cli.home.root / FOLDER, SystemClock())
-
-
-def _known_platform(name: str, store: PairingStore) -> str:
-    known = sorted({*manifests(), *store.platforms()})
-    if name.lower() not in known:
-        raise UsageError(f"there is no platform {name!r}", hint=f"there are {', '.join(known)}")
-    return name.lower()
+def _open_pairing(args: Namespace, cli: Cli) -> tuple[PairingStore, list[str]]:
+    """Return the store and the named platform; without a name, all platforms of the store."""
+    store = PairingStore(cli.home.root / FOLDER, SystemClock())
+    if not args.platform:
+        return store, store.platforms()
+    known = sorted({*registry.manifests(), *store.platforms()})
+    if args.platform.lower() not in known:
+        hint = f"there are {', '.join(known)}"
+        raise UsageError(f"there is no platform {args.platform!r}", hint=hint)
+    return store, [args.platform.lower()]

@@ -134,7 +134,13 @@ async def _run(
 ) -> HookRun | None:
     """Run the hook; return None if it is not approved."""
     approvals = HookApprovals(cli.home.root)
-    if not _may_run(hook, approvals, args, cli):
+    unasked = args.accept_hooks or cli.load().settings.hooks_auto_accept
+    approved = unasked or approvals.find(hook.event, hook.command) is not None
+    if not approved and cli.interactive:
+        approved = cli.confirm(f"Let `{hook.command}` run at {hook.event} from now on?")
+        if approved:
+            approvals.allow(hook.event, hook.command)
+    if not approved:
         cli.note(f"{hook.command}: not run, it is not approved (--accept-hooks runs it)")
         return None
     environment = child_environment(saved=cli.load().saved)
@@ -144,19 +150,6 @@ async def _run(
         return await hooks.run_one(hook, details)
     finally:
         await hooks.close()
-
-
-def _may_run(hook: HookSpec, approvals: HookApprovals, args: Namespace, cli: Cli) -> bool:
-    if args.accept_hooks or cli.load().settings.hooks_auto_accept:
-        return True
-    if approvals.find(hook.event, hook.command) is not None:
-        return True
-    if not cli.interactive:
-        return False
-    if not cli.confirm(f"Let `{hook.command}` run at {hook.event} from now on?"):
-        return False
-    approvals.allow(hook.event, hook.command)
-    return True
 
 
 def _show(hook: HookSpec, ran: HookRun, cli: Cli) -> None:

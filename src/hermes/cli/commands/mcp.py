@@ -139,12 +139,8 @@ def tool_facts(tool: RemoteTool, offered: bool = True) -> dict[str, Any]:
 
 
 def tool_rows(tools: Sequence[RemoteTool]) -> list[str]:
-    def cell(text: str) -> str:
-        return one_line(plain_line(text), WIDTH)
-
-    return table(
-        [(cell(tool.name), describe_effect(tool), cell(tool.description)) for tool in tools]
-    )
+    rows = [(one.name, describe_effect(one), one.description) for one in tools]
+    return table([[one_line(plain_line(cell), WIDTH) for cell in row] for row in rows])
 
 
 def error_line(error: HermesError) -> str:
@@ -189,13 +185,9 @@ def is_web_address(url: str) -> bool:
     return usable and url.isprintable() and " " not in url
 
 
-def variable_name(name: str) -> str:
-    return re.sub(r"\W", "_", name).upper()
-
-
-def variable_prefix(name: str) -> str:
-    """Return the prefix of the variables that hold the secrets of a server."""
-    return f"MCP_{variable_name(name)}_"
+def variable_name(server: str, name: str = "") -> str:
+    """Return the variable for a secret of a server; without `name`, their common prefix."""
+    return re.sub(r"\W", "_", f"MCP_{server}_{name}").upper()
 
 
 COMMAND = Command("mcp", default="list")
@@ -324,45 +316,46 @@ class TestStep(msgspec.Struct, frozen=True):
     seconds: float | None = None
 
 
-class TestReport:
-    """The executed steps; the last one may have failed."""
-
-    def __init__(self) -> None:
-        self.steps: list[TestStep] = []
-        self.probe: ProbeResult | None = None
-
-    @property
-    def ok(self) -> bool:
-        return all(step.ok for step in self.steps)
-
-
 @COMMAND.action("test", "connect to a server once and show what it offers", NAME, json=True)
 def _test(args: Namespace, cli: Cli) -> int:
     settings = server_named(cli, args.name)
-    report = TestReport()
-    for step in _steps(cli, args.name, settings, report):
-        report.steps.append(step)
+    steps: list[TestStep] = []
+    found: ProbeResult | None = None
+    for step in _steps(cli, args.name, settings):
+        if isinstance(step, ProbeResult):
+            found = step
+            continue
+        steps.append(step)
         if not args.json:
             timing = "" if step.seconds is None else f" ({step.seconds:.2f} s)"
             cli.say(f"{'✓' if step.ok else '✗'} {step.step}: {step.text}{timing}")
-    if args.json:
-        cli.json(_facts(args.name, settings, report))
-    elif (found := report.probe) is not None:
-        for line in _tool_lines(settings, ServerCatalog(found.tools, problems=found.problems)):
-            cli.say(f"  {line}")
-    return 0 if report.ok else 1
+    ok = all(step.ok for step in steps)
+    facts: dict[str, Any] = {"name": args.name, "ok": ok, "steps": steps}
+    if found is not None:
+        offered = offered_tools(settings, ServerCatalog(found.tools))
+        server, names = found.server_info, ("name", "version", "protocol", "instructions")
+        facts |= {
+            "transport": found.transport,
+            "server": {name: getattr(server, name) for name in names},
+            "tools": [tool_facts(tool, tool in offered) for tool in found.tools],
+            "problems": found.problems,
+            "resources": found.resources,
+            "prompts": found.prompts,
+        }
+    catalog = ServerCatalog(found.tools, problems=found.problems) if found else None
+    cli.emit(facts, [f"  {line}" for line in _tool_lines(settings, catalog)] if catalog else ())
+    return 0 if ok else 1
 
 
-def _steps(cli: Cli, name: str, settings: McpServer, report: TestReport) -> Iterator[TestStep]:
-    """Yield each step when it is done. A failed step is the last one."""
+def _steps(cli: Cli, name: str, settings: McpServer) -> Iterator[TestStep | ProbeResult]:
+    """Yield each step when it is done, and the result. A failed step is the last one."""
     fault = find_fault(name, settings)
     if fault:
         yield TestStep("settings", False, plain_line(fault))
         return
     off = "" if settings.enabled else ", switched off"
-    yield TestStep(
-        "settings", True, f"{transport_name(settings)}, {describe_place(cli, settings)}{off}"
-    )
+    place = f"{transport_name(settings)}, {describe_place(cli, settings)}{off}"
+    yield TestStep("settings", True, place)
     if settings.auth == "oauth":
         words, usable = _describe_login(cli, name, settings)
         hint = "" if usable else f" (`hermes mcp login {name}` signs in)"
@@ -375,38 +368,15 @@ def _steps(cli: Cli, name: str, settings: McpServer, report: TestReport) -> Iter
     except HermesError as error:
         yield TestStep("connect", False, error_line(error), time.monotonic() - began)
         return
-    report.probe = found
-    yield from _probe_steps(found)
-
-
-def _probe_steps(found: ProbeResult) -> Iterator[TestStep]:
-    server_info = found.server_info
-    who = plain_line(f"{server_info.name} {server_info.version}") or "a server without a name"
-    spoken = f"{who}, MCP {server_info.protocol} over {found.transport}"
+    yield found
+    server = found.server_info
+    who = plain_line(f"{server.name} {server.version}") or "a server without a name"
+    spoken = f"{who}, MCP {server.protocol} over {found.transport}"
     yield TestStep("connect", True, spoken, found.connect_seconds)
     out = f", {len(found.problems)} left out" if found.problems else ""
     yield TestStep("tools", True, many(len(found.tools), "tool") + out)
     others = f"{many(len(found.resources), 'resource')}, {many(len(found.prompts), 'prompt')}"
     yield TestStep("resources and prompts", True, others, found.list_seconds)
-
-
-def _facts(name: str, settings: McpServer, report: TestReport) -> dict[str, object]:
-    facts: dict[str, object] = {"name": name, "ok": report.ok, "steps": report.steps}
-    found = report.probe
-    if found is None:
-        return facts
-    offered = offered_tools(settings, ServerCatalog(found.tools))
-    return facts | {
-        "transport": found.transport,
-        "server": {
-            name: getattr(found.server_info, name)
-            for name in ("name", "version", "protocol", "instructions")
-        },
-        "tools": [tool_facts(tool, tool in offered) for tool in found.tools],
-        "problems": found.problems,
-        "resources": found.resources,
-        "prompts": found.prompts,
-    }
 
 
 # `hermes mcp remove`: a server with its variables, tokens and cache.
@@ -424,7 +394,7 @@ def _remove(args: Namespace, cli: Cli) -> None:
     edit.unset_value(cli.home, ("mcp_servers", name))
     after = read_document(cli.home.config_file).data
     for variable in sorted(_references(before) - _references(after)):
-        if variable.startswith(variable_prefix(name)):
+        if variable.startswith(variable_name(name)):
             edit.unset_variable(cli.home, variable)
     # A later server of this name must not inherit these approvals.
     held = cli.load().settings.command_allowlist

@@ -29,7 +29,6 @@ from hermes.cli.commands.mcp import (
     tokens_folder,
     tool_rows,
     variable_name,
-    variable_prefix,
 )
 from hermes.cli.context import Cli, OneOf, arg, flag, repeated
 from hermes.cli.output import show_login_url
@@ -64,13 +63,6 @@ class ServerArguments(msgspec.Struct, frozen=True):
     variables: dict[str, str]  #: The secrets, written to .env.
 
 
-def check_server_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        hint = "use letters, digits, -, _ and ., at most 32, for example: tickets"
-        raise UsageError(f"{name!r} cannot be the name of an MCP server", hint=hint)
-    return name
-
-
 def parse_server_arguments(
     args: Namespace, read_token: Callable[[], str], taken: Collection[str]
 ) -> ServerArguments:
@@ -81,42 +73,58 @@ def parse_server_arguments(
     if bool(args.url) == bool(args.command):
         hint = "hermes mcp add time --command uvx --args mcp-server-time"
         raise UsageError("say either --url or --command", hint=hint)
-    secrets = _Secrets(args.name, taken)
+    secrets: dict[str, str] = {}
+
+    def refer(name: str, value: str) -> str:
+        """Store a value for .env and return its reference. A reference is returned unchanged."""
+        if not value or REFERENCE.search(value):
+            return value
+        plain = variable_name(args.name, name)
+        names = itertools.chain([plain], (f"{plain}_{number}" for number in itertools.count(2)))
+        variable = next(each for each in names if each not in {*taken, *secrets})
+        secrets[variable] = value
+        return f"${{{variable}}}"
+
     if args.url:
-        return _remote_settings(args, read_token, secrets)
-    return _program_settings(args, secrets)
+        settings = _remote_settings(args, read_token, refer)
+    else:
+        settings = _program_settings(args, refer)
+    return ServerArguments(settings, secrets)
 
 
-def _program_settings(args: Namespace, secrets: "_Secrets") -> ServerArguments:
+Refer = Callable[[str, str], str]
+"""Takes the name and the value of a secret; returns what stands for it in config.yaml."""
+
+
+def _program_settings(args: Namespace, refer: Refer) -> dict[str, Any]:
     for name in ("auth", "transport", "header"):
         if getattr(args, name):
             raise UsageError(f"--{name} is for servers with --url")
     command, arguments = args.command, list(args.args or [])
     if not arguments and shutil.which(command, path=search_path()) is None:
-        command, *arguments = _split(command)
-    settings: dict[str, Any] = {"command": command}
-    if arguments:
-        settings["args"] = arguments
+        try:  # a command given in one word, such as `npx -y server`
+            command, *arguments = shlex.split(command) or [command]
+        except ValueError as error:
+            problem = f"--command cannot be taken apart: {error}"
+            raise UsageError(problem, hint="use --args for arguments") from error
     env = {}
     for text in args.env:
         name, value = _parse_pair(_ENV, text, "--env", "--env LOG_LEVEL=debug")
-        env[name] = secrets.apart(name, value) if is_secret_variable(name) else value
-    if env:
-        settings["env"] = env
-    return ServerArguments(settings, secrets.variables)
+        env[name] = refer(name, value) if is_secret_variable(name) else value
+    more = {"args": arguments, "env": env}
+    return {"command": command, **{name: value for name, value in more.items() if value}}
 
 
 def _remote_settings(
-    args: Namespace, read_token: Callable[[], str], secrets: "_Secrets"
-) -> ServerArguments:
+    args: Namespace, read_token: Callable[[], str], refer: Refer
+) -> dict[str, Any]:
     if args.args or args.env:
         raise UsageError("--args and --env are for servers with --command")
-    _check_url(args.url, args.auth)
-    settings: dict[str, Any] = {"url": args.url}
-    if args.transport:
-        settings["transport"] = args.transport
-    if args.auth == OAUTH:
-        settings["auth"] = OAUTH
+    if not is_web_address(args.url):
+        raise UsageError(f"{args.url!r} is not a web address", hint="start it with https://")
+    if args.auth == OAUTH and not may_carry_tokens(args.url):
+        hint = "begin the url with https://; only a server on this machine may do without"
+        raise UsageError("a login needs https, so that it cannot be read on the way", hint=hint)
     pairs = [
         _parse_pair(_HEADER, text, "--header", "--header 'X-Api-Key=secret'")
         for text in args.header
@@ -124,37 +132,10 @@ def _remote_settings(
     if args.auth == HEADER and not pairs:
         token = read_token()
         pairs = [("Authorization", token if " " in token else f"Bearer {token}")]
-    headers = {name: secrets.apart(name, value) for name, value in pairs}
-    if headers:
-        settings["headers"] = headers
-    return ServerArguments(settings, secrets.variables)
-
-
-def _check_url(url: str, auth: str | None) -> None:
-    if not is_web_address(url):
-        raise UsageError(f"{url!r} is not a web address", hint="start it with https://")
-    if auth == OAUTH and not may_carry_tokens(url):
-        hint = "begin the url with https://; only a server on this machine may do without"
-        raise UsageError("a login needs https, so that it cannot be read on the way", hint=hint)
-
-
-class _Secrets:
-    """Collects values for .env and returns references to them."""
-
-    def __init__(self, server: str, taken: Collection[str]) -> None:
-        self._prefix, self._taken = variable_prefix(server), taken
-        self.variables: dict[str, str] = {}
-
-    def apart(self, name: str, value: str) -> str:
-        """Store a value and return its reference. A reference is returned unchanged."""
-        if not value or REFERENCE.search(value):
-            return value
-        plain = f"{self._prefix}{variable_name(name)}"
-        names = itertools.chain([plain], (f"{plain}_{number}" for number in itertools.count(2)))
-        used = {*self._taken, *self.variables}
-        variable = next(each for each in names if each not in used)
-        self.variables[variable] = value
-        return f"${{{variable}}}"
+    headers = {name: refer(name, value) for name, value in pairs}
+    auth = OAUTH if args.auth == OAUTH else ""
+    more = {"transport": args.transport, "auth": auth, "headers": headers}
+    return {"url": args.url, **{name: value for name, value in more.items() if value}}
 
 
 def _parse_pair(form: re.Pattern[str], text: str, flag: str, example: str) -> tuple[str, str]:
@@ -163,16 +144,6 @@ def _parse_pair(form: re.Pattern[str], text: str, flag: str, example: str) -> tu
         # Do not repeat the text: it can hold a secret.
         raise UsageError(f"{flag} takes NAME=VALUE on one line", hint=f"for example: {example}")
     return found[1], found[2]
-
-
-def _split(command: str) -> list[str]:
-    """Split a command given in one word, such as `npx -y server`."""
-    try:
-        return shlex.split(command) or [command]
-    except ValueError as error:
-        raise UsageError(
-            f"--command cannot be taken apart: {error}", hint="use --args for arguments"
-        ) from error
 
 
 # `hermes mcp configure`: the tools of a server that the agent gets, and time limits.
@@ -350,49 +321,40 @@ def _login(args: Namespace, cli: Cli) -> int:
     run_logged(cli, sign_in(cli, args.name, settings.url, wishes, browser=browser))
     if settings.auth != "oauth":
         edit.set_value(cli.home, ("mcp_servers", args.name, "auth"), "oauth")
-    return _check_login(cli, args.name, msgspec.structs.replace(settings, auth="oauth"))
+    settings = msgspec.structs.replace(settings, auth="oauth")
+    try:
+        found = run_logged(cli, probe_server(cli, args.name, settings))
+    except ToolError as error:
+        cli.note(f"signed in, but {args.name} does not work: {error_line(error)}")
+        return 1
+    cli.say(f"signed in to {args.name}: {many(len(found.tools), 'tool')}")
+    return 0
 
 
 async def sign_in(
     cli: Cli, name: str, url: str, wishes: LoginOptions, *, browser: bool = True
 ) -> None:
     """Log in and store the tokens. Raises `HermesError`."""
-    opens = browser and _has_browser()
+    # A browser in the terminal would take over our screen.
+    is_graphical = bool(variable("DISPLAY") or variable("WAYLAND_DISPLAY"))
+    if sys.platform in ("darwin", "win32"):
+        is_graphical = not variable("SSH_CONNECTION")
+    opens = browser and bool(variable("BROWSER") or is_graphical)
+
+    async def open_browser(address: str) -> None:
+        with suppress(webbrowser.Error, OSError):  # the address is shown anyway
+            await in_thread(webbrowser.open, address)
+
     opened = ("A browser should show it now.",) if opens else ()
     person = McpLoginPrompt(
         show=lambda address: show_login_url(cli, address, *opened),
-        open_browser=_open_browser if opens else None,
+        open_browser=open_browser if opens else None,
         paste=(lambda: in_thread(cli.stdin.readline)) if cli.interactive else None,
     )
     try:
         await login(name, url, tokens_folder(cli), person, SystemClock(), wishes)
     except asyncio.CancelledError:
         raise Interrupted("the login was stopped; nothing was stored") from None
-
-
-def _has_browser() -> bool:
-    """Return True for a graphical browser; one in the terminal would take over our screen."""
-    if variable("BROWSER"):
-        return True
-    if sys.platform in ("darwin", "win32"):
-        return not variable("SSH_CONNECTION")
-    return bool(variable("DISPLAY") or variable("WAYLAND_DISPLAY"))
-
-
-async def _open_browser(address: str) -> None:
-    with suppress(webbrowser.Error, OSError):  # the address is shown anyway
-        await in_thread(webbrowser.open, address)
-
-
-def _check_login(cli: Cli, name: str, settings: McpServer) -> int:
-    """Check that the server accepts the login; return the exit code."""
-    try:
-        found = run_logged(cli, probe_server(cli, name, settings))
-    except ToolError as error:
-        cli.note(f"signed in, but {name} does not work: {error_line(error)}")
-        return 1
-    cli.say(f"signed in to {name}: {many(len(found.tools), 'tool')}")
-    return 0
 
 
 @COMMAND.action("logout", "forget the login of a server", NAME)
@@ -424,7 +386,10 @@ LONGEST_TOKEN = 16_384
     flag("--no-test", help="do not connect, just write it down"),
 )
 def _add(args: Namespace, cli: Cli) -> None:
-    name = check_server_name(args.name)
+    name = args.name
+    if not _NAME.fullmatch(name):
+        hint = "use letters, digits, -, _ and ., at most 32, for example: tickets"
+        raise UsageError(f"{name!r} cannot be the name of an MCP server", hint=hint)
     if name in cli.load().settings.mcp_servers:
         hint = f"`hermes mcp configure {name}` changes it, `hermes mcp remove {name}` removes it"
         raise UsageError(f"there is an MCP server {name} already", hint=hint)

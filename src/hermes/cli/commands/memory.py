@@ -65,17 +65,10 @@ class OwnedNotes(msgspec.Struct, frozen=True):
     file: NoteFile
     limit: int
 
-    @property
-    def title(self) -> str:
-        return f"{self.target} ({self.owner})"
-
     def fullness(self) -> str:
         """Return the used share of the limit. Raises `ToolError` if the file cannot be read."""
         size = len(join_entries(self.file.read()))
         return f"{100 * size // max(self.limit, 1)}%, {size:,}/{self.limit:,} characters"
-
-    def notebook(self) -> Notebook:
-        return Notebook(self.target, self.title, self.file, self.limit, scan)
 
 
 class NoteFiles:
@@ -87,7 +80,8 @@ class NoteFiles:
 
     def all(self, target: str = "") -> list[OwnedNotes]:
         """Return the existing notes, the user's own first."""
-        return [notes for notes in self._found() if target in ("", notes.target)]
+        found = (notes for notes in self._found() if notes.place.file.exists())
+        return [notes for notes in found if target in ("", notes.target)]
 
     def one(self, target: NoteTarget, of: str) -> OwnedNotes:
         """Return the notes of a target whose owner's name contains `of`.
@@ -95,9 +89,10 @@ class NoteFiles:
         Without `of`: the user's own, or those of the current project. They may not exist yet.
         """
         if not of:
-            own = self._own(target)
-            if own is not None:
-                return own
+            scope = MemoryScope(project=project_root(Path.cwd()) if target == "project" else "")
+            if (place := note_locations(self._folder, scope).get(target)) is not None:
+                owner = place.owner.removeprefix(f"{target} ") or YOURS
+                return self._notes(target, owner, place)
         found = [notes for notes in self.all(target) if of.casefold() in notes.owner.casefold()]
         if len(found) == 1:
             return found[0]
@@ -105,13 +100,6 @@ class NoteFiles:
         problem = f"{len(found)} notes" if found else "no notes"
         hint = f"name one of them with --of; there are notes of: {known}"
         raise UsageError(f"there are {problem} for {target} {of}".rstrip(), hint=hint)
-
-    def _own(self, target: NoteTarget) -> OwnedNotes | None:
-        scope = MemoryScope(project=project_root(Path.cwd()) if target == "project" else "")
-        place = note_locations(self._folder, scope).get(target)
-        if place is None:
-            return None
-        return self._notes(target, place.owner.removeprefix(f"{target} ") or YOURS, place)
 
     def _found(self) -> Iterator[OwnedNotes]:
         yield from self._of_person(self._folder, YOURS)
@@ -121,15 +109,13 @@ class NoteFiles:
             for folder in _folders(self._folder / name):
                 owner = _owner(folder)
                 place = NoteLocation(folder / MEMORY_FILE, owner)
-                if place.file.exists():
-                    yield self._notes(target, owner.removeprefix(f"{target} "), place)
+                yield self._notes(target, owner.removeprefix(f"{target} "), place)
 
     def _of_person(self, folder: Path, owner: str) -> Iterator[OwnedNotes]:
-        kinds: tuple[tuple[NoteTarget, str], ...] = (("memory", MEMORY_FILE), ("user", USER_FILE))
-        for target, name in kinds:
+        kinds: dict[NoteTarget, str] = {"memory": MEMORY_FILE, "user": USER_FILE}
+        for target, name in kinds.items():
             place = NoteLocation(folder / name, "" if owner == YOURS else owner)
-            if place.file.exists():
-                yield self._notes(target, owner, place)
+            yield self._notes(target, owner, place)
 
     def _notes(self, target: NoteTarget, owner: str, place: NoteLocation) -> OwnedNotes:
         settings = self._settings
@@ -155,8 +141,14 @@ def _owner(folder: Path) -> str:
 def _overview(_args: Namespace, cli: Cli) -> int:
     settings = cli.load().settings.memory
     cli.say(f"Notes, in {tilde(cli.home.memories)}")
-    lines = table([_notes_cells(notes) for notes in NoteFiles(cli).all()])
-    for line in lines or ["none yet"]:
+    rows = []
+    for notes in NoteFiles(cli).all():
+        try:
+            state = [many(len(notes.file.read()), "note"), notes.fullness()]
+        except ToolError as error:
+            state = ["", str(error)]
+        rows.append((notes.target, plain_line(notes.owner), *state))
+    for line in table(rows) or ["none yet"]:
         cli.say(f"  {line}")
     for key in ("memory_enabled", "user_profile_enabled"):
         if not getattr(settings, key):
@@ -173,15 +165,6 @@ def _overview(_args: Namespace, cli: Cli) -> int:
         cli.say(f"  {error}\n  {error.hint}")
         return error.exit_code
     return 0
-
-
-def _notes_cells(notes: OwnedNotes) -> tuple[str, str, str, str]:
-    owner = plain_line(notes.owner)
-    try:
-        count = many(len(notes.file.read()), "note")
-        return notes.target, owner, count, notes.fullness()
-    except ToolError as error:
-        return notes.target, owner, "", str(error)
 
 
 COMMAND = Command("memory", _overview, "")
@@ -334,18 +317,16 @@ def _show(args: Namespace, cli: Cli) -> int:
     ]
     lines = []
     for heading, group in groupby(found.items, key=lambda item: item.heading):
-        lines += ["", heading, *map(_item_line, group)]
+        lines += ["", heading]
+        for item in group:
+            more = plain_line(", ".join(f"{key} {value}" for key, value in item.more.items()))
+            text = plain(item.text).replace("\n", "\n    ")
+            lines.append(f"  - {item.mark}{text}{f' ({more})' if more else ''}")
     nothing = f"nothing is remembered{' about that' if args.query else ' yet'}"
     cli.emit(facts, lines[1:] if lines or found.unread else [nothing])
     for problem in found.unread:
         cli.note(f"note: {problem}")
     return 1 if found.unread else 0
-
-
-def _item_line(item: MemoryItem) -> str:
-    more = plain_line(", ".join(f"{key} {value}" for key, value in item.more.items()))
-    text = plain(item.text).replace("\n", "\n    ")
-    return f"  - {item.mark}{text}{f' ({more})' if more else ''}"
 
 
 # Text editing in the user's editor.
@@ -417,9 +398,12 @@ def _edit(args: Namespace, cli: Cli) -> None:
     merged = False
 
     def put(now: tuple[str, ...]) -> tuple[str, ...]:
+        """Merge the user's edit with changes made to the file meanwhile."""
         nonlocal merged
         merged = now != before
-        return _merge_entries(before, now, wanted)
+        gone = set(before) - set(now)
+        new = [entry for entry in now if entry not in before]
+        return tuple(dict.fromkeys([*(entry for entry in wanted if entry not in gone), *new]))
 
     try:
         after = notes.file.change(put)
@@ -433,15 +417,6 @@ def _edit(args: Namespace, cli: Cli) -> None:
     if merged:
         cli.note("note: the agent changed the file meanwhile; its changes are kept too")
     _warn(notes, after, cli)
-
-
-def _merge_entries(
-    before: tuple[str, ...], now: tuple[str, ...], wanted: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Merge the user's edit with changes made to the file meanwhile."""
-    gone = set(before) - set(now)
-    new = [entry for entry in now if entry not in before]
-    return tuple(dict.fromkeys([*(entry for entry in wanted if entry not in gone), *new]))
 
 
 def _warn(notes: OwnedNotes, after: tuple[str, ...], cli: Cli) -> None:
@@ -511,7 +486,8 @@ def _delete(cli: Cli, item: MemoryItem, provider: ProviderClient | None) -> None
         return
     for notes in NoteFiles(cli).all(item.place):
         if notes.owner == item.owner:
-            notes.notebook().remove(item.text)
+            title = f"{notes.target} ({notes.owner})"
+            Notebook(notes.target, title, notes.file, notes.limit, scan).remove(item.text)
             if provider is not None:
                 provider.note_removed(item.place, item.text)
 

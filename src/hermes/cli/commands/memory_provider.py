@@ -44,24 +44,21 @@ class ProviderClient:
         self._isolated = isolated
         self.name = isolated.name
 
-    @property
-    def shows(self) -> bool:
-        """Whether the provider can list its memories."""
-        return isinstance(self._isolated.provider, Inspectable)
+        self._shows = isinstance(isolated.provider, Inspectable)  #: It can list its memories.
 
     def summary(self) -> str:
-        said = self._ask("summary") if self.shows else "it does not say what it holds"
+        said = self._ask("summary") if self._shows else "it does not say what it holds"
         return plain_line(said)
 
     def entries(self, query: str = "", limit: int = 100) -> Dicts:
-        found: Dicts = self._ask("entries", query, limit) if self.shows else []
+        found: Dicts = self._ask("entries", query, limit) if self._shows else []
         return found
 
     def edit(self, entry_id: str, text: str) -> bool:
-        return bool(self.shows and self._ask("edit", entry_id, text))
+        return bool(self._shows and self._ask("edit", entry_id, text))
 
     def forget(self, entry_id: str) -> bool:
-        return bool(self.shows and self._ask("forget", entry_id))
+        return bool(self._shows and self._ask("forget", entry_id))
 
     def note_removed(self, target: str, content: str) -> None:
         self._ask("on_memory_write", "remove", target, content)
@@ -156,7 +153,11 @@ SETTING = ("memory", "provider")
     repeated("--set", metavar="KEY=VALUE", help="answer without being asked"),
 )
 def _setup(args: Namespace, cli: Cli) -> int:
-    given = _parse_options(args.set)
+    pairs = [pair.partition("=") for pair in args.set]
+    for key, equals, _value in pairs:
+        if not equals:
+            raise UsageError(f"--set {key!r} has no =", hint="write --set KEY=VALUE")
+    given = {key: value for key, _equals, value in pairs}
     name = args.name or _choose_provider(cli)
     isolated = isolated_provider(cli, name)
     fields = config_fields(isolated.provider)
@@ -164,10 +165,16 @@ def _setup(args: Namespace, cli: Cli) -> int:
     if unknown:
         known = ", ".join(field.key for field in fields) or "nothing"
         raise UsageError(f"{name} does not ask for {', '.join(sorted(unknown))}", hint=known)
-    saved = _saved_options(cli, name)
-    answers = {
-        field.key: _field_value(field, given, saved.get(field.key, ""), cli) for field in fields
-    }
+    try:  # earlier answers, in the options file of the provider
+        file = (cli.home.root / f"{name}.json").read_bytes()
+        saved = msgspec.json.decode(file, type=dict[str, Any])
+    except (OSError, msgspec.DecodeError):
+        saved = {}
+    answers = {}
+    for field in fields:
+        before = saved.get(field.key, "")
+        before = before if isinstance(before, str) else json.dumps(before)
+        answers[field.key] = _field_value(field, given, before, cli)
     ensure_hermes_home(cli.home)
     for field in fields:
         if field.secret and answers[field.key]:
@@ -197,16 +204,6 @@ def _off(_args: Namespace, cli: Cli) -> int:
     return 1
 
 
-def _parse_options(pairs: list[str]) -> dict[str, str]:
-    given: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"--set {pair!r} has no =", hint="write --set KEY=VALUE")
-        given[key] = value
-    return given
-
-
 def _choose_provider(cli: Cli) -> str:
     first: dict[str, PluginInfo] = {}
     for info in available_providers(cli):
@@ -224,16 +221,6 @@ def _choose_provider(cli: Cli) -> str:
     if not said:
         raise UsageError("no provider was chosen", hint="nothing was changed")
     return pick_named(said, names)
-
-
-def _saved_options(cli: Cli, name: str) -> dict[str, str]:
-    """Return earlier answers from the provider's options file."""
-    try:
-        held = msgspec.json.decode((cli.home.root / f"{name}.json").read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return {}
-    values = held.items() if isinstance(held, dict) else ()
-    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values}
 
 
 def _field_value(field: ConfigField, given: Mapping[str, str], saved: str, cli: Cli) -> str:
@@ -297,6 +284,16 @@ def _try(cli: Cli, isolated: IsolatedProvider) -> None:
             raise HermesError("no", hint=f"hermes memory setup {isolated.name}")
         return ""
 
+    def tools() -> str:
+        schemas: Dicts = isolated.call("get_tool_schemas", SECONDS)
+        return ", ".join(schema["name"] for schema in schemas) or "none"
+
+    def recall() -> str:
+        text: str = isolated.call("prefetch", SECONDS, "What is the test word of hermes memory?")
+        if word in text:
+            return "the word came back"
+        return "the word did not come back at once; many services need a while"
+
     word = f"test{secrets.token_hex(4)}"
     said = f"Remember that the test word of hermes memory is {word}."
     home = str(cli.home.root)
@@ -309,9 +306,9 @@ def _try(cli: Cli, isolated: IsolatedProvider) -> None:
                 "initialize", USER, hermes_home=home, platform="cli", user_id=USER, tell=cli.note
             ),
         )
-        _step(cli, "tools", lambda: _tools(isolated))
+        _step(cli, "tools", tools)
         _step(cli, "save a turn", lambda: isolated.call("sync_turn", SECONDS, said, "Noted."))
-        _step(cli, "recall", lambda: _recall(isolated, word))
+        _step(cli, "recall", recall)
         _step(cli, "clean up", lambda: _clean(isolated, word))
     finally:
         isolated.shut_down()
@@ -328,18 +325,6 @@ def _step(cli: Cli, what: str, work: Callable[[], Any]) -> Any:
     note = f", {result}" if isinstance(result, str) and result else ""
     cli.say(f"ok      {what:<12} {spent:,.0f} ms{note}")
     return result
-
-
-def _tools(isolated: IsolatedProvider) -> str:
-    schemas: Dicts = isolated.call("get_tool_schemas", SECONDS)
-    return ", ".join(schema["name"] for schema in schemas) or "none"
-
-
-def _recall(isolated: IsolatedProvider, word: str) -> str:
-    text: str = isolated.call("prefetch", SECONDS, "What is the test word of hermes memory?")
-    if word in text:
-        return "the word came back"
-    return "the word did not come back at once; many services need a while"
 
 
 def _clean(isolated: IsolatedProvider, word: str) -> str:

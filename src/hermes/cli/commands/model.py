@@ -5,7 +5,6 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -39,7 +38,6 @@ from hermes.ops import (
 )
 from hermes.providers import CUSTOM, ENDPOINTS, ModelChoice, Target, endpoints
 from hermes.providers import LOCAL as RESOLVER_LOCAL
-from hermes.providers.catalog import ModelFacts
 from hermes.providers.local import (
     LocalModelFile,
     fetch_weights,
@@ -62,11 +60,19 @@ class ModelWizard:
 
     async def choose(self) -> str:
         """Return `provider:model`, or "" if the user leaves."""
-        offers = self._offers()
+        found = self._providers.resolver.candidates(ModelChoice())
+        offers = [(one.endpoint.id, one.reason) for one in found]
+        offers += [(f"{CUSTOM}:{n}", "custom_providers") for n in self._providers.custom_names()]
+        offers += [(e.id, e.label) for e in ENDPOINTS if not e.needs_key and e.id != CUSTOM]
         for number, (name, why) in enumerate(offers, start=1):
             self._cli.say(f"{number:>3}  {name:<18} {why}")
         self._cli.note("another provider: hermes auth add PROVIDER")
-        provider = self._pick("provider (number or name, empty to leave): ", [n for n, _ in offers])
+        names, provider = [name for name, _ in offers], "-"
+        while provider not in ("", *names):
+            said = self._cli.ask("provider (number or name, empty to leave): ").strip()
+            provider = pick_named(said, names)
+            if provider not in ("", *names):
+                self._cli.say(f"{provider!r} is not in the list")
         if not provider:
             return ""
         model = await self.model_of(provider)
@@ -82,15 +88,6 @@ class ModelWizard:
         if found.note:
             self._cli.note(found.note)
         return self._pick_model([one.facts.id for one in found.models])
-
-    def _offers(self) -> list[tuple[str, str]]:
-        """Return usable providers and why they are usable."""
-        found = [
-            (c.endpoint.id, c.reason) for c in self._providers.resolver.candidates(ModelChoice())
-        ]
-        own = [(f"{CUSTOM}:{name}", "custom_providers") for name in self._providers.custom_names()]
-        here = [(e.id, e.label) for e in ENDPOINTS if not e.needs_key and e.id != CUSTOM]
-        return [*found, *own, *here]
 
     def _pick_model(self, models: Sequence[str]) -> str:
         """Read a number, a name, or words that filter the list."""
@@ -110,13 +107,6 @@ class ModelWizard:
                 if self._cli.confirm(f"use {said} all the same?"):
                     return said
             shown = narrowed or list(models)
-
-    def _pick(self, prompt: str, names: Sequence[str]) -> str:
-        while True:
-            said = pick_named(self._cli.ask(prompt).strip(), names)
-            if not said or said in names:
-                return said
-            self._cli.say(f"{said!r} is not in the list")
 
 
 # Which model is used, and why.
@@ -246,15 +236,12 @@ async def _test(args: Namespace, cli: Cli, providers: Providers) -> int:
         async for finding in probe(providers.maker.model(target, budget), target.profile):
             findings.append(finding)
             if not args.json:
-                cli.say(_finding_line(finding, paint))
+                role = {"works": "text", "failed": "error"}.get(finding.verdict, "dim")
+                verdict = paint(role, f"{finding.verdict:<9}")
+                cli.say(f"  {finding.name:<10} {verdict} {finding.detail}".rstrip())
     if args.json:
         cli.json({"provider": target.provider, "model": target.model, "findings": findings})
     return 0 if findings and findings[0].verdict == "works" else 1
-
-
-def _finding_line(finding: ProbeFinding, paint: Paint) -> str:
-    role = {"works": "text", "failed": "error"}.get(finding.verdict, "dim")
-    return f"  {finding.name:<10} {paint(role, f'{finding.verdict:<9}')} {finding.detail}".rstrip()
 
 
 # `hermes fallback`.
@@ -327,8 +314,10 @@ async def run_models(args: Namespace, cli: Cli) -> int:
         raise UsageError("--limit cannot be negative")
     if args.max_price is not None and not args.max_price >= 0:
         raise UsageError("--max-price cannot be negative")
-    names = [custom.name for custom in cli.load().settings.custom_providers]
-    provider, words = _split_provider(args.words, names)
+    names = [custom.name.lower() for custom in cli.load().settings.custom_providers]
+    first = args.words[0].lower() if args.words else ""
+    is_provider = endpoints.find_endpoint(first) or first.removeprefix("custom:") in names
+    provider, *words = args.words if first and is_provider else ["", *args.words]
     if args.all and provider:
         raise UsageError(f"either {provider} or --all", hint="leave one of them out")
     abilities = (args.images, args.tools, args.reasoning)
@@ -344,16 +333,6 @@ async def run_models(args: Namespace, cli: Cli) -> int:
             found.append(models)
     _show_models(found, args, cli)
     return 0 if any(provider_models.models for provider_models in found) else 1
-
-
-def _split_provider(words: Sequence[str], custom_names: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Split off the first word if it names a provider."""
-    if not words:
-        return "", ()
-    name = words[0].removeprefix("custom:")
-    if endpoints.find_endpoint(words[0].lower()) or name.lower() in map(str.lower, custom_names):
-        return words[0], words[1:]
-    return "", words
 
 
 def _targets(
@@ -394,11 +373,26 @@ def _tokens(text: str) -> int:
 def _show_models(found: Sequence[ProviderModels], args: Namespace, cli: Cli) -> None:
     limit = args.limit or None
     if args.json:
-        cli.json([_provider_facts(one, limit) for one in found])
+        facts = []
+        for one in found:
+            models = [
+                {name: getattr(each.facts, name) for name in each.facts.__struct_fields__}
+                | {"in_use": each.in_use, "sources": each.sources}
+                for each in one.models[:limit]
+            ]
+            for model in models:
+                del model["aliases"]
+            total = {"total": len(one.models), "models": models}
+            facts.append({**msgspec.to_builtins(one), **total})
+        cli.json(facts)
         return
     paint = cli.paint
     for one in found:
-        cli.say(paint("strong", _heading(one)))
+        age = ""
+        if one.fetched_at is not None:
+            age = f", listed {human_duration(time.time() - one.fetched_at)} ago"
+        heading = f"{one.label} ({one.base_url}): {many(len(one.models), 'model')}{age}"
+        cli.say(paint("strong", heading))
         for line in _model_lines(one.models[:limit]):
             cli.say(paint("accent", line) if line.startswith("*") else line)
         hidden = len(one.models) - len(one.models[:limit])
@@ -408,57 +402,29 @@ def _show_models(found: Sequence[ProviderModels], args: Namespace, cli: Cli) -> 
             cli.note(one.note)
 
 
-def _heading(one: ProviderModels) -> str:
-    age = ""
-    if one.fetched_at is not None:
-        age = f", listed {human_duration(time.time() - one.fetched_at)} ago"
-    return f"{one.label} ({one.base_url}): {many(len(one.models), 'model')}{age}"
-
-
 def _model_lines(models: Sequence[ListedModel]) -> Iterator[str]:
     width = max((len(one.facts.id) for one in models), default=0)
     for one in models:
         facts = one.facts
         mark = "*" if one.in_use else " "
         abilities = " ".join(name for name in ABILITIES if getattr(facts, name))
-        cells = f"{_short(facts.context_length):>6}  {_format_price(one):>17}  {abilities}"
+        size = facts.context_length
+        room = f"{size / 1000:.0f}k" if size else "?"
+        if size and size >= 1_000_000:
+            room = f"{size / 1_000_000:.2f}".rstrip("0").rstrip(".") + "m"
+        cells = f"{room:>6}  {_format_price(one):>17}  {abilities}"
         yield f"{mark} {facts.id:<{width}}  {cells}".rstrip()
 
 
-def _short(tokens: int | None) -> str:
-    """`128k`, `1m`, `1.05m`; a question mark when it is not known."""
-    if not tokens:
-        return "?"
-    if tokens >= 1_000_000:
-        return f"{tokens / 1_000_000:.2f}".rstrip("0").rstrip(".") + "m"
-    return f"{tokens / 1000:.0f}k"
-
-
 def _format_price(one: ListedModel) -> str:
+    def dollars(amount: float) -> str:
+        return f"${amount:.2f}" if amount >= 0.1 or not amount else f"${amount:.4f}".rstrip("0")
+
     price = one.facts.price
-    if price is None:
-        return "?"
-    if not (price.input or price.output):
-        return "free"
+    if price is None or not (price.input or price.output):
+        return "?" if price is None else "free"
     mark = "~" if one.sources.get("price", "").startswith("comes with") else ""
-    return f"{mark}{_dollars(price.input)} / {_dollars(price.output)}"
-
-
-def _dollars(amount: float) -> str:
-    return f"${amount:.2f}" if amount >= 0.1 or not amount else f"${amount:.4f}".rstrip("0")
-
-
-def _provider_facts(one: ProviderModels, limit: int | None) -> dict[str, Any]:
-    models = [
-        {**_model_facts(listed.facts), "in_use": listed.in_use, "sources": listed.sources}
-        for listed in one.models[:limit]
-    ]
-    return {**msgspec.to_builtins(one), "total": len(one.models), "models": models}
-
-
-def _model_facts(facts: ModelFacts) -> dict[str, Any]:
-    """Return all fields, including unknown ones."""
-    return {name: getattr(facts, name) for name in facts.__struct_fields__ if name != "aliases"}
+    return f"{mark}{dollars(price.input)} / {dollars(price.output)}"
 
 
 MODELS = Command(
@@ -503,17 +469,13 @@ async def _pull(args: Namespace, cli: Cli) -> None:
 @LOCAL.action("list", "show what there is", json=True)
 def _list_local(_args: Namespace, cli: Cli) -> None:
     chosen = cli.load().settings.local.model
-    models = local_models(cli.home.models)
-    facts = [
-        {**msgspec.to_builtins(model, enc_hook=str), "in_use": _is_name_of(chosen, model)}
-        for model in models
-    ]
-    lines = []
-    for model in models:
-        mark = "*" if _is_name_of(chosen, model) else " "
+    facts, lines = [], []
+    for model in local_models(cli.home.models):
+        in_use = _is_name_of(chosen, model)
+        facts.append({**msgspec.to_builtins(model, enc_hook=str), "in_use": in_use})
         state = str(model.path) if model.fetched else "not fetched"
         size = f"{human_size(model.size):>9}"
-        lines.append(f"{mark} {model.name:<12} {size}  {model.label}  ({state})")
+        lines.append(f"{' *'[in_use]} {model.name:<12} {size}  {model.label}  ({state})")
     if not any(each["in_use"] for each in facts):
         lines.append(f"* {chosen}")
     cli.emit(facts, lines)

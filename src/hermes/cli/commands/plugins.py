@@ -1,7 +1,7 @@
 """`hermes plugins`: list, install, remove, enable and disable plugins."""
 
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,6 @@ from hermes.plugins import (
     PluginOrigin,
     PluginSelection,
     PluginState,
-    RequiredVariable,
     choose_provider,
     default_places,
     find_plugins,
@@ -50,12 +49,9 @@ class PluginRow(msgspec.Struct, frozen=True):
     hooks: tuple[str, ...] = ()
 
 
-def installed_plugins(home: Home) -> tuple[Plugin, ...]:
-    return _plugins(home, load(home))
-
-
-def _plugins(home: Home, loaded: Loaded) -> tuple[Plugin, ...]:
-    working_folder = Path.cwd() if loaded.settings.plugins.project else None
+def installed_plugins(home: Home, loaded: Loaded | None = None) -> tuple[Plugin, ...]:
+    settings = (loaded or load(home)).settings.plugins
+    working_folder = Path.cwd() if settings.project else None
     return find_plugins(default_places(home.plugins, working_folder))
 
 
@@ -68,14 +64,15 @@ def plugin_rows(cli: Cli) -> list[PluginRow]:
         PluginKind.ENGINE: settings.context.engine,
     }
     choice = PluginSelection(settings.plugins.enabled, settings.plugins.disabled, single)
-    rows = [_row(plugin, choice.state(plugin), loaded) for plugin in _plugins(home, loaded)]
+    rows = [
+        _row(plugin, choice.state(plugin), loaded) for plugin in installed_plugins(home, loaded)
+    ]
     known = {(row.kind, row.name) for row in rows}
     bundled = {PluginKind.MEMORY: bundled_providers(), PluginKind.ENGINE: bundled_engines()}
-    for kind, infos in bundled.items():
-        for name, description in ((info.name, info.description) for info in infos):
-            state = PluginState.ENABLED if single[kind] == name else PluginState.NOT_ENABLED
-            if (kind, name) not in known:
-                rows.append(PluginRow(name, kind, state, BUILT_IN, description=description))
+    for kind, info in ((kind, info) for kind, infos in bundled.items() for info in infos):
+        state = PluginState.ENABLED if single[kind] == info.name else PluginState.NOT_ENABLED
+        if (kind, info.name) not in known:
+            rows.append(PluginRow(info.name, kind, state, BUILT_IN, description=info.description))
     known = {(row.kind, row.name) for row in rows}
     rows += [
         _provided_row(kind, name, loaded, cli)
@@ -157,20 +154,6 @@ def name_width(rows: Sequence[PluginRow]) -> int:
     return max((len(f"{row.name} {row.version}".rstrip()) for row in rows), default=0)
 
 
-def run_menu(cli: Cli, toggle: Callable[[PluginRow], None]) -> None:
-    """Show the menu until the user enters an empty line."""
-    while True:
-        rows = plugin_rows(cli)
-        _show(cli, rows)
-        said = cli.ask("number to switch on or off (empty to leave): ").strip()
-        if not said:
-            return
-        if said.isdecimal() and 1 <= int(said) <= len(rows):
-            toggle(rows[int(said) - 1])
-        else:
-            cli.say(f"{said!r} is not in the list")
-
-
 def _show(cli: Cli, rows: Sequence[PluginRow]) -> None:
     width = name_width(rows)
     for kind, heading in HEADINGS.items():
@@ -186,17 +169,24 @@ WARNING = "A plugin is a program: once enabled, it runs with all your rights."
 
 
 def _menu(args: Namespace, cli: Cli) -> None:
+    """Show the menu until the user enters an empty line."""
     if not cli.interactive:
         cli.say(args.format_help().rstrip())
         return
-
-    def toggle(row: PluginRow) -> None:
+    while True:
+        rows = plugin_rows(cli)
+        _show(cli, rows)
+        said = cli.ask("number to switch on or off (empty to leave): ").strip()
+        if not said:
+            return
+        if not said.isdecimal() or not 1 <= int(said) <= len(rows):
+            cli.say(f"{said!r} is not in the list")
+            continue
+        row = rows[int(said) - 1]
         try:
             _set(cli, row, on=row.state is not PluginState.ENABLED)
         except HermesError as error:
             cli.say(f"{error}{f' ({error.hint})' if error.hint else ''}")
-
-    run_menu(cli, toggle)
 
 
 COMMAND = Command("plugins", _menu, "Look at plugins, add and remove them, switch them on and off.")
@@ -228,7 +218,10 @@ def _list(_args: Namespace, cli: Cli) -> None:
 )
 def _install(args: Namespace, cli: Cli) -> None:
     source = parse_source(args.id)
-    cli.note(f"fetching {_hide_password(source.address)}")
+    head, at, tail = source.address.rpartition("@")
+    scheme, slashes, _ = head.partition("://")
+    shown = f"{scheme}://…@{tail}" if at and slashes else source.address  # without its password
+    cli.note(f"fetching {shown}")
     manifest = _plugin_installer(cli).install(source, force=args.force)
     cli.say(f"installed {manifest.name} {manifest.version}".rstrip())
     _describe(cli, manifest)
@@ -237,13 +230,6 @@ def _install(args: Namespace, cli: Cli) -> None:
         _set(cli, find_row(cli, manifest.name), on=True)
     else:
         cli.say(f"`hermes plugins enable {manifest.name}` enables it")
-
-
-def _hide_password(address: str) -> str:
-    """Return the address of a source without its password."""
-    head, at, tail = address.rpartition("@")
-    scheme, slashes, _ = head.partition("://")
-    return f"{scheme}://…@{tail}" if at and slashes else address
 
 
 def _describe(cli: Cli, manifest: PluginManifest) -> None:
@@ -347,22 +333,18 @@ def _ask_variables(cli: Cli, row: PluginRow) -> None:
     for variable in found.manifest.requires_env if found else ():
         if variable.name not in row.missing:
             continue
-        value = _value(cli, variable) if cli.interactive else ""
+        value = ""
+        if cli.interactive:
+            for text in filter(None, (variable.description, variable.url)):
+                cli.say(f"  {text}")
+            ask, how = (cli.ask_secret, "it is not shown, ") if variable.secret else (cli.ask, "")
+            value = ask(f"{variable.name} ({how}empty skips): ").strip()
         if value:
             from hermes.config import edit  # ruamel.yaml, needed only to write
 
             edit.set_variable(cli.home, variable.name, value)
         else:
             cli.note(f"{row.name} needs {variable.name}: `hermes config set {variable.name} …`")
-
-
-def _value(cli: Cli, variable: RequiredVariable) -> str:
-    for text in (variable.description, variable.url):
-        if text:
-            cli.say(f"  {text}")
-    if variable.secret:
-        return cli.ask_secret(f"{variable.name} (it is not shown, empty skips): ").strip()
-    return cli.ask(f"{variable.name} (empty skips): ").strip()
 
 
 def _folder_name(cli: Cli, name: str) -> str:

@@ -7,7 +7,6 @@ import traceback
 from argparse import REMAINDER, ArgumentParser, Namespace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from hermes import compat
 from hermes.cli.context import Cli, Command, arg
@@ -63,19 +62,16 @@ def _run_module(words: list[str]) -> None:
     name, *arguments = words
     sys.argv[:] = [name, *arguments]
     sys.path.insert(0, str(Path.cwd()))
-    if _module_spec(name) is None:
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if not error.name or not name.startswith(f"{error.name}."):
+            raise
+        spec = None
+    if spec is None:
         hint = "it is looked for in this folder, then where installed"
         raise UsageError(f"there is no module {name}", hint=hint)
     runpy.run_module(name, run_name="__main__", alter_sys=True)
-
-
-def _module_spec(name: str) -> Any:
-    try:
-        return importlib.util.find_spec(name)
-    except ModuleNotFoundError as error:
-        if error.name and name.startswith(f"{error.name}."):
-            return None
-        raise
 
 
 def _report_error(error: HermesError, cli: Cli) -> int:

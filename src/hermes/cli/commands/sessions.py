@@ -11,17 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.app import opened_store, store_exists
-from hermes.cli.context import (
-    YES,
-    Cli,
-    Column,
-    Command,
-    CommandEnded,
-    arg,
-    flag,
-    repeated,
-    table,
-)
+from hermes.cli.context import YES, Cli, Command, CommandEnded, arg, flag, repeated, table
 from hermes.cli.main import run_hermes
 from hermes.cli.output import DAY, SESSION, age, ago, limit, progress_on, since, until
 from hermes.core.errors import SessionNotFound, UsageError
@@ -90,17 +80,12 @@ def store_or_empty(empty: Any = ()) -> Needs:
     return needs
 
 
-async def find_session(store: SessionStore, name: str) -> SessionInfo:
-    """Return the session with this id, unique id prefix or title."""
-    return await store.resolve(plain_line(name))
+async def find_session(store: SessionStore, name: str, *, exactly: bool = False) -> SessionInfo:
+    """Return the session with this id, unique id prefix or title.
 
-
-async def find_session_exactly(store: SessionStore, name: str) -> SessionInfo:
-    """Return the session to change or delete.
-
-    A title means the session with exactly this title, not one that continues it.
+    A session to change or delete must have exactly this title, not one that continues it.
     """
-    return await store.resolve(plain_line(name), exactly=True)
+    return await store.resolve(plain_line(name), exactly=exactly)
 
 
 def session_line(info: SessionInfo, width: int) -> str:
@@ -202,10 +187,14 @@ async def _tree(args: Namespace, cli: Cli, store: SessionStore) -> None:
     descendants = await store.descendants(info.id)
     above = list(enumerate([*reversed(ancestors), info]))
     below = [(len(above) - 1 + d, one) for one, d in _walk_descendants(info, descendants)]
-    cli.emit(
-        {"session": info, "ancestors": ancestors, "descendants": descendants},
-        (_branch_line(one, depth, is_here=one is info) for depth, one in (*above, *below)),
-    )
+    lines = []
+    for depth, one in (*above, *below):
+        start = "  " * max(depth - 1, 0) + ("└ " if depth else "")
+        ended = f", {plain_line(one.end_reason)}" if one.end_reason else ""
+        facts = f"{moment(one.started_at)}, {many(one.message_count, 'message')}{ended}"
+        here = "   <- this one" if one is info else ""
+        lines.append(f"{start}{session_label(one)}  {facts}{here}")
+    cli.emit({"session": info, "ancestors": ancestors, "descendants": descendants}, lines)
 
 
 def _walk_descendants(
@@ -222,14 +211,6 @@ def _walk_descendants(
         waiting += [(child, depth + 1) for child in reversed(children.pop(one.id, []))]
 
 
-def _branch_line(info: SessionInfo, depth: int, *, is_here: bool) -> str:
-    start = "  " * max(depth - 1, 0) + ("└ " if depth else "")
-    ended = f", {plain_line(info.end_reason)}" if info.end_reason else ""
-    here = "   <- this one" if is_here else ""
-    facts = f"{moment(info.started_at)}, {many(info.message_count, 'message')}{ended}"
-    return f"{start}{session_label(info)}  {facts}{here}"
-
-
 # `hermes sessions browse`: choose a session and continue it.
 
 PAGE = 10
@@ -242,9 +223,7 @@ def _browse(args: Namespace, cli: Cli) -> int:
         hint = "`hermes sessions list` and `hermes sessions search` print"
         raise UsageError("browse asks, and this is not a terminal", hint=hint)
     chosen = asyncio.run(_choose(cli, args.source))
-    if not chosen:
-        return 0
-    return run_hermes(cli, "chat", "--resume", chosen)
+    return run_hermes(cli, "chat", "--resume", chosen) if chosen else 0
 
 
 async def _choose(cli: Cli, source: str) -> str:
@@ -253,7 +232,11 @@ async def _choose(cli: Cli, source: str) -> str:
     async with store_or_empty()(cli) as store:
         while True:
             page = await _page(store, source, words, offset)
-            _show_page(cli, page, offset)
+            if not page:
+                cli.say("nothing more")
+            width = shutil.get_terminal_size().columns - 5
+            for number, info in enumerate(page, start=offset + 1):
+                cli.say(f"{number:>3}  {session_line(info, width)}")
             answer = cli.ask(QUESTION).strip()
             if answer in ("q", "quit", "exit"):
                 return ""
@@ -278,14 +261,6 @@ async def _page(
     request = SearchRequest(words, sources, hidden, limit=PAGE * 10)
     ids = dict.fromkeys(hit.session_id for hit in await store.search(request))
     return tuple([await store.info(one) for one in list(ids)[offset : offset + PAGE]])
-
-
-def _show_page(cli: Cli, page: tuple[SessionInfo, ...], offset: int) -> None:
-    if not page:
-        cli.say("nothing more")
-    width = shutil.get_terminal_size().columns - 5
-    for number, info in enumerate(page, start=offset + 1):
-        cli.say(f"{number:>3}  {session_line(info, width)}")
 
 
 # `hermes sessions search`.
@@ -314,19 +289,17 @@ async def _search(args: Namespace, cli: Cli, store: SessionStore) -> None:
     if args.since is not None and args.until is not None and args.since > args.until:
         raise UsageError("--since is later than --until")
     session = (await find_session(store, args.session)).id if args.session else ""
-    hits = await store.search(
-        SearchRequest(
-            query=query,
-            sources=(args.source,) if args.source else (),
-            roles=(args.role,) if args.role else (),
-            sessions=(session,) if session else (),
-            since=args.since,
-            until=args.until,
-            limit=args.limit,
-        )
+    request = SearchRequest(
+        query=query,
+        sources=(args.source,) if args.source else (),
+        roles=(args.role,) if args.role else (),
+        sessions=(session,) if session else (),
+        since=args.since,
+        until=args.until,
+        limit=args.limit,
     )
-    paint = cli.paint
-    lines = "\n\n".join(_format_hit(hit, paint) for hit in hits)
+    hits = await store.search(request)
+    lines = "\n\n".join(_format_hit(hit, cli.paint) for hit in hits)
     cli.emit(hits, lines, empty="nothing found")
 
 
@@ -335,35 +308,21 @@ def _format_hit(hit: SearchHit, paint: Paint) -> str:
     place = "  ".join(
         plain_line(fact) for fact in (hit.session_id, hit.source, ago(hit.timestamp), hit.title)
     )
-    said = f"  {plain_line(hit.role)}: {_mark_match(plain_line(hit.snippet), paint)}"
+    text = plain_line(hit.snippet)
+    if paint.depth:  # show the match in bold; without colour, the markers stay
+        head, *rest = text.split(">>>")
+        pieces = (piece.partition("<<<") for piece in rest)
+        text = head + "".join(paint("strong", found) + after for found, _, after in pieces)
+    said = f"  {plain_line(hit.role)}: {text}"
     around = [
         paint("dim", f"  {plain_line(one.role)}: {plain_line(one.content)}") for one in hit.context
     ]
     return "\n".join([place.rstrip(), said, *around])
 
 
-def _mark_match(snippet: str, paint: Paint) -> str:
-    """Show the match in bold; without colour, keep the markers."""
-    if not paint.depth:
-        return snippet
-    head, *rest = snippet.split(">>>")
-    pieces = (piece.partition("<<<") for piece in rest)
-    return head + "".join(paint("strong", found) + after for found, _, after in pieces)
-
-
 # `hermes sessions usage`.
 
-COLUMNS = (
-    Column("task", lambda line: line.task),
-    Column("model", lambda line: line.model),
-    Column("provider", lambda line: line.provider),
-    Column("by", lambda line: " ".join(["subagent"] * line.is_subagent + [line.tool])),
-    Column("calls", lambda line: f"{line.calls:,}", right=True),
-    Column("input", lambda line: f"{line.usage.input:,}", right=True),
-    Column("cached", lambda line: f"{line.usage.cache_read:,}", right=True),
-    Column("output", lambda line: f"{line.usage.output:,}", right=True),
-    Column("cost", lambda line: _price(line), right=True),
-)
+COLUMNS = ("task", "model", "provider", "by", "calls", "input", "cached", "output", "cost")
 
 
 @COMMAND.action(
@@ -380,26 +339,26 @@ async def _usage(args: Namespace, cli: Cli, store: SessionStore) -> None:
     if args.json or not lines:
         cli.emit(lines, empty="no model was called" + (" in that time" if args.since else ""))
         return
-    total = UsageLine(
-        task="total",
-        model="",
-        provider="",
-        tool="",
-        is_subagent=False,
-        calls=sum(line.calls for line in lines),
-        usage=sum((line.usage for line in lines), Usage()),
-        cost_usd=sum(line.cost_usd for line in lines),
-        unpriced_calls=sum(line.unpriced_calls for line in lines),
-    )
-    cli.emit([*lines, total] if len(lines) > 1 else lines, columns=COLUMNS)
-    if total.unpriced_calls:
-        cli.say(f"\nthe price of {many(total.unpriced_calls, 'call')} is not known")
+    calls = sum(line.calls for line in lines)
+    unpriced = sum(line.unpriced_calls for line in lines)
+    rows = [_usage_cells(line) for line in lines]
+    if len(lines) > 1:
+        used = sum((line.usage for line in lines), Usage())
+        price = sum(line.cost_usd for line in lines)
+        total = UsageLine("total", "", "", "", False, calls, used, price, unpriced)
+        rows.append(_usage_cells(total))
+    cli.say("\n".join(table([COLUMNS, *rows], range(4, len(COLUMNS)))))
+    if unpriced:
+        cli.say(f"\nthe price of {many(unpriced, 'call')} is not known")
 
 
-def _price(line: UsageLine) -> str:
-    if line.unpriced_calls == line.calls:
-        return "unknown"
-    return cost(line.cost_usd) + ("+?" if line.unpriced_calls else "")
+def _usage_cells(line: UsageLine) -> tuple[str, ...]:
+    used, by = line.usage, " ".join(["subagent"] * line.is_subagent + [line.tool])
+    numbers = (line.calls, used.input, used.cache_read, used.output)
+    price = cost(line.cost_usd) + ("+?" if line.unpriced_calls else "")
+    price = "unknown" if line.unpriced_calls == line.calls else price
+    names = map(plain_line, (line.task, line.model, line.provider, by))
+    return (*names, *(f"{number:,}" for number in numbers), price)
 
 
 # `hermes sessions rename`, `archive`, `unarchive` and `branch`.
@@ -415,7 +374,7 @@ async def _rename(args: Namespace, cli: Cli, store: SessionStore) -> None:
     title = " ".join(args.title)
     if not title.strip():
         raise UsageError("the title is only spaces", hint="give it a letter at least")
-    info = await find_session_exactly(store, args.session)
+    info = await find_session(store, args.session, exactly=True)
     stored = await store.set_title(info.id, title)
     cli.say(f"session {info.id} is now called {stored}")
 
@@ -423,21 +382,17 @@ async def _rename(args: Namespace, cli: Cli, store: SessionStore) -> None:
 SEVERAL = arg(*SESSION.flags, nargs="+", **SESSION.options)
 
 
-@COMMAND.action("archive", "put sessions away: not listed, never pruned, still found", SEVERAL)
-async def _archive(args: Namespace, cli: Cli, store: SessionStore) -> None:
-    await _set_archived(args, cli, store, archived=True)
+def _add_archiving(name: str, summary: str, done: str) -> None:
+    @COMMAND.action(name, summary, SEVERAL)
+    async def _set_archived(args: Namespace, cli: Cli, store: SessionStore) -> None:
+        infos = [await find_session(store, each, exactly=True) for each in args.session]
+        for info in infos:
+            await store.set_archived(info.id, name == "archive")
+            cli.say(f"{done}: {session_label(info)}")
 
 
-@COMMAND.action("unarchive", "take sessions out of the archive", SEVERAL)
-async def _unarchive(args: Namespace, cli: Cli, store: SessionStore) -> None:
-    await _set_archived(args, cli, store, archived=False)
-
-
-async def _set_archived(args: Namespace, cli: Cli, store: SessionStore, *, archived: bool) -> None:
-    infos = [await find_session_exactly(store, name) for name in args.session]
-    for info in infos:
-        await store.set_archived(info.id, archived)
-        cli.say(f"{'archived' if archived else 'took out of the archive'}: {session_label(info)}")
+_add_archiving("archive", "put sessions away: not listed, never pruned, still found", "archived")
+_add_archiving("unarchive", "take sessions out of the archive", "took out of the archive")
 
 
 @COMMAND.action(
@@ -536,6 +491,9 @@ async def _import(args: Namespace, cli: Cli, store: SessionStore) -> None:
 
 @COMMAND.action("stats", "how much there is", json=True, needs=store_or_empty({}))
 async def _stats(_args: Namespace, cli: Cli, store: SessionStore) -> None:
+    def counts(found: dict[str, int]) -> str:
+        return ", ".join(f"{plain_line(name)} {count:,}" for name, count in found.items())
+
     stats = await store.stats()
     sizes = stats.sizes
     span = f"{moment(stats.oldest or 0)} to {moment(stats.newest or 0)}" if stats.sessions else ""
@@ -547,18 +505,14 @@ async def _stats(_args: Namespace, cli: Cli, store: SessionStore) -> None:
         ("unused", human_size(sizes.unused)),
         ("sessions", f"{stats.sessions:,}{archived}"),
         ("started", span),
-        ("sources", _counts(stats.by_source)),
+        ("sources", counts(stats.by_source)),
         ("messages", f"{stats.messages:,}"),
-        ("roles", _counts(stats.by_role)),
+        ("roles", counts(stats.by_role)),
         ("tool calls", f"{stats.tool_calls:,}"),
         ("tokens", f"{stats.usage.prompt:,} in, {stats.usage.output:,} out"),
         ("cost", cost(stats.cost_usd)),
     ]
     cli.emit(stats, table(rows))
-
-
-def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{plain_line(name)} {count:,}" for name, count in counts.items())
 
 
 @COMMAND.action("reindex", "build the search index anew")
@@ -618,7 +572,7 @@ LINE_WIDTH = 120
 
 @COMMAND.action("delete", "delete a session and its messages", SESSION, YES)
 async def _delete(args: Namespace, cli: Cli, store: SessionStore) -> None:
-    info = await find_session_exactly(store, args.session)
+    info = await find_session(store, args.session, exactly=True)
     question = f"Delete {session_label(info)} with {many(info.message_count, 'message')}?"
     cli.require(question, "nothing was deleted")
     await store.delete(info.id)

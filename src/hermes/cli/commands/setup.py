@@ -3,11 +3,11 @@
 import asyncio
 import shutil
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from importlib.util import find_spec
-from typing import Any, get_args
+from typing import NamedTuple, get_args
 
 import msgspec
 
@@ -41,15 +41,10 @@ from hermes.util.extras import EXTRAS, install_hint
 from hermes.util.text import many
 
 
-class SettingChoice(msgspec.Struct, frozen=True):
-    value: str
-    meaning: str
-
-
 class SettingQuestion(msgspec.Struct, frozen=True):
     key: str  #: The setting.
     text: str
-    choices: tuple[SettingChoice, ...] = ()  #: Numbered choices; empty for free text.
+    choices: dict[str, str] = {}  #: Values and their meanings, numbered; empty for free text.
 
 
 def reload_settings(cli: Cli) -> Cli:
@@ -65,29 +60,23 @@ def save_setting(cli: Cli, key: str, text: str) -> None:
 
 def ask_setting(question: SettingQuestion, cli: Cli) -> str:
     """Ask until the answer is valid; return the value in use afterwards."""
-    now = _format_value(reload_settings(cli).load().value(question.key))
-    for number, choice in enumerate(question.choices, start=1):
-        mark = "*" if choice.value == now else " "
-        cli.say(f" {mark}{number}  {choice.value or '(default)':<12} {choice.meaning}")
+    value = reload_settings(cli).load().value(question.key)
+    is_whole = isinstance(value, float) and value.is_integer()
+    now = "" if value is None else str(int(value) if is_whole else value)
+    for number, (choice, meaning) in enumerate(question.choices.items(), start=1):
+        mark = "*" if choice == now else " "
+        cli.say(f" {mark}{number}  {choice or '(default)':<12} {meaning}")
     while True:
         said = cli.ask(f"  {question.text} [{now or 'not set'}]: ").strip()
         if not said:
             return now
-        said = pick_named(said, [choice.value for choice in question.choices])
+        said = pick_named(said, list(question.choices))
         try:
             save_setting(cli, question.key, said)
         except HermesError as error:
             cli.say(f"  {error}")
         else:
             return said
-
-
-def _format_value(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
 
 
 # `hermes setup model`.
@@ -162,8 +151,13 @@ def _use_provider(name: str, cli: Cli) -> None:
     endpoint = _credentials(cli).endpoint(name)
     if endpoint.needs_key and not _credentials(cli).rows(endpoint):
         run_hermes(cli, "auth", "add", endpoint.id)
+
+    async def pick() -> str:
+        async with open_providers(reload_settings(cli)) as providers:
+            return await ModelWizard(cli, providers).model_of(endpoint.id)
+
     try:
-        model = asyncio.run(_pick_model(endpoint.id, cli))
+        model = asyncio.run(pick())
     except UsageError:
         raise
     except HermesError as error:
@@ -172,25 +166,20 @@ def _use_provider(name: str, cli: Cli) -> None:
     _choose_model(endpoint.id, model, "", cli)
 
 
-async def _pick_model(provider: str, cli: Cli) -> str:
-    async with open_providers(reload_settings(cli)) as providers:
-        return await ModelWizard(cli, providers).model_of(provider)
-
-
-async def _pick_model_at(address: str, key: str, cli: Cli) -> str:
-    said = {"provider": CUSTOM, "base_url": address, "api_key": key, "default": "-"}
-    loaded = reload_settings(cli).load({f"model.{name}": value for name, value in said.items()})
-    async with open_providers(cli, loaded) as there:
-        return await ModelWizard(cli, there).model_at(await there.main())
-
-
 def _ask_own_endpoint(cli: Cli) -> None:
     address = cli.ask("  its address, such as http://127.0.0.1:8080/v1: ").strip()
     if not address:
         return
     key = cli.ask_secret("  its key (not shown; Enter for none): ").strip()
     key = check_key(key) if key else ""
-    if model := asyncio.run(_pick_model_at(address, key, cli)):
+    said = {"provider": CUSTOM, "base_url": address, "api_key": key, "default": "-"}
+    loaded = reload_settings(cli).load({f"model.{name}": value for name, value in said.items()})
+
+    async def pick() -> str:
+        async with open_providers(cli, loaded) as there:
+            return await ModelWizard(cli, there).model_at(await there.main())
+
+    if model := asyncio.run(pick()):
         _choose_with_key(CUSTOM, model, address, key, cli)
 
 
@@ -242,7 +231,7 @@ class BackendChoice(msgspec.Struct, frozen=True):
     meaning: str
     programs: tuple[str, ...] = ()  #: Programs of which one must be installed.
     package: str = ""  #: A required Python package; the extra has the same name.
-    questions: tuple[SettingQuestion, ...] = ()
+    questions: tuple[tuple[str, str], ...] = ()  #: Settings below `terminal`, and their questions.
 
 
 BACKENDS = (
@@ -252,47 +241,39 @@ BACKENDS = (
         "docker",
         "in a container: Docker or Podman",
         ("docker", "podman"),
-        questions=(SettingQuestion("terminal.docker_image", "image"),),
+        questions=(("docker_image", "image"),),
     ),
     BackendChoice(
         "ssh",
         "on another machine",
         ("ssh",),
         questions=(
-            SettingQuestion("terminal.ssh_host", "its name or address"),
-            SettingQuestion("terminal.ssh_user", "user there"),
-            SettingQuestion("terminal.ssh_port", "port"),
-            SettingQuestion("terminal.ssh_key", "file with the private key"),
+            ("ssh_host", "its name or address"),
+            ("ssh_user", "user there"),
+            ("ssh_port", "port"),
+            ("ssh_key", "file with the private key"),
         ),
     ),
 )
-COMMON = (SettingQuestion("terminal.timeout", "longest run of a command, in seconds"),)
+COMMON = ("timeout", "longest run of a command, in seconds")
 
 
 def _backends() -> tuple[BackendChoice, ...]:
     """Return the backends of Hermes and of the bundled plugins."""
     bundled = [bundled_manifest("terminals", name) for name in bundled_names("terminals")]
     return BACKENDS + tuple(
-        BackendChoice(
-            one.name,
-            one.summary,
-            one.programs,
-            one.package,
-            tuple(SettingQuestion(f"terminal.{key}", text) for key, text in one.questions),
-        )
+        BackendChoice(one.name, one.summary, one.programs, one.package, tuple(one.questions))
         for one in bundled
     )
 
 
 def ask_terminal(cli: Cli) -> None:
     backends = _backends()
-    offers = tuple(
-        SettingChoice(one.name, f"{one.meaning}{_missing_requirement(one)}") for one in backends
-    )
+    offers = {one.name: f"{one.meaning}{_missing_requirement(one)}" for one in backends}
     chosen = ask_setting(SettingQuestion("terminal.backend", "where", offers), cli)
     own = next((one.questions for one in backends if one.name == chosen), ())
-    for question in (*own, *COMMON):
-        ask_setting(question, cli)
+    for key, text in (*own, COMMON):
+        ask_setting(SettingQuestion(f"terminal.{key}", text), cli)
 
 
 def apply_terminal(args: Namespace, cli: Cli) -> bool:
@@ -323,15 +304,19 @@ PLATFORM = "cli"
 
 def ask_tools(cli: Cli) -> None:
     while True:
-        sets = _by_toolset(cli)
+        sets: dict[str, list[ToolRow]] = {}
+        for row in tool_rows(reload_settings(cli).load(), cli.home, PLATFORM):
+            sets.setdefault(row.toolset, []).append(row)
         for number, (name, rows) in enumerate(sets.items(), start=1):
-            mark = "✓" if _is_on(rows) else "·"
+            mark = "✓" if any(row.on for row in rows) else "·"
             cli.say(f"  {number:>2} {mark} {name:<16} {rows[0].purpose}")
         said = cli.ask("  switch which, by number or name, with commas (Enter keeps): ").strip()
         if not said:
             return
         try:
-            _switch([pick_named(one.strip(), list(sets)) for one in said.split(",")], sets, cli)
+            for name in [pick_named(one.strip(), list(sets)) for one in said.split(",")]:
+                on = not any(row.on for row in sets.get(name, []))
+                set_tool_enabled(reload_settings(cli).load(), cli.home, PLATFORM, [name], on=on)
         except UsageError as error:
             cli.say(f"  {error}")
 
@@ -349,35 +334,18 @@ def apply_tools(args: Namespace, cli: Cli) -> bool:
     return True
 
 
-def _by_toolset(cli: Cli) -> dict[str, list[ToolRow]]:
-    sets: dict[str, list[ToolRow]] = {}
-    for row in tool_rows(reload_settings(cli).load(), cli.home, PLATFORM):
-        sets.setdefault(row.toolset, []).append(row)
-    return sets
-
-
-def _is_on(rows: list[ToolRow]) -> bool:
-    return any(row.on for row in rows)
-
-
-def _switch(names: list[str], sets: dict[str, list[ToolRow]], cli: Cli) -> None:
-    for name in names:
-        on = not _is_on(sets.get(name, []))
-        set_tool_enabled(reload_settings(cli).load(), cli.home, PLATFORM, [name], on=on)
-
-
 # `hermes setup agent`.
 
 QUESTIONS = (
     SettingQuestion(
         "approvals.mode",
         "before dangerous commands",
-        (
-            SettingChoice("manual", "ask me"),
-            SettingChoice("smart", "a model judges the plain cases, I am asked about the others"),
-            SettingChoice("deny", "refuse them"),
-            SettingChoice("off", "never ask: only in a place where nothing can break"),
-        ),
+        {
+            "manual": "ask me",
+            "smart": "a model judges the plain cases, I am asked about the others",
+            "deny": "refuse them",
+            "off": "never ask: only in a place where nothing can break",
+        },
     ),
     SettingQuestion(
         "agent.reasoning_effort",
@@ -417,31 +385,12 @@ def summary(cli: Cli) -> Iterator[str]:
     yield format_fact("settings", tilde(cli.home.config_file))
 
 
-# `hermes setup EXTRA`: install optional packages from our lock files.
+EXTRAS_HELP = "extras, to install the packages for something optional:\n" + "\n".join(
+    f"  {name:<{max(map(len, EXTRAS))}}  {each.summary}" for name, each in EXTRAS.items()
+)
 
 
-def _install_extra_packages(name: str, cli: Cli) -> None:
-    installed = asyncio.run(install_extra(name))
-    if installed:
-        cli.say(f"installed {many(len(installed), 'package')} for {name}: {', '.join(installed)}")
-    else:
-        cli.say(f"{name} is already installed")
-    cli.say(f"next: {EXTRAS[name].next_step}")
-
-
-def _unknown_name_error(name: str, sections: Iterable[str]) -> UsageError:
-    close = get_close_matches(name, [*sections, *EXTRAS], n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else "`hermes setup --help` lists them"
-    return UsageError(f"there is nothing to set up with the name {name!r}", hint=hint)
-
-
-def _extras_help() -> str:
-    """Return the extras as lines for `hermes setup --help`."""
-    width = max(map(len, EXTRAS))
-    return "\n".join(f"  {name:<{width}}  {each.summary}" for name, each in EXTRAS.items())
-
-
-class SetupSection(msgspec.Struct, frozen=True):
+class SetupSection(NamedTuple):
     title: str
     ask: Callable[[Cli], None]  #: Ask the user; saves each answer at once.
     apply: Callable[[Namespace, Cli], bool]  #: Apply the options; return False if none is given.
@@ -459,10 +408,18 @@ NAMES = ("model", "tts", "terminal", "gateway", "tools", "agent")
 
 def run(args: Namespace, cli: Cli) -> int:
     if args.section in EXTRAS:
-        _install_extra_packages(args.section, cli)
+        if installed := asyncio.run(install_extra(args.section)):
+            packages = f"{many(len(installed), 'package')} for {args.section}"
+            cli.say(f"installed {packages}: {', '.join(installed)}")
+        else:
+            cli.say(f"{args.section} is already installed")
+        cli.say(f"next: {EXTRAS[args.section].next_step}")
         return 0
     if args.section and args.section not in NAMES:
-        raise _unknown_name_error(args.section, NAMES)
+        close = " or ".join(get_close_matches(args.section, [*NAMES, *EXTRAS], n=3))
+        hint = f"did you mean {close}?" if close else "`hermes setup --help` lists them"
+        problem = f"there is nothing to set up with the name {args.section!r}"
+        raise UsageError(problem, hint=hint)
     if args.section == "tts":
         cli.say("this version has no voice yet, so there is nothing to set up")
         return 0
@@ -550,5 +507,5 @@ COMMAND = Command(
     arg("--toolsets", metavar="NAMES", help="toolsets and tools to use, with commas between"),
     arg("--approvals", choices=APPROVAL_MODES, help="what happens before dangerous commands"),
     arg("--max-turns", metavar="N", help="most model calls in one turn"),
-    epilog=f"extras, to install the packages for something optional:\n{_extras_help()}",
+    epilog=EXTRAS_HELP,
 )

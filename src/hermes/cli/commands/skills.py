@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -25,7 +25,6 @@ from hermes.ops import moment
 from hermes.skills import (
     DEFAULT_LOG_LENGTH,
     SKILL_FILE,
-    BrokenSkill,
     Skill,
     SkillCommit,
     SkillHistory,
@@ -33,7 +32,6 @@ from hermes.skills import (
     SkillInvalid,
     SkillNotFound,
     SkillRoot,
-    SkillSetting,
     SkillUsage,
     Source,
     VisibilityContext,
@@ -136,7 +134,23 @@ KINDS = [str(one) for one in Source]
 )
 def _list(args: Namespace, cli: Cli) -> None:
     say_problems(cli, external_warnings(cli.load()))
-    rows = [row for row in _rows(cli) if args.source in ("", row.source, row.installed_from)]
+    skills, around = skill_index(cli), skill_visibility(cli)
+    try:
+        lock = HubStore(cli.home.skills / ".hub").lock()
+    except ConfigError as error:
+        say_problems(cli, [f"{error}; {error.hint}"])
+        lock = LockFile()
+    seen: dict[str, list[str]] = {}
+    for root in all_roots(cli):
+        for skill in SkillIndex([root]).skills():
+            seen.setdefault(skill.name, []).append(str(root.source))
+    below = {name: sources[1] for name, sources in seen.items() if len(sources) > 1}
+    found = [_row(skill, lock, below, hidden_reason(skill, around)) for skill in skills.skills()]
+    for one in skills.broken():
+        folder, source = str(one.folder), str(one.source)
+        row = SkillRow(name=one.folder.name, source=source, folder=folder, broken=one.reason)
+        found.append(row)
+    rows = [row for row in found if args.source in ("", row.source, row.installed_from)]
     empty = "no such skills" if args.source else "no skills yet: `hermes skills browse`"
     lines, last, room = [], "", line_width(cli)
     for row in sorted(rows, key=lambda row: (row.category, row.name)):
@@ -145,38 +159,6 @@ def _list(args: Namespace, cli: Cli) -> None:
             lines.append(f"{plain_line(last)}:")
         lines.append(_line(row, room))
     cli.emit(rows, lines, empty=empty)
-
-
-def _rows(cli: Cli) -> list[SkillRow]:
-    skills = skill_index(cli)
-    lock = _lock(cli)
-    around = skill_visibility(cli)
-    below = _shadowed_names(cli)
-    found = [_row(skill, lock, below, hidden_reason(skill, around)) for skill in skills.skills()]
-    return found + [_broken_row(one) for one in skills.broken()]
-
-
-def _lock(cli: Cli) -> LockFile:
-    """Return the installed skills; empty if the lock file cannot be read."""
-    try:
-        return HubStore(cli.home.skills / ".hub").lock()
-    except ConfigError as error:
-        say_problems(cli, [f"{error}; {error.hint}"])
-        return LockFile()
-
-
-def _broken_row(one: BrokenSkill) -> SkillRow:
-    folder = one.folder
-    return SkillRow(name=folder.name, source=str(one.source), folder=str(folder), broken=one.reason)
-
-
-def _shadowed_names(cli: Cli) -> dict[str, str]:
-    """Return names that exist in several folders, with the source of the hidden skill."""
-    seen: dict[str, list[str]] = {}
-    for root in all_roots(cli):
-        for skill in SkillIndex([root]).skills():
-            seen.setdefault(skill.name, []).append(str(root.source))
-    return {name: sources[1] for name, sources in seen.items() if len(sources) > 1}
 
 
 def _row(skill: Skill, lock: LockFile, below: dict[str, str], hidden: str) -> SkillRow:
@@ -261,39 +243,32 @@ def _config(args: Namespace, cli: Cli) -> None:
             f"no skill has a setting {args.key}", hint="`hermes skills config` lists them"
         )
     if args.value is None:
-        cli.emit(found, line=_setting_lines, empty="no skill has settings")
+        lines = []
+        for one in found:
+            how = "" if one.is_set else "  (not set)" if one.value is None else "  (the default)"
+            shown = "" if one.value is None else f" = {plain_line(str(one.value))}"
+            lines.append(f"{plain_line(one.key)}{shown}{how}")
+            lines.append(f"    {one.skill}: {plain_line(one.description)}")
+        cli.emit(found, lines, empty="no skill has settings")
         return
     change = assign(f"skills.config.{args.key}", args.value)
     edit.set_value(cli.home, change.parts, change.value)
     cli.say(f"skills.config.{args.key} set in {tilde(cli.home.config_file)}")
 
 
-def _setting_lines(one: DeclaredSetting) -> str:
-    how = "" if one.is_set else "  (the default)" if one.value is not None else "  (not set)"
-    shown = "" if one.value is None else f" = {plain_line(str(one.value))}"
-    about = f"    {one.skill}: {plain_line(one.description)}"
-    return f"{plain_line(one.key)}{shown}{how}\n{about}"
-
-
 def declared_settings(cli: Cli) -> list[DeclaredSetting]:
     """Return the settings of all usable skills, with secrets masked."""
     values, here = cli.load().settings.skills.config, skill_visibility(cli)
-    return [
-        _declared_setting(skill.name, setting, values)
-        for skill in skill_index(cli).skills()
-        if not unusable_reason(skill, here)
-        for setting in skill.settings
-    ]
-
-
-def _declared_setting(skill: str, setting: SkillSetting, values: dict[str, Any]) -> DeclaredSetting:
-    parts = split_key(setting.key)
-    value = find(values, parts)
-    is_set = value is not MISSING and value is not None
-    shown = value if is_set else setting.default
-    if is_set and is_secret_setting(parts):
-        shown = mask(str(shown))
-    return DeclaredSetting(skill, setting.key, setting.description, shown, is_set, setting.prompt)
+    skills = [one for one in skill_index(cli).skills() if not unusable_reason(one, here)]
+    found = []
+    for name, one in ((skill.name, setting) for skill in skills for setting in skill.settings):
+        parts = split_key(one.key)
+        value = find(values, parts)
+        is_set = value is not MISSING and value is not None
+        shown = value if is_set else one.default
+        shown = mask(str(shown)) if is_set and is_secret_setting(parts) else shown
+        found.append(DeclaredSetting(name, one.key, one.description, shown, is_set, one.prompt))
+    return found
 
 
 # `hermes skills log`, `diff`, `undo`, `pending`, `approve`, `reject`, `stale`, `retire` and
@@ -401,8 +376,13 @@ async def _pending(args: Namespace, cli: Cli) -> None:
     writer = skill_writer(cli)
     found = [await _refresh_proposal(cli, writer, args.id)] if args.id else writer.proposals.all()
     kept = "" if cli.load().settings.skills.review == "ask" else "; changes are kept at once"
-    paint = cli.paint
-    lines = [_proposal_line(proposal, paint) for proposal in found]
+    lines = []
+    for proposal in found:
+        draft, age = proposal.draft, f"{human_duration(time.time() - proposal.at)} ago"
+        what = f"{draft.action} {plain_line(draft.name)}"
+        reason = f": {plain_line(draft.reason)}" if draft.reason else ""
+        name = cli.paint("accent", proposal.id)
+        lines.append(f"{name}  {age:>12}  {draft.who:<6} {what}{reason}")
     cli.emit(found, lines, empty=f"nothing waits for you{kept}")
     if args.json or not found:
         return
@@ -423,41 +403,27 @@ async def _refresh_proposal(cli: Cli, writer: SkillWriter, name: str) -> SkillPr
         return proposal
 
 
-def _proposal_line(proposal: SkillProposal, paint: Paint) -> str:
-    draft = proposal.draft
-    age = f"{human_duration(time.time() - proposal.at)} ago"
-    what = f"{draft.action} {plain_line(draft.name)}"
-    reason = f": {plain_line(draft.reason)}" if draft.reason else ""
-    return f"{paint('accent', proposal.id)}  {age:>12}  {draft.who:<6} {what}{reason}"
-
-
 @COMMAND.action("approve", "keep changes that wait for you", PROPOSALS)
 async def _approve(args: Namespace, cli: Cli) -> int:
-    writer = skill_writer(cli)
-
-    async def approve(proposal: str) -> str:
-        return (await writer.approve(proposal)).text
-
-    return await _decide_each(args, cli, approve)
+    return await _decide_each(args, cli, approve=True)
 
 
 @COMMAND.action("reject", "drop changes that wait for you", PROPOSALS)
 async def _reject(args: Namespace, cli: Cli) -> int:
-    writer = skill_writer(cli)
-
-    async def reject(proposal: str) -> str:
-        dropped = await writer.reject(proposal)
-        return f"{dropped.id} rejected: {dropped.draft.action} {plain_line(dropped.draft.name)}"
-
-    return await _decide_each(args, cli, reject)
+    return await _decide_each(args, cli, approve=False)
 
 
-async def _decide_each(args: Namespace, cli: Cli, decide: Callable[[str], Awaitable[str]]) -> int:
+async def _decide_each(args: Namespace, cli: Cli, *, approve: bool) -> int:
     """Decide each proposal; a failure does not stop the others."""
-    code = 0
+    writer, code = skill_writer(cli), 0
     for proposal in args.id:
         try:
-            cli.say(plain_line(await decide(proposal)))
+            if approve:
+                text = (await writer.approve(proposal)).text
+            else:
+                dropped = await writer.reject(proposal)
+                text = f"{dropped.id} rejected: {dropped.draft.action} {dropped.draft.name}"
+            cli.say(plain_line(text))
         except HermesError as error:
             hint = f" ({error.hint})" if error.hint else ""
             cli.note(f"{plain_line(proposal)}: {plain_line(f'{error}{hint}')}")

@@ -27,6 +27,7 @@ from hermes.config.home import tilde
 from hermes.core.errors import UsageError
 from hermes.skills import (
     SKILL_FILE,
+    Skill,
     SkillHistory,
     SkillIndex,
     Source,
@@ -44,8 +45,6 @@ from hermes.skills.hub import (
     InstallCandidate,
     InstallRefused,
     PublishPlan,
-    RefusedSkill,
-    SkillInspection,
     SkillOffer,
     SkillSearchResult,
     UpdateState,
@@ -107,16 +106,17 @@ def say_candidate(cli: Cli, one: InstallCandidate) -> None:
         cli.say(f"note:     {plain_line(warning)}")
 
 
-def say_difference(cli: Cli, one: InstallCandidate) -> None:
-    cli.say(f"changes:  {summarize_changes(one.current, one.files)}")
-    say_diff(cli, one.difference)
-
-
 @asynccontextmanager
 async def open_hub(cli: Cli) -> AsyncIterator[Hub]:
     """Open the hub; print its warnings at the end."""
+
+    def hidden_source(name: str) -> str:
+        """Return the source of a skill that an installed one would hide."""
+        hidden = find_in(cli, name, Source.EXTERNAL, Source.BUNDLED)
+        return str(hidden.source) if hidden else ""
+
     try:
-        async with Hub(hub_options(cli), lambda name: hidden_source(cli, name)) as hub:
+        async with Hub(hub_options(cli), hidden_source) as hub:
             try:
                 yield hub
             finally:
@@ -145,28 +145,22 @@ def hub_options(cli: Cli) -> HubOptions:
     )
 
 
-def user_copy(cli: Cli, name: str) -> Path | None:
-    """Return the folder of the user's own skill of this name, which hides an installed one."""
-    own = [root for root in all_roots(cli) if root.source is Source.USER]
-    return next((one.folder for one in SkillIndex(own).skills() if one.name == name), None)
-
-
-def hidden_source(cli: Cli, name: str) -> str:
-    """Return the source of a skill that an installed one would hide: bundled or external."""
-    hidden = [root for root in all_roots(cli) if root.source in (Source.EXTERNAL, Source.BUNDLED)]
-    return next((str(one.source) for one in SkillIndex(hidden).skills() if one.name == name), "")
-
-
-def _source(name: str) -> str:
-    try:
-        return check_source_name(name) if name else ""
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(f"{error}; {error.hint}") from None
+def find_in(cli: Cli, name: str, *sources: Source) -> Skill | None:
+    """Return the skill of this name in the folders of these sources."""
+    roots = [root for root in all_roots(cli) if root.source in sources]
+    return next((one for one in SkillIndex(roots).skills() if one.name == name), None)
 
 
 def source_option(summary: str) -> Arg:
     """Return `--source` with the names of the searchable sources."""
-    return arg("--source", type=_source, choices=SOURCE_NAMES, default="", help=summary)
+
+    def source(name: str) -> str:
+        try:
+            return check_source_name(name) if name else ""
+        except UsageError as error:
+            raise argparse.ArgumentTypeError(f"{error}; {error.hint}") from None
+
+    return arg("--source", type=source, choices=SOURCE_NAMES, default="", help=summary)
 
 
 hub_action = partial(COMMAND.action, needs=open_hub)
@@ -187,25 +181,21 @@ async def _audit(args: Namespace, cli: Cli, hub: Hub) -> int:
     if not found.skills and not found.strays:
         cli.say("nothing is installed from the hub")
     for one in found.skills:
-        _say_audit(cli, one)
+        if not one.is_tampered:
+            cli.say(f"{one.name}: as installed ({one.trust})")
+        else:
+            cli.say(f"{one.name}: CHANGED since it was installed")
+            changes = {"changed": one.changed, "missing": one.missing, "added": one.added}
+            for what, name in ((what, name) for what, names in changes.items() for name in names):
+                cli.say(f"  {what:<8} {plain_line(name)}")
+            for problem in filter(None, [one.problem]):
+                cli.say(f"  {plain_line(problem)}")
+            cli.say(f"  `hermes skills reset {one.name} --restore` puts the files back")
+        if one.verdict not in ("", "safe"):
+            say_findings(cli, one.verdict, one.findings)
     for folder in found.strays:
         cli.say(f"{plain_line(folder)}: not installed by the hub; move it out of the hub's folder")
     return 0 if found.clean else 1
-
-
-def _say_audit(cli: Cli, one: SkillInspection) -> None:
-    if not one.is_tampered:
-        cli.say(f"{one.name}: as installed ({one.trust})")
-    else:
-        cli.say(f"{one.name}: CHANGED since it was installed")
-        for what in ("changed", "missing", "added"):
-            for name in getattr(one, what):
-                cli.say(f"  {what:<8} {plain_line(name)}")
-        if one.problem:
-            cli.say(f"  {plain_line(one.problem)}")
-        cli.say(f"  `hermes skills reset {one.name} --restore` puts the files back")
-    if one.verdict not in ("", "safe"):
-        say_findings(cli, one.verdict, one.findings)
 
 
 @hub_action(
@@ -303,24 +293,26 @@ def _show(cli: Cli, found: SkillSearchResult) -> None:
     json=True,
 )
 async def _inspect(args: Namespace, cli: Cli, hub: Hub) -> None:
-    held = hub.quarantine.find(args.identifier)
-    if held is not None:
-        _show_quarantined(args, cli, *held)
+    if found := hub.quarantine.find(args.identifier):
+        held, files = found
+        if args.json:
+            cli.json({**msgspec.to_builtins(held), "quarantined": True})
+            return
+        cli.say(f"{held.name} is in quarantine since {held.at}: {plain_line(held.reason)}")
+        cli.say(f"from:     {plain_line(held.origin.address or held.identifier)}")
+        say_findings(cli, held.verdict, held.findings)
+        _say_files(args, cli, files)
         return
     one = await hub.prepare(args.identifier, args.source)
     hub.quarantine.discard(one.staged)
     decision = one.decision()
     if args.json:
+        names = ("name", "identifier", "source", "trust", "origin", "findings")
         facts = {
-            "name": one.name,
+            **{name: getattr(one, name) for name in names},
             "description": one.skill.description,
-            "identifier": one.identifier,
-            "source": one.source,
-            "trust": one.trust,
-            "origin": one.origin,
             "verdict": one.report.verdict,
             "allowed": decision.allowed,
-            "findings": one.findings,
             "files": {name: len(data) for name, data in one.files.items()},
         }
         cli.json(facts)
@@ -328,18 +320,6 @@ async def _inspect(args: Namespace, cli: Cli, hub: Hub) -> None:
     say_candidate(cli, one)
     cli.say(f"install:  {'yes' if decision.allowed else 'no'}; {plain_line(decision.reason)}")
     _say_files(args, cli, one.files)
-
-
-def _show_quarantined(
-    args: Namespace, cli: Cli, held: RefusedSkill, files: dict[str, bytes]
-) -> None:
-    if args.json:
-        cli.json({**msgspec.to_builtins(held), "quarantined": True})
-        return
-    cli.say(f"{held.name} is in quarantine since {held.at}: {plain_line(held.reason)}")
-    cli.say(f"from:     {plain_line(held.origin.address or held.identifier)}")
-    say_findings(cli, held.verdict, held.findings)
-    _say_files(args, cli, files)
 
 
 def _say_files(args: Namespace, cli: Cli, files: dict[str, bytes]) -> None:
@@ -388,7 +368,8 @@ def install_candidate(
     """
     say_candidate(cli, candidate)
     if candidate.installed:
-        say_difference(cli, candidate)
+        cli.say(f"changes:  {summarize_changes(candidate.current, candidate.files)}")
+        say_diff(cli, candidate.difference)
     decision = candidate.decision(force=force)
     if not decision.allowed:
         hub.refuse(candidate, decision.reason)
@@ -402,15 +383,31 @@ def install_candidate(
             f"{candidate.name} was changed here: {', '.join(candidate.locally_changed)}",
             hint="--force replaces the changes; without --yes you are asked",
         )
-    if not _confirm_install(cli, candidate):
+    question = f"Install {candidate.name}?"
+    if candidate.locally_changed:
+        changed = ", ".join(candidate.locally_changed)
+        cli.say(f"changed here since it was installed: {changed}")
+        question = f"Replace the changes with this version of {candidate.name}?"
+    elif candidate.installed:
+        question = f"Install this version of {candidate.name}?"
+    elif candidate.trust is SourceTrust.COMMUNITY:
+        cli.say(THIRD_PARTY)
+    # Skills of Hermes and of trusted repositories are installed without a question.
+    is_asked = candidate.installed or candidate.trust is SourceTrust.COMMUNITY
+    if (is_asked or candidate.locally_changed) and not cli.confirm(question):
         cli.say(f"{candidate.name} was left as it is")
         return False
+    _accept(cli, hub, candidate, force=force)
+    return True
+
+
+def _accept(cli: Cli, hub: Hub, candidate: InstallCandidate, *, force: bool) -> None:
+    """Install the skill, and say what it needs."""
     entry = hub.accept(candidate, force=force)
     what = "updated" if candidate.installed else "installed"
     cli.say(f"{what} {candidate.name} in {tilde(entry.folder(hub.store.skills, candidate.name))}")
-    own = user_copy(cli, candidate.name)
-    if own is not None:
-        cli.note(f"your own skill in {tilde(own)} counts instead of it")
+    if own := find_in(cli, candidate.name, Source.USER):
+        cli.note(f"your own skill in {tilde(own.folder)} counts instead of it")
     hidden = hidden_reason(candidate.skill, skill_visibility(cli))
     if hidden:
         cli.note(f"it stays hidden here: {plain_line(hidden)}")
@@ -419,20 +416,6 @@ def install_candidate(
         cli.say(f"it needs {', '.join(names)}: `hermes config set {names[0]} VALUE`")
     if candidate.skill.settings:
         cli.say("it has settings: `hermes skills config` shows them")
-    return True
-
-
-def _confirm_install(cli: Cli, candidate: InstallCandidate) -> bool:
-    """Ask before installing, except for skills of Hermes and of trusted repositories."""
-    if candidate.locally_changed:
-        cli.say(f"changed here since it was installed: {', '.join(candidate.locally_changed)}")
-        return cli.confirm(f"Replace the changes with this version of {candidate.name}?")
-    if candidate.installed:
-        return cli.confirm(f"Install this version of {candidate.name}?")
-    if candidate.trust is not SourceTrust.COMMUNITY:
-        return True
-    cli.say(THIRD_PARTY)
-    return cli.confirm(f"Install {candidate.name}?")
 
 
 @hub_action("uninstall", "remove an installed skill", arg("name", metavar="NAME"), YES)
@@ -442,10 +425,9 @@ async def _uninstall(args: Namespace, cli: Cli, hub: Hub) -> None:
     cli.require(question, "nothing was removed")
     hub.uninstall(args.name)
     cli.say(f"removed {args.name}")
-    own = user_copy(cli, args.name)
-    if own is not None:
-        drop = f"; `hermes skills reset {args.name}` drops it" if read_overlay(own) else ""
-        cli.note(f"your own skill in {tilde(own)} stays, and counts{drop}")
+    if own := find_in(cli, args.name, Source.USER):
+        drop = f"; `hermes skills reset {args.name}` drops it" if read_overlay(own.folder) else ""
+        cli.note(f"your own skill in {tilde(own.folder)} stays, and counts{drop}")
 
 
 # `hermes skills check` and `update`.
@@ -513,29 +495,31 @@ def _update_line(one: UpdateStatus) -> str:
     json=True,
 )
 async def _publish(args: Namespace, cli: Cli, hub: Hub) -> None:
-    parcel = await prepare_skill(_skill_folder(cli, args.path), cli.load().secrets())
+    is_path = Path(args.path).expanduser().exists()
+    folder = args.path if is_path else str(skill_index(cli).get(args.path).folder)
+    parcel = await prepare_skill(folder, cli.load().secrets())
     if not args.dry_run and not hub.api.has_token:
         problem = "publishing needs a token of GitHub that may write to the repository"
         raise UsageError(problem, hint=f"set it: {SET_TOKEN.partition(' (')[0]}")
     plan = await plan_publication(hub.api, parcel, args.repo, args.folder)
+    facts = {
+        "skill": plan.parcel.skill.name,
+        **{name: getattr(plan, name) for name in ("repo", "base", "folder", "changed", "removed")},
+        **{name: getattr(plan.parcel, name) for name in ("branch", "verdict", "findings")},
+    }
     if not args.json:
         _say_plan(cli, plan)
     if args.dry_run:
-        cli.emit(_facts(plan), "nothing was sent")
+        cli.emit(facts, "nothing was sent")
         return
     cli.require(f"Send this to {plan.repo}?", "nothing was sent")
     done = await publish(hub.api, plan)
     name = parcel.skill.name
     hub.store.log_event(AuditEvent(what="published", skill=name, identifier=done.url))
     cli.emit(
-        {**_facts(plan), "url": done.url, "is_new": done.is_new},
+        {**facts, "url": done.url, "is_new": done.is_new},
         f"{'opened' if done.is_new else 'is open already:'} {plain_line(done.url)}",
     )
-
-
-def _skill_folder(cli: Cli, path: str) -> str:
-    """Return the folder with this path, or of the skill with this name."""
-    return path if Path(path).expanduser().exists() else str(skill_index(cli).get(path).folder)
 
 
 def _say_plan(cli: Cli, plan: PublishPlan) -> None:
@@ -548,20 +532,6 @@ def _say_plan(cli: Cli, plan: PublishPlan) -> None:
     for name in plan.removed:
         cli.say(f"  remove               {plan.folder}/{plain_line(name)}")
     say_findings(cli, plan.parcel.verdict, plan.parcel.findings)
-
-
-def _facts(plan: PublishPlan) -> dict[str, object]:
-    return {
-        "skill": plan.parcel.skill.name,
-        "repo": plan.repo,
-        "base": plan.base,
-        "branch": plan.parcel.branch,
-        "folder": plan.folder,
-        "changed": plan.changed,
-        "removed": plan.removed,
-        "verdict": plan.parcel.verdict,
-        "findings": plan.parcel.findings,
-    }
 
 
 # `hermes skills snapshot export` and `import`.

@@ -5,7 +5,7 @@ import shutil
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,10 +14,8 @@ from hermes.app import GitFailed, UserGit, opened_store, store_exists, user_zone
 from hermes.cli.commands.model import format_fact, open_providers, resolution_line, resolution_lines
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config.installation import Checkout, installation
-from hermes.config.settings import BudgetSettings
 from hermes.ops import Insights, Status, cost, insights_of, money, status_of
 from hermes.ops.insights import HOURS
-from hermes.store import ToolSum
 from hermes.tui import Paint, one_line, width, wrap
 from hermes.tui.text import cut
 from hermes.util.concurrency import SystemClock
@@ -43,7 +41,10 @@ def _lines(status: Status, paint: Paint, *, everything: bool) -> Iterator[str]:
     for number, fallback in enumerate(status.models.fallbacks):
         yield format_fact("" if number else "fallback", resolution_line(fallback, paint))
     yield from _auxiliary(status, paint, everything=everything)
-    yield format_fact("budget", _budget(status.budget, status.store.spent_today))
+    budget = msgspec.structs.asdict(status.budget).items()
+    caps = [f"${cap:g} a {name.removesuffix('_usd')}" for name, cap in budget if cap is not None]
+    spent = f"${status.store.spent_today:.2f} spent today"
+    yield format_fact("budget", f"{', '.join(caps) or 'no cap'}; {spent}")
     sessions = many(status.store.sessions, "session")
     problem = status.store.problem
     yield format_fact(
@@ -67,12 +68,6 @@ def _auxiliary(status: Status, paint: Paint, *, everything: bool) -> Iterator[st
     for number, (text, names) in enumerate(groups.items()):
         who = ", ".join(names) if everything or len(groups) > 1 else "all tasks"
         yield format_fact("" if number else "auxiliary", f"{text}  {paint('dim', who)}")
-
-
-def _budget(budget: BudgetSettings, spent_today: float) -> str:
-    caps = {name.removesuffix("_usd"): cap for name, cap in msgspec.structs.asdict(budget).items()}
-    said = [f"${cap:g} a {name}" for name, cap in caps.items() if cap is not None]
-    return f"{', '.join(said) or 'no cap'}; ${spent_today:.2f} spent today"
 
 
 STATUS = Command(
@@ -158,19 +153,16 @@ class Charts(msgspec.Struct, frozen=True):
         labels = [one_line(row.label, room) for row in rows]
         wide, tail = max(map(width, labels)), max(len(row.text) for row in rows)
         cells = max(1, self.columns - 2 - wide - 1 - tail - 1)
-        most = max(row.amount for row in rows)
-        return [
-            f"  {label}{' ' * (wide - width(label))} "
-            f"{self._bar(row.amount / most if most else 0, cells)} {row.text:>{tail}}"
-            for label, row in zip(labels, rows, strict=True)
-        ]
-
-    def _bar(self, share: float, cells: int) -> str:
-        parts = len(self.signs.bar)
-        filled = max(round(share * cells * parts), 1 if share > 0 else 0)
-        whole, rest = divmod(filled, parts)
-        bar = self.signs.bar[-1] * whole + (self.signs.bar[rest - 1] if rest else "")
-        return f"{bar:<{cells}}"
+        most, signs = max(row.amount for row in rows), self.signs.bar
+        lines = []
+        for label, row in zip(labels, rows, strict=True):
+            share = row.amount / most if most else 0
+            filled = max(round(share * cells * len(signs)), 1 if share > 0 else 0)
+            whole, rest = divmod(filled, len(signs))
+            bar = signs[-1] * whole + (signs[rest - 1] if rest else "")
+            padding = " " * (wide - width(label))
+            lines.append(f"  {label}{padding} {bar:<{cells}} {row.text:>{tail}}")
+        return lines
 
     def spark(self, amounts: Sequence[float]) -> str:
         """Return a character per amount; neighbours are added up if they do not fit."""
@@ -200,7 +192,10 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 def page(found: Insights, charts: Charts, paint: Paint) -> Iterator[str]:
     """Return the page in lines of at most `charts.columns`."""
-    yield paint("strong", cut(_title(found), charts.columns))
+    first, last = found.days[0].date, found.days[-1].date
+    source = f", {one_line(found.source, 30)}" if found.source else ""
+    title = f"{first} to {last} ({many(len(found.days), 'day')}{source})"
+    yield paint("strong", cut(title, charts.columns))
     if found.is_empty:
         yield "nothing was said in this time"
         return
@@ -211,8 +206,11 @@ def page(found: Insights, charts: Charts, paint: Paint) -> Iterator[str]:
         )
         for each in found.by_model
     ]
-    sources = [ChartBar(one.source, one.messages, f"{one.messages:,}") for one in found.by_source]
-    tools = [ChartBar(one.name or "?", one.calls, _calls(one)) for one in found.by_tool]
+    sources = [ChartBar(s.source, s.messages, f"{s.messages:,}") for s in found.by_source]
+    tools = []
+    for one in found.by_tool:
+        failed = f" ({one.failed:,} failed)" if one.failed else ""
+        tools.append(ChartBar(one.name or "?", one.calls, f"{one.calls:,}{failed}"))
     for title, lines in {
         "Messages a day": _daily(found, charts),
         "Models (tokens)": _bars(models, charts),
@@ -222,12 +220,6 @@ def page(found: Insights, charts: Charts, paint: Paint) -> Iterator[str]:
     }.items():
         if lines:
             yield from ("", paint("strong", title), *lines)
-
-
-def _title(found: Insights) -> str:
-    first, last = found.days[0].date, found.days[-1].date
-    source = f", {one_line(found.source, 30)}" if found.source else ""
-    return f"{first} to {last} ({many(len(found.days), 'day')}{source})"
 
 
 def _facts(found: Insights, columns: int) -> Iterator[str]:
@@ -265,10 +257,6 @@ def _daily(found: Insights, charts: Charts) -> list[str]:
     return [*lines, *(f"  {line}" for line in wrap(words, charts.columns - 2))]
 
 
-def _calls(tool: ToolSum) -> str:
-    return f"{tool.calls:,}{f' ({tool.failed:,} failed)' if tool.failed else ''}"
-
-
 def _bars(rows: Sequence[ChartBar], charts: Charts) -> list[str]:
     more = [f"  and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
     return [*charts.bars(rows[:MOST_ROWS]), *more]
@@ -300,20 +288,12 @@ async def run_insights(args: Namespace, cli: Cli) -> None:
         return
     async with opened_store(cli.home, settings.store.url, cli.note) as store:
         found = await insights_of(store, args.days, SystemClock().now(), args.source, zone)
-    cli.emit(insights_facts(found), page(found, _charts(cli), cli.paint))
-
-
-def insights_facts(found: Insights) -> dict[str, Any]:
-    """Return all figures, also derived ones, as plain data."""
-    derived = {"cache_hit_rate": round(found.cache_hit_rate, 4), "active_days": found.active_days}
-    return {**msgspec.to_builtins(found), **derived}
-
-
-def _charts(cli: Cli) -> Charts:
     columns = shutil.get_terminal_size().columns if cli.stdout.isatty() else 80
     encoding = getattr(cli.stdout, "encoding", None) or "utf-8"
     signs = BLOCKS if "utf" in encoding.lower() else ASCII
-    return Charts(max(NARROWEST, min(columns, WIDEST)), signs)
+    charts = Charts(max(NARROWEST, min(columns, WIDEST)), signs)
+    derived = {"cache_hit_rate": round(found.cache_hit_rate, 4), "active_days": found.active_days}
+    cli.emit({**msgspec.to_builtins(found), **derived}, page(found, charts, cli.paint))
 
 
 INSIGHTS = Command(

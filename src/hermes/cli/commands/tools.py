@@ -12,7 +12,6 @@ import msgspec
 from hermes.app import (
     Extensions,
     PromptPreview,
-    ToolRow,
     preview_prompt,
     request_size,
     set_tool_enabled,
@@ -76,20 +75,18 @@ async def _list(args: Namespace, cli: Cli, _context: None) -> None:
         if row.toolset != toolset:
             toolset = row.toolset
             lines.append(f"{toolset}: {row.purpose}" if row.purpose else toolset)
-        mark = "✗" if row.missing else ("✓" if row.on else "·")
-        lines.append(f"  {mark} {row.name:<{width}}  {_state(row)}".rstrip())
+        mark, state = (
+            ("✓", one_line(row.description, DESCRIPTION_WIDTH)) if row.on else ("·", "off")
+        )
+        if row.missing:
+            mark, state = "✗", f"not available: {row.missing}"
+        elif row.on and row.rare:
+            state = "found by tool_search"
+        lines.append(f"  {mark} {row.name:<{width}}  {state}".rstrip())
     for name, on in undescribed_toolsets(cli.load(), cli.home, args.platform).items():
         server, off = name.removeprefix(MCP_TOOLSET_PREFIX), "" if on else "off; "
         lines.append(f"{name}: {off}its tools are not known yet (`hermes mcp test {server}` looks)")
     cli.emit(rows, lines)
-
-
-def _state(row: ToolRow) -> str:
-    if row.missing:
-        return f"not available: {row.missing}"
-    if not row.on:
-        return "off"
-    return "found by tool_search" if row.rare else one_line(row.description, DESCRIPTION_WIDTH)
 
 
 @TOOLS.action("enable", "switch toolsets or tools on", NAMES, PLATFORM)
@@ -118,17 +115,14 @@ def _switch(args: Namespace, cli: Cli, *, on: bool) -> None:
 async def _schema(args: Namespace, cli: Cli, _context: None) -> None:
     paid = request_size(cli.load(), cli.home, args.platform)
     if args.full and not args.json:
-        cli.json([_sent_schema(tool.spec) for tool in paid.tools])
+        names = ("name", "description", "parameters")
+        schemas = [{name: getattr(tool.spec, name) for name in names} for tool in paid.tools]
+        cli.json([{"type": "function", "function": schema} for schema in schemas])
         return
     sizes = [(tool.chars, tool.name) for tool in sorted(paid.tools, key=lambda tool: -tool.chars)]
     total = f"characters in every request, about {paid.tokens:,} tokens"
     sizes += [(paid.system_prompt, "system prompt"), (paid.total, total)]
     cli.emit(paid, (f"{chars:>7,}  {what}" for chars, what in sizes))
-
-
-def _sent_schema(spec: Any) -> dict[str, Any]:
-    names = ("name", "description", "parameters")
-    return {"type": "function", "function": {name: getattr(spec, name) for name in names}}
 
 
 # `hermes prompt`: the system prompt and its size.
@@ -206,13 +200,15 @@ def _test(args: Namespace, cli: Cli) -> None:
     settings = cli.load().settings
     mode, allowlist = settings.approvals.mode, settings.command_allowlist
 
-    def verdict(command: str) -> CommandVerdict:
-        return judge_command(command, examine(command, guard, str(folder)), mode, allowlist)
-
-    show = _explain_verdict if args.command != STDIN else _verdict_line
     for command in [args.command] if args.command != STDIN else _read_commands(cli):
-        found = verdict(command)
-        cli.say(msgspec.json.encode(found).decode() if args.json else show(found))
+        found = judge_command(command, examine(command, guard, str(folder)), mode, allowlist)
+        if args.json:
+            cli.say(msgspec.json.encode(found).decode())
+        elif args.command != STDIN:
+            cli.say(_explain_verdict(found))
+        else:
+            classes, words = ", ".join(found.classes) or "-", found.command.split()
+            cli.say(f"{found.verdict:<7} {classes:<24} {' '.join(words)}")
 
 
 def _read_commands(cli: Cli) -> Iterator[str]:
@@ -225,11 +221,6 @@ def _read_commands(cli: Cli) -> Iterator[str]:
             yield msgspec.json.decode(text, type=str) if text.startswith('"') else text
         except msgspec.DecodeError:  # a command that begins with a quote
             yield text
-
-
-def _verdict_line(verdict: CommandVerdict) -> str:
-    command = " ".join(verdict.command.split())
-    return f"{verdict.verdict:<7} {', '.join(verdict.classes) or '-':<24} {command}"
 
 
 def _explain_verdict(verdict: CommandVerdict) -> str:

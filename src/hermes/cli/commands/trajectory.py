@@ -62,7 +62,8 @@ def _summary(line: TrajectoryLine) -> dict[str, Any]:
     if line.problem:
         return {"index": line.number, "problem": line.problem}
     turns = line.entry.get("conversations") or line.entry["messages"]
-    said = (turn.get("value", turn.get("content")) for turn in turns if _speaker(turn) == "human")
+    asked = (t for t in turns if (t.get("from") or t.get("role")) in ("human", "user"))
+    said = (turn.get("value", turn.get("content")) for turn in asked)
     return {
         "index": line.number,
         "model": str(line.entry.get("model") or ""),
@@ -72,11 +73,6 @@ def _summary(line: TrajectoryLine) -> dict[str, Any]:
         "timestamp": str(line.entry.get("timestamp") or ""),
         "begins": one_line(plain_line(str(next(said, "") or "")), SHOWN_WORDS),
     }
-
-
-def _speaker(turn: dict[str, Any]) -> str:
-    speaker = str(turn.get("from") or turn.get("role"))
-    return "human" if speaker == "user" else speaker
 
 
 def _row(summary: dict[str, Any]) -> str:

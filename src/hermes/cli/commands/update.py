@@ -1,7 +1,6 @@
 """`hermes update` and `hermes uninstall`."""
 
 from argparse import Namespace
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from hermes import __version__
@@ -9,7 +8,7 @@ from hermes.cli.context import YES, Cli, Command, OneOf, flag
 from hermes.config.home import default_root, tilde
 from hermes.config.installation import Checkout, Package, installation
 from hermes.core.errors import UsageError
-from hermes.ops import AvailableUpdate, RemovablePart, Snapshots, UpdateFailed, Updater, remove_all
+from hermes.ops import RemovablePart, Snapshots, UpdateFailed, Updater, remove_all
 from hermes.ops.uninstall import parts
 from hermes.tui import safe
 from hermes.util.text import many
@@ -23,7 +22,14 @@ async def run_update(args: Namespace, cli: Cli) -> int:
     if args.json and not args.check:
         raise UsageError("--json goes with --check")
     if isinstance(found, Package):
-        _say_command(found, args, cli)
+        if args.rollback:
+            hint = "install the earlier version from where you got this one"
+            problem = f"{found.installer} installed Hermes, so {found.installer} goes back"
+            raise UpdateFailed(problem, hint=hint)
+        how = f". To update it, run:\n  {found.update}" if found.update else f"; {NO_SOURCE}"
+        facts = {"installer": found.installer, "command": found.update}
+        text = f"Hermes {__version__} was installed by {found.installer}{how}"
+        cli.emit({"version": __version__, **facts}, text)
         return 0
     if not found.is_repository:
         raise UpdateFailed(
@@ -31,17 +37,6 @@ async def run_update(args: Namespace, cli: Cli) -> int:
             hint="get the new version where you got this one; the home with your data stays",
         )
     return await _run(found, args, cli)
-
-
-def _say_command(found: Package, args: Namespace, cli: Cli) -> None:
-    if args.rollback:
-        problem = f"{found.installer} installed Hermes, so {found.installer} goes back"
-        raise UpdateFailed(problem, hint="install the earlier version from where you got this one")
-    how = f". To update it, run:\n  {found.update}" if found.update else f"; {NO_SOURCE}"
-    cli.emit(
-        {"version": __version__, "installer": found.installer, "command": found.update},
-        f"Hermes {__version__} was installed by {found.installer}{how}",
-    )
 
 
 async def _run(checkout: Checkout, args: Namespace, cli: Cli) -> int:
@@ -52,7 +47,13 @@ async def _run(checkout: Checkout, args: Namespace, cli: Cli) -> int:
             cli.say(f"back at {gone_back.version} ({gone_back.before[:12]})")
             return 0
         news = await updater.news()
-        lines = [f"Hermes {__version__} is up to date"] if news is None else _update_lines(news)
+        lines = [f"Hermes {__version__} is up to date"]
+        if news is not None:
+            count = many(news.total, "commit")
+            lines = [f"{__version__} → {news.version}: {count} from {news.upstream}"]
+            lines += [f"  {safe(line)}" for line in news.changes or news.commits]
+            if not news.changes and (more := news.total - len(news.commits)) > 0:
+                lines.append(f"  … and {many(more, 'more commit')}")
         cli.emit({"version": __version__, "news": news}, lines)
         if news is None or args.check:
             return 0 if news is None else NEWER
@@ -64,14 +65,6 @@ async def _run(checkout: Checkout, args: Namespace, cli: Cli) -> int:
     cli.say(f"updated to {news.version} ({news.target[:12]})")
     cli.note("to go back: hermes update --rollback")
     return 0
-
-
-def _update_lines(news: AvailableUpdate) -> Iterator[str]:
-    yield f"{__version__} → {news.version}: {many(news.total, 'commit')} from {news.upstream}"
-    for line in news.changes or news.commits:
-        yield f"  {safe(line)}"
-    if not news.changes and news.total > len(news.commits):
-        yield f"  … and {many(news.total - len(news.commits), 'more commit')}"
 
 
 UPDATE = Command(

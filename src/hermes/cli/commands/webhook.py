@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import filelock
 import httpx2
@@ -30,6 +31,10 @@ PLACES = ("log", "github_comment")  #: Delivery targets that are not platforms.
 NO_CHATS = frozenset({"local", "webhook", "api_server"})
 SOURCES = ("subscriptions", "config.yaml")
 TEST_SECONDS = 30.0
+SWITCHED_OFF = (
+    "webhooks are not switched on: hermes config set WEBHOOK_ENABLED true,"
+    " then hermes gateway start (or restart)"
+)
 SAMPLE = {"event_type": "test", "text": "a call of `hermes webhook test`"}
 COMMAND = Command("webhook")
 
@@ -91,7 +96,10 @@ async def _subscribe(args: Namespace, cli: Cli) -> None:
     cli.emit(facts, f"address  {address}{shown}")
     if shown and not args.json:
         cli.note("the secret is shown only now; put it where the calls come from")
-    for note in filter(None, (*doubts, _switched_off(cli))):
+    from hermes.gateway import is_configured  # imports every manifest
+
+    off = "" if is_configured(MANIFEST, cli.load()) else SWITCHED_OFF
+    for note in filter(None, (*doubts, off)):
         cli.note(f"warning: {note}")
 
 
@@ -123,17 +131,6 @@ async def _check_delivery(route: WebhookRoute, cli: Cli) -> str:
     return ""
 
 
-def _switched_off(cli: Cli) -> str:
-    from hermes.gateway import is_configured  # imports every manifest
-
-    if is_configured(MANIFEST, cli.load()):
-        return ""
-    return (
-        "webhooks are not switched on: hermes config set WEBHOOK_ENABLED true,"
-        " then hermes gateway start (or restart)"
-    )
-
-
 @COMMAND.action("list", "show the addresses", json=True, aliases=("ls",))
 def _list(args: Namespace, cli: Cli) -> None:
     fixed = _static_routes(cli)
@@ -153,9 +150,10 @@ def _list(args: Namespace, cli: Cli) -> None:
         about = f": {plain_line(each.description)}" if each.description else ""
         where = f" ({SOURCES[True]})" if name in fixed else ""
         cli.say(f"{address}/webhooks/{name}  ({events} → {plain_line(each.deliver)}){where}{about}")
-        if why := _weakness(each, cli):
+        secret, why = _check_secret(each, cli)
+        if why:
             cli.note(f"warning: {name} accepts no calls: {why}")
-        elif known := subscriptions.secret_warning(_secret(each, cli)):
+        elif known := subscriptions.secret_warning(secret):
             cli.note(f"warning: {name} {known}")
 
 
@@ -165,15 +163,12 @@ def _static_routes(cli: Cli) -> dict[str, WebhookRoute]:
     return {name: subscriptions.parse_route(name, raw) for name, raw in written.items()}
 
 
-def _secret(route: WebhookRoute, cli: Cli) -> str:
+def _check_secret(route: WebhookRoute, cli: Cli) -> tuple[str, str]:
+    """Return the secret of a route, and why calls with it are refused ("" if they are not)."""
     loaded = cli.load()
     extra = loaded.settings.platforms.webhook.extra
-    return route.secret or subscriptions.common_secret(extra, loaded.unset)
-
-
-def _weakness(route: WebhookRoute, cli: Cli) -> str:
-    host = cli.load().settings.platforms.webhook.extra.host
-    return subscriptions.secret_problem(_secret(route, cli), on_loopback=is_loopback(host))
+    secret = route.secret or subscriptions.common_secret(extra, loaded.unset)
+    return secret, subscriptions.secret_problem(secret, on_loopback=is_loopback(extra.host))
 
 
 @COMMAND.action("remove", "remove an address", arg("name"), aliases=("rm",))
@@ -197,12 +192,13 @@ def _test(args: Namespace, cli: Cli) -> int:
     if args.name not in routes:
         raise _no_address(args.name, routes)
     route = routes[args.name]
-    if why := _weakness(route, cli):
+    secret, why = _check_secret(route, cli)
+    if why:
         raise UsageError(f"{args.name} accepts no calls: {why}")
     # Random white space makes each body unique: two equal calls within a second would count as
     # duplicates.
     body = _payload(args, cli) + bytes(secrets.choice(b" \t\n") for _ in range(40))
-    headers = _signed_headers(body, _secret(route, cli))
+    headers = _signed_headers(body, secret)
     if args.event:
         headers["X-GitHub-Event"] = args.event
     address = f"{_address(cli)}/webhooks/{args.name}"
@@ -241,7 +237,7 @@ def _signed_headers(body: bytes, secret: str) -> dict[str, str]:
 def _ignored_reason(answer: HttpResponse, route: WebhookRoute) -> str:
     """Return why an accepted call was ignored; "" if it was not."""
     try:
-        status = msgspec.json.decode(answer.body, type=_Answer).status
+        status = msgspec.json.decode(answer.body, type=dict[str, Any]).get("status")
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     if status == "duplicate":
@@ -251,10 +247,6 @@ def _ignored_reason(answer: HttpResponse, route: WebhookRoute) -> str:
     if not route.events:
         return "a ping only tries the address, so nothing is done"
     return f"it takes {', '.join(route.events)} only: --event {shlex.quote(route.events[0])}"
-
-
-class _Answer(msgspec.Struct):
-    status: str = ""
 
 
 def _payload(args: Namespace, cli: Cli) -> bytes:

@@ -71,7 +71,7 @@ async def test_a_command_that_fails_shows_its_end(run: Run, terminal: Tool) -> N
         "● terminal seq 9; exit 3 · exit code 3 ✗", "   7", "   8", "   9",
     ]  # fmt: skip
     assert await run(terminal, command="grep x /dev/null") == [
-        "● terminal grep x /dev/null · exit code 1 ✓",
+        "● terminal grep x /dev/null · exit code 1 ✓"
     ]
 
 
