@@ -16,10 +16,9 @@ from prompt_toolkit.keys import Keys
 from hermes.config.settings import DisplaySettings
 from hermes.tui.clipboard import ImageAttachments
 from hermes.tui.completion import InputCompleter
-from hermes.tui.display import DisplayState
-from hermes.tui.input import input_keys, make_input_field
+from hermes.tui.input import InputField, input_keys
 from hermes.tui.questions import Questions
-from hermes.tui.skins import find_skin
+from hermes.tui.skins import DisplayState, find_skin
 from hermes.tui.terminal_ui import ui_keys
 from hermes.tui.text import Depth
 
@@ -101,7 +100,7 @@ def reference() -> str:
     """Return the whole page."""
     skins = Path("skins")  # does not exist, so the bundled skin is used
     display = DisplayState(DisplaySettings(), find_skin("default", skins), Depth.NONE)
-    entry = make_input_field(
+    entry = InputField(
         display,
         InputCompleter(folder=skins, references=lambda _fragment: ()),
         ImageAttachments(),
@@ -111,7 +110,7 @@ def reference() -> str:
         tell=str,
         repaint=str,
     )
-    questions = Questions(display)
+    questions = Questions(display, cast("Any", None))
     agree("typing", TYPING | SEARCHING, bound(input_keys(entry)))
     agree("always", ALWAYS, bound(ui_keys(cast("Any", None))))  # the keys are not pressed
     agree("consent", CONSENT, bound(questions._approval_keys()))  # noqa: SLF001 - no other way

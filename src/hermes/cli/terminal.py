@@ -31,12 +31,12 @@ from hermes.core.ports import ApprovalAnswer
 from hermes.tui import (
     Paint,
     PlainConversation,
-    ReferenceExpander,
     Renderer,
     TerminalCommands,
     one_line,
     problem_lines,
     progress_lines,
+    reference_expander,
     trouble_line,
 )
 
@@ -300,11 +300,11 @@ class LineMode:
         self._talk: PlainConversation | None = None
 
     def open(self, app: App, agent: Agent, folder: Path) -> PlainConversation:
-        self._talk = talk = PlainConversation(
-            app, agent, self._renderer, self._cli.stdout, lambda: read_line(self._cli.stdin)
+        cli, expand = self._cli, reference_expander(app, folder, self._cli.note)
+        self._talk = PlainConversation(
+            app, agent, self._renderer, cli.stdout, lambda: read_line(cli.stdin), expand
         )
-        talk.expand = ReferenceExpander(app, lambda: talk.agent, folder, self._cli.note)
-        return talk
+        return self._talk
 
     @property
     def talk(self) -> PlainConversation:

@@ -11,13 +11,11 @@ if TYPE_CHECKING:
     # isort: off
     # fmt: off
     from hermes.tui.clipboard import ImageAttachments
-    from hermes.tui.commands import TerminalCommands
-    from hermes.tui.conversation import Conversation
-    from hermes.tui.display import DisplayState
+    from hermes.tui.conversation import Conversation, greet
     from hermes.tui.markdown import MarkdownStream
-    from hermes.tui.plain import PlainConversation, ReferenceExpander, Renderer
-    from hermes.tui.skins import Skin, find_skin, skin_names
-    from hermes.tui.terminal_ui import LayoutOverrides, TerminalUI, greet, is_terminal_open
+    from hermes.tui.plain import PlainConversation, Renderer, TerminalCommands, reference_expander
+    from hermes.tui.skins import DisplayState, Skin, find_skin, skin_names
+    from hermes.tui.terminal_ui import LayoutOverrides, TerminalUI, is_terminal_open
     from hermes.tui.text import (
         Depth, Paint, one_line, problem_lines, progress_lines, safe, terminal_depth, trouble_line,
         width, wrap,
@@ -27,10 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Conversation", "Depth", "DisplayState", "ImageAttachments", "LayoutOverrides",
-    "MarkdownStream", "Paint", "PlainConversation", "ReferenceExpander", "Renderer", "Skin",
-    "TerminalCommands", "TerminalUI", "find_skin", "greet", "is_terminal_open", "one_line",
-    "problem_lines", "progress_lines", "safe", "skin_names", "terminal_depth", "trouble_line",
-    "width", "wrap",
+    "MarkdownStream", "Paint", "PlainConversation", "Renderer", "Skin", "TerminalCommands",
+    "TerminalUI", "find_skin", "greet", "is_terminal_open", "one_line", "problem_lines",
+    "progress_lines", "reference_expander", "safe", "skin_names", "terminal_depth",
+    "trouble_line", "width", "wrap",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -134,18 +134,15 @@ class Area(Application[Any]):
                 self._take_away()
                 self.output.write_raw("".join(self._unprinted))
                 self._unprinted.clear()
-            elif screen is not None and not render_as_done and self._must_begin_anew(screen):
-                self._take_away()
+            elif screen is not None and not render_as_done:
+                # prompt_toolkit never gives rows back, and draws over what another size left.
+                size = self.output.get_size()
+                wanted = self.layout.container.preferred_height(size.columns, size.rows)
+                is_resized = size != self.renderer._last_size  # noqa: SLF001 - see above
+                if is_resized or min(wanted.preferred, size.rows) < screen.height:
+                    self._take_away()
             super()._redraw(render_as_done)
             self._drawn_at = time.monotonic()
-
-    def _must_begin_anew(self, screen: Screen) -> bool:
-        """prompt_toolkit never gives rows back, and draws over what another size left behind."""
-        size = self.output.get_size()
-        if size != self.renderer._last_size:  # noqa: SLF001 - see above
-            return True
-        wanted = self.layout.container.preferred_height(size.columns, size.rows).preferred
-        return min(wanted, size.rows) < screen.height
 
     def _on_resize(self) -> None:
         with self.output.frame():
@@ -179,15 +176,11 @@ class Area(Application[Any]):
         settled = time.monotonic() - self._drawn_at > SETTLE_SECONDS
         if drawn is None or drawn.columns <= columns or not self._reflows or not settled:
             return cursor.y, screen.height
-        heights = [_rows_when_broken(screen, row, columns) for row in range(screen.height)]
+        heights = []  # the rows that each row takes when it is rewrapped
+        for cells in (screen.data_buffer[row] for row in range(screen.height)):
+            ends = (at + cell.width for at, cell in cells.items() if cell.char != " ")
+            heights.append(max(1, -(-max(ends, default=0) // columns)))
         return sum(heights[: cursor.y]) + cursor.x // columns, sum(heights)
-
-
-def _rows_when_broken(screen: Screen, row: int, columns: int) -> int:
-    """Return the number of rows that a row takes when it is rewrapped at `columns`."""
-    cells = screen.data_buffer[row]
-    used = max((at + cell.width for at, cell in cells.items() if cell.char != " "), default=0)
-    return max(1, -(-used // columns))
 
 
 Cell = tuple[str, str, int]  #: A character, its style, and its columns.

@@ -3,12 +3,12 @@
 import asyncio
 import base64
 import binascii
-import codecs
 import os
 import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +22,7 @@ from hermes.util.text import human_size
 
 TIMEOUT_SECONDS = 5.0
 IMAGE_KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")  #: In order of preference.
+TEXT_KINDS = ("UTF8_STRING", "STRING", "TEXT")
 _X = ("xclip", "-selection", "clipboard")
 _PNG_TO_BASE64 = (
     "Add-Type -AssemblyName System.Windows.Forms,System.Drawing;"
@@ -44,10 +45,6 @@ def _from_base64(data: bytes) -> bytes:
         return b""
 
 
-def _to_utf16(text: str) -> bytes:
-    return codecs.BOM_UTF16_LE + text.encode("utf-16-le", "replace")
-
-
 class ClipboardReader(msgspec.Struct, frozen=True):
     """A program that prints the contents of the clipboard."""
 
@@ -64,7 +61,7 @@ class ClipboardWriter(msgspec.Struct, frozen=True):
 
     command: tuple[str, ...]
     needs: str = ""
-    encode: Callable[[str], bytes] = lambda text: text.encode("utf-8", "replace")
+    encoding: str = "utf-8"
     local: bool = True
     """It writes the clipboard of this machine, which over SSH is not that of the user."""
 
@@ -96,7 +93,7 @@ WRITERS = (
     ClipboardWriter(("wl-copy",), "WAYLAND_DISPLAY", local=False),
     ClipboardWriter((*_X, "-i"), "DISPLAY", local=False),
     ClipboardWriter(("pbcopy",)),
-    ClipboardWriter(("clip.exe",), encode=_to_utf16),
+    ClipboardWriter(("clip.exe",), encoding="utf-16"),
     ClipboardWriter(("tmux", "load-buffer", "-w", "-"), "TMUX", local=False),
 )
 
@@ -115,7 +112,8 @@ async def clipboard_image() -> bytes:
 async def clipboard_text() -> str:
     """Return the text in the clipboard; "" when there is none or it is not accessible."""
     for reader in _available_readers():
-        if reader.kinds and not any(map(_is_text, await _list_kinds(reader))):
+        kinds = await _list_kinds(reader) if reader.kinds else ["TEXT"]
+        if not any(kind.startswith("text/") or kind in TEXT_KINDS for kind in kinds):
             continue
         if data := await _read_from(reader.text):
             return data.decode("utf-8", "replace")
@@ -133,7 +131,8 @@ async def copy_text(text: str, terminal: Callable[[str], object]) -> str:
         there = _is_available(writer.command[0], writer.needs) and not (remote and writer.local)
         # These programs stay in the background, so do not wait for the end of their output.
         quiet = asyncio.subprocess.DEVNULL
-        if there and await _run(writer.command, writer.encode(text), output=quiet) is not None:
+        data = text.encode(writer.encoding, "replace")
+        if there and await _run(writer.command, data, output=quiet) is not None:
             return f"Copied with {writer.command[0]}."
     encoded = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
     if len(encoded) > 100_000:  # terminals drop longer sequences
@@ -161,22 +160,14 @@ def _install_hint() -> str:
 
 
 async def _read_image(reader: ClipboardReader) -> bytes:
-    kind = IMAGE_KINDS[0]
-    if reader.kinds:
-        offered = await _list_kinds(reader)
-        kind = next((each for each in IMAGE_KINDS if each in offered), "")
-        if not kind:
-            return b""
+    offered = await _list_kinds(reader) if reader.kinds else [IMAGE_KINDS[0]]
+    kind = next((each for each in IMAGE_KINDS if each in offered), "")
     command = [word.replace("{kind}", kind) for word in reader.picture]
-    return reader.decode(await _read_from(command))
+    return reader.decode(await _read_from(command)) if kind else b""
 
 
 async def _list_kinds(reader: ClipboardReader) -> list[str]:
     return (await _read_from(reader.kinds)).decode("utf-8", "replace").split()
-
-
-def _is_text(kind: str) -> bool:
-    return kind.startswith("text/") or kind in ("UTF8_STRING", "STRING", "TEXT")
 
 
 async def _read_from(command: tuple[str, ...] | list[str]) -> bytes:
@@ -221,20 +212,11 @@ def _image_kind(start: bytes) -> str:
     return image_kind(start)
 
 
-FORMATS = "PNG, JPEG, GIF or WebP"
-
-
-class AttachedImage(msgspec.Struct, frozen=True):
-    name: str
-    size: int
-    image: Image
-
-
 class ImageAttachments:
     """Images attached to the message that is being typed."""
 
     def __init__(self) -> None:
-        self._pictures: list[AttachedImage] = []
+        self._pictures: list[tuple[str, Image]] = []  #: With their names and sizes.
 
     def __len__(self) -> int:
         return len(self._pictures)
@@ -242,27 +224,31 @@ class ImageAttachments:
     @property
     def labels(self) -> list[str]:
         """Short labels for the image bar: `#1 cat.png 1.2 MB`."""
-        return [
-            f"#{number} {one_line(each.name, 24)} {human_size(each.size)}"
-            for number, each in enumerate(self._pictures, start=1)
-        ]
+        return [f"#{number} {label}" for number, (label, _) in enumerate(self._pictures, start=1)]
 
     def add(self, data: bytes, name: str) -> str:
         """Attach an image and return its label. Raises `UsageError` for other data."""
-        kind = _image_kind(data[:SNIFF_BYTES])
-        if not kind:
-            raise UsageError(f"{name} is not an image", hint=f"use {FORMATS}")
-        if len(data) > MAX_IMAGE_BYTES:
-            raise _too_large(name, len(data))
+        kind = _check_image(name, data[:SNIFF_BYTES], len(data))
         encoded = base64.b64encode(data).decode("ascii")
-        image = Image(f"data:{kind};base64,{encoded}")
-        self._pictures.append(AttachedImage(name, len(data), image))
+        label = f"{one_line(name, 24)} {human_size(len(data))}"
+        self._pictures.append((label, Image(f"data:{kind};base64,{encoded}")))
         return self.labels[-1]
 
     def add_file(self, written: str | Path) -> str:
         """Attach a file and return its label; see `parse_path`. Raises `UsageError`."""
         path = parse_path(str(written), Path.cwd())
-        return self.add(_read_image_file(path), path.name)
+        try:
+            if not path.exists():
+                raise UsageError(f"there is no file {path}")
+            if not path.is_file():
+                raise UsageError(f"{path} is not a file")
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                _check_image(path.name, file.read(SNIFF_BYTES), size)  # before reading all of it
+                file.seek(0)
+                return self.add(file.read(MAX_IMAGE_BYTES + 1), path.name)
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror}") from error
 
     async def paste(self) -> str:
         """Attach the image in the clipboard and return its label. Raises `UsageError`."""
@@ -279,9 +265,20 @@ class ImageAttachments:
 
     def take(self) -> tuple[Image, ...]:
         """Return all images, for a message that is sent now, and forget them."""
-        taken = tuple(each.image for each in self._pictures)
+        taken = tuple(image for _label, image in self._pictures)
         self.clear()
         return taken
+
+
+def _check_image(name: str, start: bytes, size: int) -> str:
+    """Return the media type of an image. Raises `UsageError`."""
+    kind = _image_kind(start)
+    if not kind:
+        raise UsageError(f"{name} is not an image", hint="use PNG, JPEG, GIF or WebP")
+    if size > MAX_IMAGE_BYTES:
+        problem = f"{name} has {human_size(size)}; the limit is {human_size(MAX_IMAGE_BYTES)}"
+        raise UsageError(problem, hint="attach a smaller image")
+    return kind
 
 
 def parse_path(written: str, folder: Path) -> Path:
@@ -289,12 +286,8 @@ def parse_path(written: str, folder: Path) -> Path:
     as a file: URL, relative to `folder` or with `~`."""
     written = written.strip()
     if not os.path.lexists(_resolve(written, folder)):
-        try:
-            words = shlex.split(written)
-        except ValueError:  # a quote character that is part of the name
-            words = []
-        if len(words) == 1:
-            return _resolve(words[0], folder)
+        with suppress(ValueError):  # a quote character that is part of the name, or several words
+            (written,) = shlex.split(written)
     return _resolve(written, folder)
 
 
@@ -335,26 +328,3 @@ def _is_image(path: Path) -> bool:
             return bool(_image_kind(file.read(SNIFF_BYTES)))
     except OSError:
         return False
-
-
-def _read_image_file(path: Path) -> bytes:
-    try:
-        if not path.exists():
-            raise UsageError(f"there is no file {path}")
-        if not path.is_file():
-            raise UsageError(f"{path} is not a file")
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if not _image_kind(file.read(SNIFF_BYTES)):
-                raise UsageError(f"{path.name} is not an image", hint=f"use {FORMATS}")
-            if size > MAX_IMAGE_BYTES:
-                raise _too_large(path.name, size)
-            file.seek(0)
-            return file.read(MAX_IMAGE_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-
-
-def _too_large(name: str, size: int) -> UsageError:
-    problem = f"{name} has {human_size(size)}; the limit is {human_size(MAX_IMAGE_BYTES)}"
-    return UsageError(problem, hint="attach a smaller image")

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -35,16 +36,9 @@ class Offer(msgspec.Struct, frozen=True):
     words: tuple[str, ...] = ()  #: Possible first arguments.
 
 
-class OfferMatch(msgspec.Struct, frozen=True):
+class OfferMatch(NamedTuple):
     name: str  #: The name or the alias that matches.
     offer: Offer
-
-
-class _Prepared(msgspec.Struct, frozen=True):
-    offer: Offer
-    lowered: str
-    words: str  #: In lower case, with `-` before each word.
-    aliases: list[tuple[str, str]]  #: In lower case, and as written.
 
 
 class OfferIndex:
@@ -52,15 +46,7 @@ class OfferIndex:
 
     def __init__(self, offers: Sequence[Offer]) -> None:
         self.offers = tuple(offers)
-        self._prepared = [
-            _Prepared(
-                each,
-                each.name.lower(),
-                _word_starts(each.name),
-                [(a.lower(), a) for a in each.aliases],
-            )
-            for each in offers
-        ]
+        self._prepared = [(each, each.name.lower(), _word_starts(each.name)) for each in offers]
 
     def find(self, typed: str, most: int = MAX_OFFERS) -> list[OfferMatch]:
         """Return the matches: exact names first, then prefixes, prefixes of words, substrings, and
@@ -69,28 +55,21 @@ class OfferIndex:
         ranks: tuple[list[OfferMatch], ...] = ([], [], [], [], [], [])
         words = _word_starts(typed) if _NAME.fullmatch(typed) else NO_MATCH
         letters = re.compile("".join(f"[^{re.escape(each)}]*{re.escape(each)}" for each in typed))
-        for each in self._prepared:
-            rank, name = _rank(each, typed, words, letters)
-            if rank is not None:
-                ranks[rank].append(OfferMatch(name, each.offer))
+        for offer, lowered, starts in self._prepared:
+            name = offer.name
+            if lowered.startswith(typed):
+                rank = 0 if lowered == typed else 1
+            elif alias := next((a for a in offer.aliases if a.lower().startswith(typed)), ""):
+                rank, name = (0 if alias.lower() == typed else 2), alias
+            elif words in starts or typed in lowered:
+                rank = 3 if words in starts else 4
+            elif letters.match(lowered):
+                rank = 5
+            else:
+                continue
+            ranks[rank].append(OfferMatch(name, offer))
         ranks[-1].sort(key=lambda match: len(match.name))
         return [match for rank in ranks for match in rank][:most]
-
-
-def _rank(
-    offer: _Prepared, typed: str, words: str, letters: re.Pattern[str]
-) -> tuple[int | None, str]:
-    name = offer.offer.name
-    if offer.lowered.startswith(typed):
-        return (0 if offer.lowered == typed else 1), name
-    for lowered, alias in offer.aliases:
-        if lowered.startswith(typed):
-            return (0 if lowered == typed else 2), alias
-    if words in offer.words:
-        return 3, name
-    if typed in offer.lowered:
-        return 4, name
-    return (5 if letters.match(offer.lowered) else None), name
 
 
 def _word_starts(text: str) -> str:
@@ -103,18 +82,13 @@ Source = Callable[[], Sequence[Offer]]  #: Loads offers. Called in a worker thre
 _log = logging.getLogger(__name__)
 
 
-class _CachedIndex(msgspec.Struct, frozen=True):
-    index: OfferIndex
-    at: float
-
-
 class OfferCache:
     """Caches lists of offers that are slow to load, because the menu must not wait."""
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self.wait_seconds = 0.05  #: Seconds to wait for offers when there are no older ones.
-        self._cached: dict[str, _CachedIndex] = {}
+        self._cached: dict[str, tuple[OfferIndex, float]] = {}  #: And when they were loaded.
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._late: set[str] = set()
         self.on_update: Callable[[], None] = lambda: None
@@ -123,8 +97,8 @@ class OfferCache:
     async def get(self, name: str, source: Source) -> OfferIndex:
         """Return the cached offers; if they are old, load new ones in the background."""
         cached = self._cached.get(name)
-        if cached is not None and self._now() - cached.at < FRESH_SECONDS:
-            return cached.index
+        if cached is not None and self._now() - cached[1] < FRESH_SECONDS:
+            return cached[0]
         task = self._tasks.get(name)
         if task is None:
             task = self._tasks[name] = asyncio.create_task(self._load(name, source))
@@ -133,31 +107,28 @@ class OfferCache:
             cached = self._cached.get(name)
         if not task.done():
             self._late.add(name)
-        return cached.index if cached else OfferIndex(())
+        return cached[0] if cached else OfferIndex(())
 
     async def _load(self, name: str, source: Source) -> None:
-        before = self._cached.get(name)
-        index = await in_thread(
-            _build_index, name, source, before.index if before else OfferIndex(())
-        )
-        self._cached[name] = _CachedIndex(index, self._now())
+        before = self._cached.get(name, (OfferIndex(()), 0.0))[0]
+
+        def build() -> OfferIndex:
+            try:
+                offers = tuple(source())
+            except Exception as error:  # noqa: BLE001 - a list that fails costs its entries
+                _log.warning("no completions for %s: %s", name or "commands", error)
+                return before
+            return before if offers == before.offers else OfferIndex(offers)
+
+        index, is_first = await in_thread(build), name not in self._cached
+        self._cached[name] = (index, self._now())
         if len(self._cached) > 64:
             del self._cached[next(iter(self._cached))]
         del self._tasks[name]
         if name in self._late:
             self._late.discard(name)
-            if before is None or index is not before.index:
+            if is_first or index is not before:
                 self.on_update()
-
-
-def _build_index(name: str, source: Source, before: OfferIndex) -> OfferIndex:
-    """Return the index of the loaded offers, or `before` if nothing has changed."""
-    try:
-        offers = tuple(source())
-    except Exception as error:  # noqa: BLE001 - a list that fails costs its entries in the menu
-        _log.warning("no completions for %s: %s", name or "commands", error)
-        return before
-    return before if offers == before.offers else OfferIndex(offers)
 
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
@@ -235,18 +206,15 @@ class InputCompleter(Completer):
                     display_meta=one_line(each.about, MAX_COLUMNS),
                 )
         elif self._is_command(document):
-            for completion in await self._complete_command(line):
+            word, blank, rest = line[1:].partition(" ")
+            index = await self._all_commands()
+            matches = [_completion(match, word, "/") for match in index.find(word)]
+            found = await self._complete_argument(word, rest.lstrip(), index) if blank else matches
+            for completion in found:
                 yield completion
 
     def _is_command(self, document: Document) -> bool:
         return document.text_before_cursor.startswith("/") and document.on_first_line
-
-    async def _complete_command(self, line: str) -> list[Completion]:
-        word, blank, rest = line[1:].partition(" ")
-        index = await self._all_commands()
-        if not blank:
-            return [_completion(match, word, "/") for match in index.find(word)]
-        return await self._complete_argument(word, rest.lstrip(), index)
 
     async def _all_commands(self) -> OfferIndex:
         added = await self.offers.get("", self._more)

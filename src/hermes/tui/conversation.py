@@ -17,14 +17,13 @@ from hermes.skills import skill_commands
 from hermes.store import SessionFilter
 from hermes.tui.area import Area, Printer
 from hermes.tui.completion import Offer
-from hermes.tui.display import DisplayState, UserInput, no_command, unchanged
+from hermes.tui.input import UserInput
+from hermes.tui.plain import Expand, recap
 from hermes.tui.questions import Questions
-from hermes.tui.skins import skin_names
-from hermes.tui.text import one_line
+from hermes.tui.skins import DisplayState, skin_names
+from hermes.tui.text import one_line, width
 from hermes.tui.view import STOP_HINT, EventView, StatusInfo, status_line
 
-Expand = Callable[[User], Awaitable[User]]
-"""Returns the message with the contents it refers to. Raises `HermesError`."""
 MAX_WAITING_ROWS = 3
 WORKING = f"working… {STOP_HINT}"  #: Shown until the first event of a turn arrives.
 DOUBLE_PRESS_SECONDS = 2.0  #: A second Ctrl-C within this time leaves.
@@ -38,6 +37,8 @@ class Conversation:
     """
 
     place = Surface.TERMINAL
+    take: Callable[[str], Awaitable[bool]]
+    """Runs a slash command. Returns False when the text is a message. Set by the caller."""
 
     def __init__(
         self,
@@ -47,13 +48,15 @@ class Conversation:
         questions: Questions,
         area: Area,
         leave: Callable[[int], None],
+        expand: Expand,
     ) -> None:
         """`leave` closes the area, which ends the conversation."""
+        self._expand = expand
         self.app, self._agent = app, agent
         self.display, self.questions = display, questions
         self.area, self.leave = area, leave
-        self._printer = Printer(area)
-        self.view = EventView(display, self, self.columns)
+        self._printer, self._loop = Printer(area), asyncio.get_running_loop()
+        self.view = EventView(display, self._printer, self.columns)
         self._waiting: deque[UserInput] = deque()
         self._work: asyncio.Task[None] | None = None  #: The running turn or command.
         self._in_turn = False
@@ -61,9 +64,6 @@ class Conversation:
         self._listener: asyncio.Task[None] | None = None
         self._commands: set[asyncio.Task[None]] = set()  #: Commands that run during a turn.
         self._last_press = -DOUBLE_PRESS_SECONDS
-        self.take: Callable[[str], Awaitable[bool]] = no_command
-        """Runs a slash command. Returns False when the text is a message."""
-        self.expand: Expand = unchanged
 
     # The protocol of commands
 
@@ -87,22 +87,14 @@ class Conversation:
             await self._answer(message)
         finally:
             self._in_turn = False
-            self.refresh()
+            self._printer.refresh()
 
     def later(self, text: str) -> None:
         self._add(UserInput(text, shown=text.startswith("/")))
-        self.refresh()
+        self._printer.refresh()
 
     def show(self, markdown: str) -> None:
         self.view.markdown(markdown)
-
-    # The protocol `LineSink`
-
-    def lines(self, lines: list[str]) -> None:
-        self._printer.lines(lines)
-
-    def refresh(self, *, at_once: bool = False) -> None:
-        self._printer.refresh(at_once=at_once)
 
     def columns(self) -> int:
         return self.area.output.get_size().columns
@@ -119,25 +111,21 @@ class Conversation:
         elif user_input.is_command:
             task = asyncio.ensure_future(self._run_during_turn(user_input))
             self._commands.add(task)
-            task.add_done_callback(self._command_done)
+            task.add_done_callback(self._commands.discard)
+            task.add_done_callback(self._check_task)
         elif steers and self._agent.steer(user_input.expanded or user_input.text):
             self.view.note(f"↪ {one_line(user_input.text, self.columns() - 3)}", "accent")
         else:
             self._add(user_input)
             if self.display.busy == "interrupt":
                 self._agent.interrupt("stopped by the next message")
-        self.refresh()
+        self._printer.refresh()
 
     async def _run_during_turn(self, user_input: UserInput) -> None:
         """Run a command while a turn is running."""
         self.view.user_message(user_input.text)
         if not await self.take(user_input.text):
             self._add(UserInput(user_input.text, shown=True))
-
-    def _command_done(self, task: "asyncio.Task[None]") -> None:
-        self._commands.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(error)
 
     def on_interrupt(self) -> None:
         """Handle Ctrl-C: end the question and the turn, else clear the input; twice leaves."""
@@ -172,37 +160,35 @@ class Conversation:
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._work = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(error)
-        elif self._waiting:
+        if self._check_task(task) and self._waiting:
             self._begin(self._run_waiting())
 
-    def _fail(self, error: BaseException) -> None:
-        """End the conversation with an unexpected error."""
-        if self.area.future and not self.area.future.done():
+    def _check_task(self, task: "asyncio.Task[None]") -> bool:
+        """End the conversation if the task failed with an unexpected error; return False then."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self.area.future and not self.area.future.done():
             self.area.exit(exception=error)
+        return error is None
 
     async def _run_waiting(self) -> None:
         while self._waiting:
             user_input = self._waiting.popleft()
             if not user_input.shown:
                 self.view.user_message(user_input.text or "(a picture)")
-            if user_input.is_command and await self._run_command(user_input.text):
-                continue
+            if user_input.is_command:
+                self._command_started = time.monotonic()
+                try:
+                    if await self.take(user_input.text):
+                        continue
+                finally:
+                    self._command_started = None
+                    self._printer.refresh()
             await self.ask(user_input.message)
-
-    async def _run_command(self, text: str) -> bool:
-        self._command_started = time.monotonic()
-        try:
-            return await self.take(text)
-        finally:
-            self._command_started = None
-            self.refresh()
 
     async def _answer(self, message: User | None) -> None:
         agent = self._agent
         try:
-            message = None if message is None else await self.expand(message)
+            message = None if message is None else await self._expand(agent, message)
         except HermesError as error:
             self.view.note(f"{error}\n{error.hint}" if error.hint else str(error), "error")
             return
@@ -257,7 +243,7 @@ class Conversation:
         while True:
             await asyncio.sleep(0.1)
             if self.busy or self._command_started is not None:
-                self.refresh()
+                self._printer.refresh()
 
     async def _stop(self) -> None:
         """Interrupt the running turn and drop waiting input."""
@@ -292,7 +278,7 @@ class Conversation:
     def status_lines(self) -> list[str]:
         if not self.display.status_bar:
             return []
-        view, spent = self.view, self.view.spent
+        view = self.view
         session = self.app.session(self._agent)
         gauge = session.context_usage()
         running = len(self.app.background.lines(self._agent))
@@ -304,53 +290,66 @@ class Conversation:
         standing = StatusInfo(
             model=gauge.model,
             share=gauge.share if gauge.window and gauge.questions else None,
-            cache=spent.used.hits if spent.used.prompt else None,
-            cost=spent.money if spent.used.prompt else None,
+            cache=view.used.hits if view.used.prompt else None,
+            cost=view.cost if view.used.prompt else None,
             seconds=view.took if view.phase == "idle" else time.monotonic() - view.began,
             notes=tuple(note for note, applies in notes.items() if applies),
         )
         return [status_line(standing, self.columns() - 1, self.display.paint)]
 
+    def offers(self, command: str, skins: Path) -> list[Offer]:
+        """Return the arguments of a command for the completion menu; for "", more commands.
 
-class MenuOffers:
-    """Entries of the completion menu. Called in worker threads."""
-
-    def __init__(self, talk: Conversation, skins: Path) -> None:
-        self._talk, self._app, self._skins = talk, talk.app, skins
-        self._loop = asyncio.get_running_loop()
-
-    def of(self, command: str) -> list[Offer]:
-        """Return the arguments of a command; for "", the additional commands."""
+        Called in worker threads.
+        """
+        app, settings = self.app, self.app.loaded.settings
         match command:
             case "resume" | "sessions":
-                return self._sessions()
+                wanted = app.store.sessions(SessionFilter(limit=50))
+                found = asyncio.run_coroutine_threadsafe(wanted, self._loop).result()
+                return [Offer(each.title or each.id, each.preview, (each.id,)) for each in found]
             case "model":
-                return self._models()
+                target = app.session(self._agent).target
+                listed = app.providers.known.cached_list(target.base_url)
+                known = [Offer(model.id) for model in (listed.models if listed else ())]
+                return [*(Offer(name, "an alias") for name in settings.model_aliases), *known]
             case "personality":
-                names = prompting.personality_names(self._app.loaded.settings)
+                return [Offer(name) for name in prompting.personality_names(settings)]
             case "skin":
-                names = skin_names(self._skins)
-            case _:
-                return self._commands()
-        return [Offer(name) for name in names]
-
-    def _sessions(self) -> list[Offer]:
-        wanted = self._app.store.sessions(SessionFilter(limit=50))
-        found = asyncio.run_coroutine_threadsafe(wanted, self._loop).result()
-        return [Offer(each.title or each.id, each.preview, (each.id,)) for each in found]
-
-    def _models(self) -> list[Offer]:
-        target = self._app.session(self._talk.agent).target
-        listed = self._app.providers.known.cached_list(target.base_url)
-        aliases = self._app.loaded.settings.model_aliases
-        known = [Offer(model.id) for model in (listed.models if listed else ())]
-        return [*(Offer(name, "an alias") for name in aliases), *known]
-
-    def _commands(self) -> list[Offer]:
-        """Commands of plugins, quick commands of the settings, and skills."""
-        plugins = self._app.extensions.commands.items()
+                return [Offer(name) for name in skin_names(skins)]
+        # Commands of plugins, quick commands of the settings, and skills.
+        plugins = app.extensions.commands.items()
         own = [Offer(name, each.description, takes_more=True) for name, each in plugins]
-        quick = [Offer(name, "your own") for name in self._app.loaded.settings.quick_commands]
-        session = self._app.session(self._talk.agent).skills
+        quick = [Offer(name, "your own") for name in settings.quick_commands]
+        session = app.session(self._agent).skills
         skills = skill_commands(session.catalog.skills.entries(), session.context).items()
         return [*own, *quick, *(Offer(name, about, takes_more=True) for name, about in skills)]
+
+
+HINT = "Alt-Enter begins a new line, Ctrl-C stops, /help lists the commands."
+
+
+def greet(conversation: "Conversation", complaint: str, resume_display: str) -> None:
+    """Print the header: model and session, the recap, and a problem with the skin."""
+    view, agent, display = conversation.view, conversation.agent, conversation.display
+    branding, paint = display.skin.branding, display.paint
+    where = f"{agent.models.name} on {agent.models.provider}, session {agent.session_id}"
+    name = paint("banner", branding.agent_name)
+    if width(f"{branding.agent_name}  {where}") <= conversation.columns():
+        view.out([f"{name}  {paint('dim', where)}"])
+    else:
+        view.out([name])
+        view.note(where, "dim")
+    for line in filter(None, (branding.welcome or HINT, conversation.app.caching_line(agent))):
+        view.note(line, "dim")
+    if complaint:
+        view.note(complaint)
+    if agent.history and resume_display != "none":
+        view.gap()
+        view.out(recap(agent.history, paint, conversation.columns(), branding.prompt_symbol))
+    if agent.abandoned:
+        view.note(
+            "The last turn was interrupted and continues now;"
+            " tool calls that finished are not repeated."
+        )
+    view.gap()

@@ -98,7 +98,11 @@ class InputHistory(History):
         if not size:
             return []
         try:
-            entries = _parse_entries(_read_tail(self._file, size))
+            entries: list[str] = []  # oldest first, without invalid lines and duplicates
+            for written in _ENTRY.findall(clean(_read_tail(self._file, size))):
+                entry = written.removesuffix("\n")[1:].replace("\n+", "\n")
+                if entry and entries[-1:] != [entry]:
+                    entries.append(entry)
             if len(entries) > MAX_ENTRIES + TRIM_SLACK or size > MAX_READ_BYTES:
                 self._trim()
         except OSError as error:
@@ -134,16 +138,6 @@ def _read_tail(file: Path, size: int) -> str:
         start = opened.seek(max(0, size - MAX_READ_BYTES))
         text = opened.read(size - start).decode("utf-8", "replace")
     return text if start == 0 else text.partition("\n# ")[2]
-
-
-def _parse_entries(text: str) -> list[str]:
-    """Return the entries, oldest first, without invalid lines and consecutive duplicates."""
-    found: list[str] = []
-    for written in _ENTRY.findall(clean(text)):
-        entry = written.removesuffix("\n")[1:].replace("\n+", "\n")
-        if entry and (not found or found[-1] != entry):
-            found.append(entry)
-    return found
 
 
 class HistorySearch:

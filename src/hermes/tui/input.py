@@ -41,10 +41,11 @@ from prompt_toolkit.widgets import TextArea
 from wcwidth import grapheme_boundary_before, iter_graphemes
 
 from hermes.core.errors import HermesError, UsageError
+from hermes.core.messages import Image, Text, User
 from hermes.tui.clipboard import ImageAttachments, clipboard_text, dropped_images
 from hermes.tui.completion import InputCompleter
-from hermes.tui.display import DisplayState
 from hermes.tui.history import HistorySearch, HistorySuggest, InputHistory
+from hermes.tui.skins import DisplayState
 from hermes.tui.text import TAB, cut, width
 from hermes.util.text import human_size, many, plain
 
@@ -68,7 +69,12 @@ class GlyphProcessor(Processor):
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         given = transformation_input
-        fragments = self._with_short_suggestion(given.fragments, given.width)
+        fragments = given.fragments
+        if fragments and "auto-suggestion" in fragments[-1][0] and fragments[-1][1]:
+            style, suggestion, *_ = fragments[-1]
+            row = max(1, given.width - self._margin())
+            used = sum(width(text) for _, text, *_ in fragments[:-1])
+            fragments = [*fragments[:-1], (style, cut(suggestion, row - used % row - 1))]
         if all(text.isascii() for _, text, *_ in fragments):
             return Transformation(fragments)
         shown: StyleAndTextTuples = []
@@ -87,16 +93,6 @@ class GlyphProcessor(Processor):
             lambda at: positions[min(at, len(positions) - 1)] + max(0, at - len(positions) + 1),
             lambda at: next((number for number, each in enumerate(positions) if each >= at), at),
         )
-
-    def _with_short_suggestion(
-        self, fragments: StyleAndTextTuples, columns: int
-    ) -> StyleAndTextTuples:
-        if not fragments or "auto-suggestion" not in fragments[-1][0] or not fragments[-1][1]:
-            return fragments
-        style, suggestion, *_ = fragments[-1]
-        row = max(1, columns - self._margin())
-        used = sum(width(text) for _, text, *_ in fragments[:-1])
-        return [*fragments[:-1], (style, cut(suggestion, row - used % row - 1))]
 
 
 def _visible_part(sign: str, before: str) -> str:
@@ -224,51 +220,6 @@ class CursorSteps:
         return start, end
 
 
-def make_text_area(
-    display: DisplayState,
-    completer: InputCompleter,
-    history: InputHistory,
-    search: HistorySearch,
-    steps: CursorSteps,
-) -> TextArea:
-    """Build the widget. The prompt follows the current skin."""
-
-    def margin() -> int:
-        return width(display.skin.branding.prompt_symbol) + 1
-
-    def before_row(line: int, wrapped: int) -> AnyFormattedText:
-        if line or wrapped:
-            return " " * margin()
-        if search.active:
-            half = get_app().output.get_size().columns // 2
-            return ANSI(display.paint("accent", f"{cut(search.prompt, half)} "))
-        return ANSI(display.paint("prompt", f"{display.skin.branding.prompt_symbol} "))
-
-    def refresh_menu() -> None:
-        """Reopen the menu with offers that came late, unless the user has chosen already."""
-        buffer, state = area.buffer, area.buffer.complete_state
-        chosen = state is not None and state.complete_index is not None
-        if not chosen and get_app().current_buffer is buffer and completer.wants(buffer.document):
-            buffer.complete_state = None
-            buffer.start_completion()
-
-    area = TextArea(
-        multiline=True,
-        wrap_lines=True,
-        dont_extend_height=True,
-        height=lambda: Dimension(min=1, max=max(1, get_app().output.get_size().rows // 3)),
-        get_line_prefix=before_row,
-        completer=completer,
-        complete_while_typing=Condition(lambda: completer.wants(area.document)),
-        auto_suggest=HistorySuggest(history),
-        history=history,
-        input_processors=[GlyphProcessor(margin), TabsProcessor(tabstop=TAB, char1=" ", char2=" ")],
-    )
-    completer.offers.on_update = refresh_menu
-    _snap_cursor(area.buffer, steps)
-    return area
-
-
 def _snap_cursor(buffer: Buffer, steps: CursorSteps) -> None:
     """Keep the cursor out of graphemes and placeholders, whichever key moves it."""
     last = buffer.cursor_position
@@ -288,40 +239,89 @@ def _snap_cursor(buffer: Buffer, steps: CursorSteps) -> None:
     buffer.on_cursor_position_changed += moved
 
 
-class InputField(msgspec.Struct, frozen=True):
-    """The parts of the input field that its keys use."""
+class UserInput(msgspec.Struct, frozen=True):
+    """A message or command that the user sent."""
 
-    area: TextArea
-    completer: InputCompleter
-    search: HistorySearch
-    steps: CursorSteps
-    pastes: PasteStore
-    images: ImageAttachments
-    send: Callable[[str], object]
-    """Called with the typed text, in which pastes are placeholders (see `PasteStore.expand`). The
-    attached images are in `images`."""
-    tell: Callable[[str], object]  #: Shows a message to the user.
-    repaint: Callable[[], object]  #: Paints the whole area again.
+    text: str  #: The text as shown, with placeholders for long pastes.
+    images: tuple[Image, ...] = ()
+    expanded: str = ""  #: The text with the pastes, if it has placeholders.
+    shown: bool = False  #: The text is on the screen already.
+
+    @property
+    def is_command(self) -> bool:
+        return self.text.startswith("/") and not self.images
+
+    @property
+    def message(self) -> User:
+        return User((Text(self.expanded or self.text), *self.images))
 
 
-def make_input_field(
-    display: DisplayState,
-    completer: InputCompleter,
-    images: ImageAttachments,
-    *,
-    history: Path,
-    redact: Callable[[str], str],
-    send: Callable[[str], object],
-    tell: Callable[[str], object],
-    repaint: Callable[[], object],
-) -> InputField:
-    """Build the input field. `history` is the history file; `redact` removes secrets from it."""
-    pastes = PasteStore()
-    steps = CursorSteps(pastes)
-    entries = InputHistory(history, lambda text: redact(pastes.for_history(text)))
-    search = HistorySearch(entries)
-    area = make_text_area(display, completer, entries, search, steps)
-    return InputField(area, completer, search, steps, pastes, images, send, tell, repaint)
+class InputField:
+    """The input field and its parts, which its keys use. The prompt follows the current skin."""
+
+    def __init__(
+        self,
+        display: DisplayState,
+        completer: InputCompleter,
+        images: ImageAttachments,
+        *,
+        history: Path,
+        redact: Callable[[str], str],
+        send: Callable[[str], object],
+        tell: Callable[[str], object],
+        repaint: Callable[[], object],
+    ) -> None:
+        """`history` is the history file; `redact` removes secrets from it.
+
+        `send` is called with the typed text, in which pastes are placeholders (see
+        `PasteStore.expand`); the attached images are in `images`. `tell` shows a message to the
+        user, `repaint` paints the whole area again.
+        """
+        self._display, self.completer, self.images = display, completer, images
+        self.send, self.tell, self.repaint = send, tell, repaint
+        self.pastes = PasteStore()
+        self.steps = CursorSteps(self.pastes)
+        entries = InputHistory(history, lambda text: redact(self.pastes.for_history(text)))
+        self.search = HistorySearch(entries)
+        tabs = TabsProcessor(tabstop=TAB, char1=" ", char2=" ")
+        self.area = TextArea(
+            multiline=True,
+            wrap_lines=True,
+            dont_extend_height=True,
+            height=lambda: Dimension(min=1, max=max(1, get_app().output.get_size().rows // 3)),
+            get_line_prefix=self._before_row,
+            completer=completer,
+            complete_while_typing=Condition(lambda: completer.wants(self.area.document)),
+            auto_suggest=HistorySuggest(entries),
+            history=entries,
+            input_processors=[GlyphProcessor(self._margin), tabs],
+        )
+        completer.offers.on_update = self._refresh_menu
+        _snap_cursor(self.area.buffer, self.steps)
+
+    def _margin(self) -> int:
+        return width(self._display.skin.branding.prompt_symbol) + 1
+
+    def _before_row(self, line: int, wrapped: int) -> AnyFormattedText:
+        paint = self._display.paint
+        if line or wrapped:
+            return " " * self._margin()
+        if self.search.active:
+            half = get_app().output.get_size().columns // 2
+            return ANSI(paint("accent", f"{cut(self.search.prompt, half)} "))
+        return ANSI(paint("prompt", f"{self._display.skin.branding.prompt_symbol} "))
+
+    def _refresh_menu(self) -> None:
+        """Reopen the menu with offers that came late, unless the user has chosen already."""
+        buffer, state = self.area.buffer, self.area.buffer.complete_state
+        chosen = state is not None and state.complete_index is not None
+        is_current = get_app().current_buffer is buffer
+        if not chosen and is_current and self.completer.wants(buffer.document):
+            buffer.complete_state = None
+            buffer.start_completion()
+
+    def show_error(self, error: HermesError) -> None:
+        self.tell(f"{error}: {error.hint}" if error.hint else str(error))
 
 
 PASTE_END = "\x1b[201~"
@@ -410,13 +410,13 @@ def insert_paste(field: InputField, text: str) -> None:
             try:
                 field.images.add_file(path)
             except UsageError as error:
-                _show_error(field, error)
+                field.show_error(error)
                 field.area.buffer.insert_text(f"{path} ", fire_event=False)
         return
     try:
         placed = field.pastes.collapse(text)
     except UsageError as error:
-        _show_error(field, error)
+        field.show_error(error)
     else:
         field.area.buffer.insert_text(placed, fire_event=False)
 
@@ -449,13 +449,9 @@ def run_in_background(field: InputField, work: Coroutine[Any, Any, None]) -> Non
         try:
             await work
         except HermesError as error:
-            _show_error(field, error)
+            field.show_error(error)
 
     get_app().create_background_task(report_failure())
-
-
-def _show_error(field: InputField, error: HermesError) -> None:
-    field.tell(f"{error}: {error.hint}" if error.hint else str(error))
 
 
 def input_keys(field: InputField) -> KeyBindingsBase:

@@ -1,4 +1,4 @@
-"""A conversation in plain lines that never repaints: for screen readers and simple terminals."""
+"""Line mode, for screen readers and simple terminals, and the slash commands of terminals."""
 
 import asyncio
 import shutil
@@ -10,22 +10,28 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from hermes.agent import Agent
-from hermes.app import App, Surface
+from hermes.app import App, CommandCall, CommandHandler, Surface, command_handlers
+from hermes.config.home import tilde
 from hermes.config.settings import DisplaySettings
-from hermes.core.errors import HermesError
+from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Notice
-from hermes.core.messages import Image, Text, User
-from hermes.tui.clipboard import ImageAttachments
-from hermes.tui.display import DisplayState, no_command, unchanged
+from hermes.core.messages import Assistant, Image, Message, Text, User
+from hermes.ops import export_sessions, format_of, replaced
+from hermes.tui.clipboard import ImageAttachments, copy_text
 from hermes.tui.markdown import MarkdownStream
-from hermes.tui.skins import PLAIN_SKIN
-from hermes.tui.text import Depth, Paint, safe
+from hermes.tui.skins import PLAIN_SKIN, DisplayState, find_skin, skin_names
+from hermes.tui.text import Depth, Paint, one_line, safe, terminal_depth
+from hermes.util.text import many
 
 PROMPT = "> "
 EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 ReadLine = Callable[[], Awaitable[str]]
 """Returns the next line with its line end; "" at the end of the input."""
+
+
+Expand = Callable[[Agent, User], Awaitable[User]]
+"""Returns the message with the contents it refers to. Raises `HermesError`."""
 
 
 class Renderer(Protocol):
@@ -36,18 +42,24 @@ class PlainConversation:
     """Implements `Talk` and `CommandTerminal`: one step after another."""
 
     place = Surface.TERMINAL
+    take: Callable[[str], Awaitable[bool]]  #: Runs a slash command; see `Conversation.take`.
 
     def __init__(
-        self, app: App, agent: Agent, renderer: Renderer, stdout: TextIO, read_line: ReadLine
+        self,
+        app: App,
+        agent: Agent,
+        renderer: Renderer,
+        stdout: TextIO,
+        read_line: ReadLine,
+        expand: Expand,
     ) -> None:
+        self._expand = expand
         self.app, self._agent = app, agent
         self._renderer, self._stdout, self._read_line = renderer, stdout, read_line
         self._kept: deque[str] = deque()
         self.images = ImageAttachments()
         self.display = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE)
         self._running = False
-        self.take: Callable[[str], Awaitable[bool]] = no_command
-        self.expand: Callable[[User], Awaitable[User]] = unchanged
         self._left, self._code = False, 0
         self._stop: Callable[[], object] | None = None  #: Called on Ctrl-C.
 
@@ -86,7 +98,7 @@ class PlainConversation:
         """Run a turn; None continues the interrupted turn."""
         agent = self._agent
         try:
-            message = None if message is None else await self.expand(message)
+            message = None if message is None else await self._expand(self._agent, message)
         except HermesError as error:
             self.show(f"{error}\n{error.hint}" if error.hint else str(error))
             return
@@ -123,7 +135,7 @@ class PlainConversation:
         if outer is None:
             loop.add_signal_handler(signal.SIGINT, self._ctrl_c)
             for number in EXIT_SIGNALS:
-                loop.add_signal_handler(number, self._end, 128 + number)
+                loop.add_signal_handler(number, self._ctrl_c, 128 + number)
         try:
             yield
         finally:
@@ -132,13 +144,12 @@ class PlainConversation:
                 for number in (signal.SIGINT, *EXIT_SIGNALS):
                     loop.remove_signal_handler(number)
 
-    def _ctrl_c(self) -> None:
+    def _ctrl_c(self, code: int | None = None) -> None:
+        """Stop what runs; with an exit code, also end the conversation."""
+        if code is not None:
+            self.leave(code)
         if self._stop is not None:
             self._stop()
-
-    def _end(self, code: int) -> None:
-        self.leave(code)
-        self._ctrl_c()
 
     async def _line(self) -> str:
         """Return the next input of the user, or "" after a message of a background process.
@@ -178,34 +189,235 @@ class PlainConversation:
         return ""
 
 
-class ReferenceExpander:
-    """Adds the contents of references such as `@file:…` and `@diff` to a message."""
+def reference_expander(app: App, folder: Path, warn: Callable[[str], object]) -> Expand:
+    """Return a function that adds the contents of references such as `@file:…` to a message.
 
-    def __init__(
-        self, app: App, agent: Callable[[], Agent], folder: Path, warn: Callable[[str], object]
-    ) -> None:
-        """`warn` is called for what could not be attached or is large."""
-        self._app, self._agent, self._folder, self._warn = app, agent, folder, warn
+    `warn` is called for what could not be attached or is large. A message that would be too large
+    raises `UsageError`.
+    """
 
-    async def __call__(self, message: User) -> User:
-        """Return the expanded message. Raises `UsageError` when it would be too large."""
+    async def expand(agent: Agent, message: User) -> User:
         if "@" not in message.text:
             return message
         # Most messages refer to nothing, so this is loaded when the first one does.
         from hermes.app import ReferenceContext, expand_references, page_fetch
         from hermes.security import PathGuard
 
-        session, home = self._app.session(self._agent()), self._app.home
+        session, home = app.session(agent), app.home
         context = ReferenceContext(
-            guard=PathGuard(Path.home(), (self._folder,), (home.root, home.default_root)),
-            folder=self._folder,
+            guard=PathGuard(Path.home(), (folder,), (home.root, home.default_root)),
+            folder=folder,
             context_length=session.target.profile.context_length,
-            redact=self._app.redactor.redact,
+            redact=app.redactor.redact,
             fetch=page_fetch(session.session_tools.deps),
             images=session.target.profile.images is not False,
         )
         expanded = await expand_references(message.text, context)
         for warning in expanded.warnings:
-            self._warn(warning)
+            warn(warning)
         images = [part for part in message.parts if isinstance(part, Image)]
         return User((*expanded.message.parts, *images))
+
+    return expand
+
+
+# Slash commands that only the terminal has.
+
+
+class CommandTerminal(Protocol):
+    """The terminal as these commands use it, in addition to `Talk`."""
+
+    display: DisplayState
+    images: ImageAttachments
+
+    def out(self, lines: Sequence[str]) -> None: ...
+
+    def columns(self) -> int: ...
+
+    def leave(self, code: int = 0) -> None: ...
+
+    def raw(self, sequence: str) -> None:
+        """Write an escape sequence to the terminal."""
+        ...
+
+
+class TerminalCommands:
+    """The handlers of the commands; `Commands` adds them to the shared ones."""
+
+    def __init__(self, terminal: CommandTerminal, skins: Path) -> None:
+        self._terminal, self._skins = terminal, skins
+        self._display = terminal.display
+        names = (
+            "clear", "history", "resume", "save", "verbose", "reasoning", "skin", "statusbar",
+            "details", "busy", "paste", "image", "copy", "terminal-setup", "quit",
+        )  # fmt: skip
+        self.handlers: dict[str, CommandHandler] = {
+            name: getattr(self, f"_{name.replace('-', '_')}") for name in names
+        }
+
+    async def _clear(self, call: CommandCall) -> str:
+        agent = await call.app.renew(call.agent, call.talk.continue_with)
+        self._terminal.raw("\x1b[2J\x1b[3J\x1b[H")  # clears the screen and what scrolled off it
+        return f"A new conversation: session `{agent.session_id}`"
+
+    async def _history(self, call: CommandCall) -> str:
+        lines = self._recap(call, _parse_number(call, 0))
+        self._terminal.out(lines)
+        return "" if lines else "There are no messages yet."
+
+    async def _resume(self, call: CommandCall) -> str:
+        before = call.agent.session_id
+        message = await command_handlers.resume(call)
+        if call.agent.session_id != before:
+            self._terminal.out(self._recap(call))
+        return message
+
+    def _recap(self, call: CommandCall, most: int = 0) -> list[str]:
+        """Return the last exchanges; 0 is the usual number."""
+        display, most = self._display, most or MAX_EXCHANGES
+        symbol = display.skin.branding.prompt_symbol
+        return recap(call.agent.history, display.paint, self._terminal.columns(), symbol, most)
+
+    async def _save(self, call: CommandCall) -> str:
+        session = call.agent.session_id
+        path = Path(call.arguments or f"hermes-{session}.md").expanduser()
+        info = await call.app.store.info(session)
+        with replaced(path, overwrite=False) as file:
+            async for piece in export_sessions(call.app.store, [info], format_of(path)):
+                file.write(piece)
+        return f"Saved as `{tilde(path.resolve())}`"
+
+    async def _verbose(self, call: CommandCall) -> str:
+        wanted = _given_or_next(call, self._display.tool_progress)
+        self._display.tool_progress = wanted  # type: ignore[assignment]  # checked
+        return f"Tool calls: {wanted}"
+
+    async def _details(self, call: CommandCall) -> str:
+        wanted = _given_or_next(call, self._display.results)
+        self._display.set_detail(wanted)  # type: ignore[arg-type]  # checked
+        return f"Thinking and results: {wanted}"
+
+    async def _busy(self, call: CommandCall) -> str:
+        wanted = call.arguments.lower()
+        if wanted not in ("", "status"):
+            modes = [word for word in call.command.words if word != "status"]
+            self._display.busy = _check_word(wanted, modes)  # type: ignore[assignment]  # checked
+        does = {
+            "interrupt": "stops the agent and is answered then",
+            "queue": "waits until the agent is done",
+            "steer": "is passed to the agent after its next step",
+        }
+        mode = self._display.busy
+        return f"While the agent works, a message {does[mode]} ({mode})."
+
+    async def _reasoning(self, call: CommandCall) -> str:
+        if call.arguments in ("show", "hide"):
+            self._display.reasoning = call.arguments == "show"
+            return f"Thinking is {'shown' if self._display.reasoning else 'folded'}."
+        return await command_handlers.reasoning(call)
+
+    async def _skin(self, call: CommandCall) -> str:
+        if not call.arguments:
+            names = ", ".join(skin_names(self._skins))
+            return f"Skin: **{self._display.skin.name}**. There are {names}."
+        self._display.set_skin(find_skin(call.arguments, self._skins))
+        return f"Skin: **{self._display.skin.name}**"
+
+    async def _statusbar(self, call: CommandCall) -> str:
+        wanted = {"on": True, "off": False, "": not self._display.status_bar}
+        self._display.status_bar = wanted[_check_word(call.arguments.lower(), wanted)]
+        return ""
+
+    async def _paste(self, _call: CommandCall) -> str:
+        return f"Attached {await self._terminal.images.paste()}"
+
+    async def _image(self, call: CommandCall) -> str:
+        if not call.arguments:
+            raise UsageError("the name of the image is missing", hint="/image FILE")
+        return f"Attached {self._terminal.images.add_file(call.arguments)}"
+
+    async def _copy(self, call: CommandCall) -> str:
+        said = [m for m in call.agent.history if isinstance(m, Assistant) and m.text.strip()]
+        number = _parse_number(call, 1)
+        if number > len(said):
+            raise UsageError("there is no such answer", hint="/copy 1 is the last one")
+        return await copy_text(said[-number].text, self._terminal.raw)
+
+    async def _terminal_setup(self, _call: CommandCall) -> str:
+        colours, columns = COLOURS[terminal_depth()], self._terminal.columns()
+        return TERMINAL_HELP.format(colours=colours, columns=columns)
+
+    async def _quit(self, _call: CommandCall) -> str:
+        self._terminal.leave()
+        return ""
+
+
+TERMINAL_HELP = """\
+- colours: {colours} (`TERM`, `COLORTERM`, `NO_COLOR`)
+- columns: {columns}
+- a new line: Alt-Enter, Ctrl-J, or a backslash at the end of the line
+- where Alt does nothing: let the terminal send Escape for it (“Option as Meta key”)
+- Shift-Enter: terminals send a plain Enter; map it to Ctrl-J in their settings"""
+COLOURS = {Depth.NONE: "none", Depth.NAMED: "16", Depth.INDEXED: "256", Depth.TRUE: "all"}
+
+
+def _parse_number(call: CommandCall, default: int) -> int:
+    if not call.arguments:
+        return default
+    if not call.arguments.isdecimal() or not int(call.arguments):
+        raise UsageError(f"{call.arguments!r} is not a number", hint=f"/{call.command.name} [N]")
+    return int(call.arguments)
+
+
+def _check_word(word: str, words: Sequence[str] | dict[str, bool]) -> str:
+    if word not in words:
+        raise UsageError(f"{word!r} must be one of {', '.join(filter(None, words))}")
+    return word
+
+
+def _given_or_next(call: CommandCall, now: str) -> str:
+    """Return the given word, or the one after `now`."""
+    words = call.command.words
+    following = words[(words.index(now) + 1) % len(words)]
+    return _check_word(call.arguments.lower() or following, words)
+
+
+MAX_EXCHANGES = 10
+ANSWER_CHARS, ANSWER_LINES = 200, 3
+
+
+def recap(
+    history: Sequence[Message], paint: Paint, columns: int, symbol: str, most: int = MAX_EXCHANGES
+) -> list[str]:
+    """Return the last exchanges as lines: each question and the beginning of its answer."""
+    starts = [at for at, message in enumerate(history) if isinstance(message, User)]
+    shown = starts[-most:]
+    if not shown:
+        return []
+    lines: list[str] = []
+    if earlier := len(starts) - len(shown):
+        lines.append(paint("dim", f"… {many(earlier, 'earlier question')}"))
+    for start, end in zip(shown, [*shown[1:], len(history)], strict=True):
+        lines += _exchange_lines(history[start:end], paint, columns, symbol)
+    return lines
+
+
+def _exchange_lines(part: Sequence[Message], paint: Paint, columns: int, symbol: str) -> list[str]:
+    asked = part[0]
+    text = User(asked.said).text if isinstance(asked, User) else ""
+    lines = [f"{paint('prompt', symbol)} {paint('user', _shorten(text, 300, 1)[0])}"]
+    replies = [message for message in part[1:] if isinstance(message, Assistant)]
+    if calls := sum(len(reply.calls) for reply in replies):
+        lines.append(paint("dim", f"  ● {many(calls, 'tool call')}"))
+    answer = next((reply.text for reply in reversed(replies) if reply.text.strip()), "")
+    begun = _shorten(answer, ANSWER_CHARS, ANSWER_LINES) if answer else []
+    return [*lines, *(paint("dim", f"  {one_line(line, columns - 3)}") for line in begun)]
+
+
+def _shorten(text: str, most: int, lines: int) -> list[str]:
+    text = safe(text).strip()
+    cut = text if len(text) <= most else f"{text[: most - 1]}…"
+    found = [line for line in cut.split("\n") if line.strip()] or [""]
+    if len(found) <= lines:
+        return found
+    return [*found[: lines - 1], f"{found[lines - 1]} …"] if lines > 1 else [f"{found[0]} …"]

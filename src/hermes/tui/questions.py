@@ -2,23 +2,26 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import ConditionalContainer, HSplit, Window
+from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.widgets import TextArea
 
 from hermes.core.errors import Interrupted
 from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import ApprovalAnswer
-from hermes.tui.display import DisplayState
+from hermes.tui.skins import DisplayState
 from hermes.tui.text import safe
+
+if TYPE_CHECKING:
+    from hermes.tui.terminal_ui import TerminalUI
 
 Kind = Literal["", "approval", "clarify", "secret", "sudo"]
 MAX_SUBJECT_LINES = 12  #: Lines of the subject that are shown; `v` prints all of it.
@@ -35,8 +38,8 @@ ANSWERS = (
 class Questions:
     """Implements `Approver`, `Clarifier` and the secret reader of skills."""
 
-    def __init__(self, display: DisplayState, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._display, self._now = display, now
+    def __init__(self, display: DisplayState, ui: "TerminalUI") -> None:
+        self._display, self._ui, self._now = display, ui, time.monotonic
         self.kind: Kind = ""
         self._lines: list[str] = []
         self._full_subject = ""
@@ -45,14 +48,6 @@ class Questions:
         self._shown_at = 0.0
         self._answer: asyncio.Future[Any] | None = None
         self._lock = asyncio.Lock()
-        self.show_full_text: Callable[[str], None] = lambda _text: None
-        """Prints a text above the area."""
-        self.focus: Callable[[Any], None] = lambda _control: None
-        """Moves the keyboard focus to a control; None is the input."""
-        self.is_composing: Callable[[], bool] = lambda: False
-        """True while the user is typing a message."""
-        self.type_into_message: Callable[[str], None] = lambda _text: None
-        """Inserts text into that message."""
         self._control: Any = None
         self.is_deferred = False
         """The question is shown, but the input keeps the focus until the user presses Tab."""
@@ -103,20 +98,20 @@ class Questions:
         async with self._lock:
             self._answer = asyncio.get_running_loop().create_future()
             self.kind, self._lines, self._shown_at = kind, lines, self._now()
-            self._control, self.is_deferred = control, self.is_composing()
+            self._control, self.is_deferred = control, bool(self._ui.typed.text)
             if not self.is_deferred:
-                self.focus(control)
+                self._ui.focus(control)
             try:
                 yield self._answer
             finally:
                 self.kind, self._answer, self.is_deferred = "", None, False
-                self.focus(None)
+                self._ui.focus(None)
 
     def resume(self) -> None:
         """Give the focus to a deferred question."""
         if self.is_deferred:
             self.is_deferred, self._shown_at = False, self._now() - GRACE_SECONDS
-            self.focus(self._control)
+            self._ui.focus(self._control)
 
     def decline(self) -> None:
         """Answer with deny or ""; a question for a secret raises `Interrupted` instead."""
@@ -133,19 +128,15 @@ class Questions:
         """Return the widgets by their names in the layout."""
         head = Window(FormattedTextControl(lambda: ANSI(self._text())), wrap_lines=True)
         buttons = Window(self._buttons, wrap_lines=True, dont_extend_height=True)
-        asked = {
-            "approval": buttons,
-            "clarify": HSplit([head, self._typed]),
-            "secret": HSplit([head, self._hidden]),
-            "sudo": HSplit([head, self._hidden]),
-        }
-        return {
-            f"{kind}_widget": ConditionalContainer(body, Condition(self._is_open(kind)))
-            for kind, body in asked.items()
-        }
+        hidden = HSplit([head, self._hidden])
+        clarify = HSplit([head, self._typed])
+        asked: dict[str, AnyContainer]
+        asked = {"approval": buttons, "clarify": clarify, "secret": hidden, "sudo": hidden}
 
-    def _is_open(self, kind: str) -> Callable[[], bool]:
-        return lambda: self.kind == kind
+        def shown(kind: str, body: AnyContainer) -> ConditionalContainer:
+            return ConditionalContainer(body, Condition(lambda: self.kind == kind))
+
+        return {f"{kind}_widget": shown(kind, body) for kind, body in asked.items()}
 
     def _text(self) -> str:
         paint = self._display.paint
@@ -171,16 +162,12 @@ class Questions:
         field = TextArea(
             multiline=False, password=password, height=1, prompt="  › ", focus_on_click=False
         )
-        field.control.key_bindings = self._field_keys(field)
-        return field
-
-    def _field_keys(self, field: TextArea) -> KeyBindings:
-        keys = KeyBindings()
+        field.control.key_bindings = keys = KeyBindings()
         keys.add("enter")(lambda _event: self._resolve(self._answer_text(field.text)))
         keys.add("escape", eager=True)(lambda _event: self._resolve(""))
         keys.add("up")(lambda _event: self._step(len(self._choices), -1))
         keys.add("down")(lambda _event: self._step(len(self._choices), 1))
-        return keys
+        return field
 
     def _answer_text(self, typed: str) -> str:
         """Return the typed answer, the choice with the typed number, or the marked choice."""
@@ -202,7 +189,7 @@ class Questions:
         keys.add("enter")(lambda event: self._decide(ANSWERS[self._chosen][1], event))
         keys.add("left")(lambda _event: self._step(len(ANSWERS), -1))
         keys.add("right")(lambda _event: self._step(len(ANSWERS), 1))
-        keys.add("v")(lambda _event: self.show_full_text(self._full_subject))
+        keys.add("v")(lambda _event: self._ui.show_text(self._full_subject))
         return keys
 
     def _step(self, count: int, by: int) -> None:
@@ -219,5 +206,5 @@ class Questions:
         """A key that is not an answer belongs to the message: give the focus back to the input."""
         if event.data.isprintable():
             self.is_deferred = True
-            self.focus(None)
-            self.type_into_message(event.data)
+            self._ui.focus(None)
+            self._ui.typed.insert_text(event.data)

@@ -1,4 +1,4 @@
-"""Skins: colours, symbols and words of the terminal interface.
+"""Skins: colours, symbols and words of the terminal interface; and how it is shown.
 
 The built-in skins are in `skins.toml`, those of the user are YAML files in a folder of the home.
 Both have the same keys and pass the same checks.
@@ -10,13 +10,14 @@ import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import field
 
+from hermes.config.settings import Details, DisplaySettings, ToolProgress
 from hermes.core.errors import ConfigError, UsageError
-from hermes.tui.text import DEFAULT_COLOURS, Depth, escape_codes, one_line, safe, width
+from hermes.tui.text import DEFAULT_COLOURS, Depth, Paint, escape_codes, one_line, safe, width
 
 if TYPE_CHECKING:
     from hermes.config.document import YamlDocument
@@ -261,3 +262,41 @@ _SKIN_CHECKS: Mapping[str, Check] = {
     "tool_prefix": _symbol,
     "tool_emojis": _emojis,
 }
+
+
+Level = Literal["full", "collapsed", "hidden"]
+BusyMode = Literal["interrupt", "queue", "steer"]
+
+
+class DisplayState:
+    """How the conversation is shown. Commands change it; views read it at each use."""
+
+    def __init__(self, settings: DisplaySettings, skin: Skin, depth: Depth) -> None:
+        self._depth = depth
+        self.set_skin(skin)
+        self.tool_progress: ToolProgress = settings.tool_progress
+        self.preview = settings.tool_preview_length
+        self.reasoning = settings.show_reasoning
+        sections, default = settings.sections, settings.details_mode
+        self.thinking = _level(sections.thinking or default)
+        self.results = _level(sections.tools or default)
+        self.activity = _level(sections.activity or default)
+        self.streaming = settings.streaming
+        self.cost = settings.show_cost
+        self.compact = settings.compact
+        self.bell = settings.bell_on_complete
+        self.status_bar = True
+        self.busy: BusyMode = settings.busy_input_mode
+
+    def set_detail(self, level: Level) -> None:
+        """Set the level of thinking, tool results and activity."""
+        self.thinking = self.results = self.activity = level
+
+    def set_skin(self, skin: Skin) -> None:
+        """Switch to a skin. Raises `ValueError` for an invalid colour."""
+        self.paint = Paint(skin.colors, self._depth)
+        self.skin = skin
+
+
+def _level(details: Details) -> Level:
+    return "full" if details == "expanded" else details

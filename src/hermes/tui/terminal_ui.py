@@ -26,21 +26,18 @@ from hermes.app import complete_reference
 from hermes.config.home import Home
 from hermes.config.settings import DisplaySettings
 from hermes.core.events import QuestionAsked
-from hermes.core.messages import Assistant, Message, User
 from hermes.tui.area import Area, FrameOutput, LineBox
 from hermes.tui.clipboard import ImageAttachments
 from hermes.tui.completion import InputCompleter, Offer
-from hermes.tui.display import DisplayState, UserInput
-from hermes.tui.input import input_keys, make_input_field, read_pastes_quickly
+from hermes.tui.input import InputField, UserInput, input_keys, read_pastes_quickly
 from hermes.tui.questions import Questions
-from hermes.tui.skins import skin_or_default
-from hermes.tui.text import Paint, one_line, safe, terminal_depth, width, wrap
-from hermes.util.text import many
+from hermes.tui.skins import DisplayState, skin_or_default
+from hermes.tui.text import one_line, terminal_depth, wrap
 
 if TYPE_CHECKING:
     from hermes.agent import Agent
     from hermes.app import App
-    from hermes.tui.conversation import Conversation, MenuOffers
+    from hermes.tui.conversation import Conversation
 
 
 STYLES = {
@@ -128,7 +125,7 @@ EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 YES_NO = {"y": True, "yes": True, "n": False, "no": False, "": False}
 """Answers to whether a hook may run. Escape gives an empty answer."""
 COMMANDS_WITH_OFFERS = ("resume", "sessions", "model", "personality", "skin")
-"""Commands whose arguments the menu completes; see `MenuOffers`."""
+"""Commands whose arguments the menu completes; see `Conversation.offers`."""
 
 
 class TerminalUI:
@@ -146,14 +143,13 @@ class TerminalUI:
         self.stdout, self.skins = stdout, home.root / "skins"
         skin, self.complaint = skin_or_default(settings.skin, self.skins)
         self.display = DisplayState(settings, skin, terminal_depth())
-        self.questions = Questions(self.display)
+        self.questions = Questions(self.display, self)
         self.images = ImageAttachments()
         self.conversation: Conversation | None = None
         self.code = 0
-        self._offers_source: MenuOffers | None = None
         self._early: list[UserInput] = []
         self.progress = StartProgress(self.note, lambda: self.area.invalidate())
-        self._input = make_input_field(
+        self._input = InputField(
             self.display,
             InputCompleter(
                 folder=folder,
@@ -169,9 +165,6 @@ class TerminalUI:
             repaint=lambda: self.area.repaint(),
         )
         self.area = self._make_area(changes)
-        self.questions.focus = self._focus
-        self.questions.is_composing = lambda: bool(self._input.area.text)
-        self.questions.type_into_message = self._input.area.buffer.insert_text
 
     def _make_area(self, changes: LayoutOverrides) -> Area:
         """Build the area, with the keys and widgets of an extension."""
@@ -207,7 +200,16 @@ class TerminalUI:
         loop = asyncio.get_running_loop()
         for number in EXIT_SIGNALS:
             loop.add_signal_handler(number, self.leave, 128 + number)
-        watching = asyncio.ensure_future(self._watch_terminal())
+
+        async def leave_when_closed() -> None:
+            """A suspended program gets no signal when its terminal is closed."""
+            while True:
+                await asyncio.sleep(0.5)
+                if not is_terminal_open(self.stdout):
+                    self.leave(128 + signal.SIGHUP)
+                    return
+
+        watching = asyncio.ensure_future(leave_when_closed())
         try:
             with redirect_stdout(StdoutProxy(self.note, self.stdout)):
                 loop.set_exception_handler(LoopErrorHandler(self.note))
@@ -220,27 +222,15 @@ class TerminalUI:
             for number in EXIT_SIGNALS:
                 loop.remove_signal_handler(number)
 
-    async def _watch_terminal(self) -> None:
-        """Leave when the terminal is closed.
-
-        A suspended program gets no signal for that and would read from it forever.
-        """
-        while True:
-            await asyncio.sleep(0.5)
-            if not is_terminal_open(self.stdout):
-                self.leave(128 + signal.SIGHUP)
-                return
-
     def attach(self, app: "App", agent: "Agent", folder: Path) -> "Conversation":
         """Begin the conversation and connect it to the area."""
         # Loads the agent and the app: the prompt must appear before that.
-        from hermes.tui.conversation import Conversation, MenuOffers
-        from hermes.tui.plain import ReferenceExpander
+        from hermes.tui.conversation import Conversation
+        from hermes.tui.plain import reference_expander
 
-        talk = Conversation(app, agent, self.display, self.questions, self.area, self.leave)
-        talk.expand = ReferenceExpander(app, lambda: talk.agent, folder, self.note)
-        self.questions.show_full_text = lambda text: talk.view.note(text, "text")
-        self.conversation, self._offers_source = talk, MenuOffers(talk, self.skins)
+        expand = reference_expander(app, folder, self.note)
+        talk = Conversation(app, agent, self.display, self.questions, self.area, self.leave, expand)
+        self.conversation = talk
         return talk
 
     def take_early_input(self) -> "list[UserInput]":
@@ -284,9 +274,8 @@ class TerminalUI:
     def _live(self) -> list[str]:
         if self.conversation is not None:
             return self.conversation.live_lines()
-        paint, columns = self.display.paint, self.area.output.get_size().columns
-        waiting = [paint("dim", f"⧗ {one_line(each.text, columns - 3)}") for each in self._early]
-        return [paint("dim", self.progress.text), *waiting] if self.progress.text else waiting
+        waiting = [f"⧗ {one_line(each.text, self.columns() - 3)}" for each in self._early]
+        return [self.display.paint("dim", line) for line in (self.progress.text, *waiting) if line]
 
     def _status(self) -> list[str]:
         if self.conversation is not None:
@@ -298,7 +287,7 @@ class TerminalUI:
         return [self.display.paint("accent", f"🖼 {'  '.join(labels)}")] if labels else []
 
     def _offers(self, command: str) -> Sequence[Offer]:
-        return self._offers_source.of(command) if self._offers_source else ()
+        return self.conversation.offers(command, self.skins) if self.conversation else ()
 
     def _send(self, text: str) -> None:
         text = text.strip()
@@ -325,9 +314,22 @@ class TerminalUI:
             at = buffer.cursor_position
             buffer.delete(self._input.steps.after(buffer.text, at) - at)
 
-    def _focus(self, control: Any) -> None:
+    # What the questions need
+
+    def focus(self, control: Any) -> None:
+        """Move the keyboard focus to a control; None is the input."""
         self.area.layout.focus(control or self._input.area)
         self.area.invalidate()
+
+    def show_text(self, text: str) -> None:
+        """Print a text above the area."""
+        if self.conversation is not None:
+            self.conversation.view.note(text, "text")
+
+    @property
+    def typed(self) -> Buffer:
+        """The message that is being typed."""
+        return self._input.area.buffer
 
     # The protocol `CommandTerminal`
 
@@ -375,73 +377,3 @@ def ui_keys(ui: TerminalUI) -> KeyBindings:
     keys.add("tab", filter=deferred, eager=True)(lambda _event: ui.questions.resume())
     keys.add("c-z")(lambda event: event.app.suspend_to_background())
     return keys
-
-
-MAX_EXCHANGES = 10
-ANSWER_CHARS, ANSWER_LINES = 200, 3
-
-
-def recap(
-    history: Sequence[Message], paint: Paint, columns: int, symbol: str, most: int = MAX_EXCHANGES
-) -> list[str]:
-    """Return the last exchanges as lines: each question and the beginning of its answer."""
-    starts = [at for at, message in enumerate(history) if isinstance(message, User)]
-    shown = starts[-most:]
-    if not shown:
-        return []
-    lines: list[str] = []
-    if earlier := len(starts) - len(shown):
-        lines.append(paint("dim", f"… {many(earlier, 'earlier question')}"))
-    for start, end in zip(shown, [*shown[1:], len(history)], strict=True):
-        lines += _exchange_lines(history[start:end], paint, columns, symbol)
-    return lines
-
-
-def _exchange_lines(part: Sequence[Message], paint: Paint, columns: int, symbol: str) -> list[str]:
-    asked = part[0]
-    text = User(asked.said).text if isinstance(asked, User) else ""
-    lines = [f"{paint('prompt', symbol)} {paint('user', _shorten(text, 300, 1)[0])}"]
-    replies = [message for message in part[1:] if isinstance(message, Assistant)]
-    if calls := sum(len(reply.calls) for reply in replies):
-        lines.append(paint("dim", f"  ● {many(calls, 'tool call')}"))
-    answer = next((reply.text for reply in reversed(replies) if reply.text.strip()), "")
-    begun = _shorten(answer, ANSWER_CHARS, ANSWER_LINES) if answer else []
-    return [*lines, *(paint("dim", f"  {one_line(line, columns - 3)}") for line in begun)]
-
-
-def _shorten(text: str, most: int, lines: int) -> list[str]:
-    text = safe(text).strip()
-    cut = text if len(text) <= most else f"{text[: most - 1]}…"
-    found = [line for line in cut.split("\n") if line.strip()] or [""]
-    if len(found) <= lines:
-        return found
-    return [*found[: lines - 1], f"{found[lines - 1]} …"] if lines > 1 else [f"{found[0]} …"]
-
-
-HINT = "Alt-Enter begins a new line, Ctrl-C stops, /help lists the commands."
-
-
-def greet(conversation: "Conversation", complaint: str, resume_display: str) -> None:
-    """Print the header: model and session, the recap, and a problem with the skin."""
-    view, agent, display = conversation.view, conversation.agent, conversation.display
-    branding, paint = display.skin.branding, display.paint
-    where = f"{agent.models.name} on {agent.models.provider}, session {agent.session_id}"
-    name = paint("banner", branding.agent_name)
-    if width(f"{branding.agent_name}  {where}") <= conversation.columns():
-        view.out([f"{name}  {paint('dim', where)}"])
-    else:
-        view.out([name])
-        view.note(where, "dim")
-    for line in filter(None, (branding.welcome or HINT, conversation.app.caching_line(agent))):
-        view.note(line, "dim")
-    if complaint:
-        view.note(complaint)
-    if agent.history and resume_display != "none":
-        view.gap()
-        view.out(recap(agent.history, paint, conversation.columns(), branding.prompt_symbol))
-    if agent.abandoned:
-        view.note(
-            "The last turn was interrupted and continues now;"
-            " tool calls that finished are not repeated."
-        )
-    view.gap()

@@ -9,7 +9,7 @@ import msgspec
 from hermes.core.errors import ToolDenied
 from hermes.core.events import ToolFinished
 from hermes.core.messages import INTERRUPTED_RESULT, TODO_LIST, ToolCall
-from hermes.tui.display import DisplayState
+from hermes.tui.skins import DisplayState
 from hermes.tui.text import Paint, cut, format_duration, one_line, safe, width, wrap
 from hermes.util.text import many
 
@@ -142,21 +142,13 @@ def changed_files(patch: str) -> list[str]:
     return [name.strip() for name in dict.fromkeys(names) if name != "/dev/null"]
 
 
-def _describe_terminal(call: CallInfo) -> str:
-    command = call.text("command").strip()
-    return f"{command} &" if call.arguments.get("background") is True else command
-
-
 def _describe_read_file(call: CallInfo) -> str:
-    offset, limit = (_count(call.arguments.get(key)) for key in ("offset", "limit"))
+    given = [call.arguments.get(key) for key in ("offset", "limit")]
+    offset, limit = (n if isinstance(n, int) and 0 < n < MAX_RESULT_LINES else 0 for n in given)
     if not offset and not limit:
         return call.text("path")
     first = offset or 1
     return f"{call.text('path')}:{first}-{first + limit - 1 if limit else ''}"
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and 0 < value < MAX_RESULT_LINES else 0
 
 
 def _describe_patch(call: CallInfo) -> str:
@@ -196,7 +188,9 @@ def _describe_execute_code(call: CallInfo) -> str:
 
 
 _DESCRIPTIONS: Mapping[str, Callable[[CallInfo], str]] = {
-    "terminal": _describe_terminal,
+    "terminal": lambda call: (
+        call.text("command").strip() + " &" * (call.arguments.get("background") is True)
+    ),
     "read_file": _describe_read_file,
     "patch": _describe_patch,
     "search_files": _describe_search_files,
@@ -245,8 +239,10 @@ def headline(
 
     `mark` is a role and a text. Notes that do not fit are left out.
     """
-    paint = display.paint
-    symbol = _symbol(call.name, display)
+    paint, emojis = display.paint, display.skin.tool_emojis
+    symbol = emojis.get(call.name, display.skin.tool_prefix)
+    # The symbol is padded so that the names of all tools are aligned.
+    symbol += " " * (max(map(width, emojis.values()), default=0) - width(symbol))
     end = f" {mark[1]}" if mark[1] else ""
     room = columns - width(symbol) - 1 - width(end)
     name = one_line(call.name, min(room, max(MIN_COLUMNS, columns // 2))) or "?"
@@ -263,13 +259,6 @@ def headline(
     line += f" {words}" if words else ""
     line += "".join(paint("dim", f" · {note}") for note in shown)
     return line + (f" {paint(*mark)}" if end else "")
-
-
-def _symbol(name: str, display: DisplayState) -> str:
-    """Return the symbol, padded so that the names of all tools are aligned."""
-    emojis = display.skin.tool_emojis
-    symbol = emojis.get(name, display.skin.tool_prefix)
-    return symbol + " " * (max(map(width, emojis.values())) - width(symbol)) if emojis else symbol
 
 
 def cut_rows(lines: Iterable[str], columns: int, paint: Paint, role: str) -> list[str]:
@@ -332,35 +321,24 @@ def strip_fences(text: str) -> str:
     return _FENCE.sub("", text)
 
 
-def format_value(value: Any, depth: int = 0) -> str:
-    """Format a JSON value: its text if it has one, else a line for each entry."""
+def format_value(value: Any, depth: int = 0, *, inline: bool = False) -> str:
+    """Format a JSON value: its text if it has one, else a line for each entry.
+
+    With `inline`, the entries are on one line.
+    """
     if depth > MAX_DEPTH:
         return "…"
+    between = ", " if inline else "\n"
     if isinstance(value, dict):
         for key in _TEXTS:
             if value.get(key):
                 return format_value(value[key], depth + 1)
-        return "\n".join(f"{key}: {_format_entry(each, depth)}" for key, each in value.items())
+        entries = value.items()
+        return between.join(f"{k}: {format_value(v, depth + 1, inline=True)}" for k, v in entries)
     if isinstance(value, list):
-        return "\n".join(_format_entry(each, depth) for each in value)
-    return _format_scalar(value)
-
-
-def _format_entry(value: Any, depth: int) -> str:
-    """Format an entry of a JSON value, on one line unless it is a text."""
-    if depth > MAX_DEPTH:
-        return "…"
-    if isinstance(value, dict):
-        if any(value.get(key) for key in _TEXTS):
-            return format_value(value, depth + 1)
-        return ", ".join(f"{key}: {_format_entry(each, depth + 1)}" for key, each in value.items())
-    if isinstance(value, list):
-        few = [_format_entry(each, depth + 1) for each in value[:5]]
-        return ", ".join(few) + (f" … ({len(value)})" if len(few) < len(value) else "")
-    return _format_scalar(value)
-
-
-def _format_scalar(value: Any) -> str:
+        few = value[:5] if inline else value
+        more = f" … ({len(value)})" if len(few) < len(value) else ""
+        return between.join(format_value(each, depth + 1, inline=True) for each in few) + more
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "none"}[value]
     return str(value)
@@ -400,19 +378,19 @@ def _first_lines(text: str, most: int = BRIEF_LINES) -> tuple[str, ...]:
     return tuple([line for line in text[:20_000].split("\n") if line.strip()][:most])
 
 
-def _last_lines(text: str, most: int) -> tuple[str, ...]:
-    return tuple([line for line in text[-20_000:].split("\n") if line.strip()][-most:])
+def _last_lines(text: str) -> tuple[str, ...]:
+    return tuple([line for line in text[-20_000:].split("\n") if line.strip()][-3:])
 
 
 def _default_outcome(result: str) -> ToolOutcome:
-    text = readable(result).strip("\n")
-    return ToolOutcome("ok", text, _line_count(text, BRIEF_LINES), _first_lines(text))
+    return _text_outcome(readable(result).strip("\n"))
 
 
-def _line_count(text: str, shown: int = 0) -> str:
-    """Return the number of lines in words, if more than `shown`."""
+def _text_outcome(text: str, shown: int = BRIEF_LINES) -> ToolOutcome:
+    """Show the first lines of a text; the number of lines is noted if there are more."""
     lines = text.count("\n") + 1 if text else 0
-    return many(lines, "line") if lines > shown else ""
+    note = many(lines, "line") if lines > shown else ""
+    return ToolOutcome("ok", text, note, _first_lines(text, shown))
 
 
 def _terminal_outcome(result: str) -> ToolOutcome:
@@ -424,14 +402,14 @@ def _terminal_outcome(result: str) -> ToolOutcome:
     note = f"exit code {end['code']}"
     if "not an error" in (end["meaning"] or ""):
         return ToolOutcome("ok", whole.text, note, whole.brief)
-    return ToolOutcome("failed", whole.text, note, _last_lines(whole.text, 3))
+    return ToolOutcome("failed", whole.text, note, _last_lines(whole.text))
 
 
 def _output_outcome(text: str) -> ToolOutcome:
     text = text.strip("\n")
     if text in ("", "[no output]"):
         return ToolOutcome("ok", note="no output")
-    return ToolOutcome("ok", text, _line_count(text, BRIEF_LINES), _first_lines(text))
+    return _text_outcome(text)
 
 
 def _read_file_outcome(result: str) -> ToolOutcome:
@@ -439,11 +417,6 @@ def _read_file_outcome(result: str) -> ToolOutcome:
     if not lines:  # unchanged, empty or past its end
         return ToolOutcome("ok", result, result.partition("\n")[0].strip("[]").partition(" (")[0])
     return ToolOutcome("ok", result, f"lines {page[1]}" if page else many(lines, "line"))
-
-
-def _write_file_outcome(result: str) -> ToolOutcome:
-    lines = _WRITTEN.search(result)
-    return ToolOutcome("ok", result, lines[1] if lines else "", _first_lines(result))
 
 
 def _search_files_outcome(result: str) -> ToolOutcome:
@@ -459,13 +432,7 @@ def _web_search_outcome(result: str) -> ToolOutcome:
 
 def _long_text_outcome(result: str) -> ToolOutcome:
     """For long texts only the length is noted."""
-    text = readable(result).strip("\n")
-    return ToolOutcome("ok", text, _line_count(text))
-
-
-def _memory_outcome(result: str) -> ToolOutcome:
-    done, _, rest = result.partition("\n")
-    return ToolOutcome("ok", rest, done.rstrip(".").lower())
+    return _text_outcome(readable(result).strip("\n"), 0)
 
 
 def _execute_code_outcome(result: str) -> ToolOutcome:
@@ -480,7 +447,7 @@ def _execute_code_outcome(result: str) -> ToolOutcome:
             "ok", whole.text, ", ".join(filter(None, (whole.note, used))), whole.brief
         )
     text = "\n".join(filter(None, (whole.text, error)))
-    return ToolOutcome("failed", text, as_text(value.get("status")), _last_lines(error or text, 3))
+    return ToolOutcome("failed", text, as_text(value.get("status")), _last_lines(error or text))
 
 
 def _delegate_task_outcome(result: str) -> ToolOutcome:
@@ -494,7 +461,14 @@ def _delegate_task_outcome(result: str) -> ToolOutcome:
     endings = []
     for number, child in enumerate(children, 1):
         text = as_text(child.get("error") or child.get("summary")).strip()
-        endings.append((_child_status(number, child), text or "(no text)"))
+        seconds, calls = child.get("seconds"), child.get("api_calls")
+        facts = (
+            as_text(child.get("status")) or "?",
+            many(calls, "model call") if isinstance(calls, int) else "",
+            format_duration(seconds) if isinstance(seconds, int | float) else "",
+        )
+        status = f"[{number}] {', '.join(filter(None, facts))}"
+        endings.append((status, text or "(no text)"))
     return ToolOutcome(
         "ok" if done else "failed",
         "\n".join(f"{ending}\n{text}" for ending, text in endings),
@@ -503,20 +477,12 @@ def _delegate_task_outcome(result: str) -> ToolOutcome:
     )
 
 
-def _child_status(number: int, child: Mapping[str, Any]) -> str:
-    seconds, calls = child.get("seconds"), child.get("api_calls")
-    facts = (
-        as_text(child.get("status")) or "?",
-        many(calls, "model call") if isinstance(calls, int) else "",
-        format_duration(seconds) if isinstance(seconds, int | float) else "",
-    )
-    return f"[{number}] {', '.join(filter(None, facts))}"
-
-
 _OUTCOMES: Mapping[str, Callable[[str], ToolOutcome]] = {
     "terminal": _terminal_outcome,
     "read_file": _read_file_outcome,
-    "write_file": _write_file_outcome,
+    "write_file": lambda result: ToolOutcome(
+        "ok", result, "".join(_WRITTEN.findall(result)[:1]), _first_lines(result)
+    ),
     "search_files": _search_files_outcome,
     "web_search": _web_search_outcome,
     "web_extract": _long_text_outcome,
@@ -524,7 +490,9 @@ _OUTCOMES: Mapping[str, Callable[[str], ToolOutcome]] = {
     "skills_list": _long_text_outcome,
     "session_search": _long_text_outcome,
     "clarify": lambda result: ToolOutcome("ok", result.removeprefix("The user answers: ")),
-    "memory": _memory_outcome,
+    "memory": lambda result: ToolOutcome(
+        "ok", result.partition("\n")[2], result.partition("\n")[0].rstrip(".").lower()
+    ),
     "todo": lambda result: ToolOutcome("ok", result, count_tasks(result), _first_lines(result)),
     "execute_code": _execute_code_outcome,
     "delegate_task": _delegate_task_outcome,

@@ -1,7 +1,10 @@
-"""The tool calls of a turn: running, finished and stopped."""
+"""The tool calls of a turn: running, finished and stopped, with changes of files as diffs."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, takewhile
+from typing import Any, Literal
 
 import msgspec
 
@@ -14,9 +17,8 @@ from hermes.core.events import (
     ToolStarted,
 )
 from hermes.core.messages import ToolCall
-from hermes.tui.diffs import DiffLine, diff_rows, file_changes
-from hermes.tui.display import DisplayState, Level
-from hermes.tui.text import cut, format_duration, one_line, safe
+from hermes.tui.skins import DisplayState, Level
+from hermes.tui.text import Paint, break_ranges, cut, escape_codes, format_duration, one_line, safe
 from hermes.tui.tool_results import (
     INDENT,
     CallInfo,
@@ -25,6 +27,7 @@ from hermes.tui.tool_results import (
     as_text,
     cut_rows,
     headline,
+    more_line,
     parse_call,
     parse_outcome,
     parse_tasks,
@@ -33,8 +36,298 @@ from hermes.tui.tool_results import (
 )
 from hermes.util.text import many
 
+# Changes of files, read from the result of the call or, failing that, from its arguments.
+
+DiffKind = Literal["same", "added", "removed", "gap", "title", "note", "more"]
+MAX_DIFF_LINES = 2_000  #: Lines of a diff that are used.
+MAX_LINE_CHARS = 2_000  #: Characters of a line that are used.
+MAX_COMPARED_LINES = 40_000
+"""Pairs of lines up to which texts are compared; larger ones count as replaced completely."""
+
+_HUNK = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<lost>\d+))? \+(?P<new>\d+)(?:,(?P<won>\d+))? @@")
+_TITLE = re.compile(r"(?:changed|created|deleted|moved) \S")
+_NOTE = re.compile(r"warning: |\[syntax error: |\[\d+ lines became \d+\]")
+_MORE = re.compile(r"\[… (\d+) more lines of the diff\]")
+_SECTION = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
+
+Step = tuple[str, int, int, int, int]
+
+
+class DiffLine(msgspec.Struct, frozen=True):
+    """A line of a diff, safe for a terminal."""
+
+    kind: DiffKind
+    text: str = ""
+    number: int = 0
+    """Line number in the new file, or in the old file for a removed line; 0 if unknown.
+
+    For `more`, the number of missing lines.
+    """
+
+
+def file_changes(call: CallInfo, result: str) -> list[DiffLine]:
+    """Return the changes of a call; empty if no changed file is known."""
+    match call.name:
+        case "patch":
+            return _patch_changes(call, result)
+        case "write_file":
+            # The content of a new file is added; the old content of a replaced file is unknown.
+            kind: DiffKind = "added" if "created " in result.partition("\n")[0] else "same"
+            notes = [_note(line) for line in result.split("\n") if _NOTE.match(line)]
+            return [*number_lines(kind, call.text("content")), *notes]
+        case "skill_manage" if call.text("action") == "patch":
+            return diff_texts(call.text("old_string"), call.text("new_string"))
+        case _:
+            return []
+
+
+def _patch_changes(call: CallInfo, result: str) -> list[DiffLine]:
+    reported = list(parse_reported_diff(result))
+    known = [line for line in reported if line.kind != "title"]
+    if call.text("old_string") and not any(line.kind in ("added", "removed") for line in known):
+        return [*known, *diff_texts(call.text("old_string"), call.text("new_string"))]
+    new, lines = added_files(call.text("patch")), []
+    for line in reported:
+        lines.append(line)
+        if line.kind == "title" and line.text.startswith("created "):
+            lines += new.get(line.text.removeprefix("created "), [])
+    if len(reported) - len(known) == 1:
+        lines = [line for line in lines if line.kind != "title"]  # the call names its only file
+    return lines
+
+
+def number_lines(kind: DiffKind, content: str) -> list[DiffLine]:
+    lines, missing = _split_lines(content)
+    shown = [_diff_line(kind, text, at) for at, text in enumerate(lines, 1)]
+    return [*shown, DiffLine("more", number=missing)] if missing else shown
+
+
+def parse_reported_diff(result: str) -> Iterator[DiffLine]:
+    """Parse the diff in a result of `patch`.
+
+    Hunks end where their header says, so file contents are never taken for text of the tool.
+    """
+    old = new = lost = won = 0
+    first = True
+    for text in result.split("\n"):
+        sign = text[:1]
+        if (lost or won) and sign in ("-", "+", " ", ""):
+            kind: DiffKind = "removed" if sign == "-" else "added" if sign == "+" else "same"
+            yield _diff_line(kind, text[1:], old if kind == "removed" else new)
+            old, lost = (old + 1, lost - 1) if kind != "added" else (old, lost)
+            new, won = (new + 1, won - 1) if kind != "removed" else (new, won)
+            lost, won = max(lost, 0), max(won, 0)
+        elif hunk := _HUNK.match(text):
+            old, new = int(hunk["old"]), int(hunk["new"])
+            lost, won = int(hunk["lost"] or 1), int(hunk["won"] or 1)
+            if not first:
+                yield DiffLine("gap")
+            first = False
+        elif more := _MORE.fullmatch(text):
+            lost = won = 0
+            yield DiffLine("more", number=int(more[1]))
+        elif _TITLE.match(text):
+            first = True
+            yield DiffLine("title", _safe(text))
+        elif _NOTE.match(text):
+            yield _note(text)
+
+
+def added_files(patch: str) -> dict[str, list[DiffLine]]:
+    """Return the contents of the new files in a patch, by path."""
+    files: dict[str, list[str]] = {}
+    content: list[str] | None = None
+    for text in patch.split("\n"):
+        if section := _SECTION.match(text):
+            path = section[2].strip()
+            content = files.setdefault(path, []) if section[1] == "Add" else None
+        elif content is not None and text.startswith("+"):
+            content.append(text[1:])
+    return {path: number_lines("added", "\n".join(lines)) for path, lines in files.items()}
+
+
+def diff_texts(before: str, after: str) -> list[DiffLine]:
+    """Return the diff of two fragments, without line numbers."""
+    (old, cut_old), (new, cut_new) = _split_lines(before), _split_lines(after)
+    lines: list[DiffLine] = []
+    for kind, i, j, k, m in diff_steps(old, new, MAX_COMPARED_LINES):
+        lines += [_diff_line("same" if kind == "equal" else "removed", text) for text in old[i:j]]
+        if kind != "equal":
+            lines += [_diff_line("added", text) for text in new[k:m]]
+    missing = cut_old + cut_new
+    return [*lines, DiffLine("more", number=missing)] if missing else lines
+
+
+def diff_steps(old: Sequence[str], new: Sequence[str], most: int) -> list[Step]:
+    """Return the opcodes of `difflib` that turn `old` into `new`."""
+    head = _common_prefix(old, new)
+    tail = _common_prefix(old[head:][::-1], new[head:][::-1])
+    left, right = old[head : len(old) - tail], new[head : len(new) - tail]
+    if len(left) * len(right) > most:
+        middle = [("replace", 0, len(left), 0, len(right))]
+    else:
+        middle = [*difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes()]
+    moved = [(kind, i + head, j + head, k + head, m + head) for kind, i, j, k, m in middle]
+    ends = [("equal", 0, head, 0, head)] if head else []
+    rest = (len(old) - tail, len(old), len(new) - tail, len(new))
+    return [*ends, *moved, ("equal", *rest)]
+
+
+def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
+    pairs = zip(old, new, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _split_lines(text: str) -> tuple[list[str], int]:
+    """Return the lines of a text and the number of lines left out."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return lines[:MAX_DIFF_LINES], max(0, len(lines) - MAX_DIFF_LINES)
+
+
+def _note(text: str) -> DiffLine:
+    return DiffLine("note", _safe(text.strip("[]")))
+
+
+def _diff_line(kind: DiffKind, text: str, number: int = 0) -> DiffLine:
+    return DiffLine(kind, _safe(text), number)
+
+
+def _safe(text: str) -> str:
+    return safe(text[:MAX_LINE_CHARS].rstrip("\r")).replace("\n", " ")
+
+
+Range = tuple[int, int]
+_MARKS = "[\u0300-\u036f\ufe0f\U0001f3fb-\U0001f3ff]*"
+_WORD = re.compile(rf"[0-9A-Za-z_\u00c0-\u2e7f]+|\s+|(?:\S{_MARKS}\u200d)*\S{_MARKS}")
+"""Words, spaces and single characters; an emoji of several parts is one."""
+
+
+def changed_words(lines: Sequence[DiffLine]) -> dict[int, list[Range]]:
+    """Return the changed ranges of lines that replace each other, by index of the line."""
+    found: dict[int, list[Range]] = {}
+    at = 0
+    while at < len(lines):
+        removed = _run_length(lines, at, "removed")
+        added = _run_length(lines, at + removed, "added") if removed else 0
+        for old in range(at, at + min(removed, added)):
+            new = old + removed
+            if pair := changed_ranges(lines[old].text, lines[new].text):
+                found[old], found[new] = pair
+        at += removed + added or 1
+    return found
+
+
+def _run_length(lines: Sequence[DiffLine], start: int, kind: str) -> int:
+    return sum(1 for _ in takewhile(lambda line: line.kind == kind, lines[start:]))
+
+
+def changed_ranges(before: str, after: str) -> tuple[list[Range], list[Range]] | None:
+    """Return the differing ranges; None when the lines have too little in common."""
+    old, new = _WORD.findall(before), _WORD.findall(after)
+    # Lines with more than 2,500 pairs of words count as changed completely.
+    differing = [step for step in diff_steps(old, new, 2_500) if step[0] != "equal"]
+    ranges = (
+        _ranges(old, [(i, j) for _, i, j, _, _ in differing]),
+        _ranges(new, [(k, m) for _, _, _, k, m in differing]),
+    )
+    longest = max(len(before), len(after), 1)
+    most = max(sum(end - start for start, end in each) for each in ranges)
+    return ranges if 1 - most / longest >= 0.35 else None
+
+
+def _ranges(words: Sequence[str], changed: Sequence[Range]) -> list[Range]:
+    """Convert word ranges to character ranges; ranges separated by a space are joined."""
+    joined: list[Range] = []
+    for first, last in changed:
+        if first == last:
+            continue
+        if joined and "".join(words[joined[-1][1] : first]).isspace():
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    starts = list(accumulate(map(len, words), initial=0))
+    return [(starts[first], starts[last]) for first, last in joined]
+
+
+_SIGNS: Mapping[DiffKind, str] = {"added": "+", "removed": "-", "same": " "}
+_DIFF_ROLES: Mapping[DiffKind, str] = {
+    "added": "added", "removed": "removed", "same": "dim", "title": "strong", "note": "warn",
+}  # fmt: skip
+
+
+def diff_rows(
+    lines: Sequence[DiffLine], columns: int, paint: Paint, most: int, *, whole: bool
+) -> list[str]:
+    """Return at most `most` rows, plus one with the number of remaining lines.
+
+    Long lines are cut, or wrapped with `whole`.
+    """
+    missing = sum(line.number for line in lines if line.kind == "more")
+    lines = [line for line in lines if line.kind != "more"]
+    shown, words = lines[:most], changed_words(lines[:most])
+    digits = len(str(max((line.number for line in shown), default=0) or ""))
+    # Line numbers are left out if less than 10 columns would remain for the text.
+    gutter = digits if columns - len(INDENT) - digits - 3 >= 10 else 0
+    rows: list[str] = []
+    for at, line in enumerate(shown):
+        found = list(_line_rows(line, words.get(at, []), gutter, columns, paint, whole=whole))
+        if len(rows) + len(found) > most:
+            shown = shown[:at]
+            break
+        rows += found
+    missing += len(lines) - len(shown)
+    return [*rows, more_line(missing, columns, paint)] if missing else rows
+
+
+def _line_rows(
+    line: DiffLine, words: Sequence[Range], digits: int, columns: int, paint: Paint, *, whole: bool
+) -> Iterator[str]:
+    sign = _SIGNS.get(line.kind)
+    room = columns - len(INDENT)
+    if sign is None:
+        text = "⋮" if line.kind == "gap" else line.text
+        yield INDENT + paint(_DIFF_ROLES.get(line.kind, "dim"), cut(text, room))
+        return
+    number = f"{line.number or '':>{digits}} " if digits else ""
+    role, room = _DIFF_ROLES[line.kind], room - len(number) - 2
+    text = line.text if whole else cut(line.text, room)
+    strong = reverse_paint(paint, role)
+    for start, end in break_ranges(text, room, room):
+        dressed = "".join(
+            strong(text[a:b]) if changed else paint(role, text[a:b])
+            for a, b, changed in _pieces(start, end, words)
+        )
+        yield INDENT + paint("dim", number) + paint(role, f"{sign} ") + dressed
+        number, sign = " " * len(number), " "
+
+
+def _pieces(start: int, end: int, words: Sequence[Range]) -> Iterator[tuple[int, int, bool]]:
+    """Split the range `start` to `end` at the boundaries of changed words."""
+    at = start
+    for first, last in words:
+        first, last = max(first, at), min(last, end)
+        if first < last:
+            yield at, first, False
+            yield first, last, True
+            at = last
+    yield at, end, False
+
+
+def reverse_paint(paint: Paint, role: str) -> Callable[[str], str]:
+    """Return a painter with the inverted colour of a role, for changed words."""
+    code = escape_codes(f"{paint.colours.get(role, '')} reverse", paint.depth)
+    return lambda text: f"\x1b[{code}m{text}\x1b[0m" if code and text else text
+
+
+# Calls.
+
 MAX_ROWS = 8  #: Rows of all running calls together.
 MAX_OUTPUT_CHARS = 4_000  #: Characters of output that are kept in memory.
+
+
+SubagentEvent = SubagentStarted | SubagentProgress | SubagentFinished
 
 
 class RunningCall:
@@ -49,8 +342,12 @@ class RunningCall:
     def add_output(self, text: str) -> None:
         self._output = (self._output + text[-MAX_OUTPUT_CHARS:])[-MAX_OUTPUT_CHARS:]
 
-    def subagent(self, event: SubagentStarted | SubagentProgress | SubagentFinished) -> None:
-        self._children[event.child] = _subagent_text(event)[:MAX_OUTPUT_CHARS]
+    def subagent(self, event: SubagentEvent) -> None:
+        if isinstance(event, SubagentFinished):
+            text = f"{event.status}, {format_duration(event.seconds)}"
+        else:
+            text = event.goal if isinstance(event, SubagentStarted) else event.text
+        self._children[event.child] = text[:MAX_OUTPUT_CHARS]
 
     def head(self, display: DisplayState, columns: int, now: float) -> str:
         began = self._began = now if self._began is None else self._began
@@ -63,24 +360,11 @@ class RunningCall:
             children = sorted(self._children.items())[:most]
             few = [one_line(f"[{child + 1}] {text}", room) for child, text in children]
         else:
-            few = [cut(line, room) for line in self._last_lines(min(most, 3))]
+            # Text before a carriage return is dropped, as on a screen.
+            lines = (line.rstrip("\r").rpartition("\r")[2] for line in self._output.split("\n"))
+            shown = [safe(line).replace("\n", " ").rstrip() for line in lines if line.strip()]
+            few = [cut(line, room) for line in shown[-min(most, 3) :]] if most > 0 else []
         return [INDENT + display.paint("dim", line) for line in few]
-
-    def _last_lines(self, most: int) -> list[str]:
-        """Text before a carriage return is dropped, as on a screen."""
-        lines = (line.rstrip("\r").rpartition("\r")[2] for line in self._output.split("\n"))
-        shown = [safe(line).replace("\n", " ").rstrip() for line in lines if line.strip()]
-        return shown[-most:] if most > 0 else []
-
-
-def _subagent_text(event: SubagentStarted | SubagentProgress | SubagentFinished) -> str:
-    match event:
-        case SubagentStarted():
-            return event.goal
-        case SubagentProgress():
-            return event.text
-        case SubagentFinished():
-            return f"{event.status}, {format_duration(event.seconds)}"
 
 
 def running_lines(
@@ -101,17 +385,8 @@ def running_lines(
     return lines
 
 
-class RowLimits(msgspec.Struct, frozen=True):
-    lines: int
-    diff: int
-    todos: int
-
-
-LIMITS: Mapping[Level, RowLimits] = {
-    "collapsed": RowLimits(4, 16, 16),
-    "full": RowLimits(40, 60, 40),
-}
-"""Maximum rows of each kind. Collapsed results show a text only for errors."""
+LIMITS: Mapping[Level, tuple[int, int, int]] = {"collapsed": (4, 16, 16), "full": (40, 60, 40)}
+"""Maximum rows of text, of a diff and of tasks. Collapsed results show a text only for errors."""
 
 
 def result_rows(
@@ -122,37 +397,36 @@ def result_rows(
     columns: int,
     level: Level,
 ) -> list[str]:
-    limits, paint = LIMITS.get(level), display.paint
-    if limits is None:
+    if level not in LIMITS:
         return []
+    (most_lines, most_diff, most_tasks), paint = LIMITS[level], display.paint
     if diff:
-        return diff_rows(diff, columns, paint, limits.diff, whole=level == "full")
+        return diff_rows(diff, columns, paint, most_diff, whole=level == "full")
     if call.name == "todo" and parse_tasks(outcome.text):
-        rows = todo_rows(outcome.text, columns - len(INDENT), paint, limits.todos)
+        rows = todo_rows(outcome.text, columns - len(INDENT), paint, most_tasks)
         return [INDENT + row for row in rows]
     if outcome.error:
-        return wrap_rows(outcome.text, columns, paint, "error", limits.lines)
+        return wrap_rows(outcome.text, columns, paint, "error", most_lines)
     if level == "collapsed":
         return cut_rows(outcome.brief, columns, paint, "dim")
-    return wrap_rows(outcome.text, columns, paint, "dim", limits.lines) if outcome.text else []
+    return wrap_rows(outcome.text, columns, paint, "dim", most_lines) if outcome.text else []
 
 
 def argument_rows(call: CallInfo, display: DisplayState, columns: int, *, diff: bool) -> list[str]:
     """Return the arguments as rows, without those that the diff shows."""
     left_out = ("old_string", "new_string", "content", "patch") if diff else ()
     given: Mapping[str, Any] = {"": call.unread} if call.unread else call.arguments
-    text = "\n".join(
-        _format_argument(name, value) for name, value in given.items() if name not in left_out
-    )
-    return wrap_rows(text, columns, display.paint, "text", LIMITS["full"].lines) if text else []
-
-
-def _format_argument(name: str, value: Any) -> str:
-    text = as_text(value)
-    label = one_line(name, 40)
-    if "\n" not in text.strip("\n"):
-        return f"{label}: {text}" if label else text
-    return "\n".join([f"{label}:", *(f"  {line}" for line in text.strip("\n").split("\n"))])
+    lines = []
+    for name, value in given.items():
+        text, label = as_text(value), f"{one_line(name, 40)}:"
+        if name in left_out:
+            continue
+        if "\n" in text.strip("\n"):
+            lines += [label, *(f"  {line}" for line in text.strip("\n").split("\n"))]
+        else:
+            lines.append(f"{label} {text}" if name else text)
+    whole = "\n".join(lines)
+    return wrap_rows(whole, columns, display.paint, "text", LIMITS["full"][0]) if whole else []
 
 
 MARKS: Mapping[Mark, tuple[str, str]] = {
@@ -183,7 +457,7 @@ class ToolView:
         if (running := self._running.get(event.call_id)) is not None:
             running.add_output(event.text)
 
-    def subagent(self, event: SubagentStarted | SubagentProgress | SubagentFinished) -> None:
+    def subagent(self, event: SubagentEvent) -> None:
         if (running := self._running.get(event.call_id)) is not None:
             running.subagent(event)
 
@@ -238,17 +512,12 @@ class ToolView:
         display, columns = self._display, self._columns
         diff = file_changes(call, event.result) if outcome.mark == "ok" else []
         took = format_duration(event.seconds) if event.seconds >= 0.1 else ""
-        notes = [_change_counts(diff) or outcome.note, took]
+        kinds = [line.kind for line in diff]
+        added, removed = kinds.count("added"), kinds.count("removed")
+        counts = f"{f'+{added} ' if added else ''}{f'-{removed}' if removed else ''}".rstrip()
+        notes = [(counts if "more" not in kinds else "") or outcome.note, took]
         lines = [headline(call, display, columns, notes, MARKS[outcome.mark])]
         if display.tool_progress == "verbose":
             lines += argument_rows(call, display, columns, diff=bool(diff))
             return [*lines, *result_rows(call, outcome, diff, display, columns, "full")]
         return [*lines, *result_rows(call, outcome, diff, display, columns, display.results)]
-
-
-def _change_counts(diff: list[DiffLine]) -> str:
-    """Return `+3 -1`, or "" for an incomplete diff."""
-    kinds = [line.kind for line in diff]
-    added, removed = kinds.count("added"), kinds.count("removed")
-    counts = f"{f'+{added} ' if added else ''}{f'-{removed}' if removed else ''}".rstrip()
-    return "" if "more" in kinds else counts

@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
@@ -28,9 +28,9 @@ from hermes.core.events import (
 )
 from hermes.core.messages import STEERED
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta, Usage
-from hermes.tui.display import DisplayState
+from hermes.tui.area import Printer
 from hermes.tui.markdown.stream import MarkdownStream
-from hermes.tui.skins import Skin
+from hermes.tui.skins import DisplayState, Skin
 from hermes.tui.text import (
     Paint,
     approval_text,
@@ -79,7 +79,8 @@ class SpinnerLine:
         if began != self._turn:
             self._turn, self._verb = began, self._chance.choice(self._verbs)
         passed = max(0.0, now - began)
-        face = _frame_at(self._thinking if phase == "thinking" else self._waiting, passed)
+        faces = (self._thinking if phase == "thinking" else self._waiting) or ("",)
+        face = faces[int(passed / (FAST if width(faces[0]) <= 2 else SLOW)) % len(faces)]
         word = f"{PHASE_WORDS.get(phase, self._verb)}…"
         wings = self._wings or (("", ""),)
         left, right = wings[int(passed / SLOW) % len(wings)]
@@ -108,13 +109,6 @@ def _pad_frames(frames: Sequence[str]) -> tuple[str, ...]:
     return tuple(frame + " " * (widest - width(frame)) for frame in frames)
 
 
-def _frame_at(frames: Sequence[str], passed: float) -> str:
-    if not frames:
-        return ""
-    seconds = FAST if width(frames[0]) <= 2 else SLOW
-    return frames[int(passed / seconds) % len(frames)]
-
-
 WIDE_COLUMNS, MEDIUM_COLUMNS = 76, 52  #: Columns from which more parts are shown.
 CONTEXT_BAR_COLUMNS = 8
 CONTEXT_ROLES = ((0.95, "error"), (0.80, "warn"), (0.50, "accent"))
@@ -137,7 +131,12 @@ def status_line(status: StatusInfo, columns: int, paint: Paint) -> str:
     model = status.model.rpartition("/")[2]
     parts = [paint("strong", cut(model, max(10, columns // 3)))]
     if status.share is not None:
-        parts.append(_context_bar(status.share, columns, paint))
+        share = f"{status.share:.0%}"
+        role = next((role for least, role in CONTEXT_ROLES if status.share >= least), "ok")
+        if columns >= WIDE_COLUMNS:
+            full = min(CONTEXT_BAR_COLUMNS, round(status.share * CONTEXT_BAR_COLUMNS))
+            share = f"{'█' * full}{'░' * (CONTEXT_BAR_COLUMNS - full)} {share}"
+        parts.append(paint(role, share))
     if columns >= MEDIUM_COLUMNS:
         if status.cache is not None:
             parts.append(f"cache {status.cache:.0%}")
@@ -152,29 +151,11 @@ def status_line(status: StatusInfo, columns: int, paint: Paint) -> str:
     return gap.join(parts)
 
 
-def _context_bar(share: float, columns: int, paint: Paint) -> str:
-    role = next((role for least, role in CONTEXT_ROLES if share >= least), "ok")
-    if columns < WIDE_COLUMNS:
-        return paint(role, f"{share:.0%}")
-    full = min(CONTEXT_BAR_COLUMNS, round(share * CONTEXT_BAR_COLUMNS))
-    return paint(role, f"{'█' * full}{'░' * (CONTEXT_BAR_COLUMNS - full)} {share:.0%}")
-
-
 def format_cost(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}" if dollars else "$0"
 
 
 Phase = Literal["idle", "waiting", "thinking", "writing", "tools"]
-
-
-class LineSink(Protocol):
-    """Receives finished lines."""
-
-    def lines(self, lines: list[str]) -> None: ...
-
-    def refresh(self, *, at_once: bool = False) -> None:
-        """The area has changed; with `at_once` it is painted without delay."""
-        ...
 
 
 class EventView:
@@ -183,7 +164,7 @@ class EventView:
     def __init__(
         self,
         display: DisplayState,
-        sink: LineSink,
+        sink: Printer,
         columns: Callable[[], int],
         *,
         now: Callable[[], float] = time.monotonic,
@@ -192,12 +173,13 @@ class EventView:
         self._sink, self._columns, self._now = sink, columns, now
         self._tools = ToolView(display)
         self._text: MarkdownStream | None = None
-        self._reasoning = ReasoningBuffer()
+        self._reasoning, self._thinking_since = "", 0.0  #: The unfinished line, and its start.
         self._questions: dict[str, str] = {}
         self._blank = True  #: Whether the last printed line was empty.
         self.phase: Phase = "idle"
         self.began = self.took = 0.0
-        self.spent = UsageTotal()
+        self.used = Usage()  #: Tokens of this conversation.
+        self.cost: float | None = 0.0  #: Its dollars; None if a price is unknown.
         self._tokens = 0
         self._spinner = SpinnerLine(display.skin, display.paint, random.Random())
 
@@ -221,7 +203,9 @@ class EventView:
             case TurnFinished():
                 self._end_turn(event)
             case UsageReported():
-                self.spent.add(event)
+                self.used += event.usage
+                unknown = self.cost is None or event.cost_usd is None
+                self.cost = None if unknown else (self.cost or 0.0) + (event.cost_usd or 0.0)
             case _:
                 self._show_other(event)
         self._sink.refresh(at_once=self.phase != before)
@@ -259,10 +243,6 @@ class EventView:
         if not self._blank and not self.display.compact:
             self.out([""])
 
-    def refresh(self) -> None:
-        """Repaint the area."""
-        self._sink.refresh()
-
     def live(self) -> list[str]:
         """Return the lines of the area: unfinished text, running tools, spinner."""
         if self.phase == "idle":
@@ -281,21 +261,23 @@ class EventView:
     def _add_reasoning(self, text: str) -> None:
         self.phase = "thinking"
         self._tokens += 1
-        for line in self._reasoning.add(text, self._now()):
-            if self._shows_thinking:
-                self.note(line, "reasoning")
+        self._thinking_since = self._thinking_since or self._now()
+        *lines, self._reasoning = safe(self._reasoning + text).split("\n")
+        for line in lines if self._shows_thinking else ():
+            self.note(line, "reasoning")
 
     @property
     def _shows_thinking(self) -> bool:
         return self.display.reasoning or self.display.thinking == "full"
 
     def _end_reasoning(self) -> None:
-        if not self._reasoning.began:
+        if not self._thinking_since:
             return
-        rest, seconds = self._reasoning.end(self._now())
+        rest, seconds = self._reasoning, self._now() - self._thinking_since
+        self._reasoning, self._thinking_since = "", 0.0
         if self._shows_thinking:
-            for line in rest:
-                self.note(line, "reasoning")
+            if rest:
+                self.note(rest, "reasoning")
             self.gap()
         elif self.display.thinking != "hidden":
             self.note(f"∴ thought for {format_duration(seconds)}", "dim")
@@ -321,13 +303,6 @@ class EventView:
             self.markdown(text)
         self.gap()
 
-    def _discard_reply(self) -> None:
-        """Mark a reply that will be requested again; what was printed stays on the screen."""
-        if self._text is not None:
-            self.out([*self._text.finish(), self.display.paint("warn", "— interrupted —")])
-            self._text = None
-        self._reasoning = ReasoningBuffer()
-
     def _show_tool(self, event: ToolStarted | ToolOutput | ToolFinished) -> None:
         self._end_reasoning()
         self.phase = "tools"
@@ -343,7 +318,11 @@ class EventView:
         paint, columns = self.display.paint, self._columns()
         match event:
             case Retrying() | FellBack():
-                self._discard_reply()
+                # The reply will be requested again; what was printed stays on the screen.
+                if self._text is not None:
+                    self.out([*self._text.finish(), paint("warn", "— interrupted —")])
+                    self._text = None
+                self._reasoning, self._thinking_since = "", 0.0
                 self.note(trouble_line(event))
             case Notice():
                 if not event.text.startswith(STEERED):  # it was shown when the user sent it
@@ -375,38 +354,3 @@ class EventView:
         if self.display.cost and end.cost_usd is not None:
             self.note(f"{format_cost(end.cost_usd)}, {format_duration(self.took)}", "dim")
         self.gap()
-
-
-class UsageTotal:
-    """Tokens and costs of a conversation."""
-
-    def __init__(self) -> None:
-        self.used = Usage()
-        self.money: float | None = 0.0  #: Dollars; None if a price is unknown.
-
-    def add(self, event: UsageReported) -> None:
-        self.used += event.usage
-        if self.money is None or event.cost_usd is None:
-            self.money = None
-        else:
-            self.money += event.cost_usd
-
-
-class ReasoningBuffer:
-    """Collects streamed reasoning into lines."""
-
-    def __init__(self) -> None:
-        self.began = 0.0
-        self._line = ""
-
-    def add(self, text: str, now: float) -> list[str]:
-        """Return the lines that are now complete."""
-        self.began = self.began or now
-        *lines, self._line = safe(self._line + text).split("\n")
-        return lines
-
-    def end(self, now: float) -> tuple[list[str], float]:
-        """Return the last line and the duration, and reset the buffer."""
-        rest, seconds = [self._line] if self._line else [], now - self.began
-        self.began, self._line = 0.0, ""
-        return rest, seconds

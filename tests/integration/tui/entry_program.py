@@ -18,9 +18,8 @@ from hermes.security import Redactor
 from hermes.tui.area import Area, FrameOutput
 from hermes.tui.clipboard import ImageAttachments
 from hermes.tui.completion import InputCompleter, Offer
-from hermes.tui.display import DisplayState
-from hermes.tui.input import input_keys, make_input_field, read_pastes_quickly
-from hermes.tui.skins import PLAIN_SKIN
+from hermes.tui.input import InputField, input_keys, read_pastes_quickly
+from hermes.tui.skins import PLAIN_SKIN, DisplayState
 from hermes.tui.text import Depth
 
 HISTORY, SLOW = Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
@@ -50,7 +49,7 @@ async def main() -> None:
             file.write(json.dumps([whole, *pictures]) + "\n")
         say(f"sent {len(whole)} characters")
 
-    entry = make_input_field(
+    entry = InputField(
         display, completer, images,
         history=HISTORY,
         redact=Redactor().redact,

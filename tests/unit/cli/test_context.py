@@ -7,17 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.context import (
-    YES,
-    Cli,
-    Column,
-    Command,
-    CommandEnded,
-    OneOf,
-    arg,
-    flag,
-    run_command,
-)
+from hermes.cli.context import YES, Cli, Command, CommandEnded, OneOf, arg, flag, run_command
 from hermes.cli.main import Parser
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
@@ -34,7 +24,7 @@ def run(command: Command, *words: str, stream=io.StringIO, typed: str = "") -> t
 
 
 def test_actions_are_sync_or_async_and_none_is_exit_code_0() -> None:
-    demo = Command("demo", description="Try it.")
+    demo = Command("demo")
 
     @demo.action("one", "the first", arg("word"))
     def _one(args, cli) -> None:
@@ -90,18 +80,9 @@ def test_needs_is_opened_for_the_action_and_closed_when_it_fails() -> None:
     [
         ({"line": lambda row: row["name"][:1]}, "a\na\n"),
         ({"text": ["x", "y"]}, "x\ny\n"),
-        (
-            {
-                "columns": (
-                    Column("NAME", lambda row: row["name"], width=6),
-                    Column("SIZE", lambda row: f"{row['size']:,}", right=True),
-                )
-            },
-            "NAME     SIZE\na           5\na lon…  1,200\n",
-        ),
     ],
 )
-def test_emit_prints_lines_or_a_table(options, printed) -> None:
+def test_emit_prints_lines(options, printed) -> None:
     def show(_args, cli) -> None:
         cli.emit(ROWS, **options)
 

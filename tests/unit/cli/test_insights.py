@@ -5,7 +5,7 @@ from datetime import UTC
 import pytest
 
 from hermes.app.sessions import opened_store
-from hermes.cli.commands.insights import ASCII, ChartBar, Charts, page
+from hermes.cli.commands.status import ASCII, ChartBar, Charts, page
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User

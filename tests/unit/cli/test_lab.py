@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import tomllib
 from typing import get_args
 
 import pytest
@@ -112,7 +113,8 @@ def test_the_help_shows_an_example():
 
 
 def test_the_example_of_the_help_is_a_valid_script(tmp_path):
-    lines = lab.EXAMPLE.partition("with demo.yaml:\n")[2].partition("\n  then")[0]
+    texts = tomllib.loads((Path(lab.__file__).parents[1] / "help.toml").read_text())
+    lines = texts["lab serve"]["epilog"].partition("with demo.yaml:\n")[2].partition("\n  then")[0]
     script = tmp_path / "demo.yaml"
     script.write_text(lines)
     assert lab.read_script(script) == [

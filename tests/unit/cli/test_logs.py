@@ -135,11 +135,11 @@ def test_nonsense_is_refused(home, arguments):
 FOLLOWER = """
 import argparse, sys
 from pathlib import Path
-from hermes.cli.commands import logs
+from hermes.cli.commands import doctor as logs
 from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
 parser = argparse.ArgumentParser()
-logs.COMMAND.configure(parser)
+logs.LOGS.configure(parser)
 cli = Cli(Home(Path(sys.argv[1])), sys.stdin, sys.stdout, sys.stderr)
 sys.exit(run_command(parser.parse_args(["-f", "--level", "INFO"]), cli))
 """

@@ -14,9 +14,9 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import UsageError
 from hermes.ops.commands import OPS_HANDLERS
-from hermes.tui.commands import TerminalCommands
+from hermes.tui.plain import TerminalCommands
 
-NOWHERE: Any = None
+NOWHERE: Any = SimpleNamespace(display=None)
 
 
 def test_every_command_of_the_registry_is_carried_out(hermes_home: Path) -> None:

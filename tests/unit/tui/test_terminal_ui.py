@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
-from hermes.tui.terminal_ui import LoopErrorHandler, TerminalUI, recap
+from hermes.tui.plain import recap
+from hermes.tui.terminal_ui import LoopErrorHandler, TerminalUI
 from hermes.tui.text import Paint
 
 

@@ -156,7 +156,7 @@ def _show_keys(cli: Cli, auth: CredentialService, wanted: list[Endpoint]) -> Non
 
 
 def _cells(row: CredentialRow) -> tuple[str, ...]:
-    state = "gone, log in again" if row.state == "gone" else row.state
+    state: str = "gone, log in again" if row.state == "gone" else row.state
     if row.state == "resting" and row.resting_until is not None:
         until = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.resting_until))
         wait = human_duration(row.resting_until - time.time())

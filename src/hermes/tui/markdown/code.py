@@ -6,8 +6,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from hermes.tui.markdown.blocks import MAX_HEAD, TAB, LinePrefix, strip_quotes
-from hermes.tui.markdown.inline import (
+from hermes.tui.markdown.parser import (
+    MAX_HEAD,
+    TAB,
+    LinePrefix,
     Roles,
     Run,
     append_run,
@@ -15,6 +17,7 @@ from hermes.tui.markdown.inline import (
     paint_run,
     parse_inline,
     plain_text,
+    strip_quotes,
 )
 from hermes.tui.text import Depth, Paint, break_ranges, wrap_ranges
 from hermes.tui.text import width as columns_of

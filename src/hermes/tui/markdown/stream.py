@@ -1,25 +1,23 @@
 """Streamed Markdown as lines of a terminal."""
 
-from hermes.tui.markdown.blocks import (
+from hermes.tui.markdown.code import CodeBlock, MarkdownTable, is_delimiter_row
+from hermes.tui.markdown.parser import (
     MAX_HEAD,
     TAB,
     LineContext,
     LinePrefix,
     MarkdownLine,
-    TextCleaner,
-    is_only_markup,
-    parse_line,
-)
-from hermes.tui.markdown.code import CodeBlock, MarkdownTable, is_delimiter_row
-from hermes.tui.markdown.inline import (
     Roles,
     Run,
+    TextCleaner,
     append_run,
     drop_chars,
     guess_inline,
+    is_only_markup,
     paint_ranges,
     paint_run,
     parse_inline,
+    parse_line,
     plain_text,
 )
 from hermes.tui.text import Depth, Paint, wrap_ranges

@@ -7,7 +7,7 @@ from pygments.lexers import get_lexer_by_name
 
 from hermes.tui.markdown import MarkdownStream
 from hermes.tui.markdown.code import _roles, find_highlighter
-from hermes.tui.markdown.inline import Run
+from hermes.tui.markdown.parser import Run
 from hermes.tui.text import COLOUR, Depth, Paint
 
 STRING, COMMENT, KEYWORD = "\x1b[32m", "\x1b[2m", "\x1b[35m"

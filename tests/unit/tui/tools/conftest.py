@@ -9,8 +9,7 @@ import pytest
 from hermes.config.settings import DisplaySettings
 from hermes.core.events import ToolFinished, ToolStarted
 from hermes.core.messages import ToolCall
-from hermes.tui.display import DisplayState
-from hermes.tui.skins import Skin
+from hermes.tui.skins import DisplayState, Skin
 from hermes.tui.text import Depth, width
 from hermes.tui.tool_view import ToolView
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from hermes.tui.diffs import (
+from hermes.tui.text import COLOUR, Depth, Paint, width
+from hermes.tui.tool_results import CallInfo
+from hermes.tui.tool_view import (
     DiffLine,
     changed_ranges,
     changed_words,
@@ -11,8 +13,6 @@ from hermes.tui.diffs import (
     file_changes,
     number_lines,
 )
-from hermes.tui.text import COLOUR, Depth, Paint, width
-from hermes.tui.tool_results import CallInfo
 
 PLAIN = Paint()
 

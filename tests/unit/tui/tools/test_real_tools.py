@@ -23,7 +23,7 @@ from hermes.tools.builtin.write_file import write_file_tool
 from hermes.tools.code.script import ScriptOutcome
 from hermes.tools.editing.files import FileReads
 from hermes.tools.web_pages import fence_untrusted
-from hermes.tui.display import DisplayState
+from hermes.tui.skins import DisplayState
 
 Show = Callable[..., list[str]]
 Run = Callable[..., Awaitable[list[str]]]

@@ -16,8 +16,7 @@ from hermes.core.events import (
     ToolStarted,
 )
 from hermes.core.messages import INTERRUPTED_RESULT, ToolCall
-from hermes.tui.display import DisplayState, Level
-from hermes.tui.skins import Skin
+from hermes.tui.skins import DisplayState, Level, Skin
 from hermes.tui.text import COLOUR, Depth, Paint, width
 from hermes.tui.tool_view import ToolView
 
