@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 from typing import get_args
 
 import pytest
