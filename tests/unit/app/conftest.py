@@ -1,9 +1,10 @@
 """Conversations with a scripted model, references in a folder, real git repositories."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from io import StringIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from hermes.config.loader import load
 from hermes.core.events import Event
 from hermes.core.messages import User
 from hermes.core.testing import ModelServer
+from hermes.core.testing.script import ScriptItem
 from hermes.ops.commands import OPS_HANDLERS
 from hermes.security import PathGuard, Redactor
 from tests.workspace import run_git
@@ -32,8 +34,8 @@ class Listening:
 
     place = Surface.TERMINAL
 
-    def __init__(self, app: App, agent: Agent) -> None:
-        self.app, self.agent = app, agent
+    def __init__(self, app: App, agent: Agent, server: ModelServer) -> None:
+        self.app, self.agent, self.server = app, agent, server
         self.shown: list[str] = []
         self.kept: list[str] = []
         self.events: list[Event] = []
@@ -67,23 +69,19 @@ class Listening:
 
 @pytest.fixture
 def talking(hermes_home: Path, tmp_path: Path) -> Callable[..., Any]:
-    """`async with talking(server) as talk`."""
+    """`async with talking(script) as talk`."""
 
     @asynccontextmanager
-    async def start(server: ModelServer, settings: str = "") -> Any:
+    async def start(script: Sequence[ScriptItem], settings: str = "") -> Any:
         hermes_home.mkdir(exist_ok=True)
         (hermes_home / "config.yaml").write_text(f"sessions:\n  auto_title: false\n{settings}")
-        home = Home(hermes_home)
-        at = {
-            "model.provider": "custom",
-            "model.base_url": f"{server.url}/v1",
-            "model.default": "lab",
-        }
-        work = tmp_path / "work"
+        home, work = Home(hermes_home), tmp_path / "work"
         work.mkdir(exist_ok=True)
-        notices: list[str] = []
-        async with App(home, load(home, at), ProgressLine(StringIO()), notices.append) as app:
-            yield Listening(app, await app.agent(SessionRequest(work)))
+        with ModelServer(script) as server:
+            at = {"provider": "custom", "base_url": f"{server.url}/v1", "default": "lab"}
+            loaded = load(home, {f"model.{name}": value for name, value in at.items()})
+            async with App(home, loaded, ProgressLine(StringIO()), [].append) as app:
+                yield Listening(app, await app.agent(SessionRequest(work)), server)
 
     return start
 
@@ -98,9 +96,14 @@ def context(workspace: Path, guard: PathGuard) -> ReferenceContext:
 
 @pytest.fixture
 def attach(context: ReferenceContext):
-    """Expands a text; `changes` are other fields of the context."""
+    """Expands a text after writing `files`; `changes` are other fields of the context."""
 
-    async def attach(text: str, **changes: object) -> ExpandedMessage:
+    async def attach(
+        text: str, files: Mapping[str, str | bytes] = MappingProxyType({}), **changes: object
+    ) -> ExpandedMessage:
+        for name, content in files.items():
+            data = content.encode() if isinstance(content, str) else content
+            (context.folder / name).write_bytes(data)
         return await expand_references(text, msgspec.structs.replace(context, **changes))
 
     return attach

@@ -60,173 +60,159 @@ def asked(server: ModelServer, call: int = -1) -> list[str]:
 
 
 async def test_the_last_question_is_asked_again(talking) -> None:
-    with ModelServer(["one", "two", "better"]) as server:
-        async with talking(server) as talk:
-            await talk.say("first")
-            await talk.say("second")
-            await talk.say("/retry")
-            assert isinstance(talk.events[-1], TurnFinished)
-            assert talk.events[-1].text == "better"
-            assert asked(server) == ["first", "second"]
-            stored = await talk.app.store.messages(talk.agent.session_id)
-            assert [message.text for message in stored] == ["first", "one", "second", "better"]
+    async with talking(["one", "two", "better"]) as talk:
+        await talk.say("first")
+        await talk.say("second")
+        await talk.say("/retry")
+        assert isinstance(talk.events[-1], TurnFinished)
+        assert talk.events[-1].text == "better"
+        assert asked(talk.server) == ["first", "second"]
+        stored = await talk.app.store.messages(talk.agent.session_id)
+        assert [message.text for message in stored] == ["first", "one", "second", "better"]
 
 
 async def test_undo_removes_the_last_turns(talking) -> None:
-    with ModelServer(["one", "two", "three", "again"]) as server:
-        async with talking(server) as talk:
-            for text in ("first", "second", "third"):
-                await talk.say(text)
-            assert "second" in await talk.say("/undo 2")
-            await talk.say("something else")
-            assert asked(server) == ["first", "something else"]
+    async with talking(["one", "two", "three", "again"]) as talk:
+        for text in ("first", "second", "third"):
+            await talk.say(text)
+        assert "second" in await talk.say("/undo 2")
+        await talk.say("something else")
+        assert asked(talk.server) == ["first", "something else"]
 
 
 async def test_undo_of_an_empty_conversation_is_refused(talking) -> None:
-    with ModelServer([]) as server:
-        async with talking(server) as talk:
-            assert "nothing was asked yet" in await talk.say("/undo")
-            assert "nothing was asked yet" in await talk.say("/retry")
-            assert "nothing to branch" in await talk.say("/branch")
-            assert "is not a number" in await talk.say("/undo many")
+    async with talking([]) as talk:
+        assert "nothing was asked yet" in await talk.say("/undo")
+        assert "nothing was asked yet" in await talk.say("/retry")
+        assert "nothing to branch" in await talk.say("/branch")
+        assert "is not a number" in await talk.say("/undo many")
 
 
 async def test_another_model_answers_in_the_same_conversation(talking) -> None:
-    with ModelServer(["one", "two"]) as server:
-        async with talking(server) as talk:
-            await talk.say("first")
-            assert "**lab**" in await talk.say("/model")
-            assert "**other**" in await talk.say("/model other")
-            await talk.say("second")
-            assert [call.body["model"] for call in server.calls] == ["lab", "other"]
-            assert asked(server) == ["first", "second"]
-            assert "other on custom" in await talk.say("/status")
+    async with talking(["one", "two"]) as talk:
+        await talk.say("first")
+        assert "**lab**" in await talk.say("/model")
+        assert "**other**" in await talk.say("/model other")
+        await talk.say("second")
+        assert [call.body["model"] for call in talk.server.calls] == ["lab", "other"]
+        assert asked(talk.server) == ["first", "second"]
+        assert "other on custom" in await talk.say("/status")
 
 
 async def test_branch_continues_in_a_copy(talking) -> None:
-    with ModelServer(["one", "two", "three"]) as server:
-        async with talking(server) as talk:
-            await talk.say("first")
-            old = talk.agent.session_id
-            await talk.say("/branch Another way")
-            assert talk.agent.session_id != old
-            await talk.say("second")
-            await talk.say(f"/resume {old}")
-            await talk.say("third")
-            assert asked(server) == ["first", "third"]
-            assert "You are in this" in await talk.say(f"/resume {old}")
-            assert "Another way" in (await talk.app.store.resolve("Another way")).title
+    async with talking(["one", "two", "three"]) as talk:
+        await talk.say("first")
+        old = talk.agent.session_id
+        await talk.say("/branch Another way")
+        assert talk.agent.session_id != old
+        await talk.say("second")
+        await talk.say(f"/resume {old}")
+        await talk.say("third")
+        assert asked(talk.server) == ["first", "third"]
+        assert "You are in this" in await talk.say(f"/resume {old}")
+        assert "Another way" in (await talk.app.store.resolve("Another way")).title
 
 
 @pytest.mark.parametrize("command", ["/new", "/branch"])
 async def test_the_agent_that_was_left_is_closed(talking, command: str) -> None:
-    with ModelServer(["hi"]) as server:
-        async with talking(server) as talk:
-            await talk.say("hello")
-            before = talk.agent
-            await talk.say(command)
-            assert talk.app.session(talk.agent).session_id != before.session_id
-            with pytest.raises(KeyError):
-                talk.app.session(before)
+    async with talking(["hi"]) as talk:
+        await talk.say("hello")
+        before = talk.agent
+        await talk.say(command)
+        assert talk.app.session(talk.agent).session_id != before.session_id
+        with pytest.raises(KeyError):
+            talk.app.session(before)
 
 
 async def test_titles_effort_and_personality(talking) -> None:
-    with ModelServer(["one", "two"]) as server:
-        async with talking(server) as talk:
-            assert "no title" in await talk.say("/title")
-            assert "Plans" in await talk.say("/title Plans")
-            assert "high" in await talk.say("/reasoning high")
-            assert "is not an effort" in await talk.say("/reasoning maximal")
-            assert "pirate" in await talk.say("/personality")
-            await talk.say("/personality pirate")
-            await talk.say("first")
-            assert "pirate" in server.calls[-1].body["messages"][0]["content"]
-            await talk.say("/personality none")
-            await talk.say("second")
-            assert "pirate" not in server.calls[-1].body["messages"][0]["content"]
-            assert "no personality 'nobody'" in await talk.say("/personality nobody")
+    async with talking(["one", "two"]) as talk:
+        assert "no title" in await talk.say("/title")
+        assert "Plans" in await talk.say("/title Plans")
+        assert "high" in await talk.say("/reasoning high")
+        assert "is not an effort" in await talk.say("/reasoning maximal")
+        assert "pirate" in await talk.say("/personality")
+        await talk.say("/personality pirate")
+        await talk.say("first")
+        assert "pirate" in talk.server.calls[-1].body["messages"][0]["content"]
+        await talk.say("/personality none")
+        await talk.say("second")
+        assert "pirate" not in talk.server.calls[-1].body["messages"][0]["content"]
+        assert "no personality 'nobody'" in await talk.say("/personality nobody")
 
 
 async def test_consent_can_be_switched_off_and_on(talking) -> None:
     touch = ToolCall("c1", "terminal", json.dumps({"command": "rm -rf ./gone"}))
     again = ToolCall("c2", "terminal", json.dumps({"command": "rm -rf ./gone"}))
-    with ModelServer([touch, "done", again, "not done"]) as server:
-        async with talking(server) as talk:
-            assert "allowed without asking" in await talk.say("/yolo")
-            await talk.say("remove it")
-            assert "not allowed" not in str(server.calls[-1].body["messages"][-1])
-            assert "asked about again" in await talk.say("/yolo")
-            await talk.say("remove it")
-            assert "not allowed without" in str(server.calls[-1].body["messages"][-1])
+    async with talking([touch, "done", again, "not done"]) as talk:
+        assert "allowed without asking" in await talk.say("/yolo")
+        await talk.say("remove it")
+        assert "not allowed" not in str(talk.server.calls[-1].body["messages"][-1])
+        assert "asked about again" in await talk.say("/yolo")
+        await talk.say("remove it")
+        assert "not allowed without" in str(talk.server.calls[-1].body["messages"][-1])
 
 
 async def test_an_aside_leaves_no_trace(talking) -> None:
-    with ModelServer(["one", "because", "two"]) as server:
-        async with talking(server) as talk:
-            await talk.say("first")
-            assert await talk.say("/btw why?") == "because"
-            await talk.say("second")
-            assert asked(server) == ["first", "second"]
+    async with talking(["one", "because", "two"]) as talk:
+        await talk.say("first")
+        assert await talk.say("/btw why?") == "because"
+        await talk.say("second")
+        assert asked(talk.server) == ["first", "second"]
 
 
 async def test_a_background_task_answers_in_the_conversation(talking) -> None:
-    with ModelServer(["counted: 3"]) as server:
-        async with talking(server) as talk:
-            answer = await talk.say("/background count the files")
-            assert "Started `bg_" in answer
-            assert "count the files" in await talk.say("/agents")
-            while len(talk.shown) < 3:
-                await asyncio.sleep(0.01)
-            assert "counted: 3" in talk.shown[-1]
-            assert not talk.agent.history
-            while await talk.say("/agents") != "Nothing runs in the background.":
-                await asyncio.sleep(0.01)  # it may still be leaving
+    async with talking(["counted: 3"]) as talk:
+        answer = await talk.say("/background count the files")
+        assert "Started `bg_" in answer
+        assert "count the files" in await talk.say("/agents")
+        while len(talk.shown) < 3:
+            await asyncio.sleep(0.01)
+        assert "counted: 3" in talk.shown[-1]
+        assert not talk.agent.history
+        while await talk.say("/agents") != "Nothing runs in the background.":
+            await asyncio.sleep(0.01)  # it may still be leaving
 
 
 async def test_stop_ends_a_turn_and_else_the_background(talking) -> None:
-    with ModelServer([Stall(0, 30), Stall(0, 30)]) as server:
-        async with talking(server) as talk:
-            turn = asyncio.ensure_future(talk.say("first"))
-            while not server.calls:
-                await asyncio.sleep(0.01)
-            assert await talk.say("/new") == "`/new` comes after this turn; `/stop` ends it."
-            assert talk.kept == ["/new"]
-            await talk.say("/stop")
-            await turn
-            assert talk.events[-1].exit_reason == "interrupted"
-            await talk.say("/bg something long")
-            while len(server.calls) < 2:
-                await asyncio.sleep(0.01)
-            assert await talk.say("/stop") == "Stopped 1 background task."
-            assert await talk.say("/stop") == "Nothing is running."
+    async with talking([Stall(0, 30), Stall(0, 30)]) as talk:
+        turn = asyncio.ensure_future(talk.say("first"))
+        while not talk.server.calls:
+            await asyncio.sleep(0.01)
+        assert await talk.say("/new") == "`/new` comes after this turn; `/stop` ends it."
+        assert talk.kept == ["/new"]
+        await talk.say("/stop")
+        await turn
+        assert talk.events[-1].exit_reason == "interrupted"
+        await talk.say("/bg something long")
+        while len(talk.server.calls) < 2:
+            await asyncio.sleep(0.01)
+        assert await talk.say("/stop") == "Stopped 1 background task."
+        assert await talk.say("/stop") == "Nothing is running."
 
 
 async def test_help_lists_and_explains(talking) -> None:
-    with ModelServer([]) as server:
-        async with talking(server, "quick_commands:\n  uptime: {command: echo up}\n") as talk:
-            listed = await talk.say("/help")
-            assert "`/model [[PROVIDER:]MODEL] [--global]`" in listed
-            assert "`/uptime` (your own)" in listed
-            assert "`/branch [TITLE]`, `/fork`" in await talk.say("/help fork")
-            assert "up" in await talk.say("/uptime")
+    async with talking([], "quick_commands:\n  uptime: {command: echo up}\n") as talk:
+        listed = await talk.say("/help")
+        assert "`/model [[PROVIDER:]MODEL] [--global]`" in listed
+        assert "`/uptime` (your own)" in listed
+        assert "`/branch [TITLE]`, `/fork`" in await talk.say("/help fork")
+        assert "up" in await talk.say("/uptime")
 
 
 async def test_quick_commands_that_fail_or_say_words(talking) -> None:
     settings = "quick_commands:\n  bad: {command: 'echo no; exit 3'}\n  hi: say hello to\n"
-    with ModelServer(["hello Ann"]) as server:
-        async with talking(server, settings) as talk:
-            assert await talk.say("/bad") == "```\nno\n```\n\nexit code 3"
-            await talk.say("/hi Ann")
-            assert asked(server) == ["say hello to Ann"]
+    async with talking(["hello Ann"], settings) as talk:
+        assert await talk.say("/bad") == "```\nno\n```\n\nexit code 3"
+        await talk.say("/hi Ann")
+        assert asked(talk.server) == ["say hello to Ann"]
 
 
 async def test_unknown_command_is_reported_and_a_path_is_a_message(talking) -> None:
-    with ModelServer(["a file"]) as server:
-        async with talking(server) as talk:
-            assert "Did you mean `/compress`?" in await talk.say("/comprss")
-            assert not server.calls
-            await talk.say("/etc/hosts is what?")
-            assert asked(server) == ["/etc/hosts is what?"]
+    async with talking(["a file"]) as talk:
+        assert "Did you mean `/compress`?" in await talk.say("/comprss")
+        assert not talk.server.calls
+        await talk.say("/etc/hosts is what?")
+        assert asked(talk.server) == ["/etc/hosts is what?"]
 
 
 async def test_the_command_of_a_skill_that_cannot_be_used_says_why(talking, hermes_home) -> None:
@@ -235,57 +221,52 @@ async def test_the_command_of_a_skill_that_cannot_be_used_says_why(talking, herm
     put(skills, "web-tool", "---\nname: web-tool\ndescription: d\nrequires_tools: [none]\n---\nx")
     put(skills, "away")
     put(skills, "torn", "---\n[\n---\n")
-    with ModelServer([]) as server:
-        async with talking(server, "skills: {disabled: [away]}\n") as talk:
-            said = {name: await talk.say(f"/{name} now") for name in ("Mac_Notes", "away", "torn")}
-            assert "needs none" in await talk.say("/web-tool")
-            assert "There is no command `/tear`" in await talk.say("/tear")
+    async with talking([], "skills: {disabled: [away]}\n") as talk:
+        said = {name: await talk.say(f"/{name} now") for name in ("Mac_Notes", "away", "torn")}
+        assert "needs none" in await talk.say("/web-tool")
+        assert "There is no command `/tear`" in await talk.say("/tear")
     assert said["Mac_Notes"] == "The skill `mac-notes` is hidden here: only for windows."
     assert said["away"] == "The skill `away` is hidden here: switched off in the settings."
     assert said["torn"].startswith("The skill `torn` does not load: its head is not valid YAML")
 
 
 async def test_usage_and_profile(talking) -> None:
-    with ModelServer(["one"]) as server:
-        async with talking(server) as talk:
-            assert await talk.say("/usage") == "No model was called yet."
-            await talk.say("first")
-            assert "| main | lab | 1 |" in await talk.say("/usage")
-            assert "Profile **" in await talk.say("/profile")
-            assert "as they were" in await talk.say("/reload")
+    async with talking(["one"]) as talk:
+        assert await talk.say("/usage") == "No model was called yet."
+        await talk.say("first")
+        assert "| main | lab | 1 |" in await talk.say("/usage")
+        assert "Profile **" in await talk.say("/profile")
+        assert "as they were" in await talk.say("/reload")
 
 
 async def test_faster_answers_where_the_provider_has_them(talking) -> None:
-    with ModelServer([]) as server:
-        async with talking(server) as talk:
-            assert await talk.say("/fast") == "Answers: normal"
-            assert "custom has no faster answers" in await talk.say("/fast fast")
-            session = talk.app.session(talk.agent)
-            await session.switch(msgspec.structs.replace(session.target, provider="openai"))
-            assert await talk.say("/fast fast") == "Answers from now on: fast"
-            assert session.target.profile.extra_body["service_tier"] == "priority"
-            assert await talk.say("/fast") == "Answers: fast"
-            await talk.say("/fast normal")
-            assert "service_tier" not in session.target.profile.extra_body
+    async with talking([]) as talk:
+        assert await talk.say("/fast") == "Answers: normal"
+        assert "custom has no faster answers" in await talk.say("/fast fast")
+        session = talk.app.session(talk.agent)
+        await session.switch(msgspec.structs.replace(session.target, provider="openai"))
+        assert await talk.say("/fast fast") == "Answers from now on: fast"
+        assert session.target.profile.extra_body["service_tier"] == "priority"
+        assert await talk.say("/fast") == "Answers: fast"
+        await talk.say("/fast normal")
+        assert "service_tier" not in session.target.profile.extra_body
 
 
 async def test_snapshot_is_restored(talking, hermes_home) -> None:
-    with ModelServer([]) as server:
-        async with talking(server) as talk:
-            assert "There are no snapshots" in await talk.say("/snapshot")
-            assert "“good”" in await talk.say("/snapshot create good")
-            (hermes_home / "config.yaml").write_text("worktree: true\n")
-            assert "Restored" in await talk.say("/snap restore good")
-            assert "auto_title" in (hermes_home / "config.yaml").read_text()
-            assert "before restore" in await talk.say("/snapshot list")
-            assert await talk.say("/snapshot prune 1") == "Deleted 1 snapshot."
-            assert "an action is missing" in await talk.say("/snapshot burn")
+    async with talking([]) as talk:
+        assert "There are no snapshots" in await talk.say("/snapshot")
+        assert "“good”" in await talk.say("/snapshot create good")
+        (hermes_home / "config.yaml").write_text("worktree: true\n")
+        assert "Restored" in await talk.say("/snap restore good")
+        assert "auto_title" in (hermes_home / "config.yaml").read_text()
+        assert "before restore" in await talk.say("/snapshot list")
+        assert await talk.say("/snapshot prune 1") == "Deleted 1 snapshot."
+        assert "an action is missing" in await talk.say("/snapshot burn")
 
 
 async def test_toolsets_are_listed(talking) -> None:
-    with ModelServer([]) as server:
-        async with talking(server) as talk:
-            assert "`terminal`" in await talk.say("/toolsets")
+    async with talking([]) as talk:
+        assert "`terminal`" in await talk.say("/toolsets")
 
 
 def server(scene: str = "bare", **more: Any) -> dict[str, Any]:
@@ -313,81 +294,76 @@ def offered(model: ModelServer) -> set[str]:
 async def test_a_server_that_was_added_meanwhile_is_there_for_the_next_conversation(
     talking: Any, write: Callable[..., None]
 ) -> None:
-    with ModelServer(["one", "two"]) as model:
-        async with talking(model) as talk:
-            assert "There are no MCP servers" in await talk.say("/reload-mcp")
-            write({"late": server()})
-            answer = await talk.say("/reload-mcp")
-            assert answer.startswith("- `late` added: 4 tools\n")
-            assert "This conversation keeps the tools it has; `/new` begins one" in answer
-            await talk.say("first")
-            assert offered(model) == set()
-            await talk.say("/new")
-            await talk.say("second")
-            assert "mcp_late_echo" in offered(model)
+    async with talking(["one", "two"]) as talk:
+        assert "There are no MCP servers" in await talk.say("/reload-mcp")
+        write({"late": server()})
+        answer = await talk.say("/reload-mcp")
+        assert answer.startswith("- `late` added: 4 tools\n")
+        assert "This conversation keeps the tools it has; `/new` begins one" in answer
+        await talk.say("first")
+        assert offered(talk.server) == set()
+        await talk.say("/new")
+        await talk.say("second")
+        assert "mcp_late_echo" in offered(talk.server)
 
 
 async def test_removed_changed_disabled_and_broken_servers_are_listed(
     talking: Any, write: Callable[..., None]
 ) -> None:
-    with ModelServer([]) as model:
-        async with talking(model) as talk:
-            write({name: server() for name in ("gone", "new-look", "off", "same")})
-            await talk.say("/reload-mcp")
-            write(
-                {
-                    "broken": {"command": "no-such-program"},
-                    "liar": server("liar"),
-                    "new-look": server("pages", timeout=3),
-                    "off": server(enabled=False),
-                    "same": server(),
-                }
-            )
-            lines = (await talk.say("/reload-mcp")).splitlines()
-            assert lines[0].startswith("- `broken` failed: broken: there is no program 'no-such")
-            assert lines[0].endswith(" (install it, or correct `command` of the server)")
-            assert lines[1:6] == [
-                "- `gone` removed",
-                "- `liar` added: 4 tools, 11 left out",
-                "- `new-look` changed: 3 tools",
-                "- `off` is switched off",
-                "- `same` started anew: 4 tools",
-            ]
-            await talk.say("/new")
-            brought = talk.app.session(talk.agent).brought
-            assert {tool.toolset for tool in brought} == {"mcp-liar", "mcp-new-look", "mcp-same"}
+    async with talking([]) as talk:
+        write({name: server() for name in ("gone", "new-look", "off", "same")})
+        await talk.say("/reload-mcp")
+        write(
+            {
+                "broken": {"command": "no-such-program"},
+                "liar": server("liar"),
+                "new-look": server("pages", timeout=3),
+                "off": server(enabled=False),
+                "same": server(),
+            }
+        )
+        lines = (await talk.say("/reload-mcp")).splitlines()
+        assert lines[0].startswith("- `broken` failed: broken: there is no program 'no-such")
+        assert lines[0].endswith(" (install it, or correct `command` of the server)")
+        assert lines[1:6] == [
+            "- `gone` removed",
+            "- `liar` added: 4 tools, 11 left out",
+            "- `new-look` changed: 3 tools",
+            "- `off` is switched off",
+            "- `same` started anew: 4 tools",
+        ]
+        await talk.say("/new")
+        brought = talk.app.session(talk.agent).brought
+        assert {tool.toolset for tool in brought} == {"mcp-liar", "mcp-new-look", "mcp-same"}
 
 
 async def test_settings_that_cannot_be_read_change_nothing(
     talking: Any, write: Callable[..., None], hermes_home: Path
 ) -> None:
-    with ModelServer(["one"]) as model:
-        async with talking(model) as talk:
-            write({"srv": server()})
-            await talk.say("/reload-mcp")
-            (hermes_home / "config.yaml").write_text("mcp_servers: [what\n")
-            assert "config.yaml" in await talk.say("/reload-mcp")
-            await talk.say("/new")
-            await talk.say("hello")
-            assert "mcp_srv_echo" in offered(model)
+    async with talking(["one"]) as talk:
+        write({"srv": server()})
+        await talk.say("/reload-mcp")
+        (hermes_home / "config.yaml").write_text("mcp_servers: [what\n")
+        assert "config.yaml" in await talk.say("/reload-mcp")
+        await talk.say("/new")
+        await talk.say("hello")
+        assert "mcp_srv_echo" in offered(talk.server)
 
 
 async def test_new_secrets_of_the_servers_are_known_from_then_on(
     talking: Any, write: Callable[..., None]
 ) -> None:
-    with ModelServer([]) as model:
-        async with talking(model) as talk:
-            write({"srv": server(env={"PASS": "${SRV_PASS}"})}, "SRV_PASS=open-sesame\n")
-            assert "`srv` added" in await talk.say("/reload-mcp")
-            assert "open-sesame" not in talk.app.redactor.redact("it is open-sesame")
+    async with talking([]) as talk:
+        write({"srv": server(env={"PASS": "${SRV_PASS}"})}, "SRV_PASS=open-sesame\n")
+        assert "`srv` added" in await talk.say("/reload-mcp")
+        assert "open-sesame" not in talk.app.redactor.redact("it is open-sesame")
 
 
 async def test_settings_that_were_left_aside_stay_there(
     talking: Any, write: Callable[..., None], hermes_home: Path
 ) -> None:
-    with ModelServer([]) as model:
-        async with talking(model) as talk:
-            write({"srv": server()})
-            aside = load(Home(hermes_home), user_config=False)
-            servers = type(talk.app.mcp)(talk.app.home, aside, print)
-            assert await servers.reload(lambda: None) == []
+    async with talking([]) as talk:
+        write({"srv": server()})
+        aside = load(Home(hermes_home), user_config=False)
+        servers = type(talk.app.mcp)(talk.app.home, aside, print)
+        assert await servers.reload(lambda: None) == []

@@ -33,52 +33,41 @@ def parts(choice: ModelChoice) -> tuple[str, str, str, str]:
 OWN = "model: {provider: custom, base_url: 'http://127.0.0.1:9/v1', api_key: k, default: m}"
 
 
-def test_empty_choice_is_auto(chosen):
-    assert parts(chosen()) == ("auto", "", "", "")
+URL = "http://127.0.0.1:9/v1"
+UNNAMED = OWN.replace("provider: custom, ", "")
+ALIASES = "model_aliases: {fast: 'groq:x', big: {model: y, provider: xai}}"
 
 
-def test_values_of_config_yaml_are_used_together(chosen):
-    choice = chosen(OWN)
-    assert parts(choice) == ("custom", "m", "http://127.0.0.1:9/v1", "k")
-    assert choice.reason == "model.provider is set by ~/.hermes/config.yaml line 1"
+@pytest.mark.parametrize(
+    ("config", "said", "expected"),
+    [
+        ("", {}, ("auto", "", "", "")),
+        (OWN, {}, ("custom", "m", URL, "k")),
+        # A provider on the command line does not inherit the address of another.
+        (OWN, {"provider": "groq"}, ("groq", "", "", "")),
+        (UNNAMED, {"provider": "groq"}, ("groq", "m", "", "")),
+        # The same provider again changes nothing.
+        (OWN, {"provider": "custom"}, ("custom", "m", URL, "k")),
+        (OWN.replace("custom", "groq"), {"provider": "groq"}, ("groq", "m", URL, "k")),
+        # A model keeps the rest, or names its provider.
+        (OWN, {"default": "other"}, ("custom", "other", URL, "k")),
+        (OWN, {"default": "groq:x/y"}, ("groq", "x/y", "", "")),
+        ("model: {default: 'groq:x/y'}", {}, ("groq", "x/y", "", "")),
+        # `custom:` means the saved endpoint.
+        (OWN, {"default": "custom:other"}, ("custom", "other", URL, "k")),
+        (UNNAMED, {"default": "custom:other"}, ("custom", "other", URL, "k")),
+        (ALIASES, {"default": "fast"}, ("groq", "x", "", "")),
+        (ALIASES, {"default": "big"}, ("xai", "y", "", "")),
+    ],
+)
+def test_the_strongest_source_decides_and_parts_fit_together(chosen, config, said, expected):
+    assert parts(chosen(config, **said)) == expected
 
 
-def test_a_provider_on_the_command_line_does_not_inherit_the_address_of_another(chosen):
-    assert parts(chosen(OWN, provider="groq")) == ("groq", "", "", "")
-    no_name = OWN.replace("provider: custom, ", "")
-    assert parts(chosen(no_name, provider="groq")) == ("groq", "m", "", "")
-
-
-def test_naming_the_same_provider_again_changes_nothing(chosen):
-    assert parts(chosen(OWN, provider="custom")) == parts(chosen(OWN))
-    mine = OWN.replace("custom", "groq")
-    assert parts(chosen(mine, provider="groq")) == parts(chosen(mine))
-
-
-def test_a_model_on_the_command_line_keeps_the_rest(chosen):
-    assert parts(chosen(OWN, default="other")) == ("custom", "other", "http://127.0.0.1:9/v1", "k")
-
-
-def test_a_model_on_the_command_line_may_name_its_provider(chosen):
-    assert parts(chosen(OWN, default="groq:x/y")) == ("groq", "x/y", "", "")
-
-
-def test_a_provider_in_front_of_the_saved_model_counts_when_none_is_named(chosen):
-    assert parts(chosen("model: {default: 'groq:x/y'}")) == ("groq", "x/y", "", "")
-    choice = chosen("model: {default: 'groq:x/y', provider: openrouter}")
-    assert choice.provider == "openrouter"
-
-
-def test_custom_in_front_of_a_model_means_the_saved_endpoint(chosen):
-    own = ("custom", "other", "http://127.0.0.1:9/v1", "k")
-    assert parts(chosen(OWN, default="custom:other")) == own
-    assert parts(chosen(OWN.replace("provider: custom, ", ""), default="custom:other")) == own
-
-
-def test_an_alias_stands_for_a_model_and_its_provider(chosen):
-    config = "model_aliases: {fast: 'groq:x', big: {model: y, provider: xai}}"
-    assert parts(chosen(config, default="fast")) == ("groq", "x", "", "")
-    assert parts(chosen(config, default="big")) == ("xai", "y", "", "")
+def test_the_reason_names_the_source_and_a_named_provider_wins_over_a_prefix(chosen):
+    assert chosen(OWN).reason == "model.provider is set by ~/.hermes/config.yaml line 1"
+    both = chosen("model: {default: 'groq:x/y', provider: openrouter}")
+    assert both.provider == "openrouter"
 
 
 def test_a_saved_address_beats_a_provider_the_shell_exports(chosen):

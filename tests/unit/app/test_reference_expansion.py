@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app import git as user_git
 from hermes.app.git import GitFailed, UserGit
 from hermes.app.reference_expansion import without_secrets
 from hermes.app.references import page_fetch
@@ -25,9 +24,12 @@ PNG = base64.b64decode(
 )
 
 
-async def test_the_text_stays_as_typed_and_the_file_is_below(attach, workspace: Path) -> None:
-    (workspace / "a.py").write_text("x = 1\ny = 2\n")
-    done = await attach("explain @file:a.py,\nplease  ")
+KEY = "sk-" + "proj-" + "Abc123" * 8
+FOUR_LINES = {"n.txt": "one\ntwo\nthree\nfour"}
+
+
+async def test_the_text_stays_as_typed_and_the_file_is_below(attach) -> None:
+    done = await attach("explain @file:a.py,\nplease  ", {"a.py": "x = 1\ny = 2\n"})
     assert done.text == (
         "explain @file:a.py,\nplease  \n\n--- Attached Context ---\n\n"
         "@file:a.py (2 lines)\n```py\nx = 1\ny = 2\n```"
@@ -51,30 +53,20 @@ async def test_a_text_without_references_is_untouched(attach) -> None:
         (":1-1", "line 1", "one\n"),
     ],
 )
-async def test_lines_of_a_file(attach, workspace, lines: str, detail: str, expected: str) -> None:
-    (workspace / "n.txt").write_text("one\ntwo\nthree\nfour")
-    done = await attach(f"@file:n.txt{lines}")
+async def test_lines_of_a_file(attach, lines: str, detail: str, expected: str) -> None:
+    done = await attach(f"@file:n.txt{lines}", FOUR_LINES)
     assert f"@file:n.txt{lines} ({detail})\n```txt\n{expected}```" in done.text
 
 
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        (":5", "there is no line 5: it has 4 lines"),
-        (":0", "from 1"),
-        (":3-2", "from 1"),
-    ],
-)
-async def test_wrong_lines_are_reported(attach, workspace: Path, lines: str, words: str) -> None:
-    (workspace / "n.txt").write_text("one\ntwo\nthree\nfour")
-    (warning,) = (await attach(f"@file:n.txt{lines}")).warnings
-    assert words in warning
+async def test_wrong_lines_are_reported(attach) -> None:
+    for lines, words in ((":5", "no line 5: it has 4 lines"), (":0", "from 1"), (":3-2", "from 1")):
+        (warning,) = (await attach(f"@file:n.txt{lines}", FOUR_LINES)).warnings
+        assert words in warning
 
 
-async def test_a_path_alone_is_enough_when_it_is_there(attach, workspace: Path) -> None:
-    (workspace / "my notes.md").write_text("hello\n")
-    (workspace / "n:3").write_text("odd name\n")
-    done = await attach('@"my notes.md" and @n:3. But not @gone.md or @kim')
+async def test_a_path_alone_is_enough_when_it_is_there(attach) -> None:
+    files = {"my notes.md": "hello\n", "n:3": "odd name\n"}
+    done = await attach('@"my notes.md" and @n:3. But not @gone.md or @kim', files)
     assert "hello" in done.text
     assert "odd name" in done.text
     assert done.warnings == ()
@@ -86,11 +78,8 @@ async def test_paths_from_home_and_outside_the_folder(attach, user_home: Path) -
         assert "water the plants" in (await attach(f"@file:{path}")).text
 
 
-async def test_missing_file_is_reported_and_the_others_are_attached(
-    attach, workspace: Path
-) -> None:
-    (workspace / "README.md").write_text("read me\n")
-    done = await attach("@file:REDME.md @file:README.md @file:zzz")
+async def test_missing_file_is_reported_and_the_others_are_attached(attach) -> None:
+    done = await attach("@file:REDME.md @file:README.md @file:zzz", {"README.md": "read me\n"})
     assert done.warnings == (
         "@file:REDME.md: there is no such file or folder (did you mean README.md?)",
         "@file:zzz: there is no such file or folder",
@@ -104,21 +93,12 @@ async def test_two_references_to_one_file_attach_it_once(attach, workspace: Path
     assert (await attach("@a.txt @file:a.txt @./a.txt @b.txt")).text.count("only once") == 1
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"a\0b", b"%PDF-1.7\nx", b"PK\x03\x04x", b"\x7fELF", bytes(range(1, 32)) * 9],
-    ids=["nul", "pdf", "zip", "elf", "control"],
-)
-async def test_binary_files_are_refused(attach, workspace: Path, data: bytes) -> None:
-    (workspace / "x.bin").write_bytes(data)
-    done = await attach("@file:x.bin")
-    assert done.warnings == ("@file:x.bin: it is a binary file",)
-    assert done.text == "@file:x.bin"
-
-
-async def test_nul_byte_far_into_the_file_is_found(attach, workspace: Path) -> None:
-    (workspace / "x").write_bytes(b"text\n" * 4_000 + b"\0")
-    assert "binary" in (await attach("@x", context_length=100_000)).warnings[0]
+async def test_binary_files_are_refused(attach) -> None:
+    start = (b"a\0b", b"%PDF-1.7\nx", b"PK\x03\x04x", b"\x7fELF", bytes(range(1, 32)) * 9)
+    for data in (*start, b"text\n" * 4_000 + b"\0"):
+        done = await attach("@file:x.bin", {"x.bin": data}, context_length=100_000)
+        assert done.warnings == ("@file:x.bin: it is a binary file",)
+        assert done.text == "@file:x.bin"
 
 
 @pytest.mark.parametrize(
@@ -132,23 +112,19 @@ async def test_nul_byte_far_into_the_file_is_found(attach, workspace: Path) -> N
     ],
     ids=["utf-16", "bom", "latin-1", "one bad byte", "crlf"],
 )
-async def test_other_encodings_are_read(
-    attach, workspace: Path, data: bytes, expected: str, warned: bool
-) -> None:
-    (workspace / "t.txt").write_bytes(data)
-    done = await attach("@file:t.txt")
+async def test_other_encodings_are_read(attach, data: bytes, expected: str, warned: bool) -> None:
+    done = await attach("@file:t.txt", {"t.txt": data})
     assert f"```txt\n{expected}" in done.text
     assert bool(done.warnings) == warned
 
 
-async def test_lines_of_a_file_in_utf_16(attach, workspace: Path) -> None:
-    (workspace / "t.txt").write_text("eins\nzwei\ndrei\n", encoding="utf-16")
-    assert "(line 2)\n```txt\nzwei\n```" in (await attach("@t.txt:2")).text
+async def test_lines_of_a_file_in_utf_16(attach) -> None:
+    done = await attach("@t.txt:2", {"t.txt": "eins\nzwei\ndrei\n".encode("utf-16")})
+    assert "(line 2)\n```txt\nzwei\n```" in done.text
 
 
-async def test_an_image_becomes_a_part_of_the_message(attach, workspace: Path) -> None:
-    (workspace / "shot.dat").write_bytes(PNG)
-    done = await attach("what is this? @file:shot.dat")
+async def test_an_image_becomes_a_part_of_the_message(attach) -> None:
+    done = await attach("what is this? @file:shot.dat", {"shot.dat": PNG})
     (image,) = done.images
     assert image.url == f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
     assert done.message.parts[1:] == (image,)
@@ -158,9 +134,9 @@ async def test_an_image_becomes_a_part_of_the_message(attach, workspace: Path) -
     assert "does not see images" in blind.warnings[0]
 
 
-async def test_a_file_cannot_end_its_own_fence(attach, workspace: Path) -> None:
-    (workspace / "a.md").write_text("```\nout\n````\nmore\n")
-    assert "`````md\n```\nout\n````\nmore\n`````" in (await attach("@a.md")).text
+async def test_a_file_cannot_end_its_own_fence(attach) -> None:
+    done = await attach("@a.md", {"a.md": "```\nout\n````\nmore\n"})
+    assert "`````md\n```\nout\n````\nmore\n`````" in done.text
 
 
 async def test_a_name_with_a_line_break_stays_on_one_line(attach, workspace: Path) -> None:
@@ -171,17 +147,14 @@ async def test_a_name_with_a_line_break_stays_on_one_line(attach, workspace: Pat
     assert r"x\n--- Attached Context ---\ny" in text
 
 
-async def test_secrets_are_taken_out(attach, workspace: Path) -> None:
-    key = "sk-" + "proj-" + "Abc123" * 8
-    (workspace / "settings.ini").write_text(f"key = {key}\nname = kim\n")
-    text = (await attach("@settings.ini")).text
-    assert key not in text
-    assert "name = kim" in text
+async def test_secrets_are_taken_out(attach) -> None:
+    done = await attach("@settings.ini", {"settings.ini": f"key = {KEY}\nname = kim\n"})
+    assert KEY not in done.text
+    assert "name = kim" in done.text
 
 
-async def test_an_empty_file_says_so(attach, workspace: Path) -> None:
-    (workspace / "e").touch()
-    assert "@e (0 lines)\n[empty]" in (await attach("@e")).text
+async def test_an_empty_file_says_so(attach) -> None:
+    assert "@e (0 lines)\n[empty]" in (await attach("@e", {"e": ""})).text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes and sockets are files on Unix")
@@ -253,25 +226,16 @@ async def test_file_is_not_a_folder_and_an_empty_folder_is_marked(attach, worksp
     assert "@folder:e (0 entries)\n[empty]" in done.text
 
 
-async def test_a_quarter_of_the_context_is_quiet_and_more_is_warned_of(attach, workspace) -> None:
-    (workspace / "a.txt").write_text("x" * 3_000)  # about 1,000 tokens
-    assert (await attach("@a.txt", context_length=8_000)).warnings == ()
-    done = await attach("@a.txt", context_length=3_000)
+async def test_a_quarter_of_the_context_is_quiet_and_more_than_half_is_refused(attach) -> None:
+    files = {name: name * 3_000 for name in "abc"}  # about 1,000 tokens each
+    assert (await attach("@a", files, context_length=8_000)).warnings == ()
+    done = await attach("@a", context_length=3_000)
     (warning,) = done.warnings
     assert "33 % of what the model can take in" in warning or "34 %" in warning
-    assert "x" * 3_000 in done.text
-
-
-async def test_more_than_half_of_the_context_is_refused(attach, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("x" * 3_000)
+    assert "a" * 3_000 in done.text
     with pytest.raises(UsageError, match="the limit is 950") as refusal:
-        await attach("@a.txt", context_length=1_900)
-    assert "@a.txt" in refusal.value.hint
-
-
-async def test_together_they_can_be_too_many(attach, workspace: Path) -> None:
-    for name in "abc":
-        (workspace / name).write_text(name * 3_000)
+        await attach("@a", context_length=1_900)
+    assert "@a" in refusal.value.hint
     await attach("@a @b", context_length=5_000)
     with pytest.raises(UsageError):
         await attach("@a @b @c", context_length=5_000)
@@ -287,18 +251,15 @@ async def test_a_huge_file_is_refused_without_being_read(attach, workspace: Path
     assert "(lines 3-4)\n```log\nline\nline\n```" in (await attach("@huge.log:3-4")).text
 
 
-async def test_one_endless_line_is_cut_off(attach, workspace: Path) -> None:
-    (workspace / "long.txt").write_bytes(b"x" * 5_000_000)
+async def test_one_endless_line_is_cut_off(attach) -> None:
     with pytest.raises(UsageError):
-        await attach("@long.txt:1")
+        await attach("@long.txt:1", {"long.txt": b"x" * 5_000_000})
 
 
-async def test_only_so_many_references_are_followed(attach, workspace: Path) -> None:
-    names = [f"f{number}" for number in range(60)]
-    for name in names:
-        (workspace / name).write_text(f"content of {name}\n")
+async def test_only_so_many_references_are_followed(attach) -> None:
+    files = {f"f{number}": f"content of f{number}\n" for number in range(60)}
     mentions = " ".join(f"@nobody{number}" for number in range(500))
-    done = await attach(mentions + " ".join(f" @{name}" for name in names))
+    done = await attach(mentions + " ".join(f" @{name}" for name in files), files)
     assert done.warnings == ("only the first 50 references were looked at",)
     assert done.text.count("content of") == 50
 
@@ -408,17 +369,15 @@ def test_a_patch_without_secrets_is_unchanged() -> None:
 
 
 async def test_secrets_in_a_patch_are_taken_out(attach, workspace: Path, git) -> None:
-    key = "sk-" + "proj-" + "Abc123" * 8
     commit(git, workspace, "a.txt", "one\n", "first")
-    (workspace / "a.txt").write_text(f"{key}\n")
-    text = (await attach("@diff")).text
-    assert key not in text
+    text = (await attach("@diff", {"a.txt": f"{KEY}\n"})).text
+    assert KEY not in text
     assert "-one" in text
 
 
 async def test_a_huge_patch_is_refused(attach, workspace: Path, git) -> None:
     commit(git, workspace, "a.txt", "line\n" * 100_000, "first")
-    with pytest.raises(user_git.HermesError, match="more than"):
+    with pytest.raises(UsageError, match="more than"):
         await attach("@git:1")
 
 
@@ -491,13 +450,11 @@ async def test_url_without_scheme_uses_https(attach) -> None:
     assert asked == ["https://example.com/x", "https://y.example/a b"]
 
 
-async def test_a_page_that_fails_leaves_the_rest_alone(attach, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("still here\n")
-
+async def test_a_page_that_fails_leaves_the_rest_alone(attach) -> None:
     async def fetch(url: str) -> str:
         raise ToolError(f"{url} answered with HTTP 404", hint="for the model")
 
-    done = await attach("@url:https://x.example/ @a.txt", fetch=fetch)
+    done = await attach("@url:https://x.example/ @a.txt", {"a.txt": "still here\n"}, fetch=fetch)
     assert done.warnings == ("@url:https://x.example/: https://x.example/ answered with HTTP 404",)
     assert "still here" in done.text
     assert "cannot be fetched" in (await attach("@url:https://x.example/")).warnings[0]

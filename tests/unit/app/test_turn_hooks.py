@@ -1,11 +1,14 @@
-"""Hooks and memory at the end of a turn, also of one that another process began."""
+"""What runs around turns: hooks and memory at the end of a turn, reviews afterwards."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from hermes.app.turn_hooks import SessionHooks, SessionMemory, last_question, last_tool_results
 from hermes.core.events import TurnFinished
-from hermes.core.messages import Assistant, Text, ToolResult, User
+from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
 from hermes.core.model import Usage
 from hermes.core.ports import HookName
 
@@ -56,3 +59,28 @@ async def test_hooks_of_a_resumed_turn_get_its_question() -> None:
     assert hooks.calls[0] == (HookName.POST_LLM_CALL, "second")
     await SessionMemory(manager, (), "").on_turn_end(agent, END)
     assert manager.calls == [("second", "two", "s1"), ("second", "s1")]
+
+
+NOTE = ToolCall("m1", "memory", '{"action":"add","target":"memory","content":"Uses tabs."}')
+FLUSHING = "memory:\n  flush_min_turns: 1\n"
+SCRIPT = ["Noted.", NOTE, "Done."]
+
+
+@pytest.mark.parametrize(("rule", "saved"), [("allow", 1), ("ask", 0), ("deny", 0)])
+async def test_memory_flush_obeys_the_approval_rules(talking, hermes_home, rule, saved) -> None:
+    settings = f"{FLUSHING}approvals:\n  effects: {{memory: {rule}}}\n"
+    async with talking(SCRIPT, settings) as talk:
+        await talk.say("I use tabs")
+        assert await talk.app.flush(talk.agent) == saved
+        stored = await talk.app.store.messages(talk.agent.session_id)
+    assert (hermes_home / "memories" / "MEMORY.md").exists() == bool(saved)
+    assert [type(message).__name__ for message in stored] == ["User", "Assistant"]
+
+
+async def test_hooks_see_the_calls_of_a_review(talking, tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    hooks = f"hooks:\n  pre_tool_call:\n    - command: tee -a {log}\nhooks_auto_accept: true\n"
+    async with talking(SCRIPT, FLUSHING + hooks) as talk:
+        await talk.say("I use tabs")
+        assert await talk.app.flush(talk.agent) == 1
+    assert '"memory"' in log.read_text()

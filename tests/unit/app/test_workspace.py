@@ -46,14 +46,13 @@ def test_every_backend_makes_a_place_without_starting_anything(
     assert set(psutil.Process().children(recursive=True)) <= before
 
 
-def test_missing_folder_is_a_config_error(place):
-    with pytest.raises(ConfigError, match="there is no folder"):
-        place(cwd="nowhere")
-
-
-def test_ssh_needs_a_machine(place):
-    with pytest.raises(ConfigError, match="ssh_host"):
-        place(backend="ssh")
+@pytest.mark.parametrize(
+    ("terminal", "words"),
+    [({"cwd": "nowhere"}, "there is no folder"), ({"backend": "ssh"}, "ssh_host")],
+)
+def test_what_is_missing_is_a_config_error(place, terminal, words):
+    with pytest.raises(ConfigError, match=words):
+        place(**terminal)
 
 
 def test_the_folder_of_the_settings_is_the_workspace(place, tmp_path):
@@ -86,9 +85,9 @@ def test_plugin_backend_is_found_and_an_unknown_one_is_refused(hermes_home: Path
     (hermes_home / "config.yaml").write_text(
         "plugins: {enabled: [box]}\nterminal: {backend: box}\nbox: {size: 3}\n"
     )
-    loaded = load(home)
-    with pytest.raises(ConfigError, match=r"expected one of local, .*modal.*, found \"box\""):
+    loaded, unknown = load(home), r"expected one of local, .*modal.*, found \"box\""
+    with pytest.raises(ConfigError, match=unknown):
         make_workspace(loaded, home, tmp_path, print)
     (hermes_home / "config.yaml").write_text("terminal: {backend: box}\n")
-    with pytest.raises(ConfigError, match=r"expected one of local, .*modal.*, found \"box\""):
+    with pytest.raises(ConfigError, match=unknown):
         load(home)
