@@ -26,11 +26,9 @@ from hermes.core.ports import Clock, SessionInfo
 from hermes.providers import (
     LOCAL,
     NO_KEY_REASON,
-    SMALL,
     Credential,
     ModelChoice,
     Resolver,
-    SmallModel,
     Target,
     WireModel,
     auxiliary_targets,
@@ -246,6 +244,8 @@ class ModelChainBuilder:
             wire = WireModel(target, self._client, credential)
         if not target.profile.small:
             return wire
+        from hermes.providers import SMALL, SmallModel  # few models are small
+
         context = target.profile.context_length
         return SmallModel(wire, msgspec.structs.replace(SMALL, context=context))
 

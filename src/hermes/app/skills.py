@@ -152,7 +152,7 @@ class SkillCatalog:
     def writing_tool(self, session_id: Callable[[], str], *, review: bool = False) -> Tool:
         """Return the tool `skill_manage`; with `review` for the review after finished work."""
         author = Author.REVIEW if review else Author.AGENT
-        return skill_manage_tool(self._writer, session_id, author)
+        return skill_manage_tool(lambda: self._writer, session_id, author)
 
 
 class SessionSkills:

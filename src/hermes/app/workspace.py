@@ -23,7 +23,7 @@ from hermes.terminal import (
     OutputLimits,
     ShellOptions,
 )
-from hermes.util.bundled import bundled_manifest
+from hermes.util.lazy import bundled_manifest
 
 
 class SessionWorkspace(msgspec.Struct, frozen=True):

@@ -9,10 +9,10 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, tzinfo
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hermes.app import App
+from hermes.cli.session import LazyScheduler
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
@@ -74,34 +74,6 @@ def _target_resolver(
 log = logging.getLogger(__name__)
 
 FIRST_JOB_POLL_SECONDS = 5.0  #: Seconds between two checks for a first job.
-
-
-class LazyScheduler:
-    """A `core.ports.Scheduler` that creates its `JobService` on first use."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self.wake: Callable[[], None] = lambda: None
-        """Called when a job may be due earlier than before."""
-
-    @cached_property
-    def _service(self) -> Scheduler:
-        from hermes.cron import JobService
-
-        app = self._app
-        return JobService.for_home(
-            app.home,
-            app.loaded,
-            app.store.runs,
-            app.clock,
-            check_target=target_check(app.home, app.loaded),
-            on_change=lambda: self.wake(),
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # an error in `_service` must not ask for `_service` again
-            raise AttributeError(name)
-        return getattr(self._service, name)
 
 
 @asynccontextmanager

@@ -5,8 +5,9 @@ import asyncio
 import io
 import os
 import signal
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +18,6 @@ from hermes.app import App, CommandCall, CommandHandler, SessionRequest
 from hermes.cli.context import Cli, run_command
 from hermes.cli.extensions import HookApprover, load_extensions
 from hermes.cli.main import find_entry
-from hermes.cli.scheduling import LazyScheduler, run_jobs_in_background
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import HermesError, Interrupted, UsageError
@@ -63,8 +63,43 @@ async def open_session(
             app.services.scheduler = cast("Scheduler", LazyScheduler(app))
             await extensions.settle()
             agent = await app.agent(request)
-            async with run_jobs_in_background(app) if goes_on else nullcontext():
+            if not goes_on:
                 yield app, agent, folder
+                return
+            from hermes.cli.scheduling import run_jobs_in_background  # not for a single turn
+
+            async with run_jobs_in_background(app):
+                yield app, agent, folder
+
+
+class LazyScheduler:
+    """A `core.ports.Scheduler` that creates its `JobService` on first use."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.wake: Callable[[], None] = lambda: None
+        """Called when a job may be due earlier than before."""
+
+    @cached_property
+    def _service(self) -> Scheduler:
+        # A chat that schedules nothing does not load them.
+        from hermes.cli.scheduling import target_check
+        from hermes.cron import JobService
+
+        app = self._app
+        return JobService.for_home(
+            app.home,
+            app.loaded,
+            app.store.runs,
+            app.clock,
+            check_target=target_check(app.home, app.loaded),
+            on_change=lambda: self.wake(),
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # an error in `_service` must not ask for `_service` again
+            raise AttributeError(name)
+        return getattr(self._service, name)
 
 
 @asynccontextmanager

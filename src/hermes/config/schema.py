@@ -36,7 +36,7 @@ from hermes.config.settings import Settings
 from hermes.config.settings.base import Section, TimeZone
 from hermes.config.settings.platforms import PlatformConnectionSettings, PlatformsSettings
 from hermes.core.errors import UsageError
-from hermes.util.bundled import bundled_manifest, bundled_names
+from hermes.util.lazy import bundled_manifest, bundled_names
 
 if TYPE_CHECKING:
     from hermes.config.loader import Variable

@@ -6,13 +6,14 @@
 from hermes.prompt.assembly import (
     LAYERS,
     SKILL_TOOLS,
+    NudgeOptions,
     Prompt,
     PromptInputs,
     assemble,
     host_environment,
+    nudge,
 )
 from hermes.prompt.context_files import LocalFileTree, SubfolderHints, paths_in_arguments
-from hermes.prompt.nudges import NudgeOptions, nudge
 
 __all__ = [
     "LAYERS",

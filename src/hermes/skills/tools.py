@@ -117,7 +117,7 @@ TEXT_ARGUMENTS = (
 
 
 def skill_manage_tool(
-    writer: SkillWriter, session_id: Callable[[], str], who: Author = Author.AGENT
+    writer: Callable[[], SkillWriter], session_id: Callable[[], str], who: Author = Author.AGENT
 ) -> Tool:
     """Its writes stay in the user's skill folder and can be undone, so a call needs no approval.
 
@@ -127,7 +127,7 @@ def skill_manage_tool(
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
         draft = _parse_draft(arguments, session_id(), who)
         try:
-            return (await call.cancel.guard(writer.manage(draft))).text
+            return (await call.cancel.guard(writer().manage(draft))).text
         except (UsageError, StoreError) as error:
             raise ToolError(str(error), hint=error.hint) from error
 

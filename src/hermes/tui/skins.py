@@ -8,7 +8,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -149,7 +149,7 @@ class InvalidSkinValue(Exception):
 
 def _skin_from(name: str, data: dict[str, Any], base: Skin) -> Skin:
     """Return `base` with the checked values of `data`. Raises `InvalidSkinValue`."""
-    values = _check_block(data, _SKIN_CHECKS, ())
+    values = _check_block(data, (), _SKIN_CHECKS)
     values.pop("name", None)  # it is checked, but the name of the file counts
     changes: dict[str, Any] = {"name": name, "description": ""}
     for key, value in values.items():
@@ -162,7 +162,7 @@ def _skin_from(name: str, data: dict[str, Any], base: Skin) -> Skin:
     return msgspec.structs.replace(base, **changes)
 
 
-def _check_block(value: Any, checks: Mapping[str, Check], keys: KeyPath) -> dict[str, Any]:
+def _check_block(value: Any, keys: KeyPath, checks: Mapping[str, Check]) -> dict[str, Any]:
     """Check each entry with the check of its key."""
     checked = {}
     for key, entry in _block(value, keys).items():
@@ -218,12 +218,11 @@ def _list(value: Any, keys: KeyPath, min_length: int) -> list[Any]:
     return value
 
 
-def _texts(max_columns: int, min_length: int = 1) -> Check:
-    def check(value: Any, keys: KeyPath) -> tuple[str, ...]:
-        entries = enumerate(_list(value, keys, min_length))
-        return tuple(_text(each, (*keys, str(index)), max_columns) for index, each in entries)
-
-    return check
+def _texts(
+    value: Any, keys: KeyPath, max_columns: int = MAX_FACE, min_length: int = 1
+) -> tuple[str, ...]:
+    entries = enumerate(_list(value, keys, min_length))
+    return tuple(_text(each, (*keys, str(index)), max_columns) for index, each in entries)
 
 
 def _wings(value: Any, keys: KeyPath) -> tuple[tuple[str, str], ...]:
@@ -241,23 +240,20 @@ def _emojis(value: Any, keys: KeyPath) -> dict[str, str]:
     return {_text(name, keys): _symbol(emoji, (*keys, name)) for name, emoji in entries}
 
 
-def _block_of(checks: Mapping[str, Check]) -> Check:
-    return lambda value, keys: _check_block(value, checks, keys)
-
-
 _SPINNER_CHECKS: Mapping[str, Check] = {
-    "waiting_faces": _texts(MAX_FACE),
-    "thinking_faces": _texts(MAX_FACE, min_length=0),
-    "thinking_verbs": _texts(MAX_VERB),
+    "waiting_faces": _texts,
+    "thinking_faces": partial(_texts, min_length=0),
+    "thinking_verbs": partial(_texts, max_columns=MAX_VERB),
     "wings": _wings,
 }
 _SKIN_CHECKS: Mapping[str, Check] = {
     "name": _text,
     "description": _text,
-    "colors": _block_of(dict.fromkeys(DEFAULT_COLOURS, _colour)),
-    "spinner": _block_of(_SPINNER_CHECKS),
-    "branding": _block_of(
-        {**dict.fromkeys(Branding.__struct_fields__, _text), "prompt_symbol": _symbol}
+    "colors": partial(_check_block, checks=dict.fromkeys(DEFAULT_COLOURS, _colour)),
+    "spinner": partial(_check_block, checks=_SPINNER_CHECKS),
+    "branding": partial(
+        _check_block,
+        checks={**dict.fromkeys(Branding.__struct_fields__, _text), "prompt_symbol": _symbol},
     ),
     "tool_prefix": _symbol,
     "tool_emojis": _emojis,

@@ -1,14 +1,20 @@
-"""Package surfaces that load their modules on first use.
+"""Code that is found and loaded when it is first used: package surfaces and bundled plugins.
 
 A package `__init__` imports its public names under `if TYPE_CHECKING:` and lists them in `__all__`.
 The type checker and the reader see ordinary imports; at run time `lazy_getattr` takes the same
 statements as the table of names, so that a start loads only the modules it uses.
+
+`hermes` has no list of bundled plugins and imports none: it reads the `MANIFEST` of the one that
+the settings name, and the manifest names the code.
 """
 
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 _IMPORT = re.compile(r"^    from ([\w.]+) import (?:\(([^)]*)\)|([^\n(]+))$", re.MULTILINE)
@@ -46,3 +52,23 @@ def _read_imports(package: str) -> dict[str, tuple[str, str]]:
             if original:
                 found[alias or original] = (module, original)
     return found
+
+
+PACKAGE = "hermes_plugins"
+
+
+@cache
+def bundled_names(kind: str) -> tuple[str, ...]:
+    """Return the names of the bundled plugins of a kind, such as `terminals`; loads none."""
+    spec = find_spec(f"{PACKAGE}.{kind}")
+    places = (spec.submodule_search_locations if spec else None) or ()
+    return tuple(
+        sorted(found.parent.name for at in places for found in Path(at).glob("*/manifest.py"))
+    )
+
+
+def bundled_manifest(kind: str, name: str) -> Any:
+    """Return the `MANIFEST` of a bundled plugin; None if there is no such plugin."""
+    if name not in bundled_names(kind):
+        return None
+    return import_module(f"{PACKAGE}.{kind}.{name}.manifest").MANIFEST

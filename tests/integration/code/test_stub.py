@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from hermes.core.model import ToolSpec
+from hermes.tools.builtin.execute_code import callable_specs
 from hermes.tools.code import remote
-from hermes.tools.code.script import callable_specs, stub_source
+from hermes.tools.code.script import stub_source
 
 PATCH = ToolSpec(
     "patch",

@@ -18,7 +18,7 @@ from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.sdk.terminal import CloudHost, owner_mark
 from hermes.sdk.testing.terminal import HostContract, backend_context
 from hermes.terminal.host.shell import HostShell
-from hermes.util.bundled import bundled_manifest
+from hermes.util.lazy import bundled_manifest
 
 Make = Callable[..., CloudHost]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from hermes.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User
-from hermes.prompt.nudges import MEMORY_NUDGE, SKILL_NUDGE, NudgeOptions, nudge
+from hermes.prompt.assembly import MEMORY_NUDGE, SKILL_NUDGE, NudgeOptions, nudge
 
 BOTH = frozenset({"memory", "skill_manage", "terminal"})
 

@@ -35,9 +35,9 @@ from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.ops import CredentialService, SetupRecord, reset_settings
 from hermes.providers import CUSTOM, LOCAL, endpoints
 from hermes.tools import switch_toolsets
-from hermes.util.bundled import bundled_manifest, bundled_names
 from hermes.util.concurrency import SystemClock
 from hermes.util.extras import EXTRAS, install_hint
+from hermes.util.lazy import bundled_manifest, bundled_names
 from hermes.util.text import many
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from hermes.util.bundled import bundled_names
+from hermes.util.lazy import bundled_names
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ import logging
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -262,8 +263,8 @@ class CredentialPool:
         *,
         state: PoolState,
         sources: CredentialSources,
-        refresher: TokenRefresher[Tokens],
-        exchange: TokenExchange,
+        refresher: Callable[[], TokenRefresher[Tokens]],
+        exchange: Callable[[], TokenExchange],
         clock: Clock,
         rng: random.Random,
     ) -> None:
@@ -330,7 +331,7 @@ class CredentialPool:
         """Return the credential with a token that lasts some minutes. Raises a `ProviderError`."""
         token_store = self._sources.token_store_of(self._endpoint, credential)
         if token_store is not None:
-            tokens = await self._refresher.tokens(token_store, refused)
+            tokens = await self._refresher().tokens(token_store, refused)
             credential = login_credential(self._endpoint, token_store, tokens)
             if not tokens.is_valid(self._clock.now().timestamp()):
                 raise CredentialRefused(
@@ -340,7 +341,7 @@ class CredentialPool:
                 )
         elif credential.base_url:  # it belongs to that URL, which is not the provider's own
             return credential
-        return await self._exchange.exchange(self._endpoint, credential, refused)
+        return await self._exchange().exchange(self._endpoint, credential, refused)
 
     def _original(self, credential: Credential) -> Credential:
         """Return the credential as it was before its token was renewed or exchanged."""
@@ -394,8 +395,10 @@ class Keyring:
             store, variables, user_home, claude_code, qwen_code, aws_profile
         )
         self._strategies = dict(strategies or {})
-        self._refresher = token_refresher(client, clock)
-        self._exchange = TokenExchange(client, clock, variables.secret(GOOGLE_PROJECT_ID) or "")
+        # Made when they are first needed: most keys are sent as they are.
+        self._refresher = cache(partial(token_refresher, client, clock))
+        project = variables.secret(GOOGLE_PROJECT_ID) or ""
+        self._exchange = cache(partial(TokenExchange, client, clock, project))
         self._rng = rng or random.Random()
         self._states: dict[str, PoolState] = {}
 

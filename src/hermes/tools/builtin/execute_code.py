@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,13 +16,13 @@ from hermes.core.tool import Concern, Effect, Tool, ToolContext, no_concern
 from hermes.security import PathGuard
 from hermes.terminal import Shell
 from hermes.tools.code.script import (
+    CALLABLE,
     OMITTED_PARAMETERS,
     SERIAL_TOOLS,
     STDOUT_LIMIT,
     Mode,
     ScriptOutcome,
     ScriptRun,
-    callable_specs,
     effect_concern,
     prepare_launch,
 )
@@ -43,6 +43,18 @@ class CodeOptions(msgspec.Struct, frozen=True):
     """The Python to use when the shell finds none; `sys.executable` on the local backend."""
     isolated: bool = False
     """`Workplace.isolated`: the backend is the boundary, so nothing is asked about."""
+
+
+def callable_specs(specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Return the specs of the tools that a script may call, without omitted parameters."""
+    known, found = {spec.name: spec for spec in specs}, []
+    for spec in (known[name] for name in CALLABLE if name in known):
+        left_out = OMITTED_PARAMETERS.get(spec.name, ())
+        properties = spec.parameters.get("properties", {})
+        kept = {name: schema for name, schema in properties.items() if name not in left_out}
+        whole = {**spec.parameters, "properties": kept}
+        found.append(msgspec.structs.replace(spec, parameters=whole) if left_out else spec)
+    return tuple(found)
 
 
 def execute_code_tool(

@@ -16,7 +16,7 @@ from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.tools.registry import ToolDeps, ToolEntry
 from hermes.tools.web_pages import fence_untrusted
 from hermes.util.concurrency import in_thread
-from hermes.util.extras import install_hint, is_installed
+from hermes.util.extras import is_installed
 from hermes.util.http import HttpError, fetch, is_header_value, make_client
 from hermes.util.text import clean
 
@@ -269,7 +269,7 @@ _NO_RESULTS = "no results found"
 Search = Callable[[str, int], list[dict[str, Any]]]
 """Takes a query and a count; returns rows with `title`, `href` and `body`."""
 
-DDGS_MISSING = f"ddgs is not installed: {install_hint('web')}"
+DDGS_MISSING = "ddgs is not installed: hermes setup web"
 
 
 def is_ddgs_installed() -> bool:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -81,9 +82,17 @@ class CheckpointRepo:
         self._folder = store_folder(folder, workspace)
         self._workspace, self._notify = workspace, notify
         self._lock = self._folder.with_suffix(".lock")
-        self.records = CheckpointRecords(self._folder / "records")
+        self._program, self._limits, self._home = program, limits, folder.parent
+
+    @cached_property
+    def records(self) -> CheckpointRecords:
+        return CheckpointRecords(self._folder / "records")
+
+    @cached_property
+    def history(self) -> GitHistory:
+        workspace, limits = self._workspace, self._limits
         options = HistoryOptions(
-            excluded=(*EXCLUDED, *_exclude_own_home(folder.parent, workspace)),
+            excluded=(*EXCLUDED, *_exclude_own_home(self._home, workspace)),
             list_nested=lambda nested: (
                 relative for _, relative in FileWalk(nested, threading.Event(), hidden=True).files()
             ),
@@ -92,8 +101,8 @@ class CheckpointRepo:
             max_file_bytes=limits.file_bytes,
             max_files=limits.files,
         )
-        git = Git(program, self._folder / "git", workspace, RESET_HINT)
-        self.history = GitHistory(git, workspace, options)
+        git = Git(self._program, self._folder / "git", workspace, RESET_HINT)
+        return GitHistory(git, workspace, options)
 
     @property
     def exists(self) -> bool:

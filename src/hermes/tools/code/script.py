@@ -134,24 +134,9 @@ PYTHON_TYPES = {
 }
 
 
-def callable_specs(specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Return the specs of the tools that a script may call, without omitted parameters."""
-    known = {spec.name: spec for spec in specs}
-    return tuple(_omit_parameters(known[name]) for name in CALLABLE if name in known)
-
-
 def stub_source(client: str, specs: Iterable[ToolSpec]) -> str:
     """Return the source of the module `hermes_tools`: the client, then a function per tool."""
     return "\n\n".join([client.rstrip(), *map(_stub_function, specs)]) + "\n"
-
-
-def _omit_parameters(spec: ToolSpec) -> ToolSpec:
-    left_out = OMITTED_PARAMETERS.get(spec.name)
-    if left_out is None:
-        return spec
-    properties = spec.parameters.get("properties", {})
-    kept = {name: schema for name, schema in properties.items() if name not in left_out}
-    return msgspec.structs.replace(spec, parameters={**spec.parameters, "properties": kept})
 
 
 def _stub_function(spec: ToolSpec) -> str:

@@ -18,6 +18,7 @@ step never picks one of several.
 import difflib
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -236,25 +237,22 @@ def _find_all(text: str, old: str, new: str) -> list[Edit]:
     return found
 
 
-def _by_lines(look: LineMatcher) -> Strategy:
-    def find(target: TextLines, wanted: Replacement) -> list[Edit]:
-        old, new = wanted.old_lines, wanted.new_lines
-        edits: list[Edit] = []
-        for start in look.find_all(target.lines, old):
-            end = start + len(old)
-            result = merge_change(LineAlignment.one_to_one(old, target.lines[start:end]), new)
-            if result is not None:
-                edits.append(target.replace_lines(start, end, result))
-        return edits
-
-    return find
+def _by_lines(look: LineMatcher, target: TextLines, wanted: Replacement) -> list[Edit]:
+    old, new = wanted.old_lines, wanted.new_lines
+    edits: list[Edit] = []
+    for start in look.find_all(target.lines, old):
+        end = start + len(old)
+        result = merge_change(LineAlignment.one_to_one(old, target.lines[start:end]), new)
+        if result is not None:
+            edits.append(target.replace_lines(start, end, result))
+    return edits
 
 
 def _typography(target: TextLines, wanted: Replacement) -> list[Edit]:
     if target.text.isascii() and wanted.old.isascii():
         return []
     if "\n" in wanted.old.rstrip("\n"):
-        found = _by_lines(TYPOGRAPHY)(target, wanted)
+        found = _by_lines(TYPOGRAPHY, target, wanted)
         if found:
             return found
     # Within a line, the common start and end of old and new stay as they are in the file.
@@ -265,7 +263,7 @@ def _typography(target: TextLines, wanted: Replacement) -> list[Edit]:
         Edit(edit.start + head, edit.end - tail, new)
         for edit in _find_all(plain_typography(target.text), plain_typography(wanted.old), "")
     ]
-    return within or _by_lines(TYPOGRAPHY)(target, wanted)
+    return within or _by_lines(TYPOGRAPHY, target, wanted)
 
 
 def _common_length(one: str, other: str) -> int:
@@ -289,11 +287,11 @@ def _escapes(target: TextLines, wanted: Replacement) -> list[Edit]:
     meant = Replacement(_unescape(wanted.old), _unescape(wanted.new))
     if meant.old == wanted.old:
         return []
-    return _exact(target, meant) or _by_lines(TRAILING)(target, meant)
+    return _exact(target, meant) or _by_lines(TRAILING, target, meant)
 
 
 def _spacing(target: TextLines, wanted: Replacement) -> list[Edit]:
-    found = _by_lines(SPACING)(target, wanted)
+    found = _by_lines(SPACING, target, wanted)
     if found or "\n" in wanted.old:
         return found
     words = plain_typography(wanted.old).split()
@@ -306,14 +304,13 @@ def _spacing(target: TextLines, wanted: Replacement) -> list[Edit]:
     ]
 
 
-def _by_blocks(find: Callable[..., list[SimilarBlock]]) -> Strategy:
-    def blocks(target: TextLines, wanted: Replacement) -> list[Edit]:
-        return [
-            target.replace_lines(block.first, block.last, block.new)
-            for block in find(target.lines, wanted.old_lines, wanted.new_lines)
-        ]
-
-    return blocks
+def _by_blocks(
+    find: Callable[..., list[SimilarBlock]], target: TextLines, wanted: Replacement
+) -> list[Edit]:
+    return [
+        target.replace_lines(block.first, block.last, block.new)
+        for block in find(target.lines, wanted.old_lines, wanted.new_lines)
+    ]
 
 
 _NUMBERED = re.compile(r"^ *(\d+)\|", re.MULTILINE)
@@ -358,15 +355,15 @@ class MatchStep(msgspec.Struct, frozen=True):
 
 
 STEPS: Sequence[MatchStep] = (
-    MatchStep("line numbers", _by_lines(TRAILING), _strip_line_numbers),
-    MatchStep(TRAILING.name, _by_lines(TRAILING)),
-    MatchStep("blank lines around it", _by_lines(TRAILING), _strip_blank_lines),
+    MatchStep("line numbers", partial(_by_lines, TRAILING), _strip_line_numbers),
+    MatchStep(TRAILING.name, partial(_by_lines, TRAILING)),
+    MatchStep("blank lines around it", partial(_by_lines, TRAILING), _strip_blank_lines),
     MatchStep(TYPOGRAPHY.name, _typography),
     MatchStep("escapes such as \\n", _escapes),
     MatchStep(SPACING.name, _spacing),
-    MatchStep(INDENTATION.name, _by_lines(INDENTATION)),
-    MatchStep("lines in between", _by_blocks(find_anchored), several=False),
-    MatchStep("a line of context", _by_blocks(find_similar), several=False),
+    MatchStep(INDENTATION.name, partial(_by_lines, INDENTATION)),
+    MatchStep("lines in between", partial(_by_blocks, find_anchored), several=False),
+    MatchStep("a line of context", partial(_by_blocks, find_similar), several=False),
 )
 
 

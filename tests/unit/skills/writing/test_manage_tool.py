@@ -16,7 +16,7 @@ from tests.unit.skills.writing.conftest import text
 async def use(
     place, action: str, name: str = "deploy", who: Author = Author.AGENT, **arguments
 ) -> str:
-    tool = skill_manage_tool(place.writer, lambda: "s7", who)
+    tool = skill_manage_tool(lambda: place.writer, lambda: "s7", who)
     jsonschema_rs.validator_for(tool.spec.parameters).validate(
         {"action": action, "name": name, **arguments}
     )
@@ -64,7 +64,7 @@ async def test_in_ask_mode_the_result_says_that_the_change_waits(asking):
 
 
 async def test_an_interrupted_call_raises_and_the_change_is_whole(place):
-    tool = skill_manage_tool(place.writer, lambda: "s")
+    tool = skill_manage_tool(lambda: place.writer, lambda: "s")
     token = CancelToken()
     token.cancel()
     context = ToolContext("session", "call", token, lambda _text: None)
@@ -73,7 +73,7 @@ async def test_an_interrupted_call_raises_and_the_change_is_whole(place):
 
 
 def test_it_needs_no_approval_runs_alone_and_is_short(place):
-    tool = skill_manage_tool(place.writer, lambda: "s")
+    tool = skill_manage_tool(lambda: place.writer, lambda: "s")
     assert (tool.effect, tool.serial, tool.toolset) == (Effect.READ, True, "skills")
     assert set(tool.spec.parameters["properties"]) == {
         "action", "name", "content", "category", "old_string", "new_string", "replace_all",
