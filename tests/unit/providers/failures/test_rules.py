@@ -23,7 +23,7 @@ from hermes.providers.failures.rules import PROVIDER_RULES, FailureRule
 NOW = 1_700_000_000.0
 FILES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 CASES: list[dict[str, Any]] = [
-    case for file in FILES for case in yaml.safe_load(file.read_text("utf-8"))
+    case for file in FILES for case in yaml.load(file.read_bytes(), yaml.CSafeLoader)
 ]
 
 

@@ -1,6 +1,7 @@
 """Attacks are found, each in its own category; what people share passes."""
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -11,17 +12,22 @@ from scripts.skill_scan_report import examples
 ALL = examples()
 ATTACKS = [example for example in ALL if example.categories]
 HARMLESS = [example for example in ALL if not example.categories]
-REPORTS = {example.name: scan_files(example.files) for example in ALL}
+
+
+@cache
+def reports():
+    """The report of every example; made by the first test that needs it, not by collection."""
+    return {example.name: scan_files(example.files) for example in ALL}
 
 
 def named(group, verdict):
-    return [example.name for example in group if REPORTS[example.name].verdict == verdict]
+    return [example.name for example in group if reports()[example.name].verdict == verdict]
 
 
 def test_the_corpora_are_large_enough_to_mean_something():
     assert len(ATTACKS) >= 180
     assert len(HARMLESS) >= 100
-    assert len(REPORTS) == len(ALL), "two skills have one name"
+    assert len(reports()) == len(ALL), "two skills have one name"
     for group in (ATTACKS, HARMLESS):
         assert sum(example.held_out for example in group) >= len(group) // 4
 
@@ -42,7 +48,7 @@ def test_most_attacks_can_not_even_be_forced():
 def test_an_attack_is_found_for_what_it_is():
     wrong = []
     for example in ATTACKS:
-        findings = [f for f in REPORTS[example.name].findings if f.severity != "low"]
+        findings = [f for f in reports()[example.name].findings if f.severity != "low"]
         if findings and not example.categories & {finding.category for finding in findings}:
             wrong.append((example.name, findings))
     assert len(wrong) <= 0.02 * len(ATTACKS), wrong
@@ -66,7 +72,7 @@ def test_detection_rates_stay_above_the_minimum(group):
 
 def test_findings_show_a_line_and_no_secret():
     for example in ATTACKS:
-        for finding in REPORTS[example.name].findings:
+        for finding in reports()[example.name].findings:
             assert len(finding.text) <= 120
             assert finding.text.isprintable()
             assert "Zk3vQ8xW1nB6yT0r" not in finding.text
