@@ -18,15 +18,13 @@ if TYPE_CHECKING:
     from hermes.context.engine import (
         BuiltinEngine, ContextEngine, Dict, Dicts, NoEngine, SummaryAnswer, SummaryModel,
     )
-    from hermes.context.facts import (
-        add_facts, extract_facts, latest_request, touched_files, user_text,
-    )
     from hermes.context.notes import (
-        SUMMARY_PREFIX, Summary, SummaryNotes, is_summary, join_request, merge_summaries,
-        read_summary, split_request, write_summary,
+        SUMMARY_PREFIX, Summary, SummaryNotes, add_facts, extract_facts, is_summary, join_request,
+        latest_request, merge_summaries, read_summary, split_request, touched_files, user_text,
+        write_summary,
     )
     from hermes.context.policy import CompactionPolicy, Compressed, TokenCounter, needs_compaction
-    from hermes.context.summary import UnusableReply, clean_reply, missing_lines
+    from hermes.context.summary import UnusableReply, ask_models, clean_reply, missing_lines
     # fmt: on
     # isort: on
 
@@ -34,7 +32,7 @@ __all__ = [
     "SUMMARY_PREFIX", "BuiltinEngine", "CompactionPolicy", "Compressed", "CompressionOptions",
     "CompressionSizes", "ContextCompressor", "ContextEngine", "Dict", "Dicts", "NoEngine",
     "Summary", "SummaryAnswer", "SummaryModel", "SummaryNotes", "TokenCounter", "UnusableReply",
-    "add_facts", "bundled_engines", "clean_reply", "compute_sizes",
+    "add_facts", "ask_models", "bundled_engines", "clean_reply", "compute_sizes",
     "estimate_messages_tokens_rough", "extract_facts", "find_engine", "is_summary", "join_request",
     "latest_request", "list_engines", "merge_summaries", "message_text", "missing_lines",
     "needs_compaction", "read_summary", "split_request", "touched_files", "user_text",

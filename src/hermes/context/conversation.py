@@ -178,18 +178,12 @@ def failure_text(text: str) -> str:
 def describe_call(call: ToolCall | None, name: str, text: str) -> str:
     """Describe a call and its result in one line of at most `LINE_CHARS` characters."""
     about = call_subject(call) if call else ""
-    outcome = failure_text(text) or f"ok: {_words(name, text)}"
+    lines = [line for line in text.splitlines() if any(map(str.isalnum, line))] or ["nothing"]
+    telling = lines[-1 if name in TELLING_AT_THE_END else 0]
+    outcome = failure_text(text) or f"ok: {one_line(telling, WORDS_CHARS)}"
     size = f"{many(text.count(chr(10)) + 1, 'line')}, {many(len(text), 'character')}"
     line = f"{one_line(name, 30)}{' ' + about if about else ''}: {outcome}"
     return one_line(f"{line} ({size})" if len(text) > WORDS_CHARS else line, LINE_CHARS)
-
-
-def _words(name: str, text: str) -> str:
-    lines = text.splitlines()
-    for line in reversed(lines) if name in TELLING_AT_THE_END else lines:
-        if any(map(str.isalnum, line)):
-            return one_line(line, WORDS_CHARS)
-    return "nothing"
 
 
 # Token estimates of OpenAI-format dicts, for engines.
@@ -219,3 +213,37 @@ PATH_KEYS = frozenset(
     }
 )
 """Arguments that name files or folders."""
+
+
+# Long arguments, shortened.
+
+KEPT_CHARS = 200
+MARK = "...[truncated]"
+MOST_ITEMS = 20  #: Items of a list within long arguments.
+
+_FILE_LINE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete|Move)\b.*|(?:---|\+\+\+) \S.*)$", re.M)
+"""Lines of a patch that name a file."""
+
+
+def shorten_json(arguments: str) -> str:
+    """Return valid JSON with the same keys, paths complete and other long texts shortened."""
+    try:
+        value = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        value = {"arguments": arguments}
+    return json.dumps(_short(value), ensure_ascii=False)
+
+
+def _short(value: Any, key: str = "") -> Any:
+    match value:
+        case str() if len(value) > KEPT_CHARS and not (key in PATH_KEYS and len(value) < 1_000):
+            head = value[:KEPT_CHARS]
+            files = [line for line in _FILE_LINE.findall(value) if line not in head]
+            return "\n".join([head, *files[:MOST_ITEMS]]) + MARK
+        case dict():
+            return {name: _short(item, name) for name, item in value.items()}
+        case list():
+            items = [_short(item, key) for item in value]
+            most = 5 * MOST_ITEMS if key in PATH_KEYS else MOST_ITEMS
+            return items if len(items) <= most else [*items[:most], MARK]
+    return value

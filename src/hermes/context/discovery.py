@@ -1,7 +1,7 @@
 """Find the context engine that the setting `context.engine` names."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -83,23 +83,18 @@ def _load(place: Path, arguments: dict[str, Any]) -> ContextEngine:
 
     def make(module: ModuleType, where: str) -> ContextEngine:
         kind = _engine_in(module, where)
-        return run_foreign_code(
-            where,
-            f"cannot make a {kind.__name__}",
-            lambda: _make(kind, arguments),
-            hint=FAILURE_HINT,
-        )
+
+        def construct() -> ContextEngine:
+            parameters = inspect.signature(kind).parameters
+            given = {name: value for name, value in arguments.items() if name in parameters}
+            if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+                given["context_length"] = arguments["context_length"]
+            return kind(**given)
+
+        problem = f"cannot make a {kind.__name__}"
+        return run_foreign_code(where, problem, construct, hint=FAILURE_HINT)
 
     return load_extension("engine", place, FAILURE_HINT, make, needed="it must define the engine")
-
-
-def _make(kind: Callable[..., ContextEngine], arguments: dict[str, Any]) -> ContextEngine:
-    """Call a constructor with the arguments that it names. `**kw` takes the context length, too."""
-    parameters = inspect.signature(kind).parameters
-    given = {name: value for name, value in arguments.items() if name in parameters}
-    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        given["context_length"] = arguments["context_length"]
-    return kind(**given)
 
 
 def _engine_in(module: ModuleType, where: str) -> type[ContextEngine]:

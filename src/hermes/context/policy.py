@@ -187,9 +187,15 @@ class CompactionPolicy:
         async with self._busy:
             began, before = monotonic(), self.tokens(messages)
             dicts = self._dicts(messages)
-            originals = _by_content(dicts, (self._system, *messages))
+            # By content, since engines may copy the dicts they keep.
+            originals: dict[bytes, deque[Message]] = {}
+            for each, message in zip(dicts, (self._system, *messages), strict=True):
+                originals.setdefault(msgspec.json.encode(each), deque()).append(message)
             returned = await self._run_engine(dicts, before, focus)
-        shorter = [_original(each, originals) or from_dict(each) for each in returned]
+        shorter: list[Message] = []
+        for each in returned:
+            same = originals.get(msgspec.json.encode(each))
+            shorter.append(same.popleft() if same else from_dict(each))
         roles = [message.role for message in shorter]
         if roles[:1] != ["system"] or "user" not in roles:
             raise UsageError(
@@ -249,23 +255,6 @@ def _engine_failure(engine: ContextEngine, error: Exception) -> HermesError:
         f"the context engine {engine.name} failed: {type(error).__name__}: {error}",
         hint="another one: hermes config set context.engine compressor",
     )
-
-
-Originals = dict[bytes, deque[Message]]
-
-
-def _by_content(dicts: Dicts, messages: Sequence[Message]) -> Originals:
-    """Index messages by content, since engines may copy the dicts they keep."""
-    originals: Originals = {}
-    for each, message in zip(dicts, messages, strict=True):
-        originals.setdefault(msgspec.json.encode(each), deque()).append(message)
-    return originals
-
-
-def _original(returned: dict[str, Any], originals: Originals) -> Message | None:
-    """Return the message that the engine kept, or None for one that it wrote."""
-    same = originals.get(msgspec.json.encode(returned))
-    return same.popleft() if same else None
 
 
 def needs_compaction(

@@ -3,7 +3,10 @@
 import logging
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import groupby
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,10 +19,10 @@ from hermes.context.conversation import (
     is_result,
     message_text,
     one_line,
+    shorten_json,
     tool_calls,
 )
 from hermes.context.engine import Dict, Dicts, SummaryModel
-from hermes.context.facts import user_text
 from hermes.context.notes import (
     ACTIONS,
     ACTIVE,
@@ -29,8 +32,8 @@ from hermes.context.notes import (
     SECTIONS,
     SummaryNotes,
     parse_notes,
+    user_text,
 )
-from hermes.context.pruning import shorten_json
 from hermes.core.errors import (
     ConfigError,
     ContextOverflow,
@@ -72,33 +75,37 @@ WORDS_PER_TOKEN = 0.5  #: Words per estimated token; the estimate is rather high
 _TAG = re.compile(r"<(/?\s*(?:transcript|notes|request)\b)", re.I)
 
 
-class SummaryQuestion(msgspec.Struct, frozen=True):
-    transcript: str
-    notes: SummaryNotes  #: The notes so far.
-    tokens: int  #: The most the new ones may have.
-    focus: str = ""
-    request: str = ""  #: The user's newest words, where the transcript is without them.
+def question(
+    transcript: str,
+    earlier: SummaryNotes,
+    tokens: int,
+    focus: str = "",
+    request: str = "",
+    why: str = "",
+) -> Dicts:
+    """Return the messages that ask for notes of at most `tokens`.
 
-    def messages(self, why: str = "") -> Dicts:
-        """`why` says what was wrong with the last reply, if there was one."""
-        notes, request = self.notes.text(), cut_to_tokens(self.request, REQUEST_TOKENS)
-        words = max(50, int(self.tokens * WORDS_PER_TOKEN))
-        asks = [
-            UPDATE if notes else "",
-            FOCUS.format(topic=self.focus) if self.focus else "",
-            AGAIN.format(why=why) if why else "",
-            f"Use at most {words} words. Write the notes now.",
-        ]
-        parts = [
-            f"<notes>\n{escape_tags(notes)}\n</notes>" if notes else "",
-            f"<transcript>\n{escape_tags(self.transcript)}\n</transcript>",
-            REQUEST.format(text=escape_tags(request)) if request else "",
-            " ".join(filter(None, asks)),
-        ]
-        return [
-            {"role": "system", "content": INSTRUCTIONS},
-            {"role": "user", "content": "\n\n".join(filter(None, parts))},
-        ]
+    `earlier` are the notes so far, `request` the user's newest words where the transcript is
+    without them. `why` says what was wrong with the last reply, if there was one.
+    """
+    notes, request = earlier.text(), cut_to_tokens(request, REQUEST_TOKENS)
+    words = max(50, int(tokens * WORDS_PER_TOKEN))
+    asks = [
+        UPDATE if notes else "",
+        FOCUS.format(topic=focus) if focus else "",
+        AGAIN.format(why=why) if why else "",
+        f"Use at most {words} words. Write the notes now.",
+    ]
+    parts = [
+        f"<notes>\n{escape_tags(notes)}\n</notes>" if notes else "",
+        f"<transcript>\n{escape_tags(transcript)}\n</transcript>",
+        REQUEST.format(text=escape_tags(request)) if request else "",
+        " ".join(filter(None, asks)),
+    ]
+    return [
+        {"role": "system", "content": INSTRUCTIONS},
+        {"role": "user", "content": "\n\n".join(filter(None, parts))},
+    ]
 
 
 def escape_tags(text: str) -> str:
@@ -150,8 +157,10 @@ def clean_reply(reply: str) -> str:
         raise UnusableReply("it was empty")
     if _REFUSAL.match(text):
         raise UnusableReply("it was a refusal")
-    if _repetitive(text):
-        raise UnusableReply("it repeats itself")
+    for half in (text, text[len(text) // 2 :]):
+        packed = len(zlib.compress(half.encode("utf-8", "replace")))
+        if len(half) >= LEAST_TO_PACK and packed < REPETITIVE * len(half):
+            raise UnusableReply("it repeats itself")
     return text
 
 
@@ -160,15 +169,6 @@ def _section_text(body: str) -> str:
     lines = [line for line in body.splitlines() if line.strip() not in _HINTS]
     text = "\n".join(lines).strip()
     return "" if _EMPTY.fullmatch(text) else text
-
-
-def _repetitive(text: str) -> bool:
-    halves = (text, text[len(text) // 2 :])
-    return any(
-        len(zlib.compress(half.encode("utf-8", "replace"))) < REPETITIVE * len(half)
-        for half in halves
-        if len(half) >= LEAST_TO_PACK
-    )
 
 
 # Notes without a model: a list of messages and calls.
@@ -188,58 +188,31 @@ def extract_notes(messages: Dicts, earlier: SummaryNotes, tokens: int) -> Summar
         notes = notes.with_section(ACTIVE, _quote(said[-1]))
         if not notes[GOAL]:
             notes = notes.with_section(GOAL, _quote(said[0]))
-    notes = notes.with_lines(ACTIONS, _count_repeats(_actions(messages)))
-    critical = [UNWRITTEN, *_errors(messages), *_last_words(messages)]
-    return notes.with_lines(CRITICAL, critical).fitted(tokens)
+    calls = answered_calls(messages)
+    actions: list[str] = []
+    errors: dict[str, None] = {}
+    last_words: list[str] = []
+    for index, message in enumerate(messages):
+        text, call = message_text(message).strip(), calls.get(index)
+        if is_result(message):
+            name = str(message.get("name") or (call.name if call else "") or "tool")
+            actions.append(describe_call(call, name, text))
+            if call and (problem := failure_text(message_text(message))):
+                line = f"- {call.name} {call_subject(call)}: {problem}"
+                errors.pop(line, None)  # the newest position counts
+                errors[line] = None
+        elif message.get("role") == "assistant" and text:
+            actions.append(f"said: {one_line(text, SAID_CHARS)}")
+            words = " ".join(cut_to_tokens(text, LAST_WORDS_TOKENS).split())
+            last_words = [f"- Last words of the assistant: {words}"]
+    runs = [(line, len(list(same))) for line, same in groupby(actions)]
+    lines = [f"- {line}{f' ({count} times)' if count > 1 else ''}" for line, count in runs]
+    critical = [UNWRITTEN, *list(errors)[-MOST_ERRORS:], *last_words]
+    return notes.with_lines(ACTIONS, lines).with_lines(CRITICAL, critical).fitted(tokens)
 
 
 def _quote(text: str) -> str:
     return f"“{' '.join(cut_to_tokens(text, QUOTE_TOKENS).split())}”"
-
-
-def _actions(messages: Dicts) -> Iterator[str]:
-    calls = answered_calls(messages)
-    for index, message in enumerate(messages):
-        text = message_text(message).strip()
-        if is_result(message):
-            call = calls.get(index)
-            name = str(message.get("name") or (call.name if call else "") or "tool")
-            yield describe_call(call, name, text)
-        elif message.get("role") == "assistant" and text:
-            yield f"said: {one_line(text, SAID_CHARS)}"
-
-
-def _count_repeats(lines: Iterator[str]) -> list[str]:
-    """Return list items; consecutive equal lines are counted."""
-    runs: list[tuple[str, int]] = []
-    for line in lines:
-        if runs and runs[-1][0] == line:
-            runs[-1] = (line, runs[-1][1] + 1)
-        else:
-            runs.append((line, 1))
-    return [f"- {line}{f' ({count} times)' if count > 1 else ''}" for line, count in runs]
-
-
-def _errors(messages: Dicts) -> list[str]:
-    calls = answered_calls(messages)
-    found: dict[str, None] = {}
-    for index, message in enumerate(messages):
-        problem = failure_text(message_text(message)) if is_result(message) else ""
-        call = calls.get(index)
-        if problem and call:
-            line = f"- {call.name} {call_subject(call)}: {problem}"
-            found.pop(line, None)
-            found[line] = None
-    return list(found)[-MOST_ERRORS:]
-
-
-def _last_words(messages: Dicts) -> list[str]:
-    for message in reversed(messages):
-        text = message_text(message).strip()
-        if message.get("role") == "assistant" and text:
-            words = " ".join(cut_to_tokens(text, LAST_WORDS_TOKENS).split())
-            return [f"- Last words of the assistant: {words}"]
-    return []
 
 
 # Values of earlier notes that a model omitted in its update.
@@ -282,9 +255,7 @@ SAID = 4  #: Factor for user and assistant messages, which are shown longer than
 CALL_CHARS = 600
 
 
-class TranscriptPart(msgspec.Struct, frozen=True):
-    messages: Dicts
-    text: str
+TranscriptPart = tuple[Dicts, str]  #: Messages and their text.
 
 
 def split_transcript(messages: Dicts, room: int, summary_tokens: int) -> list[TranscriptPart]:
@@ -293,7 +264,7 @@ def split_transcript(messages: Dicts, room: int, summary_tokens: int) -> list[Tr
     worth = max(WORTH * summary_tokens, WORTH_ANYWAY)
     for chars in RESULT_CHARS:
         parts = _pack(messages, room, chars)
-        if len(parts) <= 1 and sum(text_tokens(part.text) for part in parts) <= worth:
+        if len(parts) <= 1 and sum(text_tokens(text) for _, text in parts) <= worth:
             break
     return parts
 
@@ -307,12 +278,12 @@ def _pack(messages: Dicts, room: int, chars: int) -> list[TranscriptPart]:
         text = cut_to_tokens(render_message(message, chars), room)
         tokens = text_tokens(text) + 1
         if taken and size + tokens > room:
-            parts.append(TranscriptPart(taken, "\n".join(texts)))
+            parts.append((taken, "\n".join(texts)))
             taken, texts, size = [], [], 0
         taken.append(message)
         texts.append(text)
         size += tokens
-    return [*parts, TranscriptPart(taken, "\n".join(texts))] if taken else parts
+    return [*parts, (taken, "\n".join(texts))] if taken else parts
 
 
 def render_message(message: Dict, chars: int) -> str:
@@ -331,7 +302,6 @@ def render_message(message: Dict, chars: int) -> str:
 
 log = logging.getLogger(__name__)
 
-TRIES = 2  #: Attempts per question if the reply is not usable.
 MOST_PARTS = 10  #: Questions per summary. Older parts are listed without a model.
 SMALLER_WINDOWS = 3
 """Attempts with a model, each with half the context length of the previous one."""
@@ -340,6 +310,9 @@ LEAST_ROOM = 300  #: Tokens of transcript that make a question worth asking.
 FINDINGS = 8  #: Fraction (1/n) of the notes for values of earlier notes that the model omitted.
 LASTING = (CredentialMissing, CredentialRefused, QuotaSpent, ConfigError)
 """Failures that do not go away within a minute."""
+
+
+T = TypeVar("T")
 
 
 class SummaryJob(msgspec.Struct, frozen=True):
@@ -351,7 +324,7 @@ class SummaryJob(msgspec.Struct, frozen=True):
     window: int  #: For a model that does not say how much it takes.
 
 
-class SummaryResult(msgspec.Struct, frozen=True):
+class SummaryResult(NamedTuple):
     notes: SummaryNotes
     model: str
 
@@ -366,21 +339,33 @@ class SummaryFailure(msgspec.Struct, frozen=True):
         return 600.0 if self.lasting else 60.0
 
 
-def summarize(
-    job: SummaryJob, summarisers: Sequence[SummaryModel]
-) -> SummaryResult | SummaryFailure:
-    """Ask the models in order until one writes usable notes. `Interrupted` passes through."""
+def ask_models(
+    summarisers: Iterable[SummaryModel],
+    ask: Callable[[SummaryModel], T],
+    errors: tuple[type[Exception], ...] = (ProviderError, ConfigError),
+) -> T | SummaryFailure:
+    """Return what `ask` gets from the first model that writes something usable.
+
+    It raises `UnusableReply`, or one of `errors` if a model fails. `Interrupted` passes through.
+    """
     answered, lasting = False, True
     for summariser in summarisers:
         try:
-            return _ask_model(summariser, job)
+            return ask(summariser)
         except UnusableReply as error:
             answered, lasting = True, False
             log.warning("a summary was not usable: %s", error)
-        except (ProviderError, ConfigError) as error:
+        except errors as error:
             lasting = lasting and isinstance(error, LASTING)
             log.warning("a summary failed: %s", error)
     return SummaryFailure(answered, lasting)
+
+
+def summarize(
+    job: SummaryJob, summarisers: Sequence[SummaryModel]
+) -> SummaryResult | SummaryFailure:
+    """Ask the models in order until one writes usable notes."""
+    return ask_models(summarisers, lambda summariser: _ask_model(summariser, job))
 
 
 def _ask_model(summariser: SummaryModel, job: SummaryJob) -> SummaryResult:
@@ -404,23 +389,17 @@ def _write_notes(summariser: SummaryModel, job: SummaryJob, window: int) -> Summ
     if room < LEAST_ROOM:
         raise ContextOverflow(f"a window of {window} tokens is too small for a summary")
     parts = split_transcript(job.messages, room, tokens)
-    if old := [message for part in parts[:-MOST_PARTS] for message in part.messages]:
+    if old := [message for part, _ in parts[:-MOST_PARTS] for message in part]:
         notes = extract_notes(old, notes, tokens)
     model = ""
-    for part in parts[-MOST_PARTS:]:
-        asked = SummaryQuestion(part.text, notes, tokens, job.focus, job.request)
-        new, model = _ask(summariser, asked, answer)
+    for _, text in parts[-MOST_PARTS:]:
+        asked = partial(question, text, notes, tokens, job.focus, job.request)
+        reply = summariser.ask(asked(), answer)
+        try:
+            new = parse_reply(reply.text, tokens)
+        except UnusableReply as error:  # a second chance
+            reply = summariser.ask(asked(why=str(error)), answer)
+            new = parse_reply(reply.text, tokens)
+        model = reply.model
         notes = restore_findings(new, notes, tokens // FINDINGS).fitted(tokens)
     return SummaryResult(notes, model)
-
-
-def _ask(summariser: SummaryModel, asked: SummaryQuestion, most: int) -> tuple[SummaryNotes, str]:
-    """Return the notes and their model, from a reply of at most `most` tokens."""
-    why = ""
-    for _ in range(TRIES):
-        reply = summariser.ask(asked.messages(why), most)
-        try:
-            return parse_reply(reply.text, asked.tokens), reply.model
-        except UnusableReply as error:
-            why = str(error)
-    raise UnusableReply(why)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         SummaryNotes,
         UnusableReply,
         add_facts,
+        ask_models,
         clean_reply,
         compute_sizes,
         extract_facts,
@@ -47,9 +48,9 @@ __all__ = [
     "ACTIVE", "AFTER_END", "END", "INTRO", "IN_TAIL", "IN_USERS", "LEAST_CHARS", "SUMMARY_PREFIX",
     "BuiltinEngine", "CompressionOptions", "CompressionSizes", "ContextEngine", "Dict", "Dicts",
     "Summary", "SummaryAnswer", "SummaryModel", "SummaryNotes", "UnusableReply", "add_facts",
-    "clean_reply", "compute_sizes", "estimate_tokens", "extract_facts", "find_engine", "is_summary",
-    "join_request", "latest_request", "merge_summaries", "message_text", "missing_lines",
-    "read_summary", "split_request", "touched_files", "user_text", "write_summary",
+    "ask_models", "clean_reply", "compute_sizes", "estimate_tokens", "extract_facts", "find_engine",
+    "is_summary", "join_request", "latest_request", "merge_summaries", "message_text",
+    "missing_lines", "read_summary", "split_request", "touched_files", "user_text", "write_summary",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

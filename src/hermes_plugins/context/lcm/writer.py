@@ -1,6 +1,5 @@
 """Writes the text of notes: by a model, or without one if none answers."""
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +24,7 @@ from hermes.sdk.context import (
     SummaryAnswer,
     SummaryModel,
     UnusableReply,
+    ask_models,
     clean_reply,
     missing_lines,
     touched_files,
@@ -156,8 +156,6 @@ def newest_todo(messages: Sequence[Message]) -> tuple[int, str] | None:
     return None
 
 
-log = logging.getLogger(__name__)
-
 LEAST_TOKENS = 60  #: Tokens of a note, however small the budget is.
 QUESTION_TOKENS = 400  #: Tokens of the instructions in the context of the summary model.
 LEAST_ROOM = 400  #: Bytes of material that make a question worth asking.
@@ -210,25 +208,23 @@ class NoteWriter:
 
     def _ask(self, material: Callable[[int], str], tokens: int) -> str | None:
         """Return the first usable answer, or None. A model that failed is not asked again."""
-        for summariser in list(self._summarisers):
-            room = (summariser.context_length - QUESTION_TOKENS - tokens) * BYTES_PER_TOKEN
-            if room < LEAST_ROOM:
-                continue
-            source = material(room)
+        used = QUESTION_TOKENS + tokens
+
+        def ask(summariser: SummaryModel) -> str:
+            source = material((summariser.context_length - used) * BYTES_PER_TOKEN)
             try:
                 answer: SummaryAnswer = summariser.ask(self._question(source, tokens), tokens)
-            except (ProviderError, BudgetSpent) as error:
-                log.warning("a note could not be written by a model: %s", error)
+            except (ProviderError, BudgetSpent):
                 self._summarisers.remove(summariser)
-                continue
-            try:
-                text = check_reply(answer.text, source)
-            except UnusableReply as error:
-                log.warning("the notes by %s were of no use: %s", answer.model, error)
-                continue
+                raise
+            text = check_reply(answer.text, source)
             self.model = answer.model
             return escape_text(text)
-        return None
+
+        least = used + LEAST_ROOM / BYTES_PER_TOKEN
+        large = [each for each in self._summarisers if each.context_length >= least]
+        written = ask_models(large, ask, (ProviderError, BudgetSpent))
+        return written if isinstance(written, str) else None
 
     def _question(self, source: str, tokens: int) -> Dicts:
         focus = f"Above all keep what concerns: {self._focus}\n\n" if self._focus else ""

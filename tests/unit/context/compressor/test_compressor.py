@@ -9,8 +9,16 @@ import pytest
 
 from hermes.context.compressor import ContextCompressor
 from hermes.context.conversation import dict_tokens, estimate_messages_tokens_rough
-from hermes.context.facts import latest_request, user_text
-from hermes.context.notes import AFTER_END, END, IN_TAIL, IN_USERS, SUMMARY_PREFIX, is_summary
+from hermes.context.notes import (
+    AFTER_END,
+    END,
+    IN_TAIL,
+    IN_USERS,
+    SUMMARY_PREFIX,
+    is_summary,
+    latest_request,
+    user_text,
+)
 from hermes.core.errors import CredentialMissing, Overloaded
 from hermes.core.messages import from_dict
 from hermes.tools.builtin.todo import TodoList

@@ -6,7 +6,11 @@ import pytest
 
 from hermes.agent.turn import REMEDIES
 from hermes.app.tools import process_notice
-from hermes.context.facts import (
+from hermes.context.notes import (
+    CONSTRAINTS,
+    FILES,
+    Summary,
+    SummaryNotes,
     add_facts,
     extract_facts,
     find_paths,
@@ -16,7 +20,6 @@ from hermes.context.facts import (
     touched_files,
     user_text,
 )
-from hermes.context.notes import CONSTRAINTS, FILES, Summary, SummaryNotes
 from hermes.core.messages import STEERED
 from hermes.core.model import text_tokens
 from hermes.terminal import ProcessEvent

@@ -3,9 +3,7 @@
 import copy
 import json
 
-from hermes.context.conversation import estimate_messages_tokens_rough
-from hermes.context.notes import ACTIONS, ACTIVE, CRITICAL, DECISIONS, GOAL, SummaryNotes
-from hermes.context.pruning import (
+from hermes.context.compression import (
     STUB,
     FitCheck,
     drop_duplicates,
@@ -13,6 +11,8 @@ from hermes.context.pruning import (
     repair_calls,
     shorten_json,
 )
+from hermes.context.conversation import estimate_messages_tokens_rough
+from hermes.context.notes import ACTIONS, ACTIVE, CRITICAL, DECISIONS, GOAL, SummaryNotes
 from hermes.context.summary import UNWRITTEN, extract_notes
 from hermes.core.model import text_tokens
 from tests.unit.context.compressor.talking import (

@@ -224,8 +224,8 @@ def test_results_are_shown_in_part_and_words_at_length():
 def test_parts_keep_every_message_in_order():
     messages = work(50)
     parts = split_transcript(messages, 400, 1_000)
-    assert [message for part in parts for message in part.messages] == messages
-    assert all(text_tokens(part.text) <= 400 for part in parts)
+    assert [message for part, _text in parts for message in part] == messages
+    assert all(text_tokens(text) <= 400 for _, text in parts)
 
 
 def test_rubbish_from_every_model_gives_a_list_of_what_happened():
