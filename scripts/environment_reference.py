@@ -14,7 +14,8 @@ from hermes.config.home import Home
 from hermes.config.loader import all_variables
 from hermes.config.reference import meaning
 from hermes.gateway.platforms.registry import home_variable, manifests
-from hermes.memory import bundled_providers, find_provider
+from hermes.memory import find_provider
+from hermes.plugins import bundled_infos
 from hermes.providers import ENDPOINTS
 from hermes.sdk.memory import ServiceInfo
 from hermes.tools.builtin import web_search
@@ -186,7 +187,7 @@ def platforms() -> Iterator[str]:
 
 
 def memory_services() -> Iterator[ServiceInfo]:
-    for bundled in bundled_providers():
+    for bundled in bundled_infos("memory"):
         about = getattr(find_provider(bundled.name, Home(Path("/nonexistent"))), "info", None)
         if isinstance(about, ServiceInfo) and about.key:
             yield about

@@ -26,7 +26,6 @@ from hermes.core.ports import (
 )
 from hermes.core.tool import Tool
 from hermes.memory import BuiltinMemory, MemoryOptions, OnWrite, memory_tool, open_memory
-from hermes.security.injection import scan
 from hermes.terminal import BackgroundProcesses, ProcessEvent
 from hermes.tools import (
     MCP_TOOLSET_PREFIX,
@@ -226,7 +225,7 @@ def open_notes(
     own = place.here and not request.scope.user
     project = project_root(place.folder) if own else ""
     scope = msgspec.structs.replace(request.scope, project=request.scope.project or project)
-    return open_memory(home.root / "memories", scope, options, scan)
+    return open_memory(home.root / "memories", scope, options)
 
 
 def project_root(folder: str | Path) -> str:

@@ -38,7 +38,6 @@ from hermes.memory import (
     open_memory,
 )
 from hermes.security import BROKEN_RULES, TEXT_RULES, PathGuard, Redactor, examine_command
-from hermes.security.injection import scan
 from hermes.tools import (
     ALL_TOOLS,
     PRESETS,
@@ -446,7 +445,7 @@ class MemoryStore:
             memory_char_limit=memory_char_limit, user_char_limit=user_char_limit
         )
         folder = current_home().memories
-        self._memory: BuiltinMemory = open_memory(folder, MemoryScope(), options, scan)
+        self._memory: BuiltinMemory = open_memory(folder, MemoryScope(), options)
 
     def entries(self, target: str = "memory") -> list[str]:
         return list(self._memory.notebook(target).entries())

@@ -7,9 +7,10 @@ provider is loaded.
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -32,8 +33,6 @@ from hermes.plugins import (
 from hermes.plugins.manifest import BUNDLED, CODE
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 RegisterCli = Callable[[Any], Any]  #: Adds the provider's own commands to an argparse parser.
 
@@ -61,9 +60,20 @@ def find_provider(
         for provider in registered:
             if provider.name == name:
                 return provider
-    if folder is None:
-        raise _not_found(name, home, registered, disabled)
-    return _load_plugin(folder, tell)
+    if folder is not None:
+        return _load_plugin(folder, tell)
+    known = {info.name for info in list_providers(home, registered, disabled)}
+    if name not in known and any(info.name == name for info in list_providers(home)):
+        raise ConfigError(
+            f"the memory provider {name} belongs to a disabled plugin",
+            where="plugins.disabled",
+            hint=f"enable it with: hermes plugins enable {name}",
+        )
+    raise ConfigError(
+        f"there is no memory provider {name!r}",
+        where=SETTING,
+        hint=f"set it to one of: {', '.join(sorted(known))}",
+    )
 
 
 def load_provider(
@@ -80,7 +90,9 @@ def load_provider(
     `variable` is `Loaded.variable`, which also knows `.env`.
     """
     provider = find_provider(name, home, registered, disabled=disabled, tell=tell)
-    export_variables(config_fields(provider), variable)
+    for field in config_fields(provider):
+        if field.env_var and (value := variable(field.env_var)):
+            export_variable(field.env_var, value)
     return provider
 
 
@@ -93,18 +105,26 @@ def list_providers(
         for place in _places(home)
     )
     named = (PluginInfo(provider.name, where="plugin") for provider in registered)
-    return (*own, *named, *(info for place in others for info in place), *bundled_providers())
-
-
-def bundled_providers() -> tuple[PluginInfo, ...]:
-    """Return the providers that come with Hermes, by name."""
-    return bundled_infos("memory")
+    return (*own, *named, *(info for place in others for info in place), *bundled_infos("memory"))
 
 
 def find_cli(name: str, home: Home, disabled: Collection[str] = ()) -> RegisterCli | None:
     """Return the `register_cli` of a provider, or None. Raises `ConfigError`."""
     folder = _find_folder(name, home, disabled)
-    return None if folder is None else _plugin_cli(folder)
+    if folder is None or not (path := folder / "cli.py").is_file():
+        return None
+    from hermes.plugins import import_folder  # only for providers that are plugins
+
+    module = run_foreign_code(
+        tilde(path),
+        "cannot be imported",
+        lambda: import_module(f"{import_folder(folder).__name__}.cli"),
+        hint=FAILURE_HINT,
+    )
+    found: RegisterCli | None = getattr(module, "register_cli", None)
+    if not callable(found):
+        raise ConfigError("has no register_cli(subparser)", where=tilde(path), hint="define it")
+    return found
 
 
 def active_cli(loaded: Loaded) -> tuple[str, RegisterCli] | None:
@@ -143,7 +163,9 @@ def config_fields(provider: MemoryProvider) -> tuple[ConfigField, ...]:
     Raises `ConfigError` when the call fails.
     """
     where = f"the memory provider {provider.name}"
-    schema: Any = run_plugin_code(where, "cannot list its settings", provider.get_config_schema)
+    schema: Any = run_foreign_code(
+        where, "cannot list its settings", provider.get_config_schema, hint=FAILURE_HINT
+    )
     found = schema if isinstance(schema, list | tuple) else ()
     return tuple(
         _parse_field(each, provider.name)
@@ -168,21 +190,6 @@ def _parse_field(raw: dict[str, Any], provider: str) -> ConfigField:
         "" if default is None else str(default),
         tuple(str(each) for each in choices) if isinstance(choices, list | tuple) else (),
     )
-
-
-def export_variables(
-    fields: tuple[ConfigField, ...], variable: Callable[[str], str | None]
-) -> None:
-    """Set the variables of `fields` in the process environment, where providers read them."""
-    for field in fields:
-        value = variable(field.env_var) if field.env_var else None
-        if value:
-            export_variable(field.env_var, value)
-
-
-def run_plugin_code(where: str, failing: str, work: Callable[[], T]) -> T:
-    """Run code of a plugin with a timeout. Raises `ConfigError` for every failure."""
-    return run_foreign_code(where, failing, work, hint=FAILURE_HINT)
 
 
 class ProviderCollector:
@@ -234,30 +241,20 @@ def _find_folder(name: str, home: Home, disabled: Collection[str]) -> Path | Non
 
 
 def _is_usable(folder: Path, home: Home, disabled: Collection[str]) -> bool:
-    return (
-        is_plugin(folder)
-        and not _is_listed(folder, disabled)
-        and (folder.parent != home.plugins or _mentions_provider(folder))
-    )
-
-
-def _is_listed(folder: Path, names: Collection[str]) -> bool:
-    """Return whether `names` contains the plugin's name or the name of its folder."""
-    if not names:
+    if not is_plugin(folder):
         return False
-    try:
-        name = str(read_manifest_data(folder).get("name") or folder.name)
-    except ConfigError:
-        name = folder.name
-    return folder.name in names or name in names
-
-
-def _mentions_provider(folder: Path) -> bool:
-    """Return whether the code of a plugin mentions a memory provider, without running it."""
-    try:
-        return b"register_memory_provider" in (folder / CODE).read_bytes()
-    except OSError:
-        return False
+    if folder.parent == home.plugins:  # other plugins are there too, and none is run to find out
+        try:
+            code = (folder / CODE).read_bytes()
+        except OSError:
+            return False
+        if b"register_memory_provider" not in code:
+            return False
+    name = folder.name
+    if disabled:
+        with suppress(ConfigError):
+            name = str(read_manifest_data(folder).get("name") or name)
+    return folder.name not in disabled and name not in disabled
 
 
 def _load_plugin(folder: Path, tell: Tell) -> MemoryProvider:
@@ -268,53 +265,17 @@ def _load_plugin(folder: Path, tell: Tell) -> MemoryProvider:
         if not callable(register):
             raise ConfigError("has no register(ctx)", where=where, hint="define it")
         collector = ProviderCollector(folder.name, tell)
-        run_plugin_code(where, "register(ctx) failed", lambda: register(collector))
-        return _check_provider(collector.provider, where)
+        failing = "register(ctx) failed"
+        run_foreign_code(where, failing, lambda: register(collector), hint=FAILURE_HINT)
+        found = collector.provider
+        if isinstance(found, MemoryProvider):
+            return found
+        problem, hint = "registers no memory provider", "call ctx.register_memory_provider"
+        if found is not None:
+            problem = f"registers a {type(found).__name__}, which is not a MemoryProvider"
+            hint = "derive its class from agent.memory_provider.MemoryProvider and register an"
+            hint += " instance"
+        raise ConfigError(problem, where=where, hint=hint)
 
     needed = "it must contain register(ctx)"
     return load_extension("provider", folder, FAILURE_HINT, register, needed=needed)
-
-
-def _check_provider(found: Any, where: str) -> MemoryProvider:
-    if found is None:
-        problem, hint = "registers no memory provider", "call ctx.register_memory_provider"
-    elif not isinstance(found, MemoryProvider):
-        problem = f"registers a {type(found).__name__}, which is not a MemoryProvider"
-        hint = "derive its class from agent.memory_provider.MemoryProvider and register an instance"
-    else:
-        return found
-    raise ConfigError(problem, where=where, hint=hint)
-
-
-def _plugin_cli(folder: Path) -> RegisterCli | None:
-    path = folder / "cli.py"
-    if not path.is_file():
-        return None
-    from hermes.plugins import import_folder  # only for providers that are plugins
-
-    module = run_plugin_code(
-        tilde(path),
-        "cannot be imported",
-        lambda: import_module(f"{import_folder(folder).__name__}.cli"),
-    )
-    found: RegisterCli | None = getattr(module, "register_cli", None)
-    if not callable(found):
-        raise ConfigError("has no register_cli(subparser)", where=tilde(path), hint="define it")
-    return found
-
-
-def _not_found(
-    name: str, home: Home, registered: Sequence[MemoryProvider], disabled: Collection[str]
-) -> ConfigError:
-    known = {info.name for info in list_providers(home, registered, disabled)}
-    if name not in known and any(info.name == name for info in list_providers(home)):
-        return ConfigError(
-            f"the memory provider {name} belongs to a disabled plugin",
-            where="plugins.disabled",
-            hint=f"enable it with: hermes plugins enable {name}",
-        )
-    return ConfigError(
-        f"there is no memory provider {name!r}",
-        where=SETTING,
-        hint=f"set it to one of: {', '.join(sorted(known))}",
-    )

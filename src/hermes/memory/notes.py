@@ -24,13 +24,16 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.security.injection import blocked
+from hermes.core.model import ToolSpec
+from hermes.core.tool import Tool, ToolContext
+from hermes.security.injection import blocked, scan
 from hermes.util import files
+from hermes.util.concurrency import in_thread
 from hermes.util.text import clean, many
 
 log = logging.getLogger(__name__)
@@ -47,7 +50,6 @@ SEPARATOR = "\n§\n"
 MAX_LISTED = 50  #: Entries shown in a list.
 LIST_CHARS = 80  #: Characters of an entry in a list.
 
-Scan = Callable[[str], Sequence[str]]  #: Returns the ids of suspicious patterns in a text.
 Entries = tuple[str, ...]
 Edit = Callable[[Entries], Sequence[str]]
 """Returns the new entries for the present ones. It may be called several times."""
@@ -153,8 +155,8 @@ class NoteFile:
         """Return the entries; none without a file. Raises `ToolError` for an unreadable file."""
         return self._read()[1]
 
-    def change(self, edit: Edit) -> Entries:
-        """Apply `edit` to the present entries, write and return the result.
+    def change(self, edit: Edit) -> tuple[Entries, Entries]:
+        """Apply `edit` to the present entries and write the result. Return both.
 
         The file is unchanged when `edit` raises. Raises `ToolError` when it cannot be written.
         """
@@ -164,17 +166,17 @@ class NoteFile:
         except OSError as error:
             raise self._failure("write", error) from error
 
-    def _apply(self, edit: Edit) -> Entries:
+    def _apply(self, edit: Edit) -> tuple[Entries, Entries]:
         # Text editors do not take our lock, so a change between reading and writing is possible:
         # then start over with the new content.
         for _ in range(_MAX_ATTEMPTS):
             stamp, before = self._read()
             after = tuple(edit(before))
             if after == before:
-                return after
+                return before, after
             if stamp == self._stamp():
                 self._write(after)
-                return after
+                return before, after
         raise ToolError(
             f"{self.name} keeps changing while it is being written", hint="try again later"
         )
@@ -229,25 +231,17 @@ class NoteFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         descriptor = os.open(self._root / LOCK_FILE, flags, 0o600)
         try:
-            self._wait_for(descriptor)
-            yield
-        finally:
-            os.close(descriptor)  # also releases the lock
-
-    def _wait_for(self, descriptor: int) -> None:
-        deadline = time.monotonic() + self._lock_seconds
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            deadline = time.monotonic() + self._lock_seconds
+            while not _try_lock(descriptor):
                 if time.monotonic() > deadline:
                     raise ToolError(
                         "another process holds the lock of the memory files",
                         hint="nothing was saved; try again later",
-                    ) from None
+                    )
                 time.sleep(_LOCK_POLL_SECONDS)
-            else:
-                return
+            yield
+        finally:
+            os.close(descriptor)  # also releases the lock
 
     @staticmethod
     def _create_folder(folder: Path) -> None:
@@ -269,6 +263,14 @@ class NoteFile:
         )
 
 
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class NoteChange(msgspec.Struct, frozen=True):
     """Result of a write."""
 
@@ -284,9 +286,8 @@ class Notebook:
     Methods that write raise `ToolError` when nothing was saved.
     """
 
-    def __init__(self, name: str, heading: str, file: NoteFile, limit: int, scan: Scan) -> None:
-        self._name, self._heading, self._file = name, heading, file
-        self._limit, self._scan = limit, scan
+    def __init__(self, name: str, heading: str, file: NoteFile, limit: int) -> None:
+        self._name, self._heading, self._file, self._limit = name, heading, file, limit
 
     def entries(self) -> Entries:
         """Return the entries of the file, including suspicious ones."""
@@ -298,7 +299,8 @@ class Notebook:
         def edit(before: Entries) -> Entries:
             return before if entry in before else self._check_size(before, (*before, entry))
 
-        return self._change(edit, entry)
+        before, after = self._file.change(edit)
+        return NoteChange(entry, before != after, self._report(after))
 
     def replace(self, old_text: str, content: str) -> NoteChange:
         """Replace the only entry that contains `old_text` with `content`."""
@@ -309,19 +311,19 @@ class Notebook:
             after = dict.fromkeys(entry if each == old else each for each in before)
             return self._check_size(before, tuple(after))
 
-        return self._change(edit, entry)
+        before, after = self._file.change(edit)
+        return NoteChange(entry, before != after, self._report(after))
 
     def remove(self, old_text: str) -> NoteChange:
         """Remove the only entry that contains `old_text`."""
-        removed = ""
 
         def edit(before: Entries) -> Entries:
-            nonlocal removed
             removed = self._find_one(before, old_text)
             return tuple(each for each in before if each != removed)
 
-        change = self._change(edit, "")
-        return msgspec.structs.replace(change, content=removed)
+        before, after = self._file.change(edit)
+        [removed] = set(before) - set(after)
+        return NoteChange(removed, True, self._report(after))
 
     def section(self) -> str:
         """Return the notes under a heading for the system prompt, or "" without notes.
@@ -341,18 +343,6 @@ class Notebook:
             text = f"{text[: self._limit]}…\n[{over:,} characters over the limit left out]"
         return f"## {self._heading} [{self._usage(found)}]\n{text}"
 
-    def _change(self, edit: Edit, content: str) -> NoteChange:
-        changed = False
-
-        def track(before: Entries) -> Sequence[str]:
-            nonlocal changed
-            after = edit(before)
-            changed = after != before
-            return after
-
-        after = self._file.change(track)
-        return NoteChange(content, changed, self._report(after))
-
     def _check_content(self, content: str) -> str:
         entry = normalize_entry(content)
         if not entry:
@@ -362,7 +352,7 @@ class Notebook:
                 "content has a line with nothing but §, which separates entries",
                 hint="save one entry with each call",
             )
-        if findings := self._scan(entry):
+        if findings := scan(entry):
             raise ToolError(
                 f"not saved: this reads like a prompt injection ({', '.join(findings)})",
                 hint="memory is for plain facts; say it in your own words or leave it",
@@ -414,7 +404,7 @@ class Notebook:
 
     def _safe_text(self, entry: str) -> str:
         """Return the entry for the model; a suspicious one is replaced by a notice."""
-        findings = self._scan(entry)
+        findings = scan(entry)
         return blocked(f"an entry of {self._file.name}", findings) if findings else entry
 
     def _usage(self, found: Entries) -> str:
@@ -484,28 +474,89 @@ class BuiltinMemory:
         return MemorySnapshot("\n\n".join(filter(None, sections.values())), profile)
 
 
-def open_memory(
-    folder: Path, scope: MemoryScope, options: MemoryOptions, scan: Scan
-) -> BuiltinMemory:
-    """Return the memory of a session. `folder` is `<home>/memories`, created by the first write.
-    `scan` is `hermes.security.injection.scan`."""
+def open_memory(folder: Path, scope: MemoryScope, options: MemoryOptions) -> BuiltinMemory:
+    """Return the memory of a session. `folder` is `<home>/memories`, created by the first write."""
+    notebooks: dict[NoteTarget, Notebook] = {}
+    for target, location in note_locations(folder, scope).items():
+        if target == "user":
+            enabled, limit = options.user_profile_enabled, options.user_char_limit
+        else:
+            enabled, limit = options.memory_enabled, options.memory_char_limit
+        if enabled:
+            about = " ".join(location.about.split())
+            # A folder name is foreign text too: without the name if it reads like an injection.
+            heading = f"{HEADINGS[target]} {'' if scan(about) else about}".rstrip()
+            file = NoteFile(folder, location, options.lock_seconds)
+            notebooks[target] = Notebook(target, heading, file, limit)
+    return BuiltinMemory(notebooks)
 
-    def notebook(target: NoteTarget, location: NoteLocation) -> Notebook:
-        file = NoteFile(folder, location, options.lock_seconds)
-        limit = options.user_char_limit if target == "user" else options.memory_char_limit
-        about = " ".join(location.about.split())
-        # A folder name is foreign text too: without the name if it reads like an injection.
-        heading = HEADINGS[target] if not about or scan(about) else f"{HEADINGS[target]} {about}"
-        return Notebook(target, heading, file, limit, scan)
 
-    enabled = {
-        target: options.user_profile_enabled if target == "user" else options.memory_enabled
-        for target in HEADINGS
-    }
-    return BuiltinMemory(
-        {
-            target: notebook(target, location)
-            for target, location in note_locations(folder, scope).items()
-            if enabled[target]
-        }
+# The `memory` tool: the agent writes notes for later sessions.
+
+OnWrite = Callable[[str, str, str], None]
+"""Called after each change with the action, the target and the entry added or removed."""
+
+ABOUT: dict[NoteTarget, str] = {
+    "memory": "memory: your notes",
+    "project": "project: notes on this project",
+    "chat": "chat: notes on this chat, read by all in it",
+    "user": "user: who the user is and wants",
+}
+DONE = {"add": "Added.", "replace": "Replaced.", "remove": "Removed."}
+UNCHANGED = "Nothing to change: it is there already."
+
+
+def memory_tool(memory: BuiltinMemory, on_write: OnWrite | None = None) -> Tool:
+    """Return the tool for a memory that has targets. Notes of the agent need no approval."""
+
+    async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
+        action, target = str(arguments["action"]), str(arguments["target"])
+        notes = memory.notebook(target)
+        content, old_text = (str(arguments.get(key) or "") for key in ("content", "old_text"))
+        change = await call.cancel.guard(in_thread(apply_action, notes, action, content, old_text))
+        if change.changed and on_write is not None:
+            on_write(action, target, change.content)
+        return f"{DONE[action] if change.changed else UNCHANGED}\n{change.report}"
+
+    return Tool(spec=_spec(memory.targets), handler=handler, serial=True, toolset="memory")
+
+
+def apply_action(notes: Notebook, action: str, content: str, old_text: str) -> NoteChange:
+    """Run one action of the tool. Raises `ToolArgumentsInvalid` for an unknown action."""
+    match action:
+        case "add":
+            return notes.add(content)
+        case "replace":
+            return notes.replace(old_text, content)
+        case "remove":
+            return notes.remove(old_text)
+        case _:
+            raise ToolArgumentsInvalid(
+                f"there is no action {action!r}", hint=f"use {', '.join(DONE)}"
+            )
+
+
+def _spec(targets: tuple[NoteTarget, ...]) -> ToolSpec:
+    return ToolSpec(
+        name="memory",
+        description="Remember over sessions, in short entries: preferences, corrections, facts "
+        "about the environment, conventions. Not the progress of a task. What you save stands in "
+        "the prompt of later sessions.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "action": {"type": "string", "enum": list(DONE)},
+                "target": {
+                    "type": "string",
+                    "enum": list(targets),
+                    "description": "; ".join(ABOUT[target] for target in targets),
+                },
+                "content": {"type": "string", "description": "the entry to add or put in"},
+                "old_text": {
+                    "type": "string",
+                    "description": "replace, remove: a part that only that entry has",
+                },
+            },
+            "required": ["action", "target"],
+        },
     )

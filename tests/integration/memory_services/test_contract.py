@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.main import main
-from hermes.memory import Inspectable, bundled_providers
+from hermes.memory import Inspectable
+from hermes.plugins import bundled_infos
 from hermes.sdk.memory import ServiceError
 from hermes.sdk.testing.memory import MemoryProviderContract
 from tests.integration.memory_services.conftest import SERVICES, HttpStage, Stage
@@ -21,7 +22,7 @@ ASKED = "What is my cat called?"
 
 def test_every_shipped_service_is_in_this_suite() -> None:
     assert {kind.name for kind in SERVICES} | {"byterover"} == {
-        info.name for info in bundled_providers()
+        info.name for info in bundled_infos("memory")
     } - {"holographic"}
 
 

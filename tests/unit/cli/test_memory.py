@@ -11,14 +11,13 @@ import pytest
 
 from hermes.app.log_files import stop_logging
 from hermes.memory import BuiltinMemory, MemoryOptions, MemoryScope, open_memory
-from hermes.security.injection import scan
 from hermes_plugins.memory.holographic import HolographicProvider
 from tests.unit.cli.terminal import Hermes
 
 
 class MemoryCommand(Hermes):
     def notes(self, **scope: str) -> BuiltinMemory:
-        return open_memory(self.home.memories, MemoryScope(**scope), MemoryOptions(), scan)
+        return open_memory(self.home.memories, MemoryScope(**scope), MemoryOptions())
 
     def says(self, text: str, user: str = "") -> None:
         """To an agent that has the local provider."""

@@ -12,15 +12,15 @@ from hermes.config.loader import load
 from hermes.core.errors import ConfigError
 from hermes.memory.discovery import (
     active_cli,
-    bundled_providers,
     find_cli,
     find_provider,
     list_providers,
     load_provider,
 )
+from hermes.plugins import bundled_infos
 from hermes.plugins.isolation import run_foreign_code
 
-BUNDLED = [info.name for info in bundled_providers()]
+BUNDLED = [info.name for info in bundled_infos("memory")]
 CODE = """
 import os
 from hermes.memory.provider import MemoryProvider

@@ -29,7 +29,6 @@ from hermes.memory.notes import (
     safe_name,
     split_entries,
 )
-from hermes.security.injection import scan
 
 WRITER = """
 import sys
@@ -78,7 +77,7 @@ def test_a_file_people_can_read_is_closed_when_it_is_written(root: Path, notes: 
     file = root / "MEMORY.md"
     file.write_text("by hand")
     file.chmod(0o644)
-    assert notes.change(add("by us")) == ("by hand", "by us")
+    assert notes.change(add("by us"))[1] == ("by hand", "by us")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text() == "by hand\n§\nby us\n"
 
@@ -86,7 +85,7 @@ def test_a_file_people_can_read_is_closed_when_it_is_written(root: Path, notes: 
 def test_edit_by_hand_between_changes_is_preserved(root: Path, notes: NoteFile) -> None:
     notes.change(add("one"))
     (root / "MEMORY.md").write_text("one, corrected\n§\ntwo\n")
-    assert notes.change(add("three")) == ("one, corrected", "two", "three")
+    assert notes.change(add("three"))[1] == ("one, corrected", "two", "three")
 
 
 def test_a_change_by_hand_in_the_very_moment_of_a_write_is_kept(
@@ -101,7 +100,7 @@ def test_a_change_by_hand_in_the_very_moment_of_a_write_is_kept(
             (root / "MEMORY.md").write_text("by hand")
         return (*before, "ours")
 
-    assert notes.change(edit) == ("by hand", "ours")
+    assert notes.change(edit)[1] == ("by hand", "ours")
     assert asked == [("one",), ("by hand",)]
 
 
@@ -127,7 +126,7 @@ def test_a_failed_edit_changes_nothing(root: Path, notes: NoteFile) -> None:
     with pytest.raises(ToolError, match="no"):
         notes.change(edit)
     assert notes.read() == ("one",)
-    assert notes.change(add("two")) == ("one", "two")
+    assert notes.change(add("two"))[1] == ("one", "two")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +179,7 @@ def test_held_lock_is_reported_and_acquired_later(root: Path) -> None:
         notes.change(add("two"))
     assert notes.read() == ("one",)
     os.close(descriptor)
-    assert notes.change(add("two")) == ("one", "two")
+    assert notes.change(add("two"))[1] == ("one", "two")
 
 
 def test_processes_that_write_at_the_same_time_lose_nothing(root: Path) -> None:
@@ -321,7 +320,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def opened(folder: Path, scope: MemoryScope | None = None, **options: object) -> BuiltinMemory:
-    return open_memory(folder, scope or MemoryScope(), MemoryOptions(**options), scan)  # type: ignore[arg-type]
+    return open_memory(folder, scope or MemoryScope(), MemoryOptions(**options))  # type: ignore[arg-type]
 
 
 def test_empty_memory_has_no_text_and_creates_no_folder(folder: Path) -> None:

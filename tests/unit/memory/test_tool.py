@@ -10,9 +10,14 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Effect, ToolContext
-from hermes.memory.notes import BuiltinMemory, MemoryOptions, MemoryScope, open_memory
-from hermes.memory.tool import UNCHANGED, memory_tool
-from hermes.security.injection import scan
+from hermes.memory.notes import (
+    UNCHANGED,
+    BuiltinMemory,
+    MemoryOptions,
+    MemoryScope,
+    memory_tool,
+    open_memory,
+)
 
 Use = Callable[..., Awaitable[str]]
 
@@ -24,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def memory(file: Path) -> BuiltinMemory:
-    return open_memory(file.parent, MemoryScope(), MemoryOptions(memory_char_limit=100), scan)
+    return open_memory(file.parent, MemoryScope(), MemoryOptions(memory_char_limit=100))
 
 
 @pytest.fixture
@@ -186,7 +191,7 @@ async def test_text_no_file_can_hold_is_cleaned(use: Use, file: Path) -> None:
 
 
 async def test_many_short_notes_do_not_fill_a_result(tmp_path: Path) -> None:
-    memory = open_memory(tmp_path, MemoryScope(), MemoryOptions(), scan)
+    memory = open_memory(tmp_path, MemoryScope(), MemoryOptions())
     (tmp_path / "USER.md").write_text("\n§\n".join(map(str, range(200))))
     report = memory.notebook("user").add("new").report.splitlines()
     assert (len(report), report[-1]) == (52, "- … and 151 more")
@@ -194,7 +199,7 @@ async def test_many_short_notes_do_not_fill_a_result(tmp_path: Path) -> None:
 
 def test_the_model_is_offered_only_what_there_is(tmp_path: Path) -> None:
     def spec(scope: MemoryScope, **options: bool):
-        return memory_tool(open_memory(tmp_path, scope, MemoryOptions(**options), scan)).spec
+        return memory_tool(open_memory(tmp_path, scope, MemoryOptions(**options))).spec
 
     def targets(scope: MemoryScope, **options: bool) -> list[str]:
         return spec(scope, **options).parameters["properties"]["target"]["enum"]

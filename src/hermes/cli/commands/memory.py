@@ -37,13 +37,12 @@ from hermes.memory import (
     NoteFile,
     NoteLocation,
     NoteTarget,
-    bundled_providers,
     config_fields,
     join_entries,
     note_locations,
     split_entries,
 )
-from hermes.plugins import RegistrationKind
+from hermes.plugins import RegistrationKind, bundled_infos
 from hermes.security.injection import scan
 from hermes.util.text import many, plain, plain_line
 
@@ -155,7 +154,7 @@ def _overview(_args: Namespace, cli: Cli) -> int:
             cli.say(f"  switched off: memory.{key} is false")
     cli.say(f"\nProvider: {settings.provider or 'none'}")
     if not settings.provider:
-        known = (info.name for info in bundled_providers())
+        known = (info.name for info in bundled_infos("memory"))
         cli.say(f"  `hermes memory setup NAME` chooses one of {', '.join(known)}")
         return 0
     try:
@@ -406,7 +405,7 @@ def _edit(args: Namespace, cli: Cli) -> None:
         return tuple(dict.fromkeys([*(entry for entry in wanted if entry not in gone), *new]))
 
     try:
-        after = notes.file.change(put)
+        _, after = notes.file.change(put)
     except ToolError as error:
         raise draft.refused(str(error)) from error
     draft.drop()
@@ -487,7 +486,7 @@ def _delete(cli: Cli, item: MemoryItem, provider: ProviderClient | None) -> None
     for notes in NoteFiles(cli).all(item.place):
         if notes.owner == item.owner:
             title = f"{notes.target} ({notes.owner})"
-            Notebook(notes.target, title, notes.file, notes.limit, scan).remove(item.text)
+            Notebook(notes.target, title, notes.file, notes.limit).remove(item.text)
             if provider is not None:
                 provider.note_removed(item.place, item.text)
 

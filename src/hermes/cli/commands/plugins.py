@@ -13,7 +13,7 @@ from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded, load
 from hermes.context import bundled_engines
 from hermes.core.errors import HermesError, UsageError
-from hermes.memory import bundled_providers, list_providers
+from hermes.memory import list_providers
 from hermes.plugins import (
     Plugin,
     PluginFetcher,
@@ -23,6 +23,7 @@ from hermes.plugins import (
     PluginOrigin,
     PluginSelection,
     PluginState,
+    bundled_infos,
     choose_provider,
     default_places,
     find_plugins,
@@ -68,7 +69,7 @@ def plugin_rows(cli: Cli) -> list[PluginRow]:
         _row(plugin, choice.state(plugin), loaded) for plugin in installed_plugins(home, loaded)
     ]
     known = {(row.kind, row.name) for row in rows}
-    bundled = {PluginKind.MEMORY: bundled_providers(), PluginKind.ENGINE: bundled_engines()}
+    bundled = {PluginKind.MEMORY: bundled_infos("memory"), PluginKind.ENGINE: bundled_engines()}
     for kind, info in ((kind, info) for kind, infos in bundled.items() for info in infos):
         state = PluginState.ENABLED if single[kind] == info.name else PluginState.NOT_ENABLED
         if (kind, info.name) not in known:
