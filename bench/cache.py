@@ -22,7 +22,7 @@ from bench.cache_worker import KEY
 from bench.contenders import ROOT, Contender, ours, peer
 from hermes.core.model import Price
 from hermes.core.testing import ModelServer, SessionReport
-from hermes.providers.catalog import MODELS
+from hermes.providers.catalog import bundled_tables
 
 LEAST_READ = 0.90
 """Least share of the prompt tokens that must come from the cache."""
@@ -40,7 +40,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def price(self) -> Price:
-        entry = next(entry for entry in MODELS if entry.name == self.model)
+        entry = next(entry for entry in bundled_tables().models if entry.name == self.model)
         if entry.price is None:
             raise SystemExit(f"the price of {self.model} is not known")
         # Only the sum of all prompts is long, and the price for long prompts must not apply to it.

@@ -8,7 +8,7 @@ import httpx2
 
 from bench.wires_worker import Caller
 from hermes.core.messages import User
-from hermes.core.model import ApiMode, ModelRequest, Reply, TextDelta
+from hermes.core.model import ApiMode, ModelEvent, ModelRequest, TextDelta
 from hermes.providers import Credential, Target, WireModel
 
 
@@ -25,13 +25,15 @@ class Wire:
             credentials=(Credential("bench", "k"),),
         )
         asked = ModelRequest((User.say("hi"),), max_tokens=9000, stream=stream)
-        texts = []
-        async for event in WireModel(target, self._client).stream(asked):
+        texts: list[str] = []
+
+        def emit(event: ModelEvent) -> None:
             if isinstance(event, TextDelta):
                 texts.append(event.text)
-            elif isinstance(event, Reply) and event.message.text != "".join(texts):
-                texts = [event.message.text]
-        return "".join(texts)
+
+        reply = await WireModel(target, self._client).call(asked, emit)
+        streamed = "".join(texts)
+        return streamed if streamed == reply.message.text else reply.message.text
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 """Keys from a dict, for tests of what is done with them."""
 
-from hermes.providers.endpoints import Endpoint
-from hermes.providers.target import Credential
+from hermes.providers.endpoints import Credential, Endpoint
 
 
 class DictKeys:

@@ -12,10 +12,9 @@ from hermes.context.compressor import ContextCompressor
 from hermes.context.conversation import estimate_messages_tokens_rough
 from hermes.context.engine import Dict, Dicts, SummaryAnswer, SummaryModel
 from hermes.core.messages import from_dict
-from hermes.core.model import ModelRequest, Reply
-from hermes.providers.endpoints import ModelProfile
+from hermes.core.model import ModelRequest
+from hermes.providers.endpoints import Credential, ModelProfile, Target
 from hermes.providers.local.runtime import ModelProcess
-from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 from hermes.sdk.testing.context import conversation_faults
 from tests.compaction.checks import lost
@@ -59,9 +58,7 @@ async def asked(model: WireModel, messages: Dicts, most: int) -> str:
     request = ModelRequest(
         tuple(map(from_dict, messages)), max_tokens=min(most, MOST), temperature=0
     )
-    events = [event async for event in model.stream(request)]
-    assert isinstance(events[-1], Reply)
-    return events[-1].message.text
+    return (await model.call(request, lambda _event: None)).message.text
 
 
 @pytest.mark.parametrize("name", ["warehouse_in_sql"])

@@ -14,10 +14,9 @@ import pytest
 
 from hermes.core.errors import LocalModelError
 from hermes.core.messages import System, User
-from hermes.core.model import ModelRequest, Reply, Usage
-from hermes.providers.endpoints import ModelProfile
+from hermes.core.model import ModelRequest, Usage
+from hermes.providers.endpoints import Credential, ModelProfile, Target
 from hermes.providers.local.runtime import ModelProcess, PromptPrefixCache
-from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 
 pytestmark = [pytest.mark.model, pytest.mark.internet]
@@ -39,9 +38,8 @@ async def ask(process: ModelProcess, client: httpx2.AsyncClient, cache: Path) ->
     )
     model = PromptPrefixCache(WireModel(target, client), process, client, cache)
     request = ModelRequest((LONG, User.say("Say yes.")), max_tokens=4, temperature=0)
-    events = [event async for event in model.stream(request)]
-    assert isinstance(events[-1], Reply)
-    return events[-1].message.text, events[-1].usage
+    reply = await model.call(request, lambda _event: None)
+    return reply.message.text, reply.usage
 
 
 async def test_the_prompt_is_remembered_between_turns_and_between_processes(

@@ -16,9 +16,8 @@ import pytest
 
 from hermes.config.settings import ApiMode
 from hermes.core.messages import Assistant, Message, System, ToolResult, User
-from hermes.core.model import ModelRequest, Reply, TextDelta, ToolSpec
-from hermes.providers.endpoints import ModelProfile
-from hermes.providers.target import Credential, Target
+from hermes.core.model import ModelEvent, ModelRequest, Reply, TextDelta, ToolSpec
+from hermes.providers.endpoints import Credential, ModelProfile, Target
 from hermes.providers.wire.model import WireModel
 
 pytestmark = [pytest.mark.model, pytest.mark.internet]
@@ -111,8 +110,8 @@ async def ask(
     model: WireModel, messages: tuple[Message, ...], *, stream: bool
 ) -> tuple[list[str], Reply]:
     request = ModelRequest(messages, (TOOL,), max_tokens=60, temperature=0, stream=stream)
-    *deltas, reply = [event async for event in model.stream(request)]
-    assert isinstance(reply, Reply)
+    deltas: list[ModelEvent] = []
+    reply = await model.call(request, deltas.append)
     return [delta.text for delta in deltas if isinstance(delta, TextDelta)], reply
 
 

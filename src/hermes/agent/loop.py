@@ -8,9 +8,7 @@ Compaction runs between a complete set of tool results and the next request, nev
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
 from time import monotonic
-from typing import assert_never
 
 import msgspec
 
@@ -28,7 +26,7 @@ from hermes.core.events import (
     UsageReported,
 )
 from hermes.core.messages import Message, User
-from hermes.core.model import FellBack, Model, ModelCall, ReasoningDelta, Reply, Retrying, TextDelta
+from hermes.core.model import Model, ModelCall, Reply
 from hermes.store import SessionStore
 from hermes.util.concurrency import in_session
 
@@ -125,15 +123,8 @@ async def _call_model(turn: Turn, deps: TurnDeps, emit: Emit) -> None:
     """Make one model call. The reply is stored before anything acts on it."""
     emit(ModelCalled(turn.iteration))
     began = monotonic()
-    async with aclosing(deps.model.stream(turn.request())) as events:
-        while (event := await turn.cancel.guard(anext(events, None))) is not None:
-            match event:
-                case TextDelta() | ReasoningDelta() | Retrying() | FellBack():
-                    emit(event)
-                case Reply():
-                    await _add_reply(turn, deps, event, round(monotonic() - began, 3), emit)
-                case _:
-                    assert_never(event)
+    reply = await turn.cancel.guard(deps.model.call(turn.request(), emit))
+    await _add_reply(turn, deps, reply, round(monotonic() - began, 3), emit)
 
 
 async def _add_reply(turn: Turn, deps: TurnDeps, reply: Reply, seconds: float, emit: Emit) -> None:

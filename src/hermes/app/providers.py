@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,8 @@ from hermes.app.sessions import SessionRequest, opened_store
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import AuxiliaryTask, LocalModelSettings, Settings
-from hermes.core.errors import LocalModelError, ReplyInvalid, Unreachable, UsageError
-from hermes.core.model import Model, ModelCall, ModelEvent, ModelRequest, Reply
+from hermes.core.errors import LocalModelError, Unreachable, UsageError
+from hermes.core.model import EmitModelEvent, Model, ModelCall, ModelRequest, Reply
 from hermes.core.ports import Clock, SessionInfo
 from hermes.providers import (
     LOCAL,
@@ -165,11 +165,9 @@ class EmbeddedModel:
     def provider(self) -> str:
         return self._known.provider
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
         model = await self._local.ready(self._target)
-        async with aclosing(model.stream(request)) as events:
-            async for event in events:
-                yield event
+        return await model.call(request, emit)
 
 
 logger = logging.getLogger(__name__)
@@ -244,10 +242,10 @@ class ModelChainBuilder:
             wire = WireModel(target, self._client, credential)
         if not target.profile.small:
             return wire
-        from hermes.providers import SMALL, SmallModel  # few models are small
+        from hermes.providers import SmallModel, small_profile  # few models are small
 
         context = target.profile.context_length
-        return SmallModel(wire, msgspec.structs.replace(SMALL, context=context))
+        return SmallModel(wire, msgspec.structs.replace(small_profile(), context=context))
 
     async def close(self) -> None:
         """Stop the agent programs that were started."""
@@ -574,13 +572,7 @@ class AuxiliaryModels:
         """Return the reply of the first of `targets` that works."""
         began = self._providers.clock.monotonic()
         model = self._providers.maker.chain(targets, self._budget)
-        reply: Reply | None = None
-        async with aclosing(model.stream(request)) as events:
-            async for event in events:
-                if isinstance(event, Reply):
-                    reply = event
-        if reply is None:
-            raise ReplyInvalid(f"{model.provider} ended without a reply", provider=model.provider)
+        reply = await model.call(request, lambda _event: None)
         seconds = round(self._providers.clock.monotonic() - began, 3)
         call = ModelCall(
             reply.usage, reply.model, reply.provider, reply.cost_usd, task=task, seconds=seconds

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from hermes.app.sessions import SessionRequest
 from hermes.core.errors import ConfigError, HermesError, ToolDenied, UsageError
 from hermes.core.events import Emit, TurnFinished
 from hermes.core.messages import Message, System, ToolResult, User, to_dict
-from hermes.core.model import Model, ModelEvent, ModelRequest, Reply
+from hermes.core.model import EmitModelEvent, Model, ModelRequest, Reply
 from hermes.core.ports import Auxiliary, ChildResult, ChildTask, Clock, HookName, Hooks, Spawner
 from hermes.core.tool import Concern, Tool, ToolContext
 from hermes.memory import OnWrite
@@ -113,7 +112,7 @@ class _HookedModel(ModelWrapper):
         super().__init__(inner)
         self._hooks, self._auxiliary = hooks, auxiliary
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
         details = {"session_id": self._auxiliary.session_id, "provider": self.provider}
         began = asyncio.get_running_loop().time()
         await self._hooks.fire(
@@ -123,19 +122,17 @@ class _HookedModel(ModelWrapper):
             tool_count=len(request.tools),
             **details,
         )
-        async with aclosing(self._inner.stream(request)) as events:
-            async for event in events:
-                if isinstance(event, Reply):
-                    seconds = asyncio.get_running_loop().time() - began
-                    await self._hooks.fire(
-                        HookName.POST_API_REQUEST,
-                        model=event.model or self.name,
-                        usage=msgspec.structs.asdict(event.usage),
-                        finish_reason=event.message.finish_reason,
-                        duration_ms=round(seconds * 1000),
-                        **details,
-                    )
-                yield event
+        reply = await self._inner.call(request, emit)
+        seconds = asyncio.get_running_loop().time() - began
+        await self._hooks.fire(
+            HookName.POST_API_REQUEST,
+            model=reply.model or self.name,
+            usage=msgspec.structs.asdict(reply.usage),
+            finish_reason=reply.message.finish_reason,
+            duration_ms=round(seconds * 1000),
+            **details,
+        )
+        return reply
 
 
 class SessionMemory:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,7 @@ from hermes.compat.runtime import ScriptRuntime, script_runtime
 from hermes.config.loader import load
 from hermes.config.settings import AuxiliaryTask
 from hermes.core import errors
-from hermes.core.errors import HermesError, ProviderError, ReplyInvalid, UsageError
+from hermes.core.errors import HermesError, ProviderError, UsageError
 from hermes.core.messages import from_dict
 from hermes.core.model import ModelRequest, Reply, ToolSpec
 from hermes.providers import (
@@ -129,11 +128,7 @@ async def _ask(
     providers = runtime.providers
     async with trial_budget(runtime.home, runtime.loaded, providers.clock) as budget:
         model = providers.maker.chain(_targets(runtime, task, asked), budget)
-        async with aclosing(model.stream(request)) as events:
-            async for event in events:
-                if isinstance(event, Reply):
-                    return event
-    raise ReplyInvalid(f"{model.provider} ended without a reply", provider=model.provider)
+        return await model.call(request, lambda _event: None)
 
 
 def _spec(tool: Mapping[str, Any]) -> ToolSpec:

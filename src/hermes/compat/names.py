@@ -29,7 +29,7 @@ hermes_constants: config.home: get_hermes_home display_hermes_home
 agent.context_engine: context.engine: ContextEngine
 agent.context_compressor: context.compressor: ContextCompressor
 agent.context_compressor: context.notes: SUMMARY_PREFIX
-agent.prompt_caching: providers.wire.cache_control: apply_anthropic_cache_control
+agent.prompt_caching: providers.wire.codec: apply_anthropic_cache_control
 agent.prompt_builder: compat.config: load_soul_md build_context_files_prompt
 agent.prompt_builder: compat.config: build_environment_hints build_skills_system_prompt
 agent.prompt_builder: compat.platforms: PLATFORM_HINTS

@@ -1,8 +1,8 @@
 """One token that stops a turn: it reaches every model call and every tool."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import Awaitable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from hermes.core.errors import Interrupted
@@ -33,6 +33,15 @@ class CancelToken:
             return
         self._set, self.reason = True, reason
         for task in self._waiting:
+            loop = task.get_loop()
+            if asyncio.current_task(loop) is task:
+                # The work that waits set the token itself and may end without another await.
+                loop.call_soon(self._cancel_waiting, task)
+            else:
+                task.cancel()
+
+    def _cancel_waiting(self, task: asyncio.Task[object]) -> None:
+        if task in self._waiting:
             task.cancel()
 
     def check(self) -> None:
@@ -63,14 +72,3 @@ class CancelToken:
             work.close()  # It never begins, and Python would warn that it was not awaited.
         with self.scope():
             return await work
-
-    async def iterate(self, items: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Yield the items of `items` until the token is set; `items` is always closed."""
-        async with aclosing(items):
-            while True:
-                with self.scope():
-                    try:
-                        item = await anext(items)
-                    except StopAsyncIteration:
-                        return
-                yield item

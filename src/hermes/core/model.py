@@ -1,7 +1,7 @@
 """Models: requests, replies, tokens and prices."""
 
 import json
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol, Self
 
 import msgspec
@@ -127,7 +127,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     reply_schema: dict[str, Any] | None = None
     """JSON Schema the reply text must follow, where the endpoint can enforce one."""
     stream: bool = True
-    """False asks for the reply in one piece; it still comes out as a stream of one `Reply`."""
+    """False asks for the reply in one piece, without deltas."""
 
 
 class TextDelta(msgspec.Struct, frozen=True, tag="text_delta"):
@@ -155,8 +155,6 @@ class FellBack(msgspec.Struct, frozen=True, tag="fell_back"):
 
 
 class Reply(msgspec.Struct, frozen=True, tag="reply"):
-    """The whole reply; always the last item of a stream."""
-
     message: Assistant
     usage: Usage
     model: str = ""  #: The model that was asked, as it is accounted for.
@@ -164,7 +162,8 @@ class Reply(msgspec.Struct, frozen=True, tag="reply"):
     cost_usd: float | None = None  #: None: the price is not known.
 
 
-ModelEvent = TextDelta | ReasoningDelta | Retrying | FellBack | Reply
+ModelEvent = TextDelta | ReasoningDelta | Retrying | FellBack
+EmitModelEvent = Callable[[ModelEvent], None]  #: Must not block.
 
 
 class Model(Protocol):
@@ -176,8 +175,8 @@ class Model(Protocol):
     @property
     def provider(self) -> str: ...
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield deltas as they arrive, then one `Reply`. Closing the generator ends the call."""
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
+        """Emit deltas as they arrive, and return the whole reply. Cancelling it ends the call."""
 
 
 class ModelSource(Protocol):

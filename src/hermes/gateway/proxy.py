@@ -25,8 +25,7 @@ from hermes.providers import (
     check_base_url,
     is_loopback,
 )
-from hermes.providers.failures import refused, unreachable
-from hermes.providers.failures.rules import OTHER_HERMES
+from hermes.providers.failures import OTHER_HERMES, refused, unreachable
 from hermes.util.http import HttpError, fetch
 
 KEY = "GATEWAY_PROXY_KEY"

@@ -6,7 +6,6 @@ import struct
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
 from typing import Literal
 
 import msgspec
@@ -23,7 +22,15 @@ from hermes.core.errors import (
     Unreachable,
 )
 from hermes.core.messages import Image, System, Text, User
-from hermes.core.model import Model, ModelRequest, ReasoningDelta, Reply, TextDelta, ToolSpec
+from hermes.core.model import (
+    Model,
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    Reply,
+    TextDelta,
+    ToolSpec,
+)
 from hermes.providers import ModelProfile
 
 Verdict = Literal["works", "does not", "not tried", "failed"]
@@ -76,18 +83,16 @@ class Probe:
         self._model, self._profile, self._monotonic = model, profile, monotonic
 
     async def call(self, request: ModelRequest) -> ProbeCall:
-        start, first, deltas = self._monotonic(), None, 0
-        reply: Reply | None = None
-        async with aclosing(self._model.stream(request)) as events:
-            async for event in events:
-                if isinstance(event, TextDelta | ReasoningDelta):
-                    deltas += 1
-                    first = self._monotonic() - start if first is None else first
-                elif isinstance(event, Reply):
-                    reply = event
-        if reply is None:
-            raise RequestRefused("the call ended without a reply", provider=self._model.provider)
-        return ProbeCall(reply, deltas, first, self._monotonic() - start)
+        start = self._monotonic()
+        deltas: list[float] = []  # when each arrived
+
+        def emit(event: ModelEvent) -> None:
+            if isinstance(event, TextDelta | ReasoningDelta):
+                deltas.append(self._monotonic() - start)
+
+        reply = await self._model.call(request, emit)
+        first = deltas[0] if deltas else None
+        return ProbeCall(reply, len(deltas), first, self._monotonic() - start)
 
     async def answer(self) -> list[ProbeFinding]:
         """Check three abilities with one call."""

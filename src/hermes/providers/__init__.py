@@ -13,28 +13,26 @@ if TYPE_CHECKING:
     # isort: off
     # fmt: off
     from hermes.providers.endpoints import (
-        ENDPOINTS, Endpoint, LoginSpec, ModelProfile, check_base_url, is_loopback,
-        own_key_variables,
+        ENDPOINTS, ENV, MANUAL, OAUTH, Credential, Endpoint, LoginSpec, ModelProfile,
+        RemoteToolProgress, Target, Timeouts, check_base_url, is_loopback, own_key_variables,
+        variable_name,
     )
     from hermes.providers.resolver import (
         CUSTOM, LOCAL, MAIN, NO_KEY_REASON, ModelChoice, Resolver, auxiliary_targets,
         custom_endpoint, expand_alias, find_custom_provider, parse_model,
     )
-    from hermes.providers.small_model import SMALL, SmallModel
-    from hermes.providers.target import (
-        ENV, MANUAL, OAUTH, Credential, RemoteToolProgress, Target, Timeouts, variable_name,
-    )
+    from hermes.providers.small_model import SmallModel, small_profile
     from hermes.providers.transport import make_transport
     from hermes.providers.wire.model import WireModel
     # fmt: on
     # isort: on
 
 __all__ = [
-    "CUSTOM", "ENDPOINTS", "ENV", "LOCAL", "MAIN", "MANUAL", "NO_KEY_REASON", "OAUTH", "SMALL",
+    "CUSTOM", "ENDPOINTS", "ENV", "LOCAL", "MAIN", "MANUAL", "NO_KEY_REASON", "OAUTH",
     "Credential", "Endpoint", "LoginSpec", "ModelChoice", "ModelProfile", "RemoteToolProgress",
     "Resolver", "SmallModel", "Target", "Timeouts", "WireModel", "auxiliary_targets",
     "check_base_url", "custom_endpoint", "expand_alias", "find_custom_provider", "is_loopback",
-    "make_transport", "own_key_variables", "parse_model", "variable_name",
+    "make_transport", "own_key_variables", "parse_model", "small_profile", "variable_name",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

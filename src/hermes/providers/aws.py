@@ -20,7 +20,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from hermes.core.errors import CredentialMissing
-from hermes.providers.target import Credential
+from hermes.providers.endpoints import Credential
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 SERVICE = "bedrock"
@@ -149,11 +149,8 @@ def _read_profile(path: Path, section: str) -> AccessKey | None:
 
 def _headers_to_sign(sent: Mapping[str, str], url: str) -> dict[str, str]:
     """Return the headers to sign, sorted by name."""
-    chosen = {
-        name: value
-        for name, value in sent.items()
-        if name == "content-type" or name.startswith("x-amz-")
-    }
+    signed = [name for name in sent if name == "content-type" or name.startswith("x-amz-")]
+    chosen = {name: sent[name] for name in signed}
     return dict(sorted({**chosen, "host": urlsplit(url).netloc.rpartition("@")[2]}.items()))
 
 

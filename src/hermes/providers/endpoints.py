@@ -1,17 +1,19 @@
-"""The model endpoints as data, and which hosts may receive which key.
+"""Endpoints and targets: where requests go, and which hosts may receive which key.
 
-A new provider is one record in `ENDPOINTS`. How to reach an API is code in `hermes.providers.wire`;
-a quirk of a provider or model is a field of `ModelProfile`.
+A new provider is one record in `endpoints.json`. How to reach an API is code in
+`hermes.providers.wire`; a quirk of a provider or model is a field of `ModelProfile`.
 """
 
 import re
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from hermes.core.errors import ConfigError
-from hermes.core.model import FREE, Price, WireMode
+from hermes.core.messages import ToolCall
+from hermes.core.model import Price, TextDelta, WireMode
 from hermes.util import hosts
 
 if TYPE_CHECKING:
@@ -96,211 +98,14 @@ class Endpoint(msgspec.Struct, frozen=True):
     """Applies to all its models unless the facts of a model differ."""
 
 
-# Logins. Only logins with a public protocol are listed. Nous Portal has one too, but it is not
-# documented; its users create an API key on the portal.
-
-CODEX_LOGIN = LoginSpec(
-    client_id="app_EMoamEEZ73f0CkXaXp7hrann",
-    device_url="https://auth.openai.com/api/accounts/deviceauth/usercode",
-    token_url="https://auth.openai.com/oauth/token",
-    scope="openid profile email offline_access",
-    flow="codex",
+# In the order of `auto`: the first endpoint with a key of its own is used. Facts about single
+# models are in `hermes.providers.catalog`; a profile here applies to every model of its endpoint.
+# Only logins with a public protocol are listed. Nous Portal has one too, but it is not documented;
+# its users create an API key on the portal.
+ENDPOINTS: tuple[Endpoint, ...] = msgspec.json.decode(
+    Path(__file__).with_name("endpoints.json").read_bytes(), type=tuple[Endpoint, ...]
 )
-"""A ChatGPT subscription, as the Codex CLI logs in on a machine without a browser."""
-
-COPILOT_LOGIN = LoginSpec(
-    client_id="Iv1.b507a08c87ecfe98",
-    device_url="https://github.com/login/device/code",
-    token_url="https://github.com/login/oauth/access_token",
-    scope="read:user",
-    exchange_url="https://api.github.com/copilot_internal/v2/token",
-)
-"""A GitHub account with Copilot, with the client id that editors use."""
-
-GOOGLE_LOGIN = LoginSpec(
-    client_id="", device_url="", token_url="https://oauth2.googleapis.com/token", flow="google"
-)
-"""A Google account, with the OAuth client in HERMES_GEMINI_CLIENT_ID and _SECRET."""
-
-QWEN_LOGIN = LoginSpec(
-    client_id="f0304373b74a44d2b584a3fb70ca9e56",
-    device_url="https://chat.qwen.ai/api/v1/oauth2/device/code",
-    token_url="https://chat.qwen.ai/api/v1/oauth2/token",
-    scope="openid profile email model.completion",
-    pkce=True,
-)
-"""A Qwen account, as Qwen Code logs in."""
-
-
-# The endpoints, in the order of `auto`: the first one with a key of its own is used. Facts about
-# single models are in `hermes.providers.catalog`; a profile here applies to every model of its
-# endpoint.
-
-_CODEX_PROFILE = ModelProfile(
-    reasoning="object", streaming="always", max_tokens_field="", temperature=False
-)
-_REASONING_FIELD = "reasoning_content"
-"""The field in which makers of open models send reasoning and expect it back."""
-
-# fmt: off
-ENDPOINTS = (
-    Endpoint("openrouter", "OpenRouter", "https://openrouter.ai/api/v1",
-        key_vars=("OPENROUTER_API_KEY",), base_url_vars=("OPENROUTER_BASE_URL",),
-        default_model="anthropic/claude-sonnet-5.5", small_model="openai/gpt-6-luna",
-        profile=ModelProfile(reasoning="object", cache_marks=True)),
-    Endpoint("nous", "Nous Portal", "https://inference-api.nousresearch.com/v1",
-        key_vars=("NOUS_API_KEY",), base_url_vars=("NOUS_INFERENCE_BASE_URL", "NOUS_BASE_URL"),
-        aliases=("nousresearch", "nous-portal"), default_model="Hermes-4-405B",
-        small_model="Hermes-4-70B"),
-    Endpoint("ai-gateway", "Vercel AI Gateway", "https://ai-gateway.vercel.sh/v1",
-        key_vars=("AI_GATEWAY_API_KEY",), base_url_vars=("AI_GATEWAY_BASE_URL",),
-        aliases=("vercel",), default_model="anthropic/claude-sonnet-5.5",
-        small_model="openai/gpt-6-luna",
-        profile=ModelProfile(reasoning="object", cache_marks=True)),
-    Endpoint("anthropic", "Anthropic", "https://api.anthropic.com/v1",
-        api_mode="anthropic_messages", auth="x-api-key",
-        key_vars=("ANTHROPIC_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"),
-        aliases=("claude",), default_model="claude-sonnet-5-5", small_model="claude-haiku-5-5",
-        request_seconds=900, profile=ModelProfile(cache_marks=True, images=True)),
-    # Newer models refuse tools on chat completions, so agents use the responses API.
-    Endpoint("openai", "OpenAI", "https://api.openai.com/v1",
-        api_mode="codex_responses", custom_url_api_mode="chat_completions",
-        key_vars=("OPENAI_API_KEY",), default_model="gpt-6-sol", small_model="gpt-6-luna",
-        profile=ModelProfile(reasoning="object")),
-    Endpoint("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta/openai",
-        key_vars=("GOOGLE_API_KEY", "GEMINI_API_KEY"), base_url_vars=("GEMINI_BASE_URL",),
-        aliases=("google", "google-gemini"), default_model="gemini-3.8-flash",
-        small_model="gemini-3.1-flash-lite", profile=ModelProfile(reasoning="effort")),
-    Endpoint("xai", "xAI", "https://api.x.ai/v1",
-        key_vars=("XAI_API_KEY",), base_url_vars=("XAI_BASE_URL",), aliases=("grok", "x-ai"),
-        default_model="grok-4.7", models_path="/language-models",
-        profile=ModelProfile(reasoning="effort")),
-    Endpoint("deepseek", "DeepSeek", "https://api.deepseek.com/v1",
-        key_vars=("DEEPSEEK_API_KEY",), base_url_vars=("DEEPSEEK_BASE_URL",),
-        default_model="deepseek-v4-pro", small_model="deepseek-flash",
-        profile=ModelProfile(reasoning="effort", thinking_field=_REASONING_FIELD)),
-    Endpoint("mistral", "Mistral", "https://api.mistral.ai/v1",
-        key_vars=("MISTRAL_API_KEY",), aliases=("mistralai",), default_model="mistral-large-latest",
-        small_model="mistral-small-latest",
-        profile=ModelProfile(strict=True, nine_letter_ids=True)),
-    Endpoint("groq", "Groq", "https://api.groq.com/openai/v1",
-        key_vars=("GROQ_API_KEY",), base_url_vars=("GROQ_BASE_URL",),
-        default_model="openai/gpt-oss-120b", small_model="openai/gpt-oss-20b",
-        profile=ModelProfile(reasoning="effort", strict=True)),
-    Endpoint("zai", "Z.ai", "https://api.z.ai/api/paas/v4",
-        key_vars=("GLM_API_KEY", "ZAI_API_KEY", "Z_AI_API_KEY"), base_url_vars=("GLM_BASE_URL",),
-        key_hosts=("open.bigmodel.cn",), aliases=("glm", "z-ai", "zhipu"), default_model="glm-5.3",
-        small_model="glm-5.3-flash",
-        profile=ModelProfile(reasoning="switch", thinking_field=_REASONING_FIELD)),
-    Endpoint("kimi-coding", "Moonshot Kimi", "https://api.moonshot.ai/v1",
-        key_vars=("KIMI_API_KEY",), base_url_vars=("KIMI_BASE_URL",), key_hosts=("api.kimi.com",),
-        aliases=("kimi", "moonshot", "moonshotai"), default_model="kimi-k3",
-        small_model="kimi-k2.5",
-        profile=ModelProfile(reasoning="switch", thinking_field=_REASONING_FIELD)),
-    Endpoint("kimi-coding-cn", "Moonshot Kimi (China)", "https://api.moonshot.cn/v1",
-        key_vars=("KIMI_CN_API_KEY",), aliases=("kimi-cn", "moonshot-cn"), default_model="kimi-k3",
-        small_model="kimi-k2.5",
-        profile=ModelProfile(reasoning="switch", thinking_field=_REASONING_FIELD)),
-    Endpoint("minimax", "MiniMax", "https://api.minimax.io/v1",
-        key_vars=("MINIMAX_API_KEY",), base_url_vars=("MINIMAX_BASE_URL",),
-        default_model="MiniMax-M3", profile=ModelProfile(extra_body={"reasoning_split": True})),
-    Endpoint("minimax-cn", "MiniMax (China)", "https://api.minimaxi.com/v1",
-        key_vars=("MINIMAX_CN_API_KEY",), base_url_vars=("MINIMAX_CN_BASE_URL",),
-        default_model="MiniMax-M3", profile=ModelProfile(extra_body={"reasoning_split": True})),
-    # aliyuncs.com also hosts buckets of other customers, so only these exact names.
-    Endpoint("alibaba", "Alibaba DashScope",
-        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
-        key_vars=("DASHSCOPE_API_KEY",), base_url_vars=("DASHSCOPE_BASE_URL",),
-        key_hosts=("dashscope.aliyuncs.com", "dashscope-us.aliyuncs.com",
-            "coding.dashscope.aliyuncs.com", "coding-intl.dashscope.aliyuncs.com"),
-        aliases=("dashscope", "qwen", "alibaba-cloud"), default_model="qwen3.7-plus",
-        small_model="qwen-flash",
-        profile=ModelProfile(reasoning="enable_thinking", thinking_field=_REASONING_FIELD)),
-    Endpoint("xiaomi", "Xiaomi MiMo", "https://api.xiaomimimo.com/v1",
-        key_vars=("XIAOMI_API_KEY",), base_url_vars=("XIAOMI_BASE_URL",),
-        aliases=("mimo", "xiaomi-mimo"), default_model="mimo-v2.6-pro",
-        small_model="mimo-v2.6-flash",
-        profile=ModelProfile(reasoning="switch", thinking_field=_REASONING_FIELD)),
-    Endpoint("arcee", "Arcee AI", "https://api.arcee.ai/api/v1",
-        key_vars=("ARCEEAI_API_KEY",), base_url_vars=("ARCEE_BASE_URL",),
-        aliases=("arcee-ai", "arceeai"), default_model="trinity-large-thinking",
-        small_model="trinity-mini"),
-    Endpoint("nvidia", "NVIDIA", "https://integrate.api.nvidia.com/v1",
-        key_vars=("NVIDIA_API_KEY",), base_url_vars=("NVIDIA_BASE_URL",), aliases=("nim",),
-        default_model="nvidia/nemotron-3-super-120b-a12b",
-        small_model="nvidia/nemotron-3-nano-30b-a3b"),
-    Endpoint("kilocode", "Kilo Gateway", "https://api.kilo.ai/api/gateway",
-        key_vars=("KILOCODE_API_KEY",), base_url_vars=("KILOCODE_BASE_URL",),
-        aliases=("kilo", "kilo-code"), default_model="kilo/auto",
-        profile=ModelProfile(reasoning="object", cache_marks=True)),
-    # Both OpenCode gateways serve Claude and GPT models through other APIs; the defaults are models
-    # that chat completions can reach.
-    Endpoint("opencode-zen", "OpenCode Zen", "https://opencode.ai/zen/v1",
-        key_vars=("OPENCODE_ZEN_API_KEY",), base_url_vars=("OPENCODE_ZEN_BASE_URL",),
-        aliases=("opencode", "zen"), default_model="deepseek-v4-pro",
-        small_model="deepseek-v4.1-flash"),
-    Endpoint("opencode-go", "OpenCode Go", "https://opencode.ai/zen/go/v1",
-        key_vars=("OPENCODE_GO_API_KEY",), base_url_vars=("OPENCODE_GO_BASE_URL",),
-        default_model="kimi-k3", small_model="deepseek-v4.1-flash",
-        headers={"x-opencode-session": "hermes"}),
-    Endpoint("ollama-cloud", "Ollama Cloud", "https://ollama.com/v1",
-        key_vars=("OLLAMA_API_KEY",), base_url_vars=("OLLAMA_BASE_URL",), default_model="glm-5.3",
-        small_model="gpt-oss:20b", profile=ModelProfile(reasoning="effort", strict=True)),
-    Endpoint("openai-codex", "ChatGPT subscription (Codex)",
-        "https://chatgpt.com/backend-api/codex",
-        api_mode="codex_responses", aliases=("codex", "chatgpt"), default_model="gpt-6-sol",
-        small_model="gpt-6-luna", models_path="", login=CODEX_LOGIN, profile=_CODEX_PROFILE),
-    Endpoint("qwen-oauth", "Qwen account", "https://portal.qwen.ai/v1",
-        base_url_vars=("HERMES_QWEN_BASE_URL",), key_hosts=("dashscope.aliyuncs.com",),
-        aliases=("qwen-portal", "qwen-code"), default_model="coder-model", models_path="",
-        login=QWEN_LOGIN, profile=ModelProfile(thinking_field=_REASONING_FIELD)),
-    # From here on the variables are often set for other programs.
-    Endpoint("huggingface", "Hugging Face", "https://router.huggingface.co/v1",
-        key_vars=("HF_TOKEN",), shared_key_vars=("HF_TOKEN",), base_url_vars=("HF_BASE_URL",),
-        aliases=("hf", "hugging-face"), default_model="zai-org/GLM-5.3",
-        small_model="openai/gpt-oss-120b"),
-    Endpoint("copilot", "GitHub Copilot", "https://api.githubcopilot.com",
-        key_vars=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"),
-        shared_key_vars=("GH_TOKEN", "GITHUB_TOKEN"), key_hosts=("api.*.githubcopilot.com",),
-        aliases=("github-copilot", "github"), default_model="claude-sonnet-5",
-        small_model="gpt-5-mini",
-        headers={"Copilot-Integration-Id": "vscode-chat", "Editor-Version": "vscode/1.107.0",
-            "Openai-Intent": "conversation-edits"}, login=COPILOT_LOGIN),
-    Endpoint("bedrock", "Amazon Bedrock",
-        "https://bedrock-runtime.{region}.amazonaws.com/openai/v1",
-        auth="aws", key_vars=("AWS_BEARER_TOKEN_BEDROCK",),
-        shared_key_vars=("AWS_ACCESS_KEY_ID", "AWS_PROFILE"), base_url_vars=("BEDROCK_BASE_URL",),
-        key_hosts=("bedrock-runtime.*.amazonaws.com", "bedrock-mantle.*.api.aws"),
-        aliases=("aws", "amazon-bedrock"), default_model="openai.gpt-oss-120b-1:0",
-        small_model="openai.gpt-oss-20b-1:0", models_path="",
-        profile=ModelProfile(reasoning="effort")),
-    # A program on this machine with its own login; see `providers.acp`.
-    Endpoint("copilot-acp", "GitHub Copilot CLI", "acp://copilot",
-        api_mode="acp", needs_key=False, default_model="default", models_path="",
-        profile=ModelProfile(price=FREE)),
-    Endpoint("google-gemini-cli", "Gemini CLI login",
-        "https://cloudcode-pa.googleapis.com/v1internal",
-        api_mode="code_assist", aliases=("gemini-cli",), default_model="gemini-3-flash-preview",
-        small_model="gemini-2.5-flash-lite", models_path="", login=GOOGLE_LOGIN,
-        profile=ModelProfile(reasoning="effort", streaming="always")),
-    Endpoint("ollama", "Ollama on this machine", "http://127.0.0.1:11434/v1",
-        needs_key=False, profile=ModelProfile(price=FREE, reasoning="effort")),
-    Endpoint("lmstudio", "LM Studio on this machine", "http://127.0.0.1:1234/v1",
-        needs_key=False, aliases=("lm-studio",), models_path="/../api/v0/models",
-        profile=ModelProfile(price=FREE)),
-    Endpoint("vllm", "vLLM on this machine", "http://127.0.0.1:8000/v1",
-        needs_key=False, profile=ModelProfile(price=FREE, reasoning="effort")),
-    Endpoint("llamacpp", "llama.cpp on this machine", "http://127.0.0.1:8080/v1",
-        needs_key=False, aliases=("llama.cpp", "llama-cpp", "llama-server"),
-        profile=ModelProfile(price=FREE)),
-    Endpoint("custom", "any OpenAI-compatible endpoint",
-        key_vars=("OPENAI_API_KEY",), base_url_vars=("OPENAI_BASE_URL",), needs_key=False,
-        profile=ModelProfile(reasoning="effort")),
-    Endpoint("local", "the embedded starter model",
-        needs_key=False, models_path="",
-        profile=ModelProfile(price=FREE, small=True, keep_alive=False)),
-)
-# fmt: on
+LOGINS = {endpoint.id: endpoint.login for endpoint in ENDPOINTS if endpoint.login}
 
 
 def find_endpoint(name: str) -> Endpoint | None:
@@ -313,6 +118,87 @@ def own_key_variables() -> frozenset[str]:
     return frozenset(
         name for each in ENDPOINTS for name in each.key_vars if name not in each.shared_key_vars
     )
+
+
+# A target: one endpoint, one model and the keys for it.
+
+ENV, MANUAL, OAUTH, GIVEN = "env", "manual", "oauth", "given"
+"""Prefixes of credential ids: a variable, a key added by the user, a login made here, a key set
+with the choice. Any other id belongs to the login of another program."""
+
+
+def variable_name(credential_id: str) -> str:
+    """Return the variable that an id names, or an empty string."""
+    kind, _, name = credential_id.partition(":")
+    return name if kind == ENV else ""
+
+
+class Credential(msgspec.Struct, frozen=True):
+    """One key or token."""
+
+    id: str
+    """Stable name within its pool: `env:OPENROUTER_API_KEY`, `manual:1f3a`, `oauth`, `given`."""
+    secret: str  #: The value to send.
+    kind: Literal["api_key", "oauth"] = "api_key"
+    label: str = ""  #: Name given by the user.
+    source: str = ""  #: Origin for messages: `OPENROUTER_API_KEY in ~/.hermes/.env`.
+    expires_at: float | None = None  #: Seconds since the epoch; None when it does not expire.
+    base_url: str = ""  #: Base URL that belongs to the credential; empty: that of the endpoint.
+    headers: dict[str, str] = {}  #: Further headers it needs, such as an account id.
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is the login of another program on this machine.
+
+        It is used where its provider was chosen, but does not make `auto` choose the provider.
+        """
+        return self.id.partition(":")[0] not in (ENV, MANUAL, OAUTH, GIVEN)
+
+    @property
+    def variable(self) -> str:
+        """The variable it came from, or an empty string."""
+        return variable_name(self.id)
+
+    def __repr__(self) -> str:
+        return f"Credential({self.id!r}, kind={self.kind!r}, source={self.source!r})"
+
+
+class Timeouts(msgspec.Struct, frozen=True):
+    """Time limits in seconds."""
+
+    connect: float = 10.0
+    request: float = 1800.0  #: For one whole request.
+    silence: float = 300.0  #: Without any data, for a request without streaming.
+    read: float = 120.0  #: Until the next bytes of a stream.
+    stale: float = 180.0  #: Without new content in a stream; comments do not count.
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint, a model and the credentials for it."""
+
+    provider: str  #: Provider id; `custom:NAME` for a named custom endpoint.
+    model: str
+    base_url: str
+    api_mode: WireMode = "chat_completions"
+    auth: AuthScheme = "bearer"
+    source: str = ""  #: Why this one was chosen, for the user.
+    credentials: tuple[Credential, ...] = ()  #: Best first. Empty when none is needed.
+    profile: ModelProfile = ModelProfile()
+    timeouts: Timeouts = Timeouts()
+    headers: dict[str, str] = {}
+    cache_ttl: Literal["5m", "1h"] = "5m"  #: Lifetime of a marked prefix.
+    key_owner: str = ""  #: The provider whose keys these are, when it is not `provider`.
+    region: str = ""  #: For AWS signatures.
+
+
+class RemoteToolProgress(TextDelta, frozen=True, tag="remote_tool"):
+    """A remote agent began to use one of its own tools.
+
+    A text delta without text: code that does not know it shows nothing and counts it as progress.
+    """
+
+    text: str = ""
+    call: ToolCall = ToolCall("", "", "{}")
 
 
 # Hosts and keys. A key is sent to its own provider over TLS and to no other host: not to a base URL

@@ -10,20 +10,26 @@ from hermes.config.settings import (
     AuxiliaryTask,
     CustomProvider,
     ModelAlias,
+    ProviderModel,
+    ProviderSettings,
     RoutingSettings,
     Settings,
 )
 from hermes.core.errors import ConfigError, CredentialMissing
 from hermes.providers import endpoints
 from hermes.providers.endpoints import (
+    ENV,
+    GIVEN,
+    Credential,
     Endpoint,
     ModelProfile,
+    Target,
+    Timeouts,
     check_base_url,
     endpoint_of_host,
     is_loopback,
     may_receive_key,
 )
-from hermes.providers.target import ENV, GIVEN, Credential, Target, Timeouts, timeouts_for
 
 if TYPE_CHECKING:
     from hermes.providers.catalog.catalog import ModelCatalog
@@ -462,3 +468,30 @@ def _with_task_options(target: Target, task_settings: AuxiliaryTask) -> Target:
     body = {**target.profile.extra_body, **task_settings.extra_body}
     profile = msgspec.structs.replace(target.profile, extra_body=body, cache_marks=False)
     return msgspec.structs.replace(target, profile=profile, timeouts=timeouts)
+
+
+def timeouts_for(settings: Settings, endpoint: Endpoint, model: str, *, here: bool) -> Timeouts:
+    """Return the limits set for the model, else for the provider, else in general.
+
+    A server on this machine (`here`) may process a long prompt for minutes before its first token,
+    so only the limit of the whole request applies.
+    """
+    general = settings.timeouts
+    provider = settings.providers.get(endpoint.id, ProviderSettings())
+    own = provider.models.get(model, ProviderModel())
+    request = (
+        own.timeout_seconds
+        or provider.request_timeout_seconds
+        or endpoint.request_seconds
+        or general.request_seconds
+    )
+    stale = own.stale_timeout_seconds or provider.stale_timeout_seconds
+    if stale or here:
+        patience = float(stale or request)
+        return Timeouts(request=request, silence=patience, read=patience, stale=patience)
+    return Timeouts(
+        request=request,
+        silence=general.stale_seconds,
+        read=general.stream_read_seconds,
+        stale=general.stream_stale_seconds,
+    )

@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, assert_never
 
 import msgspec
@@ -20,7 +21,15 @@ from hermes.core.messages import (
     canonical_arguments,
     made_call_id,
 )
-from hermes.core.model import Model, ModelEvent, ModelRequest, Reply, TextDelta, ToolSpec
+from hermes.core.model import (
+    EmitModelEvent,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    Reply,
+    TextDelta,
+    ToolSpec,
+)
 from hermes.providers.policy import ModelWrapper
 from hermes.util.text import cut_middle
 
@@ -68,96 +77,10 @@ class SmallProfile(msgspec.Struct, frozen=True):
     """For estimates; deliberately low, since code and numbers take more tokens than prose."""
 
 
-def _example_of(
-    user: str, reply: str, tool: str = "", result: str = "", **arguments: str
-) -> PromptExample:
-    steps = (ExampleStep(tool, arguments, result),) if tool else ()
-    return PromptExample(user, reply, steps)
-
-
-# The order was measured: with the terminal last, a small model stops writing files where a command
-# is meant. Change it only together with a run of `make test-model`.
-EXAMPLES = (
-    _example_of(
-        "What is set in settings.json?",
-        "settings.json sets the name to demo and the timeout to 30.",
-        "read_file",
-        '1|{"name": "demo",\n2| "timeout": 30}',
-        path="settings.json",
-    ),
-    _example_of(
-        "Where is login used?",
-        "login is used in src/auth.py, line 12.",
-        "search_files",
-        "1 match in 1 file:\nsrc/auth.py:12:def login(user):",
-        pattern="login",
-        target="content",
-    ),
-    _example_of(
-        "Write hello.py, it should greet Bob",
-        "I wrote hello.py, which greets Bob.",
-        "write_file",
-        "created hello.py: 35 bytes, 2 lines",
-        path="hello.py",
-        content="name = 'Bob'\nprint('Hello', name)\n",
-    ),
-    _example_of("What's the capital of Spain?", "The capital of Spain is Madrid."),
-    _example_of(
-        "How many text files are here?",
-        "There are 4 text files here.",
-        "terminal",
-        "4",
-        command="find . -name '*.txt' | wc -l",
-    ),
-    _example_of(
-        "Show me what is here",
-        "This folder contains docs, settings.json, src and tasks.md.",
-        "terminal",
-        "docs\nsettings.json\nsrc\ntasks.md",
-        command="ls",
-    ),
-    _example_of(
-        "How long is poem.txt?",
-        "poem.txt has 25 lines.",
-        "terminal",
-        "25",
-        command="wc -l < poem.txt",
-    ),
-    _example_of("What is 12 * 9?", "12 * 9 is 108.", "terminal", "108", command="echo $((12 * 9))"),
-    _example_of(
-        "Rename todo.md to tasks.md",
-        "I renamed todo.md to tasks.md.",
-        "terminal",
-        "[no output]",
-        command="mv todo.md tasks.md",
-    ),
-)
-
-SMALL = SmallProfile(
-    system=(
-        "You are Hermes, an assistant that works on the user's computer."
-        " Answer with one JSON object: a tool call or a reply.\n"
-        "{tools}\n"
-        "- reply: the answer to the user in plain words, with the facts\n"
-        "Never guess about files or this computer: call a tool first."
-    ),
-    hints=(
-        ToolHint(
-            "terminal",
-            "shell command to list, count, rename, copy, delete, make folders, calculate,"
-            " show the date or the system",
-            ("command",),
-        ),
-        ToolHint("read_file", "read a text file", ("path",)),
-        ToolHint("write_file", "write a new text file", ("path", "content")),
-        ToolHint(
-            "search_files",
-            'find text in files (target "content") or files by name (target "files")',
-            ("pattern", "target"),
-        ),
-    ),
-    examples=EXAMPLES,
-)
+@lru_cache(maxsize=1)
+def small_profile() -> SmallProfile:
+    data = Path(__file__).with_name("small_model.json").read_bytes()
+    return msgspec.json.decode(data, type=SmallProfile)
 
 
 # Streaming the text of `{"reply":"…"}`.
@@ -417,27 +340,28 @@ class SmallModel(ModelWrapper):
     examples. The answer must follow a JSON Schema and is mapped back to a tool call or text.
     """
 
-    def __init__(self, inner: Model, profile: SmallProfile = SMALL) -> None:
+    def __init__(self, inner: Model, profile: SmallProfile | None = None) -> None:
         super().__init__(inner)
-        self._profile = profile
+        self._profile = profile or small_profile()
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
         """Raises `ReplyInvalid` when the answer is neither a call nor text."""
         reply_text = ReplyTextReader()
-        async with aclosing(self._inner.stream(self.small_request(request))) as events:
-            async for event in events:
-                match event:
-                    case TextDelta():
-                        if text := reply_text.feed(event.text):
-                            yield TextDelta(text)
-                    case Reply():
-                        if text := reply_text.feed(event.message.text[reply_text.consumed :]):
-                            yield TextDelta(text)
-                        if added := self._missing_list(reply_text.text, request.messages):
-                            yield TextDelta(added)
-                        yield self._map_reply(event, reply_text.text + added, request)
-                    case _:
-                        yield event
+
+        def decode(event: ModelEvent) -> None:
+            if not isinstance(event, TextDelta):
+                emit(event)
+            elif text := reply_text.feed(event.text):
+                emit(TextDelta(text))
+
+        reply = await self._inner.call(self.small_request(request), decode)
+        decode(TextDelta(reply.message.text[reply_text.consumed :]))
+        added, last = "", request.messages[-1] if request.messages else None
+        if reply_text.text.rstrip().endswith(":") and isinstance(last, ToolResult):
+            # Small models often stop after "The files are:", so the list is added.
+            added = f"\n{shorten_result(last, self._profile)}"
+            emit(TextDelta(added))
+        return self._map_reply(reply, reply_text.text + added, request)
 
     def small_request(self, request: ModelRequest) -> ModelRequest:
         """Return the request that is sent."""
@@ -464,13 +388,6 @@ class SmallModel(ModelWrapper):
         ]
         most = max(Counter(calls).values(), default=0)
         return most >= self._profile.same_call or len(calls) >= self._profile.max_calls
-
-    def _missing_list(self, text: str, messages: tuple[Message, ...]) -> str:
-        """Return the list missing after "The files are:"; small models often stop there."""
-        last = messages[-1] if messages else None
-        if text.rstrip().endswith(":") and isinstance(last, ToolResult):
-            return f"\n{shorten_result(last, self._profile)}"
-        return ""
 
     def _map_reply(self, reply: Reply, text: str, request: ModelRequest) -> Reply:
         """Return the reply in the agent's terms; `text` is what was streamed of it."""

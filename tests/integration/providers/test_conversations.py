@@ -1,15 +1,19 @@
 """A conversation with tools over each wire: stored, resumed, and cached at the endpoint."""
 
+import inspect
 import json
 import shlex
 import sys
+import traceback
 
 import pytest
 
-from hermes.core.events import ToolFinished, TurnFinished
-from hermes.core.messages import Text, Thinking, ToolCall
-from hermes.core.model import Usage
+from hermes.app.sessions import SessionRequest
+from hermes.core.events import Event, ToolFinished, TurnFinished
+from hermes.core.messages import Text, Thinking, ToolCall, User
+from hermes.core.model import TextDelta, Usage
 from hermes.core.testing import ModelServer, Step
+from tests.integration.providers.conftest import started
 from tests.unit.providers.acp.fake_agent import PROGRAM
 
 MODES = ("chat_completions", "anthropic_messages", "codex_responses")
@@ -47,6 +51,25 @@ def lab(server: ModelServer, mode: str) -> dict:
         "custom_providers": [own],
         "model": {"provider": "lab", "default": "claude-sonnet-5-5"},
     }
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_delta_passes_no_generator_between_the_wire_and_the_surface(mode, home, tmp_path):
+    generators: list[list[str]] = []
+
+    def emit(event: Event) -> None:
+        if isinstance(event, TextDelta):
+            stack = [frame.f_code for frame, _line in traceback.walk_stack(None)]
+            flags = inspect.CO_ASYNC_GENERATOR | inspect.CO_GENERATOR
+            names = [code.co_qualname for code in stack if code.co_flags & flags]
+            generators.append(names)
+
+    with ModelServer(["hello there"]) as server:
+        async with started(home(**lab(server, mode), budget={"turn_usd": 100})) as app:
+            agent = await app.agent(SessionRequest(working_folder=tmp_path))
+            await agent.turn(User.say("hi"), emit)
+    assert generators
+    assert not any(generators), generators
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -157,8 +157,7 @@ async def test_auxiliary_tasks_at_an_address_of_their_own(provider, hostile, her
         budget = Budget(BudgetLimits(), None, "", clock)
         for target in targets:
             request = ModelRequest((User.say("hello"),))
-            async for _ in providers.maker.model(target, budget).stream(request):
-                pass
+            await providers.maker.model(target, budget).call(request, lambda _event: None)
     assert leaked(hostile, "OPENAI_API_KEY") == set()
 
 

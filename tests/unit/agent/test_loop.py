@@ -73,10 +73,9 @@ async def test_everything_is_stored_before_the_next_model_call(script, make_agen
         def __init__(self, inner):
             self.inner = inner
 
-        async def stream(self, request):
+        async def call(self, request, emit):
             counts.append(len(await log.messages("s1")))
-            async for event in self.inner.stream(request):
-                yield event
+            return await self.inner.call(request, emit)
 
     await events_of(make_agent(Watching(script([call("look"), "done"])), tool_that("x")))
     assert counts == [1, 3]

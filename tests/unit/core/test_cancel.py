@@ -152,57 +152,22 @@ async def test_work_may_clean_up_before_it_stops():
     assert cleaned == [True]
 
 
-class Numbers:
-    """An endless stream that knows whether it was closed."""
+async def test_work_that_sets_the_token_itself_ends_at_its_next_wait():
+    token = CancelToken()
 
-    def __init__(self, last: int = 1000) -> None:
-        self.last, self.closed = last, False
-
-    async def stream(self):
-        try:
-            for number in range(self.last):
-                await asyncio.sleep(0)
-                yield number
+    async def work(wait: bool) -> str:
+        token.cancel()
+        if wait:
             await asyncio.sleep(FOREVER)
-        finally:
-            self.closed = True
+        return "done"
 
-
-async def test_a_stream_ends_when_the_token_is_set_and_is_closed():
-    token, numbers, seen = CancelToken(), Numbers(), []
     with pytest.raises(Interrupted):
-        async for number in token.iterate(numbers.stream()):
-            seen.append(number)
-            if number == 2:
-                token.cancel()
-    assert seen == [0, 1, 2]
-    assert numbers.closed
-
-
-async def test_a_stream_that_waits_is_interrupted():
-    token, numbers, seen = CancelToken(), Numbers(last=2), []
-    asyncio.get_running_loop().call_later(0.01, token.cancel)
+        await token.guard(work(wait=True))
+    token = CancelToken()
+    assert await token.guard(work(wait=False)) == "done"
+    await asyncio.sleep(0)  # nothing is cancelled outside of the guard
     with pytest.raises(Interrupted):
-        async for number in token.iterate(numbers.stream()):
-            seen.append(number)  # noqa: PERF401 - what came before the interruption counts
-    assert seen == [0, 1]
-    assert numbers.closed
-
-
-async def test_a_stream_left_early_is_closed():
-    token, numbers = CancelToken(), Numbers()
-    stream = token.iterate(numbers.stream())
-    assert await anext(stream) == 0
-    await stream.aclose()
-    assert numbers.closed
-
-
-async def test_a_stream_that_ends_by_itself_just_ends():
-    async def two():
-        yield 1
-        yield 2
-
-    assert [item async for item in CancelToken().iterate(two())] == [1, 2]
+        token.check()
 
 
 async def test_guarded_work_that_could_not_begin_is_closed():

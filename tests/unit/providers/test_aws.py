@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.errors import CredentialMissing
 from hermes.providers.aws import aws_credentials, sign_request
-from hermes.providers.target import Credential
+from hermes.providers.endpoints import Credential
 
 NOW = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
 PAIR = "AKIDEXAMPLE:wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"

@@ -16,7 +16,7 @@ from hermes.config.settings import (
 )
 from hermes.core.errors import ConfigError, CredentialMissing
 from hermes.core.model import Price
-from hermes.providers.endpoints import ENDPOINTS, Endpoint, ModelProfile
+from hermes.providers.endpoints import ENDPOINTS, Credential, Endpoint, ModelProfile
 from hermes.providers.resolver import (
     NO_KEY_REASON,
     ModelChoice,
@@ -24,7 +24,6 @@ from hermes.providers.resolver import (
     auxiliary_targets,
     parse_model,
 )
-from hermes.providers.target import Credential
 from tests.dict_keys import DictKeys
 
 ALL_KEYS = {

@@ -1,7 +1,6 @@
 """A small model is offered a few tools with few parameters, under a strict grammar."""
 
 import json
-from collections.abc import AsyncGenerator
 
 import jsonschema_rs
 import msgspec
@@ -14,7 +13,6 @@ from hermes.core.messages import Assistant, Image, Message, System, Text, ToolCa
 from hermes.core.model import ModelEvent, ModelRequest, Reply, TextDelta, ToolSpec, Usage
 from hermes.core.testing import ScriptedModel, Step
 from hermes.providers.small_model import (
-    SMALL,
     ReplyTextReader,
     SmallModel,
     describe_tool,
@@ -23,8 +21,10 @@ from hermes.providers.small_model import (
     prompt_prefix,
     reply_schema,
     select_tools,
+    small_profile,
 )
 
+SMALL = small_profile()
 TEXT = {"type": "string", "description": "words that only cost tokens", "default": "x"}
 
 
@@ -242,10 +242,10 @@ async def answer(
     """The streamed text, the reply, and the request the inner model got."""
     with ScriptedModel(steps) as inner:
         request = ModelRequest(messages or (QUESTION,), tools)
-        events: list[ModelEvent] = [event async for event in SmallModel(inner).stream(request)]
-    assert isinstance(events[-1], Reply)
+        events: list[ModelEvent] = []
+        reply = await SmallModel(inner).call(request, events.append)
     streamed = "".join(event.text for event in events if isinstance(event, TextDelta))
-    return streamed, events[-1], inner.requests[-1]
+    return streamed, reply, inner.requests[-1]
 
 
 def round_trip(times: int, command: str = "ls", result: str = "a\nb") -> list[Message]:
@@ -372,32 +372,9 @@ async def test_errors_of_the_model_come_through():
         await answer([ServerFault("down")])
 
 
-class Endless:
-    """A model that talks until its stream is closed."""
-
-    name = provider = "endless"
-    closed = False
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        try:
-            yield TextDelta('{"reply":"')
-            while True:
-                yield TextDelta("on ")
-        finally:
-            self.closed = True
-
-
-async def test_closing_the_stream_ends_the_call_at_once():
-    inner = Endless()
-    events = SmallModel(inner).stream(ModelRequest((QUESTION,)))
-    assert await anext(events) == TextDelta("on ")
-    await events.aclose()
-    assert inner.closed
-
-
 async def test_a_smaller_limit_of_the_agent_is_kept():
     with ScriptedModel(['{"reply":"ok"}']) as inner:
         request = ModelRequest((QUESTION,), max_tokens=50, temperature=0.7)
-        [_ async for _ in SmallModel(inner).stream(request)]
+        await SmallModel(inner).call(request, lambda _: None)
     assert inner.requests[0].max_tokens == 50
     assert inner.requests[0].temperature == 0.7

@@ -5,7 +5,7 @@ or a whole `Step`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +15,7 @@ import msgspec
 
 from hermes.core.messages import Assistant, AssistantPart, Text, Thinking, ToolCall, to_dict
 from hermes.core.model import (
+    EmitModelEvent,
     ModelEvent,
     ModelRequest,
     Price,
@@ -272,7 +273,7 @@ class ScriptedModel:
     def provider(self) -> str:
         return self._provider
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
         self.requests.append(request)
         step = self._script.take(request)
         stall, slow = step.fault(Stall), step.fault(Slow)
@@ -284,13 +285,13 @@ class ScriptedModel:
             # Even a script without pauses lets a cancellation in between two deltas.
             await asyncio.sleep(slow.seconds if slow and delta else 0)
             if delta is not None:
-                yield delta
+                emit(delta)
             if stall and stall.after == position:
                 await asyncio.sleep(stall.seconds)
         usage = step.usage or estimate(request, step)
         cost = self._price.cost(usage) if self._price else None
         message = Assistant(step.parts, step.finish)
-        yield Reply(message, usage, self._name, self._provider, cost)
+        return Reply(message, usage, self._name, self._provider, cost)
 
     def verify(self) -> None:
         """Raise `ScriptError` when a step was not used."""

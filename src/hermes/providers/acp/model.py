@@ -1,11 +1,12 @@
 """A `Model` that is an agent program on this machine, over the Agent Client Protocol."""
 
 import asyncio
+import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Sequence
-from contextlib import aclosing
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar, assert_never
+from xml.sax.saxutils import quoteattr
 
 import msgspec
 
@@ -18,24 +19,244 @@ from hermes.core.errors import (
     StreamStalled,
     UnicodeRefused,
 )
-from hermes.core.messages import Text, Thinking, made_call_id
-from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, TextDelta, Usage
-from hermes.providers.acp.process import AgentExited, AgentPool, AgentProcess, agent_error
-from hermes.providers.acp.protocol import (
+from hermes.core.messages import (
+    Assistant,
+    Image,
+    Message,
+    System,
+    Text,
+    Thinking,
+    ToolResult,
+    User,
+    made_call_id,
+)
+from hermes.core.model import (
+    EmitModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    Reply,
+    TextDelta,
+    ToolSpec,
+    Usage,
+)
+from hermes.providers.acp.process import (
+    AgentExited,
+    AgentPool,
+    AgentProcess,
     ContentBlock,
     NewSessionResult,
-    ParsedCall,
     SessionUpdate,
     TokenCounts,
-    ToolCallSplitter,
     TurnEnd,
-    prompt_blocks,
+    agent_error,
 )
+from hermes.providers.endpoints import Target
 from hermes.providers.failures import failed_in_stream
-from hermes.providers.target import Target
 from hermes.providers.wire.codec import ReplyBuilder, content_refused, token_count
 from hermes.providers.wire.model import StallTimer
 from hermes.util.jsonrpc import RpcError
+
+# Tool calls inside text. A call is a fenced block; the text around it is the reply. The JSON of a
+# call is parsed up to the end of the object, not to the next fence, because arguments may contain
+# fences.
+
+MARK = "tool_call"
+INSTRUCTION = f"""\
+To use tools, write one fenced block for each call, on lines of its own:
+
+```{MARK}
+{{"name": "NAME OF THE TOOL", "arguments": {{"PARAMETER": "VALUE"}}}}
+```
+
+The block holds one JSON object; inside its strings a line break is \\n. Write nothing after the
+last block: the program runs the calls in their order and sends the results. When no tool is needed
+(any more), answer in plain text without such a block."""
+
+_OPENING = re.compile(rf"```+[ \t]*{MARK}[ \t]*\r?\n")
+_CLOSING = re.compile(r"\s*```+[ \t]*(?=\r?\n|\Z)")
+_POSSIBLE_OPENING = re.compile(r"\s*(?:`{1,2}|```+[ \t]*\w*[ \t]*\r?)?\Z")
+"""The end of a fragment that may turn out to precede or begin a call."""
+_NAME = re.compile(r'"name"\s*:\s*"([^"\\]+)"')
+_LENIENT = json.JSONDecoder(strict=False)  #: Accepts line breaks inside strings.
+
+
+class ParsedCall(msgspec.Struct, frozen=True):
+    name: str  #: Empty when the block names no tool.
+    arguments: str  #: JSON, or the text found instead.
+
+
+class ToolCallSplitter:
+    """Takes text in fragments; returns text as soon as it cannot be part of a call."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._has_text = self._in_calls = False
+
+    def feed(self, piece: str) -> str:
+        self._held += piece
+        if self._in_calls:
+            return ""
+        if opening := _OPENING.search(self._held):
+            self._in_calls = True
+            text_parts, self._held = self._held[: opening.start()], self._held[opening.start() :]
+            return self._emit(text_parts.rstrip())
+        undecided = _POSSIBLE_OPENING.search(self._held)
+        at = undecided.start() if undecided else len(self._held)
+        text_parts, self._held = self._held[:at], self._held[at:]
+        return self._emit(text_parts)
+
+    def end(self) -> tuple[str, list[ParsedCall]]:
+        """Return the remaining text and the calls."""
+        rest, calls, text_parts = self._held, [], []
+        while opening := _OPENING.search(rest):
+            text_parts.append(rest[: opening.start()].strip())
+            call, rest = _parse_call(rest[opening.end() :])
+            calls.append(call)
+        if not calls:
+            return rest, []
+        text_parts.append(rest.strip())
+        text = "\n\n".join(filter(None, text_parts))
+        return f"\n\n{text}" if text and self._has_text else text, calls
+
+    def _emit(self, text_parts: str) -> str:
+        self._has_text = self._has_text or bool(text_parts)
+        return text_parts
+
+
+def format_call(name: str, arguments: str) -> str:
+    """Return a call as the model should write it."""
+    try:
+        given = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        given = arguments
+    body = msgspec.json.encode({"name": name, "arguments": given}).decode()
+    return f"```{MARK}\n{body}\n```"
+
+
+def describe_tools(tools: tuple[ToolSpec, ...]) -> str:
+    """Return one line of JSON per tool."""
+    return "\n".join(msgspec.json.encode(tool).decode() for tool in tools)
+
+
+def _parse_call(text: str) -> tuple[ParsedCall, str]:
+    """Return the call at the start of `text`, and what follows it."""
+    start = len(text) - len(text.lstrip())
+    try:
+        value, end = _LENIENT.raw_decode(text, start)
+    except ValueError:
+        # Not JSON: take everything up to the line that closes the block.
+        body, _, rest = text.partition("\n```")
+        name = _NAME.search(body)
+        return ParsedCall(name[1] if name else "", body.strip()), rest.lstrip("`")
+    closing = _CLOSING.match(text, end)
+    return _to_call(value), text[closing.end() if closing else end :]
+
+
+def _to_call(value: Any) -> ParsedCall:
+    name = value.get("name") if isinstance(value, dict) else None
+    if not isinstance(name, str):
+        return ParsedCall("", json.dumps(value))
+    arguments = value.get("arguments", {})
+    if isinstance(arguments, str):  # JSON in a string, as in some APIs
+        return ParsedCall(name, arguments)
+    return ParsedCall(name, msgspec.json.encode(arguments).decode())
+
+
+# The request as one prompt: an agent takes a prompt, not a conversation with tools.
+
+OPENING = """\
+You are the language model inside of a program called Hermes, and this is one request of it. \
+Write the next message of the assistant in the conversation below, and nothing else. Your own \
+tools are switched off here and your working folder is empty: never call them. Only the tools \
+listed here exist, and Hermes runs them on the user's machine."""
+CLOSING = "Now write the next message of the assistant."
+
+_TAG = re.compile(r"<(?=/?message\b)", re.IGNORECASE)
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.+)", re.DOTALL)
+
+
+def prompt_blocks(request: ModelRequest, *, images: bool) -> list[dict[str, Any]]:
+    """Return the content blocks. The beginning depends only on the system text and the tools.
+
+    Without `images` a placeholder marks the position of each image.
+    """
+    page = _PromptBuilder(images)
+    page.text(OPENING)
+    messages = request.messages
+    if messages and isinstance(messages[0], System):
+        page.text(f"# Instructions\n\n{messages[0].text}")
+        messages = messages[1:]
+    if request.tools:
+        page.text(f"# Tools\n\n{INSTRUCTION}\n\n{describe_tools(request.tools)}")
+    page.text("# Conversation")
+    for message in messages:
+        page.message(message)
+    if request.reply_schema is not None:
+        schema = msgspec.json.encode(request.reply_schema).decode()
+        page.text(f"The message must be JSON that follows this schema, without a fence: {schema}")
+    page.text(CLOSING)
+    return page.blocks()
+
+
+class _PromptBuilder:
+    def __init__(self, images: bool) -> None:
+        self._images = images
+        self._blocks: list[dict[str, Any]] = []
+        self._texts: list[str] = []
+
+    def text(self, text: str) -> None:
+        self._texts.append(text)
+
+    def message(self, message: Message) -> None:
+        match message:
+            case System():
+                self._turn("system", message.text)
+            case User():
+                self._user(message)
+            case Assistant():
+                calls = [format_call(call.name, call.arguments) for call in message.calls]
+                self._turn("assistant", "\n\n".join(filter(None, [message.text, *calls])))
+            case ToolResult():
+                about = f" name={quoteattr(message.name)}" + ' failed="yes"' * message.failed
+                self._turn("tool", message.text, about)
+            case _:
+                assert_never(message)
+
+    def blocks(self) -> list[dict[str, Any]]:
+        if self._texts:
+            self._blocks.append({"type": "text", "text": "\n\n".join(self._texts)})
+            self._texts = []
+        return self._blocks
+
+    def _turn(self, role: str, text: str, about: str = "") -> None:
+        self.text(f'<message role="{role}"{about}>\n{_escape_tags(text)}\n</message>')
+
+    def _user(self, message: User) -> None:
+        if all(isinstance(part, Text) for part in message.parts):
+            self._turn("user", message.text)
+            return
+        self.text('<message role="user">')
+        for part in message.parts:
+            if isinstance(part, Text):
+                self.text(_escape_tags(part.text))
+            else:
+                self._image(part)
+        self.text("</message>")
+
+    def _image(self, image: Image) -> None:
+        data = _DATA_URL.fullmatch(image.url)
+        if data is None:
+            self.text(f"[image: {_escape_tags(image.url[:500])}]")
+        elif not self._images:
+            self.text("[an image that cannot be shown here]")
+        else:
+            self.blocks().append({"type": "image", "mimeType": data[1], "data": data[2]})
+
+
+def _escape_tags(text: str) -> str:
+    """Escape everything in `text` that looks like a message tag."""
+    return _TAG.sub("&lt;", text)
+
 
 # Notices of the Copilot CLI. It ends every turn normally and reports failures in a text chunk of
 # their own: `Error: 402 Insufficient credits`, `Info: Operation cancelled by user`. Without this
@@ -106,32 +327,32 @@ class AgentReplyReader:
     def set_end(self, end: TurnEnd) -> None:
         self._end = end
 
-    def feed(self, raw: Any) -> list[TextDelta | ReasoningDelta]:
-        """Return the deltas of an update; none for other kinds of updates.
+    def feed(self, raw: Any) -> TextDelta | ReasoningDelta | None:
+        """Return the delta of an update; None for other kinds of updates.
 
         An empty delta is progress as well: a call is being written.
         """
         try:
             update = msgspec.convert(raw, SessionUpdate)
             if update.session_update not in ("agent_message_chunk", "agent_thought_chunk"):
-                return []
+                return None
             text = msgspec.convert(update.content, ContentBlock).text or ""
         except msgspec.ValidationError:
-            return []
+            return None
         if not text:
-            return []
+            return None
         if self._copilot and (notice := parse_notice(text)):
             self._error = notice.to_error(self._target.provider)
-            return []
+            return None
         self._error = None
         self._reply_size += len(text)
         if update.session_update == "agent_thought_chunk":
             self._thinking.append(text)
-            return [ReasoningDelta(text)]
-        return [self._add_text(self._splitter.feed(text) if self._splitter else text)]
+            return ReasoningDelta(text)
+        return self._add_text(self._splitter.feed(text) if self._splitter else text)
 
-    def end(self) -> list[ModelEvent]:
-        """Return the last deltas and the `Reply`."""
+    def end(self) -> tuple[TextDelta, Reply]:
+        """Return the last delta, which may be empty, and the reply."""
         end, provider = self._end, self._target.provider
         if end is None or end.stop_reason == "cancelled":
             raise StreamCut(f"{provider} ended the reply early", provider=provider)
@@ -150,7 +371,7 @@ class AgentReplyReader:
         for position, call in enumerate(calls):
             self._add_call(draft, position, call)
         finish = _FINISH.get(end.stop_reason, end.stop_reason)
-        return [*([last] if last.text else []), draft.build(finish, self._usage(end.usage))]
+        return last, draft.build(finish, self._usage(end.usage))
 
     def _add_text(self, text: str) -> TextDelta:
         if text:
@@ -214,41 +435,40 @@ class AcpModel:
     def provider(self) -> str:
         return self._target.provider
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
         limits = self._target.timeouts
         stale = limits.stale if request.stream else limits.request
-        reply = AgentReplyReader(self._target, request)
+        reader = AgentReplyReader(self._target, request)
         try:
             with StallTimer(self.provider, limits.request, stale) as timer:
-                async with aclosing(self._turn(request, reply)) as updates:
-                    async for update in updates:
-                        deltas = reply.feed(update)
-                        if not deltas:
-                            continue
-                        timer.progress()
-                        for delta in deltas if request.stream else ():
-                            if not delta.text:
-                                continue
-                            timer.pause()
-                            yield delta
-                            timer.resume()
+
+                def on_update(update: Any) -> None:
+                    delta = reader.feed(update)
+                    if delta is None:
+                        return
+                    timer.progress()
+                    if request.stream and delta.text:
+                        emit(delta)
+
+                await self._turn(request, reader, on_update)
         except StreamStalled:
             # It may hang permanently and block every other call.
             self._agents.kill_current("stopped answering and was killed")
             raise
-        *last, whole = reply.end()
-        for event in (*last, whole) if request.stream else (whole,):
-            yield event
+        last, reply = reader.end()
+        if request.stream and last.text:
+            emit(last)
+        return reply
 
     async def _turn(
-        self, request: ModelRequest, reply: AgentReplyReader
-    ) -> AsyncGenerator[Any, None]:
-        """Yield the updates of one prompt; `reply` receives its end."""
+        self, request: ModelRequest, reader: AgentReplyReader, on_update: Callable[[Any], None]
+    ) -> None:
+        """Send one prompt and wait for its end, which `reader` receives."""
         agent = await self._with_timeout(self._agents.ready(), request)
         try:
             session = await self._with_timeout(self._session(agent), request)
             blocks = prompt_blocks(request, images=agent.capabilities.images)
-            reply.set_prompt(blocks, copilot=agent.capabilities.is_copilot)
+            reader.set_prompt(blocks, copilot=agent.capabilities.is_copilot)
             pending = asyncio.ensure_future(
                 agent.rpc.request("session/prompt", {"sessionId": session, "prompt": blocks})
             )
@@ -258,9 +478,9 @@ class AcpModel:
             unfinished = True
             try:
                 while (update := await self._with_timeout(queue.get(), request)) is not pending:
-                    yield update
+                    on_update(update)
                 unfinished = False
-                reply.set_end(msgspec.convert(pending.result(), TurnEnd))
+                reader.set_end(msgspec.convert(pending.result(), TurnEnd))
             finally:
                 if not pending.cancel() and not pending.cancelled():
                     pending.exception()  # mark as retrieved

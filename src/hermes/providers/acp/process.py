@@ -1,4 +1,4 @@
-"""Agent programs: command, process, and errors. One process serves all models."""
+"""Agent programs: protocol, command, process, and errors. One process serves all models."""
 
 import asyncio
 import os
@@ -17,11 +17,155 @@ import msgspec
 from hermes import __version__
 from hermes.config.environment import child_environment
 from hermes.core.errors import CredentialRefused, ProviderError, RequestRefused, Unreachable
-from hermes.providers.acp.protocol import AUTH_REQUIRED, VERSION, Initialized, PermissionRequest
 from hermes.providers.failures import failed_in_stream
 from hermes.providers.failures.body import printable
 from hermes.util.jsonrpc import JsonRpcConnection, RpcError, decode
 from hermes.util.processes import start_program
+
+# The Agent Client Protocol, version 1: what a model needs of it. Agents omit fields or send null;
+# unknown fields are ignored.
+
+VERSION = 1
+AUTH_REQUIRED = -32000
+
+
+class AcpStruct(msgspec.Struct, frozen=True, rename="camel"):
+    """Base struct; field names are camelCase, such as `sessionId`."""
+
+
+class PromptCapabilities(AcpStruct, frozen=True):
+    image: bool | None = None
+
+
+class AgentCapabilities(AcpStruct, frozen=True):
+    prompt_capabilities: PromptCapabilities | None = None
+    session_capabilities: dict[str, Any] | None = None
+    """One key for each optional session method of the agent: `close`, `delete`."""
+
+
+class AuthMethod(AcpStruct, frozen=True):
+    name: str | None = None
+    description: str | None = None
+
+
+class AgentInfo(AcpStruct, frozen=True):
+    name: str = ""
+
+
+class Initialized(AcpStruct, frozen=True):
+    protocol_version: int
+    agent_info: AgentInfo | None = None
+    agent_capabilities: AgentCapabilities | None = None
+    auth_methods: list[AuthMethod] | None = None
+
+    @property
+    def images(self) -> bool:
+        prompt = self.agent_capabilities and self.agent_capabilities.prompt_capabilities
+        return bool(prompt and prompt.image)
+
+    @property
+    def is_copilot(self) -> bool:
+        return self.agent_info is not None and "copilot" in self.agent_info.name.lower()
+
+    @property
+    def closing_methods(self) -> tuple[str, ...]:
+        """Methods that release a session."""
+        known = (self.agent_capabilities and self.agent_capabilities.session_capabilities) or {}
+        return tuple(
+            f"session/{name}" for name in ("close", "delete") if known.get(name) is not None
+        )
+
+
+class ModelSelection(msgspec.Struct, frozen=True):
+    """How to set the model of a session."""
+
+    method: str
+    fields: dict[str, str]  #: Further parameters of the method.
+    key: str  #: Name of the parameter that takes the model.
+    models: list[str]
+
+
+class OfferedModel(AcpStruct, frozen=True):
+    model_id: str
+
+
+class AcpModelList(AcpStruct, frozen=True):
+    available_models: list[OfferedModel] = []
+
+
+class SelectOption(AcpStruct, frozen=True):
+    """An option, or a group of options."""
+
+    value: str | None = None
+    options: list["SelectOption"] | None = None
+
+    def values(self) -> list[str]:
+        inside = [value for option in self.options or () for value in option.values()]
+        return inside if self.value is None else [self.value]
+
+
+class ConfigOption(AcpStruct, frozen=True):
+    id: str
+    category: Any = None
+    options: Any = None  #: For a `select`: its options.
+
+
+class NewSessionResult(AcpStruct, frozen=True):
+    session_id: str
+    models: AcpModelList | None = None
+    config_options: list[ConfigOption] | None = None
+
+    def model_selection(self) -> ModelSelection | None:
+        """Return how to choose the model; None when the agent offers no choice.
+
+        The list under `models` is the older form, the option of category `model` the newer one.
+        """
+        for setting in self.config_options or ():
+            if setting.category == "model":
+                options = msgspec.convert(setting.options or [], list[SelectOption])
+                values = [value for option in options for value in option.values()]
+                fields = {"configId": setting.id}
+                return ModelSelection("session/set_config_option", fields, "value", values)
+        if self.models is not None:
+            ids = [entry.model_id for entry in self.models.available_models]
+            return ModelSelection("session/set_model", {}, "modelId", ids)
+        return None
+
+
+class TokenCounts(AcpStruct, frozen=True):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    thought_tokens: int | None = None
+    cached_read_tokens: int | None = None
+    cached_write_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class TurnEnd(AcpStruct, frozen=True):
+    stop_reason: str
+    usage: TokenCounts | None = None
+
+
+class ContentBlock(AcpStruct, frozen=True):
+    type: str = ""
+    text: str | None = None
+
+
+class SessionUpdate(AcpStruct, frozen=True):
+    session_update: str = ""
+    content: Any = None  #: For a chunk: one `ContentBlock`.
+
+
+class PermissionOption(AcpStruct, frozen=True):
+    option_id: str
+    kind: str = ""
+
+
+class PermissionRequest(AcpStruct, frozen=True):
+    options: list[PermissionOption] = []
+
+
+# The process.
 
 MAX_LINE = 64 * 1024 * 1024
 STOP_SECONDS = 2.0  #: Time for the program to exit after its standard input was closed.
@@ -126,12 +270,19 @@ class AgentProcess:
             self.is_ending = True
             exited = asyncio.create_task(self._process.wait())
             await asyncio.wait({exited, stderr_task}, timeout=STOP_SECONDS)
-            self.kill(_exit_reason(self._process.returncode))
+            match self._process.returncode:
+                case None:
+                    self.kill("closed its output")
+                case code:
+                    signalled = f"was killed by signal {-code}"
+                    self.kill(signalled if code < 0 else f"ended with exit code {code}")
             await exited
             await asyncio.wait({stderr_task}, timeout=STOP_SECONDS)
             stderr_task.cancel()
             shutil.rmtree(self.folder, ignore_errors=True)
-            self.rpc.lost(self._exit_error())
+            words = printable(" / ".join(self._stderr_lines), 400)
+            reason = f"{self.name} {self._reason}" + (f": {words}" if words else "")
+            self.rpc.lost(AgentExited(reason))
             await self.rpc.close()
 
     async def _send(self, data: bytes, _number: int | None) -> None:
@@ -143,22 +294,12 @@ class AgentProcess:
             lines = piece.decode("utf-8", "replace").splitlines()
             self._stderr_lines.extend(line for line in lines if line.strip())
 
-    def _exit_error(self) -> AgentExited:
-        words = printable(" / ".join(self._stderr_lines), 400)
-        return AgentExited(f"{self.name} {self._reason}" + (f": {words}" if words else ""))
-
     def _on_notification(self, method: str, params: Any) -> None:
         if method != "session/update" or not isinstance(params, dict):
             return
         sink = self._sinks.get(str(params.get("sessionId")))
         if sink is not None:
             sink(params.get("update"))
-
-
-def _exit_reason(code: int | None) -> str:
-    if code is None:
-        return "closed its output"
-    return f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
 
 
 async def _refuse_permission(params: Any, _origin: int | None) -> Any:
@@ -207,18 +348,16 @@ _CLIENT_ERRORS = range(-32602, -32599)
 def agent_error(provider: str, agent: AgentProcess, error: RpcError) -> ProviderError:
     text = printable(" ".join(filter(None, (str(error), _error_text(error.data)))), 400)
     if error.code == AUTH_REQUIRED:
+        ways = [way.description or way.name for way in agent.capabilities.auth_methods or ()]
+        shown = printable("; or ".join(filter(None, ways)), 300)
         return CredentialRefused(
-            f"{agent.name} is not logged in: {text}", provider=provider, hint=_login_hint(agent)
+            f"{agent.name} is not logged in: {text}",
+            provider=provider,
+            hint=f"log in with that program: {shown or f'run {agent.name} in a terminal'}",
         )
     if error.code in _CLIENT_ERRORS:
         return RequestRefused(f"{agent.name} refused the request: {text}", provider=provider)
     return failed_in_stream(provider, {"message": text})
-
-
-def _login_hint(agent: AgentProcess) -> str:
-    ways = [way.description or way.name for way in agent.capabilities.auth_methods or ()]
-    ways_text = printable("; or ".join(filter(None, ways)), 300)
-    return f"log in with that program: {ways_text or f'run {agent.name} in a terminal'}"
 
 
 def _error_text(data: Any) -> str:

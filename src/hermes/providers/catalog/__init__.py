@@ -11,14 +11,13 @@ if TYPE_CHECKING:
     # isort: off
     # fmt: off
     from hermes.providers.catalog.catalog import (
-        ModelCatalog, ModelFacts, bundled_models, model_overrides,
+        ModelCatalog, ModelFacts, bundled_models, bundled_tables, model_overrides,
     )
-    from hermes.providers.catalog.tables import MODELS
     # fmt: on
     # isort: on
 
 __all__ = [
-    "MODELS", "ModelCatalog", "ModelFacts", "bundled_models", "model_overrides",
+    "ModelCatalog", "ModelFacts", "bundled_models", "bundled_tables", "model_overrides",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

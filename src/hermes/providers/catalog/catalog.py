@@ -19,9 +19,13 @@ import msgspec
 from hermes.config.settings import ModelOverrides, ModelPrice, Settings
 from hermes.core.model import Price
 from hermes.core.ports import Clock
-from hermes.providers.catalog.tables import FAMILIES, MODELS, Family, ModelEntry
-from hermes.providers.endpoints import Endpoint, ModelProfile, ReasoningFormat, is_loopback
-from hermes.providers.target import Credential
+from hermes.providers.endpoints import (
+    Credential,
+    Endpoint,
+    ModelProfile,
+    ReasoningFormat,
+    is_loopback,
+)
 from hermes.util import files
 from hermes.util.text import human_duration
 
@@ -49,7 +53,56 @@ MERGED_FIELDS = tuple(n for n in ModelFacts.__struct_fields__ if n not in ("id",
 """Fields merged one by one, each from the best source."""
 
 
-# Bundled tables.
+# Bundled tables, in `models.json`. Names are compared in lower case, without the maker and with `-`
+# for `.` and `:`.
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    pattern: str  #: Regular expression for the beginning of the name.
+    makers: tuple[str, ...] = ()
+    """Provider ids of the makers, where `reasoning_format` and `max_tokens_field` apply."""
+    context: int | None = None
+    output: int | None = None
+    images: bool | None = None
+    tools: bool | None = None
+    reasoning: bool | None = None
+    reasoning_format: ReasoningFormat = ""
+    """How its maker takes the effort, when not as the endpoint's profile says."""
+    developer_role: bool = False
+    max_tokens_field: str = ""
+    temperature: bool = True
+    cache_marks: bool = False
+    cache_read: float = 1.0  #: Price of a cached input token, as a fraction of the input price.
+    cache_write: float = 1.0
+    language: bool = True
+
+
+class ModelEntry(msgspec.Struct, frozen=True):
+    name: str  #: The id at its maker's own endpoint.
+    price: Price | None = None
+    context: int | None = None  #: None here and below: as its family.
+    output: int | None = None
+    images: bool | None = None
+
+
+class ModelTables(msgspec.Struct, frozen=True):
+    families: tuple[Family, ...]  #: The first matching one counts, so narrow patterns come first.
+    models: tuple[ModelEntry, ...]
+    """Limits and prices that the makers publish; the date is the day they were read. A price that
+    rises with the prompt length is listed with both levels, one that changes with the hour with the
+    higher one. A model that is missing here has no bundled price."""
+
+
+@lru_cache(maxsize=1)
+def bundled_tables() -> ModelTables:
+    data = Path(__file__).with_name("models.json").read_bytes()
+    return msgspec.json.decode(data, type=ModelTables)
+
+
+@lru_cache(maxsize=1)
+def _entries() -> dict[str, ModelEntry]:
+    return {normalize_name(entry.name): entry for entry in bundled_tables().models}
+
 
 LIST_PRICE_PROVIDERS = frozenset({"openrouter", "ai-gateway", "kilocode", "opencode-zen"})
 """Gateways that charge the maker's list price."""
@@ -81,12 +134,13 @@ def normalize_name(model: str) -> str:
 def family_of(model: str) -> Family:
     """Return the family of the model; `UNKNOWN_FAMILY` when its name matches none."""
     name = normalize_name(model)
-    return next((family for family in FAMILIES if re.match(family.pattern, name)), UNKNOWN_FAMILY)
+    families = bundled_tables().families
+    return next((family for family in families if re.match(family.pattern, name)), UNKNOWN_FAMILY)
 
 
 def bundled_facts(endpoint: Endpoint, model: str) -> ModelFacts:
     """Return what the tables state; a price only where the maker's price applies."""
-    family, entry = family_of(model), _ENTRIES.get(normalize_name(model), ModelEntry(model))
+    family, entry = family_of(model), _entries().get(normalize_name(model), ModelEntry(model))
     if family is UNKNOWN_FAMILY:
         return ModelFacts(id=model)
     pays = endpoint.id in LIST_PRICE_PROVIDERS or (
@@ -106,7 +160,8 @@ def bundled_facts(endpoint: Endpoint, model: str) -> ModelFacts:
 
 def bundled_models(endpoint: Endpoint) -> tuple[str, ...]:
     """Return the models of the endpoint that are known by name, best first."""
-    own = [entry.name for entry in MODELS if is_maker(endpoint, family_of(entry.name))]
+    models = bundled_tables().models
+    own = [entry.name for entry in models if is_maker(endpoint, family_of(entry.name))]
     if _provider_kind(endpoint) == "custom":
         own = []
     names = [endpoint.default_model, endpoint.small_model, *own]
@@ -143,9 +198,6 @@ def complete_price(
 def _provider_kind(endpoint: Endpoint) -> str:
     """Return the provider id, `custom` for every custom endpoint."""
     return endpoint.id.partition(":")[0]
-
-
-_ENTRIES = {normalize_name(entry.name): entry for entry in MODELS}
 
 
 # Model lists on disk, one file per endpoint.

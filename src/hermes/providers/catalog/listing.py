@@ -16,9 +16,8 @@ from hermes.core.errors import ProviderError, ReplyInvalid
 from hermes.core.model import Price
 from hermes.providers.aws import sign_request
 from hermes.providers.catalog.catalog import ModelFacts, complete_price, family_of
-from hermes.providers.endpoints import Endpoint, may_receive_key
+from hermes.providers.endpoints import Credential, Endpoint, Target, may_receive_key
 from hermes.providers.failures import refused, unreachable
-from hermes.providers.target import Credential, Target
 from hermes.providers.wire.anthropic import AnthropicDialect
 from hermes.providers.wire.model import join_url, request_headers
 from hermes.util.http import HttpError, fetch
@@ -102,7 +101,11 @@ _CENTS = 10_000  #: xAI states whole cents for a hundred million tokens.
 def parse_models(document: Any, *, provider: str, date: str) -> tuple[ModelFacts, ...]:
     """Return every listed model once. Invalid rows are skipped."""
     found: dict[str, ModelFacts] = {}
-    for row in _rows(document):
+    if isinstance(document, Mapping):
+        document = next((rows for name in LIST_NAMES if _is_list(rows := document.get(name))), ())
+    for row in document if _is_list(document) else ():
+        if not isinstance(row, Mapping):
+            continue
         facts = parse_model(row, date=date)
         if facts is not None and (
             provider not in TOOL_USERS_ONLY or (facts.language is True and facts.tools is True)
@@ -119,6 +122,9 @@ def parse_model(row: Mapping[str, Any], *, date: str) -> ModelFacts | None:
     model = model.removeprefix("models/")
     aliases = row.get("aliases")
     label = _text(row, LABEL_NAMES).removeprefix("models/")
+    kinds = {kind for path in KIND_PATHS for kind in _values(row, path) if isinstance(kind, str)}
+    is_other = any(kind.lower() in OTHER_KINDS for kind in kinds) or not family_of(model).language
+    chat = _supports(row, CHAT_SIGNS)
     return ModelFacts(
         id=model,
         aliases=tuple(a for a in aliases if isinstance(a, str)) if _is_list(aliases) else (),
@@ -129,7 +135,7 @@ def parse_model(row: Mapping[str, Any], *, date: str) -> ModelFacts | None:
         images=_supports(row, IMAGE_SIGNS),
         tools=_supports(row, TOOL_SIGNS),
         reasoning=_supports(row, REASONING_SIGNS),
-        language=_language(model, row),
+        language=False if is_other else True if {"language", "chat"} & kinds else chat,
         deprecated=True if any(row.get(name) for name in DEPRECATION_DATES) else None,
     )
 
@@ -140,13 +146,6 @@ def next_page(document: Any) -> str:
         last = document.get("last_id")
         return last if isinstance(last, str) else ""
     return ""
-
-
-def _rows(document: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(document, Mapping):
-        document = next((rows for name in LIST_NAMES if _is_list(rows := document.get(name))), ())
-    if _is_list(document):
-        yield from (row for row in document if isinstance(row, Mapping))
 
 
 def _text(row: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -190,13 +189,6 @@ def _sign_values(row: Mapping[str, Any], path: str, word: str) -> Iterator[bool]
             yield bool(value)
         elif not word and isinstance(value, Mapping) and isinstance(value.get("supported"), bool):
             yield value["supported"]
-
-
-def _language(model: str, row: Mapping[str, Any]) -> bool | None:
-    kinds = [kind for path in KIND_PATHS for kind in _values(row, path) if isinstance(kind, str)]
-    if any(kind.lower() in OTHER_KINDS for kind in kinds) or not family_of(model).language:
-        return False
-    return True if "language" in kinds or "chat" in kinds else _supports(row, CHAT_SIGNS)
 
 
 def _price(model: str, row: Mapping[str, Any], date: str) -> Price | None:

@@ -47,13 +47,16 @@ class AuthFile:
         Raises `ConfigError` when it is invalid. The file is then not changed.
         """
         try:
-            raw = self._raw()
+            stat = self.path.stat()
+            state = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if state != self._state:  # read again only after it was replaced
+                self._content, self._state = self.path.read_bytes(), state
         except FileNotFoundError:
             return {"version": VERSION}
         except OSError as error:
             raise unusable(self.path, error) from error
         try:
-            data = msgspec.json.decode(raw)
+            data = msgspec.json.decode(self._content)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._damaged("it is not JSON") from error
         if not isinstance(data, dict):
@@ -68,14 +71,6 @@ class AuthFile:
                 hint="use that version, or move the file away and add your keys again",
             )
         return data
-
-    def _raw(self) -> bytes:
-        """Return the bytes of the file; read again only after it was replaced."""
-        stat = self.path.stat()
-        state = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-        if state != self._state:
-            self._content, self._state = self.path.read_bytes(), state
-        return self._content
 
     @contextmanager
     def change(self) -> Iterator[AuthData]:

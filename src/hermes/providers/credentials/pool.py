@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import httpx2
 import msgspec
@@ -30,17 +31,30 @@ from hermes.providers.credentials.auth_file import (
     put_entry,
     remove_entries,
 )
-from hermes.providers.credentials.exchange import TokenExchange
 from hermes.providers.credentials.sources import CredentialSources, login_credential
-from hermes.providers.endpoints import QWEN_LOGIN, Endpoint, LoginSpec
-from hermes.providers.login.oauth import TokenRefresher
+from hermes.providers.endpoints import (
+    GIVEN,
+    LOGINS,
+    MANUAL,
+    Credential,
+    Endpoint,
+    LoginSpec,
+    may_receive_key,
+    variable_name,
+)
+from hermes.providers.failures import refused as refusal_of
+from hermes.providers.failures import unreachable
+from hermes.providers.login.oauth import TokenRefresher, TokenResponse
 from hermes.providers.login.tokens import (
     CLAUDE_CODE_LOGIN,
     GOOGLE_PROJECT_ID,
+    HEADERS,
+    REQUEST_SECONDS,
     Tokens,
+    login_error,
     token_refresher,
 )
-from hermes.providers.target import GIVEN, MANUAL, Credential, variable_name
+from hermes.util.http import HttpError, HttpResponse, fetch
 from hermes.util.text import human_duration
 
 if TYPE_CHECKING:
@@ -252,6 +266,137 @@ def _merge_usage(entry: KeyEntry | None, pending: CredentialStatus) -> KeyEntry:
     )
 
 
+# Tokens that are exchanged before use: GitHub's for a short-lived one of Copilot, which is kept in
+# memory only. Nous has a similar exchange (an agent key), but it is not documented and therefore
+# not implemented.
+#
+# A login for Code Assist gets the project that is charged. The user names it, or it is requested
+# with the token and kept in memory. It is passed in the base URL of the credential as
+# `?project=ID`, and the dialect moves it into the body. An account without a project must be set up
+# with the Gemini CLI.
+
+EXCHANGE_MARGIN = 120.0
+"""A token that expires sooner is exchanged again. Tokens live for about half an hour."""
+
+_NO_ACCESS = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN, httpx2.codes.NOT_FOUND)
+
+
+METADATA = {
+    "ideType": "IDE_UNSPECIFIED",
+    "platform": "PLATFORM_UNSPECIFIED",
+    "pluginType": "GEMINI",
+}
+MAX_REASON = 300
+
+
+class TokenExchange:
+    def __init__(self, client: httpx2.AsyncClient, clock: Clock, project: str = "") -> None:
+        """`project` is that of Code Assist, if the user names one; else that of the login."""
+        self._client, self._clock = client, clock
+        self._cache: dict[tuple[str, str], Credential] = {}
+        """Exchanged credentials by endpoint and long-lived secret."""
+        self._configured_project = project.strip()
+        self._projects: dict[str, tuple[str, str]] = {}  #: Token and project by credential id.
+
+    async def exchange(
+        self, endpoint: Endpoint, credential: Credential, refused: str = ""
+    ) -> Credential:
+        """Return the credential with the token to send; unchanged where there is no exchange.
+
+        `refused` is a token that was just refused. Raises a `ProviderError`.
+        """
+        if endpoint.api_mode == "code_assist":
+            project = self._configured_project or await self._project(endpoint, credential)
+            address = f"{endpoint.base_url}?{urlencode({'project': project})}"
+            return msgspec.structs.replace(credential, base_url=address)
+        if endpoint.login is None or not endpoint.login.exchange_url:
+            return credential
+        key = (endpoint.id, credential.secret)
+        cached = self._cache.get(key)
+        soon = self._clock.now().timestamp() + EXCHANGE_MARGIN
+        expires_at = cached.expires_at if cached is not None else 0.0
+        is_over = expires_at is not None and expires_at <= soon
+        if cached is None or cached.secret == refused or is_over:
+            cached = await self._fetch_token(endpoint, endpoint.login.exchange_url, credential)
+            self._cache[key] = cached
+        return cached
+
+    async def _fetch_token(
+        self, endpoint: Endpoint, url: str, credential: Credential
+    ) -> Credential:
+        response = await self._request(endpoint, "GET", url, f"token {credential.secret}")
+        answer = TokenResponse(response.status, response.json_object())
+        if answer.status in _NO_ACCESS:
+            raise CredentialRefused(
+                f"{endpoint.label} gives no access for {credential.source}",
+                provider=endpoint.id,
+                status=answer.status,
+                hint=f"check the account's plan, or log in: hermes auth add {endpoint.id}"
+                " --type oauth",
+            )
+        if not answer.ok or not answer.text("token"):
+            raise login_error(answer, endpoint.id, "gave no short-lived token")
+        endpoints = answer.fields.get("endpoints")
+        address = endpoints.get("api") if isinstance(endpoints, dict) else None
+        own = isinstance(address, str) and may_receive_key(endpoint, address)
+        return msgspec.structs.replace(
+            credential,
+            secret=answer.text("token"),
+            kind="oauth",
+            expires_at=answer.number("expires_at"),
+            base_url=address if own else "",
+        )
+
+    async def _project(self, endpoint: Endpoint, credential: Credential) -> str:
+        """Return the project that Code Assist charges for this login."""
+        token, project = self._projects.get(credential.id, ("", ""))
+        if token == credential.secret:
+            return project
+        token, url = credential.secret, f"{endpoint.base_url}:loadCodeAssist"
+        body = {"metadata": METADATA}
+        response = await self._request(endpoint, "POST", url, f"Bearer {token}", body)
+        if response.status >= 300:
+            raise refusal_of(
+                endpoint.id, response.status, response.headers, response.body, secret=token
+            )
+        answer = response.json_object()
+        held = answer.get("cloudaicompanionProject")  # the id, or an object with it
+        found = held.get("id") if isinstance(held, dict) else held
+        if not found or not isinstance(found, str):
+            raise _no_project_error(endpoint, credential, answer)
+        self._projects[credential.id] = (token, found)
+        return found
+
+    async def _request(
+        self, endpoint: Endpoint, method: str, url: str, authorization: str, body: Any = None
+    ) -> HttpResponse:
+        headers = {**HEADERS, **endpoint.headers, "Authorization": authorization}
+        try:
+            return await fetch(
+                self._client, method, url, headers=headers, json=body, seconds=REQUEST_SECONDS
+            )
+        except HttpError as error:
+            raise unreachable(endpoint.id, url, error) from error
+
+
+def _no_project_error(
+    endpoint: Endpoint, credential: Credential, answer: dict[str, Any]
+) -> CredentialRefused:
+    tiers = answer.get("ineligibleTiers")
+    reasons = [
+        str(tier.get("reasonMessage") or "")
+        for tier in (tiers if isinstance(tiers, list) else ())
+        if isinstance(tier, dict)
+    ]
+    reason = "".join([c if c.isprintable() else " " for c in "".join(reasons[:1])])
+    because = f": {' '.join(reason.split())[:MAX_REASON]}" if reason.strip() else ""
+    return CredentialRefused(
+        f"Google reports no project for the {credential.source or endpoint.label}{because}",
+        provider=endpoint.id,
+        hint=f"run `gemini` once, which sets the account up, or set {GOOGLE_PROJECT_ID}",
+    )
+
+
 class CredentialPool:
     """The credentials of one endpoint, which `policy.KeyRotationModel` takes one by one."""
 
@@ -381,7 +526,7 @@ class Keyring:
         user_home: Path,
         strategies: Mapping[str, PoolStrategy] | None = None,
         claude_code: LoginSpec = CLAUDE_CODE_LOGIN,
-        qwen_code: LoginSpec = QWEN_LOGIN,
+        qwen_code: LoginSpec = LOGINS["qwen-oauth"],
         aws_profile: str = "",
         rng: random.Random | None = None,
     ) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from hermes.config.home import tilde
 from hermes.providers.credentials.auth_file import AuthFile, entries_of
-from hermes.providers.endpoints import QWEN_LOGIN, Endpoint, LoginSpec, may_receive_key
+from hermes.providers.endpoints import ENV, LOGINS, Credential, Endpoint, LoginSpec, may_receive_key
 from hermes.providers.login.tokens import (
     CLAUDE_CODE,
     CLAUDE_CODE_LOGIN,
@@ -30,7 +30,6 @@ from hermes.providers.login.tokens import (
     Tokens,
     google_client,
 )
-from hermes.providers.target import ENV, Credential
 
 if TYPE_CHECKING:
     from hermes.config.loader import Loaded
@@ -49,7 +48,7 @@ class CredentialSources:
         variables: "Loaded",
         user_home: Path,
         claude_code: LoginSpec = CLAUDE_CODE_LOGIN,
-        qwen_code: LoginSpec = QWEN_LOGIN,
+        qwen_code: LoginSpec = LOGINS["qwen-oauth"],
         aws_profile: str = "",
     ) -> None:
         """`variables` has those of .env and of the process. Other programs store their logins in

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 from hermes.core.errors import ProviderError
 
-__all__ = ["failed_in_stream", "http_errors", "refused", "unreachable"]
+__all__ = ["OTHER_HERMES", "failed_in_stream", "http_errors", "refused", "unreachable"]
+
+OTHER_HERMES = "the other Hermes"  #: The provider of `gateway.proxy_url`.
 
 
 def http_errors() -> tuple[type[Exception], ...]:

@@ -8,7 +8,7 @@ along the known names, and their values are collected.
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -141,20 +141,16 @@ def _read_object(node: dict[object, object], findings: _Findings, depth: int) ->
     for name in _MESSAGE_NAMES:
         value = named.get(name)
         if isinstance(value, str):
-            _read_text(_with_location(value, named.get("loc")), findings, depth)
+            place = named.get("loc")
+            if isinstance(place, Sequence) and not isinstance(place, str):  # from FastAPI
+                value = f"{'.'.join(str(step) for step in place)}: {value}"
+            _read_text(value, findings, depth)
     for name, value in named.items():
         _read_code(name, value, findings)
         if _NESTED_NAMES.fullmatch(name) and isinstance(value, (dict, list)):
             _walk(value, findings, depth + 1)
     if isinstance(passed_on := named.get("headers"), dict):
         findings.headers |= {str(name).lower(): str(value) for name, value in passed_on.items()}
-
-
-def _with_location(message: str, place: object) -> str:
-    """Add the location that FastAPI reports."""
-    if not isinstance(place, Sequence) or isinstance(place, str):
-        return message
-    return f"{'.'.join(str(step) for step in place)}: {message}"
 
 
 def _read_code(name: str, value: object, findings: _Findings) -> None:
@@ -201,15 +197,11 @@ _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 def printable(text: str, limit: int) -> str:
     """Return at most `limit` characters of `text` without control characters and keys."""
     plain = _ESCAPES.sub("", text[: limit * 10])
-    shown = "".join(char if _is_visible(char) else " " for char in plain)
+    shown = "".join(
+        " " if unicodedata.category(char) in _HIDDEN_CATEGORIES else char for char in plain
+    )
     hidden = _KEYS.sub(HIDDEN, " ".join(shown.split()))
     return hidden if len(hidden) <= limit else f"{hidden[: limit - 1].rstrip()}…"
-
-
-def _is_visible(char: str) -> bool:
-    return (char.isascii() and char.isprintable()) or unicodedata.category(
-        char
-    ) not in _HIDDEN_CATEGORIES
 
 
 # How long the endpoint asks to wait.
@@ -328,17 +320,13 @@ def _rate_limit_buckets(hints: RetryHints) -> float | None:
     nothing states which one was hit.
     """
     matches = (match for match in map(_BUCKET.fullmatch, hints.headers) if match)
-    resets = [(hints.header(match[0]), _is_empty(match, hints.headers)) for match in matches]
-    empty = [seconds for seconds, nothing_left in resets if nothing_left and seconds is not None]
-    return max(empty) if empty else _smallest(seconds for seconds, _ in resets)
-
-
-def _is_empty(match: re.Match[str], headers: Mapping[str, str]) -> bool:
-    return headers.get(f"{match[1]}remaining{match[2] or ''}") == "0"
-
-
-def _smallest(values: Iterable[float | None]) -> float | None:
-    return min((value for value in values if value is not None), default=None)
+    resets: list[tuple[float, str]] = []
+    for match in matches:
+        if (seconds := hints.header(match[0])) is not None:
+            left = hints.headers.get(f"{match[1]}remaining{match[2] or ''}", "")
+            resets.append((seconds, left))
+    exhausted = [seconds for seconds, left in resets if left == "0"]
+    return max(exhausted) if exhausted else min((wait for wait, _ in resets), default=None)
 
 
 _RETRY_AFTER_HEADERS = (_milliseconds, _first_of(RetryHints.header, "retry-after"))

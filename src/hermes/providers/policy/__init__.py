@@ -5,7 +5,7 @@ From the outside in, built anew for each turn:
     FallbackModel([factory, ...])    another model takes over                   retry.py
       RetryModel                     the same request again, after a pause      retry.py
         KeyRotationModel             another key of the same provider           key_rotation.py
-          CircuitBreakerModel        counts the failures of one key             circuit_breaker.py
+          CircuitBreakerModel        counts the failures of one key             retry.py
             MeteredModel             refuses calls that exceed a spending cap   budget.py
               RequestRepairModel     the request again without what was refused repair.py
 
@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from hermes.providers.policy.budget import (
         Budget, BudgetLimits, DailySpend, MeteredModel, start_of_day,
     )
-    from hermes.providers.policy.circuit_breaker import (
-        CircuitBreakerModel, EndpointCircuit, EndpointHealth,
-    )
     from hermes.providers.policy.key_rotation import KeyRotationModel
     from hermes.providers.policy.repair import RequestRepairModel
     from hermes.providers.policy.retry import (
-        RETRYABLE_ERRORS, FallbackModel, ModelFactory, RetryModel,
+        RETRYABLE_ERRORS, CircuitBreakerModel, EndpointCircuit, EndpointHealth, FallbackModel,
+        ModelFactory, RetryModel,
     )
     # fmt: on
     # isort: on

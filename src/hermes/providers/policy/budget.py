@@ -1,8 +1,6 @@
 """Spending caps: the highest possible cost of a call is reserved before the call is made."""
 
 import math
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from datetime import datetime, tzinfo
 
 import msgspec
@@ -10,6 +8,7 @@ import msgspec
 from hermes.core.errors import BudgetSpent
 from hermes.core.model import (
     REQUEST_TOKENS,
+    EmitModelEvent,
     Model,
     ModelEvent,
     ModelRequest,
@@ -297,28 +296,33 @@ class MeteredModel(ModelWrapper):
         self._budget, self._profile = budget, profile
         self._tools: tuple[tuple[ToolSpec, ...], int] = ((), 0)
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
         price = self._profile.price
-        if not self._budget.is_limited or (price is not None and not _highest_price(price)):
-            return self._inner.stream(request)
-        return self._stream_metered(request, price)
-
-    async def _stream_metered(
-        self, request: ModelRequest, price: Price | None
-    ) -> AsyncGenerator[ModelEvent, None]:
+        if not self._budget.is_limited:
+            return await self._inner.call(request, emit)
         if price is None:
             raise self._price_unknown()
-        tokens = self._input_tokens(request)
+        if not max(price.input, price.output, price.cache_read, price.cache_write):
+            return await self._inner.call(request, emit)
+        if self._tools[0] is not request.tools:
+            self._tools = (request.tools, tools_tokens(request.tools))
+        tokens = REQUEST_TOKENS + messages_tokens(request.messages) + self._tools[1]
         estimate = _CallEstimate(price.for_prompt(tokens), tokens)
         reservation, request = await self._reserve(request, estimate)
+
+        def count(event: ModelEvent) -> None:
+            if isinstance(event, TextDelta | ReasoningDelta):
+                estimate.received += text_tokens(event.text)
+            emit(event)
+
         try:
-            async with aclosing(self._inner.stream(request)) as events:
-                async for event in events:
-                    if isinstance(event, TextDelta | ReasoningDelta):
-                        estimate.received += text_tokens(event.text)
-                    elif isinstance(event, Reply):
-                        self._settle(reservation, event, price, estimate)
-                    yield event
+            reply = await self._inner.call(request, count)
+            if cost := reply.cost_usd or price.cost(reply.usage):
+                self._budget.settle(reservation, cost)
+            else:  # The endpoint reported no usage, so the estimate counts.
+                cost = estimate.cost(message_tokens(reply.message))
+                self._budget.settle(reservation, cost, recorded=False)
+            return reply
         finally:
             if reservation.open and estimate.received:
                 partial = min(estimate.cost(estimate.received), reservation.usd)
@@ -339,21 +343,6 @@ class MeteredModel(ModelWrapper):
         elif known:
             return reservation, request
         return reservation, msgspec.structs.replace(request, max_tokens=longest)
-
-    def _settle(
-        self, reservation: Reservation, reply: Reply, price: Price, estimate: "_CallEstimate"
-    ) -> None:
-        cost = reply.cost_usd or price.cost(reply.usage)
-        if cost:
-            self._budget.settle(reservation, cost)
-        else:  # The endpoint reported no usage, so the estimate counts.
-            cost = estimate.cost(message_tokens(reply.message))
-            self._budget.settle(reservation, cost, recorded=False)
-
-    def _input_tokens(self, request: ModelRequest) -> int:
-        if self._tools[0] is not request.tools:
-            self._tools = (request.tools, tools_tokens(request.tools))
-        return REQUEST_TOKENS + messages_tokens(request.messages) + self._tools[1]
 
     def _price_unknown(self) -> BudgetSpent:
         key = f'providers.{self.provider}.models."{self.name}".price'
@@ -384,7 +373,3 @@ class _CallEstimate(msgspec.Struct):
     def affordable(self, usd: float) -> int:
         """Return how many output tokens `usd` pays for after the input."""
         return math.floor((usd - self.input_usd) * MILLION / self.price.output)
-
-
-def _highest_price(price: Price) -> float:
-    return max(price.input, price.output, price.cache_read, price.cache_write)

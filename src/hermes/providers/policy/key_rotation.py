@@ -10,8 +10,7 @@ The only key of a pool never rests: its error is raised, and `RetryModel` or the
 from these second attempts, a call tries each key at most once.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,10 +22,10 @@ from hermes.core.errors import (
     QuotaSpent,
     RateLimited,
 )
-from hermes.core.model import Model, ModelEvent, ModelRequest, Retrying
+from hermes.core.model import EmitModelEvent, Model, ModelRequest, Reply, Retrying
 from hermes.core.ports import Clock
-from hermes.providers.policy.circuit_breaker import EndpointCircuit, open_circuit_message
-from hermes.providers.target import Credential
+from hermes.providers.endpoints import Credential
+from hermes.providers.policy.retry import EndpointCircuit, open_circuit_message
 
 if TYPE_CHECKING:
     from hermes.providers.credentials.pool import CredentialPool
@@ -101,30 +100,23 @@ class KeyRotationModel:
         waits = [circuit.open_for for circuit in self._circuits.values()]
         return open_circuit_message(self._provider, min(waits, default=0.0))
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
         failures = _CallFailures()
         attempt = 0
         credential = await self._take()
         while True:
             attempt += 1
+            key = (credential.id, credential.secret)
+            if key not in self._models:
+                self._models[key] = self._make(credential)
             try:
-                async with aclosing(self._model(credential).stream(request)) as events:
-                    async for event in events:
-                        yield event
-                return
+                return await self._models[key].call(request, emit)
             except (RateLimited, QuotaSpent, CredentialRefused) as error:
                 step = await self._next_attempt(credential, error, failures)
-            yield Retrying(step.reason, attempt, step.pause)
+            emit(Retrying(step.reason, attempt, step.pause))
             if step.pause:
                 await self._clock.sleep(step.pause)
             credential = step.credential
-
-    def _model(self, credential: Credential) -> Model:
-        key = (credential.id, credential.secret)
-        model = self._models.get(key)
-        if model is None:
-            model = self._models[key] = self._make(credential)
-        return model
 
     async def _next_attempt(
         self, credential: Credential, error: ProviderError, failures: _CallFailures
@@ -132,7 +124,9 @@ class KeyRotationModel:
         """Return what to try after `error`. Raises the error when there is nothing to try."""
         alone = self._pool.size <= 1
         if isinstance(error, RateLimited) and not alone and failures.first_of(credential, error):
-            return _NextAttempt(credential, f"{display_name(credential)}: {error}", _pause(error))
+            wait = error.retry_after
+            pause = wait if wait is not None and wait <= MAX_PAUSE else PAUSE
+            return _NextAttempt(credential, f"{display_name(credential)}: {error}", pause)
         if isinstance(error, CredentialRefused) and failures.first_of(credential, error):
             try:
                 renewed = await self._pool.renew(credential)
@@ -142,7 +136,10 @@ class KeyRotationModel:
                 return _NextAttempt(renewed, f"{display_name(credential)} is renewed: {error}")
         if alone:
             raise error
-        await self._pool.rest(credential, _rest_seconds(error), str(error))
+        kinds = (kind for kind in REST_SECONDS if isinstance(error, kind))
+        usual = REST_SECONDS.get(next(kinds, ProviderError), SHORT_REST)
+        seconds = usual if error.retry_after is None else error.retry_after
+        await self._pool.rest(credential, seconds, str(error))
         failures.rested.add(credential.id)
         following = await self._take(error)
         if following.id in failures.rested:
@@ -164,19 +161,6 @@ class KeyRotationModel:
 def display_name(credential: Credential) -> str:
     """Return a name for messages; never the secret."""
     return credential.label or credential.id
-
-
-def _pause(error: ProviderError) -> float:
-    wait = error.retry_after
-    return wait if wait is not None and wait <= MAX_PAUSE else PAUSE
-
-
-def _rest_seconds(error: ProviderError) -> float:
-    if error.retry_after is not None:
-        return error.retry_after
-    return next(
-        (seconds for kind, seconds in REST_SECONDS.items() if isinstance(error, kind)), SHORT_REST
-    )
 
 
 def _with_last_error(failure: ProviderError, error: ProviderError | None) -> ProviderError:

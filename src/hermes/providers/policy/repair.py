@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 from typing import Any, TypeVar, assert_never
 
 import msgspec
@@ -21,7 +20,7 @@ from hermes.core.messages import (
     ToolResult,
     User,
 )
-from hermes.core.model import Model, ModelEvent, ModelRequest, Retrying, ToolSpec
+from hermes.core.model import EmitModelEvent, Model, ModelRequest, Reply, Retrying, ToolSpec
 from hermes.providers.policy import ModelWrapper
 
 # Removal of characters that some endpoints refuse. Replaced by U+FFFD are lone surrogates (matching
@@ -126,6 +125,13 @@ class _Repair(msgspec.Struct, frozen=True):
     request: Callable[[ModelRequest], ModelRequest] = _unchanged
     """Repairs of fields other than messages and tools."""
 
+    def would_change(self, request: ModelRequest) -> bool:
+        return (
+            self.request(request) is not request
+            or any(self.message(message) is not message for message in request.messages)
+            or any(self.tool(tool) is not tool for tool in request.tools)
+        )
+
 
 class RequestRepairModel(ModelWrapper):
     """Repairs a request once for each kind of refusal, and all later requests in the same way.
@@ -148,31 +154,21 @@ class RequestRepairModel(ModelWrapper):
     def _model_key(self) -> tuple[str, str]:
         return self.provider, self.name
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
         sent = self._apply_repairs(request)
         while True:
             try:
-                async with aclosing(self._inner.stream(sent)) as events:
-                    async for event in events:
-                        yield event
-                return
+                return await self._inner.call(sent, emit)
             except tuple(REPAIRS) as error:
-                repair = _repair_for(error)
-                if repair in self._repairs or not self._would_change(repair, sent):
+                repair = next(r for kind, r in REPAIRS.items() if isinstance(error, kind))
+                if repair in self._repairs or not repair.would_change(sent):
                     raise
                 self._repairs.append(repair)
                 if repair is DROP_OPTIONS:
                     self._plain.add(self._model_key)
                 self._messages, self._tools = {}, ((), ())
                 sent = self._apply_repairs(request)
-                yield Retrying(f"{error}; {repair.description}", len(self._repairs), 0.0)
-
-    def _would_change(self, repair: _Repair, request: ModelRequest) -> bool:
-        return (
-            repair.request(request) is not request
-            or any(repair.message(message) is not message for message in request.messages)
-            or any(repair.tool(tool) is not tool for tool in request.tools)
-        )
+                emit(Retrying(f"{error}; {repair.description}", len(self._repairs), 0.0))
 
     def _apply_repairs(self, request: ModelRequest) -> ModelRequest:
         if not self._repairs:
@@ -181,10 +177,10 @@ class RequestRepairModel(ModelWrapper):
         repaired = {id(message): self._repair_message(message) for message in request.messages}
         self._messages = repaired
         if self._tools[0] is not request.tools:
-            self._tools = (
-                request.tools,
-                tuple([self._repair_tool(tool) for tool in request.tools]),
-            )
+            tools = request.tools
+            for repair in self._repairs:
+                tools = tuple([repair.tool(tool) for tool in tools])
+            self._tools = (request.tools, tools)
         for repair in self._repairs:
             request = repair.request(request)
         return msgspec.structs.replace(
@@ -201,11 +197,6 @@ class RequestRepairModel(ModelWrapper):
                 repaired = repair.message(repaired)
             pair = (message, repaired)
         return pair
-
-    def _repair_tool(self, tool: ToolSpec) -> ToolSpec:
-        for repair in self._repairs:
-            tool = repair.tool(tool)
-        return tool
 
 
 def without_signatures(message: Message) -> Message:
@@ -244,7 +235,3 @@ REPAIRS: dict[type[ProviderError], _Repair] = {
     UnicodeRefused: CLEAN_CHARACTERS,
     OptionRefused: DROP_OPTIONS,
 }
-
-
-def _repair_for(error: ProviderError) -> _Repair:
-    return next(repair for kind, repair in REPAIRS.items() if isinstance(error, kind))

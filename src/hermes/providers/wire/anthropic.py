@@ -27,8 +27,8 @@ from hermes.core.model import (
     ToolSpec,
     Usage,
 )
+from hermes.providers.endpoints import Target
 from hermes.providers.failures import failed_in_stream
-from hermes.providers.target import Target
 from hermes.providers.wire.codec import (
     EMPTY_ARRAY,
     MAX_CACHE_MARKS,
@@ -50,7 +50,7 @@ from hermes.providers.wire.codec import (
     split_system,
     token_count,
 )
-from hermes.providers.wire.model import join_url
+from hermes.providers.wire.model import Dialect, join_url
 
 # Encoding. A message becomes a list of content blocks. Neighbours of one role are joined later,
 # because all results of one reply must be in one message.
@@ -220,9 +220,11 @@ class _ContentBlock:
         elif self.kind in THINKING_TYPES:
             draft.add(self._thinking_part(grown))
         elif self.kind == "tool_use":
-            given = self.start.get("input")
-            arguments = grown or (_encode_json(given) if given else "")
-            draft.add_call(self.start.get("id") or "", self.start.get("name") or "", arguments)
+            given = self.start.get("input") or ""
+            if not isinstance(given, str):
+                given = msgspec.json.encode(given).decode()
+            start = self.start
+            draft.add_call(start.get("id") or "", start.get("name") or "", grown or given)
 
     def _thinking_part(self, grown: str) -> Thinking:
         """Return the block exactly as it would have arrived in one piece."""
@@ -280,7 +282,9 @@ class AnthropicReader:
         for block in self._blocks:
             block.finish(draft)
         if self._finish == "refusal":
-            raise content_refused(self._target.provider, self._refusal_text())
+            text = "".join([block.text for block in self._blocks])
+            reason = self._stop.explanation or text or self._stop.category or ""
+            raise content_refused(self._target.provider, reason)
         return draft.build(self._finish, _to_usage(self._usage))
 
     def _begin(self, start: dict[str, Any], index: int | None) -> Sequence[ModelEvent]:
@@ -306,10 +310,6 @@ class AnthropicReader:
             counts = {name: n for name, n in msgspec.structs.asdict(usage).items() if n}
             self._usage = msgspec.structs.replace(self._usage or AnthropicUsage(), **counts)
 
-    def _refusal_text(self) -> str:
-        text = "".join([block.text for block in self._blocks])
-        return self._stop.explanation or text or self._stop.category or ""
-
 
 def _to_usage(wire: AnthropicUsage | None) -> Usage | None:
     if wire is None:
@@ -324,10 +324,6 @@ def _to_usage(wire: AnthropicUsage | None) -> Usage | None:
     )
 
 
-def _encode_json(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
 _event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(AnthropicEvent)
 _message_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(AnthropicMessage)
 
@@ -338,11 +334,11 @@ DEFAULT_MAX_TOKENS = 8192
 """The API requires a limit. Used when neither the request nor the model has one."""
 
 
-class AnthropicDialect:
+class AnthropicDialect(Dialect):
     headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
 
     def __init__(self, target: Target) -> None:
-        self._target = target
+        super().__init__(target)
         self._encoder, self._marked = AnthropicEncoder(), AnthropicEncoder(cache_ttl_of(target))
 
     def url(self, base_url: str) -> str:

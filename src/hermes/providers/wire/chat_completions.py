@@ -3,8 +3,8 @@
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, assert_never
+from collections.abc import Sequence
+from typing import Any, assert_never
 
 import msgspec
 
@@ -29,8 +29,8 @@ from hermes.core.model import (
     ToolSpec,
     Usage,
 )
+from hermes.providers.endpoints import RemoteToolProgress, Target
 from hermes.providers.failures import failed_in_stream
-from hermes.providers.target import RemoteToolProgress, Target
 from hermes.providers.wire.codec import (
     MAX_CACHE_MARKS,
     IncrementalEncoder,
@@ -47,7 +47,7 @@ from hermes.providers.wire.codec import (
     last_positions,
     token_count,
 )
-from hermes.providers.wire.model import join_url
+from hermes.providers.wire.model import Dialect
 
 # Tool calls, assembled from stream deltas.
 
@@ -77,8 +77,9 @@ class _ToolCallParts:
             return
         self.name = self.name or piece.function.name or ""
         if arguments := piece.function.arguments:
-            text = arguments if isinstance(arguments, str) else _encode_json(arguments)
-            self.arguments.append(text)
+            if not isinstance(arguments, str):
+                arguments = msgspec.json.encode(arguments).decode()
+            self.arguments.append(arguments)
 
     def is_finished_by(self, piece: ToolCallDelta) -> bool:
         """Return whether `piece` starts another call under the same index."""
@@ -113,7 +114,9 @@ class ToolCallAssembler:
 
     def add(self, pieces: list[ToolCallDelta]) -> None:
         for position, piece in enumerate(pieces):
-            place = self._place(piece, position if len(pieces) > 1 else None)
+            place: int | str | None = piece.index
+            if place is None:
+                place = piece.id or (position if len(pieces) > 1 else self._last)
             call = self._open.get(place)
             if call is None or call.is_finished_by(piece):
                 call = self._open[place] = _ToolCallParts()
@@ -121,19 +124,10 @@ class ToolCallAssembler:
             call.add(piece)
             self._last = place
 
-    def _place(self, piece: ToolCallDelta, position: int | None) -> int | str:
-        if piece.index is not None:
-            return piece.index
-        return piece.id or (self._last if position is None else position)
-
     def finish(self, draft: ReplyBuilder) -> None:
         for call in self._calls:
             if call.name or call.arguments:
                 draft.add_call(call.id, call.name, "".join(call.arguments), call.extra)
-
-
-def _encode_json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 # `reasoning_details`: signed or encrypted blocks of reasoning, streamed in fragments.
@@ -184,20 +178,15 @@ class ReasoningDetails:
         """Add the fragments of one chunk and return the text in them."""
         earlier = self._blocks[::-1]  # fragments of one chunk belong to different blocks
         for piece in pieces:
-            self._block_of(piece, earlier).add(piece)
+            block = next((block for block in earlier if block.is_continued_by(piece)), None)
+            if block is None:
+                self._blocks.append(block := _DetailBlock())
+            block.add(piece)
         texts = [piece.get("text") or piece.get("summary") for piece in pieces]
         return "".join([text for text in texts if isinstance(text, str)])
 
     def assemble(self) -> tuple[Detail, ...]:
         return tuple(block.assemble() for block in self._blocks)
-
-    def _block_of(self, piece: Detail, earlier: list[_DetailBlock]) -> _DetailBlock:
-        """Return the block that `piece` continues, or a new one."""
-        for block in earlier:
-            if block.is_continued_by(piece):
-                return block
-        self._blocks.append(_DetailBlock())
-        return self._blocks[-1]
 
 
 # Encoding.
@@ -249,8 +238,11 @@ class ChatEncoder(msgspec.Struct, frozen=True):
             data["content"] = ""
         if self.thinking_field and message.thinking:
             data[self.thinking_field] = message.thinking
-        if not self.strict and (details := _reasoning_details(message)):
-            data["reasoning_details"] = details
+        thoughts = [part for part in message.parts if isinstance(part, Thinking)]
+        details = [detail for thought in thoughts for detail in thought.details]
+        sent = [detail for detail in details if detail.get("type") not in _ANTHROPIC_TYPES]
+        if sent and not self.strict:
+            data["reasoning_details"] = sent
         return data
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
@@ -281,12 +273,6 @@ def can_carry_mark(message: Message) -> bool:
 def encode_tool(spec: ToolSpec) -> dict[str, Any]:
     function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return {"type": "function", "function": function}
-
-
-def _reasoning_details(message: Assistant) -> list[dict[str, Any]]:
-    thoughts = [part for part in message.parts if isinstance(part, Thinking)]
-    details = [detail for thought in thoughts for detail in thought.details]
-    return [detail for detail in details if detail.get("type") not in _ANTHROPIC_TYPES]
 
 
 # Token counts, in the spellings in use.
@@ -532,20 +518,17 @@ _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ChatChunk)
 # Requests of the chat completions API, as OpenAI defined it and many endpoints implement it.
 
 
-class ChatCompletionsDialect:
-    headers: ClassVar[Mapping[str, str]] = {}
+class ChatCompletionsDialect(Dialect):
+    path = "/chat/completions"
 
     def __init__(self, target: Target) -> None:
+        super().__init__(target)
         profile = target.profile
-        self._target = target
         self._encoder = ChatEncoder(
             profile.developer_role, profile.thinking_field, profile.strict, profile.nine_letter_ids
         )
         self._marked = msgspec.structs.replace(self._encoder, mark=cache_ttl_of(target))
         self._incremental = IncrementalEncoder(self._encoder)
-
-    def url(self, base_url: str) -> str:
-        return join_url(base_url, "/chat/completions")
 
     def reader(self) -> ChatReader:
         return ChatReader(self._target)

@@ -2,9 +2,9 @@
 
 import mimetypes
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, ClassVar, assert_never
+from typing import Any, assert_never
 from urllib.parse import parse_qs
 
 import msgspec
@@ -31,8 +31,8 @@ from hermes.core.model import (
     ToolSpec,
     Usage,
 )
+from hermes.providers.endpoints import Target
 from hermes.providers.failures import failed_in_stream
-from hermes.providers.target import Target
 from hermes.providers.wire.codec import (
     THINKING_BUDGETS,
     Number,
@@ -48,6 +48,7 @@ from hermes.providers.wire.codec import (
     split_system,
     token_count,
 )
+from hermes.providers.wire.model import Dialect
 
 # JSON Schema as Gemini accepts it: only known keywords, and nothing next to a reference.
 
@@ -146,7 +147,9 @@ class CodeAssistEncoder(msgspec.Struct, frozen=True):
             case Assistant():
                 return self._assistant_parts(message)
             case ToolResult():
-                return [_result_part(message)]
+                response = {"error" if message.failed else "output": message.text}
+                call_id, name = safe_call_id(message.call_id), _valid_name(message.name)
+                return [{"functionResponse": {"id": call_id, "name": name, "response": response}}]
             case _:
                 assert_never(message)
 
@@ -181,12 +184,6 @@ def signature_extra(signature: str | None) -> dict[str, Any] | None:
     return {"google": {"thought_signature": signature}} if signature else None
 
 
-def _signature(call: ToolCall) -> str:
-    stored = (call.extra or {}).get("google")
-    signature = stored.get("thought_signature") if isinstance(stored, dict) else None
-    return signature if isinstance(signature, str) else ""
-
-
 def _text_parts(text: str) -> list[Part]:
     return [{"text": text}] if text.strip() else []
 
@@ -206,14 +203,11 @@ def _call_part(call: ToolCall, unsigned: str) -> Part:
         "name": _valid_name(call.name),
         "args": object_arguments(call.arguments),
     }
-    signature = _signature(call) or unsigned
+    stored = (call.extra or {}).get("google")
+    signature = stored.get("thought_signature") if isinstance(stored, dict) else None
+    if not (signature and isinstance(signature, str)):
+        signature = unsigned
     return {"functionCall": function} | ({"thoughtSignature": signature} if signature else {})
-
-
-def _result_part(message: ToolResult) -> Part:
-    response = {"error" if message.failed else "output": message.text}
-    call_id, name = safe_call_id(message.call_id), _valid_name(message.name)
-    return {"functionResponse": {"id": call_id, "name": name, "response": response}}
 
 
 def _valid_name(name: str) -> str:
@@ -334,7 +328,13 @@ class CodeAssistReader:
         self._finish_message = candidate.finish_message or self._finish_message
         new = (candidate.content.parts if candidate.content else None) or []
         self._parts += new
-        return [_delta(part) for part in new if part.text] if new or self._finish else None
+        if not (new or self._finish):
+            return None
+        return [
+            ReasoningDelta(part.text) if part.thought else TextDelta(part.text)
+            for part in new
+            if part.text
+        ]
 
     def feed_body(self, data: bytes) -> None:
         self.feed(data)
@@ -345,7 +345,10 @@ class CodeAssistReader:
         for kind, run in groupby(self._parts, _part_type):
             if kind is ToolCall:
                 for part in run:
-                    _add_call(part, draft)
+                    call = part.function_call or GeminiFunctionCall()
+                    arguments = msgspec.json.encode(call.args or {}).decode()
+                    extra = signature_extra(part.thought_signature)
+                    draft.add_call(call.id or "", call.name or "", arguments, extra)
             elif text := "".join([part.text or "" for part in run]):
                 draft.add(Thinking(text) if kind is Thinking else Text(text))
         return draft.build(self._finish, self._usage.usage() if self._usage else None)
@@ -367,22 +370,10 @@ class CodeAssistReader:
             raise ReplyInvalid(f"{provider} ended its reply early: {reason}", provider=provider)
 
 
-def _delta(part: GeminiPart) -> ModelEvent:
-    return ReasoningDelta(part.text or "") if part.thought else TextDelta(part.text or "")
-
-
 def _part_type(part: GeminiPart) -> type[AssistantPart]:
     if part.function_call is not None:
         return ToolCall
     return Thinking if part.thought else Text
-
-
-def _add_call(part: GeminiPart, draft: ReplyBuilder) -> None:
-    call = part.function_call or GeminiFunctionCall()
-    arguments = msgspec.json.encode(call.args or {}).decode()
-    draft.add_call(
-        call.id or "", call.name or "", arguments, signature_extra(part.thought_signature)
-    )
 
 
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(CodeAssistEnvelope)
@@ -400,17 +391,15 @@ _BUDGET_MODEL = re.compile(r"gemini-[12]\b(?:.*\b(?P<kind>pro)\b)?")
 """Older models: they take a budget instead of a level, and their calls need no signature."""
 
 
-class CodeAssistDialect:
+class CodeAssistDialect(Dialect):
     """Gemini through Code Assist.
 
     The API has different URLs for streamed and whole replies, so the profile must say `always` for
     streaming. A login passes its project in its base URL as `?project=ID`; it is sent in the body.
     """
 
-    headers: ClassVar[Mapping[str, str]] = {}
-
     def __init__(self, target: Target) -> None:
-        self._target = target
+        super().__init__(target)
         self._budget_model = _BUDGET_MODEL.search(target.model)
         self._encoder = CodeAssistEncoder(signed=self._budget_model is None)
         self._project = ""

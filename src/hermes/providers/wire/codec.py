@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.core.errors import ContentRefused, ReplyInvalid, StreamCut
+from hermes.core.errors import ConfigError, ContentRefused, ReplyInvalid, StreamCut
 from hermes.core.messages import (
     Assistant,
     AssistantPart,
@@ -22,8 +22,7 @@ from hermes.core.messages import (
     made_call_id,
 )
 from hermes.core.model import Reply, ToolSpec, Usage
-from hermes.providers.endpoints import ReasoningFormat
-from hermes.providers.target import Target
+from hermes.providers.endpoints import ReasoningFormat, Target
 
 EMPTY_ARRAY = b"[]"
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -169,6 +168,55 @@ def last_positions(can_carry: Sequence[bool], slots: int) -> set[int]:
     return set(places[-slots:]) if slots else set()
 
 
+# The documented helper for plugins and scripts: marks on OpenAI-format dicts.
+
+TTLS = ("5m", "1h")
+
+
+def apply_anthropic_cache_control(
+    api_messages: Sequence[dict[str, Any]], cache_ttl: str = "5m", native_anthropic: bool = False
+) -> list[dict[str, Any]]:
+    """Return the messages with the system prompt and the last three others marked.
+
+    The input is not changed. A message that cannot carry a mark gives its slot to an earlier one.
+    """
+    if cache_ttl not in TTLS:
+        raise ConfigError(
+            f"a prompt cache cannot be kept for {cache_ttl!r}",
+            hint=f"prompt_caching.cache_ttl is one of {', '.join(TTLS)}",
+        )
+    marked = list(api_messages)
+    mark = cache_control(cache_ttl)
+    slots, first = MAX_CACHE_MARKS, 0
+    if marked and marked[0].get("role") == "system":
+        first = 1
+        if (system := _marked(marked[0], mark, native=native_anthropic)) is not None:
+            marked[0], slots = system, slots - 1
+        slots = min(slots, MAX_CACHE_MARKS - 1)
+    for place in range(len(marked) - 1, first - 1, -1):
+        if not slots:
+            break
+        if (carrier := _marked(marked[place], mark, native=native_anthropic)) is not None:
+            marked[place], slots = carrier, slots - 1
+    return marked
+
+
+def _marked(
+    message: dict[str, Any], mark: dict[str, str], *, native: bool
+) -> dict[str, Any] | None:
+    """Return a marked copy; None when the message cannot carry a mark."""
+    content = message.get("content")
+    if message.get("role") == "tool":
+        return {**message, "cache_control": mark} if native else None
+    if content is None or content == "":
+        return {**message, "cache_control": mark}
+    if isinstance(content, str):
+        return {**message, "content": [{"type": "text", "text": content, "cache_control": mark}]}
+    if not isinstance(content, list) or not content or not isinstance(content[-1], dict):
+        return None
+    return {**message, "content": [*content[:-1], {**content[-1], "cache_control": mark}]}
+
+
 # Replies.
 
 _FINISH_WORDS = {
@@ -215,21 +263,15 @@ class ReplyBuilder:
         finish = FINISH_REASONS.get(finish.lower(), finish)
         if finish in ("stop", "tool_calls"):
             finish = "tool_calls" if self._ids else "stop"
-        if not self._parts:
-            self._check_not_empty(finish)
+        if not self._parts and finish == "content_filter":
+            raise content_refused(provider, "the reply was filtered out")
+        if not self._parts and finish != "length":  # cut before its first part
+            raise ReplyInvalid(f"{provider} sent an empty reply", provider=provider)
         price = self._target.profile.price
         if cost_usd is None and price is not None and usage is not None:
             cost_usd = price.cost(usage)
         message = Assistant(tuple(self._parts), finish)
         return Reply(message, usage or Usage(), self._target.model, provider, cost_usd)
-
-    def _check_not_empty(self, finish: str) -> None:
-        """Raise for a reply without parts, unless it was cut for its length."""
-        provider = self._target.provider
-        if finish == "content_filter":
-            raise content_refused(provider, "the reply was filtered out")
-        if finish != "length":
-            raise ReplyInvalid(f"{provider} sent an empty reply", provider=provider)
 
 
 def content_refused(provider: str, explanation: str) -> ContentRefused:

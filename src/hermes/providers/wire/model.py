@@ -1,16 +1,17 @@
 """One model call over HTTP: headers, stall timer, server-sent events. Dialects do the rest."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from functools import lru_cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, assert_never
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, assert_never
 
 from hermes.core.errors import CredentialRefused, StreamStalled, UnicodeRefused
-from hermes.core.model import ModelEvent, ModelRequest, Reply
+from hermes.core.model import EmitModelEvent, ModelEvent, ModelRequest, Reply
+from hermes.providers.endpoints import Credential, Target
 from hermes.providers.failures import http_errors, refused, unreachable
-from hermes.providers.target import Credential, Target
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,14 +41,22 @@ class ReplyReader(Protocol):
         ...
 
 
-class Dialect(Protocol):
-    @property
-    def headers(self) -> Mapping[str, str]: ...
+class Dialect(ABC):
+    """Base of the dialects."""
 
-    def url(self, base_url: str) -> str: ...
+    headers: ClassVar[Mapping[str, str]] = {}
+    path: ClassVar[str] = ""  #: After the base URL.
 
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def url(self, base_url: str) -> str:
+        return join_url(base_url, self.path)
+
+    @abstractmethod
     def body(self, request: ModelRequest, stream: bool) -> bytes: ...
 
+    @abstractmethod
     def reader(self) -> ReplyReader: ...
 
 
@@ -143,47 +152,31 @@ class StallTimer:
     """Raises `StreamStalled` in the task that waits for a reply which takes too long.
 
     One timer serves the whole call instead of one per chunk: when it fires, it checks whether the
-    time is really up. Between `pause` and `resume` the consumer works on its own: that time does
-    not count, and nothing is raised there.
+    time is really up.
     """
 
     def __init__(self, provider: str, total: float, stale: float) -> None:
         """Allow `total` seconds for the call and `stale` seconds without progress."""
         self._provider, self._total, self._stale = provider, total, stale
-        self._timer: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[object] | None = None
-        """The task that waits for the reply; None while the consumer works."""
-        self._cancelling = 0
         self._message = ""
 
     def __enter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._stopped_at = self._loop.time()
-        self._end = self._stopped_at + self._total
-        self.resume()
+        self._task = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task else 0
+        self._progress_at = self._loop.time()
+        self._end = self._progress_at + self._total
+        self._timer = self._loop.call_at(self._due(), self._fire)
         return self
 
     def progress(self) -> None:
         """Note that something new has arrived."""
         self._progress_at = self._loop.time()
 
-    def pause(self) -> None:
-        self._task = None
-        self._stopped_at = self._loop.time()
-
-    def resume(self) -> None:
-        now = self._progress_at = self._loop.time()
-        self._end += now - self._stopped_at
-        self._task = asyncio.current_task()
-        self._cancelling = self._task.cancelling() if self._task else 0
-        if self._timer is None:
-            self._timer = self._loop.call_at(self._due(), self._fire)
-
     def _due(self) -> float:
         return min(self._end, self._progress_at + self._stale)
 
     def _fire(self) -> None:
-        self._timer = None
         if self._task is None:
             return
         if self._loop.time() < (due := self._due()):
@@ -203,8 +196,7 @@ class StallTimer:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         if not self._message or self._task is None:
             return
         ours = self._task.uncancel() <= self._cancelling
@@ -290,9 +282,11 @@ class WireModel:
     def provider(self) -> str:
         return self._target.provider
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
         mode = self._target.profile.streaming
         streamed = request.stream if mode == "both" else mode == "always"
+        if not request.stream:
+            emit = _ignore
         reader, limits = self._dialect.reader(), self._target.timeouts
         stale = limits.stale if streamed else limits.request
         with StallTimer(self.provider, limits.request, stale) as timer:
@@ -307,15 +301,10 @@ class WireModel:
                             body,
                             secret=self._secret,
                         )
-                    async with aclosing(_read_deltas(response, reader, timer)) as deltas:
-                        async for delta in deltas:
-                            if request.stream:
-                                timer.pause()
-                                yield delta
-                                timer.resume()
+                    await _read_reply(response, reader, timer, emit)
             except http_errors() as error:
                 raise unreachable(self.provider, self._url, error) from error
-        yield reader.reply()
+        return reader.reply()
 
     def _open_stream(
         self, request: ModelRequest, streamed: bool
@@ -352,6 +341,10 @@ class WireModel:
         return self._credential.secret if self._credential else ""
 
 
+def _ignore(_event: ModelEvent) -> None:
+    """Take an event that the caller did not ask for."""
+
+
 @lru_cache(maxsize=64)
 def _parse_url(url: str) -> "httpx2.URL":
     """Parse a URL for the client; cached, because parsing is slow and there are few URLs."""
@@ -360,10 +353,13 @@ def _parse_url(url: str) -> "httpx2.URL":
     return httpx2.URL(url)
 
 
-async def _read_deltas(
-    response: "httpx2.Response", reader: ReplyReader, timer: StallTimer
-) -> AsyncGenerator[ModelEvent, None]:
-    """Yield the deltas of `response` as they arrive; its content type says how to read it."""
+async def _read_reply(
+    response: "httpx2.Response",
+    reader: ReplyReader,
+    timer: StallTimer,
+    emit: EmitModelEvent,
+) -> None:
+    """Feed `reader` with `response`, whose content type says how to read it."""
     if response.headers.get("content-type", "").startswith("application/json"):
         _feed_body(await response.aread(), reader)
         return
@@ -378,7 +374,7 @@ async def _read_deltas(
                     continue
                 timer.progress()
                 for delta in deltas:
-                    yield delta
+                    emit(delta)
             if reader.is_done:
                 await _drain(chunks)
                 return

@@ -1,7 +1,7 @@
 """The OpenAI responses API, also of the Codex service: requests and replies."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, assert_never
+from collections.abc import Sequence
+from typing import Any, assert_never
 
 import msgspec
 
@@ -26,8 +26,8 @@ from hermes.core.model import (
     ToolSpec,
     Usage,
 )
+from hermes.providers.endpoints import Target
 from hermes.providers.failures import failed_in_stream
-from hermes.providers.target import Target
 from hermes.providers.wire.codec import (
     IncrementalEncoder,
     Number,
@@ -40,7 +40,7 @@ from hermes.providers.wire.codec import (
     split_system,
     token_count,
 )
-from hermes.providers.wire.model import join_url
+from hermes.providers.wire.model import Dialect
 
 # Encoding: a message becomes a list of items.
 
@@ -101,17 +101,13 @@ def _assistant_items(part: AssistantPart) -> list[Item]:
         case Text():
             return _text_message("assistant", "output_text", part.text.strip())
         case Thinking():
-            return [item for item in part.items if _is_self_contained(item)]
+            # An item without content only refers to one that was not stored.
+            return [i for i in part.items if i.get("encrypted_content") or i.get("content")]
         case ToolCall():
             call = {"type": "function_call", "call_id": safe_call_id(part.id), "name": part.name}
             return [{**call, "arguments": canonical_arguments(part.arguments)}]
         case _:
             assert_never(part)
-
-
-def _is_self_contained(item: Item) -> bool:
-    """Return False for an item without content: it only refers to one that was not stored."""
-    return bool(item.get("encrypted_content") or item.get("content"))
 
 
 # Replies, from events or from one body.
@@ -180,7 +176,9 @@ class _OutputItem:
                 draft.add(Text(text))
             return "".join([part.get("refusal") or "" for part in content])
         if kind == "reasoning":
-            draft.add(Thinking(_reasoning_text(self.item) or grown, items=(self.item,)))
+            parts = self.item.get("summary") or self.item.get("content") or ()
+            text = "\n\n".join([part.get("text") or "" for part in parts])
+            draft.add(Thinking(text or grown, items=(self.item,)))
         elif kind == "function_call":
             arguments = self.item.get("arguments") if self.done else None
             call_id, name = self.item.get("call_id") or "", self.item.get("name") or ""
@@ -205,8 +203,13 @@ class ResponsesReader:
         kind, delta = event.type, event.delta
         if delta and isinstance(delta, str):
             return self._feed_delta(kind, delta, event)
-        if event.item is not None:
-            return self._feed_item(kind, event.item, event)
+        if (item := event.item) is not None:
+            if kind == "response.output_item.added":
+                self._begin(item, event)
+            elif kind == "response.output_item.done":
+                known = self._item_of(event, item.get("type") or "")
+                known.item, known.done = item, True
+            return ()
         if kind == "error":
             error = {"code": event.code, "message": event.message}
             raise failed_in_stream(self._target.provider, event.error or error)
@@ -250,16 +253,6 @@ class ResponsesReader:
         item.pieces.append(delta)
         return delta
 
-    def _feed_item(
-        self, kind: str, item: dict[str, Any], event: ResponsesEvent
-    ) -> Sequence[ModelEvent]:
-        if kind == "response.output_item.added":
-            self._begin(item, event)
-        elif kind == "response.output_item.done":
-            known = self._item_of(event, item.get("type") or "")
-            known.item, known.done = item, True
-        return ()
-
     def _item_of(self, event: ResponsesEvent, kind: str) -> _OutputItem:
         """Return the item of an event. Some servers never announce it."""
         item = self._places.get(_item_key(event))
@@ -295,11 +288,6 @@ def _item_key(event: ResponsesEvent) -> int | str:
     return event.item_id or (event.item or {}).get("id") or 0
 
 
-def _reasoning_text(item: dict[str, Any]) -> str:
-    parts = item.get("summary") or item.get("content") or ()
-    return "\n\n".join([part.get("text") or "" for part in parts])
-
-
 def _to_usage(wire: ResponsesUsage | None) -> Usage | None:
     if wire is None:
         return None
@@ -328,15 +316,12 @@ _response_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ResponseBody
 DEFAULT_INSTRUCTIONS = "You are a helpful assistant."  #: For services that require instructions.
 
 
-class ResponsesDialect:
-    headers: ClassVar[Mapping[str, str]] = {}
+class ResponsesDialect(Dialect):
+    path = "/responses"
 
     def __init__(self, target: Target) -> None:
-        self._target = target
+        super().__init__(target)
         self._incremental = IncrementalEncoder(ResponsesEncoder(target.profile.developer_role))
-
-    def url(self, base_url: str) -> str:
-        return join_url(base_url, "/responses")
 
     def reader(self) -> ResponsesReader:
         return ResponsesReader(self._target)

@@ -1,7 +1,5 @@
 """Scripted models and their faults."""
 
-import asyncio
-
 import pytest
 
 from hermes.core.cancel import CancelToken
@@ -15,7 +13,9 @@ CALL = ToolCall("c1", "read_file", "{}")
 
 
 async def play(model: Model, request: ModelRequest = HELLO):
-    return [event async for event in model.stream(request)]
+    events: list[object] = []
+    events.append(await model.call(request, events.append))
+    return events
 
 
 async def test_text_and_thinking_come_in_small_deltas_and_the_reply_is_last():
@@ -78,10 +78,13 @@ async def test_a_fixture_checks_every_model_it_made():
 async def test_a_stall_is_ended_by_the_cancel_token():
     token, seen = CancelToken(), []
     step = Step((Text("first and then never"),), faults=(Stall(after=1),))
+
+    def stop(delta: object) -> None:
+        seen.append(delta)
+        token.cancel()
+
     with ScriptedModel([step]) as model, pytest.raises(Interrupted):
-        async for event in token.iterate(model.stream(HELLO)):
-            seen.append(event)
-            asyncio.get_running_loop().call_soon(token.cancel)
+        await token.guard(model.call(HELLO, stop))
     assert seen == [TextDelta("first an")]
 
 

@@ -11,8 +11,7 @@ from hermes.core.messages import System, User
 from hermes.core.model import FREE, ModelEvent, ModelRequest, Reply, ToolSpec
 from hermes.providers.acp.model import AcpModel
 from hermes.providers.acp.process import AgentPool
-from hermes.providers.endpoints import ModelProfile
-from hermes.providers.target import Target, Timeouts
+from hermes.providers.endpoints import ModelProfile, Target, Timeouts
 
 PROGRAM = Path(__file__).with_name("agent_program.py")
 TERMINAL = ToolSpec(
@@ -77,9 +76,8 @@ class Stage:
 
 
 async def ask(model: AcpModel, request: ModelRequest = ASK) -> tuple[list[ModelEvent], Reply]:
-    *deltas, reply = [event async for event in model.stream(request)]
-    assert isinstance(reply, Reply)
-    return deltas, reply
+    deltas: list[ModelEvent] = []
+    return deltas, await model.call(request, deltas.append)
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -2,15 +2,15 @@
 
 import asyncio
 import os
-from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
 from hermes.core.errors import RequestRefused, StreamCut, StreamStalled, Unreachable
-from hermes.core.model import TextDelta
+from hermes.core.model import ModelEvent, Reply, TextDelta
+from hermes.providers.acp import AcpModel
 from hermes.providers.acp.process import MAX_LINE, agent_command
-from hermes.providers.target import Timeouts
+from hermes.providers.endpoints import Timeouts
 from tests.unit.providers.acp.fake_agent import ASK, Stage, ask, until
 
 HANG = [["say", "a"], ["sleep", 60]]
@@ -106,22 +106,28 @@ async def test_a_program_that_never_answers_is_given_up(stage: Stage):
         await ask(model)
 
 
-async def test_closing_cancels_the_turn_and_the_program_lives_on(stage: Stage):
+async def stop_after_first_delta(model: AcpModel) -> asyncio.Task[Reply]:
+    deltas: asyncio.Queue[ModelEvent] = asyncio.Queue()
+    call = asyncio.create_task(model.call(ASK, deltas.put_nowait))
+    assert await deltas.get() == TextDelta("a")
+    call.cancel()
+    await asyncio.sleep(0)
+    assert call.done()
+    return call
+
+
+async def test_stopping_cancels_the_turn_and_the_program_lives_on(stage: Stage):
     model = stage.model([["say", "a"], ["await cancel"], ["end", "cancelled"]], [["say", "b"]])
-    async with aclosing(model.stream(ASK)) as events:
-        assert await anext(events) == TextDelta("a")
+    await stop_after_first_delta(model)
     await until(lambda: stage.calls("session/cancel") == [{"sessionId": "s1"}])
     _, reply = await ask(model)
     assert reply.message.text == "b"
     assert len(stage.starts) == 1
 
 
-async def test_closing_does_not_wait_for_a_program_that_hangs(stage: Stage):
-    async with aclosing(stage.model(HANG).stream(ASK)) as events:
-        assert await anext(events) == TextDelta("a")
-        closing = asyncio.ensure_future(events.aclose())
-        await asyncio.sleep(0)
-        assert closing.done()
+async def test_stopping_does_not_wait_for_a_program_that_hangs(stage: Stage):
+    call = await stop_after_first_delta(stage.model(HANG))
+    assert call.cancelled()
 
 
 async def test_a_finished_turn_is_not_cancelled(stage: Stage):

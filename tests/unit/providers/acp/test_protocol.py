@@ -17,7 +17,7 @@ from hermes.core.messages import (
     User,
 )
 from hermes.core.model import ModelRequest
-from hermes.providers.acp.protocol import (
+from hermes.providers.acp.model import (
     CLOSING,
     ParsedCall,
     ToolCallSplitter,

@@ -23,12 +23,12 @@ from hermes.providers.catalog.catalog import (
     ModelListCache,
     bundled_facts,
     bundled_models,
+    bundled_tables,
     complete_price,
     family_of,
     model_overrides,
     normalize_name,
 )
-from hermes.providers.catalog.tables import MODELS
 from hermes.providers.endpoints import ENDPOINTS, Endpoint, find_endpoint
 from tests.unit.providers.catalog.conftest import answer
 
@@ -275,7 +275,7 @@ def test_a_model_is_recognised_however_it_is_written(name):
     assert (facts.price.input, facts.context_length) == (5, 200_000)
 
 
-@pytest.mark.parametrize("entry", MODELS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", bundled_tables().models, ids=lambda entry: entry.name)
 def test_every_price_says_when_it_was_read(entry):
     assert family_of(entry.name) is not UNKNOWN_FAMILY
     if entry.price is None:
@@ -286,7 +286,7 @@ def test_every_price_says_when_it_was_read(entry):
 
 
 def test_no_model_is_described_twice():
-    names = [normalize_name(entry.name) for entry in MODELS]
+    names = [normalize_name(entry.name) for entry in bundled_tables().models]
     assert len(names) == len(set(names))
 
 

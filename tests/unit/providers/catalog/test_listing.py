@@ -11,8 +11,7 @@ from hermes.core.testing import ModelServer
 from hermes.providers.catalog import listing
 from hermes.providers.catalog.catalog import ModelFacts
 from hermes.providers.catalog.listing import fetch_models, next_page, parse_models
-from hermes.providers.endpoints import Endpoint, find_endpoint
-from hermes.providers.target import Credential
+from hermes.providers.endpoints import Credential, Endpoint, find_endpoint
 from tests.unit.providers.catalog import responses as answers
 from tests.unit.providers.catalog.conftest import answer
 

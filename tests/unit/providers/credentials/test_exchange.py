@@ -6,10 +6,8 @@ import msgspec
 import pytest
 
 from hermes.core.errors import CredentialRefused, Overloaded, ServerFault, Unreachable
-from hermes.providers.credentials.exchange import TokenExchange
-from hermes.providers.credentials.pool import CredentialPool
-from hermes.providers.endpoints import Endpoint
-from hermes.providers.target import Credential
+from hermes.providers.credentials.pool import CredentialPool, TokenExchange
+from hermes.providers.endpoints import Credential, Endpoint
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.oauth_server import OAuthServer
 from tests.unit.providers.credentials.parts import Bench, Values, shop

@@ -11,8 +11,8 @@ import pytest
 from hermes.core.errors import CredentialMissing, CredentialRefused, CredentialsExhausted
 from hermes.providers import endpoints
 from hermes.providers.credentials.pool import FLUSH_SECONDS, MAX_REST, CredentialPool, Keyring
+from hermes.providers.endpoints import Credential
 from hermes.providers.login.tokens import GOOGLE_CLIENT_ID, GOOGLE_PROJECT_ID, StoredLogin, Tokens
-from hermes.providers.target import Credential
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.parts import Bench, Values, shop
 from tests.unit.providers.credentials.test_sources import by_hand

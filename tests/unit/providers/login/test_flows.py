@@ -15,7 +15,7 @@ from hermes.core.errors import (
     Transient,
 )
 from hermes.core.testing.http_server import Stop
-from hermes.providers.endpoints import CODEX_LOGIN, COPILOT_LOGIN, QWEN_LOGIN, LoginSpec
+from hermes.providers.endpoints import LOGINS, LoginSpec
 from hermes.providers.login.flows import (
     LoginPrompt,
     ReadPaste,
@@ -220,12 +220,12 @@ async def test_the_form_of_openai_runs_out_after_a_quarter_of_an_hour(
 
 def test_the_login_of_the_codex_cli_can_be_read(bench: Bench) -> None:
     folder = bench.user_home / ".codex"
-    assert read_codex_cli_tokens(folder, CODEX_LOGIN) is None
+    assert read_codex_cli_tokens(folder, LOGINS["openai-codex"]) is None
     access = jwt(exp=1_800_000_000)
     identity = jwt(**{"https://api.openai.com/auth": {"chatgpt_account_id": "acc-1"}})
     held = {"access_token": access, "refresh_token": "r", "id_token": identity}
     bench.write(".codex/auth.json", {"OPENAI_API_KEY": None, "tokens": held})
-    tokens = read_codex_cli_tokens(folder, CODEX_LOGIN)
+    tokens = read_codex_cli_tokens(folder, LOGINS["openai-codex"])
     assert tokens is not None
     assert (tokens.access_token, tokens.refresh_token) == (access, "r")
     assert (tokens.expires_at, tokens.account_id) == (1_800_000_000, "acc-1")
@@ -234,10 +234,12 @@ def test_the_login_of_the_codex_cli_can_be_read(bench: Bench) -> None:
 @pytest.mark.parametrize("content", [{}, {"tokens": 1}, {"tokens": {"access_token": "a"}}, []])
 def test_a_codex_file_without_a_login_is_none(bench: Bench, content: object) -> None:
     bench.write(".codex/auth.json", content)
-    assert read_codex_cli_tokens(bench.user_home / ".codex", CODEX_LOGIN) is None
+    assert read_codex_cli_tokens(bench.user_home / ".codex", LOGINS["openai-codex"]) is None
 
 
-@pytest.mark.parametrize("login", [CODEX_LOGIN, COPILOT_LOGIN, QWEN_LOGIN])
+@pytest.mark.parametrize(
+    "login", [LOGINS[name] for name in ("openai-codex", "copilot", "qwen-oauth")]
+)
 def test_every_known_login_goes_over_tls(login: LoginSpec) -> None:
     urls = [login.device_url, login.token_url, login.exchange_url or login.token_url]
     assert all(url.startswith("https://") for url in urls)

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Collection
-from contextlib import aclosing
+from contextlib import suppress
 from datetime import datetime
 
 from hermes.core.errors import CredentialRefused, CredentialsExhausted
 from hermes.core.messages import User
-from hermes.core.model import Model, ModelEvent, ModelRequest
-from hermes.providers.target import Credential
+from hermes.core.model import Model, ModelEvent, ModelRequest, Reply
+from hermes.providers.endpoints import Credential
 from tests.unit.providers.hand_clock import NOON, HandClock
 
 ASK = ModelRequest((User.say("hi"),))
@@ -76,18 +76,20 @@ class MemoryLedger:
         )
 
 
-async def ask(model: Model, request: ModelRequest = ASK) -> list[ModelEvent]:
-    async with aclosing(model.stream(request)) as events:
-        return [event async for event in events]
+async def ask(model: Model, request: ModelRequest = ASK) -> list[ModelEvent | Reply]:
+    """The events of the call, and its reply at the end."""
+    events: list[ModelEvent | Reply] = []
+    events.append(await model.call(request, events.append))
+    return events
 
 
 async def ask_until_delta(model: Model, request: ModelRequest = ASK) -> None:
     """A user who stops the reply at its first delta."""
-    async with aclosing(model.stream(request)) as events:
-        async for _ in events:
-            return
+    call = asyncio.ensure_future(model.call(request, lambda _event: call.cancel()))
+    with suppress(asyncio.CancelledError):
+        await call
 
 
-def kinds(events: list[ModelEvent]) -> list[str]:
+def kinds(events: list[ModelEvent | Reply]) -> list[str]:
     """The events without the deltas, by name."""
     return [type(event).__name__ for event in events if not hasattr(event, "text")]

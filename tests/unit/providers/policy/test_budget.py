@@ -364,8 +364,8 @@ class Priced:
 
     name, provider = "priced", "testing"
 
-    async def stream(self, request):
-        yield Reply(Assistant((Text("fine"),)), Usage(output=1000), "priced", cost_usd=3.0)
+    async def call(self, request, emit):
+        return Reply(Assistant((Text("fine"),)), Usage(output=1000), "priced", cost_usd=3.0)
 
 
 async def test_the_cost_the_endpoint_reports_wins():
@@ -449,8 +449,9 @@ async def test_a_call_that_failed_before_it_answered_costs_nothing():
 class CutOff:
     name, provider = "cut", "testing"
 
-    async def stream(self, request):
-        yield TextDelta("x" * 600)
+    async def call(self, request, emit):
+        emit(TextDelta("x" * 600))
+        await asyncio.sleep(0)
         raise StreamCut("the connection ended")
 
 

@@ -1,14 +1,13 @@
 """An endpoint that keeps failing is left alone for a while, and tried again."""
 
 import asyncio
-from contextlib import aclosing
 
 import pytest
 
 from hermes.core.errors import BudgetSpent, CredentialRefused, ReplyInvalid, ServerFault
 from hermes.core.messages import Text
 from hermes.core.testing import ScriptedModel, Stall, Step
-from hermes.providers.policy.circuit_breaker import (
+from hermes.providers.policy.retry import (
     FAILURE_THRESHOLD,
     FAILURE_WINDOW,
     LONGEST_OPEN,
@@ -78,11 +77,11 @@ async def test_after_the_time_one_call_is_let_through(circuit, clock):
     clock.pass_(1)
     assert circuit.open_for == 0
     with ScriptedModel(["fine"]) as inner:
-        async with aclosing(CircuitBreakerModel(inner, circuit).stream(ASK)) as trial:
-            await anext(trial)
-            assert circuit.open_for > 0, "a second caller must look elsewhere meanwhile"
-            async for _ in trial:
-                pass
+        meanwhile = []
+        await CircuitBreakerModel(inner, circuit).call(
+            ASK, lambda _delta: meanwhile.append(circuit.open_for)
+        )
+    assert all(meanwhile), "a second caller must look elsewhere meanwhile"
     assert circuit.open_for == 0
 
 

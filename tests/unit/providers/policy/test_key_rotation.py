@@ -13,8 +13,8 @@ from hermes.core.errors import (
 )
 from hermes.core.model import Reply, Retrying
 from hermes.core.testing import ScriptedModel
-from hermes.providers.policy.circuit_breaker import FAILURE_THRESHOLD, EndpointHealth
 from hermes.providers.policy.key_rotation import KeyRotationModel
+from hermes.providers.policy.retry import FAILURE_THRESHOLD, EndpointHealth
 from tests.unit.providers.hand_clock import HandClock
 from tests.unit.providers.policy.parts import MemoryPool, ask, key, kinds
 

@@ -24,13 +24,16 @@ from hermes.core.errors import (
 )
 from hermes.core.model import FellBack, Model, Reply, Retrying, TextDelta
 from hermes.core.testing import ScriptedModel, scripts
-from hermes.providers.policy.circuit_breaker import (
+from hermes.providers.policy.retry import (
     FAILURE_THRESHOLD,
+    MAX_DELAY,
     CircuitBreakerModel,
     EndpointCircuit,
     EndpointHealth,
+    FallbackModel,
+    RetryModel,
+    pause_before,
 )
-from hermes.providers.policy.retry import MAX_DELAY, FallbackModel, RetryModel, pause_before
 from tests.unit.providers.hand_clock import HandClock
 from tests.unit.providers.policy.parts import ask, kinds
 
@@ -43,13 +46,12 @@ class CutOnce:
     def __init__(self) -> None:
         self.calls = 0
 
-    async def stream(self, request):
+    async def call(self, request, emit):
         self.calls += 1
-        yield TextDelta("Hel")
+        emit(TextDelta("Hel"))
         if self.calls == 1:
             raise StreamCut("the connection ended")
-        async for event in ScriptedModel(["Hello"]).stream(request):
-            yield event
+        return await ScriptedModel(["Hello"]).call(request, emit)
 
 
 async def test_transient_fault_is_retried_with_an_event():

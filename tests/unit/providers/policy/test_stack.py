@@ -17,10 +17,14 @@ from hermes.core.model import FellBack, Model, ModelRequest, Price, Retrying, Us
 from hermes.core.testing import ScriptedModel, Step
 from hermes.providers.endpoints import ModelProfile
 from hermes.providers.policy.budget import Budget, BudgetLimits, MeteredModel
-from hermes.providers.policy.circuit_breaker import CircuitBreakerModel, EndpointHealth
 from hermes.providers.policy.key_rotation import KeyRotationModel
 from hermes.providers.policy.repair import RequestRepairModel
-from hermes.providers.policy.retry import FallbackModel, RetryModel
+from hermes.providers.policy.retry import (
+    CircuitBreakerModel,
+    EndpointHealth,
+    FallbackModel,
+    RetryModel,
+)
 from tests.unit.providers.hand_clock import HandClock
 from tests.unit.providers.policy.parts import MemoryLedger, MemoryPool, ask, key
 

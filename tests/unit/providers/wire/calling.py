@@ -10,8 +10,7 @@ import httpx2
 from hermes.core.messages import System, User
 from hermes.core.model import ModelEvent, ModelRequest, Reply
 from hermes.core.testing import ModelServer
-from hermes.providers.endpoints import ModelProfile
-from hermes.providers.target import Credential, Target
+from hermes.providers.endpoints import Credential, ModelProfile, Target
 from hermes.providers.wire.model import WireModel, dialect_for
 
 MODES = ("chat_completions", "anthropic_messages", "codex_responses")
@@ -38,7 +37,8 @@ def wire(server: ModelServer, client: httpx2.AsyncClient, mode: str, **fields: A
 
 
 async def ask(model: WireModel, request: ModelRequest = ASK) -> tuple[list[ModelEvent], Reply]:
-    *deltas, reply = [event async for event in model.stream(request)]
+    deltas: list[ModelEvent] = []
+    reply = await model.call(request, deltas.append)
     assert isinstance(reply, Reply)
     return deltas, reply
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.providers.wire.cache_control import apply_anthropic_cache_control
+from hermes.providers.wire.codec import apply_anthropic_cache_control
 
 MARK = {"type": "ephemeral"}
 SYSTEM = {"role": "system", "content": "be brief"}

@@ -20,8 +20,8 @@ from hermes.core.messages import (
 )
 from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, ToolSpec, Usage
 from hermes.core.testing.http_server import Action, LoopbackServer, Outgoing, RecordedRequest, Stop
+from hermes.providers.endpoints import Credential
 from hermes.providers.policy.repair import RequestRepairModel
-from hermes.providers.target import Credential
 from hermes.providers.wire.code_assist import SKIP_SIGNATURE_CHECK, CodeAssistDialect, gemini_schema
 from hermes.providers.wire.model import WireModel
 from tests.unit.providers.wire.calling import ASK, ask, body_of, read, read_whole, target

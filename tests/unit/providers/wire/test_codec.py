@@ -12,7 +12,7 @@ from hermes.core import errors
 from hermes.core.messages import User
 from hermes.core.testing import ModelServer, Redirect, Refuse
 from hermes.providers.aws import sign_request
-from hermes.providers.target import Credential
+from hermes.providers.endpoints import Credential
 from hermes.providers.wire.codec import IncrementalEncoder, ThinkTagSplitter, effort_fields
 from hermes.providers.wire.model import WireModel, dialect_for
 from tests.unit.providers.wire.calling import MODES, ask, target, wire

@@ -1,7 +1,6 @@
 """Every wire through every hazard, against a real HTTP server."""
 
 import asyncio
-from contextlib import aclosing
 
 import httpx2
 import msgspec
@@ -10,7 +9,7 @@ import pytest
 from hermes.core import errors
 from hermes.core.cancel import CancelToken
 from hermes.core.messages import Assistant, Text, Thinking, ToolCall, ToolResult, User
-from hermes.core.model import ModelRequest, Price, ReasoningDelta, Reply, TextDelta, Usage
+from hermes.core.model import ModelRequest, Price, ReasoningDelta, TextDelta, Usage
 from hermes.core.testing import (
     CallIds,
     Cut,
@@ -27,7 +26,7 @@ from hermes.core.testing import (
     Stall,
     Step,
 )
-from hermes.providers.target import Timeouts
+from hermes.providers.endpoints import Timeouts
 from hermes.providers.wire.model import WireModel
 from tests.unit.providers.wire.calling import ASK, MODES, ask, target, until, wire
 
@@ -202,37 +201,13 @@ async def test_the_whole_call_has_a_limit(client, mode):
         await ask(wire(server, client, mode, timeouts=Timeouts(request=0.4)))
 
 
-async def test_a_busy_reader_is_not_a_stalled_stream(client, mode):
-    limits = Timeouts(request=0.7, stale=0.4)
-    with ModelServer(["in two pieces"]) as server:
-        model, text = wire(server, client, mode, timeouts=limits), ""
-        async for event in model.stream(ASK):
-            if isinstance(event, TextDelta):
-                text += event.text
-                await asyncio.sleep(0.5)
-            else:
-                assert event.message.text == text == "in two pieces"
-
-
-async def test_closing_the_stream_ends_the_request(client, mode):
-    with ModelServer([Step((Text("never finished"),), faults=(Stall(1),))]) as server:
-        async with aclosing(wire(server, client, mode).stream(ASK)) as events:
-            assert await anext(events) == TextDelta("never fi")
-        await until(lambda: server.hangups == 1)
-
-
 @pytest.mark.parametrize("after", [0, 1])
 async def test_a_stop_ends_the_request_while_nothing_comes(client, mode, after):
     with ModelServer([Step((Text("never finished"),), faults=(Stall(after),))]) as server:
-        token = CancelToken()
-        events = token.iterate(wire(server, client, mode).stream(ASK))
-
-        async def read() -> None:
-            async for _ in events:
-                continue
-
-        reading = asyncio.create_task(read())
-        await until(lambda: bool(server.requests))
+        token, deltas = CancelToken(), []
+        call = wire(server, client, mode).call(ASK, deltas.append)
+        reading = asyncio.create_task(token.guard(call))
+        await until(lambda: server.requests and len(deltas) == after)
         await asyncio.sleep(0.05)
         token.cancel()
         with pytest.raises(errors.Interrupted):
@@ -377,9 +352,3 @@ async def test_a_long_history_is_encoded_once(client, mode):
         await ask(model, ModelRequest((message, User.say("again"))))
         assert message.__dict__["wire_forms"] == {form: encoded}
         assert message.wire(form) is encoded
-
-
-async def test_the_reply_is_the_last_event(client, mode):
-    with ModelServer(["hi"]) as server:
-        events = [event async for event in wire(server, client, mode).stream(ASK)]
-    assert [isinstance(event, Reply) for event in events].index(True) == len(events) - 1
