@@ -3,108 +3,15 @@
 Big and never the same twice, but small in the repository: a language is a few pieces with holes.
 """
 
+from pathlib import Path
 from random import Random
 from string import Template
 
-PYTHON = '''
-def ${verb}_$noun(self, $other: $Other, *, limit: int = $n) -> list[$Noun]:
-    """$Verb the ${noun}s of a $other, newest first."""
-    rows = self.session.query($Noun).filter_by(${other}_id=$other.id).limit(limit)
-    return [row for row in rows if not row.$state]
-%%
-class ${Noun}${Verb}Error(ValueError):
-    def __init__(self, $noun: str, line: int = $n) -> None:
-        super().__init__(f"cannot $verb {$noun} (line {line})")
-        self.$noun = $noun
-%%
-async def ${verb}_${noun}_$state(client: Client, ${noun}_id: int) -> $Noun | None:
-    answer = await client.get(f"/${noun}s/{${noun}_id}", timeout=$n)
-    if answer.status_code == $status:
-        return None
-    answer.raise_for_status()
-    return $Noun.from_json(answer.json())
-'''
-GO = """
-// $Verb$Noun ${verb}s the $noun of a $other.
-func (s *${Other}Store) $Verb$Noun(ctx context.Context, id int64) (*$Noun, error) {
-    ctx, cancel := context.WithTimeout(ctx, $n*time.Second)
-    defer cancel()
-    row := s.db.QueryRowContext(ctx, "SELECT id, $state FROM ${noun}s WHERE id = $1", id)
-    var found $Noun
-    if err := row.Scan(&found.ID, &found.$State); err != nil {
-        return nil, fmt.Errorf("$verb $noun %d: %w", id, err)
-    }
-    return &found, nil
-}
-%%
-type $Noun${Verb}Options struct {
-    Limit   int // at most $n
-    Timeout time.Duration
-    $State  bool
-}
-"""
-RUST = """
-/// ${Verb}s one $noun; `$other` says where it began.
-pub fn ${verb}_$noun(input: &[u8], $other: usize) -> Result<$Noun, ${Verb}Error> {
-    let end = input[$other..].iter().position(|b| *b == $n).unwrap_or(input.len());
-    if end > $status {
-        return Err(${Verb}Error::$State($other));
-    }
-    Ok($Noun::new(&input[$other..$other + end]))
-}
-%%
-#[derive(Debug, Clone, PartialEq)]
-pub enum $Noun$State {
-    $Verb(u$width),
-    $Other { at: usize, len: usize },
-    Missing,
-}
-"""
-TYPESCRIPT = """
-export function use$Noun$Verb(${other}Id: string): ${Noun}State {
-    const [$noun, set$Noun] = useState<$Noun | null>(null);
-    const [$state, set$State] = useState(false);
-    useEffect(() => {
-        const abort = new AbortController();
-        fetch(address("$other", ${other}Id, "$noun", $n), { signal: abort.signal })
-            .then((reply) => reply.json())
-            .then(set$Noun, () => set$State(true));
-        return () => abort.abort();
-    }, [${other}Id]);
-    return { $noun, $state };
-}
-%%
-interface $Noun${Verb}Props {
-    $noun: $Noun;
-    max$Other: number; // $n by default
-    on$Verb: (next: $Noun) => void;
-}
-"""
-SQL = """
--- ${verb}s every $noun to its $other
-SELECT
-    $noun.id AS ${noun}_id,
-    $other.$state AS ${other}_$state,
-    count(*) FILTER (WHERE $noun.$state) AS n
-FROM staging.${noun}s AS $noun
-LEFT JOIN staging.${other}s AS $other ON $other.id = $noun.${other}_id
-WHERE $noun.loaded_at > now() - interval '$n days'
-GROUP BY 1, 2
-HAVING count(*) < $status;
-"""
-C = """
-/* $Verb the $noun from the $other; called with interrupts $state. */
-static int ${noun}_$verb(struct $other *dev, uint${width}_t *out)
-{
-    uint32_t timeout = $n * TICKS_PER_MS;
-    while (!(dev->regs->$STATE & ${NOUN}_READY)) {
-        if (timeout-- == 0)
-            return -${STATE}_TIMEOUT;
-    }
-    *out = (uint${width}_t)(dev->regs->DATA & $status);
-    return 0;
-}
-"""
+MATERIAL = Path(__file__).parent / "material"
+PYTHON, GO, RUST, TYPESCRIPT, SQL, C = (
+    (MATERIAL / f"{name}.txt").read_text()
+    for name in ("python", "go", "rust", "typescript", "sql", "c")
+)
 VERBS = ("load", "parse", "merge", "render", "cancel", "verify", "export", "refresh", "resolve")
 STATES = ("deleted", "expired", "locked", "pending", "stale", "hidden", "frozen", "retried")
 

@@ -1,51 +1,15 @@
 """Logs, listings, tables, articles and letters, made by a seeded generator."""
 
+import json
 from random import Random
+
+from tests.compaction.code_material import MATERIAL
 
 LEVELS = ("INFO", "INFO", "INFO", "DEBUG", "WARN")
 ROUTES = ("/", "/login", "/api/v2/orders", "/api/v2/stock", "/static/app.js", "/health", "/search")
 AGENTS = ("Mozilla/5.0 (X11; Linux x86_64)", "curl/8.5.0", "okhttp/4.12.0", "Googlebot/2.1")
 USERS = ("root", "www-data", "postgres", "deploy")
-OPENINGS = (
-    "In {year}, {who} reported that",
-    "A survey of {n} {things} found that",
-    "According to {who},",
-    "Critics object that",
-    "Measured over {n} months,",
-    "The authors note that",
-    "By contrast with {year},",
-)
-MIDDLES = (
-    "the share of {topic} rose from {a} to {b} percent",
-    "{topic} costs between {a} and {b} euros per unit",
-    "about {a} of every {b} {things} had no {topic} at all",
-    "{topic} was limited less by price than by the lack of trained {people}",
-    "the difference between {topic} and its alternatives shrank to {a} points",
-    "most {people} judged {topic} after a single {n}-day trial",
-)
-ENDINGS = (
-    ", although the sample was small.",
-    ", which earlier work had not expected.",
-    "; the underlying data are in table {n}.",
-    ", and the trend has held since.",
-    ", with wide differences between regions.",
-)
-DEUTSCH = (
-    "Im Jahr {year} lag der Anteil bei {topic} laut {wer} bei {a} Prozent, nun bei {b}.",
-    "Nach Angaben von {wer} kosten {topic} je Haushalt zwischen {a} und {b} Euro im Monat.",
-    "Von {n} befragten Haushalten hatten {a} bereits {topic}, weitere {b} planten es.",
-    "Fachbetriebe nennen als größtes Hindernis für {topic} die Wartezeit von {a} Wochen.",
-)
-WHO = (
-    "the ministry",
-    "Eurostat",
-    "a consumer group",
-    "the operator",
-    "two universities",
-    "the IEA",
-)
-WER = ("dem Ministerium", "Eurostat", "der Verbraucherzentrale", "dem Netzbetreiber", "der IEA")
-PEOPLE = ("installers", "nurses", "engineers", "reviewers", "operators")
+WORDS = json.loads((MATERIAL / "words.json").read_text())
 
 
 def log(random: Random, nouns: str, lines: int, day: str = "2026-03-14") -> str:
@@ -128,20 +92,23 @@ def article(random: Random, topics: str, sentences: int, *, german: bool = False
         low = random.randint(2, 70)
         holes = {
             "topic": random.choice(subjects).strip(),
-            "who": random.choice(WHO),
-            "wer": random.choice(WER),
+            "who": random.choice(WORDS["who"]),
+            "wer": random.choice(WORDS["wer"]),
             "year": random.randint(2012, 2025),
             "n": random.randint(3, 900),
             "a": low,
             "b": low + random.randint(1, 30),
             "things": random.choice(("households", "sites", "studies", "cities", "teams")),
-            "people": random.choice(PEOPLE),
+            "people": random.choice(WORDS["people"]),
         }
         pattern = (
-            random.choice(DEUTSCH)
+            random.choice(WORDS["deutsch"])
             if german
             else " ".join(
-                (random.choice(OPENINGS), random.choice(MIDDLES) + random.choice(ENDINGS))
+                (
+                    random.choice(WORDS["openings"]),
+                    random.choice(WORDS["middles"]) + random.choice(WORDS["endings"]),
+                )
             )
         )
         paragraph.append(pattern.format(**holes))

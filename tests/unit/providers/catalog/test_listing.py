@@ -1,5 +1,7 @@
 """Each endpoint writes its list of models in its own way; all are understood."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,10 +14,11 @@ from hermes.providers.catalog import listing
 from hermes.providers.catalog.catalog import ModelFacts
 from hermes.providers.catalog.listing import fetch_models, next_page, parse_models
 from hermes.providers.endpoints import Credential, Endpoint, find_endpoint
-from tests.unit.providers.catalog import responses as answers
 from tests.unit.providers.catalog.conftest import answer
 
 TODAY = "2026-11-15"
+ANSWERS = json.loads(Path(__file__).with_name("responses.json").read_text())
+"""Lists of models as each kind of endpoint writes them, cut down to a few rows."""
 
 
 def parse(document: Any, provider: str = "custom") -> dict[str, ModelFacts]:
@@ -29,13 +32,13 @@ def known(facts: ModelFacts) -> dict[str, Any]:
 
 
 def test_a_plain_list_gives_names_and_tells_other_models_apart():
-    found = parse(answers.OPENAI, "openai")
+    found = parse(ANSWERS["OPENAI"], "openai")
     assert known(found["gpt-6-sol"]) == {"id": "gpt-6-sol"}
     assert found["text-embedding-3-small"].language is False
 
 
 def test_openrouter():
-    found = parse(answers.OPENROUTER, "openrouter")
+    found = parse(ANSWERS["OPENROUTER"], "openrouter")
     assert known(found["anthropic/claude-sonnet-5.5"]) == {
         "id": "anthropic/claude-sonnet-5.5",
         "label": "Anthropic: Claude Sonnet 5.5",
@@ -54,7 +57,7 @@ def test_openrouter():
 
 
 def test_vercel_lists_only_language_models_that_use_tools():
-    found = parse(answers.VERCEL, "ai-gateway")
+    found = parse(ANSWERS["VERCEL"], "ai-gateway")
     assert list(found) == ["openai/gpt-6-luna"]
     luna = found["openai/gpt-6-luna"]
     assert (luna.context_length, luna.max_output) == (1_050_000, 128_000)
@@ -63,7 +66,7 @@ def test_vercel_lists_only_language_models_that_use_tools():
 
 
 def test_anthropic():
-    found = parse(answers.ANTHROPIC, "anthropic")
+    found = parse(ANSWERS["ANTHROPIC"], "anthropic")
     opus = found["claude-opus-5-5"]
     assert (opus.label, opus.context_length, opus.max_output) == (
         "Claude Opus 5.5",
@@ -75,13 +78,13 @@ def test_anthropic():
 
 
 def test_gemini_names_lose_their_prefix():
-    found = parse(answers.GEMINI, "gemini")
+    found = parse(ANSWERS["GEMINI"], "gemini")
     assert list(found) == ["gemini-3.8-flash", "gemini-embedding-2"]
     assert found["gemini-embedding-2"].language is False
 
 
 def test_mistral_aliases_and_abilities():
-    found = parse(answers.MISTRAL, "mistral")
+    found = parse(ANSWERS["MISTRAL"], "mistral")
     large = found["mistral-large-2512"]
     assert large.matches("mistral-large-latest")
     assert (large.context_length, large.images, large.tools) == (262_144, True, True)
@@ -90,26 +93,26 @@ def test_mistral_aliases_and_abilities():
 
 
 def test_groq_leaves_out_what_it_no_longer_serves():
-    found = parse(answers.GROQ, "groq")
+    found = parse(ANSWERS["GROQ"], "groq")
     assert list(found) == ["openai/gpt-oss-120b"]
     oss = found["openai/gpt-oss-120b"]
     assert (oss.context_length, oss.max_output) == (131_072, 65_536)
 
 
 def test_xai_prices_are_in_cents():
-    grok = parse(answers.XAI, "xai")["grok-4.7"]
+    grok = parse(ANSWERS["XAI"], "xai")["grok-4.7"]
     assert grok.price == Price(2, 6, 0.5, 2, TODAY)
     assert (grok.images, grok.matches("grok-latest")) == (True, True)
 
 
 def test_of_several_hosts_the_dearest_price_and_the_widest_window_count():
-    glm = parse(answers.HUGGING_FACE, "huggingface")["zai-org/GLM-5.3"]
+    glm = parse(ANSWERS["HUGGING_FACE"], "huggingface")["zai-org/GLM-5.3"]
     assert glm.price == Price(1.4, 4.4, 1.4, 1.4, TODAY)
     assert (glm.context_length, glm.tools, glm.images) == (204_800, True, False)
 
 
 def test_copilot_leaves_out_what_cannot_be_picked():
-    found = parse(answers.COPILOT, "copilot")
+    found = parse(ANSWERS["COPILOT"], "copilot")
     assert list(found) == ["claude-sonnet-5"]
     sonnet = found["claude-sonnet-5"]
     assert (sonnet.context_length, sonnet.max_output) == (200_000, 64_000)
@@ -120,10 +123,10 @@ def test_copilot_leaves_out_what_cannot_be_picked():
 @pytest.mark.parametrize(
     ("document", "model", "context"),
     [
-        (answers.VLLM, "Qwen/Qwen3-32B", 40_960),
-        (answers.LLAMA_CPP, "qwen.gguf", 32_768),
-        (answers.LM_STUDIO, "qwen3.5-9b", 16_384),
-        (answers.OLLAMA_TAGS, "qwen3:14b", None),
+        (ANSWERS["VLLM"], "Qwen/Qwen3-32B", 40_960),
+        (ANSWERS["LLAMA_CPP"], "qwen.gguf", 32_768),
+        (ANSWERS["LM_STUDIO"], "qwen3.5-9b", 16_384),
+        (ANSWERS["OLLAMA_TAGS"], "qwen3:14b", None),
     ],
     ids=["vllm", "llama.cpp", "lm studio", "ollama"],
 )
@@ -132,13 +135,13 @@ def test_servers_on_this_machine_tell_their_real_window(document, model, context
 
 
 def test_lm_studio_tells_what_a_model_is():
-    found = parse(answers.LM_STUDIO, "lmstudio")
+    found = parse(ANSWERS["LM_STUDIO"], "lmstudio")
     assert (found["qwen3.5-9b"].images, found["qwen3.5-9b"].tools) == (True, True)
     assert found["nomic-embed-text"].language is False
 
 
 def test_a_list_without_a_wrapping_and_prices_for_a_million_tokens():
-    found = parse(answers.TOGETHER)
+    found = parse(ANSWERS["TOGETHER"])
     deepseek = found["deepseek-ai/DeepSeek-V4-Pro"]
     assert deepseek.price == Price(1.4, 4.2, 0.14, 1.4, TODAY)
     assert (deepseek.language, deepseek.label) == (True, "DeepSeek V4 Pro")
@@ -146,7 +149,7 @@ def test_a_list_without_a_wrapping_and_prices_for_a_million_tokens():
 
 
 def test_moonshot():
-    kimi = parse(answers.MOONSHOT, "kimi-coding")["kimi-k3"]
+    kimi = parse(ANSWERS["MOONSHOT"], "kimi-coding")["kimi-k3"]
     assert (kimi.context_length, kimi.images, kimi.reasoning) == (1_048_576, True, True)
 
 
@@ -188,7 +191,7 @@ def test_a_model_listed_twice_is_one():
 def test_there_is_a_next_page_only_when_the_answer_says_so():
     assert next_page({"has_more": True, "last_id": "m9"}) == "m9"
     assert next_page({"has_more": True}) == ""
-    assert next_page(answers.ANTHROPIC) == ""
+    assert next_page(ANSWERS["ANTHROPIC"]) == ""
     assert next_page([]) == ""
 
 
@@ -260,7 +263,7 @@ async def test_an_endpoint_that_always_has_more_comes_to_an_end(client, server):
 
 
 async def test_a_path_may_lead_out_of_the_address(client, server):
-    server.respond = lambda _request: answer(answers.LM_STUDIO)
+    server.respond = lambda _request: answer(ANSWERS["LM_STUDIO"])
     found = await names(at("lmstudio", f"{server.url}/v1"), client, None)
     assert found == ["qwen3.5-9b", "nomic-embed-text"]
     assert server.requests[0].path == "/api/v0/models"
@@ -268,7 +271,7 @@ async def test_a_path_may_lead_out_of_the_address(client, server):
 
 async def test_key_is_not_sent_to_another_host(client, server):
     """The lists of some endpoints are public, so the question is asked without the key."""
-    server.respond = lambda _request: answer(answers.OPENROUTER)
+    server.respond = lambda _request: answer(ANSWERS["OPENROUTER"])
     openrouter = find_endpoint("openrouter")
     assert await names(openrouter, client, KEY, base_url=f"{server.url}/v1")
     assert "sk-very-secret" not in str(server.requests[0].headers)
