@@ -79,13 +79,20 @@ class SessionDB:
         """Create a session and return its id. An existing session stays as it is."""
         if model_config is not None and not isinstance(model_config, str):
             model_config = msgspec.json.encode(model_config).decode()
-        new = sessions.NewSession(
-            session_id, source, model, system_prompt, parent_session_id, user_id, model_config
-        )
 
         def work(database: Database) -> None:
             if not sessions.exists(database, session_id):
-                sessions.insert(database, new, time.time())
+                sessions.create(
+                    database,
+                    time.time(),
+                    session_id,
+                    source=source,
+                    model=model,
+                    system_prompt=system_prompt,
+                    parent_id=parent_session_id,
+                    user_id=user_id,
+                    model_config=model_config,
+                )
 
         self._write(work)
         return session_id

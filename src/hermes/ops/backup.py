@@ -10,7 +10,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Annotated, Literal
@@ -22,7 +22,8 @@ from hermes import __version__
 from hermes.config.home import PROFILES, Home
 from hermes.core.errors import HermesError, StoreError, UsageError
 from hermes.ops.output_files import report_unusable, report_unwritable
-from hermes.store import connect_target, open_store
+from hermes.store import copy_database as copy_connection
+from hermes.store import open_store
 
 # Which files of a home are part of a backup.
 
@@ -436,18 +437,9 @@ def copy_database(source: Path, target: Path) -> None:
     """Copy a SQLite database to a new file while other processes may write to it."""
     if not source.exists():
         raise FileNotFoundError(source)
-    reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
+    with closing(apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)) as reading:
         reading.set_busy_timeout(10_000)
-        writing = connect_target(target)
-        try:
-            with writing.backup("main", reading, "main") as work:
-                work.step()
-            writing.execute("PRAGMA journal_mode = DELETE").fetchall()
-        finally:
-            writing.close()
-    finally:
-        reading.close()
+        copy_connection(reading, target)
 
 
 # Backups of a whole home while it is in use.
@@ -500,9 +492,6 @@ def facts_of(home: Home, kind: Kind, label: str, now: datetime) -> Manifest:
 
 async def _copy_store(item: Item, copy: Path) -> Item:
     """Copy a session store with the function of the store, which allows concurrent writes."""
-    store = open_store("", item.path)
-    try:
+    with closing(open_store("", item.path)) as store:
         await store.backup(copy)
-    finally:
-        store.close()
     return Item(item.name, copy, is_database=False)

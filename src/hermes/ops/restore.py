@@ -24,7 +24,7 @@ import filelock
 import msgspec
 
 from hermes.config.home import PROFILES, Home, ensure_hermes_home, tilde, unusable
-from hermes.core.errors import HermesError, StoreError, UsageError
+from hermes.core.errors import HermesError, UsageError
 from hermes.ops.backup import (
     QUICK,
     SECRET,
@@ -40,10 +40,9 @@ from hermes.ops.backup import (
     write_archive,
 )
 from hermes.ops.output_files import check_output, report_unusable, report_unwritable
-from hermes.store import Progress, SessionStore, as_store_error, ignore_progress, refuse_newer
-from hermes.store.sqlite.health import check
+from hermes.store import Progress, SessionStore, as_store_error, ignore_progress
+from hermes.store.sqlite.repair import opened_backup, repair
 from hermes.store.sqlite.repair import remove as remove_store
-from hermes.store.sqlite.repair import repair
 from hermes.store.sqlite.repair import restore as restore_sqlite_store
 from hermes.util import files
 from hermes.util.text import human_size
@@ -144,7 +143,8 @@ class RestoreTransaction:
             archive.copy(name, file)
         target.chmod(mode & 0o700 if target.name in SECRET else mode)
         if is_store(name):
-            _check_store(target)
+            with opened_backup(target):  # raises a `StoreError` for another file
+                pass
 
     def commit(self, units: list[str]) -> None:
         """Exchange all entries; if one fails, move all back. The journal is kept if that fails."""
@@ -236,23 +236,6 @@ class RestoreTransaction:
         for folder in (new.parent, live.parent, old.parent):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return new, live, old
-
-
-def _check_store(path: Path) -> None:
-    """Raise a `StoreError` if the file is not a usable store."""
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            refuse_newer(connection)
-            if not connection.execute(
-                "SELECT 1 FROM sqlite_schema WHERE name = 'messages'"
-            ).fetchall():
-                raise StoreError(f"{path.name} in the archive is not a session store")
-            check(connection, path)
-        finally:
-            connection.close()
-    except apsw.Error as error:
-        raise as_store_error(error, path) from error
 
 
 @contextmanager

@@ -11,14 +11,13 @@ from hermes.util.lazy import lazy_getattr
 if TYPE_CHECKING:
     # isort: off
     # fmt: off
-    from hermes.store.backend import Database, Progress, ignore_progress
-    from hermes.store.git import Git, GitCommandFailed
+    from hermes.store.engine import Database, Progress, ignore_progress
     from hermes.store.git_history import (
-        EXECUTABLE_MODE, LINK_MODE, CommitEntry, GitHistory, HistoryOptions, TooManyFiles,
-        TreeEntry, TreeSnapshot, UndoConflict, history_lock,
+        EXECUTABLE_MODE, LINK_MODE, CommitEntry, Git, GitCommandFailed, GitHistory, HistoryOptions,
+        TooManyFiles, TreeEntry, TreeSnapshot, UndoConflict, history_lock,
     )
     from hermes.store.queries.sessions import clean_title
-    from hermes.store.query_language import is_unspaced, parse_query
+    from hermes.store.search import is_unspaced, parse_query
     from hermes.store.records import (
         ENDED_STATES, Activity, CallSum, ChatLease, ChatRow, InboxItem, InboxRow, LoggedMessage,
         OutboxItem, OutboxRow, QuarterHour, QueueCount, Record, Run, SearchHit, SearchRequest,
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
         ChatLeases, InboxQueue, OutboxQueue, ResponseStore, RunClaims, SessionStore, open_engine,
         open_store, under_lease,
     )
-    from hermes.store.sqlite.backend import connect_target
-    from hermes.store.sqlite.backups import back_up_daily
+    from hermes.store.sqlite.backend import copy_database
+    from hermes.store.sqlite.repair import back_up_daily
     from hermes.store.sqlite.errors import as_store_error
     from hermes.store.sqlite.schema import refuse_newer
     from hermes.store.trajectory import Turn, save_trajectory, to_sharegpt
@@ -45,7 +44,7 @@ __all__ = [
     "ResponseStore", "Run", "RunClaims", "SearchHit", "SearchRequest", "SessionFilter",
     "SessionStore", "StoredJob", "StoredResponse", "TooManyFiles", "ToolSum", "TreeEntry",
     "TreeSnapshot", "Turn", "UndoConflict", "UsageLine", "as_store_error", "back_up_daily",
-    "clean_title", "connect_target", "from_row", "history_lock", "ignore_progress", "is_unspaced",
+    "clean_title", "copy_database", "from_row", "history_lock", "ignore_progress", "is_unspaced",
     "open_engine", "open_store", "parse_query", "refuse_newer", "repair_history", "row_of",
     "save_trajectory", "to_sharegpt", "under_lease",
 ]  # fmt: skip

@@ -84,7 +84,7 @@ class StoreStats(msgspec.Struct, frozen=True):
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    query: str  #: In the language of `store.query_language`.
+    query: str  #: In the language of `store.search`.
     sources: tuple[str, ...] = ()
     exclude_sources: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()

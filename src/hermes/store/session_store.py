@@ -21,8 +21,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 from hermes.core.errors import ConfigError
 from hermes.core.messages import Message
 from hermes.core.model import ModelCall
-from hermes.store.backend import Backend, Database, Progress, ignore_progress
-from hermes.store.engine import Engine
+from hermes.store.engine import Backend, Database, Engine, Progress, ignore_progress
 from hermes.store.queries import chats, inbox, lifecycle, outbox, runs
 from hermes.store.queries import messages as message_queries
 from hermes.store.queries import sessions as session_queries
@@ -66,19 +65,6 @@ def under_lease(lease: ChatLease) -> Iterator[None]:
         _lease.reset(token)
 
 
-def _fenced(work: Callable[[Database], T]) -> Callable[[Database], T]:
-    """Return `work` preceded by a check of the lease in force, in the same transaction."""
-    lease = _lease.get()
-    if lease is None:
-        return work
-
-    def checked(database: Database) -> T:
-        chats.check_lease(database, lease)
-        return work(database)
-
-    return checked
-
-
 class StorePart:
     """A group of operations that run on one engine."""
 
@@ -92,24 +78,32 @@ class StorePart:
         self, work: Callable[[Database], T], *, small: bool = False, fenced: bool = False
     ) -> T:
         """Return the result of `work` once it is committed. A small one takes a fraction of a
-        millisecond and may run in the event loop; a fenced one checks the lease in force."""
-        if fenced:
-            work = _fenced(work)
-        return await self._engine.write_from_loop(work, is_small=small)
+        millisecond and may run in the event loop; a fenced one first checks the lease in force, in
+        the same transaction."""
+        lease = _lease.get() if fenced else None
+
+        def checked(database: Database) -> T:
+            if lease is not None:
+                chats.check_lease(database, lease)
+            return work(database)
+
+        return await self._engine.write_from_loop(checked, is_small=small)
 
 
 class StoreOperation(Generic[P, T]):
-    """A descriptor that makes a query an async method of a `StorePart`. A query that is `timed`
-    gets the time of the call after the database."""
+    """A descriptor that makes a query an async method of a `StorePart`."""
 
     def __init__(
         self,
         query: Callable[..., T],
-        start: Callable[..., Coroutine[Any, Any, T]],
         *,
+        writes: bool = True,
         timed: bool = False,
+        small: bool | Callable[..., bool] = False,
+        fenced: bool = False,
     ) -> None:
-        self._query, self._start, self._timed = query, start, timed
+        self._query, self._writes, self._timed = query, writes, timed
+        self._small, self._fenced = small, fenced
         self.__doc__ = query.__doc__
 
     @overload
@@ -126,20 +120,17 @@ class StoreOperation(Generic[P, T]):
             def work(database: Database) -> T:
                 return self._query(database, *moment, *args, **kwargs)
 
-            return self._start(part, work, *args, **kwargs)
+            if not self._writes:
+                return part.run_read(work)
+            small = self._small(*args, **kwargs) if callable(self._small) else self._small
+            return part.run_write(work, small=small, fenced=self._fenced)
 
         return call
 
 
 def read(query: Callable[Concatenate[Database, P], T]) -> StoreOperation[P, T]:
     """Declare an operation that runs in a reader thread."""
-
-    def start(
-        part: StorePart, work: Callable[[Database], T], *_args: P.args, **_kwargs: P.kwargs
-    ) -> Coroutine[Any, Any, T]:
-        return part.run_read(work)
-
-    return StoreOperation(query, start)
+    return StoreOperation(query, writes=False)
 
 
 def write(
@@ -148,9 +139,9 @@ def write(
     small: bool | Callable[P, bool] = False,
     fenced: bool = False,
 ) -> StoreOperation[P, T]:
-    """Declare an operation that runs in a write transaction. `small` may decide by the arguments
-    (see `StorePart.run_write`)."""
-    return StoreOperation(query, _writer(small, fenced))
+    """Declare an operation that runs in a write transaction (see `StorePart.run_write`). `small`
+    may decide by the arguments."""
+    return StoreOperation(query, small=small, fenced=fenced)
 
 
 def timed(
@@ -160,19 +151,7 @@ def timed(
     fenced: bool = False,
 ) -> StoreOperation[P, T]:
     """`write` for a query that takes the time of the call after the database."""
-    return StoreOperation(query, _writer(small, fenced), timed=True)
-
-
-def _writer(
-    small: bool | Callable[..., bool], fenced: bool
-) -> Callable[..., Coroutine[Any, Any, T]]:
-    def start(
-        part: StorePart, work: Callable[[Database], T], *args: Any, **kwargs: Any
-    ) -> Coroutine[Any, Any, T]:
-        is_small = small(*args, **kwargs) if callable(small) else small
-        return part.run_write(work, small=is_small, fenced=fenced)
-
-    return start
+    return StoreOperation(query, timed=True, small=small, fenced=fenced)
 
 
 def _is_small(items: Sequence[OutboxItem]) -> bool:
@@ -279,7 +258,7 @@ class SessionStore(StorePart):
 
     create = timed(
         session_queries.create,
-        small=lambda *_, system_prompt, **__: len(system_prompt) <= SMALL_PROMPT,
+        small=lambda *_, system_prompt, **__: len(system_prompt or "") <= SMALL_PROMPT,
     )
     record_call = timed(usage_queries.record, small=True)
     finish = timed(session_queries.end, small=True, fenced=True)

@@ -28,23 +28,6 @@ COMPLETED, FAILED = "trajectory_samples.jsonl", "failed_trajectories.jsonl"
 THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
 _SCRATCHPAD = re.compile(r"<(/?)REASONING_SCRATCHPAD>")
 
-PREAMBLE = """\
-You are an AI model that can call functions. The functions you may call are described by the JSON \
-between the <tools> tags. Call one or more of them where that helps with what the user asks, take \
-every argument from the conversation rather than guessing it, and answer in words once you have \
-what you need. The result of each call is given back between <tool_response> tags.
-<tools>
-%s
-</tools>
-Each call is a JSON object of this schema:
-{"title": "FunctionCall", "type": "object", "properties": {"name": {"title": "Name", \
-"type": "string"}, "arguments": {"title": "Arguments", "type": "object"}}, \
-"required": ["name", "arguments"]}
-Write each call between <tool_call> tags, for example:
-<tool_call>
-{"name": "<function-name>", "arguments": {"<argument-name>": "<value>"}}
-</tool_call>"""
-
 Turn = dict[str, str]
 
 
@@ -55,7 +38,8 @@ def to_sharegpt(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[
         {"name": t.name, "description": t.description, "parameters": t.parameters, "required": None}
         for t in tools
     ]
-    turns = [_turn("system", PREAMBLE % _json(listed))]
+    preamble = Path(__file__).with_name("trajectory_preamble.txt").read_text("utf-8").rstrip("\n")
+    turns = [_turn("system", preamble % _json(listed))]
     calls: tuple[ToolCall, ...] = ()
     dialogue = (message for message in messages if not isinstance(message, System))
     for is_tool_turn, group in groupby(dialogue, lambda message: isinstance(message, ToolResult)):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from hermes.core.messages import Assistant, Message, Text, User
-from hermes.store.backend import Row
+from hermes.store.engine import Row
 from hermes.store.session_store import SessionStore, open_engine, open_store
 from tests.postgres_server import shared_server
 

@@ -12,8 +12,8 @@ from hermes.core.errors import HermesError, StoreError
 from hermes.core.messages import User
 from hermes.store.records import SearchRequest
 from hermes.store.session_store import open_store
-from hermes.store.sqlite import backups
-from hermes.store.sqlite.backups import DAY, back_up_daily, folder_of
+from hermes.store.sqlite import repair as backups
+from hermes.store.sqlite.repair import DAY, back_up_daily, folder_of
 from tests.integration.store.conftest import start, texts
 from tests.integration.store.rescue.stores import (
     add_message,

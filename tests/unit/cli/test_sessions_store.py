@@ -15,7 +15,7 @@ from hermes.cli.main import Parser
 from hermes.core.errors import StoreCorrupt
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import open_store
-from hermes.store.sqlite.backups import back_up_daily
+from hermes.store.sqlite.repair import back_up_daily
 from tests.unit.cli.conftest import Sessions
 from tests.unit.cli.terminal import Terminal
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import apsw
 
-from hermes.store.query_language import Query, parse_query
 from hermes.store.records import Candidate, SearchHit, SearchRequest
-from hermes.store.search import search
+from hermes.store.search import Query, parse_query, search
 from hermes.store.sqlite import schema
 from hermes.store.sqlite import schema as search_schema
 from hermes.store.sqlite.search import find

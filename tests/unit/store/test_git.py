@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermes.store.git import Git
+from hermes.store.git_history import Git
 
 
 async def test_a_git_that_is_given_up_takes_its_helpers_with_it(tmp_path: Path, gone: Any) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.store.git import Git
 from hermes.store.git_history import (
+    Git,
     GitHistory,
     HistoryOptions,
     TooManyFiles,

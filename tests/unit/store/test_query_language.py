@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.store.query_language import (
+from hermes.store.search import (
     MAX_TERMS,
     RANGES,
     Group,

@@ -7,9 +7,8 @@ import msgspec
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.store.query_language import parse_query
 from hermes.store.records import Neighbour
-from hermes.store.search import LENGTH, fold, rank, snippet
+from hermes.store.search import LENGTH, fold, parse_query, rank, snippet
 from tests.unit.store.library import NOW
 
 DAY = 86400.0

@@ -8,8 +8,8 @@ import pytest
 
 from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.messages import User
+from hermes.store.engine import MAX_INLINE_WRITES
 from hermes.store.session_store import SessionStore, open_engine
-from hermes.store.writer import MAX_INLINE_WRITES
 
 
 class Watched:

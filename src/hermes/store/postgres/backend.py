@@ -4,26 +4,31 @@ import random
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar, cast
 
 import psycopg
 
 from hermes.core.errors import StoreError
-from hermes.store.backend import Database, Progress, Row
-from hermes.store.postgres import errors, schema, search
+from hermes.store.engine import Database, Progress, Row
+from hermes.store.postgres import schema, search
 from hermes.store.postgres.connection import (
+    CommitOutcomeUnknown,
     PostgresDatabase,
+    ServerNotReached,
+    TemporaryStoreError,
+    as_store_error,
     connection_parameters,
     display_address,
+    is_race,
+    is_temporary,
     open_connection,
 )
-from hermes.store.postgres.errors import CommitOutcomeUnknown
 from hermes.store.postgres.schema import migrate
 from hermes.store.postgres.search import find
-from hermes.store.query_language import Query
 from hermes.store.records import Candidate, SearchRequest, StoreSizes
+from hermes.store.search import Query
 
 # Transactions whose outcome is known, even if the connection is lost during COMMIT.
 #
@@ -70,32 +75,21 @@ def transaction(database: PostgresDatabase, reconnect: Reconnect) -> Iterator[No
     run again. If the server cannot be asked, `CommitOutcomeUnknown` is raised.
     """
     token = random.getrandbits(62)
-    with ExitStack() as undo:
-        undo.callback(_roll_back, database)
+    try:
         database.run(_BEGIN.format(id=database.writer_id, token=token))
         database.has_written = True
         yield
-        undo.pop_all()
+    except BaseException:
+        with suppress(psycopg.Error):  # the server does it itself when the connection is lost
+            database.run("ROLLBACK")
+        raise
     try:
-        _commit(database)
+        status = database.run("COMMIT")
     except psycopg.Error:
         if not database.is_lost or not _was_committed(database, token, reconnect):
             raise
-
-
-def delete_old_writers(database: PostgresDatabase) -> None:
-    """Delete the rows of connections that were not closed."""
-    database.change(_DELETE_OLD)
-
-
-def _roll_back(database: PostgresDatabase) -> None:
-    # The server does it itself when the connection is lost.
-    with suppress(psycopg.Error):
-        database.run("ROLLBACK")
-
-
-def _commit(database: PostgresDatabase) -> None:
-    if database.run("COMMIT") != "COMMIT":
+        return
+    if status != "COMMIT":
         # A statement failed and its error was ignored; the server rolled everything back.
         raise StoreError(
             "the session store rolled a change back because a part of it failed",
@@ -108,7 +102,10 @@ def _was_committed(lost: PostgresDatabase, token: int, reconnect: Reconnect) -> 
     give_up = time.monotonic() + OUTCOME_SECONDS
     while True:
         try:
-            return _read_outcome(lost, token, reconnect)
+            with closing(reconnect()) as database:
+                database.rows(_END_SESSION, (lost.backend_pid,))
+                [(found,)] = database.rows(_READ_TOKEN, (lost.writer_id,))
+            return bool(found == token)
         except (psycopg.Error, StoreError) as error:
             if time.monotonic() > give_up:
                 raise CommitOutcomeUnknown(
@@ -117,16 +114,6 @@ def _was_committed(lost: PostgresDatabase, token: int, reconnect: Reconnect) -> 
                     hint="When the server is back, check the end of the conversation.",
                 ) from error
             time.sleep(random.uniform(0.1, 0.5))
-
-
-def _read_outcome(lost: PostgresDatabase, token: int, reconnect: Reconnect) -> bool:
-    database = reconnect()
-    try:
-        database.rows(_END_SESSION, (lost.backend_pid,))
-        [(found,)] = database.rows(_READ_TOKEN, (lost.writer_id,))
-    finally:
-        database.close()
-    return bool(found == token)
 
 
 T = TypeVar("T")
@@ -152,15 +139,14 @@ class PostgresBackend:
         self._was_reached = False
 
     def connect(self) -> PostgresDatabase:
-        database = self._open()
-        try:
-            migrate(database)
-        except psycopg.Error as error:
-            database.close()
-            raise self.as_store_error(error) from error
-        except StoreError:
-            database.close()
-            raise
+        with ExitStack() as undo:
+            database = self._open()
+            undo.callback(database.close)
+            try:
+                migrate(database)
+            except psycopg.Error as error:
+                raise self.as_store_error(error) from error
+            undo.pop_all()
         return database
 
     def is_stale(self, database: Database) -> bool:
@@ -183,18 +169,18 @@ class PostgresBackend:
             try:
                 return work()
             except (psycopg.Error, StoreError) as error:
-                if not errors.is_temporary(error) and not errors.is_race(error):
+                if not is_temporary(error) and not is_race(error):
                     raise
             time.sleep(random.uniform(0.02, 0.15))
         return work()
 
     def as_store_error(self, error: Exception) -> Exception:
-        return errors.as_store_error(error, self.where)
+        return as_store_error(error, self.where)
 
     def is_busy(self, error: Exception) -> bool:
         """`CommitOutcomeUnknown` counts too: running the writes of the transaction one by one might
         store them twice."""
-        return errors.is_temporary(error) or isinstance(error, errors.CommitOutcomeUnknown)
+        return is_temporary(error) or isinstance(error, CommitOutcomeUnknown)
 
     def after_writes(self, database: Database, count: int) -> None:
         """Nothing to do: the server does its own maintenance."""
@@ -214,14 +200,14 @@ class PostgresBackend:
 
     def vacuum(self, database: Database) -> None:
         own = _postgres(database)
-        delete_old_writers(own)
+        own.change(_DELETE_OLD)  # the rows of connections that were not closed
         with own.without_time_limits():
-            own.run(f"VACUUM (ANALYZE) {', '.join(table.name for table in schema.TABLES)}")
+            own.run(f"VACUUM (ANALYZE) {', '.join(schema.table_names())}")
 
     def sizes(self, database: Database) -> StoreSizes:
         """Only the server knows the unused space."""
-        names = [table.name for table in schema.TABLES]
-        [(total, search)] = database.rows(_SIZES, (names, schema.SEARCH_INDEX))
+        values = (schema.table_names(), schema.SEARCH_INDEX)
+        [(total, search)] = database.rows(_SIZES, values)
         return StoreSizes(total=int(total), search=int(search))
 
     def backup(
@@ -243,9 +229,9 @@ class PostgresBackend:
         restart."""
         try:
             database = open_connection(self._parameters, self.where)
-        except errors.ServerNotReached as error:
+        except ServerNotReached as error:
             if self._was_reached:
-                raise errors.TemporaryStoreError(str(error), hint=error.hint) from error
+                raise TemporaryStoreError(str(error), hint=error.hint) from error
             raise
         self._was_reached = True
         return database

@@ -1,22 +1,131 @@
-"""Connections to PostgreSQL: the address, `?` placeholders, and settings of the session."""
+"""Connections to PostgreSQL: errors, the address, `?` placeholders, and settings of the session."""
 
 import re
 import selectors
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import lru_cache
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import psycopg
 from psycopg.adapt import Buffer, Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
-from hermes.core.errors import ConfigError, StoreError
-from hermes.store.backend import Row
-from hermes.store.postgres.errors import connect_error
+from hermes.core.errors import ConfigError, StoreCorrupt, StoreError, StoreFull
+from hermes.store.engine import Row
+
+# Errors of PostgreSQL as `StoreError`, with the texts of `errors.toml`
+
+
+class TemporaryStoreError(StoreError):
+    """A temporary failure: the same work may succeed in a moment."""
+
+
+class ServerNotReached(StoreError):
+    """No server answers at the address."""
+
+
+class CommitOutcomeUnknown(StoreError):
+    """The connection was lost during a commit, and the server could not be asked about the
+    outcome."""
+
+
+TEMPORARY_STATES = frozenset(
+    {
+        "40001",  # serialization failure
+        "40P01",  # deadlock
+        "55P03",  # lock timeout
+        "57P01",  # the server is shutting down, or an administrator ended this connection
+        "57P02",
+        "57P03",  # starting up
+        "57P05",  # ended for being idle
+        "25P03",  # ended for being idle in a transaction
+        "53300",  # too many connections
+    }
+)
+
+_KINDS: dict[str, type[StoreError]] = {
+    "": StoreError,
+    "temporary": TemporaryStoreError,
+    "full": StoreFull,
+    "corrupt": StoreCorrupt,
+    "unreachable": ServerNotReached,
+}
+
+
+class ErrorText(msgspec.Struct, frozen=True):
+    message: str  #: May contain `{where}` and `{reason}`.
+    hint: str
+    kind: str = ""
+    pattern: str = ""  #: Identifies the error by its text.
+
+
+class _ErrorTexts(msgspec.Struct, frozen=True):
+    general: ErrorText
+    lost: ErrorText
+    state: dict[str, ErrorText]  #: By SQLSTATE.
+    connect: list[ErrorText]
+
+
+@cache
+def _texts() -> _ErrorTexts:
+    file = Path(__file__).with_name("errors.toml")
+    return msgspec.toml.decode(file.read_bytes(), type=_ErrorTexts)
+
+
+def is_temporary(error: Exception) -> bool:
+    """Return whether the same work may succeed in a moment. A lost connection has no SQLSTATE."""
+    if not isinstance(error, psycopg.Error):
+        return isinstance(error, TemporaryStoreError)
+    state = error.sqlstate
+    if state is None:
+        return isinstance(error, psycopg.OperationalError)
+    return state in TEMPORARY_STATES or state.startswith("08")
+
+
+def is_race(error: Exception) -> bool:
+    """Return whether another writer inserted or deleted a row between our check and our change. The
+    next attempt sees it, and the caller gets the proper error."""
+    return isinstance(error, psycopg.errors.UniqueViolation | psycopg.errors.ForeignKeyViolation)
+
+
+def as_store_error(error: Exception, where: str) -> Exception:
+    """Return the `StoreError` for an error of psycopg, or `error` itself."""
+    if not isinstance(error, psycopg.Error):
+        return error
+    texts = _texts()
+    otherwise = texts.lost if is_temporary(error) else texts.general
+    return _build(texts.state.get(error.sqlstate or "", otherwise), error, where)
+
+
+def connect_error(error: psycopg.Error, where: str) -> StoreError:
+    """Return the `StoreError` for a refused connection."""
+    texts, reason = _texts(), _reason(error)
+    matches = (one for one in texts.connect if re.search(one.pattern, reason, re.IGNORECASE))
+    found = texts.state.get(error.sqlstate or "") or next(matches, texts.general)
+    return _build(found, error, where)
+
+
+def _build(text: ErrorText, error: psycopg.Error, where: str) -> StoreError:
+    message = text.message.format(where=where, reason=_reason(error))
+    return _KINDS[text.kind](message, hint=text.hint)
+
+
+def _reason(error: psycopg.Error) -> str:
+    """Return the last line of the text: libpq writes the addresses it tried before it."""
+    primary = error.diag.message_primary
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    tries = [line for line in lines if "failed: " in line]
+    text = primary or (tries or lines or [type(error).__name__])[-1].rpartition("failed: ")[2]
+    return text.removeprefix("FATAL:").strip()
+
+
+# The address
 
 _DEFAULTS: dict[str, Any] = {
     "application_name": "hermes",
@@ -157,8 +266,12 @@ class PostgresDatabase:
         only if an idle connection has something to read."""
         if self.connection.closed:
             return False
-        if self.in_transaction or not _is_readable(self.connection.fileno()):
+        if self.in_transaction:
             return True
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.connection.fileno(), selectors.EVENT_READ)
+            if not selector.select(0):
+                return True
         try:
             self.rows("SELECT 1", prepare=False)
         except psycopg.Error:
@@ -173,12 +286,6 @@ class NumericLoader(Loader):
     def load(self, data: Buffer) -> int | float:
         text = bytes(data).decode()
         return int(text) if text.lstrip("-").isdigit() else float(text)
-
-
-def _is_readable(descriptor: int) -> bool:
-    with selectors.DefaultSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        return bool(selector.select(0))
 
 
 MIN_VERSION = 13
@@ -200,20 +307,15 @@ WHERE source = 'default'
 
 def open_connection(parameters: dict[str, Any], where: str) -> PostgresDatabase:
     """Raises `StoreError`."""
-    try:
-        connection = psycopg.connect(**parameters, autocommit=True)
-    except psycopg.Error as error:
-        raise connect_error(error, where) from error
-    database = PostgresDatabase(connection)
-    try:
-        _check_server(database, where)
-        database.rows(_SET, [text for setting in _SETTINGS for text in setting])
-    except psycopg.Error as error:
-        database.close()
-        raise connect_error(error, where) from error
-    except StoreError:
-        database.close()
-        raise
+    with ExitStack() as undo:
+        try:
+            database = PostgresDatabase(psycopg.connect(**parameters, autocommit=True))
+            undo.callback(database.close)
+            _check_server(database, where)
+            database.rows(_SET, [text for setting in _SETTINGS for text in setting])
+        except psycopg.Error as error:
+            raise connect_error(error, where) from error
+        undo.pop_all()
     return database
 
 

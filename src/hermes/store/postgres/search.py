@@ -16,13 +16,19 @@ from typing import Any, NamedTuple
 
 from psycopg import errors
 
-from hermes.store.backend import Progress, Row
+from hermes.store.engine import Progress, Row
 from hermes.store.postgres import schema
 from hermes.store.postgres.connection import PostgresDatabase
-from hermes.store.query_language import Group, Query, Term, is_unspaced
 from hermes.store.records import Candidate, SearchRequest
 from hermes.store.rows import placeholders, user_text
-from hermes.store.search import CANDIDATES, SqlCondition, join_conditions
+from hermes.store.search import (
+    CANDIDATES,
+    Query,
+    SqlCondition,
+    Term,
+    is_unspaced,
+    join_conditions,
+)
 
 # Words of a text, and the text form of the `tsvector` that finds them
 
@@ -143,27 +149,25 @@ def _truncate(word: str) -> str:
 
 def condition(query: Query) -> SqlCondition:
     """Return the condition that a matching message fulfils."""
-    return join_conditions(" OR ", map(_group, query.any_of))
+    groups = (
+        (*map(_term, group.all_of), *(_term(term).negated for term in group.none_of))
+        for group in query.any_of
+    )
+    return join_conditions(" OR ", (join_conditions(" AND ", group) for group in groups))
 
 
 def rank_query(query: Query) -> str:
     """Return the `tsquery` for ranking; empty if only single characters and pairs are searched for,
     which have no positions."""
     groups = [
-        " & ".join(f"({_phrase(words, term)})" for term, words in _ranked(group))
+        " & ".join(
+            f"({_phrase(found, term)})"
+            for term, found in ((term, _pieces(term)) for term in group.all_of)
+            if not any(piece.is_run for piece in found)
+        )
         for group in query.any_of
     ]
     return " | ".join(f"({group})" for group in groups if group)
-
-
-def _ranked(group: Group) -> list[tuple[Term, list[TextPiece]]]:
-    parsed = [(term, _pieces(term)) for term in group.all_of]
-    return [(term, found) for term, found in parsed if not any(piece.is_run for piece in found)]
-
-
-def _group(group: Group) -> SqlCondition:
-    unwanted = [_term(term).negated for term in group.none_of]
-    return join_conditions(" AND ", [*map(_term, group.all_of), *unwanted])
 
 
 def _term(term: Term) -> SqlCondition:
@@ -192,18 +196,13 @@ def _unspaced(term: Term, found: list[TextPiece]) -> SqlCondition:
     look = SqlCondition("(search @@ ?::tsquery)", (" & ".join(lexemes),))
     if len(found) == 1 and len(found[0].text) <= 2:
         return look
-    checks = [
-        SqlCondition("strpos(lower(content), ?) > 0", (text,)) for text in _needles(term, found)
-    ]
-    return join_conditions(" AND ", [look, *checks])
-
-
-def _needles(term: Term, found: list[TextPiece]) -> list[str]:
-    """Return texts that must occur. The server folds the case of ASCII letters only, so a term with
-    other letters is searched for run by run."""
+    # The server folds the case of ASCII letters only, so a term with other letters is searched for
+    # run by run.
+    needles = [piece.text for piece in found if piece.is_run]
     if all(c.isascii() or c.lower() == c.upper() for c in term.text):
-        return [_lower(term.text)]
-    return [piece.text for piece in found if piece.is_run]
+        needles = [_lower(term.text)]
+    checks = [SqlCondition("strpos(lower(content), ?) > 0", (text,)) for text in needles]
+    return join_conditions(" AND ", [look, *checks])
 
 
 def _phrase(found: list[TextPiece], term: Term, operator: str = " <-> ") -> str:
@@ -284,8 +283,9 @@ def _batches(database: PostgresDatabase, statement: str) -> Iterator[int]:
 
 def rebuild_index(database: PostgresDatabase) -> None:
     """Rebuild the index, without blocking others if possible. A missing index is created."""
-    for statement in schema.INDEXES:
-        database.run(statement)
+    for statement in schema.statements():
+        if "INDEX IF NOT EXISTS" in statement:
+            database.run(statement)
     how = "" if database.in_transaction else "CONCURRENTLY"
     database.run(f"REINDEX INDEX {how} {schema.SEARCH_INDEX}")
 

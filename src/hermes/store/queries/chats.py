@@ -7,7 +7,7 @@ fence are refused.
 from collections.abc import Sequence
 
 from hermes.core.errors import LeaseLost, StoreConflict
-from hermes.store.backend import Database
+from hermes.store.engine import Database
 from hermes.store.records import ChatLease, ChatRow
 from hermes.store.rows import StructColumns, to_columns
 

@@ -6,7 +6,7 @@ answer is enqueued in the transaction that marks it as answered.
 
 from collections.abc import Sequence
 
-from hermes.store.backend import Database
+from hermes.store.engine import Database
 from hermes.store.queries import chats, messages, outbox
 from hermes.store.records import ChatLease, InboxItem, InboxRow, InState, OutboxItem, QueueCount
 from hermes.store.rows import StructColumns, placeholders, to_columns

@@ -9,7 +9,7 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import Message, User
 from hermes.core.model import Usage
 from hermes.core.ports import SessionInfo
-from hermes.store.backend import Backend, Database
+from hermes.store.engine import Backend, Database
 from hermes.store.queries import chats, messages, sessions, usage
 from hermes.store.queries.messages import Piece, Projection, Span
 from hermes.store.records import LoggedMessage, Record, SessionFilter, StoreStats

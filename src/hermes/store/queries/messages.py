@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.messages import Assistant, Message, User
-from hermes.store.backend import Backend, Database, Row
+from hermes.store.engine import Backend, Database, Row
 from hermes.store.queries import sessions
 from hermes.store.records import Change, LoggedMessage
 from hermes.store.rows import COLUMNS, columns_of, from_row, row_of, to_row

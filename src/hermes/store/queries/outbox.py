@@ -7,7 +7,7 @@ exactly the rows in doubt that are `sending`. Rows of one lane are sent in order
 from collections.abc import Sequence
 from typing import Any
 
-from hermes.store.backend import Database
+from hermes.store.engine import Database
 from hermes.store.records import OutboxItem, OutboxRow, OutState
 from hermes.store.rows import StructColumns, placeholders, to_columns
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hermes.core.errors import LeaseLost, StoreConflict
-from hermes.store.backend import Database
+from hermes.store.engine import Database
 from hermes.store.records import ENDED_STATES, MAX_RESPONSES, Run, StoredJob, StoredResponse
 from hermes.store.rows import StructColumns, placeholders, to_columns
 

@@ -5,12 +5,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from hermes.core.errors import SessionNotFound, StoreError, UsageError
 from hermes.core.model import Usage
 from hermes.core.ports import SessionInfo
-from hermes.store.backend import Database, Row
+from hermes.store.engine import Database, Row
 from hermes.store.records import SessionFilter
 from hermes.store.rows import placeholders, user_text
 from hermes.util.text import clean
@@ -41,19 +39,6 @@ FROM sessions
 _BEFORE_USAGE = SessionInfo.__struct_fields__.index("usage")
 """The number of leading columns of `_INFO` that are fields of `SessionInfo`, in order."""
 
-# Sending a message to a finished session opens it again.
-REOPEN = "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?"
-
-
-class NewSession(msgspec.Struct, frozen=True):
-    id: str
-    source: str
-    model: str | None = None
-    system_prompt: str | None = None
-    parent_id: str | None = None
-    user_id: str | None = None
-    model_config: str | None = None
-
 
 def create(
     database: Database,
@@ -61,34 +46,22 @@ def create(
     session_id: str,
     *,
     source: str,
-    model: str,
-    system_prompt: str,
-    parent_id: str = "",
-    user_id: str = "",
+    model: str | None,
+    system_prompt: str | None,
+    parent_id: str | None = None,
+    user_id: str | None = None,
+    model_config: str | None = None,
 ) -> None:
-    """Raises `StoreError` if the session exists."""
-    insert(database, NewSession(session_id, source, model, system_prompt, parent_id, user_id), now)
-
-
-def insert(database: Database, new: NewSession, now: float) -> None:
     """Raises `StoreError` for an id that exists, `SessionNotFound` for an unknown parent."""
-    if exists(database, new.id):
-        raise id_exists(new.id)
-    if new.parent_id and not exists(database, new.parent_id):
-        raise not_found(new.parent_id)
+    if exists(database, session_id):
+        raise id_exists(session_id)
+    if parent_id and not exists(database, parent_id):
+        raise not_found(parent_id)
+    prompt = clean(system_prompt) if system_prompt is not None else None
     database.change(
         "INSERT INTO sessions (id, source, model, system_prompt, parent_session_id, user_id,"
         " model_config, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            new.id,
-            new.source,
-            new.model,
-            clean(new.system_prompt) if new.system_prompt is not None else None,
-            new.parent_id or None,
-            new.user_id or None,
-            new.model_config,
-            now,
-        ),
+        (session_id, source, model, prompt, parent_id or None, user_id or None, model_config, now),
     )
 
 
@@ -105,8 +78,7 @@ def info(database: Database, session_id: str) -> SessionInfo:
 
 def infos(database: Database, ids: Sequence[str]) -> tuple[SessionInfo, ...]:
     """Return sessions in the order of `ids`, without those that do not exist any more."""
-    found = [_infos(database, "WHERE id = ?", (session_id,)) for session_id in ids]
-    return tuple(one for some in found for one in some)
+    return tuple(one for id_ in ids for one in _infos(database, "WHERE id = ?", (id_,)))
 
 
 def latest(database: Database, source: str = "") -> SessionInfo | None:
@@ -144,7 +116,8 @@ def lock(database: Database, session_id: str) -> None:
 
 
 def reopen(database: Database, session_id: str) -> None:
-    change(database, session_id, REOPEN)
+    statement = "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?"
+    change(database, session_id, statement)
 
 
 def set_archived(database: Database, now: float, session_id: str, archived: bool) -> None:
@@ -219,11 +192,7 @@ def clean_title(title: str) -> str:
     """Return `title` without control, zero-width and direction characters. Raises `UsageError` if
     nothing visible is left or it is too long."""
     spaced = " ".join(title.split())
-    kept = "".join(
-        character
-        for character in spaced
-        if unicodedata.category(character) not in ("Cc", "Cf", "Cs")
-    )
+    kept = "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
     cleaned = " ".join(kept.split())
     if title.strip() and not cleaned:
         raise UsageError("the title has no visible character")
@@ -260,12 +229,9 @@ def next_title(database: Database, title: str) -> str:
 def by_title(database: Database, title: str, *, exactly: bool = False) -> str | None:
     """Return the newest session titled `title` or `title #n`; with `exactly`, only `title`."""
     cleaned = " ".join(title.split())
-    if (
-        not exactly
-        and title_base(cleaned) == cleaned
-        and (line := _title_series(database, cleaned))
-    ):
-        return max(line)[1]
+    is_base = not exactly and title_base(cleaned) == cleaned
+    if is_base and (series := _title_series(database, cleaned)):
+        return max(series)[1]
     rows = database.rows("SELECT id FROM sessions WHERE title = ?", (cleaned,))
     return str(rows[0][0]) if rows else None
 

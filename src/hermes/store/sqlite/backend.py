@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -11,9 +11,10 @@ from typing import Any, TypeVar, cast
 import apsw
 
 from hermes.core.errors import StoreCorrupt
-from hermes.store.backend import Database, Progress, Row, ignore_progress
-from hermes.store.query_language import Query
+from hermes.store.engine import Database, Progress, Row, ignore_progress
 from hermes.store.records import Candidate, SearchRequest, StoreSizes
+from hermes.store.rows import placeholders
+from hermes.store.search import Query
 from hermes.store.sqlite import errors, schema
 from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, transaction, with_retries
 from hermes.store.sqlite.health import check, file_size
@@ -233,28 +234,22 @@ class SqliteBackend:
 def copy_database(
     source: apsw.Connection, target: Path, progress: Progress = ignore_progress
 ) -> None:
-    """Copy a database to the new file `target`. A read transaction makes the copy a snapshot while
-    others write."""
-    copy = connect_target(target)
-    try:
-        source.execute("BEGIN")
-        source.execute("SELECT 1 FROM sessions LIMIT 1").fetchall()
-        with copy.backup("main", source, "main") as work:
-            while not work.done:
-                work.step(PAGES_PER_STEP)
-                progress(work.page_count - work.remaining, work.page_count)
-        # The copy is a single file, without a log that could be left behind.
-        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
-    finally:
-        copy.close()
-        if source.in_transaction:
-            source.execute("ROLLBACK")
-
-
-def connect_target(target: Path) -> apsw.Connection:
-    """Open a new file with private permissions; `target` must not exist."""
+    """Copy a database to `target`, which must not exist. A read transaction makes the copy a
+    snapshot while others write."""
     os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    return apsw.Connection(str(target))
+    with closing(apsw.Connection(str(target))) as copy:
+        try:
+            source.execute("BEGIN")
+            source.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+            with copy.backup("main", source, "main") as work:
+                while not work.done:
+                    work.step(PAGES_PER_STEP)
+                    progress(work.page_count - work.remaining, work.page_count)
+            # The copy is a single file, without a log that could be left behind.
+            copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+        finally:
+            if source.in_transaction:
+                source.execute("ROLLBACK")
 
 
 def _sqlite(database: Database) -> SqliteDatabase:
@@ -263,8 +258,8 @@ def _sqlite(database: Database) -> SqliteDatabase:
 
 @lru_cache(maxsize=8)
 def _insert_statement(columns: tuple[str, ...]) -> str:
-    marks = ", ".join("?" for _ in columns)
-    return f"INSERT INTO messages ({', '.join(columns)}) VALUES ({marks}) RETURNING id"
+    names, marks = ", ".join(columns), placeholders(columns)
+    return f"INSERT INTO messages ({names}) VALUES ({marks}) RETURNING id"
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -1,9 +1,15 @@
-"""Repair of a damaged store, and restoring of a backup. The replaced file is always kept."""
+"""Daily backups of the store, repair of a damaged one, and restoring a backup.
 
+A file that is replaced is always kept.
+"""
+
+import logging
 import os
 import shlex
+import shutil
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -13,17 +19,125 @@ import filelock
 import msgspec
 
 from hermes.core.errors import StoreCorrupt, StoreError, StoreFull, UsageError
-from hermes.store.backend import Progress, ignore_progress
-from hermes.store.sqlite.backups import folder_of, newest_sound
+from hermes.store.engine import Progress, ignore_progress
+from hermes.store.sqlite.backend import copy_database
 from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, transaction, with_retries
 from hermes.store.sqlite.health import SearchIndexDamaged, check, find_problems, search_indexes
 from hermes.store.sqlite.salvage import SalvageReport, StoreUnreadable, check_readable, salvage
 from hermes.store.sqlite.schema import refuse_newer
-from hermes.util.text import many
+from hermes.util.text import human_size, many
+
+log = logging.getLogger(__name__)
+
+# Daily backups, in `backups/sessions` next to `state.db`. A repair reads what SQLite can still
+# reach; the backup covers the rest.
+
+DAY = 86_400.0
+SPARE_BYTES = 50 * 2**20  #: Room that a backup leaves on the disk.
+_PATTERN = "state-*-*.db"
+
+
+def folder_of(path: Path) -> Path:
+    """Return where the backups of the store `path` are."""
+    return path.parent / "backups" / "sessions"
+
+
+def newest_sound(folder: Path) -> Path | None:
+    """Return the newest backup that passes SQLite's check, or None."""
+    return next((backup for backup in reversed(_backups(folder)) if _is_sound(backup)), None)
+
+
+def back_up_daily(path: Path, keep: int, *, max_bytes: int | None = None) -> Path | None:
+    """Copy the store `path` if it changed and its last backup is a day old, and delete all but the
+    newest `keep` backups. Return the new backup, or None if none was made.
+
+    Writers do not wait for the copy. A store of more than `max_bytes` is skipped, and so is one
+    that the disk has no room for. Raises `StoreError`.
+    """
+    if keep <= 0 or not path.exists():
+        return None
+    size, changed = _size_and_change(path)
+    backups = _backups(folder_of(path))
+    last = backups[-1].stat().st_mtime if backups else 0.0
+    if changed <= last or time.time() - last < DAY or (max_bytes and size > max_bytes):
+        return None
+    # The name keeps it out of archives of the home.
+    lock = filelock.FileLock(f"{path}.backup.lock", timeout=0, mode=0o600)
+    try:
+        with lock:
+            return _back_up(path, keep, size)
+    except filelock.Timeout:
+        return None  # another process is making it
+    except (apsw.Error, OSError) as error:
+        raise as_store_error(error, path) from error
+
+
+def _back_up(path: Path, keep: int, size: int) -> Path | None:
+    folder = folder_of(path)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free < size + SPARE_BYTES:
+        log.warning(
+            "no daily backup of %s: it needs %s and %s are free on the disk",
+            path,
+            human_size(size + SPARE_BYTES),
+            human_size(free),
+        )
+        return None
+    started = time.time()
+    moment = datetime.fromtimestamp(started, UTC).astimezone()
+    target = folder / f"state-{moment:%Y%m%d-%H%M%S}.db"
+    copy = folder / f".{target.name}.tmp"
+    for left in folder.glob(".state-*.tmp*"):  # of a process that was killed
+        left.unlink()
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as source:
+            source.set_busy_timeout(BUSY_MILLISECONDS)
+            copy_database(source, copy)
+        if not _is_sound(copy):
+            # It must not take the place of an older backup that is sound.
+            raise StoreError(
+                f"the session store {path} is damaged", hint="Run `hermes sessions repair`."
+            )
+        # The age of a backup counts from the moment it shows, not from the end of the copying.
+        os.utime(copy, (started, started))
+        copy.replace(target)
+    finally:
+        with suppress(OSError):
+            copy.unlink(missing_ok=True)
+    for old in _backups(folder)[:-keep]:
+        old.unlink(missing_ok=True)
+    log.info("daily backup of the session store: %s", target)
+    return target
+
+
+def _backups(folder: Path) -> list[Path]:
+    """Return the backups, the newest last."""
+    return sorted(folder.glob(_PATTERN), key=lambda path: (path.stat().st_mtime, path.name))
+
+
+def _size_and_change(path: Path) -> tuple[int, float]:
+    """Return the bytes of a store with its log, and when it was changed last."""
+    facts, log_file = path.stat(), Path(f"{path}-wal")
+    # SQLite makes an empty log for reading; it is not a change.
+    if log_file.exists() and (logged := log_file.stat()).st_size:
+        return facts.st_size + logged.st_size, max(facts.st_mtime, logged.st_mtime)
+    return facts.st_size, facts.st_mtime
+
+
+def _is_sound(backup: Path) -> bool:
+    try:
+        with closing(apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            connection.execute("SELECT 1 FROM sessions, messages LIMIT 1").fetchall()
+            return bool(connection.execute("PRAGMA quick_check(1)").get == "ok")
+    except (apsw.Error, UnicodeDecodeError):
+        return False
+
 
 # Copies of a store under a dated name in its folder
 
 DATA_SUFFIXES = ("-wal", "-journal")  #: Suffixes of the side files that can hold data.
+SUFFIXES = ("", *DATA_SUFFIXES, "-shm")
 
 _CHUNK = 2**20
 
@@ -47,7 +161,7 @@ def keep_copy(path: Path, moment: datetime, reason: str = "damaged") -> Path:
 
 def remove(path: Path) -> None:
     """Remove the database and the side files of SQLite."""
-    for suffix in ("", *DATA_SUFFIXES, "-shm"):
+    for suffix in SUFFIXES:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
@@ -101,36 +215,28 @@ def _database_chunks(path: Path) -> Iterator[bytes]:
 # of the file and open the new one (see `SqliteBackend.is_stale`).
 
 LOCK_SECONDS = 600
-_SIDE_FILES = ("-wal", "-journal", "-shm")
 
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
     """Hold the lock that lets one process at a time replace the store."""
-    lock = filelock.FileLock(f"{path}.rescue.lock", timeout=LOCK_SECONDS, mode=0o600)
     try:
-        lock.acquire()
+        with filelock.FileLock(f"{path}.rescue.lock", timeout=LOCK_SECONDS, mode=0o600):
+            yield
     except filelock.Timeout as error:
         raise StoreError(
             f"another process is repairing the session store {path}",
             hint="Try again when it is done.",
         ) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @contextmanager
 def open_unchanged(path: Path) -> Iterator[apsw.Connection]:
     """Open a connection that changes nothing when it is closed."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         yield connection
-    finally:
-        connection.close()
 
 
 def block_writers(connection: apsw.Connection) -> None:
@@ -143,7 +249,7 @@ def exchange(new: Path, path: Path) -> None:
     """Replace `path` with `new`."""
     sync(new)
     # SQLite would apply a leftover log to the new file.
-    for suffix in _SIDE_FILES:
+    for suffix in SUFFIXES[1:]:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
     new.replace(path)
     sync(path.parent)
@@ -319,7 +425,8 @@ def restore(path: Path, backup: Path, now: datetime | None = None) -> Path | Non
         with exclusive(path), ExitStack() as undo:
             undo.callback(remove, new)
             remove(new)
-            _copy(backup, new)
+            with opened_backup(backup) as source:
+                copy_database(source, new)
             kept: Path | None = None
             if path.exists():
                 connection = undo.enter_context(open_unchanged(path))
@@ -331,23 +438,15 @@ def restore(path: Path, backup: Path, now: datetime | None = None) -> Path | Non
         raise as_store_error(error, path) from error
 
 
-def _copy(backup: Path, new: Path) -> None:
-    """Check the backup and copy it, including its log."""
-    source = apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY)
+@contextmanager
+def opened_backup(backup: Path) -> Iterator[apsw.Connection]:
+    """Open a file that must be a sound session store, read-only. Raises `StoreError`."""
     try:
-        refuse_newer(source)
-        if not source.execute("SELECT 1 FROM sqlite_schema WHERE name = 'messages'").fetchall():
-            raise StoreError(f"{backup} is not a session store")
-        check(source, backup)
-        target = apsw.Connection(str(new))
-        try:
-            with target.backup("main", source, "main") as work:
-                work.step()
-            target.execute("PRAGMA journal_mode = DELETE").fetchall()
-        finally:
-            target.close()
+        with closing(apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY)) as source:
+            refuse_newer(source)
+            if not source.execute("SELECT 1 FROM sqlite_schema WHERE name = 'messages'").fetchall():
+                raise StoreError(f"{backup} is not a session store")
+            check(source, backup)
+            yield source
     except apsw.Error as error:
         raise as_store_error(error, backup) from error
-    finally:
-        source.close()
-    new.chmod(0o600)

@@ -8,7 +8,7 @@ import heapq
 import math
 import re
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,23 +16,14 @@ import apsw
 import msgspec
 
 from hermes.core.errors import StoreCorrupt
-from hermes.store import schema as shared_schema
-from hermes.store.backend import Progress, ignore_progress
+from hermes.store.engine import Progress, ignore_progress
 from hermes.store.records import InState, OutState, RunState
+from hermes.store.schema import data_tables
 from hermes.store.sqlite import schema
 from hermes.store.sqlite.backend import connect
 from hermes.store.sqlite.errors import as_store_error, transaction
-from hermes.store.sqlite.schema import MIGRATIONS
 from hermes.util.text import many
 
-NUMBERED = (
-    "messages",
-    "projections",
-    "model_calls",
-    *(table.name for table in shared_schema.TABLES if not table.key),
-)
-"""Tables whose rows have an automatic `id`."""
-TABLES = ("sessions", *NUMBERED, *(table.name for table in shared_schema.TABLES if table.key))
 SEQUENCES = "sqlite_sequence"  #: The table in which SQLite keeps the highest id of each table.
 _NEEDED = frozenset({"sessions", "messages"})
 
@@ -50,8 +41,7 @@ def check_readable(path: Path) -> None:
 @contextmanager
 def _open(path: Path) -> Iterator[apsw.Connection]:
     """Open a damaged file read-only. Raises `StoreUnreadable`."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         try:
             # With a writable schema SQLite tolerates damaged entries of other tables and a file
@@ -65,8 +55,6 @@ def _open(path: Path) -> Iterator[apsw.Connection]:
         if missing:
             raise StoreUnreadable(f"{path} has no table {' and '.join(sorted(missing))} any more")
         yield connection
-    finally:
-        connection.close()
 
 
 # Which rows are accepted. A damaged page can decode to values that were never stored.
@@ -85,7 +73,7 @@ _CHECKS: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("inbox", "state"): lambda state: state in get_args(InState),
     ("outbox", "state"): lambda state: state in get_args(OutState),
     ("cron_runs", "state"): lambda state: state in get_args(RunState),
-    (SEQUENCES, "name"): lambda name: name in TABLES,
+    (SEQUENCES, "name"): lambda name: name in data_tables(),
     (SEQUENCES, "seq"): lambda seq: isinstance(seq, int) and 0 <= seq < _LARGEST_ID,
 }
 
@@ -229,7 +217,6 @@ class _TableReader:
 RECOVERED = "recovered"  #: The source of a session whose own row was lost.
 
 _ROWS_PER_REPORT = 1000
-_SEPARATE_TITLES = next(one.statements[0] for one in MIGRATIONS if one.version == 4)
 
 _LOST_SESSIONS = """
 INSERT INTO sessions (id, source, started_at)
@@ -264,12 +251,8 @@ def salvage(damaged: Path, into: Path, progress: Progress = ignore_progress) -> 
     """Insert every readable row of `damaged` and of its log into a new store at `into`. The damaged
     files stay unchanged. Raises `StoreError`: `StoreUnreadable` if no row can be read at all."""
     try:
-        with _open(damaged) as source:
-            store = connect(into)
-            try:
-                return _rebuild(store, source, progress)
-            finally:
-                store.close()
+        with _open(damaged) as source, closing(connect(into)) as store:
+            return _rebuild(store, source, progress)
     except (apsw.Error, OSError) as error:
         raise as_store_error(error, into) from error
     finally:
@@ -286,11 +269,12 @@ def _rebuild(store: apsw.Connection, source: apsw.Connection, progress: Progress
     store.execute("PRAGMA synchronous = OFF")
     store.execute("PRAGMA foreign_keys = OFF")
     store.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    separate_titles, unique_titles = schema.migrations()[4]
     with transaction(store):
         store.execute("DROP INDEX idx_sessions_title_unique")
         dropped = _insert_all(store, source, progress)
-        remade, lost = _connect_rows(store)
-        store.execute(schema.UNIQUE_TITLES)
+        remade, lost = _connect_rows(store, separate_titles)
+        store.execute(unique_titles)
         store.execute(schema.REBUILD_SEARCH)
         store.execute(schema.REBUILD_TRIGRAMS)
     problems = [row[0] for row in store.execute("PRAGMA integrity_check(1)")]
@@ -306,7 +290,7 @@ def _insert_all(store: apsw.Connection, source: apsw.Connection, progress: Progr
     highest: dict[str, int] = dict(sequences.rows())
     total = max(sum(highest.values()), 1)
     done, dropped = 0, sequences.dropped
-    for table in TABLES:
+    for table in data_tables():
         reader = _TableReader(source, _columns(store, table), highest.get(table, 0))
         names = ", ".join(column.name for column in reader.columns)
         marks = ", ".join("?" for _ in reader.columns)
@@ -326,7 +310,7 @@ def _insert_all(store: apsw.Connection, source: apsw.Connection, progress: Progr
     return dropped
 
 
-def _connect_rows(store: apsw.Connection) -> tuple[int, int]:
+def _connect_rows(store: apsw.Connection, separate_titles: str) -> tuple[int, int]:
     """Make the tables consistent. Return the number of created sessions and of missing messages."""
     store.execute(_LOST_SESSIONS, (RECOVERED,))
     remade = store.changes()
@@ -334,7 +318,7 @@ def _connect_rows(store: apsw.Connection) -> tuple[int, int]:
     lost = int(store.execute(_LOST_MESSAGES).get)
     store.execute(_RECOUNT)
     while True:
-        store.execute(_SEPARATE_TITLES)
+        store.execute(separate_titles)
         if not store.changes():
             return remade, lost
 

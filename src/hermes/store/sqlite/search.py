@@ -15,10 +15,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from hermes.store.backend import Database
-from hermes.store.query_language import Group, Query, Term
+from hermes.store.engine import Database
 from hermes.store.records import Candidate, SearchRequest
-from hermes.store.search import CANDIDATES, SqlCondition, join_conditions
+from hermes.store.search import CANDIDATES, Group, Query, SqlCondition, Term, join_conditions
 
 _WORDS = "messages_fts"
 _TRIGRAMS = "messages_trigram"

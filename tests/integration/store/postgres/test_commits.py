@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.errors import StoreError
 from hermes.store.postgres import backend
-from hermes.store.postgres.errors import CommitOutcomeUnknown, TemporaryStoreError
+from hermes.store.postgres.connection import CommitOutcomeUnknown, TemporaryStoreError
 from tests.integration.store.postgres.conftest import Client
 from tests.integration.store.postgres.proxy import Cut, proxy_before
 from tests.postgres_server import free_port, new_server

@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.core.errors import StoreError, StoreFull
-from hermes.store.postgres import errors
+from hermes.store.postgres import connection as errors
 from hermes.store.postgres.backend import PostgresBackend
 from tests.integration.store.postgres.conftest import Client
 from tests.integration.store.postgres.proxy import proxy_before

@@ -11,8 +11,8 @@ from hermes.core.errors import StoreError, StoreTooNew
 from hermes.store import schema as tables
 from hermes.store.postgres import schema
 from hermes.store.postgres.backend import PostgresBackend
-from hermes.store.query_language import parse_query
 from hermes.store.records import SearchRequest
+from hermes.store.search import parse_query
 from tests.postgres_server import USER
 
 TABLES = {table.name for table in schema.TABLES}

@@ -2,9 +2,8 @@
 
 import pytest
 
-from hermes.store.query_language import parse_query
 from hermes.store.records import SearchRequest
-from hermes.store.search import CANDIDATES
+from hermes.store.search import CANDIDATES, parse_query
 
 TEXTS = {
     "disk": "The disk of the server is full: No space left on DEVICE",

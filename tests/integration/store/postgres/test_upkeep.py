@@ -8,8 +8,8 @@ import pytest
 
 from hermes.core.errors import StoreError
 from hermes.store.postgres.backend import PostgresBackend
-from hermes.store.query_language import parse_query
 from hermes.store.records import SearchRequest
+from hermes.store.search import parse_query
 
 
 def ignore(_done, _total):

@@ -10,8 +10,7 @@ import pytest
 
 from hermes.core.errors import StoreCorrupt, StoreError, StoreTooNew
 from hermes.store.sqlite.backend import SqliteBackend, connect
-from hermes.store.sqlite.backups import back_up_daily
-from hermes.store.sqlite.repair import repair, restore
+from hermes.store.sqlite.repair import back_up_daily, repair, restore
 from tests.integration.store.rescue.stores import (
     add_message,
     assert_nothing_invented,

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hermes.store.query_language import RANGES, Group, Query, Term, is_unspaced, parse_query
-from hermes.store.search import CANDIDATES
+from hermes.store.search import CANDIDATES, RANGES, Group, Query, Term, is_unspaced, parse_query
 from hermes.store.sqlite import schema
 from tests.unit.store.library import NOW, Library
 
