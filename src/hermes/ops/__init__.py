@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from hermes.ops.commands import OPS_HANDLERS
     from hermes.ops.debug_report import bundle_path, summary, write
     from hermes.ops.doctor.check import DoctorFinding, Level, Outcome, TerminalInfo, best_settings
-    from hermes.ops.fallback_chain import add_fallback, clear_fallbacks, remove_fallback
     from hermes.ops.insights import Insights, insights_of, money
     from hermes.ops.logs import LogFilter, files_of, follow, last_entries
     from hermes.ops.model_probe import ProbeFinding, probe
@@ -30,14 +29,15 @@ if TYPE_CHECKING:
         has_unfinished_restore, repair_store, restore_archive, restore_store,
     )
     from hermes.ops.status import (
-        Resolution, Resolved, SetupRecord, Status, main_resolution, reset_settings, status_of,
-        whole_resolution,
+        Resolution, Resolved, SetupRecord, Status, add_fallback, clear_fallbacks, main_resolution,
+        remove_fallback, reset_settings, status_of, whole_resolution,
     )
     from hermes.ops.trajectories import Entry, TrajectoryLine, as_openai, as_sharegpt, read_lines
     from hermes.ops.transcript_import import import_file
     from hermes.ops.transcripts import ExportFormat, cost, export_sessions, format_of, local, moment
-    from hermes.ops.uninstall import RemovablePart, remove_all
-    from hermes.ops.update import AvailableUpdate, UpdateFailed, Updater
+    from hermes.ops.update import (
+        AvailableUpdate, RemovablePart, UpdateFailed, Updater, removable_parts, remove_all,
+    )
     from hermes.ops.worktrees import open_worktree
     # fmt: on
     # isort: on
@@ -52,8 +52,8 @@ __all__ = [
     "contents", "copy_home", "cost", "export_sessions", "files_of", "finish_restore", "follow",
     "format_of", "has_unfinished_restore", "import_file", "import_profile", "insights_of",
     "is_on_path", "last_entries", "local", "main_resolution", "make_alias", "moment", "money",
-    "open_archive", "open_worktree", "probe", "read_lines", "remove_aliases", "remove_all",
-    "remove_fallback", "rename_aliases", "repair_store", "replaced", "reset_settings",
+    "open_archive", "open_worktree", "probe", "read_lines", "removable_parts", "remove_aliases",
+    "remove_all", "remove_fallback", "rename_aliases", "repair_store", "replaced", "reset_settings",
     "restore_archive", "restore_store", "status_of", "summary", "whole_resolution", "write",
 ]  # fmt: skip
 

@@ -119,7 +119,9 @@ class CredentialService:
         for place in self._sources.token_stores(endpoint):
             tokens = place.read()
             if tokens is not None and tokens.gone:
-                rows.append(_gone_row(len(rows) + 1, place.id, place.source, tokens))
+                key, until = mask(tokens.access_token), tokens.expires_at
+                facts = (len(rows) + 1, place.id, "oauth", "", place.source, key)
+                rows.append(CredentialRow(*facts, "gone", expires_at=until))
         return rows
 
     def not_understood(self, endpoint: Endpoint) -> int:
@@ -141,7 +143,8 @@ class CredentialService:
                         f"{endpoint.id} has a key with the label {label!r} already",
                         hint="choose another label",
                     )
-            name = _new_id(entries)
+            while (name := f"{MANUAL}:{secrets.token_hex(2)}") in entries:
+                pass
             put_entry(data, endpoint.id, KeyEntry(name, label=label, source=MANUAL, secret=key))
         return name, True
 
@@ -253,16 +256,3 @@ class CredentialService:
         if close:
             return f"did you mean {' or '.join(close)}?"
         return f"known: {', '.join(name for name in names if name not in aliases)}"
-
-
-def _gone_row(index: int, name: str, source: str, tokens: Tokens) -> CredentialRow:
-    key = mask(tokens.access_token)
-    return CredentialRow(
-        index, name, "oauth", "", source, key, "gone", expires_at=tokens.expires_at
-    )
-
-
-def _new_id(taken: dict[str, KeyEntry]) -> str:
-    while (name := f"{MANUAL}:{secrets.token_hex(2)}") in taken:
-        pass
-    return name

@@ -70,15 +70,50 @@ class Contents(msgspec.Struct, frozen=True):
 
 def contents(home: Home, kind: Kind, *, profiles: bool = True) -> Contents:
     """List the files of a home; with `profiles` also those of the profiles in it."""
-    scan = _HomeScan()
+    found: list[Item | str] = []
     with report_unusable(home.root, inside=True):
-        scan.add_home(home, kind)
+        found += _home_files(home, kind)
         folder = home.root / PROFILES
         if profiles and kind == FULL and home.is_default and folder.is_dir():
             for path in sorted(folder.iterdir()):
                 if path.is_dir():
-                    scan.add_home(Home(path), kind, f"{PROFILES}/{path.name}/")
-    return Contents(tuple(scan.items), tuple(scan.passed_over))
+                    found += _home_files(Home(path), kind, f"{PROFILES}/{path.name}/")
+    items = tuple(each for each in found if isinstance(each, Item))
+    return Contents(items, tuple(each for each in found if isinstance(each, str)))
+
+
+def _home_files(home: Home, kind: Kind, prefix: str = "") -> Iterator[Item | str]:
+    entries = os.scandir(home.root) if home.root.is_dir() else ()
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        name = entry.name
+        if name in EXCLUDED or (name == PROFILES and not prefix and home.is_default):
+            continue
+        is_settings = name.endswith(".json") and entry.is_file()
+        if kind == FULL or name in QUICK_NAMES or is_settings:
+            yield from _files_at(Path(entry.path), prefix + name, frozenset())
+
+
+def _files_at(path: Path, name: str, parents: frozenset[str]) -> Iterator[Item | str]:
+    """Yield the files at or below `path`, and as text the paths that cannot be included. Links are
+    followed, except to a folder in `parents`."""
+    if _is_left_out(path.name):
+        return
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        status = None
+    if status is None or not is_plain(name):
+        yield os.fsencode(path).decode("utf-8", "replace")
+    elif stat.S_ISDIR(status.st_mode):
+        real = os.path.realpath(path)
+        if real in parents:
+            yield str(path)
+            return
+        for inner in sorted(path.iterdir()):
+            yield from _files_at(inner, f"{name}/{inner.name}", parents | {real})
+    # Lock files of Hermes are empty, unlike `uv.lock` files.
+    elif stat.S_ISREG(status.st_mode) and (status.st_size or path.suffix != ".lock"):
+        yield Item(name, path, is_database(name), is_store(name))
 
 
 def belongs(name: str) -> bool:
@@ -116,50 +151,6 @@ def unit_of(name: str) -> str:
 
 def _is_left_out(name: str) -> bool:
     return name in EXCLUDED_ANYWHERE or _TRACES.fullmatch(name) is not None
-
-
-class _HomeScan:
-    """Collects the files of homes."""
-
-    def __init__(self) -> None:
-        self.items: list[Item] = []
-        self.passed_over: list[str] = []
-
-    def add_home(self, home: Home, kind: Kind, prefix: str = "") -> None:
-        if not home.root.is_dir():
-            return
-        for entry in sorted(os.scandir(home.root), key=lambda entry: entry.name):
-            name = entry.name
-            if name in EXCLUDED or (name == PROFILES and not prefix and home.is_default):
-                continue
-            is_settings = name.endswith(".json") and entry.is_file()
-            if kind == FULL or name in QUICK_NAMES or is_settings:
-                self._add(Path(entry.path), prefix + name, frozenset())
-
-    def _add(self, path: Path, name: str, parents: frozenset[str]) -> None:
-        """Add a file or folder. Links are followed, except to a folder in `parents`."""
-        if _is_left_out(path.name):
-            return
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            status = None
-        if status is None or not is_plain(name):
-            self.passed_over.append(os.fsencode(path).decode("utf-8", "replace"))
-        elif stat.S_ISREG(status.st_mode) and not _is_lock(path, status):
-            self.items.append(Item(name, path, is_database(name), is_store(name)))
-        elif stat.S_ISDIR(status.st_mode):
-            real = os.path.realpath(path)
-            if real in parents:
-                self.passed_over.append(str(path))
-                return
-            for inner in sorted(path.iterdir()):
-                self._add(inner, f"{name}/{inner.name}", parents | {real})
-
-
-def _is_lock(path: Path, status: os.stat_result) -> bool:
-    """Return whether it is a lock file of Hermes: these are empty, unlike `uv.lock` files."""
-    return path.name.endswith(".lock") and status.st_size == 0
 
 
 # The manifest of an archive.
@@ -471,10 +462,14 @@ async def copy_home(
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}")
     with report_unwritable(target), _temporary_folder(target) as folder:
-        items = [
-            await _copy_store(item, folder / f"{number}.copy") if item.is_store else item
-            for number, item in enumerate(found.items)
-        ]
+        items = []
+        for number, item in enumerate(found.items):
+            if item.is_store:  # the store allows writes while it is copied
+                copy = folder / f"{number}.copy"
+                with closing(open_store("", item.path)) as store:
+                    await store.backup(copy)
+                item = Item(item.name, copy, is_database=False)
+            items.append(item)
         facts = facts_of(home, kind, label, now)
         written = await asyncio.to_thread(write_archive, target, items, facts, progress)
     return BackupResult(target, target.stat().st_size, written, found.passed_over)
@@ -488,10 +483,3 @@ def facts_of(home: Home, kind: Kind, label: str, now: datetime) -> Manifest:
         profile=home.profile,
         label=label,
     )
-
-
-async def _copy_store(item: Item, copy: Path) -> Item:
-    """Copy a session store with the function of the store, which allows concurrent writes."""
-    with closing(open_store("", item.path)) as store:
-        await store.backup(copy)
-    return Item(item.name, copy, is_database=False)

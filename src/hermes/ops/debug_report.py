@@ -126,7 +126,10 @@ _PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 def known_secrets(home: Home, loaded: Loaded | None) -> frozenset[str]:
     """Return the values of variables, settings, logins and tokens; unreadable files are skipped."""
-    found = {*_in_variables(home), *_in_files(home)}
+    found = set(_in_variables(home))
+    for path in {path for pattern in SECRET_FILES for path in home.root.glob(pattern)}:
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+            found |= set(_in_json(msgspec.json.decode(path.read_bytes()), named=False))
     if loaded is not None:
         found |= loaded.secrets()
         found |= set(_in_settings(loaded.raw, ()))
@@ -144,12 +147,6 @@ def _in_variables(home: Home) -> Iterator[str]:
     for name, value in environment.variables().items():
         if is_secret_variable(name):
             yield value
-
-
-def _in_files(home: Home) -> Iterator[str]:
-    for path in {path for pattern in SECRET_FILES for path in home.root.glob(pattern)}:
-        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-            yield from _in_json(msgspec.json.decode(path.read_bytes()), named=False)
 
 
 def _in_json(value: Any, *, named: bool) -> Iterator[str]:
@@ -176,16 +173,11 @@ def _in_settings(value: Any, parts: Parts) -> Iterator[str]:
     elif isinstance(value, str):
         if parts and is_secret_setting(parts):
             yield value
-        yield from _in_address(value)
+        for name, given in _PARAMETER.findall(value):  # of a URL
+            if _NAMED.search(name):
+                yield from (given, unquote(given))
+        yield from (unquote(password) for password in _PASSWORD.findall(value))
         yield from _behind_flags(value.split())
-
-
-def _in_address(text: str) -> Iterator[str]:
-    """Yield the password of a URL, and parameters with secret names."""
-    for name, value in _PARAMETER.findall(text):
-        if _NAMED.search(name):
-            yield from (value, unquote(value))
-    yield from (unquote(password) for password in _PASSWORD.findall(text))
 
 
 def _behind_flags(words: Sequence[str]) -> Iterator[str]:
@@ -242,19 +234,15 @@ def _public_value(parts: Parts, value: Any) -> str:
     if name in ADDRESSES and isinstance(value, str):
         return urlsplit(value).hostname or SET
     plain = isinstance(value, bool | int | float) or value in ("", [], None) or name in SHOWN
-    if not plain and not _is_word(parts):
+    place = locate(parts)
+    kinds = members(place.type) if place else ()
+    is_word = bool(kinds) and all(  # one of the words that the settings enumerate
+        get_origin(kind) is Literal or kind in (bool, int, float, types.NoneType) for kind in kinds
+    )
+    if not plain and not is_word:
         return SET
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= LONGEST else f"({len(text)} characters)"
-
-
-def _is_word(parts: Parts) -> bool:
-    """Return whether the value is one of the words that the settings enumerate."""
-    place = locate(parts)
-    kinds = members(place.type) if place else ()
-    return bool(kinds) and all(
-        get_origin(kind) is Literal or kind in (bool, int, float, types.NoneType) for kind in kinds
-    )
 
 
 # The summary: what is installed and configured.
@@ -382,7 +370,12 @@ async def parts(home: Home, loaded: Loaded | None, lines: int) -> list[ReportPar
         ReportPart("doctor.txt", cleaner.clean(findings)),
         *(ReportPart(name, _tail(home.logs / name, lines, cleaner)) for name in LOG_FILES),
     ]
-    _refuse_leaks(found, secrets)
+    for part in found:  # once more; short values may be ordinary words
+        if any(len(secret) >= 8 and secret in part.text for secret in secrets):
+            raise HermesError(
+                f"a secret would have been left in {part.name}; nothing was written",
+                hint="`hermes dump` and `hermes logs` show the same one by one",
+            )
     return [part for part in found if part.text]
 
 
@@ -405,16 +398,6 @@ def _end_of(file: Path) -> str:
     if size > WINDOW:  # the first line may begin inside a secret
         data = data.partition(b"\n")[2]
     return data.decode("utf-8", "replace")
-
-
-def _refuse_leaks(found: Sequence[ReportPart], secrets: frozenset[str]) -> None:
-    """Check once more for known secrets. Short values may be ordinary words."""
-    for part in found:
-        if any(len(secret) >= 8 and secret in part.text for secret in secrets):
-            raise HermesError(
-                f"a secret would have been left in {part.name}; nothing was written",
-                hint="`hermes dump` and `hermes logs` show the same one by one",
-            )
 
 
 def bundle_path(home: Home) -> Path:

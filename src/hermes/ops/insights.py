@@ -9,7 +9,7 @@ import msgspec
 from hermes.core.errors import UsageError
 from hermes.core.model import Usage
 from hermes.ops.transcripts import cost
-from hermes.store import Activity, CallSum, QuarterHour, SessionStore, ToolSum
+from hermes.store import Activity, CallSum, SessionStore, ToolSum
 from hermes.util.text import human_duration, many
 
 SUBAGENT = "subagent"
@@ -67,16 +67,8 @@ class Insights(msgspec.Struct, frozen=True, kw_only=True):
         return not self.messages and not self.model_calls
 
     @property
-    def cache_hit_rate(self) -> float:
-        """The share of input tokens that came from a cache."""
-        return self.usage.cache_read / self.usage.prompt if self.usage.prompt else 0.0
-
-    @property
     def active_days(self) -> int:
         return sum(day.messages > 0 for day in self.days)
-
-    def hours(self) -> list[int]:
-        return [sum(hours[hour] for hours in self.by_hour) for hour in range(HOURS)]
 
 
 async def insights_of(
@@ -94,82 +86,59 @@ async def insights_of(
 
 def _insights(found: Activity, dates: list[date], source: str, zone: tzinfo | None) -> Insights:
     counted = [each for each in found.sessions if source or each.source != SUBAGENT]
-    days = _days(found.quarter_hours, dates, zone)
-    count = len(counted) or 1
-    streaks = _streaks(days)
-    going = streaks[-1] or (streaks[-2] if len(streaks) > 1 else 0)
+    days, by_hour = {each: Day(each) for each in dates}, [[0] * HOURS for _ in range(WEEKDAYS)]
+    for moment in found.quarter_hours:
+        when = datetime.fromtimestamp(moment.start).astimezone(zone)
+        by_hour[when.weekday()][when.hour] += moment.messages
+        if day := days.get(when.date()):
+            tokens, dollars = day.tokens + moment.tokens, day.cost_usd + moment.cost_usd
+            days[day.date] = Day(day.date, day.messages + moment.messages, tokens, dollars)
+    streaks = [0]  # for each day, the number of consecutive active days until then
+    for day in days.values():
+        streaks.append(streaks[-1] + 1 if day.messages else 0)
+    active = sorted(
+        (day for day in days.values() if day.messages), key=lambda day: (-day.messages, day.date)
+    )
     return Insights(
         source=source,
-        days=tuple(days),
+        days=tuple(days.values()),
         sessions=len(counted),
         subagents=len(found.sessions) - len(counted),
         messages=sum(each.messages for each in found.sessions),
         tool_calls=sum(each.calls for each in found.tools),
         model_calls=sum(each.calls for each in found.calls),
-        usage=_usage(found.calls),
+        usage=sum((each.usage for each in found.calls), Usage()),
         cost_usd=sum(each.cost_usd for each in found.calls),
         unpriced_calls=sum(each.unpriced_calls for each in found.calls),
-        average_seconds=sum(each.last - each.first for each in counted) / count,
-        average_messages=sum(each.messages for each in counted) / count,
+        average_seconds=sum(each.last - each.first for each in counted) / (len(counted) or 1),
+        average_messages=sum(each.messages for each in counted) / (len(counted) or 1),
         by_model=tuple(_by_model(found.calls)),
         by_source=tuple(_by_source(found)),
         by_tool=found.tools,
-        by_hour=_by_hour(found.quarter_hours, zone),
+        by_hour=tuple(tuple(row) for row in by_hour),
         end_reasons=dict(Counter(each.end_reason for each in counted if each.end_reason)
                          .most_common()),
-        busiest=tuple(sorted((day for day in days if day.messages),
-                             key=lambda day: (-day.messages, day.date))[:BUSIEST]),
-        streak=going,
-        longest_streak=max(streaks, default=0),
+        busiest=tuple(active[:BUSIEST]),
+        streak=streaks[-1] or streaks[-2],
+        longest_streak=max(streaks),
     )  # fmt: skip
 
 
-def _days(moments: Iterable[QuarterHour], dates: list[date], zone: tzinfo | None) -> list[Day]:
-    by_date: dict[date, list[QuarterHour]] = {}
-    for moment in moments:
-        by_date.setdefault(_local(moment, zone).date(), []).append(moment)
-    return [
-        Day(
-            each,
-            sum(moment.messages for moment in by_date.get(each, ())),
-            sum(moment.tokens for moment in by_date.get(each, ())),
-            sum(moment.cost_usd for moment in by_date.get(each, ())),
-        )
-        for each in dates
-    ]
-
-
-def _by_hour(moments: Iterable[QuarterHour], zone: tzinfo | None) -> tuple[tuple[int, ...], ...]:
-    table = [[0] * HOURS for _ in range(WEEKDAYS)]
-    for moment in moments:
-        when = _local(moment, zone)
-        table[when.weekday()][when.hour] += moment.messages
-    return tuple(tuple(row) for row in table)
-
-
-def _local(moment: QuarterHour, zone: tzinfo | None) -> datetime:
-    return datetime.fromtimestamp(moment.start).astimezone(zone)
-
-
 def _by_model(calls: Iterable[CallSum]) -> list[ModelFigures]:
-    groups: dict[str, list[CallSum]] = {}
+    figures: dict[str, ModelFigures] = {}
     for call in calls:
-        groups.setdefault(call.model, []).append(call)
-    figures = [
-        ModelFigures(
-            model,
-            sum(each.calls for each in members),
-            _usage(members),
-            sum(each.cost_usd for each in members),
-            sum(each.unpriced_calls for each in members),
+        so_far = figures.get(call.model) or ModelFigures(call.model, 0, Usage(), 0.0, 0)
+        figures[call.model] = ModelFigures(
+            call.model,
+            so_far.calls + call.calls,
+            so_far.usage + call.usage,
+            so_far.cost_usd + call.cost_usd,
+            so_far.unpriced_calls + call.unpriced_calls,
         )
-        for model, members in groups.items()
-    ]
-    return sorted(figures, key=lambda each: (-each.usage.total, each.model))
+    return sorted(figures.values(), key=lambda each: (-each.usage.total, each.model))
 
 
 def _by_source(found: Activity) -> list[SourceFigures]:
-    names = {each.source for each in found.sessions}
     figures = [
         SourceFigures(
             name,
@@ -177,22 +146,9 @@ def _by_source(found: Activity) -> list[SourceFigures]:
             sum(each.messages for each in found.sessions if each.source == name),
             sum(each.cost_usd for each in found.calls if each.source == name),
         )
-        for name in names
+        for name in {each.source for each in found.sessions}
     ]
     return sorted(figures, key=lambda each: (-each.messages, each.source))
-
-
-def _usage(calls: Iterable[CallSum]) -> Usage:
-    return sum((each.usage for each in calls), Usage())
-
-
-def _streaks(days: list[Day]) -> list[int]:
-    """Return, for each day, the number of consecutive active days until then."""
-    streaks: list[int] = []
-    for day in days:
-        before = streaks[-1] if streaks else 0
-        streaks.append(before + 1 if day.messages else 0)
-    return streaks
 
 
 # The figures as a few lines of Markdown, for `/insights`.
@@ -220,7 +176,7 @@ async def insights_markdown(
     facts = {
         "Sessions": f"{found.sessions:,}{subagents}, {length} long on average",
         "Messages": f"{found.messages:,}, tool calls {found.tool_calls:,}",
-        "Tokens": f"{found.usage.prompt:,} in ({found.cache_hit_rate:.0%} cached),"
+        "Tokens": f"{found.usage.prompt:,} in ({found.usage.hits:.0%} cached),"
         f" {found.usage.output:,} out",
         "Cost": money(found),
         "Models": _few(f"`{each.model or '?'}` {each.usage.total:,}" for each in found.by_model),

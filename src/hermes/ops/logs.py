@@ -4,6 +4,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -79,7 +80,10 @@ def parse(lines: Iterable[str]) -> Iterator[LogFileEntry]:
     """
     held: LogFileEntry | None = None
     for text in lines:
-        entry = _from_json(text) if text.startswith("{") else _from_text(text)
+        entry = None if text.startswith("{") else _from_text(text)
+        if text.startswith("{"):
+            with suppress(msgspec.DecodeError):
+                entry = _json_entry.decode(text)
         if entry is None and held is not None:
             held = msgspec.structs.replace(
                 held, message=f"{held.message}\n{text.removeprefix(_INDENT)}"
@@ -90,13 +94,6 @@ def parse(lines: Iterable[str]) -> Iterator[LogFileEntry]:
         held = entry or LogFileEntry("", "", "", text)
     if held is not None:
         yield held
-
-
-def _from_json(text: str) -> LogFileEntry | None:
-    try:
-        return _json_entry.decode(text)
-    except msgspec.DecodeError:
-        return None
 
 
 def _from_text(text: str) -> LogFileEntry | None:

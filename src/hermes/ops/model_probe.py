@@ -202,7 +202,15 @@ async def probe(
         "caching": trial.caching,
     }
     for name, check in checks.items():
-        yield ProbeFinding(name, "not tried", hopeless) if hopeless else await _checked(name, check)
+        if hopeless:
+            yield ProbeFinding(name, "not tried", hopeless)
+            continue
+        try:
+            yield await check()
+        except (RequestRefused, ContentRefused) as error:
+            yield ProbeFinding(name, "does not", f"refused: {error}")
+        except ProviderError as error:
+            yield ProbeFinding(name, "failed", str(error))
 
 
 def one_colour_png(size: int = 64, colour: bytes = b"\xff\x00\x00") -> bytes:
@@ -216,15 +224,6 @@ def one_colour_png(size: int = 64, colour: bytes = b"\xff\x00\x00") -> bytes:
     pixels = zlib.compress((b"\x00" + colour * size) * size)
     parts = (chunk(b"IHDR", header), chunk(b"IDAT", pixels), chunk(b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
-
-
-async def _checked(name: str, check: Callable[[], Awaitable[ProbeFinding]]) -> ProbeFinding:
-    try:
-        return await check()
-    except (RequestRefused, ContentRefused) as error:
-        return ProbeFinding(name, "does not", f"refused: {error}")
-    except ProviderError as error:
-        return ProbeFinding(name, "failed", str(error))
 
 
 def _say(text: str) -> ModelRequest:

@@ -240,19 +240,16 @@ class RestoreTransaction:
 
 @contextmanager
 def _alone(home: Home) -> Iterator[None]:
-    lock = filelock.FileLock(home.root / LOCK, timeout=0, mode=0o600)
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        raise HermesError(
-            f"something is being imported into {tilde(home.root)}", hint="wait until it ends"
-        ) from None
-    except OSError as error:
-        raise unusable(home.root / LOCK, error) from error
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(filelock.FileLock(home.root / LOCK, timeout=0, mode=0o600))
+        except filelock.Timeout:
+            raise HermesError(
+                f"something is being imported into {tilde(home.root)}", hint="wait until it ends"
+            ) from None
+        except OSError as error:
+            raise unusable(home.root / LOCK, error) from error
         yield
-    finally:
-        lock.release()
 
 
 def _side_files(path: Path) -> list[str]:
@@ -361,7 +358,12 @@ class Snapshots:
     def _files(self) -> list[Path]:
         if not self.folder.is_dir():
             return []
-        return sorted(self.folder.glob("[0-9]*.zip"), key=_age, reverse=True)
+        # By the time in the name, so that a copied file keeps its position.
+        return sorted(
+            self.folder.glob("[0-9]*.zip"),
+            key=lambda path: (path.stem[:15], path.stat().st_mtime, path.stem),
+            reverse=True,
+        )
 
     def _read(self, path: Path) -> Snapshot:
         size = path.stat().st_size
@@ -372,11 +374,6 @@ class Snapshots:
             return Snapshot(path.stem, "", "", QUICK, 0, size, path, str(error))
         files = len(facts.files)
         return Snapshot(path.stem, facts.created, facts.label, facts.kind, files, size, path)
-
-
-def _age(path: Path) -> tuple[str, float, str]:
-    """Sort by the time in the name, so that a copied file keeps its position."""
-    return path.stem[:15], path.stat().st_mtime, path.stem
 
 
 # Backup and repair of the session store.

@@ -1,8 +1,10 @@
-"""The configuration and its state, for `hermes status` and `hermes setup`."""
+"""The configuration and its state, for `hermes status`, `hermes setup` and `hermes fallback`."""
 
 from contextlib import suppress
+from copy import deepcopy
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,11 +18,13 @@ from hermes.app import (
     start_of_today,
     store_exists,
 )
+from hermes.config import edit
+from hermes.config.document import read_document
 from hermes.config.environment import mask
 from hermes.config.home import Home, ensure_hermes_home
-from hermes.config.loader import Loaded
+from hermes.config.loader import Loaded, modernise
 from hermes.config.settings import AuxiliaryTask, BudgetSettings
-from hermes.core.errors import HermesError
+from hermes.core.errors import HermesError, UsageError
 from hermes.core.model import Price
 from hermes.core.ports import Clock
 from hermes.ops.output_files import report_unusable
@@ -245,3 +249,65 @@ async def _try_endpoint(loaded: Loaded, providers: Providers) -> Reached:
     if found.note:
         return Reached(ok=False, detail=found.note)
     return Reached(ok=True, detail=f"{found.base_url} lists {many(len(found.models), 'model')}")
+
+
+# The fallbacks in config.yaml as written there: `${NAME}` is not expanded.
+
+FALLBACKS = "fallback_providers"
+OLDER_FALLBACK = "fallback_model"
+
+
+def add_fallback(home: Home, entry: dict[str, str]) -> bool:
+    """Append `entry`; return False if it is already there."""
+    chain = _chain(home)
+    if entry in chain:
+        return False
+    _modernise(home, chain)
+    edit.add_value(home, (FALLBACKS,), entry)
+    return True
+
+
+def remove_fallback(home: Home, which: str) -> dict[str, Any]:
+    """Remove an entry by number (from 1), `provider:model` or model, and return it."""
+    chain = _chain(home)
+    if which.isdigit() and 1 <= int(which) <= len(chain):
+        at: int | None = int(which) - 1
+    else:
+        names = ((f"{one['provider']}:{one['model']}", one["model"]) for one in chain)
+        at = next((at for at, each in enumerate(names) if which in each), None)
+    if at is None:
+        has = f"it has {len(chain)}" if chain else "it is empty"
+        raise UsageError(f"the chain has no fallback {which!r}; {has}", hint="hermes fallback list")
+    gone = chain.pop(at)
+    _modernise(home, chain)
+    if chain:
+        edit.set_value(home, (FALLBACKS,), chain)
+    else:
+        edit.unset_value(home, (FALLBACKS,))
+    return gone
+
+
+def clear_fallbacks(home: Home) -> bool:
+    """Remove all entries; return False if there are none."""
+    gone = [edit.unset_value(home, (key,)) for key in (FALLBACKS, OLDER_FALLBACK)]
+    return any(gone)
+
+
+def _chain(home: Home) -> list[dict[str, Any]]:
+    """Return all entries including the older setting, numbered as in `hermes fallback list`."""
+    data = deepcopy(read_document(home.config_file).data)
+    modernise(data)
+    entries = data.get(FALLBACKS)
+    return [
+        entry
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict) and entry.get("provider") and entry.get("model")
+    ]
+
+
+def _modernise(home: Home, chain: list[dict[str, Any]]) -> None:
+    """Move the older setting into the list, which is written first so that nothing is lost."""
+    if OLDER_FALLBACK in read_document(home.config_file).data:
+        if chain:
+            edit.set_value(home, (FALLBACKS,), chain)
+        edit.unset_value(home, (OLDER_FALLBACK,))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -115,7 +115,8 @@ def from_sharegpt(conversations: Sequence[Turn]) -> list[dict[str, Any]]:
             case "gpt":
                 messages.append(_assistant(text))
             case _:
-                results = list(_results(text)) or [_result({"content": text})]
+                found = _RESPONSE.findall(text)
+                results = [_result(_parse_json(each), each) for each in found or [text]]
                 calls = messages[-1].get("tool_calls", []) if messages else []
                 for call, result in zip(calls, results, strict=False):
                     call["id"] = result["tool_call_id"] or call["id"]
@@ -172,13 +173,9 @@ def _assistant(text: str) -> dict[str, Any]:
     return message
 
 
-def _results(text: str) -> Iterator[dict[str, Any]]:
-    for found in _RESPONSE.finditer(text):
-        fields = _parse_json(found[1])
-        yield _result(fields if isinstance(fields, dict) else {"content": found[1]})
-
-
-def _result(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _result(fields: Any, text: str) -> dict[str, Any]:
+    """Return a result from its decoded `fields`, or with `text` as its content."""
+    fields = fields if isinstance(fields, dict) else {"content": text}
     content = fields.get("content", "")
     return {
         "role": "tool",

@@ -1,6 +1,5 @@
 """Import of sessions from JSON Lines: all of them, or none if a line is invalid."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -132,7 +131,13 @@ def read_line(line: bytes, now: datetime) -> Record:
     if "started_at" not in record:
         times = [each.timestamp for each in shape.messages if each.timestamp]
         record["started_at"] = min(times, default=now.timestamp())
-    return _with_prompt(record)
+    messages = record["messages"]
+    if messages and messages[0]["role"] in ("system", "developer") and "id" not in messages[0]:
+        # The store keeps the system prompt in the session.
+        prompt = messages[0].get("content")
+        record.setdefault("system_prompt", prompt if isinstance(prompt, str) else "")
+        record["messages"] = messages[1:]
+    return record
 
 
 def _check(data: Record) -> ImportedSession:
@@ -175,16 +180,6 @@ def _objects(text: str) -> list[Any] | None:
     except msgspec.DecodeError:
         return None
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else None
-
-
-def _with_prompt(record: Record) -> Record:
-    """Move the system prompt to the session, where the store keeps it."""
-    messages = record["messages"]
-    if messages and messages[0]["role"] in ("system", "developer") and "id" not in messages[0]:
-        prompt = messages[0].get("content")
-        record.setdefault("system_prompt", prompt if isinstance(prompt, str) else "")
-        record["messages"] = messages[1:]
-    return record
 
 
 def _message_of(error: msgspec.DecodeError) -> str:
@@ -273,7 +268,11 @@ def check_lines(file: BinaryIO, path: Path, now: datetime) -> list[SessionPlace]
     places: list[SessionPlace] = []
     problems: list[str] = []
     lines: dict[str, int] = {}
-    for number, offset, line in _lines(file):
+    offset = 0
+    for number, line in enumerate(iter(file.readline, b""), start=1):
+        start, offset = offset, offset + len(line)
+        if not line.strip():
+            continue
         try:
             record = read_line(line, now)
             first = lines.setdefault(record["id"], number)
@@ -282,9 +281,8 @@ def check_lines(file: BinaryIO, path: Path, now: datetime) -> list[SessionPlace]
         except UsageError as error:
             problems.append(f"{path}:{number}: {error}")
             continue
-        places.append(
-            SessionPlace(record["id"], record.get("parent_session_id", ""), number, offset)
-        )
+        parent = record.get("parent_session_id", "")
+        places.append(SessionPlace(record["id"], parent, number, start))
     if problems:
         shown = problems[:SHOWN_PROBLEMS]
         more = [f"and {len(problems) - len(shown)} more lines"] if problems[SHOWN_PROBLEMS:] else []
@@ -293,15 +291,6 @@ def check_lines(file: BinaryIO, path: Path, now: datetime) -> list[SessionPlace]
     if not places:
         raise UsageError(f"{path}: there is no session in it", hint="nothing was imported")
     return places
-
-
-def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, offset and text of each line that is not blank."""
-    offset = 0
-    for number, line in enumerate(iter(file.readline, b""), start=1):
-        if line.strip():
-            yield number, offset, line
-        offset += len(line)
 
 
 def _parents_first(places: list[SessionPlace]) -> list[SessionPlace]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from datetime import UTC, datetime
 from enum import StrEnum
 from html import escape
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +46,16 @@ def blocks(text: str) -> Iterator[TextBlock]:
             yield TextBlock(tuple(prose))
             prose = []
             language = line.strip().removeprefix(opened[1]).strip()
-            yield TextBlock(tuple(_code_lines(rest, opened[1])), opened[1], language)
+            fence, code = opened[1], list[str]()
+            for inner in rest:
+                mark = inner.strip()
+                if len(mark) >= len(fence) and mark == fence[0] * len(mark):
+                    break
+                code.append(inner)
+            yield TextBlock(tuple(code), fence, language)
         else:
             prose.append(line)
     yield TextBlock(tuple(prose))
-
-
-def _code_lines(rest: Iterator[str], fence: str) -> Iterator[str]:
-    for line in rest:
-        mark = line.strip()
-        if len(mark) >= len(fence) and mark == fence[0] * len(mark):
-            return
-        yield line
 
 
 def map_inline(line: str, code: Callable[[str, str], str], other: Callable[[str], str]) -> str:
@@ -95,14 +94,7 @@ class TranscriptEntry(msgspec.Struct, frozen=True):
     reasoning: str = ""
     images: tuple[str, ...] = ()
     calls: tuple[TranscriptCall, ...] = ()
-
-
-class TranscriptTurn(msgspec.Struct, frozen=True):
-    """A message of the user and the messages until the next; number 0 is before the first."""
-
-    number: int
-    time: float
-    entries: tuple[TranscriptEntry, ...]
+    turn: int = 0  #: The number of the turn that a message of the user begins; 0 for others.
 
 
 class Transcript(msgspec.Struct, frozen=True):
@@ -116,17 +108,17 @@ class Transcript(msgspec.Struct, frozen=True):
     tokens: int
     cost_usd: float | None
     message_count: int
-    turns: tuple[TranscriptTurn, ...]
+    entries: tuple[TranscriptEntry, ...]
 
 
 def outline(record: Record) -> Transcript:
     """Return the conversation of an exported session, without undone and compacted messages."""
     rows = conversation_rows(record)
-    turns = tuple(_turns(_entries(rows)))
+    entries = tuple(_entries(rows))
     actual = record.get("actual_cost_usd")
     return Transcript(
         id=plain_line(str(record["id"])),
-        name=_name(record, turns),
+        name=_name(record, entries),
         source=plain_line(record.get("source") or ""),
         model=plain_line(record.get("model") or ""),
         started_at=record.get("started_at") or 0.0,
@@ -135,7 +127,7 @@ def outline(record: Record) -> Transcript:
         tokens=sum(record.get(f"{kind}_tokens") or 0 for kind in _COUNTED),
         cost_usd=record.get("estimated_cost_usd") if actual is None else actual,
         message_count=len(rows),
-        turns=turns,
+        entries=entries,
     )
 
 
@@ -158,29 +150,18 @@ def conversation_rows(record: Record) -> list[Row]:
     return kept + [row for row in rows if row["id"] > projection["after_id"]]
 
 
-def _name(record: Record, turns: Iterable[TranscriptTurn]) -> str:
+def _name(record: Record, entries: Iterable[TranscriptEntry]) -> str:
     if title := plain_line(record.get("title") or ""):
         return title
-    texts = (e.text for turn in turns for e in turn.entries if e.role == "user" and e.text)
+    texts = (entry.text for entry in entries if entry.role == "user" and entry.text)
     words = " ".join(next(texts, "").split())
     return (words[:63] + "…" if len(words) > 64 else words) or plain_line(str(record["id"]))
-
-
-def _turns(entries: Iterable[TranscriptEntry]) -> Iterator[TranscriptTurn]:
-    number, current = 0, list[TranscriptEntry]()
-    for entry in entries:
-        if entry.role == "user":
-            if current:
-                yield TranscriptTurn(number, current[0].time, tuple(current))
-            number, current = number + 1, []
-        current.append(entry)
-    if current:
-        yield TranscriptTurn(number, current[0].time, tuple(current))
 
 
 def _entries(rows: Iterable[Row]) -> Iterator[TranscriptEntry]:
     """Yield the messages, with results moved to their calls. A result without a call is its own."""
     reply: TranscriptEntry | None = None
+    turns = count(1)
     for row in rows:
         message = from_row(row_of(row))
         time = float(row.get("timestamp") or 0.0)
@@ -205,7 +186,8 @@ def _entries(rows: Iterable[Row]) -> Iterator[TranscriptEntry]:
                 )
             case User():
                 images = tuple(part.url for part in message.parts if isinstance(part, Image))
-                yield TranscriptEntry("user", time, plain(message.text), images=images)
+                text = plain(message.text)
+                yield TranscriptEntry("user", time, text, images=images, turn=next(turns))
             case System():
                 yield TranscriptEntry("system", time, plain(message.text))
     if reply:
@@ -289,15 +271,14 @@ def to_markdown(transcript: Transcript) -> str:
 def _markdown_blocks(transcript: Transcript) -> Iterator[str]:
     yield f"# {_SPECIAL.sub(ESCAPE, transcript.name)}"
     yield "\n".join(f"- {label}: {_code(value)}" for label, value in facts(transcript))
-    for turn in transcript.turns:
-        if turn.number:
-            yield f"## Turn {turn.number}" + (f", {moment(turn.time)}" if turn.time else "")
-        speaker = ""
-        for entry in turn.entries:
-            if entry.role != speaker:
-                speaker = entry.role
-                yield f"**{speaker.capitalize()}**"
-            yield from _markdown_entry(entry)
+    speaker = ""
+    for entry in transcript.entries:
+        if entry.turn:
+            yield f"## Turn {entry.turn}" + (f", {moment(entry.time)}" if entry.time else "")
+        if entry.role != speaker or entry.turn:
+            speaker = entry.role
+            yield f"**{speaker.capitalize()}**"
+        yield from _markdown_entry(entry)
 
 
 def _markdown_entry(entry: TranscriptEntry) -> Iterator[str]:
@@ -321,23 +302,17 @@ def _markdown_call(call: TranscriptCall) -> Iterator[str]:
     if call.result is None:
         yield "*(it did not finish)*"
         return
-    if call.result:
-        yield _fenced_text(call.result[:RESULT_LIMIT])
+    if text := call.result[:RESULT_LIMIT]:
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`{3,}", text)), default=0))
+        yield f"{fence}text\n{text.rstrip()}\n{fence}"
     missing = len(call.result) - RESULT_LIMIT
     if missing > 0:
         yield f"*({missing:,} more characters are not shown)*"
 
 
-def _fenced_text(text: str) -> str:
-    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}text\n{text.rstrip()}\n{fence}"
-
-
 def _code(text: str) -> str:
     """Return `text` as code within a line; it may contain backticks."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    ticks = "`" * (longest + 1)
+    ticks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     space = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{ticks}{space}{text}{space}{ticks}"
 
@@ -345,18 +320,18 @@ def _code(text: str) -> str:
 def _message_text(text: str) -> str:
     """Return Markdown to embed: headings below those of the page, HTML tags escaped, and code
     blocks closed."""
-    return "\n".join(line for block in blocks(text) for line in _embedded_lines(block))
-
-
-def _embedded_lines(block: TextBlock) -> Iterator[str]:
-    if block.fence:
-        yield from (block.fence + block.language, *block.lines, block.fence)
-        return
-    for line in block.lines:
-        heading = HEADING.match(line[:LINE_LIMIT])
-        level = "#" * min(len(heading[1]) + 2, 6) if heading else ""
-        content = line.lstrip(" ").lstrip("#") if heading else line
-        yield level + map_inline(content, "{0}{1}{0}".format, lambda text: _TAG.sub("&lt;", text))
+    lines: list[str] = []
+    for block in blocks(text):
+        if block.fence:
+            lines += (block.fence + block.language, *block.lines, block.fence)
+            continue
+        for line in block.lines:
+            heading = HEADING.match(line[:LINE_LIMIT])
+            level = "#" * min(len(heading[1]) + 2, 6) if heading else ""
+            content = line.lstrip(" ").lstrip("#") if heading else line
+            escaped = map_inline(content, "{0}{1}{0}".format, lambda t: _TAG.sub("&lt;", t))
+            lines.append(level + escaped)
+    return "\n".join(lines)
 
 
 # Sessions as one HTML file without scripts, fonts and links to other sites. Texts of a session are
@@ -365,12 +340,10 @@ def _embedded_lines(block: TextBlock) -> Iterator[str]:
 # A page is written in pieces, so that a large store need not fit in memory: `page_start` with the
 # index, `session_section` for each session, `PAGE_END`.
 
-STYLE = Path(__file__).with_name("transcripts.css")
+PAGE_HEAD = Path(__file__).with_name("transcripts.html")
 PAGE_RESULT_LIMIT = 20_000  #: Characters of a tool result that are shown.
 BRIEF_LIMIT = 90
 
-# Whatever a page contains, the browser fetches and runs nothing.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'"
 _BOLD = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*")
 _PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+")
 
@@ -381,38 +354,26 @@ def page_start(sessions: Sequence[SessionInfo]) -> str:
     """Return the beginning of a page; for several sessions, with a list of them."""
     several = len(sessions) != 1
     title = f"{len(sessions):,} sessions" if several else display_name(sessions[0])
-    head = (
-        "<!DOCTYPE html>\n"
-        '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{STYLE.read_text('utf-8')}</style>\n</head>\n"
-    )
+    head = PAGE_HEAD.read_text("utf-8").replace("TITLE", escape(title), 1)
     if not several:
         return f'{head}<body id="top">\n'
-    rows = "\n".join(_index_row(number, info) for number, info in enumerate(sessions, start=1))
-    return f'{head}<body id="top">\n<h1>{title}</h1>\n<nav><ol>\n{rows}\n</ol></nav>\n'
+    rows = []
+    for number, info in enumerate(sessions, start=1):
+        count = many(info.message_count, "message")
+        details = plain_line(f"{moment(info.started_at)} · {info.source} · {count}")
+        rows.append(
+            f'<li><a href="#session-{number}"><bdi>{escape(display_name(info))}</bdi></a>'
+            f"<small>{escape(details)}</small></li>\n"
+        )
+    return f'{head}<body id="top">\n<h1>{title}</h1>\n<nav><ol>\n{"".join(rows)}</ol></nav>\n'
 
 
 def display_name(info: SessionInfo) -> str:
     return plain_line(info.title) or plain_line(info.preview) or plain_line(info.id)
 
 
-def _index_row(number: int, info: SessionInfo) -> str:
-    details = f"{moment(info.started_at)} · {info.source} · {many(info.message_count, 'message')}"
-    return (
-        f'<li><a href="#session-{number}"><bdi>{escape(display_name(info))}</bdi></a>'
-        f"<small>{escape(plain_line(details))}</small></li>"
-    )
-
-
-def session_section(transcript: Transcript, number: int, *, several: bool) -> str:
-    """Return one session; `number` is its position in the index."""
-    return "\n".join(_section_lines(transcript, number, several=several)) + "\n"
-
-
-def _section_lines(transcript: Transcript, number: int, *, several: bool) -> Iterator[str]:
+def session_section(transcript: Transcript, number: int, *, several: bool) -> Iterator[str]:
+    """Yield the lines of one session; `number` is its position in the index."""
     level = "h2" if several else "h1"
     yield f'<article id="session-{number}">'
     yield f"<{level}><bdi>{escape(transcript.name)}</bdi></{level}>"
@@ -421,21 +382,17 @@ def _section_lines(transcript: Transcript, number: int, *, several: bool) -> Ite
         for label, value in facts(transcript)
     )
     yield f'<dl class="facts">{"".join(shown)}</dl>'
-    for turn in transcript.turns:
-        if turn.number:
-            yield f"<h3>Turn {turn.number}{_stamp(turn.time)}</h3>"
-        for entry in turn.entries:
-            yield _html_entry(entry)
+    for entry in transcript.entries:
+        if entry.turn:
+            stamp = ""
+            if entry.time:
+                exact = local(entry.time).isoformat(timespec="seconds")
+                stamp = f' · <time datetime="{exact}">{moment(entry.time)}</time>'
+            yield f"<h3>Turn {entry.turn}{stamp}</h3>"
+        yield _html_entry(entry)
     if several:
         yield '<p class="note"><a href="#top">back to the list</a></p>'
     yield "</article>"
-
-
-def _stamp(time: float) -> str:
-    if not time:
-        return ""
-    exact = local(time).isoformat(timespec="seconds")
-    return f' · <time datetime="{exact}">{moment(time)}</time>'
 
 
 def _html_entry(entry: TranscriptEntry) -> str:
@@ -445,16 +402,14 @@ def _html_entry(entry: TranscriptEntry) -> str:
             f"<details><summary>Reasoning</summary><div>{_html_blocks(entry.reasoning)}</div></details>"
         )
     parts.append(_html_blocks(entry.text))
-    parts += [_html_image(url) for url in entry.images]
+    for url in entry.images:
+        if _PICTURE.fullmatch(url):
+            parts.append(f'<img alt="image of the conversation" src="{escape(url)}">')
+        else:  # it would have to be fetched
+            address = escape(plain_line(url[:300]))
+            parts.append(f'<p class="note">image: <code>{address}</code></p>')
     parts += [_html_call(call) for call in entry.calls]
     return f'<section class="said {escape(entry.role)}">{"".join(parts)}</section>'
-
-
-def _html_image(url: str) -> str:
-    """Return an embedded image; for one that would have to be fetched, its address."""
-    if _PICTURE.fullmatch(url):
-        return f'<img alt="image of the conversation" src="{escape(url)}">'
-    return f'<p class="note">image: <code>{escape(plain_line(url[:300]))}</code></p>'
 
 
 def _html_call(call: TranscriptCall) -> str:
@@ -477,15 +432,14 @@ def _html_call(call: TranscriptCall) -> str:
 
 def _html_blocks(text: str) -> str:
     """Return a text, which may be Markdown, as HTML: code, bold and headings are formatted."""
-    return "".join(_html_block(block) for block in blocks(text))
-
-
-def _html_block(block: TextBlock) -> str:
-    if block.fence:
-        caption = f'<p class="note">{escape(block.language)}</p>' if block.language else ""
-        return caption + _preformatted("\n".join(block.lines))
-    text = "\n".join(map(_html_line, block.lines)).strip("\n")
-    return f'<div class="text" dir="auto">{text}</div>' if text else ""
+    parts: list[str] = []
+    for block in blocks(text):
+        if block.fence:
+            parts += [f'<p class="note">{escape(block.language)}</p>'] if block.language else []
+            parts.append(_preformatted("\n".join(block.lines)))
+        elif lines := "\n".join(map(_html_line, block.lines)).strip("\n"):
+            parts.append(f'<div class="text" dir="auto">{lines}</div>')
+    return "".join(parts)
 
 
 def _preformatted(text: str) -> str:
@@ -493,19 +447,14 @@ def _preformatted(text: str) -> str:
 
 
 def _html_line(line: str) -> str:
-    heading = HEADING.fullmatch(line) if len(line) <= LINE_LIMIT else None
-    if heading:
-        return f"<strong>{map_inline(heading[2], _html_code, escape)}</strong>"
-    return map_inline(line, _html_code, _html_bold)
+    def code(_ticks: str, text: str) -> str:
+        return f"<code>{escape(text.strip())}</code>"
 
-
-def _html_code(_ticks: str, text: str) -> str:
-    return f"<code>{escape(text.strip())}</code>"
-
-
-def _html_bold(text: str) -> str:
-    escaped = escape(text)
-    return escaped if len(text) > LINE_LIMIT else _BOLD.sub(r"<strong>\1</strong>", escaped)
+    if len(line) > LINE_LIMIT:
+        return escape(line)
+    if heading := HEADING.fullmatch(line):
+        return f"<strong>{map_inline(heading[2], code, escape)}</strong>"
+    return map_inline(line, code, lambda text: _BOLD.sub(r"<strong>\1</strong>", escape(text)))
 
 
 class ExportFormat(StrEnum):
@@ -555,7 +504,8 @@ async def export_sessions(
             case ExportFormat.MARKDOWN:
                 yield ("\n---\n\n" if number > 1 else "") + to_markdown(outline(record))
             case ExportFormat.HTML:
-                yield session_section(outline(record), number, several=several)
+                section = session_section(outline(record), number, several=several)
+                yield "\n".join(section) + "\n"
         progress(number, len(sessions))
     if form is ExportFormat.HTML:
         yield PAGE_END

@@ -1,6 +1,5 @@
 """Git worktrees for sessions: create one, remove it when it is clean, clean up after crashes."""
 
-import asyncio
 import contextlib
 import os
 import platform
@@ -21,6 +20,7 @@ from hermes.core.errors import UsageError
 from hermes.security import is_below
 from hermes.util.concurrency import in_thread
 from hermes.util.files import write_bytes
+from hermes.util.locks import async_file_lock
 from hermes.util.text import human_size, many
 
 # The owner of a worktree, stored in its administrative folder inside .git and deleted with it.
@@ -51,10 +51,6 @@ class WorktreeRecord(msgspec.Struct, frozen=True):
         except psutil.Error:
             return True
         return abs(began - self.process_began) < 2
-
-    @property
-    def age(self) -> float:
-        return time.time() - self.made
 
 
 def own_record(path: Path, branch: str) -> WorktreeRecord:
@@ -101,18 +97,15 @@ class WorktreeRepository(msgspec.Struct, frozen=True):
         """The folder of the worktrees."""
         return self.root / FOLDER
 
-    def usable_folder(self) -> Path:
-        """Return `folder`, created if necessary. Raises `UsageError` for a link."""
+    async def make_folder(self) -> None:
+        """Create `folder` and exclude it from git, in `.git/info/exclude` instead of the project's
+        .gitignore. Raises `UsageError` for a link."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             raise UsageError(
                 f"{self.folder} is not a folder, so no worktree can be created in it",
                 hint=f"move it away, or {WITHOUT}",
             )
         self.folder.mkdir(exist_ok=True)
-        return self.folder
-
-    async def keep_out_of_status(self) -> None:
-        """Exclude worktrees from git in `.git/info/exclude` instead of the project's .gitignore."""
         if await self.git.line("check-ignore", "--", f"{FOLDER}/x"):
             return
         exclude = self.common / "info" / "exclude"
@@ -192,12 +185,6 @@ MAX_LISTED = 5
 LIST_SECONDS = 60.0
 
 
-class CopiedFiles(msgspec.Struct, frozen=True):
-    files: int
-    bytes: int
-    left_out: dict[str, str]  #: The reasons, by name.
-
-
 async def copy_included(
     repository: WorktreeRepository, worktree: Path, tell: Callable[[str], None]
 ) -> None:
@@ -205,10 +192,21 @@ async def copy_included(
     rules = repository.root / INCLUDE_FILE
     if not rules.is_file() or rules.is_symlink():
         return
+    only = f"--exclude-from={INCLUDE_FILE}"
     try:
-        names = await _list_included(repository.git)
+        # Files that match and are not tracked; a repository inside ends with a slash.
+        found = await repository.git.run(
+            "ls-files", "-z", "--others", "--ignored", only, seconds=LIST_SECONDS
+        )
+        listed = os.fsdecode(found.output).split("\0")
+        names = [name for name in listed if name and not name.startswith(f"{FOLDER}/")]
         direct = _without_linked_folders(worktree, names)
-        ignored = await _find_ignored(worktree, direct)
+        # A name may begin with a colon, which git would take for a pathspec.
+        data = b"".join(b"./%b\0" % os.fsencode(name) for name in direct)
+        found = await UserGit(worktree).run(
+            "check-ignore", "-z", "--stdin", data=data, good=(0, 1), seconds=LIST_SECONDS
+        )
+        ignored = {name.removeprefix("./") for name in os.fsdecode(found.output).split("\0")}
     except GitFailed as error:
         tell(f"{INCLUDE_FILE}: nothing was copied: {error}")
         return
@@ -217,24 +215,16 @@ async def copy_included(
     wanted = [name for name in direct if name in ignored]
     stop = threading.Event()
     try:
-        done = await in_thread(_copy, repository.root, worktree, wanted, stop)
+        files, size, failed = await in_thread(_copy, repository.root, worktree, wanted, stop)
     finally:
         stop.set()
-    left_out = {name: why for name, why in left_out.items() if name not in ignored} | done.left_out
+    left_out = {name: why for name, why in left_out.items() if name not in ignored} | failed
     for name, why in list(left_out.items())[:MAX_LISTED]:
         tell(f"{INCLUDE_FILE}: {one_line(name)} was not copied: {why}")
     if len(left_out) > MAX_LISTED:
         tell(f"{INCLUDE_FILE}: {len(left_out) - MAX_LISTED:,} more were not copied")
-    if done.files:
-        tell(f"{INCLUDE_FILE}: copied {many(done.files, 'file')}, {human_size(done.bytes)}")
-
-
-async def _list_included(git: UserGit) -> list[str]:
-    """Return files that match and are not tracked; a repository inside ends with a slash."""
-    rules = f"--exclude-from={INCLUDE_FILE}"
-    found = await git.run("ls-files", "-z", "--others", "--ignored", rules, seconds=LIST_SECONDS)
-    names = os.fsdecode(found.output).split("\0")
-    return [name for name in names if name and not name.startswith(f"{FOLDER}/")]
+    if files:
+        tell(f"{INCLUDE_FILE}: copied {many(files, 'file')}, {human_size(size)}")
 
 
 def _without_linked_folders(worktree: Path, names: list[str]) -> list[str]:
@@ -249,17 +239,10 @@ def _folder(name: str) -> str:
     return name.rstrip("/").rpartition("/")[0]
 
 
-async def _find_ignored(worktree: Path, names: list[str]) -> set[str]:
-    """Return those that git ignores in the worktree and that do not exist there yet."""
-    # A name may begin with a colon, which git would take for a pathspec.
-    data = b"".join(b"./%b\0" % os.fsencode(name) for name in names)
-    found = await UserGit(worktree).run(
-        "check-ignore", "-z", "--stdin", data=data, good=(0, 1), seconds=LIST_SECONDS
-    )
-    return {name.removeprefix("./") for name in os.fsdecode(found.output).split("\0")}
-
-
-def _copy(root: Path, worktree: Path, names: Iterable[str], stop: threading.Event) -> CopiedFiles:
+def _copy(
+    root: Path, worktree: Path, names: Iterable[str], stop: threading.Event
+) -> tuple[int, int, dict[str, str]]:
+    """Return the number and size of the copied files, and why others were left out, by name."""
     files = size = 0
     left_out: dict[str, str] = {}
     for name in names:
@@ -275,7 +258,7 @@ def _copy(root: Path, worktree: Path, names: Iterable[str], stop: threading.Even
             left_out[name] = (getattr(error, "strerror", None) or str(error)).lower()
         else:
             files, size = files + 1, size + length
-    return CopiedFiles(files, size, left_out)
+    return files, size, left_out
 
 
 def _copy_one(root: Path, worktree: Path, name: str) -> None:
@@ -298,31 +281,21 @@ def _copy_one(root: Path, worktree: Path, name: str) -> None:
 
 LOCK_NAME = "hermes-worktrees.lock"
 LOCK_SECONDS = 60.0
-_PAUSE = 0.02
 
 
 @contextlib.asynccontextmanager
 async def locked(repository: WorktreeRepository) -> AsyncIterator[None]:
     """Lock the worktrees of a repository; the lock ends with the process. Raises `GitFailed`."""
-    import filelock  # slow to load
-
-    lock = filelock.FileLock(repository.common / LOCK_NAME, mode=0o600, fallback_to_soft=False)
-    end = time.monotonic() + LOCK_SECONDS
-    while True:
+    async with contextlib.AsyncExitStack() as stack:
         try:
-            lock.acquire(blocking=False)
-            break
-        except filelock.Timeout as error:
-            if time.monotonic() > end:
-                raise GitFailed("another Hermes is changing the worktrees") from error
-            await asyncio.sleep(_PAUSE)
+            lock = async_file_lock(repository.common / LOCK_NAME, LOCK_SECONDS)
+            await stack.enter_async_context(lock)
+        except TimeoutError as error:
+            raise GitFailed("another Hermes is changing the worktrees") from error
         except OSError as error:
             reason = error.strerror or str(error)
             raise GitFailed(f"{repository.common} cannot be written: {reason}") from error
-    try:
         yield
-    finally:
-        lock.release()
 
 
 REMOVE_SECONDS = 120.0
@@ -366,13 +339,12 @@ class WorktreeState(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        return " and ".join(
-            [
-                *([many(self.commits, "commit")] if self.commits else []),
-                *([f"{many(self.changed, 'file')} with changes"] if self.changed else []),
-                *(["an unfinished merge or rebase"] if self.unfinished else []),
-            ]
-        )
+        facts = {
+            many(self.commits, "commit"): self.commits,
+            f"{many(self.changed, 'file')} with changes": self.changed,
+            "an unfinished merge or rebase": self.unfinished,
+        }
+        return " and ".join(fact for fact, is_true in facts.items() if is_true)
 
 
 async def state_of(record: WorktreeRecord, repository: WorktreeRepository) -> WorktreeState:
@@ -418,7 +390,7 @@ async def prune_stale(repository: WorktreeRepository, tell: Callable[[str], None
     for record in read_records(repository.common)[:MAX_STALE]:
         # The repository was moved, or the owner file was changed: leave it alone.
         ours = Path(record.path).parent == repository.folder and record.branch.startswith("hermes")
-        if not ours or record.age < OLD_SECONDS or record.in_use:
+        if not ours or time.time() - record.made < OLD_SECONDS or record.in_use:
             continue
         try:
             clean = (await state_of(record, repository)).clean
@@ -501,11 +473,16 @@ async def open_worktree(folder: Path, name: str, tell: Tell) -> Worktree:
     repository = await repository_at(folder)
     async with locked(repository):
         await prune_stale(repository, tell)
-        repository.usable_folder()
-        await repository.keep_out_of_status()
+        await repository.make_folder()
         record = await _claim_name(repository, name)
         async with _removed_on_failure(repository, record):
-            await _make(repository, record)
+            # Without its files, which can take long.
+            await repository.git.run(
+                "worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", record.branch,
+                "--", record.path, "HEAD",
+            )  # fmt: skip
+            own = await UserGit(Path(record.path)).line("rev-parse", "--absolute-git-dir")
+            write_bytes(Path(own, RECORD_NAME), msgspec.json.encode(record))
     async with _removed_on_failure(repository, record):
         git = UserGit(Path(record.path))
         await git.run("reset", "--hard", "--quiet", seconds=FILL_SECONDS)
@@ -535,16 +512,6 @@ async def _claim_name(repository: WorktreeRepository, name: str) -> WorktreeReco
     raise UsageError(
         f"there are too many worktrees named {wanted}", hint="`git worktree list` shows them"
     )
-
-
-async def _make(repository: WorktreeRepository, record: WorktreeRecord) -> None:
-    """Create the worktree without its files, which can take long."""
-    await repository.git.run(
-        "worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", record.branch, "--",
-        record.path, "HEAD",
-    )  # fmt: skip
-    own = await UserGit(Path(record.path)).line("rev-parse", "--absolute-git-dir")
-    write_bytes(Path(own, RECORD_NAME), msgspec.json.encode(record))
 
 
 @contextlib.asynccontextmanager

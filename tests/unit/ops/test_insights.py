@@ -73,7 +73,7 @@ async def test_hours_and_days_are_those_of_the_user(diary):
     there = await insights_of(diary.store, 7, NOW, zone=ZoneInfo("Asia/Kathmandu"))  # +05:45
     assert here.by_hour[3][20] == 1
     assert there.by_hour[4][2] == 1
-    assert there.hours()[2] == sum(there.by_hour[4]) == 1
+    assert there.by_hour[4][2] == sum(there.by_hour[4]) == 1
     assert [str(day.date) for day in there.days if day.messages] == ["2026-03-20"]
 
 
@@ -87,7 +87,7 @@ async def test_tokens_money_tools_and_the_cache(diary):
     await diary.store.record_call(name, ModelCall(used + used, "small", "p", 0.5))
     found = await insights_of(diary.store, 1, NOW, zone=UTC)
     assert (found.cost_usd, found.unpriced_calls, found.model_calls) == (0.75, 1, 3)
-    assert found.cache_hit_rate == 0.75
+    assert found.usage.hits == 0.75
     assert [(each.model, each.usage.total) for each in found.by_model] == [
         ("big", 900),
         ("small", 900),

@@ -12,7 +12,8 @@ from hermes.config.home import Home
 from hermes.config.installation import Checkout, Package, installation
 from hermes.core.errors import HermesError
 from hermes.ops.profiles import make_alias
-from hermes.ops.uninstall import COMPLETION_MARK, parts, remove_all
+from hermes.ops.update import COMPLETION_MARK, remove_all
+from hermes.ops.update import removable_parts as parts
 
 RC = '# mine\nalias x=y\neval "$(hermes completion bash)"\nexport A=1\n'
 

@@ -233,7 +233,7 @@ def _facts(found: Insights, columns: int) -> Iterator[str]:
         "tool calls": f"{found.tool_calls:,}",
         "calls": f"{found.model_calls:,} of models",
         "tokens": f"{usage.prompt:,} in, {usage.cache_read:,} of them cached; {usage.output:,} out",
-        "cache hits": f"{found.cache_hit_rate:.0%} of what was read" if usage.prompt else "",
+        "cache hits": f"{found.usage.hits:.0%} of what was read" if usage.prompt else "",
         "cost": money(found),
         "active": f"{found.active_days} of {many(len(found.days), 'day')}",
         "streak": f"{many(found.streak, 'day')} now, {found.longest_streak} at most",
@@ -292,7 +292,7 @@ async def run_insights(args: Namespace, cli: Cli) -> None:
     encoding = getattr(cli.stdout, "encoding", None) or "utf-8"
     signs = BLOCKS if "utf" in encoding.lower() else ASCII
     charts = Charts(max(NARROWEST, min(columns, WIDEST)), signs)
-    derived = {"cache_hit_rate": round(found.cache_hit_rate, 4), "active_days": found.active_days}
+    derived = {"cache_hit_rate": round(found.usage.hits, 4), "active_days": found.active_days}
     cli.emit({**msgspec.to_builtins(found), **derived}, page(found, charts, cli.paint))
 
 

@@ -8,8 +8,7 @@ from hermes.cli.context import YES, Cli, Command, OneOf, flag
 from hermes.config.home import default_root, tilde
 from hermes.config.installation import Checkout, Package, installation
 from hermes.core.errors import UsageError
-from hermes.ops import RemovablePart, Snapshots, UpdateFailed, Updater, remove_all
-from hermes.ops.uninstall import parts
+from hermes.ops import RemovablePart, Snapshots, UpdateFailed, Updater, removable_parts, remove_all
 from hermes.tui import safe
 from hermes.util.text import many
 
@@ -86,7 +85,7 @@ WORD = "delete"
 
 def run_uninstall(args: Namespace, cli: Cli) -> int:
     found = installation()
-    gone = parts(found, full=args.full)
+    gone = removable_parts(found, full=args.full)
     _show_removal(gone, found, full=args.full, cli=cli)
     if gone and not _confirm_removal(args, cli):
         cli.say("nothing was removed")

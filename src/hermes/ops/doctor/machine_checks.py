@@ -12,6 +12,7 @@ import time
 import tomllib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -22,9 +23,9 @@ import psutil
 from hermes import __version__
 from hermes.app import find_terminal
 from hermes.app.log_files import ERRORS, FILES
-from hermes.config.home import Home, ensure_hermes_home, tilde
+from hermes.config.home import ensure_hermes_home, tilde
 from hermes.config.settings import Settings
-from hermes.ops.doctor.check import DoctorContext, DoctorFinding, Findings, ok, problem, warning
+from hermes.ops.doctor.check import DoctorContext, Findings, ok, problem, warning
 from hermes.ops.logs import LogFilter, files_of, last_entries
 from hermes.providers import LOCAL
 from hermes.terminal import SANDBOX_PROBE, is_installed, probe_program
@@ -86,21 +87,20 @@ def permissions(context: DoctorContext) -> Findings:
     root = context.home.root
     modes = dict.fromkeys((root, *(root / name for name in PRIVATE_FOLDERS)), 0o700)
     modes |= {path: 0o600 for name in PRIVATE_FILES for path in sorted(root.glob(name))}
-    found = [
-        _too_open(path, mode)
-        for path, mode in modes.items()
-        if path.exists() and path.stat().st_mode & OTHERS
-    ]
-    return found or [ok("only you can open your keys, logins and conversations")]
 
-
-def _too_open(path: Path, mode: int) -> DoctorFinding:
-    def close() -> str:
+    def close(path: Path, mode: int) -> str:
         path.chmod(mode)
         return f"{tilde(path)} now has mode {mode:o}"
 
-    text = f"other users can open {tilde(path)} (mode {path.stat().st_mode & 0o777:o})"
-    return warning(text, f"chmod {mode:o} {shlex.quote(str(path))}", close)
+    return [
+        warning(
+            f"other users can open {tilde(path)} (mode {path.stat().st_mode & 0o777:o})",
+            f"chmod {mode:o} {shlex.quote(str(path))}",
+            partial(close, path, mode),
+        )
+        for path, mode in modes.items()
+        if path.exists() and path.stat().st_mode & OTHERS
+    ] or [ok("only you can open your keys, logins and conversations")]
 
 
 def disk_space(context: DoctorContext) -> Findings:
@@ -188,18 +188,14 @@ def requirements() -> list[Requirement] | None:
     try:
         lines = metadata.requires(DISTRIBUTION)
     except metadata.PackageNotFoundError:
-        lines = _checkout_dependencies(CHECKOUT / "pyproject.toml")
+        try:
+            file = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
+            lines = file["project"]["dependencies"]
+        except (OSError, ValueError, KeyError):
+            lines = None
     if lines is None:
         return None
     return [one for line in lines if (one := parse_requirement(line)) is not None]
-
-
-def _checkout_dependencies(file: Path) -> list[str] | None:
-    try:
-        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
-    except (OSError, ValueError, KeyError):
-        return None
-    return [str(line) for line in project.get("dependencies", [])]
 
 
 def parse_requirement(line: str) -> Requirement | None:
@@ -252,7 +248,14 @@ ADOPTERS = ("systemd", "init", "launchd")
 
 def temporary_files(context: DoctorContext) -> Findings:
     now = time.time()
-    stale = [*_in_home(context.home, now), *_in_temporary(now)]
+    folders = [context.home.root / name for name in OURS]
+    stale = [
+        path
+        for folder in folders
+        for path in (folder.iterdir() if folder.is_dir() else ())
+        if UNFINISHED.fullmatch(path.name) and _is_old(path, now - HOUR)
+    ]
+    stale += _in_temporary(now)
     if not stale:
         return [ok("no temporary files are left")]
 
@@ -265,14 +268,6 @@ def temporary_files(context: DoctorContext) -> Findings:
     return [warning(text, "`hermes doctor --fix` removes them", remove)]
 
 
-def _in_home(home: Home, now: float) -> Iterator[Path]:
-    for name in OURS:
-        folder = home.root / name
-        for path in folder.iterdir() if folder.is_dir() else ():
-            if UNFINISHED.fullmatch(path.name) and _is_old(path, now - HOUR):
-                yield path
-
-
 def _in_temporary(now: float) -> Iterator[Path]:
     folder = Path(tempfile.gettempdir())
     candidates = [
@@ -281,7 +276,9 @@ def _in_temporary(now: float) -> Iterator[Path]:
         for path in folder.glob(pattern)
         if _is_own_folder(path) and _is_old(path, now - DAY)
     ]
-    in_use = "\n".join(_process_texts()) if candidates else ""
+    in_use = ""  # command lines and working folders of all visible processes
+    for process in psutil.process_iter(["cmdline", "cwd"]) if candidates else ():
+        in_use += f"{' '.join(process.info['cmdline'] or ())}\n{process.info['cwd'] or ''}\n"
     yield from (path for path in candidates if str(path) not in in_use)
 
 
@@ -296,13 +293,6 @@ def _is_old(path: Path, before: float) -> bool:
         return all(each.lstat().st_mtime < before for each in (path, *inside))
     except OSError:  # it is in use
         return False
-
-
-def _process_texts() -> Iterator[str]:
-    """Yield the command lines and working folders of all visible processes."""
-    for process in psutil.process_iter(["cmdline", "cwd"]):
-        yield " ".join(process.info["cmdline"] or ())
-        yield process.info["cwd"] or ""
 
 
 def processes(_: DoctorContext) -> Findings:
@@ -338,12 +328,13 @@ def _is_orphan(parent: int) -> bool:
 
 
 def caches(context: DoctorContext) -> Findings:
-    damaged = [
-        path
-        for folder in (context.home.cache / "models", context.home.cache / "mcp")
-        for path in (sorted(folder.glob("*.json")) if folder.is_dir() else ())
-        if not _is_json(path)
-    ]
+    damaged: list[Path] = []
+    cache = context.home.cache
+    for path in (*sorted(cache.glob("models/*.json")), *sorted(cache.glob("mcp/*.json"))):
+        try:
+            msgspec.json.decode(path.read_bytes())
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            damaged.append(path)
     if not damaged:
         return [ok("the caches can be read")]
 
@@ -355,14 +346,6 @@ def caches(context: DoctorContext) -> Findings:
 
     text = f"{many(len(damaged), 'cache file')} cannot be read: {_first_paths(damaged)}"
     return [warning(text, "`hermes doctor --fix` renames them", rename)]
-
-
-def _is_json(path: Path) -> bool:
-    try:
-        msgspec.json.decode(path.read_bytes())
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    return True
 
 
 def downloads(context: DoctorContext) -> Findings:

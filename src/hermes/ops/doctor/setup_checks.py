@@ -268,28 +268,24 @@ async def session_server(context: DoctorContext) -> Findings:
 
 
 def profiles(context: DoctorContext) -> Findings:
-    known = list_profiles()
-    found = [
-        wrong
-        for home in known
-        if home.root != context.home.root and (wrong := _profile_fault(home)) is not None
-    ]
+    known, found = list_profiles(), list[DoctorFinding]()
+    for home in known:
+        if home.root == context.home.root:
+            continue
+        advice = f"hermes -p {home.profile} config edit"
+        try:
+            problems = [each for each in examine(home).problems if each.severity == "error"]
+            fault = describe(problems[0]) if problems else ""
+        except ConfigError as error:
+            fault, advice = str(error), error.hint or advice
+        if fault:
+            text = f"the profile {home.profile} cannot be used: {fault}"
+            found.append(warning(text, advice))
     chosen = active_profile()
     if chosen not in {home.profile for home in known}:
         text = f"the chosen profile {chosen} does not exist"
         found.append(problem(text, "hermes -p default profile use default"))
     return found or [ok(f"{many(len(known), 'profile')}, {context.home.profile} in use")]
-
-
-def _profile_fault(home: Home) -> DoctorFinding | None:
-    edit = f"hermes -p {home.profile} config edit"
-    try:
-        problems = [each for each in examine(home).problems if each.severity == "error"]
-    except ConfigError as error:
-        return warning(f"the profile {home.profile} cannot be used: {error}", error.hint or edit)
-    if not problems:
-        return None
-    return warning(f"the profile {home.profile} cannot be used: {describe(problems[0])}", edit)
 
 
 # Models: the main model, its endpoint and its fallbacks.
@@ -516,12 +512,12 @@ def _fault_in_code(plugin: Plugin) -> str:
     except (SyntaxError, ValueError) as error:
         return f"{CODE}: {error}"
     names = {getattr(node, "name", "") for node in tree.body}
-    brought = {alias.asname or alias.name for node in ast.walk(tree)
-               if isinstance(node, ast.ImportFrom) for alias in node.names}  # fmt: skip
-    assigned = {target.id for node in ast.walk(tree) if isinstance(node, ast.Assign)
-                for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
-    has_register = {"register", "*"} & {*names, *brought, *assigned}
-    return "" if has_register else f"{CODE} has no register(ctx)"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return "" if {"register", "*"} & names else f"{CODE} has no register(ctx)"
 
 
 def hooks(context: DoctorContext) -> Findings:
