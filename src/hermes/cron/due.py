@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.cron.job import Job, PendingRun
-from hermes.cron.schedule import MAX_COUNTED, Schedule, count_between, last_until, next_after
+from hermes.cron.schedule import MAX_COUNTED, count_between, last_until, next_after
 from hermes.store import Run
 
 
@@ -52,7 +52,10 @@ def decide(
     if schedule is None or not needs_decision(job, now, zone, policy):
         return DueDecision(job)
     if job.next_run_at is None:
-        return DueDecision(_advance(job, _first_instant(job, schedule, now, zone)))
+        # The record does not name the next instant.
+        never_ran = schedule.kind == "once" and job.last_run_at is None
+        following = next_after(schedule, schedule.at - 1 if never_ran else now, zone)
+        return DueDecision(_advance(job, None if job.is_exhausted else following))
     if now < job.next_run_at:
         earlier = _earlier_instant(job, now, zone)
         if earlier is None or earlier in history.instants:
@@ -111,14 +114,6 @@ def missed_entries(job_id: str, first: float, count: int) -> tuple[Run, ...]:
 def _advance(job: Job, following: float | None) -> Job:
     state = "scheduled" if following is not None else "completed"
     return replace(job, next_run_at=following, state=state)
-
-
-def _first_instant(job: Job, schedule: Schedule, now: float, zone: tzinfo) -> float | None:
-    """Return the next instant of a job whose record does not name one."""
-    if job.is_exhausted:
-        return None
-    never_ran = schedule.kind == "once" and job.last_run_at is None
-    return next_after(schedule, schedule.at - 1 if never_ran else now, zone)
 
 
 def _earlier_instant(job: Job, now: float, zone: tzinfo) -> float | None:

@@ -85,17 +85,11 @@ class Ticker:
         on_run: RunCallback = lambda _job, _run: None,
     ) -> "Ticker":
         """Create the ticker for the jobs of the app's home."""
-        zone = resolve_timezone(app.loaded.settings.timezone)
-        return cls(
-            open_job_store(app.home, app.loaded, app.store.runs, zone),
-            app.store.runs,
-            JobRunner(app, clock, outbox),
-            clock,
-            zone,
-            app.home.cron,
-            TickerOptions.from_settings(app.loaded.settings.cron),
-            on_run,
-        )
+        zone, claims = resolve_timezone(app.loaded.settings.timezone), app.store.runs
+        jobs = open_job_store(app.home, app.loaded, claims, zone)
+        runner = JobRunner(app, clock, outbox)
+        options = TickerOptions.from_settings(app.loaded.settings.cron)
+        return cls(jobs, claims, runner, clock, zone, app.home.cron, options, on_run)
 
     @property
     def owner(self) -> str:
@@ -274,14 +268,15 @@ class Ticker:
             run = await self._claims.claim(job.id, instant, self.owner, now, lease_until)
             if run is not None:
                 self.pool.start(job, run, stack.pop_all())
-        await self._jobs.update(job.id, lambda current: _clear_request(current, instant))
 
+        def clear(current: Job) -> Job:
+            """Remove the pending or requested run, if it is still there."""
+            if current.pending is not None and current.pending.instant == instant:
+                return replace(current, pending=None)
+            is_requested = current.triggered_at == instant
+            return replace(current, triggered_at=None) if is_requested else current
 
-def _clear_request(job: Job, instant: float) -> Job:
-    """Remove the pending or requested run for `instant`, if it is still there."""
-    if job.pending is not None and job.pending.instant == instant:
-        return replace(job, pending=None)
-    return replace(job, triggered_at=None) if job.triggered_at == instant else job
+        await self._jobs.update(job.id, clear)
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
