@@ -3,8 +3,8 @@
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from hermes.cron.runner import MAX_OUTPUT_FILES, Deliverer
 from hermes.cron.job import Job
+from hermes.cron.runner import MAX_OUTPUT_FILES, Deliverer
 from hermes.store.records import Run
 from tests.unit.cron.conftest import T0
 

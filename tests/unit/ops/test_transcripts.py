@@ -56,7 +56,7 @@ def with_tools() -> dict[str, Any]:
 
 
 def entries(exported):
-    return [entry for turn in outline(exported).turns for entry in turn.entries]
+    return outline(exported).entries
 
 
 def test_results_stand_with_their_calls_in_the_order_of_the_calls():
@@ -75,8 +75,7 @@ def test_a_turn_begins_with_what_the_user_says():
         message(3, "assistant", "1"),
         message(4, "user", "two"),
     )
-    turns = outline(exported).turns
-    assert [(turn.number, len(turn.entries)) for turn in turns] == [(0, 1), (1, 2), (2, 1)]
+    assert [entry.turn for entry in entries(exported)] == [0, 1, 0, 2]
 
 
 def test_an_id_that_is_used_again_later_is_another_call():
@@ -234,11 +233,12 @@ def page(*records):
         for one in records
     ]
     several = len(records) != 1
-    sections = [
-        session_section(outline(one), number, several=several)
+    lines = [
+        f"{line}\n"
         for number, one in enumerate(records, start=1)
+        for line in session_section(outline(one), number, several=several)
     ]
-    return page_start(infos) + "".join(sections) + PAGE_END
+    return page_start(infos) + "".join(lines) + PAGE_END
 
 
 def test_a_conversation_is_all_there_with_calls_folded_away():

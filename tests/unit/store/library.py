@@ -8,7 +8,6 @@ import apsw
 from hermes.store.records import Candidate, SearchHit, SearchRequest
 from hermes.store.search import Query, parse_query, search
 from hermes.store.sqlite import schema
-from hermes.store.sqlite import schema as search_schema
 from hermes.store.sqlite.search import find
 
 NOW = 1_000_000.0
@@ -20,15 +19,7 @@ class Library:
     def __init__(self) -> None:
         self.connection = apsw.Connection(":memory:")
         self.statements: list[str] = []
-        for statement in (
-            schema.SESSIONS,
-            schema.MESSAGES,
-            schema.SEARCH,
-            *schema.INDEXES,
-            *schema.TRIGGERS,
-            *search_schema.SEARCH_STATEMENTS,
-        ):
-            self.connection.execute(statement)
+        schema.migrate(self.connection)
         self.session("s")
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.store.records import Neighbour
-from hermes.store.search import LENGTH, fold, parse_query, rank, snippet
+from hermes.store.search import LENGTH, fold, matchers, parse_query, rank, snippet
 from tests.unit.store.library import NOW
 
 DAY = 86400.0
@@ -54,7 +54,7 @@ PLAIN = "lorem ipsum dolor sit amet " * 100
 
 
 def show(content: str, query: str) -> str:
-    return snippet(content, parse_query(query))
+    return snippet(content, matchers(parse_query(query)))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import time
 import tomllib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from hermes.app import find_terminal
 from hermes.app.log_files import ERRORS, FILES
 from hermes.config.home import ensure_hermes_home, tilde
 from hermes.config.settings import Settings
-from hermes.ops.doctor.check import DoctorContext, Findings, ok, problem, warning
+from hermes.ops.doctor.check import DoctorContext, DoctorFinding, Findings, ok, problem, warning
 from hermes.ops.logs import LogFilter, files_of, last_entries
 from hermes.providers import LOCAL
 from hermes.terminal import SANDBOX_PROBE, is_installed, probe_program
@@ -87,20 +86,21 @@ def permissions(context: DoctorContext) -> Findings:
     root = context.home.root
     modes = dict.fromkeys((root, *(root / name for name in PRIVATE_FOLDERS)), 0o700)
     modes |= {path: 0o600 for name in PRIVATE_FILES for path in sorted(root.glob(name))}
+    found = [
+        _too_open(path, mode)
+        for path, mode in modes.items()
+        if path.exists() and path.stat().st_mode & OTHERS
+    ]
+    return found or [ok("only you can open your keys, logins and conversations")]
 
-    def close(path: Path, mode: int) -> str:
+
+def _too_open(path: Path, mode: int) -> DoctorFinding:
+    def close() -> str:
         path.chmod(mode)
         return f"{tilde(path)} now has mode {mode:o}"
 
-    return [
-        warning(
-            f"other users can open {tilde(path)} (mode {path.stat().st_mode & 0o777:o})",
-            f"chmod {mode:o} {shlex.quote(str(path))}",
-            partial(close, path, mode),
-        )
-        for path, mode in modes.items()
-        if path.exists() and path.stat().st_mode & OTHERS
-    ] or [ok("only you can open your keys, logins and conversations")]
+    text = f"other users can open {tilde(path)} (mode {path.stat().st_mode & 0o777:o})"
+    return warning(text, f"chmod {mode:o} {shlex.quote(str(path))}", close)
 
 
 def disk_space(context: DoctorContext) -> Findings:

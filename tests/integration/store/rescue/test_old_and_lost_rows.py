@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from hermes.store.sqlite.salvage import RECOVERED, salvage
-from hermes.store.sqlite.schema import MIGRATIONS
+from hermes.store.sqlite.schema import migrations
 from tests.integration.store.rescue.stores import (
     assert_sound,
     contents,
@@ -29,7 +29,7 @@ def old_store(path, version):
         connection.execute(f"CREATE TABLE {table} ({definition})")
     connection.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
     connection.execute("INSERT INTO schema_version VALUES (?)", (version,))
-    steps = [one for one in MIGRATIONS if one.version <= version]
+    steps = [some for number, some in migrations().items() if number <= version]
     with connection:
         for number in range(SESSIONS):
             connection.execute(
@@ -38,9 +38,9 @@ def old_store(path, version):
                 (f"o{number}", text(random_, 400), 100.0 + number),
             )
             if number % (SESSIONS // (len(steps) + 1)) == 5 and steps:
-                step = steps.pop(0)
-                for name, kind in step.columns:
-                    connection.execute(f"ALTER TABLE {step.table} ADD COLUMN {name} {kind}")
+                for statement in steps.pop(0):
+                    if statement.startswith("ALTER"):
+                        connection.execute(statement)
             if version >= 3 and len(steps) < version - 2:
                 connection.execute(
                     "UPDATE sessions SET title = 'same' WHERE id = ?", (f"o{number}",)
