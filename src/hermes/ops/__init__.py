@@ -32,8 +32,9 @@ if TYPE_CHECKING:
         Resolution, Resolved, SetupRecord, Status, add_fallback, clear_fallbacks, main_resolution,
         remove_fallback, reset_settings, status_of, whole_resolution,
     )
-    from hermes.ops.trajectories import Entry, TrajectoryLine, as_openai, as_sharegpt, read_lines
-    from hermes.ops.transcript_import import import_file
+    from hermes.ops.transcript_import import (
+        Entry, TrajectoryLine, as_openai, as_sharegpt, import_file, read_lines,
+    )
     from hermes.ops.transcripts import ExportFormat, cost, export_sessions, format_of, local, moment
     from hermes.ops.update import (
         AvailableUpdate, RemovablePart, UpdateFailed, Updater, removable_parts, remove_all,

@@ -22,38 +22,16 @@ from hermes.providers import (
     OAUTH,
     Endpoint,
     LoginSpec,
+    credentials,
     custom_endpoint,
     endpoints,
     find_custom_provider,
+    login,
     variable_name,
-)
-from hermes.providers.credentials import (
-    ANTHROPIC,
-    AuthFile,
-    CredentialSources,
-    CredentialStatus,
-    KeyEntry,
-    PoolState,
-    count_invalid_entries,
-    entries_of,
-    put_entry,
-    remove_entries,
-    stored_providers,
-)
-from hermes.providers.login import (
-    ReadPaste,
-    ShowPrompt,
-    StoredLogin,
-    Tokens,
-    codex_login,
-    device_code_login,
-    google_login,
-    read_codex_cli_tokens,
-    require_google_client,
 )
 
 State = Literal["ready", "resting", "expired", "gone"]
-FLOWS = {"device": device_code_login, "codex": codex_login}
+FLOWS = {"device": login.device_code_login, "codex": login.codex_login}
 
 
 class CredentialRow(msgspec.Struct, frozen=True):
@@ -79,8 +57,8 @@ class CredentialService:
     def __init__(self, home: Home, loaded: Loaded, clock: Clock) -> None:
         self._loaded, self._clock = loaded, clock
         self._home = home
-        self._store = AuthFile(home.auth_file)
-        self._sources = CredentialSources(
+        self._store = credentials.AuthFile(home.auth_file)
+        self._sources = credentials.CredentialSources(
             self._store, loaded, user_home(home), aws_profile=loaded.settings.bedrock.profile
         )
 
@@ -92,13 +70,13 @@ class CredentialService:
         found = endpoints.find_endpoint(wanted.lower())
         if found is not None:
             return found
-        if wanted in stored_providers(self._store.read()):  # only its keys are left
+        if wanted in credentials.stored_providers(self._store.read()):  # only its keys are left
             return Endpoint(id=wanted, label=wanted)
         raise UsageError(f"there is no provider {name!r}", hint=self._suggestion(wanted))
 
     def used(self) -> Iterator[Endpoint]:
         """Return all providers with credentials."""
-        stored = stored_providers(self._store.read())
+        stored = credentials.stored_providers(self._store.read())
         customs = [custom_endpoint(one) for one in self._loaded.settings.custom_providers]
         known = [*endpoints.ENDPOINTS, *customs]
         for endpoint in known:
@@ -113,7 +91,7 @@ class CredentialService:
 
     def rows(self, endpoint: Endpoint) -> list[CredentialRow]:
         """Return all credentials of a provider in the order of use; unusable logins last."""
-        state = PoolState(self._store, endpoint.id, lambda _: True, self._clock)
+        state = credentials.PoolState(self._store, endpoint.id, lambda _: True, self._clock)
         standings = state.statuses(self._sources.credentials(endpoint))
         rows = [self._row(n, endpoint, one) for n, one in enumerate(standings, start=1)]
         for place in self._sources.token_stores(endpoint):
@@ -126,7 +104,7 @@ class CredentialService:
 
     def not_understood(self, endpoint: Endpoint) -> int:
         """Return the number of entries in an unknown format, which are kept and not used."""
-        return count_invalid_entries(self._store.read(), endpoint.id)
+        return credentials.count_invalid_entries(self._store.read(), endpoint.id)
 
     def add(self, endpoint: Endpoint, key: str, label: str) -> tuple[str, bool]:
         """Store a key. Returns the id of its entry, and whether it is new."""
@@ -134,7 +112,7 @@ class CredentialService:
             if one.secret == key and one.variable:
                 return one.id, False
         with self._store.change() as data:
-            entries = entries_of(data, endpoint.id)
+            entries = credentials.entries_of(data, endpoint.id)
             for entry in entries.values():
                 if entry.secret == key:
                     return entry.id, False
@@ -145,7 +123,8 @@ class CredentialService:
                     )
             while (name := f"{MANUAL}:{secrets.token_hex(2)}") in entries:
                 pass
-            put_entry(data, endpoint.id, KeyEntry(name, label=label, source=MANUAL, secret=key))
+            entry = credentials.KeyEntry(name, label=label, source=MANUAL, secret=key)
+            credentials.put_entry(data, endpoint.id, entry)
         return name, True
 
     def pick(self, endpoint: Endpoint, which: str) -> CredentialRow:
@@ -170,28 +149,28 @@ class CredentialService:
 
     def remove(self, endpoint: Endpoint, row: CredentialRow) -> None:
         if row.id == OAUTH:
-            StoredLogin(self._store, endpoint.id).forget()
+            login.StoredLogin(self._store, endpoint.id).forget()
         with self._store.change() as data:
-            remove_entries(data, endpoint.id, lambda entry: entry.id == row.id)
+            credentials.remove_entries(data, endpoint.id, lambda entry: entry.id == row.id)
 
     def reset(self, endpoint: Endpoint) -> int:
         """End all pauses and return their number."""
         with self._store.change() as data:
-            entries = entries_of(data, endpoint.id).values()
+            entries = credentials.entries_of(data, endpoint.id).values()
             resting = [entry for entry in entries if entry.resting_until]
             for entry in resting:
                 rested = msgspec.structs.replace(entry, resting_until=0.0, rest_reason="")
-                put_entry(data, endpoint.id, rested)
+                credentials.put_entry(data, endpoint.id, rested)
         now = self._clock.now().timestamp()
         return sum(1 for entry in resting if entry.resting_until > now)
 
     def login_of(self, endpoint: Endpoint) -> LoginSpec:
         """Return the login of a provider. Raises `UsageError` if it has none."""
-        login = endpoint.login
-        if login is not None and (login.device_url or login.flow == "google"):
-            return login
+        spec = endpoint.login
+        if spec is not None and (spec.device_url or spec.flow == "google"):
+            return spec
         hint = f"add a key: hermes auth add {endpoint.id} --type api-key"
-        if endpoint.id == ANTHROPIC:
+        if endpoint.id == credentials.ANTHROPIC:
             hint = "log in with Claude Code and Hermes uses its login; or " + hint
         raise UsageError(f"{endpoint.label} has no login that Hermes can use", hint=hint)
 
@@ -199,34 +178,38 @@ class CredentialService:
         self,
         endpoint: Endpoint,
         client: httpx2.AsyncClient,
-        show: ShowPrompt,
-        paste: ReadPaste | None = None,
+        show: login.ShowPrompt,
+        paste: login.ReadPaste | None = None,
     ) -> None:
         """Sign in. Raises a `ProviderError` on failure. `paste` is for Google's login."""
-        login = self.login_of(endpoint)
-        if login.flow == "google":
-            google = require_google_client(self._loaded.secret, endpoint.id)
-            tokens = await google_login(google, endpoint.id, client, self._clock, show, paste=paste)
+        spec = self.login_of(endpoint)
+        if spec.flow == "google":
+            google = login.require_google_client(self._loaded.secret, endpoint.id)
+            tokens = await login.google_login(
+                google, endpoint.id, client, self._clock, show, paste=paste
+            )
         else:
-            tokens = await FLOWS[login.flow](login, endpoint.id, client, self._clock, show)
+            tokens = await FLOWS[spec.flow](spec, endpoint.id, client, self._clock, show)
         self.save_login(endpoint, tokens)
 
-    def save_login(self, endpoint: Endpoint, tokens: Tokens) -> None:
+    def save_login(self, endpoint: Endpoint, tokens: login.Tokens) -> None:
         """Replace an earlier login, including its state."""
-        StoredLogin(self._store, endpoint.id).save(tokens)
+        login.StoredLogin(self._store, endpoint.id).save(tokens)
         with self._store.change() as data:
-            remove_entries(data, endpoint.id, lambda entry: entry.id == OAUTH)
+            credentials.remove_entries(data, endpoint.id, lambda entry: entry.id == OAUTH)
 
-    def importable(self, endpoint: Endpoint) -> tuple[str, Tokens] | None:
+    def importable(self, endpoint: Endpoint) -> tuple[str, login.Tokens] | None:
         """Return the login of the Codex CLI on this machine, and its path."""
         if endpoint.login is None or endpoint.login.flow != "codex":
             return None
         named = self._loaded.secret("CODEX_HOME")
         folder = Path(named) if named else user_home(self._home) / ".codex"
-        tokens = read_codex_cli_tokens(folder, endpoint.login)
+        tokens = login.read_codex_cli_tokens(folder, endpoint.login)
         return (tilde(folder / "auth.json"), tokens) if tokens else None
 
-    def _row(self, index: int, endpoint: Endpoint, one: CredentialStatus) -> CredentialRow:
+    def _row(
+        self, index: int, endpoint: Endpoint, one: credentials.CredentialStatus
+    ) -> CredentialRow:
         credential, now = one.credential, self._clock.now().timestamp()
         place = self._sources.token_store_of(endpoint, credential)
         tokens = place.read() if place else None

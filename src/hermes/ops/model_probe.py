@@ -10,17 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from hermes.core.errors import (
-    ContentRefused,
-    CredentialMissing,
-    CredentialRefused,
-    CredentialsExhausted,
-    ModelNotFound,
-    ProviderError,
-    QuotaSpent,
-    RequestRefused,
-    Unreachable,
-)
+from hermes.core import errors
 from hermes.core.messages import Image, System, Text, User
 from hermes.core.model import (
     Model,
@@ -39,12 +29,12 @@ MAX_TOKENS = 2048  #: Tokens for an answer: a reasoning model needs some before 
 PREFIX_WORDS = 2000  #: About 2,500 tokens, which most endpoints cache.
 
 _HOPELESS = (
-    CredentialMissing,
-    CredentialRefused,
-    CredentialsExhausted,
-    ModelNotFound,
-    QuotaSpent,
-    Unreachable,
+    errors.CredentialMissing,
+    errors.CredentialRefused,
+    errors.CredentialsExhausted,
+    errors.ModelNotFound,
+    errors.QuotaSpent,
+    errors.Unreachable,
 )
 """After one of these errors no other call can succeed."""
 
@@ -192,7 +182,7 @@ async def probe(
         for finding in await trial.answer():
             yield finding
         hopeless = ""
-    except ProviderError as error:
+    except errors.ProviderError as error:
         yield ProbeFinding("answer", "failed", str(error))
         hopeless = "no call succeeds" if isinstance(error, _HOPELESS) else ""
     checks: dict[str, Callable[[], Awaitable[ProbeFinding]]] = {
@@ -207,9 +197,9 @@ async def probe(
             continue
         try:
             yield await check()
-        except (RequestRefused, ContentRefused) as error:
+        except (errors.RequestRefused, errors.ContentRefused) as error:
             yield ProbeFinding(name, "does not", f"refused: {error}")
-        except ProviderError as error:
+        except errors.ProviderError as error:
             yield ProbeFinding(name, "failed", str(error))
 
 

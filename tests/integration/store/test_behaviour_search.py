@@ -6,73 +6,15 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
 from hermes.store.records import SearchRequest
 from tests.integration.store.conftest import reply, say, start
+from tests.unit.store.library import CORPUS
 
-TEXTS = {
-    "deploy": "We deploy the blue server on Friday",
-    "deployed": "They deployed the red server yesterday",
-    "order": "the server blue comes in another order",
-    "hyphen": "use chat-send for the message",
-    "dotted": "open src/hermes/main.py at line 12",
-    "accent": "das Café in Köln",
-    "chinese": "我们昨天讨论了服务器部署的问题",
-    "japanese": "サーバーのエラーを調べてください",
-    "korean": "서버를 다시 시작했습니다",
-    "thai": "เราต้องรีสตาร์ทเซิร์ฟเวอร์คืนนี้",
-    "mixed": "请重启 nginx 服务器 now",
-}
-FOUND = {
-    "server": {"deploy", "deployed", "order"},
-    "SERVER": {"deploy", "deployed", "order"},
-    "server Friday": {"deploy"},
-    "server nothing": set(),
-    "deploy": {"deploy"},
-    "deploy*": {"deploy", "deployed"},
-    '"blue server"': {"deploy"},
-    '"server blue"': {"order"},
-    '"blue serv"*': {"deploy"},
-    "Friday OR yesterday": {"deploy", "deployed"},
-    "blue Friday OR red yesterday": {"deploy", "deployed"},
-    "server NOT blue": {"deployed"},
-    "chat-send": {"hyphen"},
-    "main.py": {"dotted"},
-    "src/hermes/main.py": {"dotted"},
-    "Köln": {"accent"},
-    "服务器": {"chinese", "mixed"},
-    "服务器部署": {"chinese"},
-    "部署": {"chinese"},
-    "问": {"chinese"},
-    "重启 nginx": {"mixed"},
-    "服务器 NOT nginx": {"chinese"},
-    "部署 OR エラー": {"chinese", "japanese"},
-    "サーバー": {"japanese"},
-    "調べて": {"japanese"},
-    "다시": {"korean"},
-    "서버": {"korean"},
-    "เซิร์ฟเวอร์": {"thai"},
-}
+TEXTS, FOUND = CORPUS["both"]["texts"], CORPUS["both"]["found"]
 HOSTILE = (
-    'server"',
-    "server AND",
-    "OR server",
-    "NOT OR server",
-    "(server",
-    "server)",
-    "server^2",
-    "content:server",
-    "NEAR(server 3)",
-    "server + blue",
-    "server*blue",
-    "'; DROP TABLE messages; --",
-    "%",
-    "server\x00blue",
-    "server \ud800",
-    "{server}",
-    "a" * 5000,
-    " ".join(["server"] * 500),
-    "服务器" * 300,
-    "***",
-    '""',
-)
+    'server"', "server AND", "OR server", "NOT OR server", "(server", "server)", "server^2",
+    "content:server", "NEAR(server 3)", "server + blue", "server*blue", "%", "server\x00blue",
+    "'; DROP TABLE messages; --", "server \ud800", "{server}", "a" * 5000, "服务器" * 300,
+    " ".join(["server"] * 500), "***", '""',
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -87,21 +29,16 @@ async def found(store, query: str, **filters) -> list[str]:
     return [hit.session_id for hit in hits]
 
 
-@pytest.mark.parametrize("query", FOUND)
-async def test_query_finds_the_expected_sessions(library, query):
-    sessions = await found(library, query)
-    assert len(sessions) == len(set(sessions)), "a message is one hit"
-    assert set(sessions) == FOUND[query]
+async def test_queries_find_the_expected_sessions(library):
+    assert {query: sorted(await found(library, query)) for query in FOUND} == FOUND
 
 
-@pytest.mark.parametrize("query", HOSTILE)
-async def test_a_strange_query_finds_something_or_is_a_usage_error(library, query):
-    try:
-        hits = await library.search(SearchRequest(query))
-    except UsageError as error:
-        assert str(error)
-        return
-    assert {hit.session_id for hit in hits} <= set(TEXTS)
+async def test_a_strange_query_finds_something_or_is_a_usage_error(library):
+    for query in HOSTILE:
+        try:
+            assert set(await found(library, query)) <= set(TEXTS), query
+        except UsageError as error:
+            assert str(error)
 
 
 @pytest.mark.parametrize("query", ["", "  ", '"', "OR", "!?", "*"])
@@ -227,8 +164,7 @@ async def test_an_index_that_is_built_anew_finds_the_same(library):
     reported: list[tuple[int, int]] = []
     assert await library.reindex(lambda done, total: reported.append((done, total))) == len(TEXTS)
     assert reported[-1] == (len(TEXTS), len(TEXTS))
-    for query, sessions in FOUND.items():
-        assert set(await found(library, query)) == sessions, query
+    assert {query: sorted(await found(library, query)) for query in FOUND} == FOUND
     await say(library, "mixed", "written afterwards 之后写的")
     assert await found(library, "afterwards") == ["mixed"]
     assert await found(library, "之后写") == ["mixed"]

@@ -13,6 +13,7 @@ from hermes.core.messages import (
     ToolResult,
     User,
 )
+from hermes.core.model import ModelCall, Usage
 from hermes.store.records import SessionFilter
 from tests.integration.store.conftest import logged, say, start, texts
 
@@ -33,24 +34,19 @@ EVERY_KIND = (
     ToolResult("c2", "terminal", "it broke", failed=True),
     Assistant((Text("Done."),), "length"),
 )
+WITHOUT_ARGUMENTS = (
+    "messages", "log", "info", "reopen", "ancestors", "descendants", "undo", "usage", "export",
+    "delete", "resolve",
+)  # fmt: skip
 NAMING_METHODS = {
+    **dict.fromkeys(WITHOUT_ARGUMENTS, ()),
     "append": (User.say("x"),),
-    "messages": (),
-    "log": (),
-    "info": (),
     "finish": ("done",),
-    "reopen": (),
-    "ancestors": (),
-    "descendants": (),
     "branch": ("new",),
     "compact": ("new", ()),
-    "undo": (),
     "set_title": ("title",),
-    "usage": (),
-    "export": (),
-    "delete": (),
     "set_archived": (True,),
-    "resolve": (),
+    "record_call": (ModelCall(Usage(), cost_usd=None),),
 }
 
 
@@ -107,12 +103,12 @@ async def test_a_child_of_an_unknown_session_is_refused(store):
     assert await store.sessions(SessionFilter()) == ()
 
 
-@pytest.mark.parametrize("method", NAMING_METHODS)
-async def test_an_unknown_session_is_a_clear_error(store, method):
+async def test_an_unknown_session_is_a_clear_error(store):
     await start(store, "s", "hello")
-    with pytest.raises(SessionNotFound, match="no session missing") as raised:
-        await getattr(store, method)("missing", *NAMING_METHODS[method])
-    assert raised.value.hint
+    for method, arguments in NAMING_METHODS.items():
+        with pytest.raises(SessionNotFound, match="no session missing") as raised:
+            await getattr(store, method)("missing", *arguments)
+        assert raised.value.hint, method
     assert [info.id for info in await store.sessions(SessionFilter())] == ["s"]
 
 

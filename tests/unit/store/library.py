@@ -1,6 +1,8 @@
 """A real SQLite store of messages to search in."""
 
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -11,6 +13,7 @@ from hermes.store.sqlite import schema
 from hermes.store.sqlite.search import find
 
 NOW = 1_000_000.0
+CORPUS = tomllib.loads(Path(__file__).with_name("search_corpus.toml").read_text("utf-8"))
 
 
 class Library:

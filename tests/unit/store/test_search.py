@@ -9,7 +9,7 @@ import pytest
 from hermes.core.errors import UsageError
 from hermes.store.records import Neighbour
 from hermes.store.search import LENGTH, fold, matchers, parse_query, rank, snippet
-from tests.unit.store.library import NOW
+from tests.unit.store.library import CORPUS, NOW
 
 DAY = 86400.0
 
@@ -57,45 +57,9 @@ def show(content: str, query: str) -> str:
     return snippet(content, matchers(parse_query(query)))
 
 
-@pytest.mark.parametrize(
-    ("content", "query", "shown"),
-    [
-        ("the needle is here", "needle", "the >>>needle<<< is here"),
-        ("The NEEDLE", "needle", "The >>>NEEDLE<<<"),
-        ("needles", "needle", "needles"),
-        ("needles", "needle*", ">>>needles<<<"),
-        ("a b c a", "a OR c", ">>>a<<< b >>>c<<< >>>a<<<"),
-        ("a b c", "a NOT b", ">>>a<<< b c"),
-        ("use Chat-Send now", "chat-send", "use >>>Chat-Send<<< now"),
-        ("use chat, send now", '"chat send"', "use >>>chat, send<<< now"),
-        ("use chat_send now", "chat-send", "use >>>chat_send<<< now"),
-        ("disk error codes", '"disk err"*', ">>>disk error<<< codes"),
-        ("chat then send", '"chat send"', "chat then send"),
-        ("das Café", "cafe", "das >>>Café<<<"),
-        ("das Cafe\u0301 da", "café", "das >>>Café<<< da"),
-        ("the cafe", "CAFÉ", "the >>>cafe<<<"),
-        ("İstanbul yes", "yes", "İstanbul >>>yes<<<"),
-        ("ΟΔΟΣ ok", "οδοσ", ">>>ΟΔΟΣ<<< ok"),
-        ("Тест слова", "слова", "Тест >>>слова<<<"),
-        ("मुझे हिन्दी आती", "हिन्दी", "मुझे >>>हिन्द<<<ी आती"),
-        ("party🎉time", "time", "party🎉>>>time<<<"),
-        ("我们讨论了部署的问题", "部署", "我们讨论了>>>部署<<<的问题"),
-        ("我们讨论了部署的问题", "部署 我", ">>>我<<<们讨论了>>>部署<<<的问题"),
-        ("去日本語学校", "日本 OR 日本語", "去>>>日本語<<<学校"),
-        ("我用Python写", "python", "我用>>>Python<<<写"),
-        ("我用Python写 Pythonic", "pyth*", "我用>>>Pyth<<<on写 >>>Pythonic<<<"),
-        ("我用Go写 go", "go", "我用Go写 >>>go<<<"),
-        ("서버를 다시", "서버", ">>>서버<<<를 다시"),
-        ("คืนนี้", "นี้", "คืน>>>นี้<<<"),
-        ("one\n\n  two\tthree", "two", "one >>>two<<< three"),
-        ("disk\nerror", '"disk error"', ">>>disk error<<<"),
-        ("", "needle", ""),
-        ("no match at all", "needle", "no match at all"),
-        ("a.b (c) [d] \\ $", "b c d", "a.>>>b<<< (>>>c<<<) [>>>d<<<] \\ $"),
-    ],
-)
-def test_matches_are_marked(content, query, shown):
-    assert show(content, query) == shown
+def test_matches_are_marked():
+    cases = CORPUS["snippets"]
+    assert [[text, query, show(text, query)] for text, query, _ in cases] == cases
 
 
 def test_a_long_text_is_cut_between_words_around_the_match():
@@ -153,17 +117,6 @@ def test_folding_keeps_every_character_in_its_place():
     assert longer == []
 
 
-def test_a_hit_says_where_it_is(library):
-    library.session("plan", source="telegram", title="The plan")
-    id_ = library.say("the needle is here", session="plan", at=NOW - 7)
-    (hit,) = library.search("needle")
-    assert (hit.id, hit.session_id, hit.role, hit.timestamp) == (id_, "plan", "user", NOW - 7)
-    assert (hit.source, hit.model, hit.title) == ("telegram", "m", "The plan")
-    assert hit.session_started == 5.0
-    assert hit.snippet == "the >>>needle<<< is here"
-    assert hit.context == ()
-
-
 def test_a_session_without_title_and_model(library):
     library.change("UPDATE sessions SET model = NULL, title = NULL")
     library.say("needle")
@@ -207,25 +160,6 @@ def test_a_message_with_an_image_shows_its_text(library):
     (hit,) = library.search("needle")
     assert hit.snippet == "see the >>>needle<<<"
     assert hit.context == (Neighbour("user", "and this"),)
-
-
-def test_recent_and_user_text_come_first(library):
-    ids = [
-        library.say("needle here", role=role, at=NOW - days * DAY)
-        for role, days in (("tool", 0), ("user", 0), ("assistant", 0), ("user", 400))
-    ]
-    assert [hit.id for hit in library.search("needle")] == [ids[n] for n in (1, 2, 0, 3)]
-
-
-@pytest.mark.parametrize("query", ["needle", "服务器", "服务"])
-def test_pages_do_not_overlap(library, query):
-    for number in range(45):
-        library.say(f"needle 服务器 {number:02}", at=NOW + number)
-    pages = [library.search(query, limit=20, offset=offset) for offset in (0, 20, 40)]
-    assert [len(page) for page in pages] == [20, 20, 5]
-    ids = [hit.id for page in pages for hit in page]
-    assert ids == sorted(set(ids), reverse=True)
-    assert library.search(query, limit=20, offset=60) == ()
 
 
 def test_a_copy_in_a_branched_session_shows_once(library):

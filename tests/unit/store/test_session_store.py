@@ -5,9 +5,8 @@ import apsw
 import pytest
 
 from hermes.core.errors import SessionNotFound, StoreError
-from hermes.core.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
+from hermes.core.messages import Assistant, Text, User
 from hermes.core.model import ModelCall, Usage
-from hermes.store.records import SessionFilter
 from hermes.store.session_store import SessionStore, open_engine, open_store
 
 
@@ -24,73 +23,10 @@ async def start(log, session_id="s", source="cli"):
     await log.create(session_id, source=source, model="m", system_prompt="be brief")
 
 
-async def test_a_conversation_comes_back_in_order_and_whole(log):
-    await start(log)
-    conversation = (
-        User((Text("look"), Image("data:image/png;base64,AAAA"))),
-        Assistant(
-            (
-                Thinking("hm", ({"signature": "x"},), ({"encrypted_content": "y"},)),
-                Text("I look."),
-                ToolCall("call_1", "read_file", '{"path": "a"}', {"google": {"thought": "z"}}),
-            ),
-            "tool_calls",
-        ),
-        ToolResult("call_1", "read_file", "text 🙂", failed=True),
-        Assistant((Text("done"),), "length"),
-    )
-    ids = [await log.append("s", message) for message in conversation]
-    assert ids == sorted(ids)
-    assert await log.messages("s") == conversation
-
-
 async def test_nothing_is_on_disk_before_the_first_call(tmp_path):
     log = open_store("", tmp_path / "state.db")
     log.close()
     assert list(tmp_path.iterdir()) == []
-
-
-async def test_info_tells_what_a_list_of_sessions_shows(log):
-    await start(log)
-    await log.append("s", User.say("first\n line " + "x" * 100))
-    await log.append("s", User.say("second"))
-    info = await log.info("s")
-    assert info.preview == ("first line " + "x" * 100)[:63]
-    assert (info.message_count, info.system_prompt, info.model) == (2, "be brief", "m")
-    assert info.last_active > info.started_at
-
-
-async def test_the_latest_session_is_the_one_last_used(log):
-    assert await log.latest() is None
-    for name, source in (("old", "cli"), ("new", "cli"), ("chat", "telegram")):
-        await start(log, name, source)
-    assert (await log.latest()).id == "chat"
-    assert (await log.latest("cli")).id == "new"
-    await log.append("old", User.say("again"))
-    assert (await log.latest("cli")).id == "old"
-    assert await log.latest("discord") is None
-    assert [info.id for info in await log.sessions(SessionFilter(limit=2))] == ["chat", "new"]
-    assert [info.id for info in await log.sessions(SessionFilter(sources=("cli",)))] == [
-        "new",
-        "old",
-    ]
-
-
-async def test_usage_adds_up_and_an_unknown_price_stays_unknown(log, tmp_path):
-    await start(log)
-    await log.record_call("s", ModelCall(Usage(1, 2, 3, 4, 5), cost_usd=None))
-    connection = apsw.Connection(str(tmp_path / "state.db"))
-    cost = "SELECT estimated_cost_usd FROM sessions"
-    assert connection.execute(cost).get is None
-    await log.record_call("s", ModelCall(Usage(10, 20, 30, 40, 50), cost_usd=0.25))
-    await log.record_call("s", ModelCall(Usage(), cost_usd=None))
-    assert connection.execute(cost).get == 0.25
-    row = connection.execute(
-        "SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,"
-        " reasoning_tokens FROM sessions"
-    ).fetchall()
-    assert row == [(11, 22, 33, 44, 55)]
-    connection.close()
 
 
 async def test_a_reply_and_the_call_it_came_of_are_stored_together_or_not_at_all(log):
@@ -103,37 +39,6 @@ async def test_a_reply_and_the_call_it_came_of_are_stored_together_or_not_at_all
     await log.append("s", Assistant((Text("hi"),)), call)
     assert await log.spent_usd("s") == 0.25
     assert [message.text for message in await log.messages("s")] == ["hello", "hi"]
-
-
-async def test_a_finished_session_opens_again_with_its_next_message(log, tmp_path):
-    await start(log)
-    await log.finish("s", "user_exit")
-    connection = apsw.Connection(str(tmp_path / "state.db"))
-    ended = "SELECT end_reason, ended_at IS NULL FROM sessions"
-    assert connection.execute(ended).fetchall() == [("user_exit", 0)]
-    await log.append("s", User.say("one more thing"))
-    assert connection.execute(ended).fetchall() == [(None, 1)]
-    connection.close()
-
-
-async def test_an_unknown_session_is_a_clear_error_everywhere(log):
-    await start(log)
-    for attempt in (
-        log.append("x", User.say("hi")),
-        log.messages("x"),
-        log.info("x"),
-        log.finish("x", "done"),
-        log.record_call("x", ModelCall(Usage(), cost_usd=None)),
-    ):
-        with pytest.raises(SessionNotFound, match="no session x"):
-            await attempt
-    assert await log.messages("s") == ()
-
-
-async def test_creating_a_session_twice_is_refused(log):
-    await start(log)
-    with pytest.raises(StoreError, match="already a session s"):
-        await start(log)
 
 
 async def test_concurrent_writes_are_all_kept_and_a_bad_one_fails_alone(log):

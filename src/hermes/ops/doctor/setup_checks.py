@@ -31,17 +31,7 @@ from hermes.config.home import Home, active_profile, list_profiles, tilde
 from hermes.config.loader import describe, examine
 from hermes.config.schema import join_key
 from hermes.config.settings import McpServer
-from hermes.core.errors import (
-    ConfigError,
-    CredentialRefused,
-    HermesError,
-    ProviderError,
-    QuotaSpent,
-    RateLimited,
-    StoreError,
-    Unreachable,
-    UsageError,
-)
+from hermes.core import errors
 from hermes.mcp import McpLimits, ServerUnavailable, TransportFactory, program_environment
 from hermes.mcp.oauth import LoginStore
 from hermes.memory import list_providers, load_provider
@@ -96,7 +86,7 @@ def config(context: DoctorContext) -> Findings:
         return [ok("there is no config.yaml: every setting has its default")]
     try:
         loaded = examine(home)
-    except ConfigError as error:
+    except errors.ConfigError as error:
         return [problem(str(error), error.hint or "`hermes config edit` opens it")]
     found = [
         problem(describe(each), "`hermes config edit` opens the file")
@@ -206,7 +196,7 @@ def session_store(context: DoctorContext) -> Findings:
             if unused >= MUCH_UNUSED:
                 text = f"{human_size(unused)} of it are unused"
                 found.append(warning(text, "hermes sessions vacuum"))
-    except StoreError as error:
+    except errors.StoreError as error:
         return [problem(str(error), error.hint)]
     except apsw.Error as error:
         cause = as_store_error(error, path)
@@ -258,7 +248,7 @@ async def session_server(context: DoctorContext) -> Findings:
     try:
         async with opened_store(context.home, url, notices.append) as opened:
             stats = await opened.stats()
-    except HermesError as error:
+    except errors.HermesError as error:
         return [problem(str(error), error.hint or "check store.url and the server")]
     text = f"{stats.where} answers and holds {many(stats.sessions, 'session')}"
     return [*(warning(each, "check the server") for each in notices), ok(text)]
@@ -276,7 +266,7 @@ def profiles(context: DoctorContext) -> Findings:
         try:
             problems = [each for each in examine(home).problems if each.severity == "error"]
             fault = describe(problems[0]) if problems else ""
-        except ConfigError as error:
+        except errors.ConfigError as error:
             fault, advice = str(error), error.hint or advice
         if fault:
             text = f"the profile {home.profile} cannot be used: {fault}"
@@ -298,7 +288,7 @@ NO_LIST = (404, 405, 501)  #: Statuses of servers that work but have no list of 
 def main_model(context: DoctorContext) -> Findings:
     try:
         target = context.providers.known_target(main_choice(context.loaded))
-    except HermesError as error:
+    except errors.HermesError as error:
         return [problem(f"no model can answer: {error}", error.hint or "hermes model")]
     named = f"{target.model} on {target.provider}"
     if target.source == NO_KEY_REASON:
@@ -343,17 +333,17 @@ def _endpoint_finding(answer: ProbeAnswer, target: Target) -> DoctorFinding:
     error = answer.error
     if error is None:
         return ok(f"{answer.host} has no list of models, so it was not asked")
-    if isinstance(error, CredentialRefused):
+    if isinstance(error, errors.CredentialRefused):
         return problem(
             f"{answer.host} refuses the key: {error}",
             f"get a new one, then: hermes auth add {target.provider}",
         )
-    if isinstance(error, QuotaSpent | RateLimited):
+    if isinstance(error, errors.QuotaSpent | errors.RateLimited):
         return warning(f"{answer.host} answers, but: {error}", error.hint or "check your account")
-    if isinstance(error, Unreachable):
+    if isinstance(error, errors.Unreachable):
         advice = error.hint or "check the network, a proxy (HTTPS_PROXY) and the address"
         return problem(f"{answer.host} cannot be reached: {error}", advice)
-    if isinstance(error, ProviderError) and error.status in NO_LIST:
+    if isinstance(error, errors.ProviderError) and error.status in NO_LIST:
         text = f"{answer.host} answers, but lists no models there (HTTP {error.status})"
         return warning(text, error.hint or "is that the right address?")
     return problem(f"{answer.host}: {error}", error.hint or "`hermes status --deep` tries again")
@@ -368,7 +358,7 @@ async def _fallback(context: DoctorContext, choice: ModelChoice) -> DoctorFindin
     named = f"{choice.reason}: {choice.model} on {choice.provider}"
     try:
         target = context.providers.known_target(choice)
-    except HermesError as error:
+    except errors.HermesError as error:
         advice = error.hint or "correct fallback_providers with `hermes config edit`"
         return warning(f"{named} cannot be used: {error}", advice)
     if target.provider == LOCAL:
@@ -404,14 +394,14 @@ MEMORY_FACTOR = 1.3  #: Memory use as a multiple of the file size.
 
 def weights(context: DoctorContext) -> Findings:
     used = any(choice.provider == LOCAL for choice in fallback_choices(context.settings))
-    with suppress(HermesError):  # the check `model` reports it
+    with suppress(errors.HermesError):  # the check `model` reports it
         main = context.providers.resolver.resolve(main_choice(context.loaded))
         used = used or main.provider == LOCAL
     if not used:
         return [ok("not in use")]
     try:
         wanted = resolve_weights(context.settings.local.model, context.home.models)
-    except UsageError as error:
+    except errors.UsageError as error:
         return [problem(str(error), error.hint)]
     file = context.home.models / wanted.file
     found: Findings = []
@@ -570,7 +560,7 @@ def _login_fault(context: DoctorContext, name: str, server: McpServer) -> str:
         return ""
     try:
         login = LoginStore(context.home.root / "mcp-tokens", name).load()
-    except HermesError as error:
+    except errors.HermesError as error:
         return str(error)
     usable = login is not None and login.url == server.url and login.is_usable(time.time())
     return "" if usable else f"you are not signed in (`hermes mcp login {name}`)"

@@ -10,90 +10,9 @@ from hypothesis import strategies as st
 
 from hermes.store.search import CANDIDATES, RANGES, Group, Query, Term, is_unspaced, parse_query
 from hermes.store.sqlite import schema
-from tests.unit.store.library import NOW, Library
+from tests.unit.store.library import CORPUS, NOW, Library
 
-TEXTS = {
-    "deploy": "We deploy the blue server on Friday",
-    "deployed": "They deployed the red server yesterday",
-    "hyphen": "use chat-send, then my_app.config.ts",
-    "spread": "chat first and send later",
-    "accent": "das Café in Köln",
-    "decomposed": "ein Cafe\u0301 in Rom",
-    "emoji": "🎉 party🎉time 🎉",
-    "quotes": 'he said "stop" AND left',
-    "hindi": "मुझे हिन्दी आती है",
-    "chinese": "我们昨天讨论了服务器部署的问题",
-    "latin inside": "我用Python写代码",
-    "latin beside": "Python 我用Rust写代码, go on",
-    "japanese": "サーバーのエラーを調べてください",
-    "halfwidth": "ｻｰﾊﾞｰのエラー",
-    "korean": "서버를 다시 시작했습니다",
-    "thai": "เราต้องรีสตาร์ทเซิร์ฟเวอร์คืนนี้",
-    "khmer": "ខ្ញុំចង់ស្វែងរកសារ",
-    "burmese": "ဆာဗာကိုပြန်စပါ",
-    "rare": "𠮷野家に行く",
-}
-FOUND = {
-    "SERVER": {"deploy", "deployed"},
-    "server friday": {"deploy"},
-    "deploy": {"deploy"},
-    "deploy*": {"deploy", "deployed"},
-    '"blue server"': {"deploy"},
-    '"server blue"': set(),
-    '"blue serv"*': {"deploy"},
-    "Friday OR yesterday": {"deploy", "deployed"},
-    "server NOT blue": {"deployed"},
-    "chat-send": {"hyphen"},
-    "chat.send": {"hyphen"},
-    "my_app.config.ts": {"hyphen"},
-    "my-app": {"hyphen"},
-    "chat send": {"hyphen", "spread"},
-    "cafe": {"accent", "decomposed"},
-    "café": {"accent", "decomposed"},
-    "cafe\u0301": {"accent", "decomposed"},
-    "koln": {"accent"},
-    "party": {"emoji"},
-    "party time": {"emoji"},
-    '"AND left"': {"quotes"},
-    "stop": {"quotes"},
-    "हिन्दी": {"hindi"},
-    "服务器": {"chinese"},
-    "服务器部署的问题": {"chinese"},
-    "部署": {"chinese"},
-    "问题": {"chinese"},
-    "题": {"chinese"},
-    "我": {"chinese", "latin inside", "latin beside"},
-    "代码 我用": {"latin inside", "latin beside"},
-    "部署 昨天 讨论了": {"chinese"},
-    "python": {"latin inside", "latin beside"},
-    "Python写": {"latin inside"},
-    "用p": {"latin inside"},
-    "python rust": {"latin beside"},
-    "rust go": {"latin beside"},
-    "python go 代码": {"latin beside"},
-    "python NOT rust": {"latin inside"},
-    "我 NOT python": {"chinese"},
-    "我 NOT 部署": {"latin inside", "latin beside"},
-    "python NOT 写": set(),
-    "代码 NOT go": {"latin inside"},
-    "server OR 部署": {"deploy", "deployed", "chinese"},
-    "server friday OR python rust OR エラー": {"deploy", "latin beside", "japanese", "halfwidth"},
-    "サーバー": {"japanese"},
-    "ｻｰﾊﾞｰ": {"halfwidth"},
-    "サー": {"japanese"},
-    "서버": {"korean"},
-    "시작": {"korean"},
-    "시작했습니다": {"korean"},
-    "เซิร์ฟเวอร์": {"thai"},
-    "ที": set(),
-    "นี้": {"thai"},
-    "ស្វែងរក": {"khmer"},
-    "ပြန်စ": {"burmese"},
-    "𠮷": {"rare"},
-    "𠮷野家": {"rare"},
-    "nothing": set(),
-    "无": set(),
-}
+TEXTS, FOUND = CORPUS["sqlite"]["texts"], CORPUS["sqlite"]["found"]
 
 
 @pytest.fixture
@@ -103,9 +22,9 @@ def shelf(library):
     return library
 
 
-@pytest.mark.parametrize("query", FOUND)
-def test_query_finds_the_expected_messages(shelf, query):
-    assert shelf.texts(query) == {TEXTS[name] for name in FOUND[query]}
+def test_queries_find_the_expected_messages(shelf):
+    found = {query: shelf.texts(query) for query in FOUND}
+    assert found == {query: {TEXTS[name] for name in names} for query, names in FOUND.items()}
 
 
 @pytest.mark.parametrize("query", ["server", "server OR deploy*", 'friday OR "red server" OR blue'])
