@@ -19,10 +19,10 @@ Record = dict[str, Any]
 JobState = Literal["scheduled", "paused", "completed"]
 """`running` is not a state of the job: it follows from its runs."""
 
-_TEXT_FIELDS = (
-    "name", "prompt", "last_status", "last_error", "model", "provider", "base_url", "script",
-    "workdir",
+_OPTIONAL_TEXTS = (
+    "last_status", "last_error", "model", "provider", "base_url", "script", "workdir",
 )  # fmt: skip
+_TEXT_FIELDS = ("name", "prompt", *_OPTIONAL_TEXTS)
 LOCAL, ORIGIN = "local", "origin"
 """Delivery targets: the output file only, and the chat in which the job was created."""
 
@@ -146,15 +146,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             "enabled": self.state != "paused",
             "next_run_at": _timestamp(self.next_run_at),
             "last_run_at": _timestamp(self.last_run_at),
-            "last_status": self.last_status or None,
-            "last_error": self.last_error or None,
+            **{name: getattr(self, name) or None for name in _OPTIONAL_TEXTS},
             "created_at": format_timestamp(self.created_at),
-            "model": self.model or None,
-            "provider": self.provider or None,
-            "base_url": self.base_url or None,
-            "script": self.script or None,
             "origin": origin or None,
-            "workdir": self.workdir or None,
             "context_from": list(self.context_from),
             "enabled_toolsets": list(self.enabled_toolsets) or None,
             "budget_usd": self.budget_usd,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hermes.security import Redactor
     from hermes.security.injection import scan as scan_injection
     from hermes.store import is_unspaced
-    from hermes.store.sqlite.errors import transaction, with_retries
+    from hermes.store.sqlite.health import transaction, with_retries
     from hermes.tools.web_pages import plain_text, sanitize_html
     from hermes.util.circuit_breaker import CircuitBreaker
     from hermes.util.concurrency import SystemClock, in_thread

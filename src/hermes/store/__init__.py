@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from hermes.store.sqlite.backend import copy_database
     from hermes.store.sqlite.repair import back_up_daily
-    from hermes.store.sqlite.errors import as_store_error
+    from hermes.store.sqlite.health import as_store_error
     from hermes.store.sqlite.schema import refuse_newer
     from hermes.store.trajectory import Turn, save_trajectory, to_sharegpt
     # fmt: on

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hermes.core.errors import LeaseLost, StoreError
+from hermes.core.errors import LeaseLost
 from hermes.cron.due import DuePolicy
 from hermes.cron.job import Job
 from hermes.cron.job_store import try_lock
@@ -276,29 +276,6 @@ async def test_unexpected_error_ends_the_run_as_failed(harness: Harness) -> None
     await harness.ticker().drain()
     assert await harness.states() == {1: "failed"}
     assert (await harness.job()).last_error == "ZeroDivisionError: no"
-
-
-async def test_end_of_run_is_reported_after_a_store_outage(harness: Harness) -> None:
-    await harness.add()
-    harness.clock.at = T0 + HOUR
-    ticker = harness.ticker()
-    tries = 0
-
-    class Shaky:
-        def __getattr__(self, name: str):
-            return getattr(harness.store.runs, name)
-
-        async def report(self, run: Run) -> None:
-            nonlocal tries
-            tries += 1
-            if tries < 3:
-                raise StoreError("the server is away")
-            await harness.store.runs.report(run)
-
-    ticker.pool._claims = Shaky()
-    await ticker.drain()
-    assert await harness.states() == {1: "ok"}
-    assert tries == 3
 
 
 async def test_run_forever_ticks_until_stopped(harness: Harness) -> None:

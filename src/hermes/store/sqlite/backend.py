@@ -15,9 +15,15 @@ from hermes.store.engine import Database, Progress, Row, ignore_progress
 from hermes.store.records import Candidate, SearchRequest, StoreSizes
 from hermes.store.rows import placeholders
 from hermes.store.search import Query
-from hermes.store.sqlite import errors, schema
-from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, transaction, with_retries
-from hermes.store.sqlite.health import check, file_size
+from hermes.store.sqlite import schema
+from hermes.store.sqlite.health import (
+    BUSY_MILLISECONDS,
+    as_store_error,
+    check,
+    file_size,
+    transaction,
+    with_retries,
+)
 from hermes.store.sqlite.schema import migrate, refuse_newer
 from hermes.store.sqlite.search import find
 
@@ -174,10 +180,10 @@ class SqliteBackend:
         return transaction(_sqlite(database).connection, waits=waits)
 
     def with_retries(self, work: Callable[[], T]) -> T:
-        return errors.with_retries(work)
+        return with_retries(work)
 
     def as_store_error(self, error: Exception) -> Exception:
-        return errors.as_store_error(error, self._path)
+        return as_store_error(error, self._path)
 
     def is_busy(self, error: Exception) -> bool:
         return isinstance(error, apsw.BusyError)

@@ -1,15 +1,108 @@
-"""Checks for damage: a quick one whenever the store is opened, and a complete one."""
+"""Errors of SQLite as `StoreError`, retries and transactions, and checks for damage: a quick one
+whenever the store is opened, and a complete one."""
 
-from collections.abc import Iterator
+import errno
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
 
-from hermes.core.errors import StoreCorrupt
-from hermes.store.sqlite.errors import as_store_error, with_retries
+from hermes.core.errors import StoreCorrupt, StoreError, StoreFull
+
+T = TypeVar("T")
+
+BUSY_MILLISECONDS = 1000
+MAX_TRIES = 15
+_MIN_FREE_BYTES = 256 * 1024
+
+
+def with_retries(work: Callable[[], T]) -> T:
+    """Run `work`, repeating it after a short random pause while another process holds the file."""
+    for _ in range(MAX_TRIES - 1):
+        try:
+            return work()
+        except apsw.BusyError:
+            time.sleep(random.uniform(0.02, 0.15))
+    return work()
+
+
+def as_store_error(error: Exception, path: Path) -> Exception:
+    """Return the `StoreError` for an error of SQLite or of the file system, or `error` itself."""
+    match error:
+        case apsw.NotADBError() | apsw.CorruptError():
+            return corrupt(path, str(error))
+        case apsw.FullError():
+            return _disk_full(path)
+        case apsw.BusyError():
+            return StoreError(
+                f"the session store {path} is in use by another process",
+                hint="Try again. If it happens again, look for a hanging hermes process.",
+            )
+        case apsw.Error():
+            if isinstance(error, apsw.IOError | apsw.CantOpenError) and _is_disk_full(path):
+                return _disk_full(path)
+            return StoreError(
+                f"the session store {path} cannot be used ({error})",
+                hint="Check the permissions of the file and its folder.",
+            )
+        case OSError():
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                return _disk_full(path)
+            return StoreError(
+                f"the session store {path} cannot be opened ({error.strerror or error})",
+                hint="Check the permissions of the folder, or choose another one with HERMES_HOME.",
+            )
+        case _:
+            return error
+
+
+def corrupt(path: Path, problem: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"the session store {path} is damaged ({problem})",
+        hint="Run `hermes sessions repair`: it keeps the damaged file and restores what it can.",
+    )
+
+
+def _disk_full(path: Path) -> StoreFull:
+    return StoreFull(
+        f"no space left on the disk of the session store {path}",
+        hint="Free some space and continue; everything confirmed so far is stored.",
+    )
+
+
+def _is_disk_full(path: Path) -> bool:
+    try:
+        return shutil.disk_usage(path.parent).free < _MIN_FREE_BYTES
+    except OSError:
+        return False
+
+
+@contextmanager
+def transaction(connection: apsw.Connection, *, waits: bool = True) -> Iterator[None]:
+    """A write transaction, committed if the block succeeds and rolled back otherwise. With
+    `waits=False` it raises `apsw.BusyError` at once if another process writes."""
+    if not waits:
+        connection.set_busy_timeout(0)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    finally:
+        if not waits:
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+# Checks for damage
 
 WAL_HEADER_BYTES = 32
 WAL_FRAME_BYTES = 24
@@ -91,13 +184,6 @@ def find_problems(connection: apsw.Connection) -> Problems:
 
 def search_indexes(connection: apsw.Connection) -> list[str]:
     return _schema(connection)[1]
-
-
-def corrupt(path: Path, problem: str) -> StoreCorrupt:
-    return StoreCorrupt(
-        f"the session store {path} is damaged ({problem})",
-        hint="Run `hermes sessions repair`: it keeps the damaged file and restores what it can.",
-    )
 
 
 @contextmanager

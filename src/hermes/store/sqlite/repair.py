@@ -21,8 +21,16 @@ import msgspec
 from hermes.core.errors import StoreCorrupt, StoreError, StoreFull, UsageError
 from hermes.store.engine import Progress, ignore_progress
 from hermes.store.sqlite.backend import copy_database
-from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, transaction, with_retries
-from hermes.store.sqlite.health import SearchIndexDamaged, check, find_problems, search_indexes
+from hermes.store.sqlite.health import (
+    BUSY_MILLISECONDS,
+    SearchIndexDamaged,
+    as_store_error,
+    check,
+    find_problems,
+    search_indexes,
+    transaction,
+    with_retries,
+)
 from hermes.store.sqlite.salvage import SalvageReport, StoreUnreadable, check_readable, salvage
 from hermes.store.sqlite.schema import refuse_newer
 from hermes.util.text import human_size, many

@@ -21,7 +21,7 @@ from hermes.store.records import InState, OutState, RunState
 from hermes.store.schema import data_tables
 from hermes.store.sqlite import schema
 from hermes.store.sqlite.backend import connect
-from hermes.store.sqlite.errors import as_store_error, transaction
+from hermes.store.sqlite.health import as_store_error, transaction
 from hermes.util.text import many
 
 SEQUENCES = "sqlite_sequence"  #: The table in which SQLite keeps the highest id of each table.

@@ -13,7 +13,7 @@ import apsw
 from hermes.core.errors import StoreTooNew
 from hermes.store.schema import created, read_statements, shared_statements
 from hermes.store.search import RANGES
-from hermes.store.sqlite.errors import transaction
+from hermes.store.sqlite.health import transaction
 
 VERSION, ADDITIONS_VERSION = 6, 3
 

@@ -99,12 +99,6 @@ def test_a_sound_store_is_not_changed(sound, path):
     assert names(path) == {"state.db", "state.db.rescue.lock"}
 
 
-def test_a_second_rescue_finds_a_sound_store(path):
-    overwrite(path, root_of(path, INDEX))
-    assert repair(path).outcome == "rescued"
-    assert repair(path).outcome == "already_sound"
-
-
 @pytest.mark.parametrize("data", [b"no database " * 1000, bytes(9000), "zeroed header"])
 def test_an_unreadable_store_is_left_alone_and_the_hint_says_how_to_start_anew(path, data):
     path.write_bytes(bytes(100) + path.read_bytes()[100:] if isinstance(data, str) else data)
