@@ -75,19 +75,6 @@ async def test_compaction_continues_in_a_child_and_keeps_the_log(store):
     assert (await store.resolve("plan")).id == "t"
 
 
-async def test_a_compaction_of_a_compaction(store):
-    await start(store, "s", "a", "b")
-    log = await store.log("s")
-    await store.compact("s", "t", [User.say("first summary"), log[1]])
-    await say(store, "t", "c", "d")
-    (c, d) = await store.log("t")
-    await store.compact("t", "u", [User.say("second summary"), log[1], d])
-    await say(store, "u", "e")
-    assert await texts(store, "u") == ["second summary", "b", "d", "e"]
-    assert await ids(store.ancestors("u")) == ["t", "s"]
-    assert c.id < d.id
-
-
 async def test_a_kept_message_after_an_undone_one_does_not_bring_it_back(store):
     """Spans must not swallow what lies between them."""
     await start(store, "s", "a", "b", "c", "d", "e", "f")
@@ -146,15 +133,6 @@ async def test_undo_reaches_back_over_a_compaction_and_a_branch(store):
     assert await texts(store, "t") == ["summary", "2", "r2", "3", "r3"]
     await say(store, "u", "other")
     assert await texts(store, "u") == ["summary", "other"]
-
-
-async def test_later_undo_in_the_parent_does_not_change_the_branch(store):
-    await start(store, "s", "1", "r1", "2", "r2")
-    await store.branch("s", "t")
-    await store.undo("s")
-    await say(store, "s", "other")
-    assert await texts(store, "s") == ["1", "r1", "other"]
-    assert await texts(store, "t") == ["1", "r1", "2", "r2"]
 
 
 async def test_children_stay_whole_when_a_session_is_deleted(store):

@@ -1,4 +1,4 @@
-"""The job service: creating and changing jobs, and what it refuses."""
+"""The job service: creating and changing jobs, and what it refuses; output files."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.core.errors import UsageError
-from hermes.cron.job import PendingRun
+from hermes.cron.job import Job, PendingRun
 from hermes.cron.job_store import FileJobStore
+from hermes.cron.runner import MAX_OUTPUT_FILES, Deliverer
 from hermes.cron.service import JobService
+from hermes.store.records import Run
 from hermes.store.session_store import SessionStore
 from tests.unit.cron.conftest import T0, ManualClock
 
@@ -269,3 +271,33 @@ async def test_limits_can_be_narrowed_and_never_widened(service: JobService) -> 
     made = await service.create(wanted(name="mine"))
     assert made["by"] is None
     assert (await service.update("mine", {"prompt": "z"}))["by"] is None
+
+
+# Output files
+
+
+def test_newest_output_files_are_kept(tmp_path: Path) -> None:
+    deliverer, job = Deliverer(tmp_path, UTC), Job(id="j", name="n")
+    (tmp_path / "j").mkdir()
+    (tmp_path / "j" / "notes.md").write_text("of the user")
+    for number in range(MAX_OUTPUT_FILES + 3):
+        deliverer.output_path(Run("j", T0 + number, "ok")).write_text("")
+    written = deliverer.write_output(job, Run("j", T0 + 9999, "ok"), "asked", "answered")
+    left = sorted(tmp_path.glob("j/*Z.md"))
+    assert len(left) == MAX_OUTPUT_FILES
+    assert left[-1] == written
+    assert left[0] == deliverer.output_path(Run("j", T0 + 4, "ok"))
+    assert (tmp_path / "j" / "notes.md").exists()
+
+
+def test_file_names_differ_for_different_instants(tmp_path: Path) -> None:
+    deliverer = Deliverer(tmp_path, UTC)
+    assert deliverer.output_path(Run("j", T0, "ok")).name == "2027-01-15T08-00-00Z.md"
+    assert deliverer.output_path(Run("j", T0 + 0.25, "ok")).name == "2027-01-15T08-00-00.250Z.md"
+
+
+def test_unusual_job_id_stays_inside_the_output_folder(tmp_path: Path) -> None:
+    deliverer = Deliverer(tmp_path / "output", UTC)
+    for name in ("../../etc", "/etc", "..", "a/b"):
+        written = deliverer.write_output(Job(id=name), Run(name, T0, "ok"), "", "")
+        assert written.parent.parent == tmp_path / "output"

@@ -41,36 +41,6 @@ async def test_a_reply_and_the_call_it_came_of_are_stored_together_or_not_at_all
     assert [message.text for message in await log.messages("s")] == ["hello", "hi"]
 
 
-async def test_concurrent_writes_are_all_kept_and_a_bad_one_fails_alone(log):
-    await start(log)
-    outcomes = await asyncio.gather(
-        *(log.append("x" if n == 70 else "s", User.say(str(n))) for n in range(300)),
-        return_exceptions=True,
-    )
-    assert [type(o) for o in outcomes].count(SessionNotFound) == 1
-    stored = [message.text for message in await log.messages("s")]
-    assert stored == [str(n) for n in range(300) if n != 70]
-    assert (await log.info("s")).message_count == 299
-
-
-async def test_a_huge_message_is_kept(log):
-    await start(log)
-    await log.append("s", User.say("x" * 10_000_000))
-    assert len((await log.messages("s"))[0].text) == 10_000_000
-
-
-async def test_search_index_follows_the_messages(log, tmp_path):
-    await start(log)
-    await log.append("s", User.say("a needle in the hay"))
-    connection = apsw.Connection(str(tmp_path / "state.db"))
-    find = "SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'needle'"
-    assert connection.execute(find).get == 1
-    connection.execute("UPDATE messages SET content = 'only hay'")
-    assert connection.execute(find).get == 0
-    connection.execute("INSERT INTO messages_fts(messages_fts) VALUES ('integrity-check')")
-    connection.close()
-
-
 async def test_a_write_waits_for_another_process_to_finish(log, tmp_path):
     await start(log)
     other = apsw.Connection(str(tmp_path / "state.db"))
@@ -121,12 +91,3 @@ async def test_close_finishes_what_was_asked_and_ends_the_threads(tmp_path):
     again = open_store("", tmp_path / "state.db")
     assert len(await again.messages("s")) == 20
     again.close()
-
-
-async def test_a_caller_that_gave_up_does_not_stop_the_others(log):
-    await start(log)
-    given_up = asyncio.ensure_future(log.append("s", User.say("a")))
-    await asyncio.sleep(0)
-    given_up.cancel()
-    await log.append("s", User.say("b"))
-    assert (await log.messages("s"))[-1] == User.say("b")

@@ -60,7 +60,8 @@ def test_a_commit_of_unknown_outcome_is_reported_and_not_run_again(far, proxy, c
     assert client.contents() == ["first", "second"]
 
 
-def test_a_session_ended_in_the_middle_of_a_transaction_is_run_again(server, client):
+@pytest.mark.parametrize("after", [[], ["third"]], ids=["before commit", "in the middle"])
+def test_a_session_ended_in_a_transaction_is_run_again(server, client, after):
     client.say("first")
     client.runs = 0
 
@@ -69,25 +70,12 @@ def test_a_session_ended_in_the_middle_of_a_transaction_is_run_again(server, cli
         if client.runs == 1:
             with server.admin() as admin:
                 admin.execute("SELECT pg_terminate_backend(%s)", (database.backend_pid,))
-        return client.insert(database, "third", "user", "s", 1.0)
+        for text in after:
+            client.insert(database, text, "user", "s", 1.0)
 
     client.write(work)
     assert client.runs == 2
-    assert client.contents() == ["first", "second", "third"]
-
-
-def test_a_session_ended_before_commit_is_run_again(server, client):
-    client.say("first")
-    client.runs = 0
-
-    def work(database):
-        client.insert(database, "second", "user", "s", 1.0)
-        if client.runs == 1:
-            with server.admin() as admin:
-                admin.execute("SELECT pg_terminate_backend(%s)", (database.backend_pid,))
-
-    client.write(work)
-    assert client.runs == 2 and client.contents() == ["first", "second"]
+    assert client.contents() == ["first", "second", *after]
 
 
 def test_an_idle_connection_that_was_ended_is_replaced_before_it_is_used(server, client):

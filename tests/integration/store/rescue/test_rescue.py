@@ -13,13 +13,11 @@ from hermes.store.sqlite.backend import SqliteBackend, connect
 from hermes.store.sqlite.repair import back_up_daily, repair, restore
 from tests.integration.store.rescue.stores import (
     add_message,
-    assert_nothing_invented,
     assert_sound,
     contents,
     copied,
     make,
     overwrite,
-    pages_of,
     root_of,
     rows_of_pages,
 )
@@ -245,11 +243,3 @@ def test_symlink_still_leads_to_the_repaired_store(sound, path):
     assert link.is_symlink()
     assert report.kept == path.parent / KEPT
     assert contents(link) == contents(sound)
-
-
-def test_nothing_is_invented_by_a_rescue_of_many_pages(sound, path):
-    for number in (*pages_of(sound, "messages")[::3], *pages_of(sound, "sessions")[::2]):
-        overwrite(path, number)
-    repair(path)
-    assert_nothing_invented(contents(path), contents(sound))
-    assert_sound(path)

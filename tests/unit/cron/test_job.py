@@ -1,4 +1,4 @@
-"""Property test: no content of a record breaks a tick."""
+"""Limits of a job that several users changed; and no content of a record breaks a tick."""
 
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes.cron.due import DuePolicy, RunHistory, decide, needs_decision, next_wakeup
-from hermes.cron.job import Job
+from hermes.cron.job import Job, JobLimits, intersect_toolsets
 
 MOMENTS = st.one_of(
     st.none(),
@@ -65,3 +65,39 @@ def test_any_record_can_be_decided_and_stored(
     again = Job.from_record(msgspec.json.decode(written), place)
     assert again.next_run_at == looked_at.next_run_at
     assert (again.pending is None) == (looked_at.pending is None)
+
+
+def test_toolsets_are_intersected() -> None:
+    for some, others, both in (
+        ((), (), ()),
+        (("web",), (), ("web",)),
+        (("terminal", "web"), ("web", "todo"), ("web",)),
+        (("terminal",), ("web",), ("-all",)),
+        (("all",), ("web", "todo"), ("web", "todo")),
+        (("all", "-terminal"), ("*",), ("all", "*", "-terminal")),
+        (("all", "-terminal"), ("terminal", "web"), ("terminal", "web", "-terminal")),
+        (("-all",), ("all",), ("-all",)),
+    ):
+        assert set(intersect_toolsets(some, others)) == set(both), (some, others)
+        assert set(intersect_toolsets(others, some)) == set(both), (some, others)
+
+
+def test_more_confined_backend_is_used() -> None:
+    for chat, job, both in (
+        ("sandbox", "", "sandbox"),
+        ("local", "sandbox", "sandbox"),
+        ("local", "", ""),
+        ("local", "local", "local"),
+    ):
+        one, other = JobLimits(backend=chat), JobLimits(backend=job)
+        assert one.intersect(other).backend == other.intersect(one).backend == both
+    assert JobLimits(backend="docker").intersect(JobLimits(backend="sandbox")).backend == "docker"
+
+
+def test_user_folder_and_lower_budget_are_kept() -> None:
+    guest = JobLimits(user="telegram:7", folder="/w/7", day_usd=2.0)
+    assert JobLimits(day_usd=1.0).intersect(guest) == JobLimits(
+        user="telegram:7", folder="/w/7", day_usd=1.0
+    )
+    assert JobLimits().intersect(guest) == guest
+    assert guest.intersect(JobLimits(day_usd=0.0)).day_usd == 0.0
