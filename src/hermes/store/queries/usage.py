@@ -117,7 +117,10 @@ def activity(database: Database, *, since: float, sources: Sequence[str] = ()) -
     return Activity(
         sessions=tuple(ActiveSession(*row) for row in rows("sessions", joined)),
         tools=tuple(ToolSum(name, count, int(bad)) for name, count, bad in rows("tools", inside)),
-        calls=tuple(CallSum(*row[:5], *_sums(row[5:])) for row in rows("calls", joined)),
+        calls=tuple(
+            CallSum(source, model, provider, task, calls, *_sums(sums))
+            for source, model, provider, task, calls, *sums in rows("calls", joined)
+        ),
         quarter_hours=tuple(
             QuarterHour(quarter * QUARTER, messages.get(quarter, 0), *spent.get(quarter, (0, 0.0)))
             for quarter in sorted({*messages, *spent})
