@@ -183,7 +183,8 @@ class App:
             for session in self._open.values():
                 stack.push_async_callback(session.close)
             stack.push_async_callback(self.background.close)
-            await prune_when_due(self.store, self.loaded.settings.sessions, self.home, time.time)
+            if self.loaded.settings.sessions.auto_prune:
+                await prune_when_due(self.store, self.loaded.settings.sessions, self.home)
 
     async def agent(self, request: SessionRequest) -> Agent:
         """Build an agent for a new or a stored session; close the session's other open agent."""

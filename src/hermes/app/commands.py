@@ -64,7 +64,10 @@ COMMAND_REGISTRY: tuple[CommandDef, ...] = msgspec.json.decode(
 
 
 GATEWAY_KNOWN_COMMANDS = frozenset(
-    name for each in COMMAND_REGISTRY if each.is_in(Surface.CHATS) for name in each.names
+    name
+    for each in COMMAND_REGISTRY
+    if each.where is not Surface.TERMINAL or each.gateway_config_gate
+    for name in (each.name, *each.aliases)
 )
 """Names and aliases of the commands that chats have."""
 

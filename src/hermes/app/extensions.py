@@ -69,7 +69,7 @@ class Extensions:
         tell: Callable[[str], None],
         *,
         ask: Any = None,
-        taken: ReservedNames = ReservedNames(),  # noqa: B008 - frozen
+        taken: Callable[[], ReservedNames] = ReservedNames,
     ) -> None:
         """`ask(event, command)` asks for approval of a shell hook; None if no user can be asked."""
         self._home, self._loaded, self._ask = home, loaded, ask
@@ -92,7 +92,7 @@ class Extensions:
         if settings.plugins.enabled or settings.hooks:
             self._load(tell, taken)
 
-    def _load(self, tell: Callable[[str], None], taken: ReservedNames) -> None:
+    def _load(self, tell: Callable[[str], None], taken: Callable[[], ReservedNames]) -> None:
         settings = self._loaded.settings
         if not is_logging():  # problems of a plugin are logged
             secrets = self._loaded.secrets() | stored_secrets(self._home)
@@ -117,7 +117,9 @@ class Extensions:
         self.hooks = runner
         if not settings.plugins.enabled:
             return
-        self._names = names = plugins.NameRegistry(reports, taken.commands, taken.cli_commands)
+        reserved = taken()
+        names = plugins.NameRegistry(reports, reserved.commands, reserved.cli_commands)
+        self._names = names
         project = Path.cwd() if settings.plugins.project else None
         self.outcomes = plugins.load_plugins(
             plugins.default_places(self._home.plugins, project),

@@ -1,6 +1,7 @@
 """The request for a session, and the store that sessions are in."""
 
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -117,7 +118,10 @@ log = logging.getLogger(__name__)
 
 
 async def prune_when_due(
-    store: SessionStore, settings: SessionSettings, home: Home, now: Callable[[], float]
+    store: SessionStore,
+    settings: SessionSettings,
+    home: Home,
+    now: Callable[[], float] = time.time,
 ) -> int:
     """Delete ended sessions older than the settings allow, at most once in the interval. Return
     their number. A failure is logged."""

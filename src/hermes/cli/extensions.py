@@ -22,9 +22,12 @@ def load_extensions(
     loaded: Loaded, cli: Cli, approve_hook: HookApprover | None = None
 ) -> Extensions:
     """Load the plugins. Without `approve_hook` hooks that need approval do not run."""
+    return Extensions(cli.home, loaded, cli.note, ask=approve_hook, taken=_reserved_names)
+
+
+def _reserved_names() -> ReservedNames:
     slash = [name for each in COMMAND_REGISTRY for name in each.names]
-    taken = ReservedNames(slash, [command.name for command in COMMANDS])
-    return Extensions(cli.home, loaded, cli.note, ask=approve_hook, taken=taken)
+    return ReservedNames(slash, [command.name for command in COMMANDS])
 
 
 def inspect_extensions(loaded: Loaded, cli: Cli) -> Extensions:

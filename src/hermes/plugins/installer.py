@@ -16,7 +16,7 @@ from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.plugins.discovery import PROVIDER_FOLDERS
 from hermes.plugins.manifest import CODE, PluginManifest, read_manifest
 from hermes.util import files
-from hermes.util.hosts import is_loopback
+from hermes.util.http import is_loopback
 
 GIT_SECONDS = 300.0  #: Time limit for a run of git.
 _GITHUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)

@@ -14,7 +14,7 @@ import msgspec
 from hermes.core.errors import ConfigError
 from hermes.core.messages import ToolCall
 from hermes.core.model import Price, TextDelta, WireMode
-from hermes.util import hosts
+from hermes.util import http
 
 if TYPE_CHECKING:
     import httpx2
@@ -234,7 +234,7 @@ def endpoint_of_host(url: str) -> Endpoint | None:
 def is_loopback(url: str) -> bool:
     """Return whether `url` is an HTTP address on this machine."""
     parsed = _parse_url(url)
-    return parsed is not None and hosts.is_loopback(parsed.host)
+    return parsed is not None and http.is_loopback(parsed.host)
 
 
 def check_base_url(url: str, source: str) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hermes.util.concurrency import SystemClock, in_thread
     from hermes.util.extras import install_hint
     from hermes.util.files import write_bytes, write_text
-    from hermes.util.hosts import is_loopback
+    from hermes.util.http import is_loopback
     from hermes.util.http import HttpError, LateTls, fetch, fetch_blocking
     from hermes.util.text import clean, cut_middle, human_size, many
     # fmt: on

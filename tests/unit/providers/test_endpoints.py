@@ -10,7 +10,7 @@ from hermes.providers.endpoints import (
     find_endpoint,
     may_receive_key,
 )
-from hermes.util.hosts import is_loopback
+from hermes.util.http import is_loopback
 
 CHAT, MESSAGES, RESPONSES = "chat_completions", "anthropic_messages", "codex_responses"
 

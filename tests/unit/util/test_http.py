@@ -11,7 +11,16 @@ import httpx2
 import pytest
 
 from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
-from hermes.util.http import HttpError, LateTls, fetch, fetch_blocking, make_client
+from hermes.util.http import (
+    HttpError,
+    LateTls,
+    fetch,
+    fetch_blocking,
+    from_here,
+    http_address,
+    is_loopback,
+    make_client,
+)
 from tests.unit.security.certificates import server_and_trust
 
 
@@ -192,3 +201,24 @@ async def test_server_that_is_not_there_is_unreachable(client) -> None:
         await fetch(client, "GET", "http://127.0.0.1:9/secret-path")
     assert failure.value.kind == "unreachable"
     assert "secret-path" not in str(failure.value)
+
+
+HERE = ("127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "LocalHost")
+LOOKALIKES = ("localhost.evil.org", "127.0.0.1.nip.io", "2130706433")
+ELSEWHERE = ("", "0.0.0.0", "::", "10.0.0.1", *LOOKALIKES)
+SERVERS = {
+    "0.0.0.0": ("127.0.0.1", "http://0.0.0.0:80"),
+    "::": ("::1", "http://[::]:80"),
+    "[::]": ("::1", "http://[::]:80"),
+    "": ("127.0.0.1", "http://:80"),
+    "10.0.0.1": ("10.0.0.1", "http://10.0.0.1:80"),
+    "[::1]": ("::1", "http://[::1]:80"),
+}
+
+
+def test_loopback_hosts_are_recognised_and_lookalikes_are_not():
+    assert tuple(filter(is_loopback, HERE + ELSEWHERE)) == HERE
+
+
+def test_bind_host_maps_to_a_reachable_address():
+    assert {host: (from_here(host), http_address(host, 80)) for host in SERVERS} == SERVERS

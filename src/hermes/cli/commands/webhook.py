@@ -23,8 +23,14 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import ReplyDelivery, WebhookRoute
 from hermes.gateway.platforms.webhook import subscriptions
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
-from hermes.util.hosts import from_here, http_address, is_loopback
-from hermes.util.http import HttpError, HttpResponse, fetch_blocking
+from hermes.util.http import (
+    HttpError,
+    HttpResponse,
+    fetch_blocking,
+    from_here,
+    http_address,
+    is_loopback,
+)
 from hermes.util.text import plain_line
 
 PLACES = ("log", "github_comment")  #: Delivery targets that are not platforms.

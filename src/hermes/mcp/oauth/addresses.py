@@ -9,7 +9,7 @@ import re
 from urllib.parse import SplitResult, urlsplit
 
 from hermes.mcp.errors import LoginFailed
-from hermes.util.hosts import is_loopback
+from hermes.util.http import is_loopback
 
 MAX_ADDRESS_CHARS = 2_000
 PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"

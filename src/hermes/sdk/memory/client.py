@@ -14,8 +14,7 @@ import msgspec
 from hermes.core.errors import ConfigError, ToolError
 from hermes.plugins import describe_error
 from hermes.util.circuit_breaker import CircuitBreaker
-from hermes.util.hosts import is_loopback
-from hermes.util.http import HttpError, LateTls, fetch_blocking, is_header_value
+from hermes.util.http import HttpError, LateTls, fetch_blocking, is_header_value, is_loopback
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from hermes.core.ports import Clock
 from hermes.sdk.platforms.connection import Connection
 from hermes.sdk.platforms.contract import NotConnected
-from hermes.util.hosts import from_here
+from hermes.util.http import from_here
 
 MAX_CONNECTIONS = 200  #: Further requests get 503.
 DRAIN_SECONDS = 5  #: For requests in progress at the end.

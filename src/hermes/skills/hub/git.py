@@ -41,7 +41,7 @@ from hermes.skills.hub.sources import (
     skill_folder_of,
 )
 from hermes.store import Git, GitCommandFailed
-from hermes.util.hosts import is_loopback
+from hermes.util.http import is_loopback
 from hermes.util.text import human_size
 
 MAX_FETCHED_BYTES = 256 * 1024 * 1024  #: Bytes on disk while a repository is fetched.

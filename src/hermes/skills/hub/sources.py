@@ -18,8 +18,7 @@ from hermes.skills.hub.contents import (
     check_file_name,
 )
 from hermes.skills.skill import SKILL_FILE
-from hermes.util.hosts import is_loopback
-from hermes.util.http import MAX_BYTES, HttpError, HttpResponse, fetch, make_client
+from hermes.util.http import MAX_BYTES, HttpError, HttpResponse, fetch, is_loopback, make_client
 from hermes.util.text import many
 
 if TYPE_CHECKING:

@@ -244,7 +244,6 @@ class Checkpoints:
         self._repo = CheckpointRepo(
             folder, self.workspace, program or "git", self._options.limits, self._notices.append
         )
-        self._history = self._repo.history
         self.problem = "" if program else "no checkpoints: git is not installed"
         """Why the workspace has no checkpoints; "" when it has."""
         self.problem = self.problem or _unsuitable_reason(
@@ -297,7 +296,7 @@ class Checkpoints:
         if snapshot.tree == record.before:
             await self._repo.drop([record])
             return
-        changed = len(await self._history.changes(record.before, snapshot.tree))
+        changed = len(await self._repo.history.changes(record.before, snapshot.tree))
         done = msgspec.structs.replace(record, after=snapshot.tree, changed=changed)
         await self._repo.save(done)
 
@@ -308,7 +307,9 @@ class Checkpoints:
         async with self._repo.open():
             record = self._records_back_to(number)[-1]
             now = await self._repo.snapshot()
-            return await self._history.diff(record.before, now.tree, only, limit=MAX_DIFF_BYTES)
+            return await self._repo.history.diff(
+                record.before, now.tree, only, limit=MAX_DIFF_BYTES
+            )
 
     async def restore(self, number: int, file: str = "", *, force: bool = False) -> Restored:
         """Undo what the agent changed since checkpoint `number`, in one file or everywhere.
@@ -322,7 +323,7 @@ class Checkpoints:
         async with self._repo.open():
             chain = self._records_back_to(number)
             now = await self._repo.snapshot()
-            made = await plan_restore(self._history, chain, now.tree, only, force=force)
+            made = await plan_restore(self._repo.history, chain, now.tree, only, force=force)
             if only and not made.goal and not made.kept:
                 raise UsageError(
                     f"{file} was not changed since checkpoint {number}",
@@ -330,7 +331,7 @@ class Checkpoints:
                 )
             record = self._new_record(f"rollback to {number}", "", now, kind="rollback")
             await self._repo.save(record)
-            restored = await Restorer(self._history.git, self.workspace).apply(number, made)
+            restored = await Restorer(self._repo.history.git, self.workspace).apply(number, made)
             await self._finish(record, await self._repo.snapshot())
             await self._prune()
             return restored

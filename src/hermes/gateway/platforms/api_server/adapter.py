@@ -36,7 +36,7 @@ from hermes.sdk.platforms import (
     TimeLimitedProtocol,
 )
 from hermes.util.files import allow_many_open_files
-from hermes.util.hosts import http_address
+from hermes.util.http import http_address
 
 log = logging.getLogger(__name__)
 

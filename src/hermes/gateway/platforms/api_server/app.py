@@ -39,7 +39,7 @@ from hermes.gateway.platforms.api_server.idempotency import (
 from hermes.gateway.platforms.api_server.options import ANY, ApiOptions
 from hermes.gateway.platforms.api_server.turns import ApiTurns
 from hermes.sdk.platforms import BodyTooLarge, EarlyResponse
-from hermes.util.hosts import is_loopback
+from hermes.util.http import is_loopback
 
 Json = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Awaitable[Response]])

@@ -8,7 +8,7 @@ import msgspec
 from hermes.config.environment import describe_unset, unset_names
 from hermes.config.settings.platforms import ApiServerPlatform
 from hermes.sdk.platforms import CredentialsRefused
-from hermes.util.hosts import is_loopback
+from hermes.util.http import is_loopback
 
 MIN_KEY_CHARS = 16
 HOST, PORT, MODEL_NAME = "127.0.0.1", 8642, "hermes"

@@ -64,8 +64,7 @@ from hermes.sdk.platforms import (
 )
 from hermes.util.concurrency import SystemClock
 from hermes.util.files import write_bytes
-from hermes.util.hosts import http_address, is_loopback
-from hermes.util.http import HttpError, HttpResponse, fetch, make_client
+from hermes.util.http import HttpError, HttpResponse, fetch, http_address, is_loopback, make_client
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from hermes.sdk.platforms import (
     verify_signature,
 )
 from hermes.security.injection import blocked, scan
-from hermes.util.hosts import is_loopback
+from hermes.util.http import is_loopback
 from hermes.util.text import clean
 
 _EVENTS = ("x-github-event", "x-gitlab-event")
