@@ -38,9 +38,7 @@ def test_message_is_recalled_in_a_later_conversation(hermes, hermes_home: Path) 
     assert found == '{"found": ["Remember that deploys are on Friday."]}'
 
 
-def test_its_own_commands_are_there_while_it_is_in_use(
-    hermes, hermes_home: Path, configure
-) -> None:
+def test_its_own_commands_are_there_while_it_is_in_use(hermes, hermes_home, configure) -> None:
     (hermes_home / "notebook.txt").write_text("the key is under the mat\ntea at four\n")
     shown = hermes("notebook", "show", "--find", "under the door")
     where = "~/.hermes/notebook.txt"

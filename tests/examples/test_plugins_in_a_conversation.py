@@ -1,7 +1,6 @@
 """A plugin that uses documented functions while a conversation goes on."""
 
 import json
-from pathlib import Path
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
@@ -32,9 +31,7 @@ def register(ctx):
 """
 
 
-def test_it_meets_the_plugins_of_the_conversation_and_not_others(
-    hermes, hermes_home: Path, work: Path
-) -> None:
+def test_it_meets_the_plugins_of_the_conversation_and_not_others(hermes, hermes_home, work) -> None:
     folder = hermes_home / "plugins" / "busy"
     folder.mkdir(parents=True)
     (folder / "plugin.yaml").write_text("name: busy\nversion: '1'\ndescription: a test\n")
@@ -51,9 +48,7 @@ def test_it_meets_the_plugins_of_the_conversation_and_not_others(
     assert (hermes_home / "loaded").read_text() == "once\n"
 
 
-def test_a_wrapper_talks_in_the_profile_of_the_command_line(
-    hermes, terminal, hermes_home: Path
-) -> None:
+def test_a_wrapper_talks_in_the_profile_of_the_command_line(hermes, terminal, hermes_home) -> None:
     assert hermes("profile", "create", "second").returncode == 0
     (hermes_home / "profiles" / "second" / "config.yaml").write_text(UNTITLED)
     script = str(EXAMPLES / "wrapper-cli" / "my_cli.py")

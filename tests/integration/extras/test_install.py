@@ -81,9 +81,7 @@ def packaged(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["checkout", "packaged"])
-def test_an_extra_is_installed_once(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_an_extra_is_installed_once(kind, request, tmp_path) -> None:
     place: Path = request.getfixturevalue(kind)
     if kind == "checkout":  # other tests use it without extras
         copy_checkout(place, tmp_path / "mine")
@@ -127,9 +125,7 @@ import psycopg
     assert done.stdout.startswith("installing the packages for sessions in a PostgreSQL database")
 
 
-def test_without_an_index_it_says_so_and_everything_else_works(
-    checkout: Path, tmp_path: Path
-) -> None:
+def test_without_an_index_it_says_so_and_everything_else_works(checkout, tmp_path) -> None:
     nowhere = {
         "UV_OFFLINE": "1", "UV_CACHE_DIR": str(tmp_path / "cache"), "PIP_INDEX_URL": "http://127.0.0.1:9/",
         "PIP_RETRIES": "0", "PIP_NO_CACHE_DIR": "1", "PIP_CONFIG_FILE": "/dev/null",

@@ -41,9 +41,7 @@ def test_the_package_keeps_the_contract(checkout: Path) -> None:
     ("importer", "imported"),
     [("core", "cli"), ("security", "store")],
 )
-def test_import_that_points_up_or_sideways_is_refused(
-    checkout: Path, importer: str, imported: str
-) -> None:
+def test_import_that_points_up_or_sideways_is_refused(checkout, importer, imported) -> None:
     planted = checkout / "src" / "hermes" / importer / "planted.py"
     planted.write_text(f"import hermes.{imported}\n")
     result = lint(checkout)

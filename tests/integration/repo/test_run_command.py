@@ -50,9 +50,7 @@ def test_the_profile_of_the_command_line_counts(hermes, script, hermes_home: Pat
         ("raise SystemExit", 0, ""),
     ],
 )
-def test_the_exit_code_is_the_script_s(
-    hermes, script, ending: str, code: int, message: str
-) -> None:
+def test_the_exit_code_is_the_script_s(hermes, script, ending, code, message) -> None:
     done = hermes("run", script(ending))
     assert (done.returncode, done.stderr) == (code, message)
 

@@ -1,7 +1,6 @@
 """An app that is left closes everything, whatever fails."""
 
 from io import StringIO
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +11,7 @@ from hermes.config.loader import load
 from hermes.core.errors import StoreError
 
 
-async def test_failing_close_does_not_keep_other_parts_open(
-    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failing_close_does_not_keep_other_parts_open(hermes_home, monkeypatch) -> None:
     home = Home(hermes_home)
     with pytest.raises(OSError, match="stuck"):
         async with App(home, load(home), ProgressLine(StringIO()), lambda _: None) as app:

@@ -291,9 +291,7 @@ def offered(model: ModelServer) -> set[str]:
     return {name for name in names if name.startswith("mcp_")}
 
 
-async def test_a_server_that_was_added_meanwhile_is_there_for_the_next_conversation(
-    talking: Any, write: Callable[..., None]
-) -> None:
+async def test_a_server_that_was_added_meanwhile_is_there_for_the_next_conversation(talking, write):
     async with talking(["one", "two"]) as talk:
         assert "There are no MCP servers" in await talk.say("/reload-mcp")
         write({"late": server()})
@@ -307,9 +305,7 @@ async def test_a_server_that_was_added_meanwhile_is_there_for_the_next_conversat
         assert "mcp_late_echo" in offered(talk.server)
 
 
-async def test_removed_changed_disabled_and_broken_servers_are_listed(
-    talking: Any, write: Callable[..., None]
-) -> None:
+async def test_removed_changed_disabled_and_broken_servers_are_listed(talking, write) -> None:
     async with talking([]) as talk:
         write({name: server() for name in ("gone", "new-look", "off", "same")})
         await talk.say("/reload-mcp")
@@ -337,9 +333,7 @@ async def test_removed_changed_disabled_and_broken_servers_are_listed(
         assert {tool.toolset for tool in brought} == {"mcp-liar", "mcp-new-look", "mcp-same"}
 
 
-async def test_settings_that_cannot_be_read_change_nothing(
-    talking: Any, write: Callable[..., None], hermes_home: Path
-) -> None:
+async def test_settings_that_cannot_be_read_change_nothing(talking, write, hermes_home) -> None:
     async with talking(["one"]) as talk:
         write({"srv": server()})
         await talk.say("/reload-mcp")
@@ -350,18 +344,14 @@ async def test_settings_that_cannot_be_read_change_nothing(
         assert "mcp_srv_echo" in offered(talk.server)
 
 
-async def test_new_secrets_of_the_servers_are_known_from_then_on(
-    talking: Any, write: Callable[..., None]
-) -> None:
+async def test_new_secrets_of_the_servers_are_known_from_then_on(talking, write) -> None:
     async with talking([]) as talk:
         write({"srv": server(env={"PASS": "${SRV_PASS}"})}, "SRV_PASS=open-sesame\n")
         assert "`srv` added" in await talk.say("/reload-mcp")
         assert "open-sesame" not in talk.app.redactor.redact("it is open-sesame")
 
 
-async def test_settings_that_were_left_aside_stay_there(
-    talking: Any, write: Callable[..., None], hermes_home: Path
-) -> None:
+async def test_settings_that_were_left_aside_stay_there(talking, write, hermes_home) -> None:
     async with talking([]) as talk:
         write({"srv": server()})
         aside = load(Home(hermes_home), user_config=False)

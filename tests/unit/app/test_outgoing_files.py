@@ -89,9 +89,7 @@ async def test_redirected_folder_is_not_followed(home: Home, work: Path, tmp_pat
     assert "symbolic link" in await refusal(files, work / "a.txt")
 
 
-async def test_paths_outside_the_folder_are_refused_without_a_look(
-    files: OutgoingFiles, work: Path, tmp_path: Path
-) -> None:
+async def test_paths_outside_the_folder_are_refused_without_a_look(files, work, tmp_path) -> None:
     (tmp_path / "work-other").mkdir()
     (tmp_path / "work-other" / "a.txt").write_text("LEAK")
     for path in (
@@ -118,9 +116,7 @@ async def test_paths_that_are_not_paths_are_refused(files: OutgoingFiles, work: 
         assert "path" in await refusal(files, path)
 
 
-async def test_things_that_are_not_plain_files_are_refused(
-    files: OutgoingFiles, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_things_that_are_not_plain_files_are_refused(files, work, tmp_path, monkeypatch):
     outside = tmp_path / "private.txt"
     outside.write_text("LEAK")
     (work / "folder").mkdir()
@@ -265,18 +261,14 @@ async def test_archives_without_secrets_are_sent(files: OutgoingFiles, work: Pat
         assert (await files.attach(str(work / name), LIMIT)).name == name
 
 
-async def test_archives_that_cannot_be_searched_are_refused(
-    files: OutgoingFiles, work: Path
-) -> None:
+async def test_archives_that_cannot_be_searched_are_refused(files, work) -> None:
     (work / "bomb.gz").write_bytes(gzip.compress(b"\0" * 70_000_000))
     assert "too large to be searched" in await refusal(files, work / "bomb.gz")
     (work / "broken.gz").write_bytes(gzip.compress(b"x" * 100)[:10] + b"\xff" * 50)
     assert await refusal(files, work / "broken.gz") == "is a damaged archive"
 
 
-async def test_swapped_link_never_leads_outside(
-    files: OutgoingFiles, work: Path, tmp_path: Path
-) -> None:
+async def test_swapped_link_never_leads_outside(files, work, tmp_path) -> None:
     """A process swaps a folder with a link to another one while its file is being read."""
     outside, inside, folder = tmp_path / "outside", tmp_path / "inside", work / "folder"
     for place, text in ((outside, "LEAK"), (inside, "fine")):
@@ -310,9 +302,7 @@ async def test_swapped_link_never_leads_outside(
     assert sent or refusals
 
 
-async def test_files_of_a_container_are_read_through_it(
-    home: Home, work: Path, tmp_path: Path
-) -> None:
+async def test_files_of_a_container_are_read_through_it(home, work, tmp_path) -> None:
     """The folder stands for the file system of a container: only its own files are read."""
     (work / "a.txt").write_text("fine")
     (work / "link").symlink_to(tmp_path / "private.txt")

@@ -340,9 +340,7 @@ async def test_nothing_of_the_repository_is_run(attach, workspace: Path, git) ->
     assert not (workspace / "sprung").exists()
 
 
-async def test_the_repository_is_that_of_the_folder(
-    attach, workspace: Path, git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_repository_is_that_of_the_folder(attach, workspace, git, tmp_path, monkeypatch):
     """Inside a hook of git the environment points at another one."""
     commit(git, workspace, "a.txt", "one\n", "first")
     git("init", "--quiet", str(tmp_path / "other"))
@@ -391,9 +389,7 @@ async def test_git_that_hangs_is_ended(workspace: Path, git, gone) -> None:
     await gone(int((workspace / "pid").read_text()))
 
 
-async def test_missing_git_is_reported(
-    attach, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_missing_git_is_reported(attach, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert (await attach("@diff")).warnings == ("@diff: git is not installed",)
 

@@ -201,9 +201,7 @@ async def test_the_live_state_of_the_system(attach) -> None:
         assert "blocked" in warning
 
 
-async def test_files_without_secrets_stay_readable(
-    attach, user_home, hermes_home, workspace
-) -> None:
+async def test_files_without_secrets_stay_readable(attach, user_home, hermes_home, workspace):
     put(hermes_home / "config.yaml", "model: x\n")
     put(hermes_home / "skills/a/SKILL.md", "a skill\n")
     put(workspace / ".env", "DEBUG=1\n")

@@ -36,9 +36,7 @@ def test_folders_of_others_are_absolute_or_lie_in_the_home(
     ]
 
 
-def test_empty_entry_is_skipped_and_reported(
-    hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_empty_entry_is_skipped_and_reported(hermes_home, tmp_path, monkeypatch):
     put(tmp_path / "work", "stranger")
     monkeypatch.chdir(tmp_path / "work")
     settings = loaded(hermes_home, "skills: {external_dirs: ['', ' ']}")

@@ -62,9 +62,7 @@ def test_the_folder_of_the_settings_is_the_workspace(place, tmp_path):
     assert found.workplace.shell.cwd == str(tmp_path / "sub")
 
 
-async def test_a_sandbox_sees_what_is_in_force_when_it_is_first_used(
-    place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_sandbox_sees_what_is_in_force_when_it_is_first_used(place, tmp_path, monkeypatch):
     shell = place(backend="sandbox").workplace.shell
     await shell.close()
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -26,9 +26,7 @@ def test_children_do_not_get_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "PATH=" in seen
 
 
-def test_children_do_not_get_what_stands_in_the_env_file(
-    monkeypatch: pytest.MonkeyPatch, home: Home
-) -> None:
+def test_children_do_not_get_what_stands_in_the_env_file(monkeypatch, home) -> None:
     monkeypatch.setenv("TWILIO_ACCOUNT_SID", "AC1")
     home.env_file.write_text("TWILIO_ACCOUNT_SID=AC2\n")
     with use_home(home):

@@ -70,9 +70,7 @@ def test_the_default_profile_is_the_root_itself(hermes_home: Path) -> None:
     assert Home.resolve("default").root == hermes_home
 
 
-def test_the_option_beats_the_variable_that_names_another_profile(
-    monkeypatch: pytest.MonkeyPatch, hermes_home: Path
-) -> None:
+def test_the_option_beats_the_variable_that_names_another_profile(monkeypatch, hermes_home) -> None:
     create_profile("work")
     create_profile("play")
     monkeypatch.setenv("HERMES_HOME", str(hermes_home / "profiles" / "work"))

@@ -48,9 +48,7 @@ def test_files_of_the_described_system_load_without_a_warning(write: Write) -> N
     assert loaded.raw["weather"] == {"city": "Berlin"}
 
 
-def test_the_command_line_beats_the_file_beats_variables_beat_the_default(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_beats_the_file_beats_variables_beat_the_default(write, monkeypatch):
     key = "terminal.timeout"
     home = write()
     assert load(home).origin(key).kind == "default"
@@ -94,9 +92,7 @@ def test_a_saved_key_beats_a_stale_export(write: Write, monkeypatch: pytest.Monk
     assert load(write(env="OPENAI_API_KEY=saved\n")).secret("OPENAI_API_KEY") == "saved"
 
 
-def test_references_are_expanded_when_set_and_else_kept(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_references_are_expanded_when_set_and_else_kept(write, monkeypatch) -> None:
     monkeypatch.setenv("HOST", "h")
     monkeypatch.setenv("BOTH", "shell")
     home = write(
@@ -109,9 +105,7 @@ def test_references_are_expanded_when_set_and_else_kept(
     assert settings.custom_providers[0].base_url == "h"
 
 
-def test_a_credential_with_something_unset_in_it_is_missing(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_credential_with_something_unset_in_it_is_missing(write, monkeypatch) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "${NOBODY}")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-shell")
     home = write(
@@ -155,9 +149,7 @@ def test_a_credential_with_something_unset_in_it_is_missing(
     ("provider", "expected"),
     [("", "http://own"), ("custom", "http://own"), ("auto", "http://own"), ("openrouter", "")],
 )
-def test_the_openai_address_counts_only_for_a_custom_endpoint(
-    write: Write, provider: str, expected: str
-) -> None:
+def test_the_openai_address_counts_only_for_a_custom_endpoint(write, provider, expected) -> None:
     config = f"model: {{provider: {provider}}}\n" if provider else ""
     home = write(config, "OPENAI_BASE_URL=http://own\n")
     assert load(home).settings.model.base_url == expected
@@ -189,9 +181,7 @@ def test_the_provider_named_by_a_variable_counts_for_that_too(write: Write) -> N
         ("WEBHOOK_PORT=99", "platforms.webhook.extra.port", 99),
     ],
 )
-def test_variables_set_what_they_are_documented_to_set(
-    write: Write, variables: str, key: str, value: object
-) -> None:
+def test_variables_set_what_they_are_documented_to_set(write, variables, key, value) -> None:
     assert load(write(env=f"{variables}\n")).value(key) == value
 
 
@@ -239,9 +229,7 @@ def test_the_line_of_an_older_form_is_found(write: Write) -> None:
         ("a: *nope\n", "1:4", "undefined alias"),
     ],
 )
-def test_broken_yaml_is_located_and_not_changed(
-    write: Write, text: str, place: str, message: str
-) -> None:
+def test_broken_yaml_is_located_and_not_changed(write, text, place, message) -> None:
     home = write(text)
     with pytest.raises(ConfigError) as caught:
         load(home)

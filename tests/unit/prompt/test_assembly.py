@@ -103,9 +103,7 @@ def test_soul_file_replaces_the_default_identity(inputs: Make, home: Path):
 
 
 @pytest.mark.parametrize("content", [b"", b" \n\n", b"\xff\xfe\x00S", b"caf\xe9"])
-def test_unusable_soul_file_falls_back_to_default_identity(
-    inputs: Make, home: Path, content: bytes
-):
+def test_unusable_soul_file_falls_back_to_default_identity(inputs, home, content):
     (home / "SOUL.md").write_bytes(content)
     assert layer("identity", inputs()) == DEFAULT_AGENT_IDENTITY
 
@@ -116,9 +114,7 @@ def test_missing_home_or_soul_folder_falls_back_to_default_identity(inputs: Make
     assert layer("identity", inputs()) == DEFAULT_AGENT_IDENTITY
 
 
-def test_blocked_soul_keeps_default_identity_and_reports_it(
-    inputs: Make, home: Path, caplog: pytest.LogCaptureFixture
-):
+def test_blocked_soul_keeps_default_identity_and_reports_it(inputs, home, caplog):
     (home / "SOUL.md").write_text(f"You are Pan. {INJECTION}")
     with caplog.at_level(logging.WARNING):
         text = layer("identity", inputs())
@@ -186,9 +182,7 @@ GOOGLE = f"{ENFORCED}\n\n{GOOGLE_MODEL_OPERATIONAL_GUIDANCE}"
         ("gpt-5", "kimi", NOTHING),
     ],
 )
-def test_enforcement_setting_selects_model_guidance(
-    inputs: Make, model: str, setting: bool | str | tuple[str, ...], expected: str
-):
+def test_enforcement_setting_selects_model_guidance(inputs, model, setting, expected):
     tools = frozenset({"terminal"})
     assert layer("model", inputs(tools=tools, model=model, enforcement=setting)) == expected
 
@@ -353,9 +347,7 @@ DEBIAN = "Linux version 6.1.0-18-amd64 (debian-kernel@lists.debian.org)"
         (DEBIAN, {"/data/data/com.termux/files/usr"}, HostEnvironment(termux=True)),
     ],
 )
-def test_environment_is_detected_by_markers(
-    version: str, paths: set[str], expected: HostEnvironment
-):
+def test_environment_is_detected_by_markers(version, paths, expected):
     assert detect_environment(version, paths.__contains__) == expected
 
 

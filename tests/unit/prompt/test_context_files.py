@@ -111,9 +111,7 @@ class TestFromTheWorkingFolderUp:
         write(".hermes.md", "root")
         assert "root" in context(deep)
 
-    def test_nothing_above_the_git_root_is_read(
-        self, project: Path, deep: Path, write: Write, tree: CountingFileTree
-    ):
+    def test_nothing_above_the_git_root_is_read(self, project, deep, write, tree):
         write(".hermes.md", "above")
         (project / "a" / ".git").mkdir()
         assert project_context(tree, str(deep)) == ""
@@ -125,17 +123,13 @@ class TestFromTheWorkingFolderUp:
         write("a/b/.hermes.md", "here")
         assert "here" in context(deep)
 
-    def test_other_kinds_are_found_in_the_working_folder_only(
-        self, project: Path, deep: Path, write: Write
-    ):
+    def test_other_kinds_are_found_in_the_working_folder_only(self, project, deep, write):
         (project / ".git").mkdir()
         for name in ("AGENTS.md", "CLAUDE.md", ".cursorrules"):
             write(name, "root")
         assert context(deep) == ""
 
-    def test_a_hermes_file_above_wins_over_agents_here(
-        self, project: Path, deep: Path, write: Write
-    ):
+    def test_a_hermes_file_above_wins_over_agents_here(self, project, deep, write):
         (project / ".git").mkdir()
         write(".hermes.md", "root")
         write("a/b/AGENTS.md", "here")
@@ -193,9 +187,7 @@ def test_secret_across_the_cut_is_redacted_first(project: Path, write: Write):
     assert "SECRE" not in text
 
 
-def test_file_with_injection_is_replaced_entirely(
-    project: Path, write: Write, caplog: pytest.LogCaptureFixture
-):
+def test_file_with_injection_is_replaced_entirely(project, write, caplog):
     write("AGENTS.md", f"Use tabs.\n{INJECTION}\n")
     write("CLAUDE.md", "not a way around")
     with caplog.at_level(logging.WARNING):
@@ -239,9 +231,7 @@ class TestFilesThatCannotBeUsed:
         self.check(project)
 
     @pytest.mark.parametrize("content", [b"\x00\x01\x02", b"caf\xe9", "é".encode("utf-16")])
-    def test_files_that_are_not_text_are_skipped(
-        self, project: Path, content: bytes, caplog: pytest.LogCaptureFixture
-    ):
+    def test_files_that_are_not_text_are_skipped(self, project, content, caplog):
         (project / "AGENTS.md").write_bytes(content)
         with caplog.at_level(logging.WARNING):
             self.check(project)
@@ -293,9 +283,7 @@ def test_subfolder_file_is_shown_once(hints: SubfolderHints, write: Write):
     assert hints.hints_for(["api/other.py", "api"]) == ""
 
 
-def test_visited_folder_costs_no_file_access(
-    hints: SubfolderHints, tree: CountingFileTree, write: Write
-):
+def test_visited_folder_costs_no_file_access(hints, tree, write):
     write("api/v1/main.py", "")
     hints.hints_for(["api/v1/main.py"])
     assert tree.asked
@@ -334,24 +322,18 @@ def test_first_kind_wins_within_a_subfolder(hints: SubfolderHints, write: Write)
     assert "hermes" not in text
 
 
-def test_absolute_and_indirect_paths_are_resolved(
-    hints: SubfolderHints, write: Write, project: Path
-):
+def test_absolute_and_indirect_paths_are_resolved(hints, write, project):
     write("api/AGENTS.md", "text")
     assert hints.hints_for([f"{project}/web/../api/./x.py"]) != ""
 
 
-def test_relative_paths_start_in_the_given_folder(
-    hints: SubfolderHints, write: Write, project: Path
-):
+def test_relative_paths_start_in_the_given_folder(hints, write, project):
     write("api/v1/AGENTS.md", "text")
     assert hints.hints_for(["v1/x.py"]) == ""
     assert hints.hints_for(["v1/x.py"], folder=f"{project}/api") != ""
 
 
-def test_root_and_outside_paths_give_no_hint(
-    hints: SubfolderHints, write: Write, project: Path, tree: CountingFileTree
-):
+def test_root_and_outside_paths_give_no_hint(hints, write, project, tree):
     write("AGENTS.md", "in the prompt already")
     (project.parent / "other").mkdir()
     (project.parent / "other" / "AGENTS.md").write_text("foreign")

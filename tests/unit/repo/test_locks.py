@@ -75,9 +75,7 @@ def test_pin_without_a_hash_is_named(root: Path) -> None:
         ("foo-bar==1.2", "foo-bar==1.3", "foo-bar differs from another lock"),
     ],
 )
-def test_lock_of_the_extras_that_is_out_of_step_is_named(
-    root: Path, old: str, new: str, finding: str
-) -> None:
+def test_lock_of_the_extras_that_is_out_of_step_is_named(root, old, new, finding) -> None:
     edit(root / "requirements-extras.lock", old, new)
     assert f"requirements-extras.lock: {finding}; run `make lock`" in list(locks.findings(root))
 

@@ -2,16 +2,11 @@
 
 import importlib
 import sys
-from pathlib import Path
-
-import pytest
 
 from hermes.util.extras import is_installed
 
 
-def test_a_library_that_comes_later_is_found_and_none_is_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_comes_later_is_found_and_none_is_imported(tmp_path, monkeypatch) -> None:
     name = f"comes_later_{tmp_path.name.replace('-', '_')}"
     monkeypatch.syspath_prepend(tmp_path)
     assert not is_installed(name)

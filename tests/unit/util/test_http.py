@@ -56,9 +56,7 @@ async def test_server_without_a_trusted_certificate_is_refused(tmp_path) -> None
             await get(url)
 
 
-async def test_a_trusted_server_of_another_name_is_refused(
-    tmp_path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_trusted_server_of_another_name_is_refused(tmp_path, monkeypatch) -> None:
     async with serving(tmp_path, "DNS:elsewhere.example") as url:
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
         with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
