@@ -53,7 +53,7 @@ class Compactor:
         if (ready := self._take_prepared(turn.messages)) is not None:
             emit(await self._continue_in_new_session(turn, ready))
         for _ in range(MAX_ROUNDS):
-            if not self.policy.is_due_at_start(turn.messages):
+            if not self.policy.is_due(turn.messages, first_call=True):
                 return
             emit(self._started(turn))
             event = await self._compact(turn)

@@ -123,11 +123,6 @@ class Layout(msgspec.Struct, frozen=True):
     place: str  #: The sentence that says where the newest user message is.
     tail: Dicts
 
-    @property
-    def said_and_done(self) -> Dicts:
-        """The messages to summarize, including user messages of earlier compactions."""
-        return [*({"role": "user", "content": text} for text in self.earlier.users), *self.fresh]
-
     def build(self, notes: SummaryNotes) -> Dicts:
         """Return the conversation with `notes` in place of the replaced messages."""
         notes = add_facts(notes, self.facts)
@@ -269,16 +264,6 @@ def _with_short_call(call: Dict) -> Dict:
     return {**call, "function": {**function, "arguments": short}}
 
 
-def cut_results(messages: Dicts, chars: int) -> Dicts:
-    """Cut every result to so many characters, for a conversation that fits in no other way."""
-    return [
-        {**message, "content": cut_middle(message_text(message), chars)}
-        if is_result(message) and len(message_text(message)) > 2 * chars
-        else message
-        for message in messages
-    ]
-
-
 # Check whether a conversation fits, and the last resort if it does not.
 
 LAST_RESORT = (8_000, 3_000, 1_000, 400)
@@ -304,7 +289,12 @@ class FitCheck:
         for chars in LAST_RESORT:
             if self(messages):
                 return messages
-            messages = cut_results(messages, chars)
+            messages = [
+                {**message, "content": cut_middle(message_text(message), chars)}
+                if is_result(message) and len(message_text(message)) > 2 * chars
+                else message
+                for message in messages
+            ]
         return messages if self(messages) else [shorten_arguments(each) for each in messages]
 
 
@@ -359,8 +349,8 @@ class CompressionPlan(msgspec.Struct, frozen=True):
 
 class CompressionResult(msgspec.Struct, frozen=True):
     messages: Dicts
-    outcome: str  #: `summary`, `extract`, or `pruned` when nothing took the place of messages.
-    model: str
+    replaced: bool  #: False when messages were only pruned.
+    model: str  #: The model that wrote the notes; empty if none did.
     rest: float  #: Seconds for which no model should be asked, after a failure.
 
 
@@ -376,10 +366,10 @@ def compress(messages: Dicts, plan: CompressionPlan) -> CompressionResult:
         layout = make_layout(small, single, bounds, sizes)
         notes, model, rest = _write_notes(layout, plan, lambda: fit(small))
         made = layout.build(notes) if notes else None
-    outcome = "summary" if model else "extract"
-    if made is None or _size(made) >= _size(small):
-        made, model, outcome = small, "", "pruned"
-    return CompressionResult(repair_calls(fit.force(made)), outcome, model, rest)
+    replaced = made is not None and _size(made) < _size(small)
+    if made is None or not replaced:
+        made, model = small, ""
+    return CompressionResult(repair_calls(fit.force(made)), replaced, model, rest)
 
 
 def _write_notes(
@@ -395,7 +385,10 @@ def _write_notes(
         return None, "", 0.0
     room = max(sizes.summary - layout.facts.tokens, sizes.summary // 2)
     tokens = min(sizes.summary_of(size), room)
-    earlier, going = layout.earlier.notes, layout.said_and_done
+    earlier = layout.earlier.notes
+    # With the user messages of earlier compactions.
+    said = [{"role": "user", "content": text} for text in layout.earlier.users]
+    going = [*said, *layout.fresh]
     job = SummaryJob(going, earlier, tokens, plan.focus, layout.request, plan.context_length)
     answered, rest = False, 0.0
     if plan.summarisers is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.context.engine import BuiltinEngine, Dict, Dicts, SummaryModel
+from hermes.context.engine import BuiltinEngine, Dicts, SummaryModel
 
 NEAR_WINDOW = 0.85
 """Part of the context length up to which a conversation fits. The rest is for the reply and for
@@ -84,7 +84,6 @@ class ContextCompressor(BuiltinEngine):
         self._options, self._clock = options, clock
         self._summarisers: Sequence[SummaryModel] = ()
         self._paused_until = 0.0
-        self._outcome = ""
         self._model = ""
         self.context_length = context_length
         self._measure()
@@ -108,7 +107,7 @@ class ContextCompressor(BuiltinEngine):
 
     def on_session_reset(self) -> None:
         super().on_session_reset()
-        self.summary_model = self._outcome = ""
+        self.summary_model = ""
         self._paused_until = 0.0
 
     def update_model(self, model: str, context_length: int, **_kw: Any) -> None:
@@ -127,14 +126,6 @@ class ContextCompressor(BuiltinEngine):
         tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
         near = max(self.threshold_tokens, self._sizes.fits) if self.rest else self.threshold_tokens
         return tokens >= near > 0
-
-    def get_status(self) -> Dict:
-        return {
-            **super().get_status(),
-            "summary_model": self.summary_model,
-            "last_outcome": self._outcome,
-            "resting_seconds": round(self.rest, 1),
-        }
 
     def compress(
         self, messages: Dicts, current_tokens: int | None = None, focus_topic: str = ""
@@ -156,8 +147,6 @@ class ContextCompressor(BuiltinEngine):
         made = compress(messages, plan)
         if made.rest and not resting:
             self._paused_until = self._clock() + made.rest
-        if made.outcome != "pruned":
-            self.compression_count += 1
-        self.summary_model, self._outcome = made.model, made.outcome
-        kept: Dicts = made.messages
-        return kept
+        self.compression_count += made.replaced
+        self.summary_model = made.model
+        return made.messages

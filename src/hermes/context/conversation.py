@@ -112,17 +112,13 @@ class ShownTodoList(NamedTuple):
 def newest_todo_list(messages: Dicts) -> ShownTodoList:
     calls = answered_calls(messages)
     for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        call = calls.get(index)
-        if may_show_list(message, call.name if call else "") and (text := todo_list_in(message)):
+        message, call = messages[index], calls.get(index)
+        by_user = message.get("role") == "user"
+        tool = message.get("name") or (call.name if call else "")
+        by_tool = is_result(message) and tool == "todo"
+        if (by_user or by_tool) and (text := todo_list_in(message)):
             return ShownTodoList(text, index)
     return ShownTodoList("", -1)
-
-
-def may_show_list(message: Dict, tool: str) -> bool:
-    if is_result(message):
-        return str(message.get("name") or tool) == "todo"
-    return message.get("role") == "user"
 
 
 def todo_list_in(message: Dict) -> str:

@@ -113,6 +113,7 @@ class CompactionPolicy:
         model refuses a request as too long.
         """
         self.engine, self._counter, self._system = engine, counter, system
+        self.tokens, self.adopt = counter.tokens, counter.adopt
         self._enabled, self._run = enabled, run
         self._busy = asyncio.Lock()
         self._futile = 0  #: Compactions in a row that did not help.
@@ -133,29 +134,19 @@ class CompactionPolicy:
         }
         self._ask_engine(None, lambda: self.engine.update_from_response(counts))
 
-    def tokens(self, messages: Sequence[Message]) -> int:
-        return self._counter.tokens(messages)
-
-    def is_due(self, messages: Sequence[Message]) -> bool:
-        """Return whether the engine wants to compact these messages."""
+    def is_due(self, messages: Sequence[Message], *, first_call: bool = False) -> bool:
+        """Return whether the engine wants to compact; before the first call it may see the
+        messages."""
         if not self._enabled or self._futile >= MAX_FUTILE:
             return False
-        tokens = self.tokens(messages)
-        return self._ask_engine(False, lambda: bool(self.engine.should_compress(tokens)))
-
-    def is_due_at_start(self, messages: Sequence[Message]) -> bool:
-        """Like `is_due`, before the first call of a turn, where the engine may see the messages."""
-        preflight = type(self.engine).should_compress_preflight
-        if (
-            self._enabled
-            and self._futile < MAX_FUTILE
-            # Converting the messages is expensive: only for an engine that implements it.
-            and preflight is not ContextEngine.should_compress_preflight
-        ):
+        engine, tokens = self.engine, self.tokens(messages)
+        preflight = type(engine).should_compress_preflight
+        # Converting the messages is expensive: only for an engine that implements it.
+        if first_call and preflight is not ContextEngine.should_compress_preflight:
             dicts = self._dicts(messages)
-            if self._ask_engine(False, lambda: bool(self.engine.should_compress_preflight(dicts))):
+            if self._ask_engine(False, lambda: bool(engine.should_compress_preflight(dicts))):
                 return True
-        return self.is_due(messages)
+        return self._ask_engine(False, lambda: bool(engine.should_compress(tokens)))
 
     def pays_between_turns(self, messages: Sequence[Message]) -> bool:
         """Return whether the next turn would soon have to wait for a compaction."""
@@ -191,7 +182,16 @@ class CompactionPolicy:
             originals: dict[bytes, deque[Message]] = {}
             for each, message in zip(dicts, (self._system, *messages), strict=True):
                 originals.setdefault(msgspec.json.encode(each), deque()).append(message)
-            returned = await self._run_engine(dicts, before, focus)
+            takes_focus = "focus_topic" in inspect.signature(self.engine.compress).parameters
+            options = {"focus_topic": focus} if focus and takes_focus else {}
+            try:
+                made = await self._run(self.engine.compress, list(dicts), before, **options)
+                returned = msgspec.convert(made, Dicts)
+            except HermesError:
+                raise
+            except Exception as error:  # third-party code may raise anything
+                log.exception("the context engine failed")
+                raise self._engine_failure(error) from error
         shorter: list[Message] = []
         for each in returned:
             same = originals.get(msgspec.json.encode(each))
@@ -209,18 +209,20 @@ class CompactionPolicy:
             return None
         return Compressed(tuple(shorter[1:]), len(messages), before, after, seconds, model)
 
-    def adopt(self, messages: Sequence[Message], tokens: int) -> None:
-        """Continue with a compacted conversation of so many tokens."""
-        self._counter.adopt(messages, tokens)
-
     def _ask_engine(self, default: T, question: Callable[[], T]) -> T:
         """Call the engine; if it raises, report that and return `default`."""
         try:
             return question()
         except Exception as error:  # third-party code may raise anything
             log.exception("the context engine failed")
-            self.report_failure(_engine_failure(self.engine, error))
+            self.report_failure(self._engine_failure(error))
             return default
+
+    def _engine_failure(self, error: Exception) -> HermesError:
+        return HermesError(
+            f"the context engine {self.engine.name} failed: {type(error).__name__}: {error}",
+            hint="another one: hermes config set context.engine compressor",
+        )
 
     def report_failure(self, error: HermesError) -> None:
         """Keep the first failure for the user; later ones are only logged."""
@@ -234,27 +236,6 @@ class CompactionPolicy:
 
     def _dicts(self, messages: Sequence[Message]) -> Dicts:
         return [to_dict(message) for message in (self._system, *messages)]
-
-    async def _run_engine(self, messages: Dicts, tokens: int, focus: str) -> Dicts:
-        compress = self.engine.compress
-        options: dict[str, Any] = {}
-        if focus and "focus_topic" in inspect.signature(compress).parameters:
-            options["focus_topic"] = focus
-        try:
-            returned = await self._run(compress, list(messages), tokens, **options)
-            return msgspec.convert(returned, Dicts)
-        except HermesError:
-            raise
-        except Exception as error:  # third-party code may raise anything
-            log.exception("the context engine failed")
-            raise _engine_failure(self.engine, error) from error
-
-
-def _engine_failure(engine: ContextEngine, error: Exception) -> HermesError:
-    return HermesError(
-        f"the context engine {engine.name} failed: {type(error).__name__}: {error}",
-        hint="another one: hermes config set context.engine compressor",
-    )
 
 
 def needs_compaction(

@@ -14,14 +14,12 @@ accepted. Writing has one form.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import logging
 import os
 import os.path
 import re
 import stat
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -131,11 +129,6 @@ def normalize_entry(text: str) -> str:
     return _LINE_END.sub("\n", clean(text).replace("\ufeff", "")).strip()
 
 
-def contains_separator(entry: str) -> bool:
-    """Return whether `entry` would be read back as several entries."""
-    return _SEPARATOR_LINE.search(entry) is not None
-
-
 class NoteFile:
     """One memory file, shared with other processes and with users who edit it.
 
@@ -227,21 +220,23 @@ class NoteFile:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the exclusive lock of the folder, against other processes and threads."""
+        import filelock  # slow to load, and only writes need it
+
         self._create_folder(self._root)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        descriptor = os.open(self._root / LOCK_FILE, flags, 0o600)
+        lock = filelock.FileLock(
+            self._root / LOCK_FILE, self._lock_seconds, 0o600, fallback_to_soft=False
+        )
         try:
-            deadline = time.monotonic() + self._lock_seconds
-            while not _try_lock(descriptor):
-                if time.monotonic() > deadline:
-                    raise ToolError(
-                        "another process holds the lock of the memory files",
-                        hint="nothing was saved; try again later",
-                    )
-                time.sleep(_LOCK_POLL_SECONDS)
+            lock.acquire(poll_interval=_LOCK_POLL_SECONDS)
+        except filelock.Timeout:
+            raise ToolError(
+                "another process holds the lock of the memory files",
+                hint="nothing was saved; try again later",
+            ) from None
+        try:
             yield
         finally:
-            os.close(descriptor)  # also releases the lock
+            lock.release()
 
     @staticmethod
     def _create_folder(folder: Path) -> None:
@@ -261,14 +256,6 @@ class NoteFile:
             f"{self.name} is damaged: {what}",
             hint=f"it was left as it is; ask the user to look at {self._location.file}",
         )
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 class NoteChange(msgspec.Struct, frozen=True):
@@ -347,7 +334,7 @@ class Notebook:
         entry = normalize_entry(content)
         if not entry:
             raise ToolArgumentsInvalid("content is empty", hint="say what to remember")
-        if contains_separator(entry):
+        if _SEPARATOR_LINE.search(entry):  # it would be read back as several entries
             raise ToolArgumentsInvalid(
                 "content has a line with nothing but §, which separates entries",
                 hint="save one entry with each call",

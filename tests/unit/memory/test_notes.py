@@ -21,7 +21,6 @@ from hermes.memory.notes import (
     MemorySnapshot,
     NoteFile,
     NoteLocation,
-    contains_separator,
     join_entries,
     normalize_entry,
     note_locations,
@@ -243,7 +242,7 @@ def test_handwritten_entries_are_parsed(text: str, found: tuple[str, ...]) -> No
 @given(st.lists(st.text(st.sampled_from("ab §\n\r\t\x00\ufeff\u2028é"), max_size=12)))
 def test_joined_entries_split_back_unchanged(texts: list[str]) -> None:
     kept = [
-        text for each in texts if (text := normalize_entry(each)) and not contains_separator(text)
+        text for each in texts if (text := normalize_entry(each)) and split_entries(text) == (text,)
     ]
     entries = tuple(dict.fromkeys(kept))
     assert split_entries(join_entries(entries)) == entries
@@ -254,7 +253,7 @@ def test_joined_entries_split_back_unchanged(texts: list[str]) -> None:
 def test_reading_never_fails_and_settles_at_once(text: str) -> None:
     entries = split_entries(text)
     assert split_entries(join_entries(entries)) == entries
-    assert not any(contains_separator(entry) for entry in entries)
+    assert all(split_entries(entry) == (entry,) for entry in entries)
     join_entries(entries).encode()
 
 

@@ -231,6 +231,5 @@ def test_parts_keep_every_message_in_order():
 def test_rubbish_from_every_model_gives_a_list_of_what_happened():
     engine = compressor(Script("blah"), Script(""))
     made = engine.compress(long_talk())
-    assert engine.get_status()["last_outcome"] == "extract"
     assert engine.summary_model == ""
     assert "- read_file src/part_3" in text_of(made)
