@@ -1,10 +1,11 @@
-"""Count the files and functions of Hermes that run for one task.
+"""Count the files and functions of Hermes that run for one task, and the hops between files.
 
     python -m bench.walk [--only chat] [--files] [--json FILE]
 
 `chat` is `hermes chat -q` with one terminal command that needs approval, `gateway` the same as a
 message to the platform `local`, `cron` one run of a scheduled job. A profile hook in the process
-counts what is executed, in every thread. Compare the figures of two commits: fewer files and
+counts what is executed, in every thread; a hop is a function that calls one of another file,
+counted once for each pair of functions. Compare the figures of two commits: fewer files and
 functions are easier to follow.
 """
 
@@ -30,23 +31,30 @@ from hermes.core.testing import ModelServer, RecordedRequest, StepLike
 TRACER = """
 import atexit, json, sys, threading
 source, report = sys.argv[1:3]
-codes = set()
+calls = set()
 def hook(frame, event, argument):
     if event == "call" and frame.f_code.co_flags & 1:  # a function, not the body of a class
-        codes.add(frame.f_code)
+        calls.add((frame.f_back and frame.f_back.f_code, frame.f_code))
 def write():
     sys.setprofile(None)
     seen = {
         (code.co_filename, code.co_qualname)
-        for code in codes
+        for _, code in calls
         if code.co_filename.startswith(source) and "<" not in code.co_qualname.split(".")[-1]
+    }
+    hops = {
+        (caller, code)
+        for caller, code in calls
+        if caller and caller.co_filename != code.co_filename
+        if caller.co_filename.startswith(source) and code.co_filename.startswith(source)
     }
     modules = sum(name.split(".")[0] in ("hermes", "hermes_plugins") for name in sys.modules)
     files = {}
     for file, _ in seen:
         files[file] = files.get(file, 0) + 1
     with open(report, "w") as out:
-        json.dump({"modules": modules, "files": files, "functions": len(seen)}, out)
+        figures = {"modules": modules, "files": files, "functions": len(seen), "hops": len(hops)}
+        json.dump(figures, out)
 atexit.register(write)
 sys.argv = ["hermes", *sys.argv[3:]]
 threading.setprofile(hook)
@@ -97,10 +105,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     args = parser.parse_args()
     table = {name: walk(WALKS[name]) for name in args.only or WALKS}
-    print(f"{'walk':<8} {'modules':>8} {'files':>8} {'functions':>10}")
+    print(f"{'walk':<8} {'modules':>8} {'files':>8} {'functions':>10} {'hops':>6}")
     for name, figures in table.items():
         files = figures["files"]
-        print(f"{name:<8} {figures['modules']:>8} {len(files):>8} {figures['functions']:>10}")
+        print(
+            f"{name:<8} {figures['modules']:>8} {len(files):>8}"
+            f" {figures['functions']:>10} {figures['hops']:>6}"
+        )
         if args.files:
             for file, count in sorted(files.items()):
                 print(f"  {count:>4}  {Path(file).relative_to(ROOT / 'src')}")
