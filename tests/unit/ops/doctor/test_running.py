@@ -1,11 +1,11 @@
 """Checks run side by side, and one that misbehaves is a finding, not the end."""
 
+import asyncio
 import threading
-import time
 
 from hermes.core.errors import ConfigError
 from hermes.ops.doctor.check import Check, DoctorContext, TerminalInfo, ok, warning
-from hermes.ops.doctor.run import CHECKS, apply_fixes, run_checks
+from hermes.ops.doctor.run import CHECKS, CONCURRENT_CHECKS, apply_fixes, run_checks
 from hermes.util.concurrency import SystemClock
 
 
@@ -33,10 +33,13 @@ async def test_a_check_that_raises_is_reported_and_the_others_still_answer(home)
 
 
 async def test_a_check_that_hangs_is_reported_and_delays_no_other(home):
+    async def answers_at_once(_):
+        return []
+
     never = threading.Event()
     found = await run_checks(
         context(home),
-        [check("hang", lambda _: never.wait()), check("b", lambda _: [])],
+        [check("hang", lambda _: never.wait()), check("b", answers_at_once)],
         seconds=0.05,
     )
     assert "did not end" in found[0].found[0].text
@@ -85,14 +88,18 @@ def test_every_check_has_a_name_of_its_own():
     assert len({each.name for each in CHECKS}) == len(CHECKS)
 
 
-async def test_the_limit_of_a_check_does_not_count_the_work_of_the_others(home):
-    interpreter = threading.Lock()
+async def test_few_checks_run_at_once_so_that_none_waits_for_the_work_of_many(home):
+    running, most = 0, 0
 
-    def work(_context):
-        with interpreter:
-            time.sleep(0.05)
+    async def work(_):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
         return [ok("done")]
 
     checks = [check(f"check {number}", work) for number in range(40)]
-    found = await run_checks(context(home), checks, seconds=1.0)
+    found = await run_checks(context(home), checks)
     assert {outcome.level for outcome in found} == {"ok"}
+    assert most == CONCURRENT_CHECKS
