@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from hermes.core.tool import Concern
     from hermes.security.commands import CommandVerdict, Examination, examine, judge_command
     from hermes.security.danger.catalog import BROKEN_RULES, TEXT_RULES, danger_classes, rules_for
+    from hermes.security.danger.code import record_side_effects
     from hermes.security.danger.context import ShellContext
     from hermes.security.danger.secrets import SECRET_FILES, SECRET_NAME, SECRET_PLACES
-    from hermes.security.danger.side_effects import record_side_effects
     from hermes.security.paths import (
         CREDENTIAL_STORES, OWN_FILES, STARTUP_FILES, SYSTEM_CREDENTIALS, PathGuard, is_below,
     )

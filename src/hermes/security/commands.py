@@ -19,8 +19,8 @@ from hermes.security.danger.catalog import (
     UNREADABLE,
     rules_for,
 )
+from hermes.security.danger.code import original_program, record_side_effects, scripts_run
 from hermes.security.danger.context import ShellContext
-from hermes.security.danger.side_effects import original_program, record_side_effects, scripts_run
 from hermes.security.paths import PathGuard
 from hermes.security.shell.model import CommandTooComplex, Invocation, ParsedCommand
 from hermes.security.shell.wrappers import unfold_command, unfold_invocation
@@ -87,7 +87,7 @@ class CommandAnalysis:
         if invocation.name:
             self.programs.append(invocation.name)
         for rule in rules_for(invocation):
-            if rule.test(invocation, self._context):
+            if rule.matches(invocation, self._context):
                 yield rule.kind, rule.reason, rule.refused
         for script in filter(None, scripts_run(invocation, self._context)):
             yield from self._check_nested(partial(unfold_command, script, self._context.variables))

@@ -7,105 +7,26 @@ time. Anything not known to be harmless counts as a change.
 import re
 from itertools import pairwise
 
-from hermes.security.danger.infrastructure import subcommand
-from hermes.security.danger.rule import has_option, operands
+from hermes.security.danger.context import has_option, operands
+from hermes.security.danger.system import subcommand
 from hermes.security.shell.model import UNKNOWN, CommandTooComplex, Invocation
 from hermes.security.shell.wrappers import unfold_command
+from hermes.security.tables import join_lines, program_tables, split_values, word_list
 
-_ALWAYS = """
-    ls ll la dir cat head tail wc stat file echo printf pwd cd pushd popd dirs test [ [[ true false
-    : which type whereis whatis apropos ps df du uname whoami id groups uptime free nproc lscpu
-    lsblk lsof ss netstat printenv basename dirname realpath readlink seq expr cut tr rev tac nl
-    fold fmt paste join comm cmp diff od hexdump strings md5sum sha1sum sha256sum sha512sum shasum
-    cksum expand unexpand getconf locale tty w who last pgrep pidof grep egrep fgrep zgrep zcat
-    bzcat xzcat nm readelf size ping dig nslookup host sleep wait exit return break continue shift
-    read export unset local declare typeset readonly let jobs vmstat iostat lsmod lspci lsusb arch
-    tput getent dpkg-query colordiff numfmt tsort look cal factor zipinfo column hexyl
-"""
-ALWAYS = frozenset(_ALWAYS.split())  #: Programs that write nothing, whatever their arguments.
-
+ALWAYS = word_list("reads_only")
 STARTERS = frozenset({"xargs", "time", "env", "command", "builtin", "timeout", "nice", "stdbuf"})
 """These do nothing themselves; the program they start is checked separately."""
-
-UNLESS: dict[str, tuple[str, ...]] = {
-    "find": ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprint0", "-fprintf",
-             "-fls"),
-    "fd": ("-x", "-X", "--exec", "--exec-batch"), "fdfind": ("-x", "-X", "--exec", "--exec-batch"),
-    "sort": ("o", "--output", "--compress-program"), "tree": ("o", "--output"),
-    "rg": ("--pre", "--hostname-bin"), "ag": ("--pager",), "ack": ("--pager",),
-    "jq": ("i", "--in-place"), "yq": ("i", "s", "--inplace", "--in-place", "--split-exp"),
-    "date": ("s", "--set"), "base64": ("o", "--output"), "man": ("P", "H", "--pager", "--html"),
-    "less": ("o", "O", "k", "--log-file", "--LOG-FILE", "--lesskey-file"),
-    "more": (), "bat": ("--pager",), "batcat": ("--pager",), "top": (), "uniq": (), "xxd": ("r",),
-    "journalctl": ("--vacuum-size", "--vacuum-time", "--vacuum-files", "--rotate", "--flush",
-                   "--sync", "--setup-keys", "--cursor-file", "--relinquish-var"),
-    "history": ("c", "d", "w", "a", "r", "n"), "hostname": ("F", "b", "--file"), "objdump": (),
-    "unzip": (), "dmesg": ("c", "C", "D", "E", "n", "--clear", "--read-clear"),
-}  # fmt: skip
-"""Programs that write only with one of these options (short ones without their dash)."""
-
-ONLY: dict[str, str] = {
-    "uniq": r"(-\S+( |\Z))*([^ -]\S*)?", "xxd": r"(-\S+( |\Z)(\d+( |\Z))?)*([^ -]\S*)?",
-    "date": r"(-[uIRd]\S* |-d [^+]+ |--\S+ )*(\+.*|-[uIR]\S*|-d .*|--(date|iso-8601|utc)\S*)?",
-    "hostname": r"(-[fsidIA] ?)*", "unzip": r"-[lvZ]+ \S+",
-    "ip": r"(-\S+ )*(a|addr|address|l|link|r|route|n|neigh)( show( .*)?| list( .*)?)?",
-    "ifconfig": r"", "tar": r"(-?t[vzjJf]*|-[vzjJ]*t[vzjJf]*) \S+",
-    "systemctl": r"(--user |--no-pager |-[al] )*(status|is-active|is-enabled|is-failed|list-units"
-                 r"|list-unit-files|list-timers|show|cat)\b.*",
-    "service": r"\S+ status|--status-all", "pip": r"(list|show|freeze|check)\b.*",
-    "pip3": r"(list|show|freeze|check)\b.*", "npm": r"(ls|list|view|outdated|root|prefix|why)\b.*",
-    "pnpm": r"(ls|list|why|outdated)\b.*", "yarn": r"(list|why|info)\b.*", "gem": r"list\b.*",
-    "brew": r"(list|info|search|deps|config|--prefix)\b.*", "dpkg": r"-[lLsS]\b.*",
-    "apt": r"(list|show|search|policy)\b.*", "apt-cache": r"(show|search|policy|madison)\b.*",
-    "rpm": r"-q\w*\b.*", "helm": r"(list|ls|status|history|version)\b.*",
-    "docker": r"(ps|images|logs|inspect|version|info|stats|top|port|history|diff|events)\b.*"
-              r"|(container|image|volume|network) (ls|list|inspect|logs|history|top|stats)\b.*"
-              r"|system (df|info)\b.*|compose (-[fp] \S+ )*(ps|logs|images|top|ls|version)\b.*",
-    "kubectl": r"(-n \S+ |--namespace[= ]\S+ |--context[= ]\S+ )*(get|describe|logs|top|version"
-               r"|api-resources|explain|config (view|get-contexts|current-context)|auth can-i)\b.*",
-    "gh": r"(pr|issue|run|release|repo|workflow|label) (list|view|status|diff|checks)\b.*"
-          r"|auth status",
-    "terraform": r"(version|show|output|providers|state (list|show))\b.*",
-    "cargo": r"(tree|search|--list)\b.*", "go": r"(version|env( [A-Z]\w*)*)",
-}  # fmt: skip
-ONLY["podman"] = ONLY["docker"]  #: Pattern that the arguments, joined by blanks, must match.
-
-NEVER: dict[str, str] = {
-    "yarn": r"--output", "kubectl": r"--output-directory|--raw|--profile", "go": r"-w|-u",
-    "gh": r"--web|-w\b|--log-failed-to", "helm": r"--output-dir", "docker": r"--output|(^| )-o ",
-    "less": r"(^| )\+", "journalctl": r"--vacuum", "rpm": r"--(erase|install|import)",
-    "bat": r"^cache", "cargo": r"--target-dir",
-}  # fmt: skip
-"""Pattern that must not occur in them."""
-
-_GIT_ALWAYS = """
-    status log diff show rev-parse ls-files ls-tree blame annotate describe shortlog rev-list
-    cat-file merge-base name-rev show-ref for-each-ref whatchanged count-objects check-ignore
-    diff-tree diff-index cherry range-diff version help
-"""
-GIT_LOOKS: dict[str, str] = {
-    **dict.fromkeys(_GIT_ALWAYS.split(), r".*"),
-    "grep": r"(?!.*(^| )(-O|--open-files)).*",
-    "branch": r"((-a|-r|-v|-vv|-av|-avv|--all|--remotes|--list( \S+)?|--show-current|--verbose"
-              r"|--(no-)?merged( \S+)?|--(no-)?contains \S+|--sort=\S+|--format=\S*)( |\Z))*",
-    "tag": r"((-l|--list|-n\d*)( .*)?|--sort=\S+( -l.*)?|--points-at \S+)?",
-    "remote": r"(-v|--verbose|show( \S+)?|get-url \S+)?",
-    "stash": r"(list|show)\b.*", "worktree": r"list\b.*", "reflog": r"(show\b.*|-\S+)?",
-    "config": r"(--global |--local |--system )?(--get\S* \S+|--list|-l|get \S+|list)( .*)?",
-    "submodule": r"(status|summary)\b.*", "bisect": r"log", "notes": r"(list|show)\b.*",
-}  # fmt: skip
+UNLESS = split_values(program_tables().writes_with)
+ONLY = join_lines(program_tables().reads_only_if)
+NEVER = program_tables().writes_if
+GIT_LOOKS = {
+    **dict.fromkeys(word_list("git_reads_only"), ".*"),
+    **join_lines(program_tables().git_reads_only_if),
+}
 """Subcommands of git, and the pattern that must follow them."""
 _GIT_WRITES = re.compile(r"(^| )(--output|--ext-diff|--textconv|-c |--exec-path|-p |--paginate)")
 
-_VERSIONED = """
-    python python3 node npm npx pnpm yarn bun deno cargo rustc go java javac gcc g++ clang make
-    cmake ruby gem php composer perl terraform helm docker podman kubectl git pip pip3 uv poetry
-    ruff mypy pytest black tsc psql mysql sqlite3 redis-cli aws gcloud az gh bash zsh fish tmux vim
-    nvim code curl wget rsync ssh openssl ffmpeg rustup dotnet swift kotlin scala julia lua r jq
-    rg fd
-"""
-VERSIONED = frozenset(_VERSIONED.split())
-"""These only print when asked for their version or for help."""
+VERSIONED = word_list("versioned")
 _ASKS = frozenset({("--version",), ("-V",), ("-v",), ("version",), ("--help",), ("-h",)})
 _ASKS_SAFE = _ASKS - {("-v",), ("-V",), ("-h",)}
 

@@ -11,8 +11,9 @@ from hermes.util.lazy import lazy_getattr
 if TYPE_CHECKING:
     # isort: off
     # fmt: off
-    from hermes.skills.changes import Author, SkillChange, SkillCommit
-    from hermes.skills.history import DEFAULT_LOG_LENGTH, SkillHistory, UndoRefused
+    from hermes.skills.history import (
+        DEFAULT_LOG_LENGTH, Author, SkillChange, SkillCommit, SkillHistory, UndoRefused,
+    )
     from hermes.skills.index import SkillIndex
     from hermes.skills.loader import (
         LoadedSkill, LoadOptions, SkillCommand, SkillEnvironment, SkillLoader, command_message,
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from hermes.skills.prompt import skills_prompt
     from hermes.skills.skill import (
         HUB_FOLDER, SKILL_FILE, BrokenSkill, Skill, SkillEntry, SkillInvalid, SkillNotFound,
-        SkillRoot, SkillSetting, Source, VisibilityContext, bundled_folder, canonical_name,
-        hidden_reason, optional_folder, skill_roots, unusable_reason,
+        SkillRoot, SkillSetting, SkillUsage, Source, UsageRecord, VisibilityContext,
+        bundled_folder, canonical_name, hidden_reason, optional_folder, skill_roots,
+        unusable_reason,
     )
     from hermes.skills.tools import skill_manage_tool, skill_view_tool, skills_list_tool
-    from hermes.skills.usage import SkillUsage, UsageRecord
     # fmt: on
     # isort: on
 

@@ -9,25 +9,14 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from pathlib import Path
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 import msgspec
 
 from hermes.core.errors import HermesError, StoreError, UsageError
-from hermes.skills.changes import (
-    AS_FOUND,
-    BY_HAND,
-    Author,
-    SkillChange,
-    SkillCommit,
-    format_message,
-    is_reachable,
-    parse_commit,
-    remove_empty_folders,
-    skill_names,
-    walk_files,
-)
+from hermes.skills.skill import LINKED_FOLDERS
 from hermes.store import (
     EXECUTABLE_MODE,
     LINK_MODE,
@@ -42,6 +31,144 @@ from hermes.store import (
 )
 from hermes.util.concurrency import in_thread
 from hermes.util.files import write_bytes, write_text
+
+# Changes and commits
+
+BY_HAND = "changed by hand"
+AS_FOUND = "as it was before the first recorded change"
+MAX_REASON_LENGTH = 500
+SHORT_ID_LENGTH = 8  #: Characters of an id that are displayed.
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+
+
+class Author(StrEnum):
+    AGENT = "agent"
+    REVIEW = "review"  #: The review after a piece of work.
+    USER = "user"
+    HUB = "hub"
+
+
+class SkillChange(msgspec.Struct, frozen=True):
+    """A change that is about to be made."""
+
+    action: str  #: create, patch, edit, delete, …, undo, retire; "by hand" for manual changes.
+    skills: tuple[str, ...]
+    reason: str
+    who: Author
+    session: str = ""
+    paths: tuple[str, ...] = ()
+    """Files and folders it touches, relative to the skill folder; empty means any."""
+    undoes: str = ""  #: The id of the change that it undoes.
+
+
+class SkillCommit(msgspec.Struct, frozen=True):
+    """A recorded change."""
+
+    id: str
+    at: float  #: Seconds since 1970.
+    action: str
+    skills: tuple[str, ...]
+    reason: str
+    who: str
+    session: str = ""
+    undoes: str = ""
+
+    @property
+    def short(self) -> str:
+        return self.id[:SHORT_ID_LENGTH]
+
+    @property
+    def label(self) -> str:
+        """The id and the reason, for messages."""
+        return f"{self.short} ({self.reason})"
+
+
+def format_message(change: SkillChange) -> str:
+    """Return the commit message: the reason, then one `Key: value` a line as in git trailers."""
+    reason = _one_line(change.reason)[:MAX_REASON_LENGTH] or " ".join(
+        (change.action, *change.skills)
+    )
+    trailers = [
+        *(("Skill", name) for name in change.skills),
+        ("Action", change.action),
+        ("By", change.who.value),
+        ("Session", change.session),
+        ("Undoes", change.undoes),
+    ]
+    lines = [f"{key}: {_one_line(value)}" for key, value in trailers if value]
+    return "\n".join((reason, "", *lines, ""))
+
+
+def parse_commit(commit_id: str, at: str, message: str) -> SkillCommit:
+    """The inverse of `format_message`; missing values of a foreign commit are ""."""
+    reason, _, rest = message.strip("\n").partition("\n")
+    found: dict[str, list[str]] = {}
+    for line in rest.splitlines():
+        key, colon, value = line.partition(": ")
+        if colon:
+            found.setdefault(key, []).append(value)
+    return SkillCommit(
+        id=commit_id,
+        at=float(at),
+        action=found.get("Action", [""])[0],
+        skills=tuple(found.get("Skill", ())),
+        reason=reason,
+        who=found.get("By", [""])[0],
+        session=found.get("Session", [""])[0],
+        undoes=found.get("Undoes", [""])[0],
+    )
+
+
+def _one_line(text: str) -> str:
+    """Return the text on one line, so that a reason cannot contain a trailer."""
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+# Files of skills
+
+RETIRED = ".retired"  #: The folder of skills that are archived but not used.
+SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv"})
+
+
+def walk_files(folder: Path | str) -> Iterator[str]:
+    """Yield everything below a folder that is not a folder, as relative paths."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = [each for each in folders if each not in SKIPPED_FOLDERS]
+        relative = Path(place).relative_to(folder)
+        yield from (str(relative / file) for file in files)
+
+
+def skill_names(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the skills to which files belong, judged by their paths."""
+    found: dict[str, None] = {}
+    for path in paths:
+        folders = [each for each in PurePosixPath(path).parts[:-1] if each != RETIRED]
+        linked = next((n for n, each in enumerate(folders) if n and each in LINKED_FOLDERS), None)
+        if name := folders[:linked][-1:]:
+            found[name[0]] = None
+    return tuple(sorted(found))
+
+
+def is_reachable(workspace: Path, path: str) -> bool:
+    """Whether `path` can be written without following a link or replacing a folder."""
+    place = workspace
+    for part in PurePosixPath(path).parts[:-1]:
+        place /= part
+        if place.is_symlink() or (place.exists() and not place.is_dir()):
+            return False
+    return (workspace / path).is_symlink() or not (workspace / path).is_dir()
+
+
+def remove_empty_folders(folder: Path, stop: Path) -> None:
+    """Remove empty folders from `folder` upwards, excluding `stop`."""
+    with contextlib.suppress(OSError):  # not empty, or gone
+        while folder != stop and stop in folder.parents:
+            folder.rmdir()
+            folder = folder.parent
+
+
+# The git store
 
 HISTORY_FOLDER = ".history"
 LOCK_FILE = ".history.lock"
@@ -61,19 +188,13 @@ GIT_EXCLUDE = (
 .gitignore does not apply: everything the agent writes must be recorded."""
 
 
+HISTORY_OPTIONS = HistoryOptions(
+    excluded=GIT_EXCLUDE, list_nested=walk_files, config=GIT_SETTINGS, branch="refs/heads/main"
+)
+
+
 class UndoRefused(UsageError):
     """A later change prevents the undo. Nothing was changed."""
-
-
-def open_history(program: str, folder: Path) -> GitHistory:
-    """Return the git store of the skills in `folder`."""
-    options = HistoryOptions(
-        excluded=GIT_EXCLUDE,
-        list_nested=walk_files,
-        config=GIT_SETTINGS,
-        branch="refs/heads/main",
-    )
-    return GitHistory(Git(program, folder / HISTORY_FOLDER, folder), folder, options)
 
 
 _TEMPORARY_NAME = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
@@ -155,39 +276,16 @@ async def _contents(history: GitHistory, updates: Iterable[FileUpdate]) -> dict[
     return dict(zip(ids, await history.git.blobs(ids), strict=True)) if ids else {}
 
 
-# The journal: a change is stored before it is made, so that the next process can finish the
-# record of a process that died.
-
-
 class PendingChange(msgspec.Struct, frozen=True):
-    """A change that is being made."""
+    """A change that is being made.
+
+    It is stored in a journal first, so that the next process can finish the record of a process
+    that died. The history lock ensures that there is at most one.
+    """
 
     change: SkillChange
     updates: tuple[FileUpdate, ...] = msgspec.field(default=(), name="puts")
     """Files to write for an undo. The process that finds the journal writes the remaining ones."""
-
-
-class ChangeJournal:
-    """Stores the pending change; the history lock ensures that there is at most one.
-
-    Uses the json module, because msgspec rejects file names that are not UTF-8.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def open(self, intent: PendingChange) -> None:
-        write_text(self._file, json.dumps(msgspec.to_builtins(intent)), mode=0o600)
-
-    def unfinished(self) -> PendingChange | None:
-        """Return the change of a process that died, or None. A damaged file is ignored."""
-        try:
-            return msgspec.convert(json.loads(self._file.read_text("utf-8")), PendingChange)
-        except (FileNotFoundError, ValueError):
-            return None
-
-    def close(self) -> None:
-        self._file.unlink(missing_ok=True)
 
 
 log = logging.getLogger(__name__)
@@ -216,8 +314,11 @@ class SkillHistory:
     ) -> None:
         program = (shutil.which("git") or "") if git is None else git
         self._folder, self._notify = folder, notify
-        self._history = open_history(program, folder) if program else None
-        self._journal = ChangeJournal(folder / HISTORY_FOLDER / "intent.json")
+        self._history = None
+        if program:
+            git = Git(program, folder / HISTORY_FOLDER, folder)
+            self._history = GitHistory(git, folder, HISTORY_OPTIONS)
+        self._journal = folder / HISTORY_FOLDER / "intent.json"
         self._notified: set[str] = set()
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -314,11 +415,11 @@ class SkillHistory:
                 return await in_thread(work), None
             await self._catch_up(self._history)
             with _write_errors():
-                self._journal.open(PendingChange(change))
+                self._write_journal(PendingChange(change))
             try:
                 result = await in_thread(work)
             except (HermesError, OSError):
-                self._journal.close()
+                self._journal.unlink(missing_ok=True)
                 raise
             return result, await self._commit_change(self._history, change)
 
@@ -342,11 +443,11 @@ class SkillHistory:
                 undoes=commit.id,
             )
             with _write_errors():
-                self._journal.open(PendingChange(change, tuple(updates)))
+                self._write_journal(PendingChange(change, tuple(updates)))
                 try:
                     await self._apply_updates(history, updates)
                 except OSError:
-                    self._journal.close()
+                    self._journal.unlink(missing_ok=True)
                     raise
             done = await self._commit_change(history, change)
             if done is None:
@@ -369,7 +470,7 @@ class SkillHistory:
 
     async def _recover(self, history: GitHistory) -> None:
         history.prepare()
-        intent = self._journal.unfinished()
+        intent = self._read_journal()
         if intent is not None:
             for path in intent.change.paths:
                 remove_temporary_files(self._folder, path)
@@ -381,10 +482,21 @@ class SkillHistory:
             except OSError as error:
                 self._notify_once(f"an interrupted undo cannot be finished: {error}")
             await self._commit(history, intent.change)
-            self._journal.close()
+            self._journal.unlink(missing_ok=True)
         names = skill_names(await history.changed_names())
         reason = BY_HAND if await history.head() else AS_FOUND
         await self._commit(history, SkillChange("by hand", names, reason, Author.USER))
+
+    def _write_journal(self, intent: PendingChange) -> None:
+        # msgspec rejects file names that are not UTF-8.
+        write_text(self._journal, json.dumps(msgspec.to_builtins(intent)), mode=0o600)
+
+    def _read_journal(self) -> PendingChange | None:
+        """Return the change of a process that died, or None. A damaged file is ignored."""
+        try:
+            return msgspec.convert(json.loads(self._journal.read_text("utf-8")), PendingChange)
+        except (FileNotFoundError, ValueError):
+            return None
 
     async def _apply_updates(self, history: GitHistory, updates: list[FileUpdate]) -> None:
         """Write all files or, with OSError, none."""
@@ -416,7 +528,7 @@ class SkillHistory:
         """
         try:
             commit = await self._commit(history, change)
-            self._journal.close()
+            self._journal.unlink(missing_ok=True)
         except (StoreError, OSError) as error:
             self._notify_once(f"a change of skills is saved, but not recorded yet: {error}")
             return None
@@ -444,15 +556,18 @@ class SkillHistory:
 
     async def _run_shielded(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work`, which continues when the caller is cancelled."""
+
+
+        def on_done(task: asyncio.Task[T]) -> None:
+            self._running.discard(task)
+            if not task.cancelled() and task.exception() is not None:
+                log.debug("a change of skills failed: %s", task.exception())
+
         task = asyncio.ensure_future(work)
         self._running.add(task)
-        task.add_done_callback(self._on_done)
+        task.add_done_callback(on_done)
         return await asyncio.shield(task)
 
-    def _on_done(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.debug("a change of skills failed: %s", task.exception())
 
 
 @contextlib.contextmanager

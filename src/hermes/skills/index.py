@@ -32,14 +32,6 @@ FORMAT = 5  #: Version of the cache file.
 log = logging.getLogger(__name__)
 
 
-class BrokenEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A `BrokenSkill` as stored in the cache."""
-
-    file: str
-    source: Source
-    reason: str
-
-
 class SkillListing(msgspec.Struct, frozen=True, dict=True):
     """All skills below the roots: the content of the cache file."""
 
@@ -50,7 +42,7 @@ class SkillListing(msgspec.Struct, frozen=True, dict=True):
     the others that match. Encoded, because a prompt looks up few of the stems."""
     watched: dict[str, Stamp]  #: Stamps of the other files and folders that were read, by path.
     missing: tuple[str, ...]  #: Roots that do not exist.
-    broken: tuple[BrokenEntry, ...]
+    broken: tuple[tuple[str, Source, str], ...]  #: File, source and reason.
     categories: dict[str, str]  #: Descriptions from DESCRIPTION.md files.
 
     @cached_property
@@ -123,8 +115,10 @@ class SkillIndex:
 
     def broken(self) -> tuple[BrokenSkill, ...]:
         """Return the files that look like a skill and do not load."""
-        found = self.listing().broken
-        return tuple(BrokenSkill(Path(each.file), each.source, each.reason) for each in found)
+        return tuple(
+            BrokenSkill(Path(file), source, reason)
+            for file, source, reason in self.listing().broken
+        )
 
     def categories(self) -> Mapping[str, str]:
         """Return the descriptions of the categories that have a DESCRIPTION.md."""
@@ -208,10 +202,10 @@ def _find_entry(name: str, listing: SkillListing) -> SkillEntry | None:
 
 def _not_found(name: str, listing: SkillListing) -> SkillNotFound | SkillInvalid:
     wanted = name.strip().rpartition("/")[2]
-    for each in listing.broken:
-        if wanted and wanted in (Path(each.file).parent.name, Path(each.file).name):
+    for file, _, reason in listing.broken:
+        if wanted and wanted in (Path(file).parent.name, Path(file).name):
             return SkillInvalid(
-                f"the skill {name!r} does not load: {each.reason}", hint=f"look at {each.file}"
+                f"the skill {name!r} does not load: {reason}", hint=f"look at {file}"
             )
     hint = _suggestion(name, [entry.name for entry in listing.entries])
     return SkillNotFound(f"there is no skill {name!r}", hint=hint)
@@ -232,13 +226,11 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
 
 _WORD = re.compile(r"[^\W_]+")
 
-COMMON_WORDS = frozenset({
-    "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "in", "into", "is", "it",
-    "its", "of", "on", "or", "that", "the", "their", "this", "to", "use", "used", "user", "users",
-    "using", "when", "with", "you", "your", "src", "lib", "bin", "doc", "docs", "main", "index",
-    "init", "readme", "license", "test", "tests", "tmp", "new", "old", "file", "files", "folder",
-    "project", "work", "home", "data",
-})  # fmt: skip
+COMMON_WORDS = frozenset(
+    "a an and are as at be by for from has in into is it its of on or that the their this to use"
+    " used user users using when with you your src lib bin doc docs main index init readme license"
+    " test tests tmp new old file files folder project work home data".split()
+)
 """Words that do not tell skills apart."""
 
 FILE_TYPE_WORDS = {

@@ -8,10 +8,8 @@ from pathlib import Path
 import msgspec
 
 from hermes.security.injection import scan
-from hermes.skills.frontmatter import read_frontmatter
 from hermes.skills.index import (
     COMMON_WORDS,
-    BrokenEntry,
     SkillListing,
     cache_key,
     split_words,
@@ -24,6 +22,7 @@ from hermes.skills.parse import (
     first_paragraph,
     is_inside,
     parse_skill,
+    read_frontmatter,
     read_text_file,
     stamp_of,
 )
@@ -48,19 +47,6 @@ MAX_KEYWORDS = 24
 NO_CONDITIONS = Conditions()
 
 
-class FoundSkill(msgspec.Struct, frozen=True):
-    """An entry with the folder and root in which it was found."""
-
-    entry: SkillEntry
-    folder: str
-    root: SkillRoot
-    is_new: bool = True  #: False when it is unchanged since the last listing.
-
-    @property
-    def file(self) -> str:
-        return f"{self.folder}/{SKILL_FILE}"
-
-
 def build_listing(roots: Sequence[SkillRoot], last: SkillListing | None = None) -> SkillListing:
     """Scan the roots. Of several skills with one name the first counts, in root order.
 
@@ -70,21 +56,24 @@ def build_listing(roots: Sequence[SkillRoot], last: SkillListing | None = None) 
     for root in roots:
         walk.visit(root)
     found = _read_skills(walk, roots, last.entries if last else ())
-    taken = _unique_by_name(_reject_injections(found, walk.broken), walk.broken)
+    taken = _unique_by_name(found, roots, walk.broken)
     for each in taken:
-        walk.stamps.pop(each.file)
-    entries = sorted(
-        (each.entry for each in taken), key=lambda entry: (entry.root, entry.category, entry.name)
-    )
+        walk.stamps.pop(_file_of(each, roots))
+    entries = sorted(taken, key=lambda entry: (entry.root, entry.category, entry.name))
     return SkillListing(
         key=cache_key(roots),
         entries=tuple(entries),
         keywords=_keywords(entries),
         watched=dict(walk.stamps),
         missing=tuple(walk.missing),
-        broken=tuple(BrokenEntry(str(at.file), at.source, at.reason) for at in walk.broken),
+        broken=tuple((str(at.file), at.source, at.reason) for at in walk.broken),
         categories=_categories(walk),
     )
+
+
+def _file_of(entry: SkillEntry, roots: Sequence[SkillRoot]) -> str:
+    path = str(roots[entry.root].path)
+    return f"{path}/{SKILL_FILE}" if entry.folder == "." else f"{path}/{entry.folder}/{SKILL_FILE}"
 
 
 def _keywords(entries: Sequence[SkillEntry]) -> dict[str, msgspec.Raw]:
@@ -154,7 +143,7 @@ class SkillWalker:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            self._report_broken(file, root, describe_os_error(error))
+            self.report_broken(file, root, describe_os_error(error))
             return True
         self.skills.append((folder, root))
         return True
@@ -167,10 +156,14 @@ class SkillWalker:
             with os.scandir(folder) as entries:
                 inside = sorted((each.name, each) for each in entries)
         except OSError as error:
-            self._report_broken(folder, root, describe_os_error(error))
+            self.report_broken(folder, root, describe_os_error(error))
             return room
         for name, entry in inside:
-            if not _is_candidate(name) or not self._is_printable(entry, root):
+            if not _is_candidate(name):
+                continue
+            if not name.isprintable():  # it would become part of prompts, lists and files
+                path = entry.path.encode("utf-8", "backslashreplace").decode()
+                self.report_broken(path, root, "its name cannot be printed", changing=False)
                 continue
             if self._is_folder(entry, root):
                 room = self._visit_folder(entry.path, root, depth, room)
@@ -186,7 +179,7 @@ class SkillWalker:
             return room
         if room == 1:
             reason = f"there are more than {MAX_FOLDERS:,} folders; the rest is not looked at"
-            self._report_broken(str(root.path), root, reason, changing=False)
+            self.report_broken(str(root.path), root, reason, changing=False)
         elif self._is_skill(folder, root):
             pass
         elif depth < MAX_SKILL_DEPTH:
@@ -204,7 +197,7 @@ class SkillWalker:
                 reason = (
                     f"it lies too deep: at most {MAX_SKILL_DEPTH - 1} categories may stand above it"
                 )
-                self._report_broken(f"{relative_folder}/{SKILL_FILE}", root, reason, changing=False)
+                self.report_broken(f"{relative_folder}/{SKILL_FILE}", root, reason, changing=False)
                 folders.clear()
             folders[:] = sorted(
                 each for each in folders if each.isprintable() and _is_candidate(each)
@@ -217,15 +210,7 @@ class SkillWalker:
             return
         else:
             reason = f"it must be called {SKILL_FILE}, not {entry.name}"
-        self._report_broken(entry.path, root, reason, changing=False)
-
-    def _is_printable(self, entry: os.DirEntry[str], root: SkillRoot) -> bool:
-        """Check a name, because it becomes part of prompts, lists and files."""
-        if entry.name.isprintable():
-            return True
-        path = entry.path.encode("utf-8", "backslashreplace").decode()
-        self._report_broken(path, root, "its name cannot be printed", changing=False)
-        return False
+        self.report_broken(entry.path, root, reason, changing=False)
 
     def _is_folder(self, entry: os.DirEntry[str], root: SkillRoot) -> bool:
         try:
@@ -233,13 +218,13 @@ class SkillWalker:
                 return entry.is_dir()
             real = os.path.realpath(entry.path, strict=True)
         except OSError as error:
-            self._report_broken(
+            self.report_broken(
                 entry.path, root, f"the link leads nowhere: {describe_os_error(error)}"
             )
             return False
         above = os.path.realpath(Path(entry.path).parent)
         if f"{above}/".startswith(f"{real}/"):
-            self._report_broken(entry.path, root, "the link leads back to a folder above it")
+            self.report_broken(entry.path, root, "the link leads back to a folder above it")
             return False
         return Path(real).is_dir()
 
@@ -251,7 +236,7 @@ class SkillWalker:
             return False
         return True
 
-    def _report_broken(
+    def report_broken(
         self, path: str, root: SkillRoot, reason: str, *, changing: bool = True
     ) -> None:
         if changing:
@@ -265,31 +250,42 @@ def _is_candidate(name: str) -> bool:
 
 def _read_skills(
     walk: SkillWalker, roots: Sequence[SkillRoot], last: Iterable[SkillEntry]
-) -> list[FoundSkill]:
+) -> list[SkillEntry]:
+    """Return the skills that load, without third-party ones that look like prompt injection."""
     known = {(entry.root, entry.folder, entry.stamp): entry for entry in last}
     positions = {root.path: position for position, root in enumerate(roots)}
-    found: list[FoundSkill] = []
+    found: list[SkillEntry] = []
+    strange: list[SkillEntry] = []  #: New descriptions of third parties.
     for folder, root in walk.skills:
         file = f"{folder}/{SKILL_FILE}"
         position = positions[root.path]
         relative = folder[len(str(root.path)) + 1 :] or "."
-        if (same := known.get((position, relative, walk.stamps[file]))) is not None:
-            found.append(FoundSkill(same, folder, root, is_new=False))
-            continue
+        entry = known.get((position, relative, walk.stamps[file]))
         try:
-            _check_link(file, folder, root)
-            text, stamp, warnings = read_text_file(file)
-            walk.stamps[file] = stamp
-            skill = parse_skill(text, Path(folder), root, warnings)
-            entry = _entry(skill, position, relative, stamp)
-            found.append(FoundSkill(entry, folder, root))
+            if entry is None:
+                _check_link(file, folder, root)
+                text, stamp, warnings = read_text_file(file)
+                walk.stamps[file] = stamp
+                skill = parse_skill(text, Path(folder), root, warnings)
+                entry = _entry(skill, position, relative, stamp)
+                if root.source in THIRD_PARTY:
+                    strange.append(entry)
+            found.append(entry)
         except OSError as error:
-            walk.stamps[file] = UNKNOWN_STAMP
-            walk.broken.append(BrokenSkill(Path(file), root.source, describe_os_error(error)))
+            walk.report_broken(file, root, describe_os_error(error))
         except SkillInvalid as error:
             reason = f"{error}; {error.hint}" if error.hint else str(error)
-            walk.broken.append(BrokenSkill(Path(file), root.source, reason))
-    return found
+            walk.report_broken(file, root, reason, changing=False)
+    # One scan over all descriptions is many times faster than one scan for each.
+    if not scan("\n\n".join(entry.description for entry in strange)):
+        return found
+    hostile: list[SkillEntry] = []
+    for entry in strange:
+        if findings := scan(entry.description):
+            hostile.append(entry)
+            reason = f"its description looks like prompt injection ({', '.join(findings)})"
+            walk.report_broken(_file_of(entry, roots), roots[entry.root], reason, changing=False)
+    return [entry for entry in found if entry not in hostile]
 
 
 def _entry(skill: Skill, root: int, folder: str, stamp: Stamp) -> SkillEntry:
@@ -320,34 +316,22 @@ def _check_link(file: str, folder: str, root: SkillRoot) -> None:
         raise SkillInvalid(f"{path.name} is a link out of its folder")
 
 
-def _reject_injections(found: list[FoundSkill], broken: list[BrokenSkill]) -> list[FoundSkill]:
-    """Remove third-party skills whose descriptions look like prompt injection."""
-    strange = [each for each in found if each.is_new and each.root.source in THIRD_PARTY]
-    # One scan over all descriptions is many times faster than one scan for each.
-    if not scan("\n\n".join(each.entry.description for each in strange)):
-        return found
-    hostile: set[str] = set()
-    for each in strange:
-        if findings := scan(each.entry.description):
-            hostile.add(each.folder)
-            reason = f"its description looks like prompt injection ({', '.join(findings)})"
-            broken.append(BrokenSkill(Path(each.file), each.root.source, reason))
-    return [each for each in found if each.folder not in hostile]
-
-
-def _unique_by_name(found: Iterable[FoundSkill], broken: list[BrokenSkill]) -> list[FoundSkill]:
+def _unique_by_name(
+    found: Iterable[SkillEntry], roots: Sequence[SkillRoot], broken: list[BrokenSkill]
+) -> list[SkillEntry]:
     """Return the first skill of each name.
 
     A skill may override one of another root. A second skill of that name in the same root is
     reported as broken.
     """
-    by_name: dict[str, FoundSkill] = {}
-    for each in found:
-        name = each.entry.name
-        first = by_name.setdefault(name, each)
-        if first is not each and first.root is each.root:
-            reason = f"another skill is called {name!r} as well: {first.folder}"
-            broken.append(BrokenSkill(Path(each.file), each.root.source, reason))
+    by_name: dict[str, SkillEntry] = {}
+    for entry in found:
+        first = by_name.setdefault(entry.name, entry)
+        if first is not entry and first.root == entry.root:
+            other = Path(_file_of(first, roots)).parent
+            reason = f"another skill is called {entry.name!r} as well: {other}"
+            source = roots[entry.root].source
+            broken.append(BrokenSkill(Path(_file_of(entry, roots)), source, reason))
     return list(by_name.values())
 
 

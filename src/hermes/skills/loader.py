@@ -13,9 +13,15 @@ from hermes.config.environment import child_environment
 from hermes.core.ports import AskSecret
 from hermes.security import OWN_FILES
 from hermes.security.injection import blocked, scan
-from hermes.skills.frontmatter import read_frontmatter
 from hermes.skills.index import SkillIndex
-from hermes.skills.parse import decode, is_garbled, is_inside, read_instructions, strip_comments
+from hermes.skills.parse import (
+    decode,
+    is_garbled,
+    is_inside,
+    read_frontmatter,
+    read_instructions,
+    strip_comments,
+)
 from hermes.skills.skill import (
     LINKED_FOLDERS,
     SKILL_DIRECTORY,
@@ -26,6 +32,7 @@ from hermes.skills.skill import (
     SkillEntry,
     SkillInvalid,
     SkillNotFound,
+    SkillUsage,
     SkillVariable,
     VisibilityContext,
     hidden_reason,
@@ -35,7 +42,6 @@ from hermes.skills.skill import (
     unset_settings,
     unusable_reason,
 )
-from hermes.skills.usage import SkillUsage
 from hermes.util.concurrency import in_thread
 from hermes.util.processes import run_program
 from hermes.util.text import human_size
@@ -55,7 +61,13 @@ def linked_files(folder: Path) -> tuple[str, ...]:
         if is_inside(path, folder)
     ]
     found = [name for name in found if name != SKILL_FILE and name.isprintable()]
-    return tuple(sorted(found, key=_listing_order))
+
+    def order(name: str) -> tuple[int, str]:
+        folder, slash, _ = name.partition("/")
+        known = folder in LINKED_FOLDERS and slash
+        return LINKED_FOLDERS.index(folder) if known else len(LINKED_FOLDERS), name
+
+    return tuple(sorted(found, key=order))
 
 
 def format_listing(names: tuple[str, ...]) -> str:
@@ -130,12 +142,6 @@ def _walk_files(folder: Path, depth: int) -> list[Path]:
     return found
 
 
-def _listing_order(name: str) -> tuple[int, str]:
-    folder = name.partition("/")[0]
-    known = folder in LINKED_FOLDERS and "/" in name
-    return LINKED_FOLDERS.index(folder) if known else len(LINKED_FOLDERS), name
-
-
 # Setup: variables and credential files that a skill needs. Values never pass through here: a
 # `AskSecret` asks the user, and programs get variables by name.
 
@@ -159,20 +165,33 @@ class SetupChecker:
         self._skipped: set[str] = set()
 
     async def check(self, skill: Skill) -> SetupStatus:
-        missing = [each for each in skill.variables if not await self._is_set(each)]
+        given: list[str] = []
         there: list[Path] = []
-        reasons = [_unset_variable_reason(each) for each in missing]
+        reasons: list[str] = []
+        for variable in skill.variables:
+            if await self._is_set(variable):
+                given.append(variable.name)
+                continue
+            purpose = f" (needed for {variable.required_for})" if variable.required_for else ""
+            about = f" {variable.help}" if variable.help else ""
+            reasons.append(
+                f"{variable.name} is not set{purpose}.{about} "
+                f"The user sets it with: hermes config set {variable.name} VALUE"
+            )
         for each in skill.credential_files:
             path = self._resolve_credential(each)
             if path is None:
                 reasons.append(f"the credential file {each.path} is not one that skills may use")
-            elif _is_readable_file(path):
+                continue
+            try:
+                is_file = path.is_file()
+            except OSError:  # a name that is too long, an unreadable folder
+                is_file = False
+            if is_file:
                 there.append(path)
             else:
                 about = f" ({each.description})" if each.description else ""
                 reasons.append(f"the credential file {path} is missing{about}")
-        names = {each.name for each in missing}
-        given = (each.name for each in skill.variables if each.name not in names)
         return SetupStatus(tuple(reasons), tuple(given), tuple(there))
 
     async def _is_set(self, variable: SkillVariable) -> bool:
@@ -196,22 +215,6 @@ class SetupChecker:
         inside = path.relative_to(home).as_posix()
         own = any(inside == name or inside.startswith(f"{name}/") for name in OWN_FILES)
         return None if own else path
-
-
-def _is_readable_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name that is too long, an unreadable folder
-        return False
-
-
-def _unset_variable_reason(variable: SkillVariable) -> str:
-    purpose = f" (needed for {variable.required_for})" if variable.required_for else ""
-    about = f" {variable.help}" if variable.help else ""
-    return (
-        f"{variable.name} is not set{purpose}.{about} "
-        f"The user sets it with: hermes config set {variable.name} VALUE"
-    )
 
 
 SESSION_VARIABLE = "${HERMES_SESSION_ID}"

@@ -13,8 +13,7 @@ from hermes.skills.index import (
     shorten,
     split_words,
 )
-from hermes.skills.skill import SkillEntry, Source, VisibilityContext
-from hermes.skills.usage import UsageRecord
+from hermes.skills.skill import SkillEntry, Source, UsageRecord, VisibilityContext
 
 # Ranking, for when the list has no room for all skills
 

@@ -6,7 +6,7 @@ from typing import Any
 from hermes.core.errors import StoreError, ToolArgumentsInvalid, ToolError, UsageError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Effect, Tool, ToolContext, no_concern
-from hermes.skills.changes import Author
+from hermes.skills.history import Author
 from hermes.skills.index import SkillIndex, shorten
 from hermes.skills.loader import SkillLoader
 from hermes.skills.prompt import GENERAL, search_skills

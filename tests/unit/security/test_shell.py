@@ -4,9 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hermes.security.shell.heredocs import extract_heredocs
 from hermes.security.shell.model import UNKNOWN, CommandTooComplex
 from hermes.security.shell.reader import LONGEST, parse_command
+from hermes.security.shell.words import extract_heredocs
 from hermes.security.shell.wrappers import unfold_command
 
 

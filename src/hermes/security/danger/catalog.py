@@ -1,14 +1,83 @@
-"""All rules, indexed by program name, and the rules on the text of a command."""
+"""All rules: those of rules.toml, indexed by program name, and those on the text of a command."""
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, cast
 
-from hermes.security.danger import code, files, infrastructure, secrets, self_protection, system
-from hermes.security.danger.rule import Rule, TextRule
+import msgspec
+
+from hermes.security.danger import code, files, secrets, self_protection, system
+from hermes.security.danger.context import ShellContext, has_option
 from hermes.security.shell.model import Invocation
 from hermes.security.shell.reader import FORK_BOMB, FORK_LOOP, SELF_START
 from hermes.security.shell.wrappers import interpreter_name, is_loader
+
+RuleTest = Callable[[Invocation, ShellContext], bool]
+
+
+class RuleConditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Conditions of a rule; rules.toml explains them."""
+
+    test: str = ""
+    says: str = ""
+    says_exactly: str = ""
+    verb: str = ""
+    pattern: str = ""
+    option: str = ""
+
+    def hold(self, invocation: Invocation, context: ShellContext) -> bool:
+        """Return whether all conditions hold that are given."""
+        text = invocation.text
+        return bool(
+            (not self.says or _compile(self.says).search(text))
+            and (not self.says_exactly or _compile(self.says_exactly, 0).search(text))
+            and (not self.verb or _verb(self.verb, self.pattern).search(invocation.plain))
+            and (not self.option or has_option(invocation, *self.option.split()))
+            and (not self.test or _predicate(self.test)(invocation, context))
+        )
+
+
+class Rule(RuleConditions, frozen=True, kw_only=True):
+    kind: str  #: The class, which is the unit of approval and what `command_allowlist` contains.
+    reason: str
+    names: str = ""  #: Program names, separated by blanks; "" matches every program.
+    unless: RuleConditions | None = None
+    refused: bool = False  #: It cannot be approved.
+
+    def matches(self, invocation: Invocation, context: ShellContext) -> bool:
+        return self.hold(invocation, context) and not (
+            self.unless is not None and self.unless.hold(invocation, context)
+        )
+
+
+@cache
+def _compile(pattern: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
+    return re.compile(pattern.replace("\n", ""), flags)
+
+
+@cache
+def _verb(words: str, pattern: str) -> re.Pattern[str]:
+    alone = rf"(?:^|\s)(?:{'|'.join(words.split())})(?=[\s=:]|\Z)"
+    return _compile(f"{alone}|{pattern}" if pattern else alone)
+
+
+@cache
+def _predicate(name: str) -> RuleTest:
+    module, _, function = name.partition(".")
+    modules = {"code": code, "files": files, "secrets": secrets, "system": system}
+    return cast("RuleTest", getattr(modules.get(module, self_protection), function))
+
+
+class TextRule(msgspec.Struct, frozen=True):
+    """A rule on the text of the command itself."""
+
+    kind: str
+    reason: str
+    pattern: re.Pattern[str]
+    refused: bool = False
+
 
 # Rules on the text itself, in addition to those on the tree.
 
@@ -58,21 +127,9 @@ BROKEN_RULES = (
 )  # fmt: skip
 """Coarse rules for text whose tree has errors, which needs approval in any case."""
 
-RULES: tuple[Rule, ...] = (
-    *self_protection.SELF_PROTECTION_RULES,
-    *files.DELETION_RULES,
-    *files.DISK_RULES,
-    *files.SYSTEM_FILE_RULES,
-    *secrets.CREDENTIAL_RULES,
-    *infrastructure.DATABASE_RULES,
-    *system.PROCESS_RULES,
-    *system.MACHINE_RULES,
-    *code.CODE_RULES,
-    *code.HIDDEN_RULES,
-    *system.NETWORK_RULES,
-    *infrastructure.GIT_RULES,
-    *infrastructure.CLOUD_RULES,
-)
+RULES = msgspec.toml.decode(
+    Path(__file__).with_name("rules.toml").read_bytes(), type=dict[str, tuple[Rule, ...]]
+)["rule"]
 
 UNREADABLE = ("unreadable command", "its syntax cannot be read with certainty")
 TOO_MUCH = ("unreadable command", "it is too long or too deeply nested to be read")
@@ -112,8 +169,7 @@ class DangerClass(NamedTuple):
 
 def danger_classes() -> list[DangerClass]:
     """Return every class, by name."""
-    facts = [(rule.kind, rule.reason, rule.refused) for rule in RULES]
-    facts += [(rule.kind, rule.reason, rule.refused) for rule in TEXT_RULES]
+    facts = [(rule.kind, rule.reason, rule.refused) for rule in (*RULES, *TEXT_RULES)]
     facts += [(*UNREADABLE, False), (*TOO_MUCH, False)]
     table: dict[str, list[tuple[str, bool]]] = {}
     for kind, reason, refused in facts:

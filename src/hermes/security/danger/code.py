@@ -1,77 +1,39 @@
-"""Code passed as text: shells, interpreters and their input; programs under false names."""
+"""Code passed as text, programs under false names, and what a command leaves for its own rest."""
 
 import re
 import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 
-from hermes.security.danger.context import ShellContext, locate_word
-from hermes.security.danger.rule import Rule, always, has_option, says, says_exactly, verb
-from hermes.security.shell.expansion import known_input
-from hermes.security.shell.launchers import SHELLS
-from hermes.security.shell.model import UNKNOWN, Invocation
+import msgspec
+
+from hermes.security.danger.context import (
+    ShellContext,
+    has_option,
+    locate_word,
+    operands,
+    written_paths,
+)
+from hermes.security.shell.expansion import known_input, predict_output
+from hermes.security.shell.model import UNKNOWN, Invocation, program_name
 from hermes.security.shell.reader import FORK_BOMB, FORK_LOOP, SELF_START
 from hermes.security.shell.wrappers import (
+    SHELLS,
     interpreter_name,
     option_values,
     reads_commands,
     shell_text,
 )
+from hermes.security.tables import program_tables, split_values, word_list
 
 # Interpreters, and the programs that supply them with code.
 
-INLINE = {
-    "python": "c", "pypy": "c", "ipython": "c", "micropython": "c", "perl": "eE", "raku": "e",
-    "ruby": "e", "jruby": "e", "node": "ep", "nodejs": "ep", "deno": "", "bun": "ep", "php": "rBRE",
-    "lua": "e", "luajit": "e", "rscript": "e", "r": "e", "julia": "eE", "osascript": "e",
-    "tclsh": "", "wish": "", "expect": "c", "groovy": "e", "scala": "e", "elixir": "e", "erl": "",
-    "ocaml": "e", "racket": "e", "guile": "c", "sbcl": "", "clojure": "e", "clj": "e", "bb": "e",
-    "octave": "", "swift": "e", "ghci": "e", "ghc": "e", "runghc": "e", "irb": "e", "tsx": "ep",
-    "ts-node": "ep", "pwsh": "ce", "powershell": "ce", "jshell": "", "emacs": "", "janet": "e",
-    "coffee": "e", "psysh": "",
-}  # fmt: skip
-"""Short options followed by code."""
-INLINE_WORDS = frozenset({
-    "--eval", "--print", "--exec", "-eval", "-command", "-encodedcommand", "-enc", "-encoded",
-    "--command", "eval", "-ec", "--execute", "--evaluate", "--run", "--process-code",
-})  # fmt: skip
-"""Long options and subcommands followed by code."""
-TAKES_VALUE = {
-    "python": "-W -X -Q --check-hash-based-pycs", "pypy": "-W -X --jit", "ipython": "--profile",
-    "perl": "-I -M", "ruby": "-I -r -C -E -W -K", "jruby": "-I -r -C -J",
-    "node": """-r --require --import --loader --experimental-loader --input-type -C --conditions
-               --env-file --title --icu-data-dir --openssl-config --inspect-port""",
-    "nodejs": "-r --require --import --loader --input-type", "tsx": "--tsconfig -r --import",
-    "ts-node": "-P --project -r --require -O -C", "bun": "-r --preload --cwd -c --config",
-    "php": "-d -c -z -t -S", "lua": "-l", "luajit": "-l -j -O", "osascript": "-l -s",
-    "julia": "-J -p -t -L -C -H -m", "rscript": "--encoding", "r": "-d -g --encoding",
-    "groovy": "-cp --classpath -D -c", "elixir": "-r -pr -pa -pz", "racket": "-l -t -k -I -p -r",
-    "pwsh": "-executionpolicy -ep -w -windowstyle -workingdirectory -configurationname",
-    "powershell": "-executionpolicy -ep -ex -w -windowstyle -version -psconsolefile",
-    "guile": "-L -C -l -e", "scala": "-cp -classpath -d", "deno": "", "swift": "-I -L -F",
-    "raku": "-I -M", "clojure": "-Sdeps", "bb": "-cp --classpath", "ocaml": "-I",
-}  # fmt: skip
-"""Options of interpreters with a value that is not code."""
+INLINE = program_tables().code_letters
+INLINE_WORDS = word_list("inline_words")
+TAKES_VALUE = split_values(program_tables().value_options)
 
-FETCHERS = frozenset({
-    "curl", "wget", "fetch", "aria2c", "http", "https", "lwp-request", "nc", "ncat", "netcat",
-    "lynx", "w3m", "xh", "socat", "telnet", "ftp", "tftp", "openssl", "dig", "axel", "curlie",
-    "scp", "invoke-webrequest", "iwr", "lwp-download", "links", "elinks", "gsutil", "aws", "ssh",
-    "nslookup",
-})  # fmt: skip
-DECODERS = frozenset({
-    "base64", "base32", "xxd", "openssl", "gpg", "gunzip", "zcat", "uudecode", "rev", "bzcat",
-    "xzcat", "gbase64", "basenc", "b64decode",
-})  # fmt: skip
-HARMLESS_EVAL = frozenset({
-    "ssh-agent", "pyenv", "rbenv", "nodenv", "direnv", "brew", "conda", "fnm", "zoxide", "mamba",
-    "dircolors", "opam", "minikube", "luarocks", "starship", "mise", "keychain", "gpg-agent",
-    "micromamba", "jenv", "goenv", "tfenv", "thefuck", "fzf", "register-python-argcomplete", "gh",
-    "kubectl", "docker-machine", "atuin", "rtx", "asdf", "pip", "pipx", "podman", "npm", "rustup",
-    "hub", "lesspipe", "resize", "tmux", "oh-my-posh", "poetry", "uv", "just", "helm", "docker",
-    "git", "dirname", "pwd", "cd", "hermes", "aws_completer", "flux", "kind", "nodebrew",
-})  # fmt: skip
-"""Programs whose output is meant for `eval "$(…)"` and `source <(…)`."""
+FETCHERS, DECODERS = word_list("fetchers"), word_list("decoders")
+HARMLESS_EVAL = word_list("harmless_eval")
 
 
 LONGEST_TEXT = 20_000  #: Longer code is checked only up to here.
@@ -100,9 +62,7 @@ _EDITOR_RUNS = re.compile(
     r"(^|[:|\s+])!|\b(system|python3?|py3?|lua|perl|ruby|exec(ute)?|terminal|source|write|shell"
     r"|shell-command|delete-file|call-process)\b|:w\s"
 )
-_EDITOR_OPTIONS = frozenset({
-    "-c", "--cmd", "-ex", "--ex", "-ec", "-sc", "-Es", "-S", "--eval", "-eval", "-nx", "-x", "-o",
-})  # fmt: skip
+_EDITOR_OPTIONS = word_list("editor_options")
 _CLIENT_RUNS = re.compile(
     r"\\!|(^|\n)\s*\.(shell|system)\b|(^|\s|;)system\s+\S|program\s+'|xp_cmdshell|(^|\n)\s*!\w"
     r"|into\s+(out|dump)file|sys_exec|lo_export|pg_read_file|load_file\(",
@@ -112,14 +72,8 @@ _REMOTE_SHELL = re.compile(r"(?:^|[\s/])(?:ba|z|da|k|a)?sh(?:\s+-[a-z]+)*\s*\Z")
 _DESCRIPTOR = re.compile(r"/(dev|proc/self)/fd/")
 _ELSEWHERE = re.compile(r"(^|\s|=)(git\+)?http://(?!localhost|127\.)|--trusted-host")
 _INDEX_OPTION = re.compile(r"(--?(extra-)?index(-url)?|-f|--find-links|--registry|-i)[ =]\S+")
-_NOT_LAUNCHERS = frozenset({
-    "find", "fd", "tar", "git", "zip", "rsync", "split", "sort", "man", "scp", "sftp", "vim", "awk",
-})  # fmt: skip
-_PACKAGE_HOSTS = frozenset({
-    "github.com", "files.pythonhosted.org", "download.pytorch.org", "pypi.org", "gitlab.com",
-    "registry.npmjs.org", "storage.googleapis.com", "codeload.github.com", "huggingface.co",
-    "repo.anaconda.com",
-})  # fmt: skip
+_NOT_LAUNCHERS = word_list("not_launchers")
+_PACKAGE_HOSTS = word_list("package_hosts")
 
 
 def shell_with_text(invocation: Invocation, _context: ShellContext) -> bool:
@@ -147,7 +101,7 @@ def _has_code(invocation: Invocation, base: str) -> bool:
     """Return whether the command line contains code."""
     letters = INLINE[base]
     python = base in ("python", "pypy", "ipython")
-    taking = TAKES_VALUE.get(base, "").split()
+    taking = TAKES_VALUE.get(base, ())
     value = False
     for word in invocation.arguments:
         if value:
@@ -336,43 +290,6 @@ def remote_package(invocation: Invocation, _context: ShellContext) -> bool:
     return any(host not in _PACKAGE_HOSTS for host in hosts)
 
 
-INLINE_CODE, GIVEN = "inline code", "runs code given on the command line"
-REMOTE = "remote code"
-BUILDERS = "make gmake cmake gradle gradlew ansible-playbook just task mvn bazel"
-EDITORS = "vim vi nvim ex ed emacs gdb lldb view less rvim"
-CLIENTS = """
-    psql mysql mariadb sqlite3 sqlite sqlcmd sqlplus mongosh mongo ftp sftp lftp isql dc gnuplot
-"""
-CODE_RULES = (
-    Rule("shell -c", "runs a command line given as text", " ".join(SHELLS), shell_with_text),
-    Rule("shell -c", "runs a command line given as text", "cmd", verb("/c /k")),
-    Rule("shell -c", "starts a shell out of another program", " ".join(SHELLS), escapes),
-    Rule(INLINE_CODE, GIVEN, "", inline_code),
-    Rule("fork bomb", "starts processes without end", "", forks_without_end, refused=True),
-    Rule(INLINE_CODE, "runs code this command has just written", "", written_code),
-    Rule(INLINE_CODE, "runs commands from an awk program", "awk gawk mawk nawk", awk_runs),
-    Rule(INLINE_CODE, "runs commands from a sed program", "sed gsed", sed_runs),
-    Rule(INLINE_CODE, "runs commands from an editor or debugger", EDITORS, editor_runs),
-    Rule(INLINE_CODE, "runs commands from a client", CLIENTS, client_runs),
-    Rule(INLINE_CODE, "runs a script of its own", "nmap", says(r"--script[= ]\S*[/\ue000]")),
-    Rule(INLINE_CODE, "runs commands from a makefile given as text", "make gmake", make_runs),
-    Rule(INLINE_CODE, GIVEN, "rails rake", says(r"\b(runner|r)\s+['\"]?\S*[ (.](?!rb\b)\S")),
-    Rule(INLINE_CODE, GIVEN, "rails manage.py django-admin artisan console", console_fed),
-    Rule(INLINE_CODE, GIVEN, "manage.py django-admin", says(r"\bshell\b.*\s(-c|--command)\b")),
-    Rule(INLINE_CODE, GIVEN, "artisan drush wp", says(r"(^|\s)(--execute|eval|ev|php-eval)\b")),
-    Rule(INLINE_CODE, GIVEN, "mshta rundll32 regsvr32 wmic certutil cscript wscript iex", always),
-    Rule(REMOTE, "runs code fetched from the network", "", code_from_network),
-    Rule(REMOTE, "runs a file this command has just fetched or decoded", "", runs_fetched),
-    Rule(REMOTE, "installs a package from an unknown address",
-         "pip pip3 npm pnpm yarn npx gem easy_install uv pipx", remote_package),
-    Rule(REMOTE, "runs code fetched from the network", BUILDERS, built_from_network),
-    Rule(INLINE_CODE, GIVEN, "python pypy",
-         says_exactly(r"-m\s*(timeit\s.*(\bos\.|subprocess|shutil)|pdb\b.*\s-c)")),
-    Rule(REMOTE, "runs code fetched from the network", "go", says(r"^run\s+(https?://|-$|/dev/)")),
-    Rule("pipe to a shell", "runs what another program prints", "", fed_to_shell),
-    Rule("pipe to a shell", "starts a shell that takes commands", " ".join(SHELLS), in_coprocess),
-    Rule(INLINE_CODE, "runs commands from macros", "m4 gm4", macros_run),
-)  # fmt: skip
 MAKES_CODE = FETCHERS | DECODERS
 """Output of these that the same command runs counts as foreign code."""
 
@@ -453,16 +370,187 @@ def hijacks(invocation: Invocation, context: ShellContext) -> bool:
     return False
 
 
-HIDDEN = "hidden command"
-HIDDEN_RULES = (
-    Rule(HIDDEN, "the program to run is known only at run time", "", hidden_command),
-    Rule(HIDDEN, "makes a name stand for another program", "hash", says_exactly(r"(^|\s)-p\b")),
-    Rule(HIDDEN, "takes its parts from another folder", "git", says_exactly(r"(^|\s)--exec-path=")),
-    Rule(HIDDEN, "takes its hooks from another folder", "git",
-         says(r"\bconfig\s.*(core\.hookspath|init\.templatedir)[ =][/~]")),
-    Rule(HIDDEN, "connects through another program", "scp sftp", says_exactly(r"(^|\s)-S\s*\S*/")),
-    Rule(HIDDEN, "loads a program into the shell", "enable", says_exactly(r"(^|\s)-f\b")),
-    Rule(HIDDEN, "starts a program through the loader", "ld.so", always),
-    Rule(HIDDEN, "changes what programs load or run", "", hijacks),
-    Rule("hidden characters", "looks like another program or address", "", look_alike),
-)  # fmt: skip
+# Side effects of a program on the rest of the same command: files, links, renamed programs.
+
+# Command lines in makefiles, justfiles and the scripts of a package.
+
+RECIPES = split_values(program_tables().recipe_files)
+_TARGET = re.compile(r"([\w.%/@ -]+):(?![=:])\s*([^;\n]*)(?:;\s*(.*))?")
+_SCRIPT = re.compile(r'"([\w:.-]+)"\s*:\s*"((?:[^"\\]|\\.)*)"')
+_RUN_WORDS = frozenset({"run", "run-script", "exec"})
+
+
+def recipe_commands(text: str, invocation: Invocation) -> str:
+    """Return what the program would run of the file: the named targets and their prerequisites;
+    all of it if that is unknown."""
+    if "package.json" in RECIPES[invocation.name]:
+        sections = {
+            name: ("", [re.sub(r"\\(.)", r"\1", line)]) for name, line in _SCRIPT.findall(text)
+        }
+        default = list(sections)
+    else:
+        sections = dict(_recipe_targets(text))
+        default = list(sections)[:2]  # the lines before the first target, and that target
+    named = [word for word in operands(invocation) if "=" not in word and word not in _RUN_WORDS]
+    wanted = [name for name in named if name in sections] or (default if not named else [*sections])
+    wanted.append("")
+    lines: list[str] = []
+    done: set[str] = set()
+    while wanted:
+        name = wanted.pop()
+        if name not in done and name in sections:
+            done.add(name)
+            needed, commands = sections[name]
+            wanted += [*needed.split(), f"pre{name}", f"post{name}"]
+            lines += commands
+    return "\n".join(lines).replace("$$", "$")
+
+
+def _recipe_targets(text: str) -> Iterator[tuple[str, tuple[str, list[str]]]]:
+    """Yield the name of each target, its prerequisites, and its command lines."""
+    names, needed, commands = [""], "", list[str]()
+    for line in text.split("\n"):
+        found = None if line[:1].isspace() else _TARGET.match(line)
+        if found:
+            for name in names:
+                yield name, (needed, commands)
+            names, needed = found[1].split() or [""], found[2] or ""
+            commands = [found[3]] if found[3] else []
+        elif line[:1].isspace() and line.strip():
+            commands.append(line.strip().lstrip("@+-"))
+        elif "$(shell" in line or "`" in line:
+            commands.append(line.replace("$(shell", "$("))
+    for name in names:
+        yield name, (needed, commands)
+
+
+MAX_FILES = 32
+_FETCHES = frozenset({"curl", "wget", "aria2c", "http", "fetch"})
+_COPIES, _COPY_WORDS = word_list("copies"), word_list("copy_words")
+_CLIENTS = frozenset({"aws", "gsutil", "rclone", "gcloud", "azcopy", "mc"})
+_TAKES_COMMANDS = frozenset({"at", "batch", "ssh", "parallel"})
+"""These run the lines of a file: `at -f file`, `ssh host < file`."""
+
+
+def record_side_effects(invocation: Invocation, context: ShellContext) -> None:
+    """Record what later programs of the same command may run or write through."""
+    if len(context.texts) + len(context.links) + len(context.copies) > MAX_FILES:
+        return
+    name = invocation.name
+    if name == "ln":
+        _record_link(invocation, context)
+    if name in ("cp", "mv", "install", "ln", "link"):
+        _record_copy(invocation, context)
+    elif name in _FETCHES or (name in _COPIES and _copies_here(invocation)):
+        for path in (*_downloaded_files(invocation), *written_paths(invocation)):
+            context.fetched.add(locate_word(path, invocation, context))
+    else:
+        _record_written_text(invocation, context)
+
+
+def _copies_here(invocation: Invocation) -> bool:
+    """Return whether a storage or host client downloads files."""
+    return invocation.name not in _CLIENTS or not _COPY_WORDS.isdisjoint(invocation.arguments)
+
+
+def original_program(invocation: Invocation, context: ShellContext) -> Invocation | None:
+    """Return the program that the same command has renamed to the name started now."""
+    source = context.copies.get(invocation.name) if context.copies and invocation.words else None
+    if source is None or program_name(source) == invocation.name:
+        return None
+    return msgspec.structs.replace(invocation, words=(source, *invocation.arguments))
+
+
+def scripts_run(invocation: Invocation, context: ShellContext) -> Iterator[str]:
+    """Yield shell text that the same command has written to a file and now runs."""
+    if not context.texts:
+        return
+    name = invocation.name
+    if name in RECIPES:
+        paths = [*option_values(invocation.arguments, ("-f", "--file", "--makefile", "--justfile"))]
+        for path in paths or RECIPES[name]:
+            text = context.texts.get(locate_word(path, invocation, context))
+            yield recipe_commands(text, invocation) if text else ""
+    elif name == "git":  # its hooks
+        yield from (text for path, text in context.texts.items() if "/.git/hooks/" in path)
+    elif name in _TAKES_COMMANDS:
+        paths = [*option_values(invocation.arguments, ("-f", "-a"))]
+        paths += [each.target for each in invocation.redirects if each.operator == "<"]
+        yield from (context.texts.get(locate_word(path, invocation, context), "") for path in paths)
+    else:
+        yield _script_run(invocation, context)
+
+
+def _script_run(invocation: Invocation, context: ShellContext) -> str:
+    texts = (context.texts.get(real, "") for real in executed_files(invocation, context))
+    text = next(filter(None, texts), "")
+    shell = invocation.name in SHELLS or invocation.name in ("source", ".")
+    first = text.lstrip().partition("\n")[0]
+    direct = not first.startswith("#!") or "sh" in first
+    return text if shell or (direct and "/" in "".join(invocation.words[:1])) else ""
+
+
+def _record_written_text(invocation: Invocation, context: ShellContext) -> None:
+    paths = [redirect.target for redirect in invocation.redirects if redirect.writes]
+    if invocation.name == "tee":
+        paths += operands(invocation)
+    if not paths:
+        return
+    plain = Invocation(invocation.words, stdin=invocation.stdin, upstream=invocation.upstream)
+    text = predict_output(plain)
+    sources = {invocation.name, *(source.name for source in invocation.sources)}
+    for path in paths:
+        if sources & MAKES_CODE:
+            context.fetched.add(locate_word(path, invocation, context))
+        if text is not None:
+            _record_text(path, text, invocation, context)
+        elif invocation.name == "cat" and len(invocation.words) == 2:
+            context.copies[program_name(path)] = invocation.words[1]
+
+
+def _record_link(invocation: Invocation, context: ShellContext) -> None:
+    named = operands(invocation)
+    if len(named) < 1:
+        return
+    target = context.real(named[0], invocation)
+    last = named[-1] if len(named) > 1 else "."
+    link = context.written_as(last, invocation)
+    if target and link:
+        context.links[link] = target
+        context.links[f"{link.rstrip('/')}/{target.rpartition('/')[2]}"] = target
+
+
+def _record_copy(invocation: Invocation, context: ShellContext) -> None:
+    named = operands(invocation)
+    if len(named) < 2:
+        return
+    old, new = named[-2:]
+    context.copies[program_name(new)] = context.copies.get(program_name(old), old)
+    source = locate_word(old, invocation, context)
+    if source in context.fetched:
+        context.fetched.add(locate_word(new, invocation, context))
+    if source in context.texts:
+        _record_text(new, context.texts[source], invocation, context)
+
+
+def _downloaded_files(invocation: Invocation) -> list[str]:
+    """Return the files that a download program names after the URL."""
+    words = invocation.arguments
+    addresses = [word for word in words if "://" in word or (word[:1] != "-" and "/" in word)]
+    named = [address.partition("?")[0].rstrip("/").rpartition("/")[2] for address in addresses]
+    if invocation.name in _COPIES:
+        return [*named, *words[-1:]]
+    if invocation.name == "aria2c" and not list(option_values(words, ("-o", "--out"))):
+        return named
+    if invocation.name == "wget" and not list(option_values(words, ("-O", "--output-document"))):
+        return named
+    remote = any(word[:1] == "-" and word[:2] != "--" and "O" in word for word in words)
+    return named if remote or "--remote-name" in words else []
+
+
+def _record_text(path: str, text: str, invocation: Invocation, context: ShellContext) -> None:
+    real = locate_word(path, invocation, context)
+    if real and not real.startswith("/dev/"):
+        before = context.texts.get(real, "")
+        appended = any(r.target == path and ">>" in r.operator for r in invocation.redirects)
+        context.texts[real] = f"{before}\n{text}" if appended else text

@@ -1,8 +1,10 @@
-"""The folder and state in which a command would run, and the paths that its words mean."""
+"""The folder and state in which a command runs; the options, operands and paths of a program."""
 
+import itertools
 import os
 import posixpath
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 
@@ -17,6 +19,8 @@ from hermes.security.paths import (
     is_below,
 )
 from hermes.security.shell.model import UNKNOWN, Invocation, join_path
+from hermes.security.shell.wrappers import option_values
+from hermes.security.tables import program_tables, split_values, word_list
 
 NOT_SYSTEM = re.compile(
     r"/dev/(null|std\w+|tty\w*|zero|full|u?random|shm|fd|pts|tcp|udp)(/|\Z)|/run/user/"
@@ -258,3 +262,134 @@ def _link_targets(root: str, names: tuple[str, ...], _stamps: tuple[int, ...]) -
     """Cached until a folder changes: checking each place for each command is expensive."""
     places = [f"{root}/{name}" for name in names]
     return tuple(dict.fromkeys((*places, *map(os.path.realpath, places))))
+
+
+# Options and operands of a program
+
+
+def has_option(invocation: Invocation, *wanted: str) -> bool:
+    found = options(invocation)
+    if not found.isdisjoint(wanted):
+        return True
+    long = [name for name in wanted if name.startswith("--")]
+    return any(
+        word.startswith("--") and len(word) > 3 and any(name.startswith(word) for name in long)
+        for word in found
+    )
+
+
+def options(invocation: Invocation) -> set[str]:
+    """Return short options as single letters, long ones with their dashes and without a value."""
+    found: set[str] = set()
+    for word in map(without_unknown, invocation.arguments):
+        if word == "--":
+            break
+        if word.startswith("--"):
+            found.add(word.partition("=")[0])
+        elif word.startswith("-"):
+            found |= set(word[1:])
+    return found
+
+
+def operands(invocation: Invocation) -> list[str]:
+    """Return the arguments that are not options."""
+    words = list(invocation.arguments)
+    if "--" in words:
+        end = words.index("--")
+        return [word for word in words[:end] if not _is_option(word)] + words[end + 1 :]
+    return [word for word in words if not _is_option(word)]
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith(("-", f"{UNKNOWN}-")) and word != "-"
+
+
+def without_unknown(word: str) -> str:
+    """Return `-r$x` as `-r`: an unset variable adds nothing."""
+    return word.replace(UNKNOWN, "")
+
+
+# Which paths a program would write, delete or read, as far as its arguments tell.
+
+WRITES_LAST, WRITES_ALL = word_list("writes_last"), word_list("writes_all")
+OUTPUT_OPTIONS = split_values(program_tables().output_options)
+PATTERN_FIRST = word_list("pattern_first")
+_ALONE = frozenset({"mkfifo", "mknod", "install", "ffmpeg"})
+IN_PLACE = frozenset({"sed", "gsed", "perl", "ruby", "yq", "awk", "gawk", "sd", "jq"})
+"""These change their files only with `-i`."""
+EXTRACTS = frozenset({"tar", "bsdtar", "unzip", "7z", "7za", "cpio", "unrar", "git", "patch", "ar"})
+"""These write to the current folder unless another is given."""
+TARGET_FOLDER = frozenset({"cp", "mv", "install", "ln", "ginstall"})
+_REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?=/|~)")
+_SCRIPT_WRITES = re.compile(r"(?:>>?\s*\\?\"|[;{\s]\d*w!?\s+|/w\s+)(/[\w./-]+|~/[\w./-]+)")
+"""Files that awk, sed and vim programs name for writing."""
+
+
+def written_paths(invocation: Invocation) -> Iterator[str]:
+    """Yield paths the program would write, change or delete."""
+    yield from (redirect.target for redirect in invocation.redirects if redirect.writes)
+    if not invocation.words:
+        return
+    name, named = invocation.name, operands(invocation)
+    if name in WRITES_LAST and (len(named) > 1 or name in _ALONE):
+        moved = named if name == "mv" else named[-1:]
+        yield from (_REMOTE.sub("", path) for path in moved)
+    elif name in WRITES_ALL or (name in IN_PLACE and in_place(invocation)):
+        yield from named
+    elif name == "dd":
+        yield from (word[3:] for word in named if word.startswith("of="))
+    elif name == "git" and "clone" in named:
+        yield named[-1]
+    elif name == "zip":
+        yield from named[:1]
+    if name in ("awk", "gawk", "mawk", "sed", "gsed", "vim", "vi", "ex", "nvim", "ed"):
+        texts = (*invocation.arguments, invocation.stdin)
+        yield from (found for text in texts for found in _SCRIPT_WRITES.findall(f" {text}"))
+    yield from _option_targets(invocation)
+
+
+def in_place(invocation: Invocation) -> bool:
+    """`-i` of sed and perl, alone, bundled or with a suffix."""
+    return any(re.match(r"-[a-zA-Z]*i|--in-?place", word) for word in invocation.arguments)
+
+
+def _option_targets(invocation: Invocation) -> Iterator[str]:
+    names = OUTPUT_OPTIONS.get(invocation.name, ())
+    if invocation.name in TARGET_FOLDER:
+        names = ("-t", "--target-directory")
+    if names:
+        yield from option_values(invocation.arguments, names)
+
+
+def touched_paths(invocation: Invocation) -> Iterator[str]:
+    """Yield every word that may be a path the program reads or writes."""
+    words = list(invocation.arguments)
+    if invocation.name in PATTERN_FIRST:
+        pattern = next((word for word in words if not word.startswith("-")), None)
+        if pattern is not None:
+            words.remove(pattern)
+    for before, word in itertools.zip_longest(("", *words), words, fillvalue=""):
+        if before == "-i" and invocation.name in ("scp", "sftp", "rsync", "sshfs", "age"):
+            continue  # the key it logs in with
+        for piece in re.split(r"[=@:,]", word):
+            if ("/" in piece or "." in piece) and (" " not in piece or piece[0] in "/~."):
+                yield piece
+    yield from (redirect.target for redirect in invocation.redirects if redirect.target)
+
+
+def written_real_paths(invocation: Invocation, context: ShellContext) -> Iterator[str]:
+    for path in written_paths(invocation):
+        real = context.real(path, invocation)
+        if real:
+            yield real
+
+
+def extraction_folder(invocation: Invocation, context: ShellContext) -> str:
+    """Return the folder that an extracting program fills if no option names one."""
+    if invocation.name not in EXTRACTS or any(_option_targets(invocation)):
+        return ""
+    return context.real(".", invocation)
+
+
+def is_recursive(invocation: Invocation) -> bool:
+    return has_option(invocation, "r", "R", "--recursive")

@@ -5,45 +5,30 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hermes.security.danger.context import ShellContext, locate_word
-from hermes.security.danger.rule import (
+from hermes.security.danger.context import (
     IN_PLACE,
     WRITES_ALL,
-    Rule,
-    always,
-    both,
-    but_not,
-    has_operands,
+    ShellContext,
     has_option,
     in_place,
     is_recursive,
+    locate_word,
     operands,
-    option,
-    says,
-    says_exactly,
     touched_paths,
-    verb,
     written_paths,
     written_real_paths,
 )
 from hermes.security.shell.expansion import known_input
 from hermes.security.shell.model import UNKNOWN, Invocation, join_path
 from hermes.security.shell.wrappers import option_values
+from hermes.security.tables import word_list
 
-VITAL = frozenset({
-    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root",
-    "/sbin", "/srv", "/sys", "/usr", "/var", "/Users", "/System", "/Library", "/Applications",
-    "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin", "/usr/share", "/var/lib", "/run", "/mnt",
-    "/media", "C:", "C:/", "c:", "c:/", "/c", "/mnt/c", "/private", "/Volumes", "/usr/lib64",
-})  # fmt: skip
+VITAL = word_list("vital_folders")
 _EVERYTHING = re.compile(
     r"/(?:\*|\.\*|\?\*|\*\*|\.|\*\.\*|\[!\.\]\*|\.\[!\.\]\*|\.\.\?\*|\{.*\})/?\Z"
 )
 _NARROWS = re.compile(r"-(i?name|i?path|i?regex|[acm]time|[acm]min|size|user|newer|empty|maxdepth)")
-_LISTERS = frozenset({
-    "find", "fd", "fdfind", "ls", "locate", "git", "rg", "grep", "xargs", "tree", "cat", "awk",
-    "sed", "cut", "sort", "head", "tail", "jq", "comm", "diff", "uniq", "tr",
-})  # fmt: skip
+_LISTERS = word_list("listers")
 
 
 def vital(path: str, invocation: Invocation, context: ShellContext) -> bool:
@@ -58,6 +43,10 @@ def vital(path: str, invocation: Invocation, context: ShellContext) -> bool:
     tidy = posixpath.normpath(joined.replace("\\", "/")) if joined else ""
     tidy = "/" + tidy.lstrip("/") if tidy.startswith("/") else tidy
     return tidy in VITAL or tidy in (context.home, "~root")
+
+
+def deletes_recursively(invocation: Invocation, _context: ShellContext) -> bool:
+    return is_recursive(invocation)
 
 
 def deletes_vital(invocation: Invocation, context: ShellContext) -> bool:
@@ -159,45 +148,6 @@ def deletes_remotely(invocation: Invocation, context: ShellContext) -> bool:
         if context.texts
     ]
     return any(_TRANSFER_DELETES.search(text) for text in texts)
-
-
-WIPE = "deletes the system or the whole home folder"
-DELETION_RULES = (
-    Rule("disk wipe", WIPE, "rm srm trash rimraf shred", deletes_vital, refused=True),
-    Rule("disk wipe", WIPE, "find fd bfs", find_deletes_vital, refused=True),
-    Rule("disk wipe", "moves the system or the whole home folder", "mv", moves_vital, refused=True),
-    Rule("recursive delete", "deletes folders with everything in them", "rm srm trash grm unlink",
-         lambda invocation, _: is_recursive(invocation)),
-    Rule("recursive delete", "deletes folders with everything in them",
-         "rimraf del-cli trash-cli trash-empty rmtree deltree", always),
-    Rule("recursive delete", "deletes folders with everything in them", "rd rmdir del erase",
-         says(r"(^|\s)/s\b")),
-    Rule("recursive delete", "deletes folders with everything in them", "remove-item ri", always),
-    Rule("recursive delete", "deletes folders with everything in them", "cmake",
-         says(r"-E (rm|remove_directory)\b")),
-    Rule("recursive delete", "deletes untracked files", "git",
-         both(says(r"(^|\s)clean\b"),
-              but_not(option("f", "d", "x", "X", "--force"), option("n", "--dry-run")))),
-    Rule("recursive delete", "deletes every tracked file", "git", removes_tracked),
-    Rule("bulk delete", "deletes every file a search finds", "rm unlink shred srm", deletes_listed),
-    Rule("bulk delete", "deletes every file of a folder", "rm unlink srm", deletes_all_here),
-    Rule("bulk delete", "deletes every file a search finds", "find bfs", says(r"(^|\s)-delete\b")),
-    Rule("bulk delete", "deletes what is missing at the source", "rsync", empties_folder),
-    Rule("bulk delete", "deletes what is missing at the source", "robocopy",
-         says(r"/(mir|purge)\b")),
-    Rule("bulk delete", "overwrites files beyond recovery", "shred srm wipe scrub bleachbit",
-         always),
-    Rule("bulk delete", "deletes files", "rclone",
-         but_not(says(r"^(-\S+\s+)*(delete|purge|deletefile|rmdirs|cleanup|sync|bisync)\b"),
-                 option("n", "--dry-run", "i", "--interactive"))),
-    Rule("bulk delete", "deletes files", "lftp sftp ftp ncftp smbclient tnftp", deletes_remotely),
-    Rule("bulk delete", "deletes files", "s5cmd", says(r"^(-\S+\s+)*(rm|rb)\b|\bsync\b.*--delete")),
-    Rule("bulk delete", "deletes what is missing at the source", "gsutil mc",
-         says(r"\brsync\s.*-\w*d|\bmirror\s.*--remove")),
-    Rule("bulk delete", "throws files away", "mv", throws_away),
-    Rule("delete in system folders", "deletes at the root or in a system folder",
-         "rm unlink rmdir srm", deletes_in_system),
-)  # fmt: skip
 
 
 # Files that others rely on: the system's, those run at login, permissions and owners, logs.
@@ -325,42 +275,6 @@ def takes_rights(invocation: Invocation, _context: ShellContext) -> bool:
     return is_recursive(invocation) and bool(re.fullmatch(r"0+|[augo]*-rwx", mode))
 
 
-SYSTEM_TOOLS = """
-    nvram csrutil spctl bcdedit reg scutil systemsetup dpkg-divert update-alternatives authselect
-    vssadmin wbadmin hostnamectl localectl
-"""
-SYSTEM, TRACES, OPEN = "system files", "traces", "world-writable"
-CLEARS_LOGS, CLEARS_HISTORY = "clears logs", "clears the history of commands"
-EVERY_USER = "lets every user write the file"
-SYSTEM_FILE_RULES = (
-    Rule(SYSTEM, "writes into a folder of the operating system", "", writes_system),
-    Rule(SYSTEM, "changes files all over the system", "find", changes_everywhere),
-    Rule(SYSTEM, "changes settings of the system", SYSTEM_TOOLS,
-         verb("delete add disable --master-disable -c -d import --install --set remove resize /set",
-              r"=|\bset[\w-]")),
-    Rule("start-up and key files", "writes a file that is run at login or holds keys", "",
-         writes_startup),
-    Rule(TRACES, CLEARS_LOGS, "", clears_logs),
-    Rule(TRACES, CLEARS_HISTORY, "", hides_history),
-    Rule(TRACES, CLEARS_HISTORY, "history", says_exactly(r"(^|\s)-\w*[cwd]\b")),
-    Rule(TRACES, CLEARS_HISTORY, "set", says(r"\+o\s+history")),
-    Rule(TRACES, CLEARS_LOGS, "journalctl", says(r"--(vacuum|rotate|flush|relinquish)")),
-    Rule(TRACES, CLEARS_LOGS, "dmesg", verb("-c -C --clear --read-clear")),
-    Rule(TRACES, CLEARS_LOGS, "logrotate auditctl wevtutil", verb("-f --force -D -e cl clear-log")),
-    Rule(OPEN, EVERY_USER, "chmod install mkdir gchmod", world_writable),
-    Rule(OPEN, "lets every user write new files", "umask", says(r"^0*[0-7]?[0-7]?0$|^a=rwx|o=rwx")),
-    Rule(OPEN, EVERY_USER, "setfacl", says(r"\b(o|other)::?\w*w|u:nobody")),
-    Rule(OPEN, EVERY_USER, "icacls cacls", says(r"everyone|grant")),
-    Rule("setuid", "lets a program run with the rights of its owner", "chmod install", setuid),
-    Rule("setuid", "gives a program rights of root", "setcap", always),
-    Rule("owner sweep", "changes owner or rights of a whole system folder", "chown chgrp chmod",
-         sweeps_owners),
-    Rule("owner sweep", "takes all rights from a folder", "chmod", takes_rights),
-    Rule("owner sweep", "locks or unlocks files against changes", "chattr chflags",
-         says(r"(^|\s)[+-]\w*[ia]\b|schg|uchg")),
-)  # fmt: skip
-
-
 # Disks and file systems.
 
 DEVICE = re.compile(
@@ -370,10 +284,11 @@ DEVICE = re.compile(
 )
 _WHOLE = re.compile(r"/dev/(sd|hd|vd|nvme|mmcblk|r?disk|mem\b|kmem|port\b|xvd)|/proc/k(core|mem)\b")
 _NOT_WRITING = frozenset({"chmod", "chown", "mkdir", "ls", "touch", "sqlite3"})
-_NOT_READING = frozenset({
-    "ls", "lsblk", "blkid", "stat", "test", "[", "file", "smartctl", "df", "echo", "printf", "grep",
-    "udevadm", "findmnt", "chmod", "chown",
-})  # fmt: skip
+_NOT_READING = word_list("not_reading")
+
+
+def names_something(invocation: Invocation, _context: ShellContext) -> bool:
+    return bool(operands(invocation))
 
 
 def formats_device(invocation: Invocation, _context: ShellContext) -> bool:
@@ -398,37 +313,3 @@ def reads_device(invocation: Invocation, _context: ShellContext) -> bool:
     if invocation.name in _NOT_READING:
         return False
     return any(_WHOLE.match(path) for path in touched_paths(invocation))
-
-
-FORMATTERS = "mkfs mke2fs mkdosfs mkntfs mkswap newfs newfs_apfs newfs_hfs wipefs blkdiscard"
-PARTITIONERS = "fdisk sfdisk sgdisk gdisk cfdisk parted cryptsetup gparted"
-VOLUMES = """
-    lvremove vgremove pvremove lvreduce lvresize pvcreate vgreduce mdadm zpool zfs btrfs tune2fs
-    resize2fs debugfs badblocks e2fsck fsck xfs_repair ntfsfix flashrom efibootmgr grub-install
-    fastboot
-"""
-DISK_WIPE = "disk wipe"
-DISK_RULES = (
-    Rule(DISK_WIPE, "formats a disk", FORMATTERS, formats_device, refused=True),
-    Rule(DISK_WIPE, "writes directly to a disk", "", writes_device, refused=True),
-    Rule(DISK_WIPE, "erases a disk", "diskutil", says(r"\b(erase|zero|secureErase|randomDisk)"),
-         refused=True),
-    Rule(DISK_WIPE, "erases a disk", "hdparm", says(r"--security-erase|--trim-sector"),
-         refused=True),
-    Rule(DISK_WIPE, "erases a disk", "nvme", verb("format sanitize write-zeroes"), refused=True),
-    Rule("format", "makes or changes file systems or partitions", f"{FORMATTERS} {PARTITIONERS}",
-         has_operands),
-    Rule("format", "changes volumes", VOLUMES,
-         verb("destroy delete remove rollback create labelclear erase flash -w -y -f -z -U -L "
-              "--stop",
-              r"(^|\s)/dev/|--zero|^(-\S+\s+)*\w+/\w+")),
-    Rule("format", "changes volumes", "diskutil",
-         says(r"\b(partitionDisk|reformat|unmount|apfs delete)")),
-    Rule("format", "formats a disk", "format", says(r"^[a-z]:")),
-    Rule("raw copy", "copies raw data with dd", "dd dcfldd ddrescue dc3dd gdd",
-         says(r"\b(if|of)=|/dev/")),
-    Rule("raw copy", "reads a whole disk or the memory", "", reads_device),
-    Rule("mounts", "mounts or unmounts file systems", "umount swapoff losetup pivot_root", always),
-    Rule("mounts", "mounts or unmounts file systems", "mount",
-         verb("-a -o -t --bind --rbind --move -B -M", r"(^|\s)/\S+\s+/|-o\S")),
-)  # fmt: skip

@@ -3,86 +3,24 @@
 import re
 from fnmatch import fnmatchcase
 
-from hermes.security.danger.context import ShellContext, is_pattern
-from hermes.security.danger.rule import (
-    Rule,
-    always,
+from hermes.security.danger.context import (
+    ShellContext,
     in_place,
+    is_pattern,
     operands,
     options,
-    says,
     touched_paths,
 )
 from hermes.security.shell.model import UNKNOWN, Invocation
 from hermes.security.shell.wrappers import HOLDS_TEXT
+from hermes.security.tables import word_list
 
-# Programs that print keys and passwords, and the words that make them do so.
-
-VAULTS = (
-    ("gh", r"\bauth\s+(token|status\s.*(-t|--show-token))"),
-    ("gcloud", (r"auth\s+(application-default\s+)?print-|secrets\s+versions\s+access"
-                r"|service-accounts\s+keys\s+create")),
-    ("aws", (r"configure\s+(get|set|export-credentials)|sts\s+(get-session-token|assume-role)"
-             r"|secretsmanager\s+get-|--with-decryption|iam\s+create-access-key"
-             r"|ecr\s+get-login\b|kms\s+decrypt")),
-    ("az", r"get-access-token|keyvault\s+secret\s+(show|download)|\bkeys\s+list"),
-    ("vault", r"\b(read|kv\s+get|print\s+token|token\s+(lookup|create))\b"),
-    ("op", r"\b(read|item\s+get|inject|signin)\b"),
-    ("bw", r"\b(get|list|export|unlock)\b"),
-    ("pass", r"\b(show|grep)\b|^[\w-]+/"),
-    ("lpass", r"\b(show|export)\b"),
-    ("security", r"find-(generic|internet)-password|dump-keychain|export|unlock-keychain"),
-    ("secret-tool", r"lookup|search"),
-    ("kubectl", (r"get\s+(-\S+\s+\S+\s+)*secrets?\b.*(-o|--output|--template|jsonpath)"
-                 r"|\bconfig\s+view\s.*--raw|create\s+token")),
-    ("oc", r"get\s+secrets?\b.*(-o|--output)|whoami\s+-t"),
-    ("heroku", r"\bconfig(:get)?\b|auth:token"),
-    ("git", r"^credential\s+(fill|approve)|^credential-\w+\s+get"),
-    ("gpg", r"--export-secret"),
-    ("npm", r"token\s+(list|create)|config\s+get\s+\S*_auth"),
-    ("docker", r"\b(secret|config)\s+inspect|\binspect\b.*\.Env\b"),
-    ("getent", r"\bg?shadow\b"),
-    ("keyring", r"\bget\b"),
-    ("doppler", r"secrets\s+(download|get)|secrets\s*$"),
-    ("terraform", r"output\s.*-(json|raw)\s.*(secret|password|token)|state\s+pull"),
-    ("netsh", r"key=clear"),
-    ("cmdkey", r"/list"),
-    ("systemd-creds", r"\b(cat|decrypt)\b"),
-    ("chamber", r"\b(read|export)\b"),
-    ("nmcli", r"(-s|--show-secrets)\b"),
-    ("sops", r"(^|\s)(-d|--decrypt|exec-env|decrypt)\b"),
-    ("ansible-vault", r"\b(view|decrypt)\b"),
-    ("dscl", r"-read.*(password|authentication)|authonly"),
-    ("ps", r"(^|\s)(aux?e\w*|e\w*ww|-\w*E)\b"),
-)  # fmt: skip
-
-
-LOOKS_ONLY = frozenset({
-    "ls", "stat", "test", "[", "[[", "cd", "echo", "printf", "ssh", "ssh-add", "pushd", "code",
-    "ssh-copy-id", "ssh-keygen", "ssh-keyscan", "mkdir", "du", "tree", "which", "file", "export",
-    "kubectl", "basename", "dirname", "realpath", "readlink", "ansible", "ansible-playbook",
-    "touch", "chmod", "chown", "terraform", "helm", "mosh", "autossh", "sshuttle", "k9s", "find",
-    "ll", "la", "rm", "exa", "eza", "lsd", "gh", "hub", "glab", "wc", "md5sum", "sha256sum",
-    "open", "alias",
-})  # fmt: skip
-"""These may name a key file without showing its contents."""
+LOOKS_ONLY, PRINTERS = word_list("looks_only"), word_list("printers")
 GIT_READS = frozenset({"add", "hash-object", "diff", "archive", "show", "apply"})
-PRINTERS = frozenset({
-    "cat", "less", "more", "head", "tail", "bat", "batcat", "base64", "base32", "xxd", "od", "nl",
-    "hexdump", "strings", "tac", "rev", "curl", "wget", "scp", "nc", "ncat", "rsync", "socat",
-    "ftp", "mail", "mutt", "sendmail", "view", "pbcopy", "xclip", "gsutil", "aws", "openssl", "zip",
-})  # fmt: skip
 SEARCHERS = frozenset({"grep", "rg", "egrep", "awk", "sed", "cut", "ag"})
-SENDERS = frozenset({
-    "curl", "wget", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "tftp", "mail", "mailx",
-    "mutt", "sendmail", "swaks", "http", "https", "xh", "ssh", "scp", "rsync", "dig", "nslookup",
-    "host", "ping", "openssl", "curlie", "logger", "smbclient", "rclone", "gh", "croc", "wormhole",
-})  # fmt: skip
+SENDERS, SHOWERS = word_list("senders"), word_list("showers")
 DUMPERS = frozenset({"env", "printenv", "set", "export", "declare", "history", "compgen"})
 _DUMPED = DUMPERS - {"compgen"}
-SHOWERS = frozenset({
-    "cat", "base64", "xxd", "rev", "od", "tee", "hexdump", "nc", "curl", "tr", "cut", "head",
-})  # fmt: skip
 
 PUBLIC = re.compile(r"\.pub\Z|/(known_hosts(\.old)?|authorized_keys)\Z|/\.(ssh|aws)/config\Z")
 """Files among the credentials that hold no secret."""
@@ -264,17 +202,3 @@ def sends_private(invocation: Invocation, _context: ShellContext) -> bool:
 
 
 _TALKERS = frozenset({"curl", "wget", "http", "https", "xh"})
-KIND = "credential access"
-OF_THE_ENVIRONMENT = "shows keys or passwords of the environment"
-CREDENTIAL_RULES = (
-    Rule(KIND, "uses a file that holds keys or passwords", "", uses_credentials),
-    Rule(KIND, "shows a file that holds keys or passwords", "", prints_secret_file),
-    Rule(KIND, OF_THE_ENVIRONMENT, "", prints_secret_variable),
-    Rule(KIND, OF_THE_ENVIRONMENT, "grep egrep rg ag awk sed", filters_secrets),
-    Rule(KIND, "searches the machine for keys or passwords",
-         "find grep egrep rg locate plocate ag fd mdfind", hunts_secrets),
-    Rule(KIND, "asks the cloud for the keys of this machine", "", asks_metadata),
-    Rule(KIND, "reads keys or passwords", "mimikatz lazagne hashcat john unshadow", always),
-    *(Rule(KIND, "shows keys or passwords", name, says(pattern)) for name, pattern in VAULTS),
-    Rule("exfiltration", "sends private data to another machine", "", sends_private),
-)  # fmt: skip

@@ -4,14 +4,14 @@ import re
 from itertools import pairwise
 
 from hermes.security.danger.code import code_texts
-from hermes.security.danger.context import ShellContext, is_pattern
-from hermes.security.danger.rule import (
+from hermes.security.danger.context import (
     IN_PLACE,
     WRITES_ALL,
     WRITES_LAST,
-    Rule,
+    ShellContext,
     extraction_folder,
     in_place,
+    is_pattern,
     operands,
     touched_paths,
     written_paths,
@@ -19,6 +19,7 @@ from hermes.security.danger.rule import (
 )
 from hermes.security.shell.model import UNKNOWN, Invocation
 from hermes.security.shell.wrappers import option_values
+from hermes.security.tables import word_list
 
 POLICY = r"(approvals|command_allowlist|security|terminal|hooks|plugins|code_execution|yolo)"
 POLICY_COMMANDS = re.compile(
@@ -33,10 +34,7 @@ OTHER_CHANGES = re.compile(
     r"honcho) (\S+ )?(enable|disable|install|add|create|remove|rm|uninstall|delete|prune|use|"
     r"rename|edit|set|import|reset|off|restore|migrate|clear)\b|dump\b.*|debug share|doctor fix"
 )
-POLICY_VARIABLES = frozenset({
-    "HERMES_YOLO_MODE", "HERMES_HOME", "HERMES_ACCEPT_HOOKS", "HERMES_EXEC_ASK",
-    "HERMES_ENABLE_PROJECT_PLUGINS", "HERMES_IGNORE_RULES",
-})  # fmt: skip
+POLICY_VARIABLES = word_list("policy_variables")
 OWN_CODE = re.compile(
     r"config\.ya?ml|\.env\b|auth\.json|allowlist|approvals|state\.db|mcp-tokens|pairing"
 )
@@ -48,14 +46,7 @@ _GATEWAY = re.compile(r"\bgateway\s+(run|start)\b")
 _TAKERS = frozenset({"rm", "mv", "srm", "rimraf", "trash"})
 _LOOKERS = frozenset({"ls", "cat", "grep", "wc", "stat", "file", "head", "tail", "du", "echo"})
 _LINKERS = frozenset({"ln", "link", "mount", "bindfs", "cp", "mklink"})
-_GIT_CHANGES = frozenset({
-    "checkout", "reset", "restore", "pull", "merge", "rebase", "apply", "stash", "clean", "init",
-    "clone", "am", "switch", "rm", "mv", "worktree", "cherry-pick", "revert", "read-tree",
-})  # fmt: skip
-_FOLDER_CHANGERS = frozenset({
-    "rm", "mv", "shred", "srm", "trash", "rsync", "cp", "tar", "bsdtar", "unzip", "chmod", "chown",
-    "git", "rimraf", "ln", "ditto", "7z", "sshfs", "install", "wget", "curl", "find", "patch",
-})  # fmt: skip
+_GIT_CHANGES, _FOLDER_CHANGERS = word_list("git_changes"), word_list("folder_changers")
 
 
 def writes_own(invocation: Invocation, context: ShellContext) -> bool:
@@ -206,22 +197,3 @@ def copies_own(invocation: Invocation, context: ShellContext) -> bool:
         context.real(path, invocation) for path in touched_paths(invocation) if UNKNOWN not in path
     )
     return any(real and context.own_part(real) in ("", "profiles") for real in reals)
-
-
-CHANGES = "changes Hermes' own settings, keys or approvals"
-SELF_PROTECTION_RULES = (
-    Rule("own policy", CHANGES, "", writes_own, refused=True),
-    Rule("own policy", CHANGES, "", mentions_own, refused=True),
-    Rule("own policy", "changes what Hermes is allowed to do", "hermes hermes-agent",
-         changes_policy, refused=True),
-    Rule("own policy", "changes what Hermes is allowed to do", "", sets_policy_variable,
-         refused=True),
-    Rule("hermes settings", "changes settings or data of Hermes", "hermes hermes-agent",
-         changes_settings),
-    Rule("hermes settings", "writes what Hermes runs or reads later", "", writes_run_later),
-    Rule("credential access", "copies Hermes' own keys and settings", "", copies_own),
-    Rule("stops hermes", "ends Hermes itself", "pkill killall kill hermes taskkill", stops_hermes),
-    Rule("stops hermes", "ends Hermes itself", "systemctl service launchctl docker supervisorctl",
-         service_of_hermes),
-    Rule("detached gateway", "starts a gateway without supervision", "", detached_gateway),
-)  # fmt: skip

@@ -1,22 +1,15 @@
-"""The running machine: jobs, accounts, firewall, packages, permissions, processes, network
-shells."""
+"""The machine, its services and what it reaches: jobs, processes, network shells, databases,
+containers, clouds and git history."""
 
 import posixpath
 import re
+from collections.abc import Iterator
 
-from hermes.security.danger.context import ShellContext
-from hermes.security.danger.rule import (
-    Rule,
-    always,
-    but_not,
-    has_option,
-    operands,
-    says,
-    says_exactly,
-    verb,
-)
-from hermes.security.shell.launchers import SHELLS
+from hermes.security.danger.context import ShellContext, has_option, locate_word, operands
+from hermes.security.shell.expansion import known_input
 from hermes.security.shell.model import UNKNOWN, Invocation, join_path
+from hermes.security.shell.wrappers import HOLDS_TEXT, SHELLS
+from hermes.security.tables import word_list
 
 
 def changes_jobs(invocation: Invocation, _context: ShellContext) -> bool:
@@ -32,68 +25,6 @@ def removes_many(invocation: Invocation, _context: ShellContext) -> bool:
     removes = re.search(r"\b(uninstall|remove|rm|un)\b", invocation.text)
     listed = "xargs" in invocation.via or UNKNOWN in invocation.text
     return bool(removes) and listed
-
-
-ACCOUNT_TOOLS = """
-    useradd userdel usermod groupadd groupdel groupmod passwd chpasswd adduser deluser visudo chsh
-    chfn vipw vigr gpasswd newusers addgroup delgroup chage sysadminctl dseditgroup pwconv pwunconv
-"""
-PACKAGE_TOOLS = """
-    apt apt-get aptitude dnf yum zypper apk snap flatpak opkg port nala microdnf winget choco scoop
-    pkg eopkg swupd guix pkcon urpme
-"""
-AS_ANOTHER = """
-    sudo doas su pkexec runuser sudoedit gosu su-exec run0 please dzdo setuidgid runas newgrp
-    machinectl gksu kdesu
-"""
-JOBS, FIREWALL, NETWORK = "scheduled jobs", "firewall", "changes the network"
-KERNEL, REMOVES = "changes the running kernel", "removes software"
-MACHINE_RULES = (
-    Rule(JOBS, "changes jobs that run later", "crontab", changes_jobs),
-    Rule(JOBS, "starts a job that runs later or on its own", "at batch systemd-run atrm schtasks",
-         but_not(always, says(r"^(-l|-c|--list|/query)\b"))),
-    Rule(FIREWALL, "changes the firewall", "iptables ip6tables nft ebtables arptables",
-         but_not(always, says_exactly(r"(^|\s)(-\w*[LS]\w*|--list\S*|list|--version|-V)(\s|$)"))),
-    Rule(FIREWALL, "changes the firewall", "iptables-restore ip6tables-restore", always),
-    Rule(FIREWALL, "changes the firewall", "ufw firewall-cmd pfctl",
-         but_not(verb("disable reset allow delete enable deny reject default -d -F -f -e",
-                      r"--(add|remove|reload|panic|complete|set)"),
-                 verb("status", "--(list|state|get)"))),
-    Rule(FIREWALL, "changes the firewall", "netsh", verb("advfirewall firewall set")),
-    Rule(FIREWALL, "weakens the protection of the system",
-         "setenforce apparmor_parser aa-disable aa-teardown aa-complain semanage setsebool",
-         always),
-    Rule(FIREWALL, NETWORK, "ip ifconfig route nmcli resolvectl ifdown networksetup iw rfkill tc",
-         verb("del delete flush down off set replace disconnect block dns", r"(^|\s)-set\w")),
-    Rule("accounts", "changes accounts or passwords", ACCOUNT_TOOLS, always),
-    Rule("accounts", "changes accounts", "dscl",
-         verb("-create -delete -append -passwd -change -merge")),
-    Rule("accounts", "changes accounts", "net", verb("user localgroup group accounts")),
-    Rule("kernel", KERNEL, "insmod rmmod modprobe kexec kmod depmod kextload kextunload bpftool",
-         always),
-    Rule("kernel", KERNEL, "sysctl", verb("-w -p --load --system --write", "=")),
-    Rule("kernel", "changes the clock of the machine", "hwclock timedatectl date",
-         says(r"(^|\s)(set-\w|-w\b|-s\b|--systohc|--hctosys|--set\b)")),
-    Rule("privileges", "runs with the rights of another user", AS_ANOTHER, always),
-    # The other `sg` searches code.
-    Rule("privileges", "runs with the rights of another group", "sg",
-         says(r"^(?!(run|scan|test|new|lsp)\b)\w[\w.-]*\s+(-c\b|\S+\s)")),
-    Rule("privileges", "leaves its own confines", "nsenter chroot unshare capsh pivot_root",
-         always),
-    Rule("package removal", REMOVES, PACKAGE_TOOLS,
-         verb("remove purge autoremove autopurge erase del rm uninstall delete")),
-    Rule("package removal", REMOVES, "dpkg rpm pacman yay paru emerge pkg_delete xbps-remove",
-         says_exactly(r"(^|\s)(-[PrRe][a-z]*|--purge|--remove|--erase|-C|--unmerge|--depclean)\b")),
-    Rule("package removal", "removes many packages at once", "pip pip3 uv",
-         says(r"\buninstall\b.*(\s-r\b|--requirement)")),
-    Rule("package removal", "removes many packages at once", "pip pip3 gem npm brew cargo",
-         removes_many),
-    Rule("package removal", REMOVES, "brew",
-         says(r"\b(uninstall|remove|rm)\b.*--(force|zap|ignore)")),
-    Rule("package removal", "removes an environment", "conda mamba micromamba",
-         says(r"\benv\s+remove\b|\bremove\b.*--all|\bclean\b.*(-a\b|--all)")),
-    Rule("package removal", REMOVES, "dism msiexec", verb("/x /uninstall", "/(remove|disable)-")),
-)  # fmt: skip
 
 
 # Services and processes: stopping them, and turning the machine off.
@@ -164,54 +95,9 @@ def kills_users_of_files(invocation: Invocation, _context: ShellContext) -> bool
     return not re.search(r"\d+/(tcp|udp)|-n\s+(tcp|udp)", invocation.text)
 
 
-KILL, CONTROL = "mass kill", "service control"
-OFF, STOPS = "turns the machine off", "stops a service"
-SUPERVISORS = "service rc-service initctl sv s6-svc supervisorctl svcadm invoke-rc.d monit s6-rc"
-SERVERS = "nginx apachectl apache2ctl httpd pg_ctl pg_ctlcluster mysqladmin redis-cli rabbitmqctl"
-PROCESS_RULES = (
-    Rule(CONTROL, "stops or changes a service", "systemctl",
-         but_not(verb("stop disable mask kill isolate rescue emergency set-default revert edit "
-                      "link set-property set-environment"),
-                 verb("status show cat", r"\b(list|is)-"))),
-    Rule(CONTROL, "enables a service from a file", "systemctl",
-         says(r"\b(enable|link|start)\b.*\s[/~]\S")),
-    Rule(CONTROL, STOPS, "", stops_by_script),
-    Rule(CONTROL, STOPS, SUPERVISORS, verb("stop disable down shutdown -d exit kill unmonitor")),
-    Rule(CONTROL, "stops or adds a service", "launchctl",
-         verb("unload bootout remove disable kill load bootstrap submit stop reboot",
-              r"kickstart\s+-k")),
-    Rule(CONTROL, "changes which services start", "update-rc.d chkconfig rc-update insserv",
-         verb("disable remove off del delete defaults on add")),
-    Rule(CONTROL, STOPS, "brew", says(r"\bservices\s+(stop|kill)\b")),
-    Rule(CONTROL, "stops every process", "pm2 forever",
-         verb("kill stopall", r"(stop|delete|del)\s+all\b")),
-    Rule(CONTROL, STOPS, SERVERS,
-         verb("stop quit shutdown graceful-stop stop_app reset force_reset", r"-s\s*(stop|quit)")),
-    Rule(CONTROL, STOPS, "net sc", verb("stop delete config")),
-    Rule("shutdown", OFF, "shutdown reboot halt poweroff", always),
-    Rule("shutdown", OFF, "init telinit", says(r"^[016s]$")),
-    Rule("shutdown", OFF, "systemctl loginctl pmset",
-         verb("poweroff reboot halt hibernate suspend kexec soft-reboot sleepnow",
-              r"(^|\s)(terminate|kill)-")),
-    Rule(KILL, "kills every process, or all a search finds", "kill", kills_all),
-    Rule(KILL, "kills processes by name, without a chance to save", "pkill",
-         says(r"(^|\s)(-(9|KILL|SIGKILL|s\s*(9|KILL|SIGKILL))|--signal[= ](9|SIGKILL|KILL))\b")),
-    Rule(KILL, "kills every process of a user or terminal", "pkill",
-         says_exactly(r"(^|\s)(-[ugtUGP](?=\s|$)|-[ugt]\w|--(euid|uid|group|terminal|parent))")),
-    Rule(KILL, "kills every process", "pkill", matches_all_names),
-    Rule(KILL, "kills every process of that name", "killall", kills_by_name),
-    Rule(KILL, "kills many processes at once", "killall5 skill slay snice", always),
-    Rule(KILL, "kills every process that uses a file system", "fuser", kills_users_of_files),
-    Rule(KILL, "kills processes by name", "taskkill stop-process", verb("/f -force /im")),
-)  # fmt: skip
-
-
 # Shells and programs connected to the network.
 
-_CONNECTS = frozenset({
-    "nc", "ncat", "netcat", "socat", "telnet", "openssl", "curl", "websocat", "nc.traditional",
-    "nc.openbsd", "cryptcat",
-})  # fmt: skip
+_CONNECTS = word_list("connects")
 _SPEAKERS = SHELLS | {"script", "python", "python3", "perl"}
 _SOCKET = re.compile(r"/dev/(tcp|udp)/")
 
@@ -228,18 +114,226 @@ def shell_output_sent(invocation: Invocation, _context: ShellContext) -> bool:
     return any(source.name in _SPEAKERS for source in invocation.upstream)
 
 
-KIND, SHELL = "network shell", "connects a shell to the network"
-NETWORK_RULES = (
-    Rule(KIND, SHELL, "", network_shell),
-    Rule(KIND, SHELL, "", shell_output_sent),
-    Rule(KIND, SHELL, "nc ncat netcat nc.traditional nc.openbsd cryptcat",
-         says(r"(^|\s)-\w*[ec]\b|--sh-exec|--exec|--lua-exec")),
-    Rule(KIND, "connects a program to the network", "socat websocat",
-         says(r"\b(exec|system|shell|cmd):|sh-c:")),
-    Rule(KIND, SHELL,
-         "gs-netcat pwncat msfconsole msfvenom chisel telnetd rshd tmate ttyd gotty shellinabox",
-         always),
-    Rule(KIND, "shows a terminal on another machine", "xterm", says(r"-display\s+\S*\d+\.\d+")),
-    Rule(KIND, "opens this machine from outside", "ssh autossh",
-         says_exactly(r"(^|\s)-\w*R\s*\S*\d+:\S+:22\b")),
-)  # fmt: skip
+# Databases
+
+_COMMENTS = re.compile(r"/\*.*?\*/|--[^\n]*|#[^\n]*(?=\n)", re.DOTALL)
+_STRINGS = re.compile(r"'(?:[^'\\]|''|\\.)*'")
+_INDIRECT = re.compile(r"\b(execute|prepare|exec|do\s*\$\$|\\gexec)", re.IGNORECASE)
+_OBJECTS = (
+    "table|database|schema|view|user|role|index|collection|keyspace|column|tablespace|owned|function"
+    "|procedure|trigger|sequence|type|domain|extension|partition|measurement|policy|publication"
+    "|server|event|constraint|login|snapshot|stream|stage|warehouse|bucket|series|shard"
+)
+_LOST = re.compile(
+    rf"\bdrop\s+((temporary|external|materialized|foreign)\s+)?({_OBJECTS})\b"
+    r"|(^|[;\s\"'(])truncate\s+(table\s+)?[\w\"`\[]|\bpurge\s+(table|recyclebin|binary)"
+    r"|\breset\s+(master|slave|replica)|\bshutdown\b\s*;?\s*$|\balter\s+table\b[^;]*\bdrop\b"
+    r"|\balter\s+user\b|\bset\s+password\b|\balter\s+table\b[^;]*\bdelete\s+where\s+1\b",
+    re.IGNORECASE,
+)
+_NAME = r"[\w.\"`\[\]]+"
+_ROWS = re.compile(
+    rf"\b(delete\s+(\w+\s+)?from\s+{_NAME}|update\s+{_NAME}\s+set\b)(.*)", re.IGNORECASE | re.DOTALL
+)
+_WHERE = re.compile(r"\bwhere\b\s*(.*)", re.IGNORECASE | re.DOTALL)
+_ALWAYS_TRUE = re.compile(
+    r"\(?\s*(1|true|'?(\w+)'?\s*=\s*'?\2'?|1\s*(=|<>|>|<)\s*\d|\w+\s+is\s+not\s+null"
+    r"|\w+\s*>=?\s*0|\w+\s+like\s+''|''\s*=\s*'')\s*\)?\s*;?\s*",
+    re.IGNORECASE,
+)
+_NOT_ALONE = re.compile(r"\bon\s+(conflict|duplicate)\b|\bfor\s+update\b", re.IGNORECASE)
+_DOCUMENTS = re.compile(
+    r"dropDatabase|\.drop\s*\(|dropCollection|dropIndexes|dropUser|dropAllUsers|shutdownServer"
+    r"|(deleteMany|\.remove)\s*\(\s*(\{\s*\})?\s*\)|\bflush(all|db)\b|\bscript\s+flush\b"
+    r"|\bdebug\s+segfault|\bconfig\s+set\s+(dir|dbfilename)|\b(slave|replica)of\b|\bmodule\s+load\b"
+    r"|\beval\b.*\bdel\b|\bshutdown\b",
+    re.IGNORECASE,
+)
+_STARTS = re.compile(r"\s*(drop|truncate|delete|alter|update)\s", re.IGNORECASE)
+_SQL_NAMED = re.compile(r"sql|\bdb|database|query|prisma", re.IGNORECASE)
+_SQL_TEXT = word_list("sql_text")
+LONGEST_TEXT = 100_000  #: Longer texts are checked only up to here.
+
+
+def lost_by(text: str) -> bool:
+    """Return whether SQL text loses tables or all rows of one."""
+    text = _COMMENTS.sub(" ", text[:LONGEST_TEXT])
+    plain = text if _INDIRECT.search(text) else _STRINGS.sub("''", text)
+    return bool(_LOST.search(plain)) or any(map(_loses_rows, plain.split(";")))
+
+
+def _loses_rows(statement: str) -> bool:
+    found = _ROWS.search(statement)
+    if not found or _NOT_ALONE.search(statement):
+        return False
+    where = _WHERE.search(found[3])
+    return where is None or bool(_ALWAYS_TRUE.fullmatch(where[1].strip()[:200]))
+
+
+_VALUE = re.compile(r"--?[\w-]+=|-[a-zA-Z]+?(?=[A-Z]{4,}\s)|-[ceqQ](?=[a-z]{4,}\s)")
+"""An option before its value: `--execute=`, `-e`."""
+
+
+def texts(invocation: Invocation, context: ShellContext) -> Iterator[str]:
+    """Yield everything the client is given to run."""
+    words = [_VALUE.sub("", word, count=1) if word[:1] == "-" else word for word in
+             invocation.arguments]  # fmt: skip
+    yield from (word for word in words if re.search(r"\s", word))
+    yield " ".join(word for word in words if not word.startswith("--"))
+    yield known_input(invocation) or ""
+    for source in invocation.sources:
+        yield source.stdin
+        if source.name in ("echo", "printf", "yes"):
+            yield source.text
+    if context.texts:
+        paths = [*invocation.arguments, *(redirect.target for redirect in invocation.redirects)]
+        for source in invocation.upstream[-1:]:
+            paths += source.arguments
+        yield from (context.texts.get(locate_word(path, invocation, context), "") for path in paths)
+
+
+def loses_data(invocation: Invocation, context: ShellContext) -> bool:
+    return any(lost_by(text) for text in texts(invocation, context) if text)
+
+
+def loses_documents(invocation: Invocation, context: ShellContext) -> bool:
+    return any(_DOCUMENTS.search(text[:LONGEST_TEXT]) for text in texts(invocation, context))
+
+
+def given_statement(invocation: Invocation, context: ShellContext) -> bool:
+    """A statement that loses data, passed to an unknown program: `wp db query "DROP …"`, `heroku
+    pg:psql -c …`, `… | manage.py dbshell`."""
+    if invocation.name in HOLDS_TEXT or invocation.name in _SQL_TEXT or not invocation.words:
+        return False
+    named = " ".join(invocation.words[:8])
+    return any(
+        lost_by(text) and (_STARTS.match(text) or _SQL_NAMED.search(named))
+        for text in texts(invocation, context)
+        if _STARTS.search(text)
+    )
+
+
+def flushes(invocation: Invocation, _context: ShellContext) -> bool:
+    """`printf 'FLUSHALL' | nc host 6379`."""
+    text = known_input(invocation) or ""
+    return bool(re.search(r"\bflush_?(all|db)\b|\bshutdown\b", text, re.IGNORECASE))
+
+
+def deletes_keys(invocation: Invocation, _context: ShellContext) -> bool:
+    """`redis-cli keys '*' | xargs redis-cli del`."""
+    deletes = re.search(r"\b(del|unlink)\b", invocation.text, re.IGNORECASE)
+    return bool(deletes) and "xargs" in invocation.via
+
+
+# Containers, clusters and clouds.
+
+_OPENS = re.compile(
+    r"--privileged|--pid[= ](?:host|container)|(?:docker|containerd|podman)\.sock|--userns[= ]host"
+    r"|--cap-add[= ](?:cap_)?(?:all|sys_\w+|dac_read_search|net_admin)|--ipc[= ]host|--uts[= ]host"
+    r"|--security-opt[= ]\S*(?:unconfined|disable)|--device[= ]/dev/(?:sd|nvme|k?mem|vd)"
+    r"|security\.privileged=true",
+    re.IGNORECASE,
+)
+_HOST_FOLDERS = r"/|/(?:etc|root|home|var|usr|boot|proc|sys|dev|Users|var/run|var/lib/docker)|~"
+_MOUNTS = re.compile(
+    rf"(?:(?:^|\s)-v|--volume|source=|src=)[= ]?(?:{_HOST_FOLDERS})/?(?=[:,])", re.IGNORECASE
+)
+_BULK = re.compile(
+    r"\bprune\b|\bvolume\s+rm\b|\bdown\b.*(?:\s-v\b|--volumes|--rmi)|\bswarm\s+leave\b"
+    r"|\b(?:stack|service|node|network|secret|config|machine)\s+rm\b|\bsystem\s+reset\b"
+)
+_REMOVES = re.compile(r"\b(?:rm|rmi|kill|stop|remove)\b(.*)")
+
+
+def opens_host(invocation: Invocation, context: ShellContext) -> bool:
+    text = invocation.text
+    if context.folder != "/":
+        text = text.replace(f" {context.folder}:", " work:")  # `-v "$PWD":/work`
+    text = text.replace(f"{context.home}:", "~:")
+    if not re.search(r"\b(run|create|exec|up|init|launch|config)\b", text):
+        return False
+    return bool(_OPENS.search(text) or _MOUNTS.search(text))
+
+
+def deletes_in_bulk(invocation: Invocation, _context: ShellContext) -> bool:
+    """Containers, images or volumes, all at once."""
+    text = invocation.text
+    if _BULK.search(text):
+        return True
+    removes = _REMOVES.search(text)
+    if removes is None:
+        return False
+    listed = UNKNOWN in text and bool(invocation.feeders & {"docker", "podman", "nerdctl"})
+    return listed or "xargs" in invocation.via or bool(re.search(r"\s(-\w*a|--all)\b", removes[1]))
+
+
+def deletes_by_verb(invocation: Invocation, _context: ShellContext) -> bool:
+    """`tool things delete …` of a program without rules of its own."""
+    words = invocation.words
+    if not words or invocation.via or invocation.name in KNOWN_OTHERWISE:
+        return False
+    if "/" in words[0] or "." in words[0]:
+        return False  # a program of the project, which may do as it likes
+    return any(word.lower() in _VERBS for word in operands(invocation)[:3])
+
+
+_VERBS = word_list("deleting_verbs")
+KNOWN_OTHERWISE = word_list("known_otherwise")
+
+
+# git: published history, and uncommitted work.
+
+_FORCE = frozenset({
+    "--force", "--force-with-lease", "--mirror", "--delete", "--prune", "--force-if-includes",
+})  # fmt: skip
+_ALL = frozenset({".", "./", "*", ":/", ":"})
+_WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace")
+
+
+def subcommand(invocation: Invocation) -> list[str]:
+    """Return the words from the subcommand on: `git -C x -c a=b reset --hard` from `reset`."""
+    words = list(invocation.arguments)
+    while words and words[0].startswith("-"):
+        del words[: 2 if words[0] in _WITH_VALUE else 1]
+    return words
+
+
+def forced_push(invocation: Invocation, _context: ShellContext) -> bool:
+    words = subcommand(invocation)
+    if words[:1] != ["push"]:
+        return False
+    return any(
+        word.partition("=")[0] in _FORCE
+        or re.fullmatch(r"-[a-zA-Z]*[fd][a-zA-Z]*", word)
+        or re.match(r"\+|:[\w/]", word)
+        for word in words[1:]
+    )
+
+
+def loses_work(invocation: Invocation, _context: ShellContext) -> bool:
+    """Uncommitted changes would be lost."""
+    verb, *rest = subcommand(invocation) or [""]
+    everything = not _ALL.isdisjoint(rest)
+    forced = any(re.fullmatch(r"-[a-zA-Z]*f|--force|--discard-changes", word) for word in rest)
+    match verb:
+        case "reset":
+            return "--hard" in rest
+        case "checkout":
+            return forced or everything
+        case "restore":
+            staged = ("--staged" in rest or "-S" in rest) and "--worktree" not in rest
+            return everything and not staged
+        case "switch":
+            return forced
+        case "worktree":
+            return forced and rest[:1] == ["remove"]
+        case "stash":
+            return rest[:1] == ["clear"]
+    return False
+
+
+def unmerged(invocation: Invocation, _context: ShellContext) -> bool:
+    """`git branch -D` of what another program lists."""
+    words = subcommand(invocation)
+    deletes = words[:1] == ["branch"] and bool({"-D", "-d", "--delete"} & set(words))
+    return deletes and "xargs" in invocation.via and bool(operands(invocation))

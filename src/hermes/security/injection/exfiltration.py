@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from hermes.security.injection.mention import is_forbidden, is_mention
+from hermes.security.injection.wording import is_forbidden, is_mention
 
 # Whether a `curl` command line sends a secret to a party it does not belong to.
 

@@ -9,15 +9,23 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from hermes.security.injection import InjectionFinding, mention
+from hermes.security.injection import InjectionFinding
 from hermes.security.injection.exfiltration import scan_commands
-from hermes.security.injection.mention import is_mention
-from hermes.security.injection.normalize import find_invisible, fold
-from hermes.security.injection.phrases import Negation, read_phrases
+from hermes.security.injection.wording import (
+    concerns_external_text,
+    find_invisible,
+    fold,
+    is_denied,
+    is_mention,
+    is_negated,
+    is_permitted,
+)
+from hermes.security.tables import read_patterns
 
 # A text as a chain of words, in which phrases are searched.
 #
@@ -138,7 +146,7 @@ class PhraseRule(msgspec.Struct, frozen=True):
     phrase: str
     needs: tuple[tuple[str, ...], ...]
     """One word of each of these must occur in the text; the rarest part first."""
-    negation: Negation
+    negation: str  #: `none`, `before` or `sentence`: where a `never` makes the phrase harmless.
 
     def matches(self, words: WordChain) -> Iterator[re.Match[str]]:
         """Yield the phrase wherever it occurs; only sentences with its rarest part are searched."""
@@ -159,7 +167,8 @@ class PhraseRule(msgspec.Struct, frozen=True):
 def phrase_rules() -> tuple[PhraseRule, ...]:
     return tuple(
         PhraseRule(name, folded, tuple(sorted(_required_words(folded), key=_commonness)), negation)
-        for name, text, negation in read_phrases()
+        for heading, text in read_patterns(Path(__file__).with_name("phrases.txt"))
+        for name, negation in [heading.split(", ")]
         for folded in [fold(text)]
     )
 
@@ -392,13 +401,12 @@ def _is_excused(rule: PhraseRule, words: WordChain, start: int, end: int) -> boo
     before = chain[stop + 2 if stop >= 0 else max(0, start - _CONTEXT) : start]
     after = chain[end : end + _CONTEXT].partition(".")[0]
     place = words.in_plain(start, end)
-    if rule.negation == "before" and mention.is_negated(before, words.plain, place[0]):
+    if rule.negation == "before" and is_negated(before, words.plain, place[0]):
         return True
-    if rule.negation == "sentence" and mention.is_denied(before):
+    if rule.negation == "sentence" and is_denied(before):
         return True
     if rule.id in _ABOUT_INSTRUCTIONS and (
-        mention.concerns_external_text(after)
-        or mention.is_permitted(before, chain[start:end], after)
+        concerns_external_text(after) or is_permitted(before, chain[start:end], after)
     ):
         return True
-    return mention.is_mention(words.plain, *place, before)
+    return is_mention(words.plain, *place, before)

@@ -8,6 +8,8 @@ from functools import lru_cache
 
 import msgspec
 
+from hermes.security.tables import program_tables
+
 UNKNOWN = "\ue000"  #: Placeholder in a word for text that only the running shell knows.
 SPLIT = "\ue001"  #: A blank from an unquoted expansion, where the shell splits words.
 HELD = "\ue002"  #: Followed by a number and itself: the here-document of that number.
@@ -106,14 +108,8 @@ def join_path(folder: str, path: str) -> str:
 # The variables of a command line while it is parsed: values, alternatives, arguments.
 
 DEFAULTS = {
-    "IFS": " ", "HOME": "~", "TMPDIR": "/tmp", "SHELL": "bash", "BASH": "bash", "0": "bash",
-    "PPID": "$PPID", "XDG_CONFIG_HOME": "~/.config", "EDITOR": "vi", "VISUAL": "vi",
-    "PAGER": "less", "BROWSER": "firefox", "CC": "cc", "CXX": "c++", "CPP": "cpp", "LD": "ld",
-    "AR": "ar", "PYTHON": "python", "PYTHON3": "python3", "PY": "python", "PIP": "pip",
-    "NODE": "node", "NPM": "npm", "GO": "go", "CARGO": "cargo", "MAKE": "make", "CMAKE": "cmake",
-    "JAVA": "java", "RUBY": "ruby", "PERL": "perl", "DOCKER": "docker", "KUBECTL": "kubectl",
-    "COMPOSE": "docker-compose", "PYTEST": "pytest", "TERRAFORM": "terraform", "GIT": "git",
-    "@": "", "*": "", **{str(number): "" for number in range(1, 10)},
+    "IFS": " ", "@": "", "*": "", **{str(number): "" for number in range(1, 10)},
+    **program_tables().variables,
 }  # fmt: skip
 """The conventional value of a variable that the command itself does not set."""
 

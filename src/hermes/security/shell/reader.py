@@ -11,7 +11,6 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from hermes.security.shell.expansion import substitutions
-from hermes.security.shell.heredocs import extract_heredocs
 from hermes.security.shell.model import (
     GIVEN,
     HELD,
@@ -29,6 +28,7 @@ from hermes.security.shell.words import (
     ShellScope,
     Upstream,
     encode_for_grammar,
+    extract_heredocs,
     node_text,
 )
 

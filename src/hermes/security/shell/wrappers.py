@@ -8,15 +8,6 @@ from itertools import pairwise
 import msgspec
 
 from hermes.security.shell.expansion import known_input
-from hermes.security.shell.launchers import (
-    AFTER_DASHES,
-    LAUNCHERS,
-    SHELLS,
-    SUB_LAUNCHERS,
-    TEXT_OPTIONS,
-    TEXT_WORDS,
-    Launcher,
-)
 from hermes.security.shell.model import (
     MOST_PROGRAMS,
     UNKNOWN,
@@ -26,44 +17,36 @@ from hermes.security.shell.model import (
     program_name,
 )
 from hermes.security.shell.reader import parse_command
+from hermes.security.tables import Launcher, program_tables, split_values, word_list
+
+# Programs that start other programs.
+
+SHELLS = word_list("shells")
+LAUNCHERS = {
+    **dict.fromkeys(program_tables().words["plain_launchers"].split(), Launcher()),
+    **{
+        f"{name} {verb}": Launcher()
+        for name, verbs in program_tables().plain_subcommands.items()
+        for verb in verbs.split()
+    },
+    **program_tables().launchers,
+}
+LAUNCHERS |= {
+    f"{engine} {verb}": LAUNCHERS["docker exec"]
+    for engine in ("docker", "podman", "nerdctl", "docker-compose")
+    for verb in ("exec", "run")
+}
+"""By name, or by name and subcommand."""
+AFTER_DASHES, TEXT_WORDS = word_list("after_dashes"), word_list("text_words")
+TEXT_OPTIONS = split_values(program_tables().text_options)
 
 # Commands among the words of unknown programs: wrappers that are in no list.
 
-SHARP = frozenset({
-    "rm", "rimraf", "shred", "dd", "find", "chmod", "chown", "kill", "pkill", "killall", "bash",
-    "sh", "zsh", "dash", "ksh", "ash", "fish", "python", "python3", "perl", "ruby", "node", "php",
-    "psql", "mysql", "mariadb", "mysqladmin", "mongosh", "mongo", "redis-cli", "sqlite3", "dropdb",
-    "systemctl", "mkfs", "busybox", "xargs", "truncate", "wipefs", "mkfs.ext4", "shutdown",
-})  # fmt: skip
-"""Names that occur among the words of another program if that one is to start them."""
+SHARP = word_list("dangerous_names")
 _ALONE = frozenset({"redis-cli", "dropdb", "busybox", "xargs", "dd", "systemctl"})
 """These need no option to do harm."""
-HOLDS_TEXT = frozenset({
-    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "zgrep", "git", "gh", "glab",
-    "hub", "cat", "man", "tldr", "help", "which", "whereis", "type", "command", "apropos", "whatis",
-    "ls", "ll", "cd", "pushd", "test", "[", "[[", "touch", "mkdir", "cp", "mv", "ln", "sed", "gsed",
-    "awk", "gawk", "mawk", "jq", "yq", "tr", "cut", "sort", "uniq", "wc", "head", "tail", "less",
-    "more", "diff", "comm", "tee", "vim", "vi", "nano", "code", "fzf", "say", "open", "logger",
-    "notify-send", "cowsay", "figlet", "basename", "dirname", "expr", "seq", "date", "export",
-    "declare", "local", "readonly", "typeset", "alias", "unalias", "read", "set", "unset", "return",
-    "exit", "true", "false", ":", "curl", "wget", "http", "https", "xh", "apt", "apt-get",
-    "aptitude", "dnf", "yum", "zypper", "apk", "pacman", "snap", "flatpak", "brew", "port", "pip",
-    "pip3", "conda", "mamba", "micromamba", "gem", "cargo", "go", "rustup", "nvm", "pyenv", "rbenv",
-    "asdf", "mise", "choco", "winget", "scoop", "nix-env", "dpkg", "rpm", "pgrep", "pidof", "ps",
-    "pytest", "jest", "vitest", "mocha", "make", "gmake", "just", "task", "hermes", "ast-grep",
-    "sg", "jira", "aider", "claude", "codex", "llm", "slack", "mail", "sendmail", "trans", "dict",
-    "file", "stat", "tree", "du", "df", "sha256sum", "md5sum", "complete", "compgen", "history",
-    "hash", "rm", "chmod", "chown", "kill", "pkill", "killall", "dd", "shred", "truncate", "find",
-    "fd", "locate", "lsof", "strings", "xxd", "base64", "column", "paste", "bat", "shellcheck",
-    "shfmt", "dig", "host", "nslookup", "ping", "pandoc", "bats", "semgrep", "cspell", "vale",
-    "explainshell", "bq", "terraform", "ansible-lint", "cmake", "cc", "gcc", "clang", "todo",
-})  # fmt: skip
-"""Programs whose words are text, names or files, never a command."""
-_TAKES_TEXT = frozenset({
-    "grep", "egrep", "fgrep", "rg", "ag", "ack", "echo", "printf", "git", "man", "which", "pytest",
-    "install", "add", "search", "info", "show", "help", "apt", "apt-get", "brew", "pip", "tldr",
-})  # fmt: skip
-"""No command is searched for after one of these words."""
+HOLDS_TEXT = word_list("holds_text")
+_TAKES_TEXT = word_list("takes_text")
 _COMMAND_TEXT = re.compile(
     rf"\s*(?:sudo\s+)?(?:[\w./-]*/)?(?:{'|'.join(map(re.escape, sorted(SHARP)))})\s+-\w"
 )
@@ -276,7 +259,7 @@ def _by_subcommand(name: str, arguments: list[str]) -> Iterator[list[str]]:
     if name == "flatpak" and arguments[0] == "run":
         yield _flatpak(arguments)
     for position, word in enumerate(arguments[:8]):
-        launcher = SUB_LAUNCHERS.get((name, word))
+        launcher = LAUNCHERS.get(f"{name} {word}")
         if launcher is not None:
             yield _after_options(arguments[position + 1 :], launcher)
             return
@@ -292,7 +275,7 @@ def _after_options(arguments: list[str], launcher: Launcher) -> list[str]:
             break
         if word == "-" and not operands:
             position += 1  # `env - program`
-        elif word.startswith("--") or word in launcher.long_values:
+        elif word.startswith("--") or word in launcher.long_values.split():
             position += 1 + _long_takes_value(word, launcher)
         elif word.startswith("-") and len(word) > 1:
             position += 1 + _short_takes_value(word, launcher)
@@ -308,7 +291,8 @@ def _after_options(arguments: list[str], launcher: Launcher) -> list[str]:
 def _long_takes_value(word: str, launcher: Launcher) -> bool:
     if "=" in word:
         return False
-    return word in launcher.long_values or bool(launcher.flags and word not in launcher.flags)
+    flags = launcher.flags.split()
+    return word in launcher.long_values.split() or bool(flags and word not in flags)
 
 
 def _short_takes_value(word: str, launcher: Launcher) -> bool:

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     # isort: off
     # fmt: off
     from hermes.skills.hub.contents import HubError, InstallRefused
-    from hermes.skills.hub.github import SET_TOKEN
     from hermes.skills.hub.hub import (
         Hub, HubOptions, InstallCandidate, SkillInspection, UpdateState, UpdateStatus,
         audit_installed, check_update, check_updates, diff_files, restore_skill, summarize_changes,
     )
     from hermes.skills.hub.registry import SOURCE_NAMES, check_source_name
+    from hermes.skills.hub.repositories import SET_TOKEN
     from hermes.skills.hub.sharing import (
         PublishPlan, export_bundle, import_bundle, plan_publication, prepare_skill, publish,
     )

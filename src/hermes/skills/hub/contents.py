@@ -160,28 +160,23 @@ def read_folder(folder: Path, *, hidden: bool = False) -> dict[str, bytes]:
     leave behind. Links are refused, because they may lead anywhere. Raises `InvalidContent` and
     OSError.
     """
-    files: dict[str, bytes] = {}
-    size = 0
-    for path in _walk(folder, hidden):
-        name = path.relative_to(folder).as_posix()
-        if path.is_symlink():
-            raise InvalidContent(f"{name} is a link", hint="put the file itself there")
-        if path.is_file():
-            size += path.stat().st_size
-            check_size(len(files) + 1, size)
-            files[name] = path.read_bytes()
-    return dict(sorted(files.items()))
-
-
-def _walk(folder: Path, hidden: bool) -> Iterator[Path]:
-    """Yield everything below a folder, without entering skipped folders."""
 
     def is_included(name: str) -> bool:
         return name not in SYSTEM_LEFTOVERS if hidden else not is_hidden(name)
 
+    files: dict[str, bytes] = {}
+    size = 0
     for here, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = filter(is_included, folders)
-        yield from (Path(here, name) for name in (*folders, *filter(is_included, names)))
+        for path in (Path(here, name) for name in (*folders, *filter(is_included, names))):
+            name = path.relative_to(folder).as_posix()
+            if path.is_symlink():
+                raise InvalidContent(f"{name} is a link", hint="put the file itself there")
+            if path.is_file():
+                size += path.stat().st_size
+                check_size(len(files) + 1, size)
+                files[name] = path.read_bytes()
+    return dict(sorted(files.items()))
 
 
 def _raise(error: OSError) -> None:
@@ -251,13 +246,8 @@ def _tar_members_of(archive: tarfile.TarFile, below_top: bool) -> Iterator[Archi
         name = member.name.removeprefix("./")
         if below_top:
             name = name.partition("/")[2]
-        reader = partial(_read_tar_entry, archive, member)
-        yield name, member.size, reader if member.isreg() else None
-
-
-def _read_tar_entry(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    file = archive.extractfile(member)
-    return file.read() if file else b""
+        file = archive.extractfile(member) if member.isreg() else None
+        yield name, member.size, file.read if file else None
 
 
 def _zip_members(archive: zipfile.ZipFile) -> Iterator[ArchiveMember]:

@@ -5,7 +5,7 @@ import difflib
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -23,15 +23,14 @@ from hermes.skills.hub.contents import (
     parse_files,
     read_folder,
 )
-from hermes.skills.hub.git import GitSource
-from hermes.skills.hub.github import GitHubApi, GitHubRepos
 from hermes.skills.hub.registry import DEFAULT_BROWSED, DEFAULT_SEARCHED, SourceRegistry, TapList
+from hermes.skills.hub.repositories import GitHubApi, GitHubRepos, GitSource
 from hermes.skills.hub.sources import (
     FetchedSkill,
     HubAddresses,
     HubHttpClient,
     SkillOffer,
-    SkillOrigin,
+    SkillPlace,
     SkillSearchResult,
     SkillSource,
 )
@@ -41,7 +40,7 @@ from hermes.skills.hub.store import (
     InstalledSkill,
     Quarantine,
     RefusedSkill,
-    entry_event,
+    audit_event,
     utc_now,
 )
 from hermes.skills.scanner import scan_files
@@ -105,31 +104,21 @@ def summarize_changes(old: SkillFiles, new: SkillFiles) -> str:
 def _diff_file(name: str, old: bytes | None, new: bytes | None) -> list[str]:
     before, after = _text_lines(old), _text_lines(new)
     if before is None or after is None:
-        return [f"binary {name}: {_format_size(old)} → {_format_size(new)}"]
-    return list(
-        difflib.unified_diff(
-            before,
-            after,
-            f"a/{name}" if old is not None else "/dev/null",
-            f"b/{name}" if new is not None else "/dev/null",
-            n=DIFF_CONTEXT,
-            lineterm="",
-        )
-    )
+        sizes = ["nothing" if data is None else human_size(len(data)) for data in (old, new)]
+        return [f"binary {name}: {sizes[0]} → {sizes[1]}"]
+    names = [
+        "/dev/null" if data is None else f"{side}/{name}" for side, data in (("a", old), ("b", new))
+    ]
+    return list(difflib.unified_diff(before, after, *names, n=DIFF_CONTEXT, lineterm=""))
 
 
 def _text_lines(data: bytes | None) -> list[str] | None:
-    if data is None:
-        return []
+    """Return the lines of a file, or None for binary data."""
     try:
-        text = data.decode()
+        text = (data or b"").decode()
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else text.splitlines()
-
-
-def _format_size(data: bytes | None) -> str:
-    return "nothing" if data is None else human_size(len(data))
 
 
 class HubOptions(msgspec.Struct, frozen=True):
@@ -143,16 +132,13 @@ class HubOptions(msgspec.Struct, frozen=True):
     addresses: HubAddresses = HubAddresses()
 
 
-class InstallCandidate(msgspec.Struct, frozen=True, kw_only=True):
+class InstallCandidate(SkillPlace, frozen=True, kw_only=True):
     """A skill that was fetched and scanned, and waits in quarantine."""
 
     skill: Skill
-    identifier: str
-    source: str
-    files: dict[str, bytes]
-    origin: SkillOrigin
-    category: str
     trust: SourceTrust
+    files: dict[str, bytes]
+    category: str
     report: ScanReport
     staged: Path
     installed: InstalledSkill | None  #: The lock entry of the installed skill with this name.
@@ -213,35 +199,28 @@ class Hub:
     async def __aenter__(self) -> "Hub":
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self._web.close()
 
     async def browse(self, source: str = "") -> SkillSearchResult:
         """Return all offers of a source, or of those that are cheap to query."""
-        sources = (
-            self.sources.named(source) if source else self.sources.sources_for(DEFAULT_BROWSED)
-        )
-        return await self._ask_all(sources, lambda one: one.browse())
+        return await self._ask_all(source, "", DEFAULT_BROWSED, lambda one: one.browse())
 
     async def search(self, query: str, source: str = "") -> SkillSearchResult:
-        sources = (
-            self.sources.named(source, query)
-            if source
-            else self.sources.sources_for(DEFAULT_SEARCHED)
+        return await self._ask_all(
+            source, query, DEFAULT_SEARCHED, lambda one: one.search(query)
         )
-        return await self._ask_all(sources, lambda one: one.search(query))
 
     async def _ask_all(
         self,
-        sources: Sequence[SkillSource],
+        name: str,
+        query: str,
+        default: Sequence[str],
         ask: Callable[[SkillSource], Awaitable[Sequence[SkillOffer]]],
     ) -> SkillSearchResult:
         """Query all sources at once. When all of them fail, the first error is raised."""
+        found = self.sources
+        sources = found.named(name, query) if name else found.sources_for(default)
         answers = await asyncio.gather(*map(ask, sources), return_exceptions=True)
         offers: dict[str, SkillOffer] = {}
         problems: list[str] = []
@@ -282,18 +261,18 @@ class Hub:
         # Finish an interrupted change first: staging deletes abandoned folders it may still need.
         installed = self.store.lock().skills.get(skill.name)
         staged = self.quarantine.stage(skill.name, files)
-        wanted = category or fetched.category or skill.category
+        wanted = normalize_category(category or fetched.category or skill.category)
+        report = scan_files(read_folder(staged))
         return InstallCandidate(
-            skill=skill,
             identifier=identifier,
             source=found.name,
-            files=files,
-            origin=fetched.origin,
-            category=installed.category
-            if installed and not category
-            else normalize_category(wanted),
             trust=source_trust(found.name, fetched, self.options.addresses),
-            report=scan_files(read_folder(staged)),
+            origin=fetched.origin,
+            verdict=report.verdict,
+            skill=skill,
+            files=files,
+            category=installed.category if installed and not category else wanted,
+            report=report,
             staged=staged,
             installed=installed,
             current=self.files_of(skill.name, installed) if installed else {},
@@ -334,9 +313,17 @@ class Hub:
                 raise InvalidContent(
                     f"{candidate.name} was changed after the scan; nothing was installed"
                 )
-            entry = _lock_entry(candidate)
-            what = "updated" if candidate.installed else "installed"
-            event = _audit_event(what, candidate, entry.updated_at or entry.installed_at)
+            at, before = utc_now(), candidate.installed
+            entry = InstalledSkill(
+                **_place_fields(candidate),
+                category=candidate.category,
+                files=file_hashes(candidate.files),
+                sha256=candidate.sha256,
+                installed_at=before.installed_at if before else at,
+                updated_at=at if before else "",
+            )
+            what = "updated" if before else "installed"
+            event = audit_event(what, candidate.name, entry, at=at, sha256=entry.sha256)
             self.store.install(candidate.name, entry, candidate.staged, event)
         self.quarantine.discard(candidate.staged)
         self.quarantine.forget(candidate.source, candidate.identifier)
@@ -345,29 +332,21 @@ class Hub:
     def refuse(self, candidate: InstallCandidate, reason: str) -> None:
         """Keep the candidate in quarantine for inspection."""
         at = utc_now()
+        name, findings = candidate.name, candidate.findings
         held = RefusedSkill(
-            name=candidate.name,
-            source=candidate.source,
-            identifier=candidate.identifier,
-            trust=str(candidate.trust),
-            origin=candidate.origin,
-            verdict=candidate.report.verdict,
-            reason=reason,
-            at=at,
-            findings=candidate.findings,
+            **_place_fields(candidate), name=name, reason=reason, at=at, findings=findings
         )
         self.quarantine.keep(candidate.staged, held)
-        self.store.log_event(_audit_event("refused", candidate, at, reason))
+        self.store.log_event(
+            audit_event("refused", name, held, at=at, reason=reason, sha256=candidate.sha256)
+        )
 
     def uninstall(self, name: str) -> InstalledSkill:
         with self.store.exclusive():
             entry = self.store.current_lock().skills.get(name)
             if entry is None:
                 raise self.not_installed(name)
-            event = AuditEvent(
-                what="removed", skill=name, source=entry.source, identifier=entry.identifier
-            )
-            self.store.remove(name, entry, event)
+            self.store.remove(name, entry, audit_event("removed", name, entry))
         return entry
 
     def installed(self, name: str) -> InstalledSkill:
@@ -390,34 +369,8 @@ class Hub:
         return NotAvailable(f"{name} is not installed from the hub", hint=hint)
 
 
-def _lock_entry(candidate: InstallCandidate) -> InstalledSkill:
-    now, before = utc_now(), candidate.installed
-    return InstalledSkill(
-        identifier=candidate.identifier,
-        source=candidate.source,
-        trust=str(candidate.trust),
-        origin=candidate.origin,
-        category=candidate.category,
-        files=file_hashes(candidate.files),
-        sha256=candidate.sha256,
-        verdict=candidate.report.verdict,
-        installed_at=before.installed_at if before else now,
-        updated_at=now if before else "",
-    )
-
-
-def _audit_event(what: str, candidate: InstallCandidate, at: str, reason: str = "") -> AuditEvent:
-    return AuditEvent(
-        at=at,
-        what=what,
-        skill=candidate.name,
-        source=candidate.source,
-        identifier=candidate.identifier,
-        version=candidate.origin.version,
-        sha256=candidate.sha256,
-        verdict=candidate.report.verdict,
-        reason=reason,
-    )
+def _place_fields(candidate: InstallCandidate) -> dict[str, Any]:
+    return {name: getattr(candidate, name) for name in SkillPlace.__struct_fields__}
 
 
 # Updates
@@ -488,7 +441,7 @@ async def restore_skill(hub: Hub, name: str) -> None:
                 hint=f"`hermes skills update {name}` shows and installs it",
             )
         with hub.store.exclusive():
-            event = entry_event("restored", name, entry)
+            event = audit_event("restored", name, entry, sha256=entry.sha256)
             hub.store.install(name, entry, candidate.staged, event)
     finally:
         hub.quarantine.discard(candidate.staged)

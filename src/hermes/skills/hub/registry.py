@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import ConfigError, UsageError
-from hermes.skills.hub import web_sources
 from hermes.skills.hub.contents import (
     DECODE_ERRORS,
     InvalidContent,
@@ -18,8 +17,7 @@ from hermes.skills.hub.contents import (
     make_private_folder,
     read_folder,
 )
-from hermes.skills.hub.git import GitSource, is_git_address
-from hermes.skills.hub.github import GitHubRepos, GitHubSource, RepoListing
+from hermes.skills.hub.repositories import GitHubRepos, GitHubSource, GitSource, is_git_address
 from hermes.skills.hub.sources import (
     FetchedSkill,
     HubAddresses,
@@ -130,13 +128,10 @@ class OfficialSource(SkillSource):
     def _list_skills(self) -> list[ListedSkill]:
         if self._folder is None or not self._folder.is_dir():
             return []
+        found = {file.parent: file.read_bytes() for file in sorted(self._folder.rglob(SKILL_FILE))}
         return [
-            list_skill(
-                file.parent.relative_to(self._folder).as_posix(),
-                file.read_bytes(),
-                file.parent.name,
-            )
-            for file in sorted(self._folder.rglob(SKILL_FILE))
+            list_skill(folder.relative_to(self._folder).as_posix(), data, folder.name)
+            for folder, data in found.items()
         ]
 
 
@@ -208,6 +203,8 @@ SOURCE_NAMES = (
     "official", "github", "skills-sh", "well-known", "tap", "claude-marketplace", "git", "folder",
 )  # fmt: skip
 """Values of `--source`."""
+PREFIXED = ("official", "skills-sh", "claude-marketplace")
+"""Sources whose identifiers begin with their name."""
 UNSUPPORTED_SOURCES = ("clawhub", "lobehub")
 """Known from other agents; they get a message of their own."""
 DEFAULT_BROWSED = ("official", "tap")
@@ -260,18 +257,13 @@ class SourceRegistry:
             name = "well-known" if is_site(identifier) else "github"
         if name == "folder":
             identifier = str(resolve_folder(identifier))
-        for prefix in (
-            OFFICIAL_PREFIX,
-            web_sources.SKILLS_SH_PREFIX,
-            web_sources.MARKETPLACE_PREFIX,
-        ):
-            if prefix.rstrip("/") == name and not identifier.startswith(prefix):
-                identifier = f"{prefix}{identifier}"
+        if name in PREFIXED and not identifier.startswith(f"{name}/"):
+            identifier = f"{name}/{identifier}"
         return self._single[name], identifier
 
     def _guess(self, identifier: str) -> str:
         first, slash, _ = identifier.partition("/")
-        if slash and first in (*UNSUPPORTED_SOURCES, "official", "skills-sh", "claude-marketplace"):
+        if slash and first in (*UNSUPPORTED_SOURCES, *PREFIXED):
             return first
         if identifier.startswith((".", "/", "~")):
             return "folder"
@@ -294,7 +286,7 @@ class SourceRegistry:
         match name:
             case "github":
                 repos = self._addresses.repositories
-                return [RepoListing(self._repos, repo, name) for repo in repos]
+                return [GitHubSource(self._repos, repo, name) for repo in repos]
             case "tap":
                 return [self.tap(tap) for tap in self._taps.all()]
             case "claude-marketplace":
@@ -305,7 +297,7 @@ class SourceRegistry:
     def tap(self, tap: str) -> SkillSource:
         if is_site(tap):
             return WellKnownSource(self._web, self._warn, tap, TAP_SOURCE)
-        return RepoListing(self._repos, tap, TAP_SOURCE)
+        return GitHubSource(self._repos, tap, TAP_SOURCE)
 
 
 def check_source_name(name: str) -> str:

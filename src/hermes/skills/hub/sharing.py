@@ -10,7 +10,8 @@ import io
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -19,8 +20,7 @@ import msgspec
 
 from hermes.core.errors import UsageError
 from hermes.security import Redactor
-from hermes.skills.changes import Author, SkillChange
-from hermes.skills.history import SkillHistory
+from hermes.skills.history import Author, SkillChange, SkillHistory
 from hermes.skills.hub.contents import (
     DECODE_ERRORS,
     HubError,
@@ -39,15 +39,15 @@ from hermes.skills.hub.contents import (
     tar_members,
     write_folder,
 )
-from hermes.skills.hub.github import SET_TOKEN, GitHubApi, error_message
 from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.registry import FolderSource, resolve_folder
+from hermes.skills.hub.repositories import SET_TOKEN, GitHubApi, error_message
 from hermes.skills.hub.sources import decode_reply, parse_repo_path, skill_folder_of
-from hermes.skills.hub.store import AuditEvent, InstalledSkill, entry_event, utc_now
+from hermes.skills.hub.store import AuditEvent, InstalledSkill, audit_event, utc_now
 from hermes.skills.scanner import scan_files
 from hermes.skills.scanner.report import ScanFinding, SourceTrust, decide_install
 from hermes.skills.skill import Skill
-from hermes.skills.writing.overlays import MARK_FILE
+from hermes.skills.writing.draft import MARK_FILE
 from hermes.util.files import write_bytes
 from hermes.util.http import HttpResponse
 
@@ -60,7 +60,7 @@ STAGE = ".stage-"
 Kind = Literal["own", "hub"]
 
 
-class PackedSkill(msgspec.Struct, frozen=True, kw_only=True):
+class PackedSkill(msgspec.Struct, frozen=True):
     """A skill in a bundle."""
 
     name: str
@@ -89,20 +89,30 @@ class BundleImport(msgspec.Struct, frozen=True):
 
 def export_bundle(hub: Hub, home: Path, own: Iterable[Skill], target: Path) -> BundleManifest:
     """Write all skills to `target` atomically. `home` is `<home>/skills`."""
-    packed: list[tuple[PackedSkill, dict[str, bytes]]] = []
+    packed: list[PackedSkill] = []
+    contents: dict[str, bytes] = {}
+
+    def pack(kind: Kind, name: str, root: Path, folder: Path, entry: InstalledSkill | None) -> None:
+        files, place = _read_skill(name, folder), folder.relative_to(root).as_posix()
+        if kind == "own" and (folder / MARK_FILE).is_file():
+            files[MARK_FILE] = (folder / MARK_FILE).read_bytes()
+        contents.update({f"{kind}/{place}/{file}": data for file, data in files.items()})
+        hashes = file_hashes(files)
+        packed.append(PackedSkill(name, kind, place, hashes, combined_hash(hashes), entry))
+
     for skill in own:
-        files = _read_skill(skill.name, skill.folder)
-        mark = skill.folder / MARK_FILE
-        if mark.is_file():
-            files[MARK_FILE] = mark.read_bytes()
-        packed.append(_pack("own", skill.name, skill.folder.relative_to(home), files))
+        pack("own", skill.name, home, skill.folder, None)
     for name, entry in sorted(hub.store.lock().skills.items()):
-        folder = entry.folder(hub.store.skills, name)
-        files = _read_skill(name, folder)
-        inside = folder.relative_to(hub.store.skills)
-        packed.append(_pack("hub", name, inside, files, entry))
-    manifest = BundleManifest(utc_now(), tuple(one for one, _ in packed))
-    write_bytes(target, _archive(manifest, packed), mode=0o600)
+        pack("hub", name, hub.store.skills, entry.folder(hub.store.skills, name), entry)
+    manifest = BundleManifest(utc_now(), tuple(packed))
+    listed = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, data in {MANIFEST: listed, **contents}.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o644
+            archive.addfile(member, io.BytesIO(data))
+    write_bytes(target, out.getvalue(), mode=0o600)
     return manifest
 
 
@@ -143,21 +153,26 @@ async def import_bundle(
             if target.exists() and not force:
                 skipped.append(one.name)
                 continue
+            reason = f"imported from {file.name}"
             change = SkillChange(
-                "import",
-                (one.name,),
-                f"imported from {file.name}",
-                Author.USER,
-                paths=(one.folder,),
+                "import", (one.name,), reason, Author.USER, paths=(one.folder,)
             )
-            await history.record(change, _store_own(home, target, files))
+            await history.record(change, partial(_store_own, home, target, files))
             stored.append(one.name)
     return BundleImport(tuple(stored), tuple(skipped), refused)
 
 
 def read_bundle(data: bytes) -> list[tuple[PackedSkill, dict[str, bytes]]]:
     """Return all skills of a bundle. Raises `InvalidContent` when it is damaged or foreign."""
-    held = dict(_read_members(data))
+    held: dict[str, bytes] = {}
+    size = 0
+    for name, length, read in tar_members(data):
+        size += length
+        if read is None or size > MAX_BUNDLE_BYTES:
+            raise InvalidContent(
+                "this is not a snapshot of skills: it is too large, or holds links"
+            )
+        held[name] = read()
     try:
         manifest = msgspec.json.decode(held.pop(MANIFEST, b""), type=BundleManifest)
     except DECODE_ERRORS as error:
@@ -193,17 +208,6 @@ def _take_files(one: PackedSkill, held: dict[str, bytes]) -> dict[str, bytes]:
     return accepted
 
 
-def _read_members(data: bytes) -> Iterator[tuple[str, bytes]]:
-    size = 0
-    for name, length, read in tar_members(data):
-        size += length
-        if read is None or size > MAX_BUNDLE_BYTES:
-            raise InvalidContent(
-                "this is not a snapshot of skills: it is too large, or holds links"
-            )
-        yield name, read()
-
-
 def _store_installed(
     hub: Hub, one: PackedSkill, entry: InstalledSkill, files: Mapping[str, bytes], *, force: bool
 ) -> bool:
@@ -218,64 +222,24 @@ def _store_installed(
         with hub.store.exclusive():
             if one.name in hub.store.current_lock().skills and not force:
                 return False
-            event = entry_event("imported", one.name, entry)
+            event = audit_event("imported", one.name, entry, sha256=entry.sha256)
             hub.store.install(one.name, entry, staged, event)
             return True
     finally:
         hub.quarantine.discard(staged)
 
 
-def _store_own(home: Path, target: Path, files: Mapping[str, bytes]) -> Callable[[], None]:
-    def store() -> None:
-        home.mkdir(parents=True, exist_ok=True)
-        stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=home))
-        try:
-            write_folder(stage / "new", files)
-            if target.exists():
-                target.rename(stage / "old")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (stage / "new").rename(target)
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
-
-    return store
-
-
-def _pack(
-    kind: Kind,
-    name: str,
-    folder: Path,
-    files: dict[str, bytes],
-    entry: InstalledSkill | None = None,
-) -> tuple[PackedSkill, dict[str, bytes]]:
-    each = file_hashes(files)
-    one = PackedSkill(
-        name=name,
-        kind=kind,
-        folder=folder.as_posix(),
-        files=each,
-        sha256=combined_hash(each),
-        entry=entry,
-    )
-    return one, files
-
-
-def _archive(
-    manifest: BundleManifest, packed: Iterable[tuple[PackedSkill, dict[str, bytes]]]
-) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as archive:
-        _add(archive, MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2))
-        for one, files in packed:
-            for name, data in files.items():
-                _add(archive, f"{one.kind}/{one.folder}/{name}", data)
-    return out.getvalue()
-
-
-def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size, member.mode = len(data), 0o644
-    archive.addfile(member, io.BytesIO(data))
+def _store_own(home: Path, target: Path, files: Mapping[str, bytes]) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=home))
+    try:
+        write_folder(stage / "new", files)
+        if target.exists():
+            target.rename(stage / "old")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (stage / "new").rename(target)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
 
 
 # Publishing: a branch, one commit and a pull request. No fork is made.
@@ -365,7 +329,13 @@ async def plan_publication(
     facts = decode_reply(await api.get(f"/repos/{place.repo}"))
     base = str(facts.get("default_branch") or "main")
     commit = await api.commit(place.repo, base)
-    held = await _read_tree(api, place.repo, commit)
+    answer = decode_reply(await api.get(f"/repos/{place.repo}/git/trees/{commit}?recursive=1"))
+    if answer.get("truncated"):
+        raise HubError(
+            f"{place.repo} has too many files to publish to", hint="use a smaller repository"
+        )
+    blobs = (one for one in answer.get("tree", []) if one.get("type") == "blob")
+    held = {str(one["path"]): str(one["sha"]) for one in blobs}
     folder = check_file_name(folder.strip("/")) if folder else _folder_for(parcel.skill.name, held)
     start = f"{folder}/"
     inside = {name.removeprefix(start): it for name, it in held.items() if name.startswith(start)}
@@ -387,13 +357,16 @@ async def publish(api: GitHubApi, plan: PublishPlan) -> PublishResult:
         raise UsageError("publishing needs a token of GitHub", hint=f"set one: {SET_TOKEN}")
     at = f"/repos/{plan.repo}"
     entries: list[dict[str, Any]] = []
-    for name in plan.changed:
-        data = plan.parcel.files[name]
-        content = base64.b64encode(data).decode()
-        body = {"content": content, "encoding": "base64"}
-        blob = _created(await api.send("POST", f"{at}/git/blobs", body), "the file")
-        entries.append(_blob_entry(plan, name, str(blob["sha"]), executable=data.startswith(b"#!")))
-    entries += [_blob_entry(plan, name, None) for name in plan.removed]
+    for name in (*plan.changed, *plan.removed):
+        entry = {"path": f"{plan.folder}/{name}", "mode": "100644", "type": "blob", "sha": None}
+        entries.append(entry)
+        if name in plan.changed:
+            data = plan.parcel.files[name]
+            body = {"content": base64.b64encode(data).decode(), "encoding": "base64"}
+            blob = _created(await api.send("POST", f"{at}/git/blobs", body), "the file")
+            entry["sha"] = str(blob["sha"])
+            if data.startswith(b"#!"):
+                entry["mode"] = "100755"
     wanted = {"base_tree": plan.commit, "tree": entries}
     tree = _created(await api.send("POST", f"{at}/git/trees", wanted), "the folder")
     change = {"message": plan.title, "tree": tree["sha"], "parents": [plan.commit]}
@@ -401,39 +374,20 @@ async def publish(api: GitHubApi, plan: PublishPlan) -> PublishResult:
     ref = {"ref": f"refs/heads/{plan.parcel.branch}", "sha": commit["sha"]}
     made = await api.send("POST", f"{at}/git/refs", ref)
     if made.status == 422 and "already exists" in error_message(made):
-        found = await _find_pull_request(api, plan)
+        head = quote(f"{plan.repo.partition('/')[0]}:{plan.parcel.branch}")
+        found = decode_reply(await api.get(f"{at}/pulls?head={head}&state=open"))
         if found:
-            return PublishResult(found, is_new=False)
+            return PublishResult(str(found[0]["html_url"]), is_new=False)
     elif made.status != 201:
         _created(made, "the branch")
-    return await _open_pull_request(api, plan)
-
-
-async def _open_pull_request(api: GitHubApi, plan: PublishPlan) -> PublishResult:
-    body = {
+    request = {
         "title": plan.title,
         "head": plan.parcel.branch,
         "base": plan.base,
         "body": plan.parcel.skill.description,
     }
-    reply = await api.send("POST", f"/repos/{plan.repo}/pulls", body)
-    return PublishResult(str(_created(reply, "the pull request")["html_url"]), is_new=True)
-
-
-async def _find_pull_request(api: GitHubApi, plan: PublishPlan) -> str:
-    owner = plan.repo.partition("/")[0]
-    head = quote(f"{owner}:{plan.parcel.branch}")
-    found = decode_reply(await api.get(f"/repos/{plan.repo}/pulls?head={head}&state=open"))
-    return str(found[0]["html_url"]) if found else ""
-
-
-async def _read_tree(api: GitHubApi, repo: str, commit: str) -> dict[str, str]:
-    """Return the blob ids of the files of a commit by path."""
-    answer = decode_reply(await api.get(f"/repos/{repo}/git/trees/{commit}?recursive=1"))
-    if answer.get("truncated"):
-        raise HubError(f"{repo} has too many files to publish to", hint="use a smaller repository")
-    entries = answer.get("tree", [])
-    return {str(one["path"]): str(one["sha"]) for one in entries if one.get("type") == "blob"}
+    opened = _created(await api.send("POST", f"{at}/pulls", request), "the pull request")
+    return PublishResult(str(opened["html_url"]), is_new=True)
 
 
 def _folder_for(name: str, held: Iterable[str]) -> str:
@@ -447,13 +401,6 @@ def _folder_for(name: str, held: Iterable[str]) -> str:
             f"there are {len(same)} skills {name}", hint=f"--path {same[0]} chooses one"
         )
     return f"{DEFAULT_FOLDER}/{name}"
-
-
-def _blob_entry(
-    plan: PublishPlan, name: str, sha: str | None, *, executable: bool = False
-) -> dict[str, Any]:
-    mode = "100755" if executable else "100644"
-    return {"path": f"{plan.folder}/{name}", "mode": mode, "type": "blob", "sha": sha}
 
 
 def _created(reply: HttpResponse, what: str) -> Any:

@@ -48,6 +48,16 @@ class SkillOrigin(msgspec.Struct, frozen=True):
     address: str = ""  #: For display.
 
 
+class SkillPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a skill comes from, and how far it is trusted."""
+
+    identifier: str
+    source: str
+    trust: str
+    origin: SkillOrigin
+    verdict: str = ""  #: The verdict of the scan.
+
+
 class FetchedSkill(msgspec.Struct, frozen=True):
     """The files of a fetched skill."""
 

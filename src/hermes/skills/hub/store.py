@@ -31,7 +31,7 @@ from hermes.skills.hub.contents import (
     read_folder,
     write_folder,
 )
-from hermes.skills.hub.sources import SkillOrigin
+from hermes.skills.hub.sources import SkillPlace
 from hermes.skills.scanner.report import ScanFinding
 from hermes.util import files
 
@@ -40,17 +40,12 @@ from hermes.util import files
 LOCK_VERSION = 1
 
 
-class InstalledSkill(msgspec.Struct, frozen=True, kw_only=True):
+class InstalledSkill(SkillPlace, frozen=True, kw_only=True):
     """One installed skill in the lock file."""
 
-    identifier: str
-    source: str
-    trust: str
-    origin: SkillOrigin
     category: str = ""
     files: dict[str, str]  #: SHA-256 by file name.
     sha256: str  #: See `combined_hash`.
-    verdict: str = ""  #: The verdict of the scan at installation.
     installed_at: str  #: ISO 8601, in UTC.
     updated_at: str = ""
 
@@ -133,14 +128,16 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
 
 
-def entry_event(what: str, name: str, entry: InstalledSkill) -> AuditEvent:
-    """Return the event for the skill of a lock entry."""
+def audit_event(what: str, name: str, one: SkillPlace, **more: str) -> AuditEvent:
+    """Return the event for a skill; `more` are further fields of `AuditEvent`."""
     return AuditEvent(
         what=what,
         skill=name,
-        source=entry.source,
-        identifier=entry.identifier,
-        sha256=entry.sha256,
+        source=one.source,
+        identifier=one.identifier,
+        version=one.origin.version,
+        verdict=one.verdict,
+        **more,
     )
 
 
@@ -200,18 +197,14 @@ class HubStore:
 
     def lock(self) -> LockFile:
         """Return the installed skills after finishing an interrupted change. Creates nothing."""
-        self.finish_interrupted()
+        if self._pending.exists():
+            with self.exclusive():
+                pass
         return self.current_lock()
 
     def current_lock(self) -> LockFile:
         """Return the installed skills; for callers inside `exclusive`."""
         return read_lock(self.lock_file)
-
-    def finish_interrupted(self) -> None:
-        """Finish the change of a process that was killed. Costs one stat when there is none."""
-        if self._pending.exists():
-            with self.exclusive():
-                pass
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -369,15 +362,10 @@ REPORT_FILE = "report.json"
 ABANDONED_SECONDS = 3600  #: A folder without a report that is older was left by a killed process.
 
 
-class RefusedSkill(msgspec.Struct, frozen=True, kw_only=True):
+class RefusedSkill(SkillPlace, frozen=True, kw_only=True):
     """The report of a refused skill."""
 
     name: str
-    source: str
-    identifier: str
-    trust: str
-    origin: SkillOrigin
-    verdict: str
     reason: str
     at: str
     findings: tuple[ScanFinding, ...] = ()
@@ -392,7 +380,11 @@ class Quarantine:
     def stage(self, name: str, files: SkillFiles) -> Path:
         """Write the files to a new folder on the disk of the installed skills, and return it."""
         make_private_folder(self._folder)
-        self._sweep()
+        for left in self._folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # removed by another process
+                old = time.time() - left.stat().st_mtime > ABANDONED_SECONDS
+                if old and not (left / REPORT_FILE).exists():
+                    shutil.rmtree(left, ignore_errors=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=self._folder)) / FILES_FOLDER
         try:
             write_folder(folder, files)
@@ -443,10 +435,3 @@ class Quarantine:
                 yield file.parent, msgspec.json.decode(file.read_bytes(), type=RefusedSkill)
             except (OSError, *DECODE_ERRORS):
                 continue
-
-    def _sweep(self) -> None:
-        for folder in self._folder.iterdir():
-            with contextlib.suppress(FileNotFoundError):  # removed by another process
-                old = time.time() - folder.stat().st_mtime > ABANDONED_SECONDS
-                if old and not (folder / REPORT_FILE).exists():
-                    shutil.rmtree(folder, ignore_errors=True)

@@ -32,7 +32,7 @@ from hermes.skills.hub.contents import (
     is_hidden,
     read_archive,
 )
-from hermes.skills.hub.github import GitHubRepos
+from hermes.skills.hub.repositories import GitHubRepos
 from hermes.skills.hub.sources import (
     FetchedSkill,
     HubHttpClient,

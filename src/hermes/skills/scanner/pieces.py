@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from hermes.skills.scanner.rules import LineIndex, find_all
+from hermes.skills.scanner.rules import TABLES, LineIndex, find_all
 
 # Commands in files of other kinds: Dockerfiles, makefiles, workflows, packages, crontabs
 
@@ -335,29 +335,17 @@ class ScanPiece(msgspec.Struct, frozen=True):
 
 
 _MARKDOWN: Final = (".md", ".mdx", ".markdown", ".mdc", ".rst", ".txt", ".adoc")
-_ENDINGS: Final[dict[str, str]] = {
-    "sh": "shell", "bash": "shell", "zsh": "shell", "ksh": "shell", "fish": "shell",
-    "command": "shell", "py": "python", "pyw": "python", "pyi": "python", "yml": "yaml",
-    "yaml": "yaml", "json": "json", "ipynb": "notebook", "mk": "make", "dockerfile": "docker",
-    "js": "code", "mjs": "code", "cjs": "code", "ts": "code", "tsx": "code", "jsx": "code",
-    "rb": "code", "php": "code", "pl": "code", "pm": "code", "lua": "code", "ps1": "code",
-    "psm1": "code", "bat": "code", "cmd": "code", "vbs": "code", "go": "code", "rs": "code",
-    "java": "code", "c": "code", "cpp": "code", "cs": "code", "swift": "code",
-    "applescript": "code", "html": "code", "htm": "code", "svg": "code", "r": "code",
-    "jl": "code", "groovy": "code",
-}  # fmt: skip
+_ENDINGS: Final = {
+    each: kind for kind, endings in TABLES.endings.items() for each in endings.split()
+}
 _NAMES: Final = {
     "makefile": "make", "gnumakefile": "make", "justfile": "make", "dockerfile": "docker",
     "containerfile": "docker", "package.json": "package", "crontab": "data",
 }  # fmt: skip
-_FENCES: Final[dict[str, str]] = {
-    **_ENDINGS, "shell": "shell", "python": "python", "python3": "python", "console": "console",
-    "shell-session": "console", "shellsession": "console", "terminal": "console", "pycon": "data",
-    "javascript": "code", "typescript": "code", "node": "code", "ruby": "code", "perl": "code",
-    "powershell": "code", "pwsh": "code", "batch": "code", "docker": "docker", "make": "make",
-    "makefile": "make", "text": "data", "plaintext": "data", "txt": "data", "output": "data",
-    "diff": "data", "ini": "data", "toml": "data", "xml": "data", "csv": "data", "sql": "data",
-}  # fmt: skip
+_FENCES: Final = {
+    **_ENDINGS,
+    **{each: kind for kind, names in TABLES.fences.items() for each in names.split()},
+}
 _SHEBANG = re.compile(r"#!.{0,40}?\b(python|node|deno|bun|ruby|perl|php|pwsh|(?:ba|z|k|da|fi)?sh)")
 _COMMAND_LINE = re.compile(
     r"^[ \t]*(?:\$ |sudo |curl |wget |rm |git |docker |pip3? |npm |npx |python3? |bash |sh |cat |"

@@ -9,9 +9,8 @@ from typing import Final
 
 from hermes.security.danger.files import VITAL
 from hermes.skills.scanner import python_dataflow as flow
-from hermes.skills.scanner import rules
 from hermes.skills.scanner.python_dataflow import DataFlow, Labels
-from hermes.skills.scanner.rules import UNREADABLE, RuleHit, ScanRule
+from hermes.skills.scanner.rules import RULES, TABLES, RuleHit, ScanRule, word_list
 from hermes.skills.scanner.shell import analyze_shell, dangerous_hits
 from hermes.skills.scanner.signatures import (
     COLLECTOR,
@@ -21,26 +20,10 @@ from hermes.skills.scanner.signatures import (
     MESSENGER,
     MINER,
     STARTUP,
-    VENDORS,
 )
 
-_RUNNERS: Final = frozenset({
-    "exec", "eval", "compile", "builtins.exec", "builtins.eval", "types.FunctionType",
-    "types.CodeType", "runpy.run_path", "code.interact",
-})  # fmt: skip
-_LOADERS: Final = frozenset({
-    "pickle.loads", "pickle.load", "marshal.loads", "dill.loads", "cloudpickle.loads",
-    "yaml.unsafe_load", "jsonpickle.decode", "shelve.open", "torch.load", "joblib.load",
-})  # fmt: skip
-_SHELLS: Final = frozenset({
-    "os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput",
-    "asyncio.create_subprocess_shell", "commands.getoutput", "popen2.popen2",
-})  # fmt: skip
-_PROGRAMS: Final = frozenset({
-    "subprocess.run", "subprocess.call", "subprocess.Popen", "subprocess.check_output",
-    "subprocess.check_call", "asyncio.create_subprocess_exec", "pty.spawn", "os.execv",
-    "os.execvp", "os.execl", "os.execlp", "os.spawnl", "os.spawnv", "os.posix_spawn",
-})  # fmt: skip
+_RUNNERS, _LOADERS = word_list("python_runners"), word_list("python_loaders")
+_SHELLS, _PROGRAMS = word_list("python_shells"), word_list("python_programs")
 _SEND = re.compile(
     r"\.(?:post|put|patch|get|request|head|delete|send\w*|urlopen|Request|urlretrieve|store?\w*|"
     r"stor(?:binary|lines)|gethostbyname\w*|getaddrinfo|resolve|query|upload\w*|write|connect)\Z"
@@ -56,13 +39,8 @@ _WRITE_METHODS: Final = frozenset({"write_text", "write_bytes", "symlink_to", "t
 _COPIERS: Final = frozenset(
     {"shutil.copy", "shutil.copyfile", "shutil.move", "os.rename", "os.replace"}
 )
-_DANGEROUS_NAMES: Final = frozenset({
-    "system", "popen", "exec", "eval", "run", "Popen", "call", "check_output", "__import__",
-    "spawn", "getoutput", "urlopen", "b64decode",
-})  # fmt: skip
-_MACHINE_CODE: Final = frozenset({
-    "VirtualAlloc", "RtlMoveMemory", "CreateRemoteThread", "WriteProcessMemory", "memfd_create",
-})  # fmt: skip
+_DANGEROUS_NAMES = word_list("python_dangerous_names")
+_MACHINE_CODE = word_list("machine_code")
 _MODULES: Final = frozenset({"os", "subprocess", "socket", "pty", "ctypes", "base64", "builtins"})
 _PRIVATE: Final = frozenset({flow.SECRET, flow.ENVIRONMENT, flow.TYPED})
 _OWN_ABOVE = re.compile(
@@ -82,9 +60,9 @@ def analyze_python(text: str, depth: int = 0) -> list[RuleHit] | None:
     except (SyntaxError, ValueError):
         return None
     except (RecursionError, MemoryError):  # raised for excessive nesting
-        return [RuleHit(UNREADABLE)]
+        return [RuleHit(RULES["unreadable"])]
     if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
-        return [RuleHit(UNREADABLE)]
+        return [RuleHit(RULES["unreadable"])]
     study = PythonAnalysis(DataFlow(tree), depth)
     hits = dict.fromkeys(
         RuleHit(rule, _line_number(call))
@@ -109,7 +87,7 @@ class PythonAnalysis:
         for node in self.flow.nodes:
             value = self._values.folded(node)
             if isinstance(value, str) and "stratum+" in value and MINER.search(value):
-                yield RuleHit(rules.PY_MINES, _line_number(node))
+                yield RuleHit(RULES["py_mines"], _line_number(node))
                 break
         if connects and {"os.dup2", "pty.spawn"} & self._call_value:
             starts = (
@@ -117,11 +95,11 @@ class PythonAnalysis:
                 for call in self.flow.calls()
                 if self._values.dotted(call.func) in ("os.dup2", "pty.spawn")
             )
-            yield RuleHit(rules.PY_REVERSE_SHELL, min(starts))
+            yield RuleHit(RULES["py_network_shell"], min(starts))
         secret = [n for n in self.flow.nodes if flow.SECRET in self.flow.labels(n)]
         if secret:
             yield RuleHit(
-                rules.PY_READS_AND_SENDS if self._online else rules.PY_READS_KEYS,
+                RULES["py_reads_and_sends"] if self._online else RULES["py_reads_keys"],
                 _line_number(secret[-1]),
             )
 
@@ -130,7 +108,7 @@ class PythonAnalysis:
         yield from self._hidden_name_rules(call, name)
         yield from self._written_command_rules(call)
         if name.rpartition(".")[2] in _MACHINE_CODE:
-            yield rules.PY_MACHINE_CODE
+            yield RULES["py_machine_code"]
         if name in _RUNNERS or name in _LOADERS:
             yield from self._runs(call, name)
         elif name in _SHELLS or name in _PROGRAMS:
@@ -152,7 +130,7 @@ class PythonAnalysis:
         if any(arg in hidden and self._values.text(arg) in _DANGEROUS_NAMES for arg in wanted) or (
             name in ("__import__", "importlib.import_module") and texts & _MODULES
         ):
-            yield rules.PY_HIDDEN_NAME
+            yield RULES["py_hidden_name"]
 
     def _written_command_rules(self, call: ast.Call) -> Iterator[ScanRule]:
         """Commands written into a file that runs at login."""
@@ -160,23 +138,23 @@ class PythonAnalysis:
             text = self._values.text(call.args[0]) if call.args else ""
             startup = flow.STARTUP in self.flow.labels(call.func.value)
             if len(text) > _MIN_SCRIPT_CHARS and (dangerous_hits(text) or self._is_dangerous(text)):
-                yield rules.PY_BAD_STARTUP if startup else rules.PY_WRITES_ATTACK
+                yield RULES["py_bad_startup"] if startup else RULES["py_writes_attack"]
 
     def _runs(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
         labels = self.flow.labels(*call.args)
         loads = name in _LOADERS
         if flow.NETWORK in labels:
-            yield rules.PY_REMOTE_DATA if loads else rules.PY_REMOTE_CODE
+            yield RULES["py_remote_data"] if loads else RULES["py_remote_code"]
         if loads:
             return
         text = self._values.text(call.args[0]) if call.args else ""
         literal = bool(call.args) and isinstance(call.args[0], ast.Constant)
         if flow.DECODED in labels or (text and not literal and self._is_dangerous(text)):
-            yield rules.PY_DECODED_CODE
+            yield RULES["py_decoded_code"]
         if flow.REQUEST in labels:
-            yield rules.PY_REQUESTED
+            yield RULES["py_requested"]
         elif flow.INPUT in labels and name in ("exec", "eval"):
-            yield rules.PY_EVALUATES
+            yield RULES["py_evaluates"]
         if literal and text and self._depth < _MAX_DEPTH:
             for hit in analyze_python(text, self._depth + 1) or ():
                 yield hit.rule
@@ -196,16 +174,16 @@ class PythonAnalysis:
             bad = bad or hit.rule.severity in ("high", "critical")
             yield hit.rule
         if bad and _is_concatenated(given) and self._values.folded(given) is not None:
-            yield rules.PY_PIECED
+            yield RULES["py_pieced_command"]
         shell = _keyword(call, "shell")
         if name in _PROGRAMS and not (isinstance(shell, ast.Constant) and shell.value):
             return
         labels = self.flow.labels(given)
         whole = not isinstance(given, (ast.JoinedStr, ast.BinOp, ast.Constant))
         if flow.REQUEST in labels:
-            yield rules.PY_REQUESTED
+            yield RULES["py_requested"]
         elif flow.NETWORK in labels and not self._values.text(given):
-            yield rules.PY_COMMANDED if whole else rules.PY_INTERPOLATES
+            yield RULES["py_commanded"] if whole else RULES["py_interpolates"]
 
     def _command(self, call: ast.Call, name: str) -> str:
         """Return the command line, with `$x` for unknown parts."""
@@ -235,24 +213,24 @@ class PythonAnalysis:
         head = [value for name, value in given if name in _LOGIN_KEYWORDS or self._logs_in(value)]
         sent = self.flow.labels(*(value for _, value in given if value not in head))
         if sent & _PRIVATE:
-            yield rules.PY_SENDS
+            yield RULES["py_sends"]
         elif flow.SCREEN in sent:
-            yield rules.PY_SENDS_SCREEN
+            yield RULES["py_sends_screen"]
         elif flow.FILES in sent:
-            yield rules.PY_SENDS_FILES
+            yield RULES["py_sends_files"]
         elif flow.ENV_FILE in sent:
-            yield rules.PY_SENDS_ENV
+            yield RULES["py_sends_env"]
         elif flow.MACHINE in sent:
-            yield rules.PY_SENDS_MACHINE
+            yield RULES["py_sends_machine"]
         address = next((text for text in map(self._start, call.args) if HOST.search(text)), "")
         hosts = [host.lower() for host in HOST.findall(address) if not LOCAL.match(host)]
         keys = _key_names(sent)
         if keys and COLLECTOR.search(address):
-            yield rules.PY_SENDS_KEY
+            yield RULES["py_sends_key"]
         keys |= _key_names(self.flow.labels(*head))
-        vendors = [VENDORS.get(key.partition("_")[0]) for key in keys]
+        vendors = [TABLES.vendors.get(key.partition("_")[0]) for key in keys]
         if hosts and any(v and not any(v in host for host in hosts) for v in vendors):
-            yield rules.PY_SENDS_KEY if MESSENGER.search(address) else rules.PY_FOREIGN_KEY
+            yield RULES["py_sends_key"] if MESSENGER.search(address) else RULES["py_foreign_key"]
 
     def _logs_in(self, node: ast.expr) -> bool:
         """Whether a positional argument is a dict of login headers."""
@@ -273,10 +251,10 @@ class PythonAnalysis:
         named = [self._values.text(node).rstrip("/") or "" for node in target]
         everything = name == "shutil.rmtree"
         if everything and any(text and (text in VITAL or text == "~") for text in named):
-            yield rules.PY_DELETES_ALL
+            yield RULES["py_deletes_all"]
         elif flow.HOME in self.flow.labels(*target) and not any(named):
             encrypts = any("Fernet" in each or ".encrypt" in each for each in self._call_value)
-            yield rules.PY_DELETES_ALL if everything or encrypts else rules.PY_DELETES_MANY
+            yield RULES["py_deletes_all"] if everything or encrypts else RULES["py_deletes_many"]
 
     def _writes(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
         if name in ("open", "io.open", "codecs.open"):
@@ -293,13 +271,13 @@ class PythonAnalysis:
         else:
             return
         if HERMES_FILE.search(path) or _OWN_ABOVE.search(path):
-            yield rules.PY_OWN
+            yield RULES["py_own"]
         elif STARTUP.search(path):
-            yield rules.PY_STARTUP
+            yield RULES["py_startup"]
         elif path.endswith("/authorized_keys") or path.startswith("/etc/sudoers"):
-            yield rules.PY_LETS_IN
+            yield RULES["py_lets_in"]
         if path.startswith("__file__") and path.count("..") > 2:
-            yield rules.PY_LEAVES
+            yield RULES["py_leaves"]
 
 
 def _line_number(node: ast.AST) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 
 from hermes.security import SECRET_NAME
 from hermes.security.danger.files import VITAL
+from hermes.skills.scanner.rules import word_list
 from hermes.skills.scanner.signatures import STARTUP as PLACES
 from hermes.skills.scanner.signatures import is_credential_store, is_env_file
 
@@ -20,17 +21,9 @@ from hermes.skills.scanner.signatures import is_credential_store, is_env_file
 Value = str | int | tuple["Value", ...]
 
 MAX_LENGTH: Final = 20_000  #: Characters of a text, and items of a list, that are stored.
-_TRANSPARENT_METHODS: Final = frozenset({
-    "decode", "encode", "strip", "expanduser", "resolve", "absolute", "as_posix", "lower", "rstrip",
-})  # fmt: skip
-"""Methods whose result is equivalent to the object they are called on."""
-_TRANSPARENT_FUNCTIONS: Final = frozenset({
-    "str", "bytes", "os.path.expanduser", "os.path.abspath", "os.path.realpath", "os.path.normpath",
-    "os.path.expandvars", "os.fspath", "bytearray", "repr",
-})  # fmt: skip
-_JOINS: Final = frozenset({
-    "os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath", "posixpath.join",
-})  # fmt: skip
+_TRANSPARENT_METHODS = word_list("transparent_methods")
+_TRANSPARENT_FUNCTIONS = word_list("transparent_functions")
+_JOINS = word_list("path_joins")
 _ROT13: Final = frozenset({"rot13", "rot_13", "rot-13"})
 
 
@@ -275,27 +268,15 @@ _NETWORK = re.compile(
     r"ftplib|websockets?|dns|telnetlib|paramiko|pycurl|treq|grequests|asyncio\.open_connection)"
     r"(?![\w])(?!\.gethostname|\.getfqdn|\.exceptions|\.Error)"
 )
-_SCREEN: Final = frozenset({
-    "pyperclip.paste", "PIL.ImageGrab.grab", "pyautogui.screenshot", "mss.mss", "ImageGrab.grab",
-    "win32clipboard.GetClipboardData",
-})  # fmt: skip
-_KEYBOARD: Final = frozenset({"pynput.keyboard.Listener", "keyboard.record", "keyboard.on_press"})
-_UNPACKERS: Final = frozenset({
-    *DECODERS, "zlib.decompress", "gzip.decompress", "lzma.decompress", "bz2.decompress",
-    "marshal.loads", "codecs.getdecoder",
-})  # fmt: skip
 _LABELS_BY_FUNCTION: Final = {
-    **dict.fromkeys(_SCREEN, SCREEN),
-    **dict.fromkeys(_KEYBOARD, TYPED),
-    **dict.fromkeys(_UNPACKERS, DECODED),
+    **dict.fromkeys(word_list("screen_functions"), SCREEN),
+    **dict.fromkeys(("pynput.keyboard.Listener", "keyboard.record", "keyboard.on_press"), TYPED),
+    **dict.fromkeys((*DECODERS, *word_list("unpackers")), DECODED),
     "input": INPUT,
 }
 _TEXT_BUILDERS: Final = frozenset({*DECODERS, "map", "chr"})
 _REQUEST_FIELDS: Final = frozenset({"self.path", "self.rfile", "self.headers"})
-_OUTPUT_FUNCTIONS: Final = frozenset({
-    "os.popen", "subprocess.check_output", "subprocess.getoutput", "subprocess.run",
-    "subprocess.Popen",
-})  # fmt: skip
+_OUTPUT_FUNCTIONS = word_list("output_functions")
 _ABOUT_MACHINE = re.compile(
     r"(?:id|whoami|hostname|uname|env|printenv|ifconfig|ip a\w*|netstat|history|cat /etc/\w+)\b"
 )

@@ -16,20 +16,7 @@ from hermes.skills.scanner import text as scan_text
 from hermes.skills.scanner.pieces import ScanPiece, is_prose, split_file
 from hermes.skills.scanner.python import analyze_python
 from hermes.skills.scanner.report import SEVERITIES, ScanFinding, ScanReport, verdict_of
-from hermes.skills.scanner.rules import (
-    INSTALL_CODE,
-    PACKAGE,
-    TYPOSQUAT,
-    RuleHit,
-    ScanRule,
-    binary,
-    cap_severity,
-    invisible,
-    is_at_least,
-    obfuscation,
-    supply_chain,
-    traversal,
-)
+from hermes.skills.scanner.rules import RULES, RuleHit, ScanRule, cap_severity, is_at_least
 from hermes.skills.scanner.shell import analyze_shell, dangerous_hits
 from hermes.skills.scanner.signatures import startup_hits
 from hermes.skills.scanner.text import (
@@ -44,17 +31,6 @@ from hermes.skills.scanner.text import (
 
 # Checks of the name and the first bytes of a file
 
-NAME_LEAVES_FOLDER = traversal(
-    "name_leaves_folder", "critical", "the name of the file leads out of the skill's folder"
-)
-ODD_NAME = invisible(
-    "odd_name", "high", "the name holds characters that cannot be seen or that turn the text around"
-)
-PROGRAM = binary("program", "high", "a compiled program, which cannot be read")
-COMPILED = binary("compiled_python", "high", "compiled Python, which cannot be read")
-ARCHIVE = binary("archive", "medium", "an archive: what is in it was not scanned")
-UNKNOWN_DATA = binary("unknown_data", "medium", "data of an unknown kind")
-DISGUISED = binary("disguised", "high", "a script under the name of a picture")
 
 _ODD = re.compile(
     "[\x00-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
@@ -84,24 +60,24 @@ def check_name(name: str) -> Iterator[ScanRule]:
     plain = name.replace("\\", "/")
     parts = plain.split("/")
     if not name or ".." in parts or plain.startswith(("/", "~")) or re.match(r"[A-Za-z]:", plain):
-        yield NAME_LEAVES_FOLDER
+        yield RULES["name_leaves_folder"]
     if _ODD.search(name):
-        yield ODD_NAME
+        yield RULES["odd_name"]
 
 
 def check_bytes(name: str, data: bytes) -> ScanRule | None:
     """Return the rule for a file that cannot be scanned; None for text and harmless data."""
     lowered = name.lower()
     if lowered.endswith(_PICTURES) and data.startswith((b"#!", b"<?php", b"import ", b"\x7fELF")):
-        return DISGUISED
+        return RULES["disguised"]
     if data.startswith(_PROGRAMS) and not _is_text(data):
-        return PROGRAM
+        return RULES["program"]
     if lowered.endswith((".pyc", ".pyo")) or _COMPILED_PYTHON.match(data):
-        return COMPILED
+        return RULES["compiled_python"]
     if data.startswith(_ARCHIVES) or data[257:262] == b"ustar":
-        return None if lowered.endswith(_DOCUMENTS) else ARCHIVE
+        return None if lowered.endswith(_DOCUMENTS) else RULES["archive"]
     if is_binary(data) and not data.startswith(_HARMLESS) and data[4:8] != b"ftyp":
-        return UNKNOWN_DATA
+        return RULES["unknown_data"]
     return None
 
 
@@ -123,15 +99,6 @@ def decode_text(data: bytes) -> str:
         return data.decode("utf-16", "replace")
     return data.decode("utf-8", "replace")
 
-
-TOO_LONG = binary("too_long", "medium", "too long: only its beginning and end were read")
-TOO_MUCH = binary("too_much", "medium", "too much: this file was not read")
-TOO_MANY = binary("too_many", "medium", "too many files: the rest was not read")
-MUCH_DATA = binary("much_data", "low", "much data: only its beginning and end were read")
-HIDDEN_COMMAND = obfuscation("encoded_attack", "critical", "hides something dangerous in code")
-HIDDEN_PROGRAM = obfuscation("encoded_program", "critical", "hides a program in text")
-NO_PYTHON = obfuscation("no_python", "medium", "a script of Python that cannot be read")
-AT_INSTALL = supply_chain("install_script", "critical", "attacks while it is installed")
 
 MAX_FILE_BYTES: Final = 384 * 1024
 """Bytes of one file that are read; of a longer file, its start and end."""
@@ -158,7 +125,7 @@ _UNPRINTABLE = re.compile(
 )
 
 
-_ALSO_IN_SHELL: Final = (signatures.SOCKET_SHELL, signatures.ENVIRONMENT_SENT)
+_ALSO_IN_SHELL: Final = (RULES["socket_shell"], RULES["environment_sent"])
 
 
 def scan_files(contents: Mapping[str, bytes]) -> ScanReport:
@@ -167,7 +134,7 @@ def scan_files(contents: Mapping[str, bytes]) -> ScanReport:
     for count, name in enumerate(sorted(contents, key=_importance)):
         shown = name.encode("utf-8", "backslashreplace").decode()
         if count >= MAX_FILES:
-            scan.found.append(_file_finding(TOO_MANY, shown))
+            scan.found.append(_file_finding(RULES["too_many"], shown))
             break
         scan.file(name, shown, contents[name])
     scan.found.sort(key=lambda f: (-SEVERITIES.index(f.severity), f.file, f.line, f.rule))
@@ -192,10 +159,10 @@ class _Scan:
             return
         is_data = name.lower().endswith(_DATA)
         if self._bytes <= 0 or self._pieces <= 0:
-            self.found.append(_file_finding(MUCH_DATA if is_data else TOO_MUCH, shown))
+            self.found.append(_file_finding(RULES["much_data"] if is_data else RULES["too_much"], shown))
             return
         if len(data) > MAX_FILE_BYTES:
-            self.found.append(_file_finding(MUCH_DATA if is_data else TOO_LONG, shown))
+            self.found.append(_file_finding(RULES["much_data"] if is_data else RULES["too_long"], shown))
             data = data[: MAX_FILE_BYTES // 2] + b"\n" + data[-MAX_FILE_BYTES // 2 :]
         self._bytes -= len(data) * _WEIGHTS.get(PurePosixPath(name).suffix.lower(), 1)
         text = decode_text(data)
@@ -204,7 +171,7 @@ class _Scan:
         scripts = [part.text for part in parts if part.kind == "shell"]
         self._programs -= sum(len(re.findall(r"[|;&\n]+", text)) + 1 for text in scripts)
         if self._pieces <= 0 or self._programs <= 0:
-            self.found.append(_file_finding(TOO_LONG, shown))
+            self.found.append(_file_finding(RULES["too_long"], shown))
             parts = [
                 msgspec.structs.replace(part, text=part.text[:SHORT_SCRIPT_CHARS])
                 if part.kind == "shell"
@@ -275,16 +242,16 @@ def _file_hits(name: str, text: str, parts: list[ScanPiece]) -> Iterator[RuleHit
 def _package_hits(name: str, text: str) -> Iterator[RuleHit]:
     for number, package, registry in signatures.listed_packages(text, name):
         if signatures.is_typosquat(package, registry):
-            yield RuleHit(TYPOSQUAT, number)
+            yield RuleHit(RULES["typosquat"], number)
     if not name.lower().endswith("package.json"):
         return
     for line in signatures.packages_from_urls(text):
-        yield RuleHit(PACKAGE, line)
+        yield RuleHit(RULES["package"], line)
     for line, command in pieces.install_scripts(text):
         if dangerous_hits(command):
-            yield RuleHit(AT_INSTALL, line)
+            yield RuleHit(RULES["install_script"], line)
         elif re.search(r"https?://|\b(?:node|python3?) -[ec]\b|\bbase64\b", command):
-            yield RuleHit(INSTALL_CODE, line)
+            yield RuleHit(RULES["install_code"], line)
 
 
 def _piece_hits(part: ScanPiece) -> Iterator[RuleHit]:
@@ -322,7 +289,7 @@ def _python_hits(part: ScanPiece) -> Iterator[RuleHit]:
     if hits is None:
         yield from _signature_hits(part.text)
         if part.script:
-            yield RuleHit(NO_PYTHON)
+            yield RuleHit(RULES["no_python"])
     yield from hits or ()
 
 
@@ -338,9 +305,9 @@ def _inline_hits(text: str) -> Iterator[RuleHit]:
 def _encoded_hits(text: str) -> Iterator[RuleHit]:
     for line, plain in scan_text.decode_texts(text):
         if plain == scan_text.PROGRAM:
-            yield RuleHit(HIDDEN_PROGRAM, line)
+            yield RuleHit(RULES["encoded_program"], line)
         elif _is_attack(plain):
-            yield RuleHit(HIDDEN_COMMAND, line)
+            yield RuleHit(RULES["encoded_attack"], line)
 
 
 def _joined_string_hits(text: str) -> Iterator[RuleHit]:
@@ -350,7 +317,7 @@ def _joined_string_hits(text: str) -> Iterator[RuleHit]:
         before = {hit.rule for hit in _signature_hits(text)}
         for hit in _signature_hits(whole):
             if hit.rule not in before and is_at_least(hit, "high"):
-                yield RuleHit(HIDDEN_COMMAND, 0)
+                yield RuleHit(RULES["encoded_attack"], 0)
 
 
 def _signature_hits(text: str) -> Iterator[RuleHit]:

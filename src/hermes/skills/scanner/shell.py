@@ -19,16 +19,23 @@ from hermes.security import (
 )
 from hermes.security.danger.code import DECODERS
 from hermes.security.danger.secrets import DUMPERS, PRINTERS
-from hermes.security.shell.launchers import SHELLS
 from hermes.security.shell.model import UNKNOWN
-from hermes.skills.scanner import rules
-from hermes.skills.scanner.rules import RuleHit, ScanRule, is_at_least
+from hermes.security.shell.wrappers import SHELLS
+from hermes.skills.scanner.rules import (
+    RULES,
+    RULES_BY_KIND,
+    RULES_BY_REASON,
+    TABLES,
+    RuleHit,
+    ScanRule,
+    is_at_least,
+    word_list,
+)
 from hermes.skills.scanner.signatures import (
     BARE_ADDRESS,
     COLLECTOR,
     HOST,
     LOCAL,
-    VENDORS,
     installed_packages,
     is_credential_store,
     is_env_file,
@@ -41,18 +48,8 @@ from hermes.skills.scanner.signatures import (
 
 # Data flow: secrets and private data that leave the machine
 
-_SENDERS: Final = frozenset({
-    "curl", "wget", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "tftp", "mail", "mailx",
-    "mutt", "sendmail", "swaks", "http", "https", "xh", "openssl", "curlie", "croc", "wormhole",
-})  # fmt: skip
-_RESOLVERS: Final = frozenset({
-    "dig", "nslookup", "host", "drill", "delv", "ping", "ping6", "getent", "resolvectl",
-})  # fmt: skip
-_MACHINE_INFO_PROGRAMS: Final = frozenset({
-    "base64", "base32", "xxd", "od", "hexdump", "cat", "whoami", "hostname", "id", "env",
-    "printenv", "uname", "fold", "openssl", "gzip",
-})  # fmt: skip
-"""Programs whose output describes the machine, or that pack data."""
+_SENDERS, _RESOLVERS = word_list("senders"), word_list("resolvers")
+_MACHINE_INFO_PROGRAMS = word_list("machine_info")
 _ENCODERS: Final = frozenset({"base64", "base32", "xxd", "od", "hexdump"})
 _COPIERS: Final = frozenset({"scp", "sftp", "gh", "aws", "gsutil", "rclone", "mc"})
 _PACKERS: Final = frozenset({"tar", "zip", "cp", "7z", "gpg", "cat", "rsync", "openssl"})
@@ -87,15 +84,15 @@ class ShellFlows:
             yield from self._sending_rules(invocation)
             self.addresses += [word for word in invocation.arguments if HOST.match(word)]
         elif _copies_store(invocation):
-            yield rules.COPIES_KEYS
+            yield RULES["copies_keys"]
         elif invocation.name == "gh" and re.match(r"repo delete\b.*--yes", invocation.text):
-            yield rules.DELETES_REPOS
+            yield RULES["deletes_repos"]
         elif invocation.name in _RESOLVERS:
             yield from self._resolver_rules(invocation)
         if _CA_TOOLS.match(f"{invocation.name} {invocation.text}"):
-            yield rules.TRUSTS_CA
+            yield RULES["trusts_ca"]
         if invocation.name in ("git", "npm") and _UNCHECKED.search(invocation.text):
-            yield rules.NO_TLS
+            yield RULES["no_tls"]
         if invocation.name in _PACKERS and self._has_secret_output(invocation):
             self._packed = True
         self._encoded = self._encoded or invocation.name in _ENCODERS
@@ -104,25 +101,25 @@ class ShellFlows:
         text = invocation.text
         sources = _sending_programs(invocation)
         if any(map(self._has_secret_output, sources)) or _attaches_secret(invocation):
-            yield rules.SENDS
+            yield RULES["sends_private"]
         elif any(source.name == "git" and _CODE.match(source.text) for source in sources):
-            yield rules.SENDS_CODE
+            yield RULES["sends_code"]
         if COLLECTOR.search(text):
             telling = any(source.name in _MACHINE_INFO_PROGRAMS for source in sources)
-            yield rules.SENDS_DROP if telling else rules.DROPS
+            yield RULES["sends_dead_drop"] if telling else RULES["dead_drop"]
         elif BARE_ADDRESS.search(text) and (sources or _DATA.search(text)):
-            yield rules.SENDS_NAMELESS
+            yield RULES["sends_nameless"]
         if self._packed and (_DATA.search(text) or sources):
-            yield rules.UPLOADS_LATER
+            yield RULES["uploads"]
         if _foreign_key(invocation):
-            yield rules.FOREIGN_KEY
+            yield RULES["foreign_key"]
 
     def _resolver_rules(self, invocation: Invocation) -> Iterator[ScanRule]:
         """Find host names that are built from data."""
         made = any(re.search(rf"{UNKNOWN}[\w.-]*\.[a-z]", word) for word in invocation.arguments)
         sources = {source.name for source in (*invocation.fed_by, *invocation.drawn)}
         if made and (sources & _MACHINE_INFO_PROGRAMS or self._encoded):
-            yield rules.DNS
+            yield RULES["dns_tunnel"]
 
     def _has_secret_output(self, invocation: Invocation) -> bool:
         """Whether the output contains keys, passwords or the whole environment."""
@@ -134,7 +131,7 @@ class ShellFlows:
         ):
             return True
         return any(
-            rule.kind == "credential access" and rule.test(invocation, self._context)
+            rule.kind == "credential access" and rule.matches(invocation, self._context)
             for rule in rules_for(invocation)
         )
 
@@ -178,7 +175,7 @@ def _foreign_key(invocation: Invocation) -> bool:
     """Whether a variable named after one service is sent to another."""
     hosts = [host.lower() for host in HOST.findall(invocation.text) if not LOCAL.match(host)]
     names = [
-        VENDORS.get(name.partition("_")[0]) for name in invocation.uses if SECRET_NAME.search(name)
+        TABLES.vendors.get(name.partition("_")[0]) for name in invocation.uses if SECRET_NAME.search(name)
     ]
     return bool(hosts) and any(
         vendor and not any(vendor in host for host in hosts) for vendor in names
@@ -226,18 +223,18 @@ def judge_command(
         return _JUDGES[kind](invocation)
     if kind in _JUDGES_BY_REASON:
         return _JUDGES_BY_REASON[kind](reason, invocation)
-    return rules.RULES_BY_REASON.get(reason, rules.RULES_BY_KIND.get(kind))
+    return RULES_BY_REASON.get(reason, RULES_BY_KIND.get(kind))
 
 
 def _judge_wipe(reason: str, invocation: Invocation) -> ScanRule:
     text = invocation.text
     if reason == "writes directly to a disk" and not re.search(r"\bif=/dev/(zero|u?random)", text):
         return (
-            rules.WRITES_IMAGE if _PLACEHOLDER.search(text) or _IMAGE.search(text) else rules.WIPES
+            RULES["writes_image"] if _PLACEHOLDER.search(text) or _IMAGE.search(text) else RULES["wipes"]
         )
     if reason == "formats a disk" and not _SYSTEM_DISK.search(text):
-        return rules.FORMATS
-    return rules.WIPES
+        return RULES["formats"]
+    return RULES["wipes"]
 
 
 def _judge_own_policy(reason: str, invocation: Invocation) -> ScanRule | None:
@@ -245,124 +242,124 @@ def _judge_own_policy(reason: str, invocation: Invocation) -> ScanRule | None:
     if reason != "changes what Hermes is allowed to do":
         targets = " ".join(redirect.target for redirect in invocation.redirects)
         named = "hermes" in f"{given} {targets} {invocation.folder}".lower()
-        return rules.OWN_POLICY if named else None  # otherwise the word may mean anything
+        return RULES["own_policy"] if named else None  # otherwise the word may mean anything
     if _LOOSENS.search(given):
-        return rules.OWN_POLICY
-    return rules.OWN_SETTINGS
+        return RULES["own_policy"]
+    return RULES["own_settings"]
 
 
 def _judge_setuid(invocation: Invocation) -> ScanRule | None:
     if not _TO_OWNER.search(invocation.text):
         return None  # setgid on a folder
     named = any(_SHELL_FILE.search(word) for word in invocation.arguments)
-    return rules.SETUID_SHELL if named else rules.SETUID
+    return RULES["setuid_shell"] if named else RULES["setuid"]
 
 
 def _judge_credentials(reason: str, invocation: Invocation) -> ScanRule | None:
-    special = rules.RULES_BY_REASON.get(reason)
+    special = RULES_BY_REASON.get(reason)
     places = [word for word in invocation.arguments if word.startswith(("/", "~"))]
     in_logs = bool(places) and all(word.startswith("/var/log/") for word in places)
-    if special is rules.HUNTS_KEYS and in_logs:
+    if special is RULES["hunts_keys"] and in_logs:
         return None  # log lines such as `Failed password`
     if special is not None:
         return special
     shows = invocation.name in PRINTERS and any(map(is_secret_path, invocation.arguments))
-    return rules.SHOWS_KEYS if shows else rules.CREDENTIALS
+    return RULES["shows_keys"] if shows else RULES["credentials"]
 
 
 def _judge_network_shell(reason: str, invocation: Invocation) -> ScanRule | None:
-    special = rules.RULES_BY_REASON.get(reason)
+    special = RULES_BY_REASON.get(reason)
     if special is not None:
         return special
     if invocation.name in _REMOTE_TOOLS:
-        return rules.OPENS
+        return RULES["opens_machine"]
     if reason == "connects a shell to the network" and invocation.name in _PROBES:
         return None  # a port check; data that is sent is judged by ShellFlows
-    return rules.REVERSE_SHELL
+    return RULES["network_shell"]
 
 
 def _judge_remote_code(reason: str, invocation: Invocation, fetched: list[str]) -> ScanRule | None:
     if reason == "installs a package from an unknown address":
-        return rules.PACKAGE
+        return RULES["package"]
     words = [word for each in (invocation, *invocation.sources) for word in each.words]
     text = " ".join(words)
     if not HOST.search(text):
         text = " ".join(fetched)
     if is_known_installer(text):
-        return rules.INSTALLER
+        return RULES["installer"]
     hosts = HOST.findall(text)
     if hosts and all(map(LOCAL.match, hosts)):
         return None
     nameless = BARE_ADDRESS.search(text) or re.search(r"\bhttp://", text)
-    return rules.NAMELESS_CODE if nameless else rules.REMOTE_CODE
+    return RULES["nameless_code"] if nameless else RULES["remote_code"]
 
 
 def _judge_decoded(invocation: Invocation) -> ScanRule | None:
     """A shell or `eval` that runs the output of a decoder."""
     runs = invocation.name in SHELLS or invocation.name in ("eval", "source", ".")
     names = {source.name for source in invocation.sources} | invocation.named_by
-    return rules.DECODED_SHELL if runs and names & DECODERS else None
+    return RULES["decoded_shell"] if runs and names & DECODERS else None
 
 
 def _judge_hidden_command(reason: str, invocation: Invocation) -> ScanRule | None:
-    special = rules.RULES_BY_REASON.get(reason)
+    special = RULES_BY_REASON.get(reason)
     if special is not None:
         return special
     if invocation.named_by & (DECODERS | {"printf", "echo"}):
-        return rules.HIDDEN_NAME
+        return RULES["hidden_command"]
     return _judge_decoded(invocation)
 
 
 def _judge_traces(reason: str, invocation: Invocation) -> ScanRule | None:
     if reason != "clears logs":
-        return rules.CLEARS_HISTORY
+        return RULES["clears_history"]
     everything = re.search(r"/var/log(?:/?(?:\s|\Z)|/\*)", invocation.text)
-    return rules.DELETES_LOGS if everything and invocation.name in ("rm", "shred") else None
+    return RULES["deletes_logs"] if everything and invocation.name in ("rm", "shred") else None
 
 
 def _judge_delete(reason: str, invocation: Invocation) -> ScanRule | None:
     listed = {word for source in invocation.upstream for word in source.arguments}
     if "xargs" in invocation.via and listed & {"/", "~", "/home", "/etc"}:
-        return rules.WIPES
+        return RULES["wipes"]
     if any(map(_MAIN_FOLDER.fullmatch, invocation.arguments)):
-        return rules.DELETES_OWN
-    return rules.RULES_BY_REASON.get(reason)
+        return RULES["deletes_own"]
+    return RULES_BY_REASON.get(reason)
 
 
 def _judge_startup(invocation: Invocation) -> ScanRule:
     targets = (*invocation.arguments, *(redirect.target for redirect in invocation.redirects))
     accounts = any(re.match(r"/etc/(?:g?shadow|passwd|sudoers)\Z", word) for word in targets)
-    return rules.ACCOUNT_FILES if accounts and invocation.name != "visudo" else rules.STARTUP
+    return RULES["account_files"] if accounts and invocation.name != "visudo" else RULES["startup"]
 
 
 def _judge_look_alike(invocation: Invocation) -> ScanRule | None:
     """Letters of another script. Other characters, such as an ellipsis, imitate nothing."""
     strange = (letter for word in invocation.words for letter in word if not letter.isascii())
-    return rules.INVISIBLE if any(letter.isalpha() for letter in strange) else None
+    return RULES["hidden_in_command"] if any(letter.isalpha() for letter in strange) else None
 
 
 def _judge_host_access(invocation: Invocation) -> ScanRule | None:
     if "cluster-admin" in invocation.text:
-        return rules.ADMIN
-    return rules.ESCAPES if _WHOLE_HOST.search(invocation.text) else None
+        return RULES["cluster_admin"]
+    return RULES["escapes"] if _WHOLE_HOST.search(invocation.text) else None
 
 
 def _judge_accounts(invocation: Invocation) -> ScanRule | None:
     given = [word for source in invocation.upstream for word in source.arguments]
     known = any(re.fullmatch(r"[\w-]+:[^\s:\ue000]{3,}", word) for word in given)
-    return rules.ADDS_USER if invocation.name == "chpasswd" and known else None
+    return RULES["adds_user"] if invocation.name == "chpasswd" and known else None
 
 
 _JUDGES: Final[Mapping[str, Callable[[Invocation], ScanRule | None]]] = {
     "setuid": _judge_setuid,
-    "exfiltration": lambda call: rules.COPIES if call.name in _OTHER_COPIES else rules.SENDS,
+    "exfiltration": lambda call: RULES["copies_private"] if call.name in _OTHER_COPIES else RULES["sends_private"],
     "pipe to a shell": _judge_decoded,
     "host access": _judge_host_access,
     "accounts": _judge_accounts,
-    "owner sweep": lambda call: rules.OPENS_SYSTEM if _FOR_ALL.search(call.text) else None,
+    "owner sweep": lambda call: RULES["opens_system"] if _FOR_ALL.search(call.text) else None,
     "start-up and key files": _judge_startup,
     "firewall": lambda call: (
-        rules.PROTECTION_OFF if _UNPROTECTED.match(f"{call.name} {call.text}") else None
+        RULES["protection_off"] if _UNPROTECTED.match(f"{call.name} {call.text}") else None
     ),
     "hidden characters": _judge_look_alike,
 }
@@ -374,15 +371,15 @@ _JUDGES_BY_REASON: Final[Mapping[str, Callable[[str, Invocation], ScanRule | Non
     "hidden command": _judge_hidden_command,
     "traces": _judge_traces,
     "privileges": lambda reason, call: (
-        _judge_host_access(call) if reason == "leaves its own confines" else rules.SUDO
+        _judge_host_access(call) if reason == "leaves its own confines" else RULES["sudo"]
     ),
     "recursive delete": _judge_delete,
     "bulk delete": _judge_delete,
     "system files": lambda reason, call: (
-        None if _NAMED_AT_HOME.match(call.text) else rules.RULES_BY_REASON.get(reason)
+        None if _NAMED_AT_HOME.match(call.text) else RULES_BY_REASON.get(reason)
     ),
 }
-JUDGED_KINDS: Final = frozenset({*_JUDGES, *_JUDGES_BY_REASON, *rules.RULES_BY_KIND})
+JUDGED_KINDS: Final = frozenset({*_JUDGES, *_JUDGES_BY_REASON, *RULES_BY_KIND})
 """Rules of other kinds are not evaluated."""
 
 
@@ -402,7 +399,7 @@ def analyze_shell(text: str, depth: int = 0) -> Iterator[RuleHit]:
         return
     for rule in TEXT_RULES:
         if match := rule.pattern.search(text):
-            yield RuleHit(rules.INVISIBLE, text.count("\n", 0, match.start()))
+            yield RuleHit(RULES["hidden_in_command"], text.count("\n", 0, match.start()))
     yield from _split_hits(text, _MAX_PART_CHARS)
     if depth < _MAX_DEPTH:
         yield from startup_hits(text, lambda inner: dangerous_hits(inner, depth + 1))
@@ -437,12 +434,12 @@ def _part_hits(text: str) -> Iterator[RuleHit]:
         parsed = unfold_command(text, context.variables)
     except (CommandTooComplex, RecursionError):
         if len(text) <= _MIN_PART_CHARS:
-            yield RuleHit(rules.UNREADABLE)
+            yield RuleHit(RULES["unreadable"])
             return
         yield from _split_hits(text, len(text) // 2)
         return
     if parsed.bomb:
-        yield RuleHit(rules.FORK_BOMB)
+        yield RuleHit(RULES["fork_bomb"])
     flows = ShellFlows(context)
     lines = text.split("\n")
     for invocation in parsed.invocations:
@@ -455,15 +452,15 @@ def _invocation_rules(
     invocation: Invocation, context: ShellContext, flows: ShellFlows
 ) -> Iterator[ScanRule]:
     for found in rules_for(invocation):
-        if found.kind in JUDGED_KINDS and found.test(invocation, context):
+        if found.kind in JUDGED_KINDS and found.matches(invocation, context):
             rule = judge_command(found.kind, found.reason, invocation, flows.addresses)
             if rule is not None:
                 yield rule
     yield from flows.follow(invocation)
     if any(is_typosquat(name, kind) for name, kind in installed_packages(invocation)):
-        yield rules.TYPOSQUAT
+        yield RULES["typosquat"]
     if uses_unknown_index(invocation):
-        yield rules.UNKNOWN_INDEX
+        yield RULES["unknown_index"]
 
 
 def _find_line(invocation: Invocation, lines: list[str]) -> int:

@@ -4,28 +4,26 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import Final, cast
 
 import msgspec
 
 from hermes.security import REDACTION_MARK, SECRET_SHAPES
 from hermes.security.injection import InjectionFinding, explain
-from hermes.security.injection.phrases import read_patterns
+from hermes.security.tables import read_patterns
 from hermes.skills.scanner.pieces import is_warning
 from hermes.skills.scanner.report import FindingCategory, Severity
 from hermes.skills.scanner.rules import (
+    RULES,
+    TABLES,
     LineIndex,
     RuleHit,
     ScanRule,
     cap_severity,
-    credential,
-    exfiltration,
     find_all,
-    injection,
-    invisible,
-    leak,
-    traversal,
 )
 from hermes.skills.scanner.signatures import HERMES_FILE, is_credential_store, is_env_file
 
@@ -62,118 +60,17 @@ def _find_after(part: re.Pattern[str], text: str, start: int) -> int:
     return found.end() if found else -1
 
 
-INJECTION: Final = {
-    "prompt_injection": injection("prompt_injection", "critical", "has the agent drop its orders"),
-    "deception_hide": injection("deception", "critical", "has the agent deceive the user"),
-    "sys_prompt_override": injection(
-        "system_prompt", "critical", "takes the system prompt's place"
-    ),
-    "disregard_rules": injection("disregard_rules", "critical", "has the agent drop its rules"),
-    "bypass_restrictions": injection("bypass", "critical", "says that nothing binds the agent"),
-    "html_comment_injection": injection("hidden_order", "critical", "gives hidden orders"),
-    "hidden_div": injection("hidden_order", "critical", "gives hidden orders"),
-    "translate_execute": injection("decoded_order", "high", "has the agent decode orders and obey"),
-    "exfil_curl": exfiltration("sends_secrets", "high", "sends secrets away"),
-    "read_secrets": credential("reads_secrets", "high", "has secrets shown"),
-}
-"""By the id of the injection scan."""
-
-_ORDERS = r"""
-USER: (the )?(users?|humans?|person|owner|operator|them|people|anyone|anybody)
-SEND: \b(send|post|attach|upload|forward|submit|e-?mail|transmit|report|push|deliver|leak|copy)\b
-ADDRESS: https?://|\bwww\.|[\w.+-]{1,40}@[\w-]{1,40}\.
-PRIVATE: \b(conversations?|chat|transcripts?|history|workspace|source code|repositor(y|ies)|
-    api[\s-]keys?|passwords?|credentials?|secrets?|seed phrases?|private keys?|tokens?|
-    system prompt|environment variables?|memory|files of the user|both|cookies)\b
-START: \b(run|start|launch|call|use|pass|add|invoke)\b
-NOT: \b(do not|don['’]?t|never)
-DEEDS: (push|send|upload|copy|install|run|read|delete|download|post|chang|ran|sent|did|do|add|
-    execut)\w*
-= privilege_escalation approvals_off critical: has the approvals turned off
-\b(disable|turn off|switch off|bypass|skip|remove|deactivate|circumvent|
-    suppress) (\w+ ){0,4}?(approvals?|approval prompts?|confirmation (prompts?|dialogs?)|sandbox|
-    safety checks?|permission (prompts?|checks?)|guardrails?|security scans?|scanner)\b
-= privilege_escalation approvals_set critical: loosens the rules of the agent
-\b(set|change|switch|put|turn|configure)\b >> \bapprovals\.mode\b[^.\n]{0,30}\boff\b
-<START> >> --yolo\b|--dangerously-skip-permissions
-\b(add|append|put|write)\b >> command_allowlist
-\bHERMES_YOLO_MODE\s{0,3}=\s{0,3}[\"']?(1|true|on|yes)|\bauto-?approve (all|every|any)
-= privilege_escalation evades_checks high: has the agent evade checks
-\b(until|so that) (the|no) (\w+ )?(checks?|filters?|scanners?|approvals?|rules?) (no longer|
-    does not|doesn['’]?t|do not|stops?)\b|\b(get|work) around (the )?(\w+ )?(approvals?|
-    permissions?|scanners?|sandbox|safety)\b|\b(evade|dodge|slip past|trick) (the )?(\w+ )?(checks?|
-    filters?|scanners?|approvals?|guard\w*)\b
-= supply_chain locked_download high: has a locked archive unpacked and run
-https?://\S{1,200}\.(zip|7z|rar|dmg|exe|pkg|msi)\b >> \bpassword\b >> \b(run|execute|open|start|
-    launch|install)\b
-= prompt_injection outranks_user high: puts others above the user
-\b(overrides?|outranks?|takes? precedence over|has priority over) (whatever |what |
-    anything )?(the )?(user\b|you were told)
-= exfiltration hidden_copies high: has copies of mail sent to a stranger
-[\w.+-]{1,40}@[\w-]{1,40}\. >> \bb?cc\b >> \b(each|every|all|any)\b
-= prompt_injection speaks_to_model high: speaks to the model behind the user's back
-\b(to|dear|attention|note (to|for))[,:]? (the |any |all )?(language models?|llms?|ai( (models?|
-    assistants?|agents?|systems?))?) (reading|processing|that reads?|parsing|who reads?|seeing)\b
-= privilege_escalation consents_itself high: has the agent consent for the user
-\b(answer|reply|respond|say|click|choose)\b >> \b(yes|approve|allow|always)\b >> \b(every|all|any|
-    each) (\w+ )?(approvals?|confirmations?|permissions?)\b
-= credential_access collects_secrets high: collects secrets the user types
-\b(when|whenever|if|each time) <USER> (shares?|types?|pastes?|enters?|
-    gives?)\b >> <PRIVATE> >> <SEND>|\bsave\b|\bwrite\b|\brecord\b >> <ADDRESS>
-= privilege_escalation never_asks medium: keeps the agent from asking
-<NOT> ask (<USER> )?for (\w+ ){0,2}(permission|confirmation|approval|consent)
-\bwithout (ever )?asking\b( <USER>)?( for \w+)?(?=[.,;\s]|$)
-= prompt_injection follows_remote critical: obeys orders from the network
-<ADDRESS> >> \b(follow|obey|execute|carry out|do|run|apply) (exactly )?(whatever|what|any|all|every|
-    the)\b >> \b(it (contains?|says?|returns?|tells)|in it|there|inside|found|instructions)\b
-= supply_chain overwrites_itself high: replaces itself from the network
-\b(download|fetch|get)\b >> https?:// >> \b(overwrite|replace|update) (this|your|the) (file|skill|
-    instructions)
-= exfiltration sends_private_words critical: has private things sent away
-<SEND> >> <PRIVATE> >> \b(to|at|via|with)\s[^\n]{0,40}?(<ADDRESS>)
-= exfiltration sends_stores critical: has keys read and sent away
-\.env\b|\.aws/credentials|\.ssh/|\.netrc|id_rsa|keychain >> <SEND>|\binclude\b >> <ADDRESS>
-= credential_access asks_secrets critical: coaxes secrets out of the user
-\bask <USER> for\b >> seed phrase|private key|password|recovery (phrase|code)|\bpin\b|2fa >> <SEND>
-= exfiltration picture_leak critical: leaks data through a picture's address
-!\[[^\]\n]{0,80}\]\(https?:// >> [?&=][^)\n]{0,40}?[{<$\[] >> (data|conversation|message|secret|key|
-    token|env|history|context|prompt|base64)
-= persistence rewrites_soul high: writes itself into the agent's instructions
-\b(add|append|write|insert|put|copy|save)\b >> \b(into|to|in|at the \w+ of)\b[^\n]{0,60}?(SOUL\.md|
-    \.hermes/(config|plugins|hooks)|system prompt|every (other |new )?skill|all (other )?skills|
-    AGENTS\.md of every)
-= persistence spreads high: spreads to other skills or projects
-\bwhenever you (create|edit|write|change)\b >> \bskills?\b >> \b(append|add|insert|include|copy)\b
-= prompt_injection hides_deeds high: has the agent hide what it does
-<NOT> (tell|inform|let) <USER> (know )?(that|about|what|which) (\w+ ){0,3}?<DEEDS>
-\bif (they|the user|he|she) asks?\b >> \b(say|answer|claim|reply|pretend|
-    tell them) (that )?you only\b
-\b(hide|conceal|keep)\b[^.\n]{0,80}?\bfrom <USER>\b|\binvisible to <USER>\b|
-    \b<USER> must not (notice|know|see)|\b(silently|secretly|covertly) (run|execute|send|upload|
-    push|install|read|post|fetch|copy|delete|download)\b|\bno need to (mention|tell|inform|
-    bring (it|this|that) up)\b|\bleave (it|this|them) out of the (summary|report|answer|reply)
-= prompt_injection claims_safety high: speaks to the reviewer
-\b(scanners?|reviewers?|audit\w*|security tools?|moderat\w+)\b >> \b(answer|say|reply|report|
-    respond)\b >> \b(safe|audited|clean|harmless|trusted)\b
-\bthis (skill|file) (is|was|has been) (\w+ )?(pre-?approved|verified as safe|exempt from)
-= prompt_injection comment_order high: speaks to the agent in a comment
-<!--[^>\n]{0,40}\b(ai|llm|agent|assistant|model|claude|gpt|hermes)\b[^>\n]{0,30}?[:,] >> \b(read|
-    send|run|execute|curl|fetch|post|ignore|install|include|put)\b
-"""
-"""In the form of `read_patterns`: ` >> ` separates the parts of an order, a space stands for any
-white space. Headings are category, id and severity, then the reason."""
-
-
-def _read_orders() -> Iterator[ProseOrder]:
-    for heading, expression in read_patterns(_ORDERS):
+@cache
+def _orders() -> tuple[ProseOrder, ...]:
+    orders = []
+    for heading, expression in read_patterns(Path(__file__).with_name("orders.txt")):
         facts, _, why = heading.partition(": ")
         category, name, severity = facts.split()
         rule = ScanRule(FindingCategory(category), name, cast("Severity", severity), why)
         parts = expression.replace(" >> ", "\n").replace(" ", r"\s+").split("\n")
-        yield ProseOrder(rule, tuple(re.compile(part, re.IGNORECASE) for part in parts))
+        orders.append(ProseOrder(rule, tuple(re.compile(part, re.IGNORECASE) for part in parts)))
+    return tuple(orders)
 
-
-ORDERS: Final = tuple(_read_orders())
 
 _OWN_NEGATION: Final = frozenset({"never_asks", "hides_deeds", "claims_safety"})
 """Rules about prohibitions: a `never` before them is part of the order."""
@@ -195,7 +92,7 @@ def prose_hits(text: str) -> Iterator[RuleHit]:
     """Find orders in prose. Line breaks inside a paragraph count as spaces."""
     flat = _WRAPPED.sub(" ", text)
     lines = LineIndex(text)
-    for order in ORDERS:
+    for order in _orders():
         rule = order.rule
         for start in islice(order.places(flat), _MAX_PLACES):
             sentence = _SENTENCE.split(text[max(0, start - _CONTEXT_CHARS) : start])[-1]
@@ -212,13 +109,13 @@ def injection_hits(text: str, found: list[InjectionFinding]) -> Iterator[RuleHit
     That scan ignores hyphens: `ignore all instructions-only changes` is not an order, so findings
     that depend on such a word have a lower severity.
     """
-    known = [finding for finding in found if finding.id in INJECTION]
+    known = [finding for finding in found if finding.id in TABLES.injections]
     if not known:
         return
     plain = _COMPOUND.sub("x", text)
     sure = {(each.id, each.line) for each in (explain(plain) if plain != text else known)}
     for finding in known:
-        rule = INJECTION[finding.id]
+        rule = RULES[TABLES.injections[finding.id]]
         if (finding.id, finding.line) not in sure:
             rule = cap_severity(rule, "medium")
         if finding.id == "exfil_curl" and _CONFIG_GIVEN.search(finding.excerpt):
@@ -228,13 +125,6 @@ def injection_hits(text: str, found: list[InjectionFinding]) -> Iterator[RuleHit
 
 # Invisible characters
 
-SMUGGLED = invisible("smuggled_text", "critical", "a text is hidden in invisible characters")
-TURNED = invisible("turned_text", "high", "text is turned around, so that it reads differently")
-TURNED_CODE = invisible("turned_code", "critical", "code is turned around to read differently")
-ACCIDENT = invisible("turned_text", "low", "text is turned around, as some scripts need it")
-SPLIT_WORDS = invisible("split_words", "high", "words are split by invisible characters")
-STRAY = invisible("stray_character", "low", "an invisible character, perhaps by accident")
-TERMINAL = invisible("terminal_codes", "high", "codes that change what a terminal shows")
 
 _RUN = re.compile(
     "(?:[\U000e0020-\U000e007f](?<!\U0001f3f4)){8,}|[\u200b-\u200d\u2060-\u2064\ufeff]{6,}"
@@ -251,11 +141,15 @@ def hidden_character_hits(text: str, *, code: bool) -> Iterator[RuleHit]:
     """`code` means that the text is run, so a reader must see what the machine reads."""
     if text.isascii() and "\x1b" not in text and "\b" not in text:
         return
+    turned = RULES["turned_code" if code else "turned_text"]
+    if not code and _RIGHT_TO_LEFT.search(text):
+        why = "text is turned around, as some scripts need it"
+        turned = msgspec.structs.replace(turned, severity="low", why=why)
     for rule, pattern, least in (
-        (SMUGGLED, _RUN, 1),
-        (TURNED_CODE if code else ACCIDENT if _RIGHT_TO_LEFT.search(text) else TURNED, _TURNS, 1),
-        (SPLIT_WORDS, _IN_WORD, _MANY_SPLIT_WORDS),
-        (TERMINAL, _TERMINAL, 1),
+        (RULES["smuggled_text"], _RUN, 1),
+        (turned, _TURNS, 1),
+        (RULES["split_words"], _IN_WORD, _MANY_SPLIT_WORDS),
+        (RULES["terminal_codes"], _TERMINAL, 1),
     ):
         found = list(islice(find_all(pattern, text), least))
         if len(found) == least:
@@ -266,18 +160,11 @@ def stray_character_hits(found: list[InjectionFinding]) -> Iterator[RuleHit]:
     """Convert findings of the injection scan about invisible characters."""
     for finding in found:
         if finding.id.startswith("invisible"):
-            yield RuleHit(STRAY, finding.line - 1)
+            yield RuleHit(RULES["stray_character"], finding.line - 1)
 
 
 # Paths out of the skill folder
 
-TO_SECRETS = traversal(
-    "link_to_secrets", "critical", "a link leads to keys, settings or the system"
-)
-OUTSIDE = traversal("outside", "high", "a path leads out to keys, settings or the system")
-CREDENTIAL_FILE = traversal(
-    "foreign_credential", "critical", "asks for a key file that is not the skill's own"
-)
 
 _LINK = re.compile(r"\]\(\s{0,3}<?([^()\s<>]{1,400})")
 _UPWARD = re.compile(r"(?:\.\.[/\\]){2,40}[\w.~$-][\w./\\~$-]{0,200}")
@@ -301,13 +188,13 @@ def link_hits(text: str) -> Iterator[RuleHit]:
         if target.startswith(("/", "~", "file:")) and (
             is_credential_store(target) or target.startswith("/etc/")
         ):
-            yield RuleHit(TO_SECRETS, line)
+            yield RuleHit(RULES["link_to_secrets"], line)
     for line, match in find_all(_UPWARD, text):
         if _reaches_sensitive_path(match[0].replace("\\", "/")):
             linked = text[max(0, match.start() - 2) : match.start()] == "]("
-            yield RuleHit(TO_SECRETS if linked else OUTSIDE, line)
+            yield RuleHit(RULES["link_to_secrets"] if linked else RULES["outside"], line)
     for line, _ in find_all(_FROM_SKILL, text):
-        yield RuleHit(OUTSIDE, line)
+        yield RuleHit(RULES["outside"], line)
 
 
 def credential_file_hits(text: str) -> Iterator[RuleHit]:
@@ -320,7 +207,7 @@ def credential_file_hits(text: str) -> Iterator[RuleHit]:
         path = (match[1] or match[2]).replace("\\", "/")
         leaves = path.startswith(("/", "~", "$")) or ".." in path.split("/")
         if leaves or is_credential_store(path):
-            yield RuleHit(CREDENTIAL_FILE, lines.at(block.start(1) + match.start()))
+            yield RuleHit(RULES["foreign_credential"], lines.at(block.start(1) + match.start()))
 
 
 def _reaches_sensitive_path(path: str) -> bool:
@@ -419,7 +306,6 @@ _CODECS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], bytes]], .
 
 # Secrets in the skill itself
 
-WRITTEN = leak("written_secret", "medium", "a key or password is written into it")
 
 _LOOSE_SECRET: Final = frozenset({"authorization", "bearer", "cookie", "://", "=", "pass", "."})
 """Hints of patterns that ordinary examples match too."""
@@ -445,4 +331,4 @@ def secret_hits(text: str) -> Iterator[RuleHit]:
         if "private key" in shape.hints and not _BODY.search(text, start, start + 300):
             continue  # only the first line of a key, as in code that searches for keys
         if not _EXAMPLE.search(text, max(0, start - 8), max(start + 8, min(end, start + 200))):
-            yield RuleHit(WRITTEN, text.count("\n", 0, start))
+            yield RuleHit(RULES["written_secret"], text.count("\n", 0, start))

@@ -3,9 +3,12 @@
 `SkillWriter` is the entry point. It checks a `SkillDraft`, applies it atomically and records it.
 """
 
-from hermes.skills.writing.draft import ChangeRefused, DraftAction, SkillDraft, SkillLimits
-from hermes.skills.writing.overlays import (
+from hermes.skills.writing.draft import (
     MARK_FILE,
+    ChangeRefused,
+    DraftAction,
+    SkillDraft,
+    SkillLimits,
     content_hash,
     list_files,
     parse_mark,

@@ -1,7 +1,11 @@
 """A requested change of a skill, the checks it must pass, and the plan for making it."""
 
+import contextlib
+import hashlib
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
@@ -10,17 +14,18 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.core.errors import UsageError
-from hermes.skills.changes import Author, is_reachable
-from hermes.skills.frontmatter import read_frontmatter
+from hermes.skills.history import Author, is_reachable, walk_files
 from hermes.skills.index import SkillIndex
 from hermes.skills.parse import (
     MAX_DESCRIPTION_LENGTH,
     MAX_NAME_LENGTH,
     comment_lines,
+    read_frontmatter,
     read_text_file,
 )
 from hermes.skills.skill import (
     LINKED_FOLDERS,
+    MAX_SKILL_DEPTH,
     SKILL_DIRECTORY,
     SKILL_FILE,
     Skill,
@@ -29,7 +34,7 @@ from hermes.skills.skill import (
     Source,
     normalize_name,
 )
-from hermes.skills.writing.overlays import SkillOverlay, find_copy, list_files, read_overlay
+from hermes.util.files import write_bytes
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MAX_CATEGORY_DEPTH = 2
@@ -210,6 +215,74 @@ def _visible_lines(lines: Sequence[str]) -> dict[int, str]:
     return {number: re.sub(r"\s+", " ", line).strip() for number, line in shown}
 
 
+# Changed copies of skills that are not changed in place, and the marks of their origin.
+
+MARK_FILE = ".overlay.json"
+
+
+class SkillOverlay(msgspec.Struct, frozen=True):
+    """The mark in the folder of a changed copy."""
+
+    name: str
+    source: Source  #: The source of the original.
+    hash: str  #: The `content_hash` of the original when it was copied.
+    version: str = ""
+
+
+def read_overlay(folder: Path) -> SkillOverlay | None:
+    """Return the mark of a folder, or None when it is not a changed copy."""
+    try:
+        return parse_mark((folder / MARK_FILE).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except msgspec.DecodeError:
+        return SkillOverlay(folder.name, Source.EXTERNAL, "")
+
+
+def parse_mark(data: bytes) -> SkillOverlay:
+    """Parse a mark file. Raises `msgspec.DecodeError`."""
+    return msgspec.json.decode(data, type=SkillOverlay)
+
+
+def find_copy(name: str, home: Path) -> Path | None:
+    """Return the folder below `<home>/skills` with the copy of the skill `name`, or None."""
+    for depth in range(1, MAX_SKILL_DEPTH + 1):
+        for mark in sorted(home.glob("[!.]*/" * depth + MARK_FILE)):
+            overlay = read_overlay(mark.parent)
+            if overlay is not None and overlay.name == name:
+                return mark.parent
+    return None
+
+
+def content_hash(folder: Path) -> str:
+    """Return a hash of the files that does not depend on location, times or system files."""
+    total = hashlib.sha256()
+    for path in sorted(list_files(folder)):
+        inner = hashlib.sha256((folder / path).read_bytes()).hexdigest()
+        total.update(f"{inner}  ".encode() + os.fsencode(path) + b"\n")
+    return f"sha256:{total.hexdigest()}"
+
+
+def list_files(folder: Path) -> Iterator[str]:
+    """Yield the regular files of a skill as relative paths. Links are skipped: they may lead
+    anywhere."""
+    for name in walk_files(folder):
+        path = folder / name
+        if path.is_file() and not path.is_symlink() and path.name != MARK_FILE:
+            yield name
+
+
+def copy_skill(skill: Skill, target: Path) -> None:
+    """Copy the files of `skill` to the new folder `target` and add the mark."""
+    for path in list_files(skill.folder):
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(skill.folder / path, target / path)
+        mode = (skill.folder / path).stat().st_mode
+        (target / path).chmod(0o755 if mode & 0o100 else 0o644)
+    mark = SkillOverlay(skill.name, skill.source, content_hash(skill.folder), skill.version)
+    write_bytes(target / MARK_FILE, msgspec.json.encode(mark), mode=0o644)
+
+
 # Plans: which file changes, and to what. Planning writes nothing.
 
 SWITCH_OFF = "to have it out of the way, the user adds it to `skills.disabled` in config.yaml"
@@ -236,19 +309,10 @@ class ChangePlanner:
 
     def plan(self, draft: SkillDraft) -> ChangePlan:
         """Raises `ChangeRefused` and `SkillNotFound`."""
-        match draft.action:
-            case DraftAction.CREATE:
-                return self._create(draft)
-            case DraftAction.DELETE:
-                skill = self.require_own(draft.name)
-                return ChangePlan(draft, skill.name, skill.folder, None, "")
-            case (
-                DraftAction.PATCH
-                | DraftAction.EDIT
-                | DraftAction.WRITE_FILE
-                | DraftAction.REMOVE_FILE
-            ):
-                return self._change(draft)
+        if draft.action is DraftAction.DELETE:
+            skill = self.require_own(draft.name)
+            return ChangePlan(draft, skill.name, skill.folder, None, "")
+        return self._create(draft) if draft.action is DraftAction.CREATE else self._change(draft)
 
     def require_own(self, name: str) -> Skill:
         """Return a skill that may be moved or deleted. Raises `ChangeRefused`."""
@@ -297,7 +361,13 @@ class ChangePlanner:
         return self._text_plan(ChangePlan(draft, draft.name, target, None, SKILL_FILE))
 
     def _change(self, draft: SkillDraft) -> ChangePlan:
-        skill, target, original = self._locate(draft.name)
+        skill = self._index.get(draft.name)
+        try:
+            target, original = self._target_of(skill)
+        except ChangeRefused:
+            # Another process may have created a copy since the lookup; then the target exists.
+            skill = self._index.get(draft.name)
+            target, original = self._target_of(skill)
         patched = draft.action is DraftAction.PATCH and draft.file_path in ("", SKILL_FILE)
         whole = patched or draft.action is DraftAction.EDIT
         file = SKILL_FILE if whole else check_linked_path(draft.file_path)
@@ -340,19 +410,6 @@ class ChangePlanner:
             )
         check_text(text, plan.name, None if before is None else before.decode("utf-8", "replace"))
         return replace(plan, after=after)
-
-    def _locate(self, name: str) -> tuple[Skill, Path, Skill | None]:
-        """Return the skill and its `_target_of`.
-
-        Another process may create a copy between the two lookups, and then the target exists. A
-        refusal is therefore checked a second time.
-        """
-        skill = self._index.get(name)
-        try:
-            return skill, *self._target_of(skill)
-        except ChangeRefused:
-            skill = self._index.get(name)
-            return skill, *self._target_of(skill)
 
     def _target_of(self, skill: Skill) -> tuple[Path, Skill | None]:
         """Return where a change of `skill` is written, and the skill that is copied there first."""
@@ -437,13 +494,9 @@ MIN_WORDS_SAME = 2
 
 _WORD = re.compile(r"[^\W_]{3,}")
 _COMMON = frozenset(
-    {
-        "the", "and", "for", "with", "when", "use", "used", "uses", "using", "this", "that", "from",
-        "into", "your", "you", "are", "not", "any", "all", "can", "its", "how", "what", "which",
-        "will", "one", "out", "has", "have", "via", "etc", "skill", "user", "task", "tasks",
-        "a", "an", "to", "of", "in", "on", "my",
-    }
-)  # fmt: skip
+    "the and for with when use used uses using this that from into your you are not any all can its"
+    " how what which will one out has have via etc skill user task tasks a an to of in on my".split()
+)
 
 
 def most_similar(name: str, text: str, skills: Iterable[Skill]) -> Skill | None:
@@ -469,7 +522,12 @@ def _similarity(
         or alike >= SAME_DESCRIPTION
         or (named >= SIMILAR_NAME and alike >= SIMILAR_DESCRIPTION)
     )
-    body = 0.0 if close else _overlap(body_words, _body_words(skill))
+    body = 0.0
+    if not close:
+        # A skill that cannot be read cannot be patched either.
+        with contextlib.suppress(OSError, SkillInvalid):
+            other = read_frontmatter(read_text_file(skill.file).text).body
+            body = _overlap(body_words, _significant_words(other))
     return named / 100 + alike + body if close or body >= SAME_BODY else 0.0
 
 
@@ -479,13 +537,6 @@ def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
     if min(len(one), len(other)) < MIN_WORDS_SIMILAR:
         return 0.0
     return len(one & other) / len(one | other)
-
-
-def _body_words(skill: Skill) -> frozenset[str]:
-    try:
-        return _significant_words(read_frontmatter(read_text_file(skill.file).text).body)
-    except (OSError, SkillInvalid):  # such a skill cannot be patched either
-        return frozenset()
 
 
 def _significant_words(text: str) -> frozenset[str]:

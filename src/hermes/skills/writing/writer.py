@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -14,19 +14,17 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.core.errors import UsageError
-from hermes.skills.changes import (
+from hermes.skills.history import (
     RETIRED,
     Author,
     SkillChange,
     SkillCommit,
+    SkillHistory,
     remove_empty_folders,
 )
-from hermes.skills.history import SkillHistory
 from hermes.skills.index import SkillIndex
 from hermes.skills.scanner import scan_files
-from hermes.skills.skill import SKILL_FILE, Skill, SkillNotFound
-from hermes.skills.usage import SkillUsage, UsageRecord
-from hermes.skills.writing import overlays
+from hermes.skills.skill import SKILL_FILE, Skill, SkillNotFound, SkillUsage, UsageRecord
 from hermes.skills.writing.draft import (
     ChangePlan,
     ChangePlanner,
@@ -35,9 +33,12 @@ from hermes.skills.writing.draft import (
     DraftAction,
     SkillDraft,
     SkillLimits,
+    SkillOverlay,
+    content_hash,
+    copy_skill,
     most_similar,
+    read_overlay,
 )
-from hermes.skills.writing.overlays import SkillOverlay, content_hash, read_overlay
 from hermes.util.concurrency import in_thread
 from hermes.util.files import write_bytes
 
@@ -55,46 +56,45 @@ class SkillStore:
     def apply(self, plan: ChangePlan) -> None:
         """Carry out a plan. Raises `ChangeRefused` when the disk does not allow it."""
         if not plan.file:
-            self._guarded(lambda: self._remove_folder(plan.target))
-        elif plan.original is not None or not plan.target.exists():
-            self._guarded(lambda: self._create(plan))
+            self.remove(plan.target)
+        elif plan.original is None and plan.target.exists():
+            with self._guarded():
+                self._write_file(plan.target, plan)
         else:
-            self._guarded(lambda: self._write_file(plan.target, plan))
+            with self._guarded(), self._stage() as stage:
+                made = stage / plan.target.name
+                made.mkdir()
+                if plan.original is not None:
+                    copy_skill(plan.original, made)
+                self._write_file(made, plan)
+                plan.target.parent.mkdir(parents=True, exist_ok=True)
+                made.rename(plan.target)
 
     def remove(self, folder: Path) -> None:
         """Delete the folder of a skill."""
-        self._guarded(lambda: self._remove_folder(folder))
+        with self._guarded():
+            with self._stage() as stage:
+                folder.rename(stage / folder.name)
+            remove_empty_folders(folder.parent, self._home)
 
     def move(self, folder: Path, target: Path) -> None:
         """Move the folder of a skill to a free place."""
-
-        def work() -> None:
+        with self._guarded():
             target.parent.mkdir(parents=True, exist_ok=True)
             folder.rename(target)
             remove_empty_folders(folder.parent, self._home)
 
-        self._guarded(work)
-
-    def _guarded(self, work: Callable[[], None]) -> None:
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
         for left in self._home.glob(f"{STAGE}*"):  # left by a process that died
             shutil.rmtree(left, ignore_errors=True)
         try:
-            work()
+            yield
         except OSError as error:
             raise ChangeRefused(
                 f"the skill cannot be written: {error.strerror or error}",
                 hint=f"look at the room and the permissions of {self._home}",
             ) from error
-
-    def _create(self, plan: ChangePlan) -> None:
-        with self._stage() as stage:
-            made = stage / plan.target.name
-            made.mkdir()
-            if plan.original is not None:
-                overlays.copy_skill(plan.original, made)
-            self._write_file(made, plan)
-            plan.target.parent.mkdir(parents=True, exist_ok=True)
-            made.rename(plan.target)
 
     def _write_file(self, folder: Path, plan: ChangePlan) -> None:
         file = folder / plan.file
@@ -105,11 +105,6 @@ class SkillStore:
         file.parent.mkdir(parents=True, exist_ok=True)
         mode = None if file.exists() else (0o755 if plan.after.startswith(b"#!") else 0o644)
         write_bytes(file, plan.after, mode=mode)
-
-    def _remove_folder(self, folder: Path) -> None:
-        with self._stage() as stage:
-            folder.rename(stage / folder.name)
-        remove_empty_folders(folder.parent, self._home)
 
     @contextlib.contextmanager
     def _stage(self) -> Iterator[Path]:
@@ -189,12 +184,6 @@ class ProposalStore:
     def drop(self, proposal: SkillProposal) -> None:
         (self._folder / f"{proposal.id}.json").unlink(missing_ok=True)
 
-    def find_create(self, name: str) -> SkillProposal | None:
-        """Return the proposal that creates the skill `name`, or None."""
-        wanted = (DraftAction.CREATE, name)
-        found = (each for each in self.all() if (each.draft.action, each.draft.name) == wanted)
-        return next(found, None)
-
 
 def plan_base(plan: ChangePlan) -> str:
     """Return a hash of what a plan changes; "" when it does not exist yet."""
@@ -205,13 +194,9 @@ def plan_base(plan: ChangePlan) -> str:
 
 def plan_diff(plan: ChangePlan) -> str:
     """Return the effect of a plan as text."""
-    if plan.file:
-        return _diff(f"{plan.name}/{plan.file}", plan.before or b"", plan.after or b"")
-    before = (plan.target / SKILL_FILE).read_bytes()
-    return _diff(f"{plan.name}/{SKILL_FILE}", before, b"")
-
-
-def _diff(name: str, before: bytes, after: bytes) -> str:
+    name, before, after = f"{plan.name}/{plan.file}", plan.before or b"", plan.after or b""
+    if not plan.file:
+        name, before = f"{plan.name}/{SKILL_FILE}", (plan.target / SKILL_FILE).read_bytes()
     try:
         old, new = before.decode().splitlines(), after.decode().splitlines()
     except UnicodeDecodeError:
@@ -400,24 +385,34 @@ class SkillWriter:
             again = self._planner.plan(draft)
             if again.target != plan.target:
                 raise ChangeRefused(f"{plan.name} was just moved", hint="try again")
-            if proposal is not None:
-                self._check_base(again, self.proposals.get(proposal.id))
+            if proposal is not None and plan_base(again) != self.proposals.get(proposal.id).base:
+                raise ChangeRefused(
+                    f"{again.name} was changed since {proposal.id} was shown",
+                    hint=f"`hermes skills pending {proposal.id}` shows what it would do now",
+                )
             self._check_content(again)
             self._store.apply(again)
             if proposal is not None:
                 self.proposals.drop(proposal)
-            self._record_usage(again)
+            if self._usage is not None and draft.action is DraftAction.CREATE:
+                self._usage.record_author(again.name, draft.who.value, time.time())
+            elif self._usage is not None and draft.action is DraftAction.DELETE:
+                self._usage.remove(again.name)
             return again
 
         kept, commit = await self._history.record(change, work)
-        return ChangeOutcome(_with_commit(_describe_change(kept), commit), commit)
+        what = kept.name if kept.file in ("", SKILL_FILE) else f"{kept.file} of {kept.name}"
+        copied = f", in a copy of the {kept.original.source} one" if kept.original else ""
+        text = f"{what} {PAST_TENSE[draft.action]}{copied}"
+        return ChangeOutcome(_with_commit(text, commit), commit)
 
     def _prepare(self, draft: SkillDraft) -> ChangePlan:
         try:
             plan = self._planner.plan(draft)
         except SkillNotFound:
-            waiting = self.proposals.find_create(draft.name)
-            if waiting is None:
+            wanted = (DraftAction.CREATE, draft.name)
+            proposed = (each.draft for each in self.proposals.all())
+            if wanted not in ((each.action, each.name) for each in proposed):
                 raise
             raise ChangeRefused(
                 f"{draft.name} waits for the user's approval", hint="change it once it is approved"
@@ -453,19 +448,6 @@ class SkillWriter:
                 hint="write it without that; if it is needed, the user can add it by hand",
             )
 
-    def _record_usage(self, plan: ChangePlan) -> None:
-        if self._usage is not None and plan.draft.action is DraftAction.CREATE:
-            self._usage.record_author(plan.name, plan.draft.who.value, time.time())
-        if self._usage is not None and plan.draft.action is DraftAction.DELETE:
-            self._usage.remove(plan.name)
-
-    def _check_base(self, plan: ChangePlan, proposal: SkillProposal) -> None:
-        if plan_base(plan) != proposal.base:
-            raise ChangeRefused(
-                f"{plan.name} was changed since {proposal.id} was shown",
-                hint=f"`hermes skills pending {proposal.id}` shows what it would do now",
-            )
-
     def _propose(self, plan: ChangePlan) -> ChangeOutcome:
         try:
             proposal = self.proposals.add(plan)
@@ -479,12 +461,6 @@ class SkillWriter:
 
     def _relative(self, folder: Path) -> str:
         return folder.relative_to(self._home).as_posix()
-
-
-def _describe_change(plan: ChangePlan) -> str:
-    what = plan.name if plan.file in ("", SKILL_FILE) else f"{plan.file} of {plan.name}"
-    copied = f", in a copy of the {plan.original.source} one" if plan.original is not None else ""
-    return f"{what} {PAST_TENSE[plan.draft.action]}{copied}"
 
 
 def _with_commit(what: str, commit: SkillCommit | None) -> str:
