@@ -557,7 +557,6 @@ class SkillHistory:
     async def _run_shielded(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work`, which continues when the caller is cancelled."""
 
-
         def on_done(task: asyncio.Task[T]) -> None:
             self._running.discard(task)
             if not task.cancelled() and task.exception() is not None:
@@ -567,7 +566,6 @@ class SkillHistory:
         self._running.add(task)
         task.add_done_callback(on_done)
         return await asyncio.shield(task)
-
 
 
 @contextlib.contextmanager

@@ -226,11 +226,12 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
 
 _WORD = re.compile(r"[^\W_]+")
 
-COMMON_WORDS = frozenset(
-    "a an and are as at be by for from has in into is it its of on or that the their this to use"
-    " used user users using when with you your src lib bin doc docs main index init readme license"
-    " test tests tmp new old file files folder project work home data".split()
-)
+_COMMON = """
+    a an and are as at be by for from has in into is it its of on or that the their this to use used
+    user users using when with you your src lib bin doc docs main index init readme license test
+    tests tmp new old file files folder project work home data
+"""
+COMMON_WORDS = frozenset(_COMMON.split())
 """Words that do not tell skills apart."""
 
 FILE_TYPE_WORDS = {

@@ -1,7 +1,7 @@
 """Parse a SKILL.md into a `Skill`.
 
-Other agents, editors and models write its YAML frontmatter in many ways. The parser accepts whatever
-can be understood and returns a warning for everything it had to guess.
+Other agents, editors and models write its YAML frontmatter in many ways. The parser accepts
+whatever can be understood and returns a warning for everything it had to guess.
 """
 
 import datetime as dt
@@ -27,7 +27,6 @@ from hermes.skills.skill import (
     normalize_name,
 )
 from hermes.util.text import human_size
-
 
 # Frontmatter as other agents, editors and models write it
 

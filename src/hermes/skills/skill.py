@@ -326,6 +326,7 @@ def _condition_reason(conditions: Conditions | None, context: VisibilityContext)
 
 LOCK_TIMEOUT = 2.0  #: Seconds to wait for the lock. Losing a count is better than delaying a turn.
 
+
 class UsageRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The use of one skill."""
 

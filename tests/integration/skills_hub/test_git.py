@@ -14,8 +14,8 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.skills.hub.contents import HubError, InvalidContent, NotAvailable, SourceUnreachable
-from hermes.skills.hub.git import GitSource
 from hermes.skills.hub.hub import Hub
+from hermes.skills.hub.repositories import GitSource
 from tests.integration.skills_hub.wire import skill
 
 PDF = skill("pdf", files={"scripts/fill.py": b"print(1)\n"})

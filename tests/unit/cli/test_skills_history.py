@@ -10,8 +10,7 @@ import pytest
 
 from hermes.skills.history import SkillHistory
 from hermes.skills.index import SkillIndex
-from hermes.skills.skill import skill_roots
-from hermes.skills.usage import SkillUsage
+from hermes.skills.skill import SkillUsage, skill_roots
 from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter, WritingOptions
 from tests.unit.cli.terminal import Hermes

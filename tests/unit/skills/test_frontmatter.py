@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hermes.skills.frontmatter import read_frontmatter
 from hermes.skills.index import SkillIndex
+from hermes.skills.parse import read_frontmatter
 from hermes.skills.skill import SkillInvalid, SkillRoot, Source
 
 FOREIGN = Path(__file__).with_name("foreign")

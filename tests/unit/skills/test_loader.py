@@ -31,10 +31,11 @@ from hermes.skills.skill import (
     SkillInvalid,
     SkillNotFound,
     SkillRoot,
+    SkillUsage,
     Source,
+    UsageRecord,
     VisibilityContext,
 )
-from hermes.skills.usage import SkillUsage, UsageRecord
 from tests.unit.skills.skill_files import LINUX, parsed, put, skills_in
 
 NEEDY = """\

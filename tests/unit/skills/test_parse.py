@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.skills.frontmatter import read_frontmatter
-from hermes.skills.parse import read_skill, strip_comments
+from hermes.skills.parse import read_frontmatter, read_skill, strip_comments
 from hermes.skills.skill import Conditions, SkillInvalid, SkillRoot, Source, normalize_name
 from tests.unit.skills.skill_files import parsed
 

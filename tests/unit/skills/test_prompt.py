@@ -12,8 +12,7 @@ from hermes.skills.prompt import (
     search_skills,
     skills_prompt,
 )
-from hermes.skills.skill import SkillRoot, Source, VisibilityContext
-from hermes.skills.usage import UsageRecord
+from hermes.skills.skill import SkillRoot, Source, UsageRecord, VisibilityContext
 from tests.unit.skills.skill_files import LINUX, listing_of, put, skills_in
 
 NOW = 1_800_000_000.0

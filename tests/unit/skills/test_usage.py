@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.usage import SkillUsage, UsageRecord
+from hermes.skills.skill import SkillUsage, UsageRecord
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_unwritable_usage_folder_is_ignored(tmp_path: Path, caplog):
 
 def test_no_use_is_lost_when_many_processes_count(file: Path):
     code = (
-        "import sys; from pathlib import Path; from hermes.skills.usage import SkillUsage as Uses\n"
+        "import sys; from pathlib import Path; from hermes.skills.skill import SkillUsage as Uses\n"
         "for _ in range(20): Uses(Path(sys.argv[1]), 60).record('x', 1.0)"
     )
     command = [sys.executable, "-c", code, str(file)]

@@ -207,9 +207,7 @@ class Hub:
         return await self._ask_all(source, "", DEFAULT_BROWSED, lambda one: one.browse())
 
     async def search(self, query: str, source: str = "") -> SkillSearchResult:
-        return await self._ask_all(
-            source, query, DEFAULT_SEARCHED, lambda one: one.search(query)
-        )
+        return await self._ask_all(source, query, DEFAULT_SEARCHED, lambda one: one.search(query))
 
     async def _ask_all(
         self,

@@ -7,11 +7,9 @@ A bundle is a .tar.gz with `manifest.json`, which has the hash of every file, an
 import base64
 import hashlib
 import io
-import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -154,10 +152,8 @@ async def import_bundle(
                 skipped.append(one.name)
                 continue
             reason = f"imported from {file.name}"
-            change = SkillChange(
-                "import", (one.name,), reason, Author.USER, paths=(one.folder,)
-            )
-            await history.record(change, partial(_store_own, home, target, files))
+            change = SkillChange("import", (one.name,), reason, Author.USER, paths=(one.folder,))
+            await history.record(change, _store_own(home, target, files))
             stored.append(one.name)
     return BundleImport(tuple(stored), tuple(skipped), refused)
 
@@ -229,17 +225,20 @@ def _store_installed(
         hub.quarantine.discard(staged)
 
 
-def _store_own(home: Path, target: Path, files: Mapping[str, bytes]) -> None:
-    home.mkdir(parents=True, exist_ok=True)
-    stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=home))
-    try:
-        write_folder(stage / "new", files)
-        if target.exists():
-            target.rename(stage / "old")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (stage / "new").rename(target)
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
+def _store_own(home: Path, target: Path, files: Mapping[str, bytes]) -> Callable[[], None]:
+    def store() -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            prefix=STAGE, dir=home, ignore_cleanup_errors=True
+        ) as folder:
+            stage = Path(folder)
+            write_folder(stage / "new", files)
+            if target.exists():
+                target.rename(stage / "old")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (stage / "new").rename(target)
+
+    return store
 
 
 # Publishing: a branch, one commit and a pull request. No fork is made.

@@ -10,7 +10,7 @@ from typing import Final
 from hermes.security.danger.files import VITAL
 from hermes.skills.scanner import python_dataflow as flow
 from hermes.skills.scanner.python_dataflow import DataFlow, Labels
-from hermes.skills.scanner.rules import RULES, TABLES, RuleHit, ScanRule, word_list
+from hermes.skills.scanner.rules import RULES, TABLES, RuleHit, word_list
 from hermes.skills.scanner.shell import analyze_shell, dangerous_hits
 from hermes.skills.scanner.signatures import (
     COLLECTOR,
@@ -65,9 +65,9 @@ def analyze_python(text: str, depth: int = 0) -> list[RuleHit] | None:
         return [RuleHit(RULES["unreadable"])]
     study = PythonAnalysis(DataFlow(tree), depth)
     hits = dict.fromkeys(
-        RuleHit(rule, _line_number(call))
+        RuleHit(RULES[name], _line_number(call))
         for call in study.flow.calls()
-        for rule in study.call_rules(call)
+        for name in study.call_rules(call)
     )
     return [*hits, *study.script_hits()]
 
@@ -98,17 +98,15 @@ class PythonAnalysis:
             yield RuleHit(RULES["py_network_shell"], min(starts))
         secret = [n for n in self.flow.nodes if flow.SECRET in self.flow.labels(n)]
         if secret:
-            yield RuleHit(
-                RULES["py_reads_and_sends"] if self._online else RULES["py_reads_keys"],
-                _line_number(secret[-1]),
-            )
+            name = "py_reads_and_sends" if self._online else "py_reads_keys"
+            yield RuleHit(RULES[name], _line_number(secret[-1]))
 
-    def call_rules(self, call: ast.Call) -> Iterator[ScanRule]:
+    def call_rules(self, call: ast.Call) -> Iterator[str]:
         name = self._values.dotted(call.func)
         yield from self._hidden_name_rules(call, name)
         yield from self._written_command_rules(call)
         if name.rpartition(".")[2] in _MACHINE_CODE:
-            yield RULES["py_machine_code"]
+            yield "py_machine_code"
         if name in _RUNNERS or name in _LOADERS:
             yield from self._runs(call, name)
         elif name in _SHELLS or name in _PROGRAMS:
@@ -122,7 +120,7 @@ class PythonAnalysis:
         else:
             yield from self._writes(call, name)
 
-    def _hidden_name_rules(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
+    def _hidden_name_rules(self, call: ast.Call, name: str) -> Iterator[str]:
         """A function or module whose name is assembled at run time."""
         hidden = [arg for arg in call.args if not isinstance(arg, ast.Constant)]
         texts = {self._values.text(arg) for arg in hidden}
@@ -130,41 +128,41 @@ class PythonAnalysis:
         if any(arg in hidden and self._values.text(arg) in _DANGEROUS_NAMES for arg in wanted) or (
             name in ("__import__", "importlib.import_module") and texts & _MODULES
         ):
-            yield RULES["py_hidden_name"]
+            yield "py_hidden_name"
 
-    def _written_command_rules(self, call: ast.Call) -> Iterator[ScanRule]:
+    def _written_command_rules(self, call: ast.Call) -> Iterator[str]:
         """Commands written into a file that runs at login."""
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("write", "write_text"):
             text = self._values.text(call.args[0]) if call.args else ""
             startup = flow.STARTUP in self.flow.labels(call.func.value)
             if len(text) > _MIN_SCRIPT_CHARS and (dangerous_hits(text) or self._is_dangerous(text)):
-                yield RULES["py_bad_startup"] if startup else RULES["py_writes_attack"]
+                yield "py_bad_startup" if startup else "py_writes_attack"
 
-    def _runs(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
+    def _runs(self, call: ast.Call, name: str) -> Iterator[str]:
         labels = self.flow.labels(*call.args)
         loads = name in _LOADERS
         if flow.NETWORK in labels:
-            yield RULES["py_remote_data"] if loads else RULES["py_remote_code"]
+            yield "py_remote_data" if loads else "py_remote_code"
         if loads:
             return
         text = self._values.text(call.args[0]) if call.args else ""
         literal = bool(call.args) and isinstance(call.args[0], ast.Constant)
         if flow.DECODED in labels or (text and not literal and self._is_dangerous(text)):
-            yield RULES["py_decoded_code"]
+            yield "py_decoded_code"
         if flow.REQUEST in labels:
-            yield RULES["py_requested"]
+            yield "py_requested"
         elif flow.INPUT in labels and name in ("exec", "eval"):
-            yield RULES["py_evaluates"]
+            yield "py_evaluates"
         if literal and text and self._depth < _MAX_DEPTH:
             for hit in analyze_python(text, self._depth + 1) or ():
-                yield hit.rule
+                yield hit.rule.id
 
     def _is_dangerous(self, text: str) -> bool:
         if self._depth >= _MAX_DEPTH:
             return False
         return bool(analyze_python(text, self._depth + 1)) or bool(dangerous_hits(text))
 
-    def _commands(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
+    def _commands(self, call: ast.Call, name: str) -> Iterator[str]:
         if not call.args:
             return
         given = call.args[0]
@@ -172,18 +170,18 @@ class PythonAnalysis:
         bad = False
         for hit in analyze_shell(command, depth=1) if command else ():
             bad = bad or hit.rule.severity in ("high", "critical")
-            yield hit.rule
+            yield hit.rule.id
         if bad and _is_concatenated(given) and self._values.folded(given) is not None:
-            yield RULES["py_pieced_command"]
+            yield "py_pieced_command"
         shell = _keyword(call, "shell")
         if name in _PROGRAMS and not (isinstance(shell, ast.Constant) and shell.value):
             return
         labels = self.flow.labels(given)
         whole = not isinstance(given, (ast.JoinedStr, ast.BinOp, ast.Constant))
         if flow.REQUEST in labels:
-            yield RULES["py_requested"]
+            yield "py_requested"
         elif flow.NETWORK in labels and not self._values.text(given):
-            yield RULES["py_commanded"] if whole else RULES["py_interpolates"]
+            yield "py_commanded" if whole else "py_interpolates"
 
     def _command(self, call: ast.Call, name: str) -> str:
         """Return the command line, with `$x` for unknown parts."""
@@ -208,29 +206,29 @@ class PythonAnalysis:
             text = self._values.text(member)
             yield shlex.quote(text) if text else '"$x"'
 
-    def _sends(self, call: ast.Call) -> Iterator[ScanRule]:
+    def _sends(self, call: ast.Call) -> Iterator[str]:
         given = [("", each) for each in call.args] + [(k.arg or "", k.value) for k in call.keywords]
         head = [value for name, value in given if name in _LOGIN_KEYWORDS or self._logs_in(value)]
         sent = self.flow.labels(*(value for _, value in given if value not in head))
         if sent & _PRIVATE:
-            yield RULES["py_sends"]
+            yield "py_sends"
         elif flow.SCREEN in sent:
-            yield RULES["py_sends_screen"]
+            yield "py_sends_screen"
         elif flow.FILES in sent:
-            yield RULES["py_sends_files"]
+            yield "py_sends_files"
         elif flow.ENV_FILE in sent:
-            yield RULES["py_sends_env"]
+            yield "py_sends_env"
         elif flow.MACHINE in sent:
-            yield RULES["py_sends_machine"]
+            yield "py_sends_machine"
         address = next((text for text in map(self._start, call.args) if HOST.search(text)), "")
         hosts = [host.lower() for host in HOST.findall(address) if not LOCAL.match(host)]
         keys = _key_names(sent)
         if keys and COLLECTOR.search(address):
-            yield RULES["py_sends_key"]
+            yield "py_sends_key"
         keys |= _key_names(self.flow.labels(*head))
         vendors = [TABLES.vendors.get(key.partition("_")[0]) for key in keys]
         if hosts and any(v and not any(v in host for host in hosts) for v in vendors):
-            yield RULES["py_sends_key"] if MESSENGER.search(address) else RULES["py_foreign_key"]
+            yield "py_sends_key" if MESSENGER.search(address) else "py_foreign_key"
 
     def _logs_in(self, node: ast.expr) -> bool:
         """Whether a positional argument is a dict of login headers."""
@@ -245,18 +243,18 @@ class PythonAnalysis:
         first = node.values[0] if isinstance(node, ast.JoinedStr) else node.left
         return self._values.text(first)
 
-    def _deletes(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
+    def _deletes(self, call: ast.Call, name: str) -> Iterator[str]:
         owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         target = call.args[:1] or owner
         named = [self._values.text(node).rstrip("/") or "" for node in target]
         everything = name == "shutil.rmtree"
         if everything and any(text and (text in VITAL or text == "~") for text in named):
-            yield RULES["py_deletes_all"]
+            yield "py_deletes_all"
         elif flow.HOME in self.flow.labels(*target) and not any(named):
             encrypts = any("Fernet" in each or ".encrypt" in each for each in self._call_value)
-            yield RULES["py_deletes_all"] if everything or encrypts else RULES["py_deletes_many"]
+            yield "py_deletes_all" if everything or encrypts else "py_deletes_many"
 
-    def _writes(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
+    def _writes(self, call: ast.Call, name: str) -> Iterator[str]:
         if name in ("open", "io.open", "codecs.open"):
             mode = self._values.text(call.args[1]) if len(call.args) > 1 else ""
             mode = mode or self._values.text(_keyword(call, "mode"))
@@ -271,13 +269,13 @@ class PythonAnalysis:
         else:
             return
         if HERMES_FILE.search(path) or _OWN_ABOVE.search(path):
-            yield RULES["py_own"]
+            yield "py_own"
         elif STARTUP.search(path):
-            yield RULES["py_startup"]
+            yield "py_startup"
         elif path.endswith("/authorized_keys") or path.startswith("/etc/sudoers"):
-            yield RULES["py_lets_in"]
+            yield "py_lets_in"
         if path.startswith("__file__") and path.count("..") > 2:
-            yield RULES["py_leaves"]
+            yield "py_leaves"
 
 
 def _line_number(node: ast.AST) -> int:

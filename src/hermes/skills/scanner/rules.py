@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,10 +44,9 @@ RULES = {
     for category, found in TABLES.rules.items()
     for name, (severity, why) in found.items()
 }
-RULES_BY_KIND = {kind: RULES[name] for kind, name in TABLES.kinds.items()}
-RULES_BY_REASON = {reason: RULES.get(name) for reason, name in TABLES.reasons.items()}
 
 
+@cache
 def word_list(name: str) -> frozenset[str]:
     return frozenset(TABLES.words[name].split())
 

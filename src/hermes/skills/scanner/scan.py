@@ -159,10 +159,10 @@ class _Scan:
             return
         is_data = name.lower().endswith(_DATA)
         if self._bytes <= 0 or self._pieces <= 0:
-            self.found.append(_file_finding(RULES["much_data"] if is_data else RULES["too_much"], shown))
+            self.found.append(_file_finding(RULES["much_data" if is_data else "too_much"], shown))
             return
         if len(data) > MAX_FILE_BYTES:
-            self.found.append(_file_finding(RULES["much_data"] if is_data else RULES["too_long"], shown))
+            self.found.append(_file_finding(RULES["much_data" if is_data else "too_long"], shown))
             data = data[: MAX_FILE_BYTES // 2] + b"\n" + data[-MAX_FILE_BYTES // 2 :]
         self._bytes -= len(data) * _WEIGHTS.get(PurePosixPath(name).suffix.lower(), 1)
         text = decode_text(data)

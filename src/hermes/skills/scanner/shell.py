@@ -23,11 +23,8 @@ from hermes.security.shell.model import UNKNOWN
 from hermes.security.shell.wrappers import SHELLS
 from hermes.skills.scanner.rules import (
     RULES,
-    RULES_BY_KIND,
-    RULES_BY_REASON,
     TABLES,
     RuleHit,
-    ScanRule,
     is_at_least,
     word_list,
 )
@@ -76,7 +73,7 @@ class ShellFlows:
         self._encoded = False
         self.addresses: list[str] = []  #: All addresses fetched so far.
 
-    def follow(self, invocation: Invocation) -> Iterator[ScanRule]:
+    def follow(self, invocation: Invocation) -> Iterator[str]:
         sends = invocation.name in _SENDERS or any(
             _SOCKET.match(redirect.target) for redirect in invocation.redirects
         )
@@ -84,42 +81,42 @@ class ShellFlows:
             yield from self._sending_rules(invocation)
             self.addresses += [word for word in invocation.arguments if HOST.match(word)]
         elif _copies_store(invocation):
-            yield RULES["copies_keys"]
+            yield "copies_keys"
         elif invocation.name == "gh" and re.match(r"repo delete\b.*--yes", invocation.text):
-            yield RULES["deletes_repos"]
+            yield "deletes_repos"
         elif invocation.name in _RESOLVERS:
             yield from self._resolver_rules(invocation)
         if _CA_TOOLS.match(f"{invocation.name} {invocation.text}"):
-            yield RULES["trusts_ca"]
+            yield "trusts_ca"
         if invocation.name in ("git", "npm") and _UNCHECKED.search(invocation.text):
-            yield RULES["no_tls"]
+            yield "no_tls"
         if invocation.name in _PACKERS and self._has_secret_output(invocation):
             self._packed = True
         self._encoded = self._encoded or invocation.name in _ENCODERS
 
-    def _sending_rules(self, invocation: Invocation) -> Iterator[ScanRule]:
+    def _sending_rules(self, invocation: Invocation) -> Iterator[str]:
         text = invocation.text
         sources = _sending_programs(invocation)
         if any(map(self._has_secret_output, sources)) or _attaches_secret(invocation):
-            yield RULES["sends_private"]
+            yield "sends_private"
         elif any(source.name == "git" and _CODE.match(source.text) for source in sources):
-            yield RULES["sends_code"]
+            yield "sends_code"
         if COLLECTOR.search(text):
             telling = any(source.name in _MACHINE_INFO_PROGRAMS for source in sources)
-            yield RULES["sends_dead_drop"] if telling else RULES["dead_drop"]
+            yield "sends_dead_drop" if telling else "dead_drop"
         elif BARE_ADDRESS.search(text) and (sources or _DATA.search(text)):
-            yield RULES["sends_nameless"]
+            yield "sends_nameless"
         if self._packed and (_DATA.search(text) or sources):
-            yield RULES["uploads"]
+            yield "uploads"
         if _foreign_key(invocation):
-            yield RULES["foreign_key"]
+            yield "foreign_key"
 
-    def _resolver_rules(self, invocation: Invocation) -> Iterator[ScanRule]:
+    def _resolver_rules(self, invocation: Invocation) -> Iterator[str]:
         """Find host names that are built from data."""
         made = any(re.search(rf"{UNKNOWN}[\w.-]*\.[a-z]", word) for word in invocation.arguments)
         sources = {source.name for source in (*invocation.fed_by, *invocation.drawn)}
         if made and (sources & _MACHINE_INFO_PROGRAMS or self._encoded):
-            yield RULES["dns_tunnel"]
+            yield "dns_tunnel"
 
     def _has_secret_output(self, invocation: Invocation) -> bool:
         """Whether the output contains keys, passwords or the whole environment."""
@@ -175,7 +172,9 @@ def _foreign_key(invocation: Invocation) -> bool:
     """Whether a variable named after one service is sent to another."""
     hosts = [host.lower() for host in HOST.findall(invocation.text) if not LOCAL.match(host)]
     names = [
-        TABLES.vendors.get(name.partition("_")[0]) for name in invocation.uses if SECRET_NAME.search(name)
+        TABLES.vendors.get(name.partition("_")[0])
+        for name in invocation.uses
+        if SECRET_NAME.search(name)
     ]
     return bool(hosts) and any(
         vendor and not any(vendor in host for host in hosts) for vendor in names
@@ -210,10 +209,8 @@ _UNPROTECTED = re.compile(
 _WHOLE_HOST = re.compile(r"(?:-v|--volume)[= ]/:|chroot\s+/host|source=/,|--target[= ]1\b|-t 1\b")
 
 
-def judge_command(
-    kind: str, reason: str, invocation: Invocation, fetched: list[str]
-) -> ScanRule | None:
-    """Return the rule for a dangerous command, or None when it is normal in a skill.
+def judge_command(kind: str, reason: str, invocation: Invocation, fetched: list[str]) -> str:
+    """Return the rule for a dangerous command, or "" when it is normal in a skill.
 
     `fetched` are the addresses that were fetched so far.
     """
@@ -223,147 +220,147 @@ def judge_command(
         return _JUDGES[kind](invocation)
     if kind in _JUDGES_BY_REASON:
         return _JUDGES_BY_REASON[kind](reason, invocation)
-    return RULES_BY_REASON.get(reason, RULES_BY_KIND.get(kind))
+    return TABLES.reasons.get(reason, TABLES.kinds.get(kind, ""))
 
 
-def _judge_wipe(reason: str, invocation: Invocation) -> ScanRule:
+def _judge_wipe(reason: str, invocation: Invocation) -> str:
     text = invocation.text
     if reason == "writes directly to a disk" and not re.search(r"\bif=/dev/(zero|u?random)", text):
-        return (
-            RULES["writes_image"] if _PLACEHOLDER.search(text) or _IMAGE.search(text) else RULES["wipes"]
-        )
+        return "writes_image" if _PLACEHOLDER.search(text) or _IMAGE.search(text) else "wipes"
     if reason == "formats a disk" and not _SYSTEM_DISK.search(text):
-        return RULES["formats"]
-    return RULES["wipes"]
+        return "formats"
+    return "wipes"
 
 
-def _judge_own_policy(reason: str, invocation: Invocation) -> ScanRule | None:
+def _judge_own_policy(reason: str, invocation: Invocation) -> str:
     given = " ".join((*(name for name, _ in invocation.assignments), *invocation.words))
     if reason != "changes what Hermes is allowed to do":
         targets = " ".join(redirect.target for redirect in invocation.redirects)
         named = "hermes" in f"{given} {targets} {invocation.folder}".lower()
-        return RULES["own_policy"] if named else None  # otherwise the word may mean anything
+        return "own_policy" if named else ""  # otherwise the word may mean anything
     if _LOOSENS.search(given):
-        return RULES["own_policy"]
-    return RULES["own_settings"]
+        return "own_policy"
+    return "own_settings"
 
 
-def _judge_setuid(invocation: Invocation) -> ScanRule | None:
+def _judge_setuid(invocation: Invocation) -> str:
     if not _TO_OWNER.search(invocation.text):
-        return None  # setgid on a folder
+        return ""  # setgid on a folder
     named = any(_SHELL_FILE.search(word) for word in invocation.arguments)
-    return RULES["setuid_shell"] if named else RULES["setuid"]
+    return "setuid_shell" if named else "setuid"
 
 
-def _judge_credentials(reason: str, invocation: Invocation) -> ScanRule | None:
-    special = RULES_BY_REASON.get(reason)
+def _judge_credentials(reason: str, invocation: Invocation) -> str:
+    special = TABLES.reasons.get(reason)
     places = [word for word in invocation.arguments if word.startswith(("/", "~"))]
     in_logs = bool(places) and all(word.startswith("/var/log/") for word in places)
-    if special is RULES["hunts_keys"] and in_logs:
-        return None  # log lines such as `Failed password`
-    if special is not None:
+    if special == "hunts_keys" and in_logs:
+        return ""  # log lines such as `Failed password`
+    if special:
         return special
     shows = invocation.name in PRINTERS and any(map(is_secret_path, invocation.arguments))
-    return RULES["shows_keys"] if shows else RULES["credentials"]
+    return "shows_keys" if shows else "credentials"
 
 
-def _judge_network_shell(reason: str, invocation: Invocation) -> ScanRule | None:
-    special = RULES_BY_REASON.get(reason)
-    if special is not None:
+def _judge_network_shell(reason: str, invocation: Invocation) -> str:
+    special = TABLES.reasons.get(reason)
+    if special:
         return special
     if invocation.name in _REMOTE_TOOLS:
-        return RULES["opens_machine"]
+        return "opens_machine"
     if reason == "connects a shell to the network" and invocation.name in _PROBES:
-        return None  # a port check; data that is sent is judged by ShellFlows
-    return RULES["network_shell"]
+        return ""  # a port check; data that is sent is judged by ShellFlows
+    return "network_shell"
 
 
-def _judge_remote_code(reason: str, invocation: Invocation, fetched: list[str]) -> ScanRule | None:
+def _judge_remote_code(reason: str, invocation: Invocation, fetched: list[str]) -> str:
     if reason == "installs a package from an unknown address":
-        return RULES["package"]
+        return "package"
     words = [word for each in (invocation, *invocation.sources) for word in each.words]
     text = " ".join(words)
     if not HOST.search(text):
         text = " ".join(fetched)
     if is_known_installer(text):
-        return RULES["installer"]
+        return "installer"
     hosts = HOST.findall(text)
     if hosts and all(map(LOCAL.match, hosts)):
-        return None
+        return ""
     nameless = BARE_ADDRESS.search(text) or re.search(r"\bhttp://", text)
-    return RULES["nameless_code"] if nameless else RULES["remote_code"]
+    return "nameless_code" if nameless else "remote_code"
 
 
-def _judge_decoded(invocation: Invocation) -> ScanRule | None:
+def _judge_decoded(invocation: Invocation) -> str:
     """A shell or `eval` that runs the output of a decoder."""
     runs = invocation.name in SHELLS or invocation.name in ("eval", "source", ".")
     names = {source.name for source in invocation.sources} | invocation.named_by
-    return RULES["decoded_shell"] if runs and names & DECODERS else None
+    return "decoded_shell" if runs and names & DECODERS else ""
 
 
-def _judge_hidden_command(reason: str, invocation: Invocation) -> ScanRule | None:
-    special = RULES_BY_REASON.get(reason)
-    if special is not None:
+def _judge_hidden_command(reason: str, invocation: Invocation) -> str:
+    special = TABLES.reasons.get(reason)
+    if special:
         return special
     if invocation.named_by & (DECODERS | {"printf", "echo"}):
-        return RULES["hidden_command"]
+        return "hidden_command"
     return _judge_decoded(invocation)
 
 
-def _judge_traces(reason: str, invocation: Invocation) -> ScanRule | None:
+def _judge_traces(reason: str, invocation: Invocation) -> str:
     if reason != "clears logs":
-        return RULES["clears_history"]
+        return "clears_history"
     everything = re.search(r"/var/log(?:/?(?:\s|\Z)|/\*)", invocation.text)
-    return RULES["deletes_logs"] if everything and invocation.name in ("rm", "shred") else None
+    return "deletes_logs" if everything and invocation.name in ("rm", "shred") else ""
 
 
-def _judge_delete(reason: str, invocation: Invocation) -> ScanRule | None:
+def _judge_delete(reason: str, invocation: Invocation) -> str:
     listed = {word for source in invocation.upstream for word in source.arguments}
     if "xargs" in invocation.via and listed & {"/", "~", "/home", "/etc"}:
-        return RULES["wipes"]
+        return "wipes"
     if any(map(_MAIN_FOLDER.fullmatch, invocation.arguments)):
-        return RULES["deletes_own"]
-    return RULES_BY_REASON.get(reason)
+        return "deletes_own"
+    return TABLES.reasons.get(reason, "")
 
 
-def _judge_startup(invocation: Invocation) -> ScanRule:
+def _judge_startup(invocation: Invocation) -> str:
     targets = (*invocation.arguments, *(redirect.target for redirect in invocation.redirects))
     accounts = any(re.match(r"/etc/(?:g?shadow|passwd|sudoers)\Z", word) for word in targets)
-    return RULES["account_files"] if accounts and invocation.name != "visudo" else RULES["startup"]
+    return "account_files" if accounts and invocation.name != "visudo" else "startup"
 
 
-def _judge_look_alike(invocation: Invocation) -> ScanRule | None:
+def _judge_look_alike(invocation: Invocation) -> str:
     """Letters of another script. Other characters, such as an ellipsis, imitate nothing."""
     strange = (letter for word in invocation.words for letter in word if not letter.isascii())
-    return RULES["hidden_in_command"] if any(letter.isalpha() for letter in strange) else None
+    return "hidden_in_command" if any(letter.isalpha() for letter in strange) else ""
 
 
-def _judge_host_access(invocation: Invocation) -> ScanRule | None:
+def _judge_host_access(invocation: Invocation) -> str:
     if "cluster-admin" in invocation.text:
-        return RULES["cluster_admin"]
-    return RULES["escapes"] if _WHOLE_HOST.search(invocation.text) else None
+        return "cluster_admin"
+    return "escapes" if _WHOLE_HOST.search(invocation.text) else ""
 
 
-def _judge_accounts(invocation: Invocation) -> ScanRule | None:
+def _judge_accounts(invocation: Invocation) -> str:
     given = [word for source in invocation.upstream for word in source.arguments]
     known = any(re.fullmatch(r"[\w-]+:[^\s:\ue000]{3,}", word) for word in given)
-    return RULES["adds_user"] if invocation.name == "chpasswd" and known else None
+    return "adds_user" if invocation.name == "chpasswd" and known else ""
 
 
-_JUDGES: Final[Mapping[str, Callable[[Invocation], ScanRule | None]]] = {
+_JUDGES: Final[Mapping[str, Callable[[Invocation], str]]] = {
     "setuid": _judge_setuid,
-    "exfiltration": lambda call: RULES["copies_private"] if call.name in _OTHER_COPIES else RULES["sends_private"],
+    "exfiltration": lambda call: (
+        "copies_private" if call.name in _OTHER_COPIES else "sends_private"
+    ),
     "pipe to a shell": _judge_decoded,
     "host access": _judge_host_access,
     "accounts": _judge_accounts,
-    "owner sweep": lambda call: RULES["opens_system"] if _FOR_ALL.search(call.text) else None,
+    "owner sweep": lambda call: "opens_system" if _FOR_ALL.search(call.text) else "",
     "start-up and key files": _judge_startup,
     "firewall": lambda call: (
-        RULES["protection_off"] if _UNPROTECTED.match(f"{call.name} {call.text}") else None
+        "protection_off" if _UNPROTECTED.match(f"{call.name} {call.text}") else ""
     ),
     "hidden characters": _judge_look_alike,
 }
-_JUDGES_BY_REASON: Final[Mapping[str, Callable[[str, Invocation], ScanRule | None]]] = {
+_JUDGES_BY_REASON: Final[Mapping[str, Callable[[str, Invocation], str]]] = {
     "disk wipe": _judge_wipe,
     "own policy": _judge_own_policy,
     "credential access": _judge_credentials,
@@ -371,15 +368,15 @@ _JUDGES_BY_REASON: Final[Mapping[str, Callable[[str, Invocation], ScanRule | Non
     "hidden command": _judge_hidden_command,
     "traces": _judge_traces,
     "privileges": lambda reason, call: (
-        _judge_host_access(call) if reason == "leaves its own confines" else RULES["sudo"]
+        _judge_host_access(call) if reason == "leaves its own confines" else "sudo"
     ),
     "recursive delete": _judge_delete,
     "bulk delete": _judge_delete,
     "system files": lambda reason, call: (
-        None if _NAMED_AT_HOME.match(call.text) else RULES_BY_REASON.get(reason)
+        "" if _NAMED_AT_HOME.match(call.text) else TABLES.reasons.get(reason, "")
     ),
 }
-JUDGED_KINDS: Final = frozenset({*_JUDGES, *_JUDGES_BY_REASON, *RULES_BY_KIND})
+JUDGED_KINDS: Final = frozenset({*_JUDGES, *_JUDGES_BY_REASON, *TABLES.kinds})
 """Rules of other kinds are not evaluated."""
 
 
@@ -443,24 +440,23 @@ def _part_hits(text: str) -> Iterator[RuleHit]:
     flows = ShellFlows(context)
     lines = text.split("\n")
     for invocation in parsed.invocations:
-        for rule in dict.fromkeys(_invocation_rules(invocation, context, flows)):
-            yield RuleHit(rule, _find_line(invocation, lines))
+        for name in dict.fromkeys(_invocation_rules(invocation, context, flows)):
+            yield RuleHit(RULES[name], _find_line(invocation, lines))
         record_side_effects(invocation, context)
 
 
 def _invocation_rules(
     invocation: Invocation, context: ShellContext, flows: ShellFlows
-) -> Iterator[ScanRule]:
+) -> Iterator[str]:
     for found in rules_for(invocation):
         if found.kind in JUDGED_KINDS and found.matches(invocation, context):
             rule = judge_command(found.kind, found.reason, invocation, flows.addresses)
-            if rule is not None:
-                yield rule
+            yield from [rule] if rule else []
     yield from flows.follow(invocation)
     if any(is_typosquat(name, kind) for name, kind in installed_packages(invocation)):
-        yield RULES["typosquat"]
+        yield "typosquat"
     if uses_unknown_index(invocation):
-        yield RULES["unknown_index"]
+        yield "unknown_index"
 
 
 def _find_line(invocation: Invocation, lines: list[str]) -> int:

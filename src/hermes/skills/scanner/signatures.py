@@ -98,7 +98,7 @@ def is_env_file(path: str) -> bool:
 
 def is_known_installer(text: str) -> bool:
     """Whether every address in a command serves installers of well-known tools."""
-    addresses = re.findall(r"(https?)://([^\s\"'|;)/]*)(/[^\s\"'|;)/]*)?", text)
+    addresses = re.findall(r"(https?)://([^\s\"'|;)/]+)(/[^\s\"'|;)/]*)?", text)
     known = word_list("installers")
     return bool(addresses) and all(
         scheme == "https" and (host in known or f"{host}{owner}" in known)
@@ -238,8 +238,8 @@ def packages_from_urls(text: str) -> Iterator[int]:
 
 
 def is_typosquat(name: str, registry: Registry) -> bool:
-    known = frozenset().union(*_PACKAGES.values(), word_list("similar_packages"))
-    if len(name) < _MIN_NAME_LENGTH or name in known:
+    known = (*_PACKAGES.values(), word_list("similar_packages"))
+    if len(name) < _MIN_NAME_LENGTH or any(name in names for names in known):
         return False
     from rapidfuzz.distance import OSA  # slow to load and rarely needed
 

@@ -493,10 +493,11 @@ MIN_WORDS_SIMILAR = 5
 MIN_WORDS_SAME = 2
 
 _WORD = re.compile(r"[^\W_]{3,}")
-_COMMON = frozenset(
-    "the and for with when use used uses using this that from into your you are not any all can its"
-    " how what which will one out has have via etc skill user task tasks a an to of in on my".split()
-)
+_COMMON_WORDS = """
+    the and for with when use used uses using this that from into your you are not any all can its
+    how what which will one out has have via etc skill user task tasks a an to of in on my
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
 
 
 def most_similar(name: str, text: str, skills: Iterable[Skill]) -> Skill | None:

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.changes import BY_HAND, Author, SkillChange
-from hermes.skills.history import FileUpdate, PendingChange
+from hermes.skills.history import BY_HAND, Author, FileUpdate, PendingChange, SkillChange
 
 CHILD = """
 import asyncio, sys, time
 from pathlib import Path
-from hermes.skills.changes import Author, SkillChange
+from hermes.skills.history import Author, SkillChange
 from hermes.skills.history import SkillHistory
 from hermes.util.files import write_text
 

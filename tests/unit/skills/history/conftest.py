@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.changes import Author, SkillChange, SkillCommit
-from hermes.skills.history import SkillHistory
+from hermes.skills.history import Author, SkillChange, SkillCommit, SkillHistory
 
 
 class Skills:

@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import StoreError, UsageError
-from hermes.skills.changes import AS_FOUND, BY_HAND, Author, SkillChange
-from hermes.skills.history import NO_GIT, SkillHistory, UndoRefused
+from hermes.skills.history import (
+    AS_FOUND,
+    BY_HAND,
+    NO_GIT,
+    Author,
+    SkillChange,
+    SkillHistory,
+    UndoRefused,
+)
 
 
 async def test_a_change_is_found_with_its_reason_session_and_author(skills):

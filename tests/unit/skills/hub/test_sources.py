@@ -6,9 +6,9 @@ import pytest
 
 from hermes.core.errors import ConfigError, UsageError
 from hermes.skills.hub.contents import HubError, NotAvailable
-from hermes.skills.hub.git import GitAddress, is_git_address, parse_git_address
 from hermes.skills.hub.hub import Hub, HubOptions, source_trust
 from hermes.skills.hub.registry import TapList, resolve_folder
+from hermes.skills.hub.repositories import GitAddress, is_git_address, parse_git_address
 from hermes.skills.hub.sources import (
     FetchedSkill,
     HubAddresses,

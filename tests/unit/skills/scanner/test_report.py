@@ -1,7 +1,11 @@
 """Trust in sources, and the decision to install."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+from hermes.skills.scanner import rules
 from hermes.skills.scanner.report import (
     FindingCategory,
     ScanFinding,
@@ -109,3 +113,16 @@ def test_install_decisions(trust, found, force, allowed, asks):
 
 def test_the_reason_names_the_place():
     assert "a.sh:3: hides something" in decide_install(CAUTION, SourceTrust.COMMUNITY, False).reason
+
+
+def test_every_rule_that_the_code_names_is_in_the_table():
+    used: set[str] = set()
+    for file in Path(rules.__file__).parent.glob("*.py"):
+        text = file.read_text()
+        used |= set(re.findall(r'RULES\["(\w+)"', text))
+        if file.name in ("shell.py", "python.py"):
+            used |= set(re.findall(r'(?:yield|return|else) "(\w+)"', text))
+    assert used - rules.RULES.keys() == set()
+    assert {*rules.TABLES.kinds.values(), *rules.TABLES.signatures} <= rules.RULES.keys()
+    named = {*rules.TABLES.injections.values(), *rules.TABLES.reasons.values()} - {""}
+    assert named <= rules.RULES.keys()

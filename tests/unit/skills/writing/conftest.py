@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.changes import Author
-from hermes.skills.history import SkillHistory
+from hermes.skills.history import Author, SkillHistory
 from hermes.skills.index import SkillIndex
-from hermes.skills.skill import SkillRoot, Source, skill_roots
-from hermes.skills.usage import SkillUsage
+from hermes.skills.skill import SkillRoot, SkillUsage, Source, skill_roots
 from hermes.skills.writing.draft import DraftAction, SkillDraft, SkillLimits
 from hermes.skills.writing.writer import ChangeOutcome, SkillWriter, WritingOptions
 

@@ -8,7 +8,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Effect, ToolContext
-from hermes.skills.changes import Author
+from hermes.skills.history import Author
 from hermes.skills.tools import skill_manage_tool
 from tests.unit.skills.writing.conftest import text
 

@@ -7,11 +7,15 @@ import re
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.skills.changes import Author
-from hermes.skills.history import NO_GIT, SkillHistory
+from hermes.skills.history import NO_GIT, Author, SkillHistory
 from hermes.skills.skill import SkillNotFound
-from hermes.skills.writing.draft import ChangeRefused, DraftAction, SkillDraft
-from hermes.skills.writing.overlays import content_hash, read_overlay
+from hermes.skills.writing.draft import (
+    ChangeRefused,
+    DraftAction,
+    SkillDraft,
+    content_hash,
+    read_overlay,
+)
 from hermes.skills.writing.writer import DAY, SkillWriter, scan_reasons, stale_skills
 from tests.unit.skills.writing.conftest import no_evil, text
 
