@@ -316,8 +316,8 @@ class SkillHistory:
         self._folder, self._notify = folder, notify
         self._history = None
         if program:
-            git = Git(program, folder / HISTORY_FOLDER, folder)
-            self._history = GitHistory(git, folder, HISTORY_OPTIONS)
+            store = Git(program, folder / HISTORY_FOLDER, folder)
+            self._history = GitHistory(store, folder, HISTORY_OPTIONS)
         self._journal = folder / HISTORY_FOLDER / "intent.json"
         self._notified: set[str] = set()
         self._running: set[asyncio.Task[Any]] = set()

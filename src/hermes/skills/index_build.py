@@ -26,6 +26,7 @@ from hermes.skills.parse import (
     read_text_file,
     stamp_of,
 )
+from hermes.skills.prompt import round_robin
 from hermes.skills.skill import (
     CATEGORY_FILE,
     MAX_SKILL_DEPTH,
@@ -63,6 +64,10 @@ def build_listing(roots: Sequence[SkillRoot], last: SkillListing | None = None) 
     return SkillListing(
         key=cache_key(roots),
         entries=tuple(entries),
+        conditional=tuple(
+            at for at, entry in enumerate(entries) if entry.conditions or entry.platforms
+        ),
+        rotation=tuple(round_robin(entries)),
         keywords=_keywords(entries),
         watched=dict(walk.stamps),
         missing=tuple(walk.missing),
@@ -82,7 +87,7 @@ def _keywords(entries: Sequence[SkillEntry]) -> dict[str, msgspec.Raw]:
     stems = _Stems()
     for position, entry in enumerate(entries):
         in_name = stems.of(entry.name)
-        rest = stems.of(f"{' '.join(entry.tags)} {entry.description}")
+        rest = stems.of(f"{entry.tags} {entry.description}")
         for word in in_name:
             matches.setdefault(word, ([], []))[0].append(position)
         for word in islice(rest, MAX_KEYWORDS):
@@ -111,7 +116,7 @@ MAX_FOLDERS = 5_000  #: Limit for one root: a whole home folder is not a skill c
 MAX_DEEPER_FOLDERS = 500  #: Limit for folders searched for skills that are nested too deeply.
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv"})
 
-UNKNOWN_STAMP = (-1, -1, -1)
+UNKNOWN_STAMP = -1
 """Stamp of an unreadable file: it never matches, so the file is read again every time."""
 
 
@@ -266,7 +271,7 @@ def _read_skills(
                 _check_link(file, folder, root)
                 text, stamp, warnings = read_text_file(file)
                 walk.stamps[file] = stamp
-                skill = parse_skill(text, Path(folder), root, warnings)
+                skill = parse_skill(text, Path(folder), root, warnings, brief=True)
                 entry = _entry(skill, position, relative, stamp)
                 if root.source in THIRD_PARTY:
                     strange.append(entry)
@@ -293,7 +298,7 @@ def _entry(skill: Skill, root: int, folder: str, stamp: Stamp) -> SkillEntry:
         name=skill.name,
         description=skill.description,
         category=skill.category,
-        tags=skill.tags,
+        tags=" ".join(skill.tags),
         source=skill.source,
         root=root,
         folder=folder,

@@ -185,6 +185,9 @@ def _is_field_line(line: str) -> bool:
 
 def _parse_fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the fields and warnings about repairs. Raises `_YamlProblem`."""
+    simple = _read_simple(text)
+    if simple is not None:
+        return simple, ()
     repairs: tuple[str, ...] = ()
     try:
         data = _load_yaml(text)
@@ -202,6 +205,60 @@ def _parse_fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         return {}, ("its head is empty",)
     kind = "a list" if isinstance(data, list) else "text"
     return {}, (f"its head holds {kind} instead of fields",)
+
+
+_WORDS = r"[A-Za-z](?:[ -\"$-9;-~]|:(?=[!-~])|(?<=[!-~])#)*"
+_ITEM = r"[A-Za-z][\w /.+-]*"
+_SIMPLE_LINE = re.compile(
+    rf"( *)(- )?([A-Za-z_][\w-]*):"
+    rf"(?: +(?:({_WORDS}|\d+\.\d+\.\d+)|\[((?:{_ITEM}(?:, *{_ITEM})*)?)\]))? *"
+)
+_NOT_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
+
+
+def _read_simple(text: str) -> dict[str, Any] | None:
+    """Return frontmatter of plain words, lists of them and nested tables; None for any other.
+
+    It is what YAML makes of it, in a tenth of the time, which an index of many skills needs.
+    """
+    deep = sum(map(text.count, NESTING_CHARACTERS)) > MAX_DEPTH
+    if deep or not text.isascii() or len(text) > MAX_CHARS:
+        return None
+    levels: list[tuple[int, Any]] = [(0, {})]  #: The indentation of each open table and list.
+    key: str | None = None  #: The key before, if it has no value, so that a block may follow.
+    for line in text.split("\n"):
+        found = _SIMPLE_LINE.fullmatch(line)
+        if found is None:
+            if line.strip(" "):
+                return None
+            continue
+        indent, is_item = len(found[1]), found[2] is not None
+        if key is not None and indent + is_item > levels[-1][0]:
+            block: Any = [] if is_item else {}
+            levels[-1][1][key] = block
+            levels.append((indent, block))
+        while levels[-1][0] > indent or (isinstance(levels[-1][1], list) and not is_item):
+            levels.pop()
+        if levels[-1][0] != indent or isinstance(levels[-1][1], list) is not is_item:
+            return None
+        if is_item:
+            levels[-1][1].append({})
+            levels.append((indent + 2, levels[-1][1][-1]))
+        value = _simple_value(found[4], found[5])
+        if value is None or found[3].lower() in _NOT_WORDS:
+            return None
+        key = found[3] if value == "" else None
+        levels[-1][1][found[3]] = value or (None if value == "" else [])
+    return levels[0][1] or None
+
+
+def _simple_value(text: str | None, items: str | None) -> str | list[str] | None:
+    """Return "" for a missing value, and None for words that YAML does not read as text."""
+    if items is not None:
+        words = [each.strip() for each in items.split(",")] if items else []
+        return words if _NOT_WORDS.isdisjoint(map(str.lower, words)) else None
+    plain = (text or "").rstrip()
+    return None if plain.lower() in _NOT_WORDS else plain
 
 
 def _load_yaml(text: str) -> Any:
@@ -414,7 +471,7 @@ def stamp_of(found: os.stat_result) -> Stamp:
 
     The inode detects a replacement within one tick of the file system clock.
     """
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return hash((found.st_mtime_ns, found.st_size, found.st_ino))
 
 
 class FileText(NamedTuple):
@@ -504,36 +561,46 @@ def read_skill(file: Path, root: SkillRoot) -> Skill:
     return parse_skill(found.text, file.parent, root, found.warnings)
 
 
-def parse_skill(text: str, folder: Path, root: SkillRoot, warnings: tuple[str, ...] = ()) -> Skill:
-    """Parse the text of a SKILL.md. Raises `SkillInvalid`."""
+def parse_skill(
+    text: str,
+    folder: Path,
+    root: SkillRoot,
+    warnings: tuple[str, ...] = (),
+    *,
+    brief: bool = False,
+) -> Skill:
+    """Parse the text of a SKILL.md. Raises `SkillInvalid`.
+
+    `brief` leaves out what an index does not need.
+    """
     head = read_frontmatter(text)
     notes = [*warnings, *head.warnings]
     top = FieldReader(notes, head.fields)
     metadata = FieldReader(notes, top.block("metadata"))
     fields = FieldReader(notes, metadata.block("hermes")).with_fallbacks(metadata, top)
     name = root.name or _name(_as_written(top, "name", text), folder.name, notes)
+    details: dict[str, Any] = {}
+    if not brief:
+        details = {
+            "version": _as_written(top, "version", text) or fields.text("version"),
+            "author": top.prose("author") or fields.prose("author"),
+            "license": top.text("license"),
+            "related": fields.words("related_skills"),
+            "variables": _variables(fields, notes),
+            "credential_files": _credential_files(fields, notes),
+            "settings": _settings(fields, notes),
+        }
     return Skill(
         name=f"{root.plugin}:{name}" if root.plugin else name,
         description=_description(top.prose("description"), head, notes),
         folder=folder,
         source=root.source,
         category=category_of(folder, root) or fields.text("category"),
-        version=_as_written(top, "version", text) or fields.text("version"),
-        author=top.prose("author") or fields.prose("author"),
-        license=top.text("license"),
         platforms=_platforms(fields, notes),
         tags=fields.words("tags"),
-        related=fields.words("related_skills"),
-        conditions=Conditions(
-            requires_tools=fields.words("requires_tools"),
-            requires_toolsets=fields.words("requires_toolsets"),
-            fallback_for_tools=fields.words("fallback_for_tools"),
-            fallback_for_toolsets=fields.words("fallback_for_toolsets"),
-        ),
-        variables=_variables(fields, notes),
-        credential_files=_credential_files(fields, notes),
-        settings=_settings(fields, notes),
+        conditions=Conditions(*map(fields.words, Conditions.__struct_fields__)),
         warnings=tuple(dict.fromkeys(notes)),
+        **details,
     )
 
 

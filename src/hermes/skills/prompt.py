@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, zip_longest
+from operator import attrgetter
 
 from hermes.skills.index import (
     COMMON_WORDS,
@@ -48,9 +49,7 @@ def rank_skills(
         if position is not None and use.count:
             points[position] = points.get(position, 0) + usage_points(use, now)
     yield from sorted(points, key=lambda at: (-points[at] - SOURCE_POINTS[entries[at].source], at))
-    for position in _round_robin(entries):
-        if position not in points:
-            yield position
+    yield from (position for position in listing.rotation if position not in points)
 
 
 def hint_points(listing: SkillListing, hints: Iterable[str]) -> dict[int, int]:
@@ -71,7 +70,7 @@ def usage_points(use: UsageRecord, now: float) -> int:
     return recent + min(MAX_USE_POINTS, 2 * use.count.bit_length())
 
 
-def _round_robin(entries: Sequence[SkillEntry]) -> Iterator[int]:
+def round_robin(entries: Sequence[SkillEntry]) -> Iterator[int]:
     """Yield positions by source; in each source the categories of its roots take turns."""
     by_points: dict[int, dict[tuple[int, str], list[int]]] = {}
     for position, entry in enumerate(entries):
@@ -101,7 +100,7 @@ def _score(skill: SkillEntry, query_words: list[str]) -> int:
     name = split_words(skill.name)
     places = (
         (NAME_WEIGHT, name),
-        (TAGS_WEIGHT, split_words(" ".join(skill.tags))),
+        (TAGS_WEIGHT, split_words(skill.tags)),
         (CATEGORY_WEIGHT, split_words(skill.category)),
         (DESCRIPTION_WEIGHT, split_words(skill.description)),
     )
@@ -140,16 +139,19 @@ def skills_prompt(
 
     `hints` are names of files and folders in the working folder. Equal inputs give equal texts.
     """
-    visible = listing.visible(context)
-    if not visible:
+    entries, hidden = listing.entries, listing.hidden(context)
+    if len(entries) == len(hidden):
         return ""
-    if MIN_LINE_CHARS * len(visible) < budget:
+    if MIN_LINE_CHARS * (len(entries) - len(hidden)) < budget:
+        visible = [entry for at, entry in enumerate(entries) if at not in hidden]
         for described in (listing.categories, {}):
-            text = _join_layer(_category_lines(visible.values(), described))
+            text = _join_layer(_category_lines(visible, described))
             if len(text) <= budget:
                 return text
-    order = (visible[at] for at in rank_skills(listing, usage, now, hints) if at in visible)
-    return _fit_budget(order, Counter(entry.category for entry in visible.values()), budget)
+    order = (entries[at] for at in rank_skills(listing, usage, now, hints) if at not in hidden)
+    counts = Counter(map(attrgetter("category"), entries))
+    counts.subtract(entries[at].category for at in hidden)
+    return _fit_budget(order, +counts, budget)
 
 
 def _fit_budget(order: Iterable[SkillEntry], left: Counter[str], budget: int) -> str:

@@ -80,7 +80,7 @@ class SkillSetting(msgspec.Struct, frozen=True):
     prompt: str = ""
 
 
-class Conditions(msgspec.Struct, frozen=True):
+class Conditions(msgspec.Struct, frozen=True, gc=False):
     """Tools and toolsets that decide whether a skill is visible; see `hidden_reason`."""
 
     requires_tools: tuple[str, ...] = ()
@@ -120,7 +120,9 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
         return self.source is Source.USER
 
 
-Stamp = tuple[int, int, int]  #: Modification time in nanoseconds, size and inode of a file.
+Stamp = int
+"""A hash of modification time in nanoseconds, size and inode of a file. The garbage collector does
+not track numbers: a tuple for each skill would make it run while the index is read."""
 
 
 class SkillEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -129,7 +131,7 @@ class SkillEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     name: str
     description: str
     category: str
-    tags: tuple[str, ...]
+    tags: str  #: Separated by blanks.
     source: Source
     root: int  #: Position in the roots of the index.
     folder: str  #: Relative to the root.

@@ -169,7 +169,8 @@ class DangerClass(NamedTuple):
 
 def danger_classes() -> list[DangerClass]:
     """Return every class, by name."""
-    facts = [(rule.kind, rule.reason, rule.refused) for rule in (*RULES, *TEXT_RULES)]
+    facts = [(rule.kind, rule.reason, rule.refused) for rule in RULES]
+    facts += [(rule.kind, rule.reason, rule.refused) for rule in TEXT_RULES]
     facts += [(*UNREADABLE, False), (*TOO_MUCH, False)]
     table: dict[str, list[tuple[str, bool]]] = {}
     for kind, reason, refused in facts:
