@@ -106,10 +106,9 @@ def _diff_file(name: str, old: bytes | None, new: bytes | None) -> list[str]:
     if before is None or after is None:
         sizes = ["nothing" if data is None else human_size(len(data)) for data in (old, new)]
         return [f"binary {name}: {sizes[0]} → {sizes[1]}"]
-    names = [
-        "/dev/null" if data is None else f"{side}/{name}" for side, data in (("a", old), ("b", new))
-    ]
-    return list(difflib.unified_diff(before, after, *names, n=DIFF_CONTEXT, lineterm=""))
+    was = "/dev/null" if old is None else f"a/{name}"
+    now = "/dev/null" if new is None else f"b/{name}"
+    return list(difflib.unified_diff(before, after, was, now, n=DIFF_CONTEXT, lineterm=""))
 
 
 def _text_lines(data: bytes | None) -> list[str] | None:

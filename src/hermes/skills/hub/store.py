@@ -197,14 +197,18 @@ class HubStore:
 
     def lock(self) -> LockFile:
         """Return the installed skills after finishing an interrupted change. Creates nothing."""
-        if self._pending.exists():
-            with self.exclusive():
-                pass
+        self.finish_interrupted()
         return self.current_lock()
 
     def current_lock(self) -> LockFile:
         """Return the installed skills; for callers inside `exclusive`."""
         return read_lock(self.lock_file)
+
+    def finish_interrupted(self) -> None:
+        """Finish the change of a process that was killed. Costs one stat when there is none."""
+        if self._pending.exists():
+            with self.exclusive():
+                pass
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
