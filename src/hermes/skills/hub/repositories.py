@@ -48,8 +48,7 @@ from hermes.skills.hub.sources import (
 )
 from hermes.store import Git, GitCommandFailed
 from hermes.util import files
-from hermes.util.hosts import is_loopback
-from hermes.util.http import HttpResponse
+from hermes.util.http import HttpResponse, is_loopback
 from hermes.util.text import human_size
 
 # The REST API, as far as the hub needs it
