@@ -4,11 +4,13 @@ import os
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psutil
 import pytest
 
+from hermes.core.tool import Tool
 from hermes.security import PathGuard
 from hermes.terminal import LocalFiles
 
@@ -30,6 +32,19 @@ def run_git(*arguments: str, folder: Path) -> str:
         text=True,
     )
     return done.stdout
+
+
+def make_tool(name: str, **parts: Any) -> Tool:
+    """Return the built-in tool `name` over `parts` (see `tool_deps`)."""
+    # Only the tests of tools pay for these imports.
+    from hermes.sdk.testing.tools import tool_deps
+    from hermes.tools import ToolRegistry, discover_builtin
+
+    registry = ToolRegistry()
+    discover_builtin(registry)
+    entry = registry.get(name)
+    assert entry is not None
+    return entry.make(tool_deps(**parts))
 
 
 @pytest.fixture

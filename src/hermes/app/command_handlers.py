@@ -33,7 +33,7 @@ from hermes.providers import Target
 from hermes.skills import hidden_command_reason
 from hermes.store import repair_history
 from hermes.terminal import ProcessState
-from hermes.tools.checkpoints import checkpoints
+from hermes.tools import checkpoints
 from hermes.util.concurrency import in_thread
 from hermes.util.processes import end_group, start_program
 from hermes.util.text import clean, many, new_session_id

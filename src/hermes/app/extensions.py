@@ -156,7 +156,10 @@ class Extensions:
     def add_tool(self, plugin: str, **registration: Any) -> None:  # noqa: ARG002 - the toolset tells
         name = registration["name"]
         self._replaced.setdefault(name, registry.get(name))
-        registry.register(**registration)
+        if "entry" in registration:
+            registry.add(registration["entry"])
+        else:
+            registry.register(**registration)
 
     def add_command(self, name: str, handler: Callable[[str], Any], description: str) -> None:
         self.commands[name] = SlashCommand(handler, description)

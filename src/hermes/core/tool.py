@@ -2,9 +2,9 @@
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Mapping
 from enum import StrEnum
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -99,18 +99,26 @@ class Tool(msgspec.Struct, frozen=True):
         return self.effect in (Effect.WRITE, Effect.EXECUTE)
 
     @classmethod
-    def from_function(cls, function: Callable[..., Awaitable[str]], **fields: Any) -> "Tool":
+    def from_function(
+        cls, function: Callable[..., Awaitable[str]], deps: object = None, **fields: Any
+    ) -> "Tool":
         """Create a tool from an async function: schema from its signature, texts from its
         docstring.
 
-        A parameter of the type `ToolContext` receives it. A docstring line `name: text` describes
-        the parameter `name`.
+        A parameter of the type `ToolContext` receives it, and one of the type of `deps` receives
+        `deps`. A docstring line `name: text` describes the parameter `name`. A parameter
+        `**arguments` takes what the signature does not name.
         """
-        signed = _signed(function)
+        signed = _signed(function, type(deps) if deps is not None else None)
 
         async def handler(context: ToolContext, arguments: dict[str, Any]) -> str:
-            known = {name: arguments[name] for name in signed.names if name in arguments}
-            return await function(**known, **dict.fromkeys(signed.receivers, context))
+            known = arguments
+            if not signed.is_open:
+                known = {name: arguments[name] for name in signed.names if name in arguments}
+            given = {
+                name: context if kind is ToolContext else deps for name, kind in signed.receivers
+            }
+            return await function(**known, **given)
 
         return cls(spec=signed.spec, handler=handler, **fields)
 
@@ -120,32 +128,38 @@ class _Signed(msgspec.Struct, frozen=True):
 
     spec: ToolSpec
     names: tuple[str, ...]  #: Of the parameters that the model gives.
-    receivers: tuple[str, ...]  #: Of those that get the context.
+    receivers: tuple[tuple[str, type], ...]  #: Those that get the context or the dependencies.
+    is_open: bool  #: True if it takes any argument.
 
 
 _KNOWN: WeakKeyDictionary[CodeType, tuple[object, _Signed]] = WeakKeyDictionary()
 """Cached, because every session creates its tools from the same functions."""
 
 
-def _signed(function: Callable[..., Any]) -> _Signed:
-    if not isinstance(function, FunctionType):  # such as a partial
-        return _read(function)
-    defaults = function.__defaults__, function.__kwdefaults__
-    said = (function.__name__, function.__doc__, defaults, function.__annotations__)
+def _signed(function: Callable[..., Any], deps: type | None = None) -> _Signed:
+    if not isinstance(function, FunctionType | MethodType):  # such as a partial
+        return _read(function, deps)
+    plain = function if isinstance(function, FunctionType) else function.__func__
+    defaults = plain.__defaults__, plain.__kwdefaults__
+    said = (deps, function.__name__, function.__doc__, defaults, function.__annotations__)
     known = _KNOWN.get(function.__code__)
     if known is None or known[0] != said:
-        known = _KNOWN[function.__code__] = said, _read(function)
+        known = _KNOWN[function.__code__] = said, _read(function, deps)
     return known[1]
 
 
-def _read(function: Callable[..., Any]) -> _Signed:
+def _read(function: Callable[..., Any], deps: type | None) -> _Signed:
     signature = inspect.signature(function, eval_str=True)
-    parameters = signature.parameters.values()
-    return _Signed(
-        _spec(function, signature),
-        tuple([each.name for each in parameters if each.annotation is not ToolContext]),
-        tuple([each.name for each in parameters if each.annotation is ToolContext]),
-    )
+    parameters, receivers, is_open = {}, [], False
+    for name, parameter in signature.parameters.items():
+        if parameter.annotation is ToolContext or (deps and parameter.annotation is deps):
+            receivers.append((name, parameter.annotation))
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            is_open = True
+        else:
+            parameters[name] = parameter
+    spec = _spec(function, parameters)
+    return _Signed(spec, tuple(parameters), tuple(receivers), is_open)
 
 
 def spec_of(function: Callable[..., Any]) -> ToolSpec:
@@ -153,13 +167,11 @@ def spec_of(function: Callable[..., Any]) -> ToolSpec:
     return _signed(function).spec
 
 
-def _spec(function: Callable[..., Any], signature: inspect.Signature) -> ToolSpec:
-    description, notes = _split_docstring(inspect.getdoc(function) or "", signature.parameters)
+def _spec(function: Callable[..., Any], signed: Mapping[str, inspect.Parameter]) -> ToolSpec:
+    description, notes = _split_docstring(inspect.getdoc(function) or "", signed)
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for name, parameter in signature.parameters.items():
-        if parameter.annotation is ToolContext:
-            continue
+    for name, parameter in signed.items():
         schema = _schema_of(parameter.annotation)
         if parameter.default is inspect.Parameter.empty:
             required.append(name)

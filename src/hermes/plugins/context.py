@@ -40,7 +40,7 @@ class PluginHost(Protocol):
     """
 
     def add_tool(self, plugin: str, **registration: Any) -> None:
-        """`registration` are the arguments of `ToolRegistry.register`."""
+        """`registration` are the arguments of `ToolRegistry.register`, or `name` and `entry`."""
         ...
 
     def add_command(self, name: str, handler: CommandHandler, description: str) -> None:
@@ -276,18 +276,24 @@ class PluginContext:
 
     def register_tool(
         self,
-        name: str,
+        name: Any,
         toolset: Any = "",
         schema: Any = None,
         handler: Any = None,
         check_fn: Callable[[], Any] | None = None,
         **more: Any,
     ) -> None:
-        """Register a tool; `handler(args, **kwargs)` returns a JSON string.
+        """Register a tool: one that `hermes.sdk.tool` decorates, as the only argument, or the parts
+        of one; `handler(args, **kwargs)` returns a JSON string.
 
         The default toolset is the plugin's name. The older order `(name, schema, handler)` is
         accepted too. `effect` is a name of `Effect`; without it, calls need approval.
         """
+        if hasattr(name, "make"):
+            self._check_name("register_tool", name.name, _TOOL)
+            add = partial(self._services.host.add_tool, self._plugin, name=name.name, entry=name)
+            self._claim(RegistrationKind.TOOL, name.name, add)
+            return
         if isinstance(toolset, dict):
             toolset, schema, handler = "", toolset, schema if handler is None else handler
         self._check_name("register_tool", name, _TOOL)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hermes.security.injection import scan as scan_injection
     from hermes.store import is_unspaced
     from hermes.store.sqlite.health import transaction, with_retries
+    from hermes.tools.registry import ToolDeps, ToolEntry, tool
     from hermes.tools.web_pages import plain_text, sanitize_html
     from hermes.util.circuit_breaker import CircuitBreaker
     from hermes.util.concurrency import SystemClock, in_thread
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     # fmt: on
     # isort: on
 
-API_VERSION = (1, 0)
+API_VERSION = (1, 1)
 """Major and minor version of this surface. An addition raises the minor number, and a change that
 can break an extension raises the major number."""
 
@@ -52,12 +53,13 @@ __all__ = [
     "HermesError", "Home", "HookName", "HttpError", "Image", "LateTls", "Message",
     "PluginContext", "ProviderError", "Redactor", "StoreCorrupt", "StoreError", "System",
     "SystemClock", "Text", "Tool", "ToolArgumentsInvalid", "ToolCall", "ToolContext",
-    "ToolDenied", "ToolError", "ToolResult", "ToolTimedOut", "UsageError", "User",
+    "ToolDenied", "ToolDeps", "ToolEntry", "ToolError", "ToolResult", "ToolTimedOut", "UsageError",
+    "User",
     "child_environment", "clean", "current_home", "cut_middle", "fetch", "fetch_blocking",
     "from_dict", "human_size", "in_thread", "install_hint", "is_loopback", "is_unspaced",
     "many", "message_tokens", "plain_text", "sanitize_html", "scan_injection", "search_path",
-    "text_tokens", "tilde", "to_dict", "transaction", "variable", "with_retries", "write_bytes",
-    "write_text",
+    "text_tokens", "tilde", "to_dict", "tool", "transaction", "variable", "with_retries",
+    "write_bytes", "write_text",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

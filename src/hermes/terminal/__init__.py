@@ -15,8 +15,8 @@ if TYPE_CHECKING:
         Argv, CommandResult, ExecutionEnvironment, FileInfo, Files, GrepLine, GrepQuery, GrepResult,
         Host, Notify, Running, Shell, Sink, TextPage, log_notice,
     )
-    from hermes.terminal.host.files import HostFiles
-    from hermes.terminal.host.shell import HostShell
+    from hermes.terminal.host_files import HostFiles
+    from hermes.terminal.host_shell import HostShell
     from hermes.terminal.local.files import (
         LocalFiles, make_link, open_file, remove_file, replace_file,
     )

@@ -5,7 +5,9 @@ that are not UTF-8 are kept as surrogate escapes (`os.fsdecode`).
 """
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -24,6 +26,14 @@ Notify = Callable[[str], None]
 def log_notice(text: str) -> None:
     """Write the line to the log; the default where no user interface is attached."""
     log.info("%s", text)
+
+
+@cache
+def load_script(name: str) -> str:
+    """Return a script of the folder `scripts`, with what it includes and without its comments."""
+    text = Path(__file__).with_name("scripts").joinpath(f"{name}.sh").read_text("utf-8")
+    text = re.sub(r"(?m)^#include (\w+)\n", lambda found: load_script(found[1]), text)
+    return re.sub(r"(?m)^[ \t]*#.*\n", "", text)
 
 
 class CommandResult(msgspec.Struct, frozen=True):

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.base import Argv, Notify, Running, Sink, log_notice
-from hermes.terminal.host.call import wait_first
+from hermes.terminal.base import Argv, Notify, Running, Sink, load_script, log_notice
+from hermes.terminal.host_shell import wait_first
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import COLUMNS, LINES
 from hermes.terminal.remote import (
@@ -32,78 +32,20 @@ from hermes.terminal.remote import (
     safe_mount,
 )
 
-# Known error messages of the engine, and what to do about each.
-
 
 class EngineError(msgspec.Struct, frozen=True):
+    """A known error message, and what to do about it: a row of `docker_errors.json`."""
+
     words: tuple[str, ...]  #: Any of these, in lower case, identifies the error.
     message: str
     hint: str
 
 
-ENGINE_ERRORS = (
-    EngineError(
-        ("permission denied while trying to connect", "connect: permission denied"),
-        "you may not use the {program} engine",
-        "join the group `docker` and log in again, or install podman, which needs no rights",
-    ),
-    EngineError(
-        (
-            "cannot connect to the docker daemon",
-            "is the docker daemon running",
-            "cannot connect to podman",
-            "error during connect",
-            "dial unix",
-        ),
-        "the {program} engine does not run",
-        "start it (`sudo systemctl start {program}`, or Docker Desktop), or install podman",
-    ),
-    EngineError(
-        ("manifest unknown", "pull access denied", "repository does not exist", "not found: man"),
-        "there is no image {image} to be had",
-        "check the name in terminal.docker_image; a private one needs `{program} login`",
-    ),
-    EngineError(
-        (
-            *("no such host", "i/o timeout", "network is unreachable", "dial tcp", "tls handshake"),
-            *("proxyconnect", "connection reset", "temporary failure in name resolution"),
-        ),
-        "the image {image} is not here and cannot be fetched: no connection to its registry",
-        "connect to the network, bring it with `{program} load`, or set terminal.docker_image to "
-        "one that `{program} images` lists",
-    ),
-    EngineError(
-        ("invalid reference format",),
-        "{image!r} is not the name of an image",
-        "correct terminal.docker_image",
-    ),
-    EngineError(
-        ("range of cpus is from",),
-        "the machine has fewer processors than the container asks for",
-        "lower terminal.container_cpu",
-    ),
-    EngineError(
-        ("minimum memory limit",),
-        "the container's memory limit is too small",
-        "raise terminal.container_memory",
-    ),
-    EngineError(
-        ("no space left on device",),
-        "the disk is full",
-        "free some, for instance with `{program} system prune`",
-    ),
-    EngineError(
-        ("executable file not found", 'exec: "sh"', "no such file or directory: oci"),
-        "the image {image} has no shell",
-        "set terminal.docker_image to an image with a POSIX shell",
-    ),
-)
-
-
 def engine_unavailable(program: str, complaint: str, image: str) -> BackendUnavailable:
     """Return the error for what the engine wrote to standard error."""
     lowered = complaint.lower()
-    for cause in ENGINE_ERRORS:
+    table = Path(__file__).with_name("docker_errors.json").read_bytes()
+    for cause in msgspec.json.decode(table, type=list[EngineError]):
         if any(words in lowered for words in cause.words):
             return BackendUnavailable(
                 cause.message.format(program=program, image=image),
@@ -258,7 +200,7 @@ def qualified_name(image: str) -> str:
 # A program in a terminal inside a container.
 #
 # When the client of `docker exec -t` ends, the terminal inside does not hang up. The program
-# therefore carries an environment variable by which `HANG_UP` finds and stops it.
+# therefore carries an environment variable by which `hang_up.sh` finds and stops it.
 
 PTY_VARIABLE = "HERMES_TERMINAL"
 DETACH_KEYS = "ctrl-],ctrl-],ctrl-],ctrl-]"
@@ -266,23 +208,6 @@ DETACH_KEYS = "ctrl-],ctrl-],ctrl-],ctrl-]"
 
 # Docker sets the size of the terminal only shortly after the program has started.
 SET_SIZE = f'stty rows {LINES} cols {COLUMNS} 2>/dev/null; exec "$@"'
-HANG_UP = r"""
-alive() {
-  found=
-  for one in $(grep -ls "HERMES_TERMINAL=$1" /proc/[0-9]*/environ); do
-    one=${one#/proc/}
-    found="$found ${one%/environ}"
-  done
-  [ -n "$found" ]
-}
-alive "$1" && kill -s HUP $found 2>/dev/null
-for _ in 1 2 3 4; do
-  alive "$1" || exit 0
-  sleep 0.1
-done
-kill -s KILL $found 2>/dev/null
-exit 0
-"""
 
 
 class ContainerPty:
@@ -325,7 +250,8 @@ class ContainerPty:
     async def stop(self) -> None:
         await self._running.stop()
         # This fails if the container is gone; then there is nothing left to stop.
-        await self._client.call("exec", self._container, "sh", "-c", HANG_UP, "hermes", self._mark)
+        program = ("sh", "-c", load_script("hang_up"), "hermes", self._mark)
+        await self._client.call("exec", self._container, *program)
 
 
 MANAGED_LABEL = "hermes"

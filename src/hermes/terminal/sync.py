@@ -17,7 +17,7 @@ import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal.base import Host
-from hermes.terminal.host.call import HostScriptResult, call_script
+from hermes.terminal.host_shell import HostScriptResult, call_script
 
 # Which local files belong on a host, and which of them changed.
 
@@ -158,22 +158,7 @@ def _tar_contents(file: io.BufferedReader, entry: SyncEntry) -> Iterator[bytes]:
     yield bytes(-entry.size % TAR_BLOCK)
 
 
-# Names in the stream are relative to /. Owners are not kept: everything belongs to the remote user.
-PUSH = r"""
-command -v tar >/dev/null 2>&1 || exit 97
-umask 077
-exec tar -xpof - -C /
-"""
-
-# Files and links first, then folders that are empty now, deepest first.
-REMOVE = r"""
-xargs -0 sh -c 'for path do
-  if [ -d "$path" ] && [ ! -L "$path" ]; then rmdir -- "$path" 2>/dev/null || :
-  else rm -f -- "$path" || exit 1; fi
-done' sh
-"""
-
-NO_TAR = 97
+NO_TAR = 97  #: Exit code of `push.sh`.
 
 
 class PushResult(msgspec.Struct, frozen=True):
@@ -213,12 +198,11 @@ class Sync:
                 if path not in found.entries and any(_is_below(path, root) for _, root in whole)
             ]
             if fresh:
-                self._check_result(
-                    await call_script(self._host, PUSH, data=_read_blocks(fresh.values()))
-                )
+                blocks = _read_blocks(fresh.values())
+                self._check_result(await call_script(self._host, "push", data=blocks))
             if gone:
                 data = b"".join(os.fsencode(path) + b"\0" for path in gone)
-                self._check_result(await call_script(self._host, REMOVE, data=data))
+                self._check_result(await call_script(self._host, "remove_paths", data=data))
             for path in gone:
                 del self._sent[path]
             self._sent |= known
@@ -227,9 +211,7 @@ class Sync:
     async def _absolute(self, remote: str) -> str:
         if remote.startswith("~/"):
             if not self._home:
-                self._home = os.fsdecode(
-                    (await call_script(self._host, 'printf %s "$HOME"')).output
-                )
+                self._home = os.fsdecode((await call_script(self._host, "home")).output)
             remote = self._home + remote[1:]
         if not remote.startswith("/") or ".." in remote.split("/"):
             raise ToolError(f"{remote} is not an absolute path")
@@ -241,10 +223,8 @@ class Sync:
                 f"there is no tar on the {self._host.name} backend", hint="install tar there"
             )
         if answer.code:
-            lines = answer.errors.decode("utf-8", "replace").strip().splitlines() or [
-                "no reason given"
-            ]
-            raise ToolError(f"files could not be brought over: {lines[0]}")
+            reason = answer.errors.decode("utf-8", "replace").strip() or "no reason given"
+            raise ToolError(f"files could not be brought over: {reason.splitlines()[0]}")
 
 
 async def _read_blocks(entries: Iterable[SyncEntry]) -> AsyncIterator[bytes]:

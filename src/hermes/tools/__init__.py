@@ -1,7 +1,7 @@
 """The tools of the agent, and the rules under which their calls run.
 
-`ToolRegistry` knows every tool, `assemble` makes those of a session from `ToolDeps`, `Toolbox`
-checks their arguments, and `Approvals` decides whether a call may run.
+`tool` defines a tool, `ToolRegistry` knows all of them, `assemble` makes those of a session from
+`ToolDeps`, `Toolbox` checks their arguments, and `Approvals` decides whether a call may run.
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hermes.tools.editing.files import FileReads
     from hermes.tools.registry import (
         Assembled, SessionServices, ToolDeps, ToolEntry, ToolRegistry, assemble, discover_builtin,
-        result_text, schema_chars,
+        result_text, schema_chars, tool,
     )
     from hermes.tools.toolbox import LocalResultStore, RemoteResultStore, Toolbox, coerce_arguments
     from hermes.tools.toolsets import (
@@ -43,7 +43,7 @@ __all__ = [
     "ToolsetMap", "all_toolsets", "allowed_tools", "assemble", "child_prompt", "coerce_arguments",
     "custom_toolsets", "discover_builtin", "drop_gone_names", "expand", "fence_untrusted",
     "install_page_readers", "platform_key", "read_page", "result_text", "schema_chars",
-    "selected_toolsets", "switch_toolsets", "url_guard", "with_added",
+    "selected_toolsets", "switch_toolsets", "tool", "url_guard", "with_added",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

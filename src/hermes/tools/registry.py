@@ -4,24 +4,25 @@ Built-in tools are the modules of `hermes.tools.builtin`, found by file name; pl
 theirs. `assemble` turns names of tools into the tools of a session.
 """
 
+import difflib
 import inspect
 import logging
 import pkgutil
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from hermes.config.settings import Settings
-from hermes.core.errors import ToolError
+from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.ports import Attachments, Auxiliary, Clarifier, Outbox, Scheduler, Spawner
-from hermes.core.tool import Effect, Tool, ToolContext
+from hermes.core.tool import Concern, Effect, Tool, ToolContext, no_concern
 from hermes.security import PathGuard
 from hermes.terminal import BackgroundProcesses, ExecutionEnvironment, OutputLimits
-from hermes.tools.tool_search import tool_search_tool
 from hermes.tools.toolsets import TOOLSETS, Toolset, ToolsetMap, expand, is_rare
 from hermes.util.concurrency import in_thread
 
@@ -105,7 +106,7 @@ class _Variables(Mapping[str, str]):
 
 
 class ToolEntry(msgspec.Struct, frozen=True):
-    """A tool that sessions can have. A module of `hermes.tools.builtin` holds one as `ENTRY`."""
+    """A tool that sessions can have, as the decorator `tool` makes it."""
 
     name: str
     toolset: str  #: The toolset it belongs to. A built-in tool joins it without being listed there.
@@ -124,6 +125,53 @@ def require(service: T | None) -> T:
     if service is None:
         raise LookupError("the session lacks a service that this tool needs")
     return service
+
+
+def tool(
+    *,
+    toolset: str,
+    effect: Effect,
+    name: str = "",
+    description: str = "",
+    parameters: dict[str, Any] | None = None,
+    adapt: Callable[[ToolDeps, ToolSpec], ToolSpec] = lambda _deps, spec: spec,
+    examine: Callable[[ToolDeps, dict[str, Any]], Awaitable[Concern | Effect | None]] | None = None,
+    unavailable: Callable[[ToolDeps], str] = lambda _deps: "",
+    needs_others: bool = False,
+    requires_env: Iterable[str] = (),
+    emoji: str = "",
+    **fields: Any,
+) -> Callable[[Callable[..., Any]], ToolEntry]:
+    """Make a tool of an async function, or of a class that is created once in each session.
+
+    The name of the function is that of the tool, its docstring the description, and its signature
+    the schema (`Tool.from_function`); `name`, `description` and `parameters` replace them, and
+    `adapt` changes them for a session. A parameter of the type `ToolDeps` receives the services of
+    the session. A class takes `ToolDeps`; its method called `name` is the function, and its method
+    `examine(arguments)`, if there is one, judges a call. `fields` are further fields of `Tool`.
+    """
+
+    def decorate(target: Callable[..., Any]) -> ToolEntry:
+        called = name or target.__name__
+
+        def make(deps: ToolDeps) -> Tool:
+            function, judge = target, partial(examine, deps) if examine else None
+            if isinstance(target, type):
+                owner = target(deps)
+                function, judge = getattr(owner, called), getattr(owner, "examine", judge)
+            made = Tool.from_function(
+                function, deps, effect=effect, examine=judge, toolset=toolset, **fields
+            )
+            spec = ToolSpec(
+                called, description or made.spec.description, parameters or made.spec.parameters
+            )
+            return msgspec.structs.replace(made, spec=adapt(deps, spec))
+
+        return ToolEntry(
+            called, toolset, make, unavailable, needs_others, tuple(requires_env), emoji
+        )
+
+    return decorate
 
 
 def _service_tool(name: str, toolset: str, emoji: str) -> ToolEntry:
@@ -269,11 +317,13 @@ def discover_builtin(registry: ToolRegistry) -> None:
             continue
         try:
             # The names come from the folder: there is no list that an import could follow.
-            entry = import_module(f"{BUILTIN}.{name}").ENTRY
+            module = import_module(f"{BUILTIN}.{name}")
         except ImportError as error:
             log.warning("tool %s is not available: %s", name, error)
-        else:
-            registry.add(msgspec.structs.replace(entry, builtin=True))
+            continue
+        for value in vars(module).values():
+            if isinstance(value, ToolEntry) and value.name == name:
+                registry.add(msgspec.structs.replace(value, builtin=True))
 
 
 @cache
@@ -317,7 +367,10 @@ def assemble(
             continue
         check = id(entry.unavailable)  # the check of a plugin need not be hashable
         if check not in reasons:
-            reasons[check] = _unavailable_reason(entry, deps)
+            try:
+                reasons[check] = entry.unavailable(deps)
+            except Exception as error:  # noqa: BLE001 - a plugin's check may do anything
+                reasons[check] = f"its check failed: {type(error).__name__}: {error}"
         if reason := reasons[check]:
             unavailable[name] = reason
         else:
@@ -331,13 +384,6 @@ def assemble(
     if rare:
         shown += (tool_search_tool(rare),)
     return Assembled(shown, tuple(rare), unavailable)
-
-
-def _unavailable_reason(entry: ToolEntry, deps: ToolDeps) -> str:
-    try:
-        return entry.unavailable(deps)
-    except Exception as error:  # noqa: BLE001 - a plugin's check may do anything
-        return f"its check failed: {type(error).__name__}: {error}"
 
 
 def schema_chars(spec: ToolSpec) -> int:
@@ -365,3 +411,76 @@ def _rare_tools(tools: Sequence[Tool], deps: ToolDeps, known: ToolsetMap) -> lis
         if room < 0:
             rare.append(tool)
     return rare
+
+
+# The tool `tool_search`: find and run tools whose schemas are not in every request.
+
+MAX_SHOWN = 8  #: Tools in one answer.
+MAX_NAMES = 20  #: Names shown when no tool matches; an MCP server may have a thousand.
+
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+def tool_search_tool(rare: Sequence[Tool]) -> Tool:
+    """Make the tool for `rare`. The request stays the same, so prompt caches stay valid."""
+    by_name = {tool.name: tool for tool in rare}
+
+    async def tool_search(
+        call: ToolContext, query: str = "", name: str = "", arguments: dict[str, Any] | None = None
+    ) -> str:
+        """Find and run further tools: search first, then call again with a name.
+
+        query: what you want to do; answers with matching tools and their parameters
+        name: run this tool
+        arguments: its arguments
+        """
+        if name:
+            return await call.invoke(name, arguments or {})
+        if not query.strip():
+            raise ToolArgumentsInvalid("give a query, or the name of a tool to run")
+        found = _matches(query, rare)
+        if not found:
+            return f"no tool fits; {_nearest_names(query, sorted(by_name))}"
+        return "\n".join(_describe(tool.spec) for tool in found)
+
+    tool = Tool.from_function(tool_search, toolset="tool_search", examine=no_concern)
+    groups = ", ".join(dict.fromkeys(each.toolset for each in rare))
+    text = f"{tool.spec.description}\nThey are for: {groups}"
+    return msgspec.structs.replace(tool, spec=msgspec.structs.replace(tool.spec, description=text))
+
+
+def _matches(query: str, tools: Sequence[Tool]) -> list[Tool]:
+    """Return the tools that share words with the query, best first; the name counts most."""
+    wanted = set(_WORD.findall(query.lower()))
+    scored = [(_score(wanted, tool), tool) for tool in tools]
+    best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].name))
+    return [tool for _, tool in best[:MAX_SHOWN]]
+
+
+def _nearest_names(query: str, names: Sequence[str]) -> str:
+    if len(names) <= MAX_NAMES:
+        return f"there are: {', '.join(names)}"
+    nearest = difflib.get_close_matches(query.lower(), names, n=MAX_NAMES, cutoff=0)
+    return f"of {len(names):,} the nearest by name are: {', '.join(nearest)}"
+
+
+def _score(wanted: set[str], tool: Tool) -> int:
+    name = set(_WORD.findall(tool.name.lower())) | set(_WORD.findall(tool.toolset.lower()))
+    text = set(_WORD.findall(tool.spec.description.lower()))
+    return sum(_has_word(word, name) * 3 + _has_word(word, text) for word in wanted)
+
+
+def _has_word(word: str, words: set[str]) -> bool:
+    """True when `words` has the word, or a longer or shorter form of it."""
+    if word in words:
+        return True
+    return len(word) > 3 and any(
+        each.startswith(word) or (len(each) > 3 and word.startswith(each)) for each in words
+    )
+
+
+def _describe(spec: ToolSpec) -> str:
+    parameters = msgspec.json.encode(spec.parameters.get("properties", {})).decode()
+    required = spec.parameters.get("required")
+    needs = f" required: {', '.join(required)}" if required else ""
+    return f"{spec.name}: {spec.description}\n  parameters: {parameters}{needs}"

@@ -1,12 +1,15 @@
 """Toolsets: named groups of tools, and which of them each platform has.
 
-`TOOLSETS` also lists documented names of tools that do not exist here yet, so that settings which
-name them stay valid.
+`toolsets.json` (description, tools, included toolsets, rare) also lists documented names of tools
+that do not exist here yet, so that settings which name them stay valid.
 """
 
 import difflib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from hermes.config.schema import bundled_platforms
 from hermes.config.settings import CustomToolset, Settings
@@ -20,66 +23,9 @@ class Toolset(NamedTuple):
     rare: bool = False  #: Rarely needed: left out of requests, found by `tool_search`.
 
 
-TOOLSETS: dict[str, Toolset] = {
-    "browser": Toolset(
-        "drive a web browser",
-        (
-            "browser_navigate", "browser_snapshot", "browser_click", "browser_type",
-            "browser_scroll", "browser_press", "browser_back", "browser_get_images",
-            "browser_vision", "browser_console", "browser_cdp", "browser_dialog",
-        ),
-        ("search",),
-        rare=True,
-    ),
-    "clarify": Toolset("ask the user", ("clarify",)),
-    "code_execution": Toolset("run Python that calls tools", ("execute_code",)),
-    "cronjob": Toolset("schedule work", ("cronjob",)),
-    "delegation": Toolset("hand work to subagents", ("delegate_task",)),
-    "feishu_doc": Toolset("read Feishu documents", ("feishu_doc_read",), rare=True),
-    "feishu_drive": Toolset(
-        "comment on Feishu files",
-        (
-            "feishu_drive_add_comment", "feishu_drive_list_comments",
-            "feishu_drive_list_comment_replies", "feishu_drive_reply_comment",
-        ),
-        rare=True,
-    ),
-    "file": Toolset(
-        "read, write, change and search files",
-        ("read_file", "write_file", "patch", "search_files"),
-    ),
-    "homeassistant": Toolset(
-        "see and switch devices at home",
-        ("ha_list_entities", "ha_get_state", "ha_list_services", "ha_call_service"),
-        rare=True,
-    ),
-    "image_gen": Toolset("draw images", ("image_generate",), rare=True),
-    "memory": Toolset("remember over sessions", ("memory",)),
-    "messaging": Toolset("send messages to chats", ("send_message",)),
-    "moa": Toolset("ask several models at once", ("mixture_of_agents",), rare=True),
-    "rl": Toolset(
-        "train models",
-        (
-            "rl_list_environments", "rl_select_environment", "rl_get_current_config",
-            "rl_edit_config", "rl_start_training", "rl_check_status", "rl_stop_training",
-            "rl_get_results", "rl_list_runs", "rl_test_inference",
-        ),
-        rare=True,
-    ),
-    "search": Toolset("search the web", ("web_search",)),
-    "session_search": Toolset("look into past conversations", ("session_search",)),
-    "skills": Toolset("use and write skills", ("skills_list", "skill_view", "skill_manage")),
-    "terminal": Toolset("run commands", ("terminal", "process")),
-    "todo": Toolset("keep a list of steps", ("todo",)),
-    "tts": Toolset("speak", ("text_to_speech",), rare=True),
-    "vision": Toolset("look at images", ("vision_analyze",)),
-    "web": Toolset("search and read the web", ("web_search", "web_extract")),
-    "debugging": Toolset("files, commands and the web", includes=("web", "file", "terminal")),
-    "safe": Toolset(
-        "nothing that touches this machine",
-        ("image_generate", "vision_analyze", "web_extract", "web_search"),
-    ),
-}  # fmt: skip
+TOOLSETS = msgspec.json.decode(
+    Path(__file__).with_name("toolsets.json").read_bytes(), type=dict[str, Toolset]
+)
 
 _CLI = (
     "browser", "clarify", "code_execution", "cronjob", "delegation", "file", "image_gen", "memory",

@@ -6,6 +6,7 @@ data before a model sees it.
 
 import asyncio
 import codecs
+import contextlib
 import io
 import logging
 import re
@@ -26,34 +27,24 @@ from hermes.core.errors import ToolDenied, ToolError, ToolTimedOut
 from hermes.security import GuardedTransport, UrlGuard, printable_url
 from hermes.util.concurrency import in_thread
 from hermes.util.extras import install_hint
-from hermes.util.http import HttpError, HttpResponse, fetch, make_client
+from hermes.util.http import HttpError, fetch, make_client
 from hermes.util.text import clean, human_size
 
 log = logging.getLogger(__name__)
 
 ContentKind = Literal["html", "pdf", "text", "unknown"]
 
-CONTENT_KINDS: dict[str, ContentKind] = {
-    "": "unknown",
-    "application/octet-stream": "unknown",
-    "binary/octet-stream": "unknown",
-    "text/html": "html",
-    "application/xhtml+xml": "html",
-    "application/pdf": "pdf",
-    "application/x-pdf": "pdf",
-    "application/json": "text",
-    "application/javascript": "text",
-    "application/x-javascript": "text",
-    "application/xml": "text",
-    "application/yaml": "text",
-    "application/x-yaml": "text",
-    "application/toml": "text",
-    "application/sql": "text",
-    "application/x-sh": "text",
-    "application/x-ndjson": "text",
-    "application/graphql": "text",
-    "image/svg+xml": "text",
-}
+_MEDIA_TYPES: dict[ContentKind, tuple[str, ...]] = {
+    "unknown": ("", "application/octet-stream", "binary/octet-stream"),
+    "html": ("text/html", "application/xhtml+xml"),
+    "pdf": ("application/pdf", "application/x-pdf"),
+    "text": (
+        "application/json", "application/javascript", "application/x-javascript", "application/xml",
+        "application/yaml", "application/x-yaml", "application/toml", "application/sql",
+        "application/x-sh", "application/x-ndjson", "application/graphql", "image/svg+xml",
+    ),
+}  # fmt: skip
+CONTENT_KINDS = {name: kind for kind, names in _MEDIA_TYPES.items() for name in names}
 
 _META = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{2,40})", re.IGNORECASE
@@ -118,19 +109,15 @@ def decode_text(data: bytes, declared: str, kind: ContentKind) -> str:
             return data[len(mark) :].decode(name, "replace")
     meta = _META.search(data[:_META_BYTES]) if kind == "html" else None
     for label in (declared, meta[1].decode("ascii") if meta else ""):
-        if name := _python_encoding(label):
+        plain = label.strip().strip("\"'").lower()
+        name = _ENCODING_ALIASES.get(plain, plain)
+        if _ENCODINGS.fullmatch(name):
             return data.decode(name, "replace")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         only_cut = error.reason == "unexpected end of data"
         return data.decode("utf-8" if only_cut else "cp1252", "replace")
-
-
-def _python_encoding(label: str) -> str:
-    plain = label.strip().strip("\"'").lower()
-    name = _ENCODING_ALIASES.get(plain, plain)
-    return name if _ENCODINGS.fullmatch(name) else ""
 
 
 HEADERS = {
@@ -205,9 +192,6 @@ class PageFetcher:
                 )
         except HttpError as error:
             raise _fetch_error(url, limits, error) from error
-        return self._page(response)
-
-    def _page(self, response: HttpResponse) -> FetchedPage:
         media_type = response.headers.get("content-type", "")
         kind = sniff_kind(content_kind(media_type) or "unknown", response.body)
         if kind is None:
@@ -246,11 +230,8 @@ def _check_response(response: httpx2.Response) -> None:
     media_type = response.headers.get("content-type", "")
     if content_kind(media_type) is None:
         raise _unreadable_error(place, media_type)
-    _check_encodings(place, response.headers.get("content-encoding", ""))
-
-
-def _check_encodings(place: str, header: str) -> None:
-    """Accept one requested encoding only: nested ones can hide a decompression bomb."""
+    # One requested encoding only: nested ones can hide a decompression bomb.
+    header = response.headers.get("content-encoding", "")
     packings = [name for each in header.split(",") if (name := each.strip().lower())]
     if len(packings) > 1 or not {"identity", "gzip", "deflate"}.issuperset(packings):
         raise ToolError(
@@ -279,14 +260,16 @@ MAX_PDF_PAGES = 100
 MAX_PDF_CHARS = 200_000
 
 
-class PdfText(msgspec.Struct, frozen=True):
+class PageText(msgspec.Struct, frozen=True):
+    """A page as text."""
+
+    url: str
     title: str
     text: str
-    pages: int
-    read: int  #: Pages that were read; fewer than `pages` for a long document.
+    notes: tuple[str, ...] = ()  #: Remarks for the model, such as that only a part was read.
 
 
-def pdf_text(data: bytes, stop: Event) -> PdfText:
+def pdf_text(data: bytes, stop: Event, url: str) -> PageText:
     """Extract the text of a PDF; raises `ToolError`.
 
     Slow: run it in a thread. Setting `stop` ends it after the current page.
@@ -297,7 +280,7 @@ def pdf_text(data: bytes, stop: Event) -> PdfText:
         hint = f"the user can install it: {install_hint('web')}"
         raise ToolError("PDFs cannot be read: pypdf is not installed", hint=hint) from error
     try:
-        return _extract_pdf(pypdf, data, stop)
+        return _extract_pdf(pypdf, data, stop, url)
     except ToolError:
         raise
     except Exception as error:  # a parser over hostile input
@@ -305,9 +288,14 @@ def pdf_text(data: bytes, stop: Event) -> PdfText:
         raise ToolError(f"the PDF is damaged and cannot be read ({words})") from error
 
 
-def _extract_pdf(pypdf: Any, data: bytes, stop: Event) -> PdfText:
+def _extract_pdf(pypdf: Any, data: bytes, stop: Event, url: str) -> PageText:
     reader = pypdf.PdfReader(io.BytesIO(data))
-    if reader.is_encrypted and not _opens_without_password(pypdf, reader):
+    is_open = not reader.is_encrypted
+    if not is_open:
+        # Many PDFs are encrypted only to forbid printing: the empty password opens them.
+        with contextlib.suppress(pypdf.errors.DependencyError, NotImplementedError):
+            is_open = bool(reader.decrypt(""))
+    if not is_open:
         raise ToolError("the PDF is encrypted and needs a password", hint="use another source")
     pages = len(reader.pages)
     texts: list[str] = []
@@ -320,16 +308,9 @@ def _extract_pdf(pypdf: Any, data: bytes, stop: Event) -> PdfText:
     if pages and not any(texts):
         hint = "it is probably scanned; use another source"
         raise ToolError("the PDF has no text in it", hint=hint)
-    title = str((reader.metadata and reader.metadata.title) or "")
-    return PdfText(" ".join(title.split())[:300], "\n\n".join(texts), pages, len(texts))
-
-
-def _opens_without_password(pypdf: Any, reader: Any) -> bool:
-    """Try the empty password: many PDFs are encrypted only to forbid printing."""
-    try:
-        return bool(reader.decrypt(""))
-    except (pypdf.errors.DependencyError, NotImplementedError):
-        return False
+    title = " ".join(str((reader.metadata and reader.metadata.title) or "").split())[:300]
+    notes = (f"the first {len(texts)} of {pages} pages",) if len(texts) < pages else ()
+    return PageText(url, clean(title), clean("\n\n".join(texts)), notes)
 
 
 # Untrusted HTML is sanitized for `html.parser`, which takes hours for a page of broken tags and
@@ -398,17 +379,12 @@ _SPACES = re.compile(r"[ \t\r\f\v\u00a0]+")
 _GAPS = re.compile(r"\n{3,}")
 
 
-class HtmlText(msgspec.Struct, frozen=True):
-    title: str
-    text: str
-
-
-def html_text(html: str, url: str) -> HtmlText:
+def html_text(html: str, url: str, notes: tuple[str, ...] = ()) -> PageText:
     """Return the title and the text of a page. Slow for large pages: run it in a thread."""
     plain = plain_text(html)
     main = _main_content(html, url) if len(html) <= MAX_TRAFILATURA_CHARS else ""
     mistaken = len(main) < MIN_MAIN_CHARS and len(plain.text) > MAX_LENGTH_RATIO * max(len(main), 1)
-    return HtmlText(plain.title, plain.text if mistaken else main or plain.text)
+    return PageText(url, plain.title, plain.text if mistaken else main or plain.text, notes)
 
 
 def _main_content(html: str, url: str) -> str:
@@ -475,26 +451,17 @@ class _TextParser(HTMLParser):
             self.pieces.append(data.replace("\n", " "))
 
 
-def plain_text(html: str) -> HtmlText:
+def plain_text(html: str) -> PageText:
     """Return all text of a page, in order."""
     reader = _TextParser()
     reader.feed(sanitize_html(html))
     reader.close()
     lines = (_SPACES.sub(" ", line).strip() for line in "".join(reader.pieces).split("\n"))
     title = " ".join("".join(reader.title).split())
-    return HtmlText(title[:300], _GAPS.sub("\n\n", "\n".join(lines)).strip())
+    return PageText("", title[:300], _GAPS.sub("\n\n", "\n".join(lines)).strip())
 
 
 READ_SECONDS = 30.0  #: For extracting the text of one page.
-
-
-class PageText(msgspec.Struct, frozen=True):
-    """A page as text."""
-
-    url: str
-    title: str
-    text: str
-    notes: tuple[str, ...] = ()  #: Remarks for the model, such as that only a part was read.
 
 
 async def read_page(page: FetchedPage) -> PageText:
@@ -510,16 +477,12 @@ async def read_page(page: FetchedPage) -> PageText:
 
 
 def _extract(page: FetchedPage, stop: Event) -> PageText:
-    notes = ("only the beginning was fetched: the page is very large",) if page.cut else ()
     if page.kind == "pdf":
-        pdf = pdf_text(page.data, stop)
-        if pdf.read < pdf.pages:
-            notes = (f"the first {pdf.read} of {pdf.pages} pages",)
-        return PageText(page.url, clean(pdf.title), clean(pdf.text), notes)
+        return pdf_text(page.data, stop, page.url)
+    notes = ("only the beginning was fetched: the page is very large",) if page.cut else ()
     text = clean(decode_text(page.data, page.charset, page.kind))
     if page.kind == "html":
-        found = html_text(text, page.url)
-        return PageText(page.url, found.title, found.text, notes)
+        return html_text(text, page.url, notes)
     return PageText(page.url, "", text.strip(), notes)
 
 

@@ -12,12 +12,10 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolDenied, ToolUnknown
 from hermes.core.tool import Concern, Tool, ToolContext
 from hermes.security import PathGuard
-from hermes.terminal import BackgroundProcesses, LocalFiles, LocalShell, Shell
-from hermes.tools.builtin.execute_code import CodeOptions, execute_code_tool
-from hermes.tools.builtin.read_file import read_file_tool
-from hermes.tools.builtin.terminal import terminal_tool
-from hermes.tools.builtin.write_file import write_file_tool
-from hermes.tools.editing.files import FileReads
+from hermes.terminal import LocalFiles, LocalShell, Shell
+from tests.workspace import make_tool
+
+SETTINGS = ("mode", "timeout", "max_tool_calls")
 
 
 class Person:
@@ -45,8 +43,12 @@ class Bench:
         self.invoked: list[tuple[str, dict[str, Any]]] = []
 
     def tool(self, **options: Any) -> Tool:
-        specs = [tool.spec for tool in self.tools.values()]
-        return execute_code_tool(self.shell, specs, CodeOptions(**options), self.guard)
+        """`options` are settings of `code_execution`, or parts of the session."""
+        settings = {"code_execution": {k: v for k, v in options.items() if k in SETTINGS}}
+        parts = {k: v for k, v in options.items() if k not in SETTINGS}
+        specs = tuple(tool.spec for tool in self.tools.values())
+        parts = {"shell": self.shell, "guard": self.guard, "others": specs, **parts}
+        return make_tool("execute_code", settings=settings, **parts)
 
     @property
     def context(self) -> ToolContext:
@@ -96,12 +98,8 @@ async def shell(user_home: Path, workspace: Path, temporary: Path) -> AsyncItera
 
 @pytest.fixture
 def bench(shell: LocalShell, guard: PathGuard, files: LocalFiles) -> Bench:
-    reads = FileReads()
-    tools = [
-        read_file_tool(files, guard, reads),
-        write_file_tool(files, guard, reads),
-        terminal_tool(shell, BackgroundProcesses(shell), guard),
-    ]
+    names = ("read_file", "write_file", "terminal")
+    tools = [make_tool(name, shell=shell, files=files, guard=guard) for name in names]
     return Bench(shell, guard, tools)
 
 

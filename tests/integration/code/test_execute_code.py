@@ -283,7 +283,7 @@ async def test_variables_that_look_secret_are_withheld(bench: Any) -> None:
     code = "import os; print(sorted(set(os.environ) & {'HARMLESS', 'OPENAI_API_KEY', "
     code += "'Db_Password', 'GITHUB_TOKEN'}))"
     assert (await bench.run(code))["output"] == "['HARMLESS']"
-    result = await bench.run(code, passthrough=lambda: ("GITHUB_TOKEN",))
+    result = await bench.run(code, exported_names=lambda: ("GITHUB_TOKEN",))
     assert result["output"] == "['GITHUB_TOKEN', 'HARMLESS']"
 
 
@@ -393,13 +393,10 @@ import asyncio, os, sys
 from pathlib import Path
 from hermes.core.cancel import CancelToken
 from hermes.core.tool import ToolContext
-from hermes.security import PathGuard
-from hermes.terminal.local.shell import LocalShell
-from hermes.tools.builtin.execute_code import CodeOptions, execute_code_tool
+from tests.workspace import make_tool
 
 async def main(home):
-    shell = LocalShell({"PATH": os.environ["PATH"], "HOME": str(home)}, home)
-    tool = execute_code_tool(shell, [], CodeOptions(), PathGuard(home, (home,)))
+    tool = make_tool("execute_code", folder=home)
     show = lambda text: print(text, end="", flush=True)
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     await tool.handler(ToolContext("s", "c", CancelToken(), show), {"code": code})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import Interrupted
-from hermes.terminal.host.shell import HostShell
+from hermes.terminal.host_shell import HostShell
 from tests.integration.hosts.machine_host import MachineHost
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from hermes.core.model import ToolSpec
-from hermes.tools.builtin.execute_code import callable_specs
-from hermes.tools.code import remote
-from hermes.tools.code.script import stub_source
+from hermes.tools import code
+from hermes.tools.builtin.execute_code import callable_specs, stub_source
 
 PATCH = ToolSpec(
     "patch",
@@ -51,7 +50,7 @@ def test_only_some_tools_can_be_called_and_only_as_a_script_can() -> None:
 
 @pytest.mark.parametrize("name", ["runner", "boot", "client", "hook"])
 def test_remote_sources_are_valid_python_3_8(name: str) -> None:
-    folder = Path(next(iter(remote.__path__)))
+    folder = Path(next(iter(code.__path__)))
     tree = ast.parse((folder / f"{name}.py").read_text(), feature_version=(3, 8))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not [module for module in imported if module and module.startswith("hermes")]

@@ -22,9 +22,9 @@ from hermes.core.testing import ModelServer, Refuse, Stall, Step
 from hermes.core.tool import ToolContext
 from hermes.cron import JobService, Ticker, format_timestamp, session_id_for
 from hermes.store.records import Run
-from hermes.tools.builtin.cronjob import cronjob_tool
 from hermes.util.concurrency import SystemClock
 from tests.integration.storms.scene import endpoint, started, write_home
+from tests.workspace import make_tool
 
 
 class FakeOutbox:
@@ -281,7 +281,8 @@ async def test_job_changed_by_a_chat_gets_the_limits_of_the_chat(stage, tmp_path
     context = ToolContext("s", "c", CancelToken(), lambda _text: None)
     async with stage([write, "done"]) as it:
         job_id = await it.job(enabled_toolsets=["terminal", "file"])
-        chat = cronjob_tool(it.service, "local:1", {"backend": "sandbox", "toolsets": ["terminal"]})
+        limits = {"backend": "sandbox", "toolsets": ["terminal"]}
+        chat = make_tool("cronjob", scheduler=it.service, origin="local:1", job_limits=limits)
         said = {"action": "update", "job_id": "news", "prompt": "touch it"}
         await chat.handler(context, said)
         assert (await it.run(job_id)).state == "ok"

@@ -17,7 +17,7 @@ import pytest
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.sdk.terminal import CloudHost, owner_mark
 from hermes.sdk.testing.terminal import HostContract, backend_context
-from hermes.terminal.host.shell import HostShell
+from hermes.terminal.host_shell import HostShell
 from hermes.util.lazy import bundled_manifest
 
 Make = Callable[..., CloudHost]

@@ -14,8 +14,8 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, Interrupted, ToolArgumentsInvalid, ToolError
 from hermes.terminal import Files, GrepQuery, GrepResult, LocalFiles, TextPage
-from hermes.terminal.host.files import HostFiles, to_extended_regex
-from hermes.terminal.host.shell import HostShell
+from hermes.terminal.host_files import HostFiles, to_extended_regex
+from hermes.terminal.host_shell import HostShell
 from tests.integration.hosts.machine_host import MachineHost, programs
 
 ODD = ["with space", "new\nline", "-dash", "quote'\"", "star*", "back\\slash", "$(touch x)", "é"]

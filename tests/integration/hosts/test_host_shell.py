@@ -11,9 +11,8 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, Interrupted, ToolError
-from hermes.terminal.host.call import MarkedStream
-from hermes.terminal.host.files import HostFiles
-from hermes.terminal.host.shell import HostShell
+from hermes.terminal.host_files import HostFiles
+from hermes.terminal.host_shell import HostShell, MarkedStream
 from tests.integration.hosts.machine_host import MachineHost, programs, runner
 
 Gone = Callable[[int], Awaitable[None]]

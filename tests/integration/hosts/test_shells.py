@@ -11,7 +11,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError
 from hermes.terminal import LocalShell, OutputLimits
-from hermes.terminal.host.shell import HostShell
+from hermes.terminal.host_shell import HostShell
 from tests.integration.hosts.machine_host import MachineHost, Run, programs, runner
 
 Gone = Callable[[int], Awaitable[None]]

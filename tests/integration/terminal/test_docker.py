@@ -10,7 +10,7 @@ import pytest
 from hermes.core.errors import BackendUnavailable
 from hermes.sdk.testing.terminal import HostContract, run
 from hermes.terminal.docker import DockerHost
-from hermes.terminal.host.shell import HostShell
+from hermes.terminal.host_shell import HostShell
 from hermes.terminal.remote import credential_mounts, owner_mark
 from tests.integration.terminal.container_hosts import (
     Hosts,

@@ -16,8 +16,8 @@ import pytest
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.sdk.testing.terminal import HostContract
 from hermes.terminal import CommandResult, Host
-from hermes.terminal.host.files import HostFiles
-from hermes.terminal.host.shell import HostShell
+from hermes.terminal.host_files import HostFiles
+from hermes.terminal.host_shell import HostShell
 from hermes.terminal.sandbox import SandboxHost, SandboxOptions
 from tests.integration.hosts.machine_host import runner
 from tests.integration.terminal.parts import gone, kill, program, started, unique_sleep
@@ -208,7 +208,7 @@ ACTOR = """
 import asyncio, os, sys
 import msgspec
 from hermes.core.cancel import CancelToken
-from hermes.terminal.host.shell import HostShell
+from hermes.terminal.host_shell import HostShell
 from hermes.terminal.sandbox import SandboxHost
 from hermes.terminal.sandbox import SandboxOptions
 

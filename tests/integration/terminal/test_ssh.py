@@ -14,7 +14,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, Interrupted
 from hermes.sdk.testing.terminal import HostContract
 from hermes.terminal import OutputLimits
-from hermes.terminal.host.shell import HostShell
+from hermes.terminal.host_shell import HostShell
 from hermes.terminal.ssh import SshHost
 from tests.integration.hosts.machine_host import runner
 from tests.integration.terminal.conftest import Sshd
@@ -107,8 +107,8 @@ ACTOR = """
 import asyncio, os, sys
 import msgspec
 from hermes.core.cancel import CancelToken
-from hermes.terminal.host.files import HostFiles
-from hermes.terminal.host.shell import HostShell
+from hermes.terminal.host_files import HostFiles
+from hermes.terminal.host_shell import HostShell
 from hermes.terminal.ssh import SshHost, SshOptions
 
 async def main():

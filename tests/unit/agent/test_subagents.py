@@ -24,7 +24,6 @@ from hermes.core.model import Retrying, TextDelta
 from hermes.core.ports import ChildResult, ChildTask, NoHooks
 from hermes.core.testing import Stall, Step
 from hermes.core.tool import Tool
-from hermes.tools.builtin.delegate_task import DelegationOptions, delegate_task_tool
 from tests.unit.agent.conftest import events_of
 from tests.unit.agent.workers import (
     Closing,
@@ -38,6 +37,7 @@ from tests.unit.agent.workers import (
     stopped,
     until_stopped,
 )
+from tests.workspace import make_tool
 
 
 @pytest.fixture
@@ -407,7 +407,7 @@ async def test_stopping_the_parent_keeps_the_subagents_partial_result(
 ):
     worker = Worker(until_stopped(TextFinished("two of three are fine")))
     group = harness.subagents(worker)
-    tool = delegate_task_tool(group, DelegationOptions())
+    tool = make_tool("delegate_task", spawner=group)
     call = ToolCall("c1", "delegate_task", '{"goal": "check three things"}')
     parent = make_agent(script([call]), tool, hooks=NoHooks())
 

@@ -9,7 +9,7 @@ import pytest
 from hermes.cli.main import find_entry
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
-from hermes.tools.checkpoints.checkpoints import Checkpoints
+from hermes.tools.checkpoints import Checkpoints
 from tests.unit.cli.terminal import call
 
 

@@ -6,7 +6,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.tool import Tool, ToolContext
-from hermes.tools.tool_search import tool_search_tool
+from hermes.tools.registry import tool_search_tool
 
 
 async def ha_call_service(entity_id: str, service: str) -> str:

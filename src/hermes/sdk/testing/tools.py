@@ -17,8 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
+from hermes.config.environment import search_path
+from hermes.config.settings import Settings
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Tool, ToolContext
@@ -35,7 +38,9 @@ from hermes.plugins import (
     SetUp,
     load_plugins,
 )
-from hermes.tools import Toolbox, ToolRegistry
+from hermes.security import PathGuard
+from hermes.terminal import BackgroundProcesses, ExecutionEnvironment, LocalFiles, LocalShell
+from hermes.tools import FileReads, SessionServices, TodoList, Toolbox, ToolDeps, ToolRegistry
 
 
 class LoadedPlugin:
@@ -54,10 +59,12 @@ class LoadedPlugin:
         self.hooks = hooks  #: `await hooks.fire(name, **details)` returns the answers.
 
     def add_tool(self, plugin: str, **registration: Any) -> None:
-        registry = ToolRegistry()
-        registry.register(**registration)
-        entry: Any = registry.get(registration["name"])
-        self.tools[entry.name] = entry.make(None)  # tools of plugins need no services
+        entry: Any = registration.get("entry")
+        if entry is None:
+            registry = ToolRegistry()
+            registry.register(**registration)
+            entry = registry.get(registration["name"])
+        self.tools[entry.name] = entry.make(tool_deps())
 
     def add_command(self, name: str, handler: CommandHandler, description: str) -> None:
         self.commands[name] = handler
@@ -102,6 +109,39 @@ def load_plugin(folder: str | Path, variables: Mapping[str, str] | None = None) 
     )
     assert problems == []
     return loaded
+
+
+def tool_deps(
+    folder: Path | None = None, settings: Mapping[str, Any] | None = None, **parts: Any
+) -> ToolDeps:
+    """Return the services of a session for tools in a test, with the shell and files of `folder`.
+
+    `settings` are sections of config.yaml. `parts` replace fields of `ToolDeps`, of its `place` or
+    of its `services`.
+    """
+    folder, home = folder or Path.cwd(), Path.home()
+    shell = LocalShell({"PATH": search_path(), "HOME": str(home)}, folder)
+
+    def fields(kind: Any, **defaults: Any) -> dict[str, Any]:
+        given = {name: parts.pop(name) for name in kind.__struct_fields__ if name in parts}
+        return {**defaults, **given}
+
+    files = LocalFiles(lambda: str(folder), home)
+    place = ExecutionEnvironment(
+        **fields(ExecutionEnvironment, name="test", shell=shell, files=files)
+    )
+    return ToolDeps(
+        **fields(
+            ToolDeps,
+            settings=msgspec.convert(dict(settings or {}), Settings),
+            place=place,
+            guard=PathGuard(home, (folder,)),
+            processes=BackgroundProcesses(place.shell),
+            reads=FileReads(),
+            todos=TodoList(),
+            services=SessionServices(**fields(SessionServices)),
+        )
+    )
 
 
 def tool_context(output: Callable[[str], None] = lambda _text: None, **changes: Any) -> ToolContext:

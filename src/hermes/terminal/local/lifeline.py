@@ -20,6 +20,8 @@ from typing import Protocol
 
 import msgspec
 
+from hermes.terminal.base import load_script
+
 # The process tree of this machine, and stopping a whole family.
 #
 # A command's family is its process group and every descendant, so a child in its own session
@@ -144,74 +146,6 @@ def group_alive(group: int) -> bool:
     return True
 
 
-# Functions for `sh` that find and signal processes with all their descendants.
-#
-# They use only shell builtins, and forms of `kill` on which BusyBox, dash and bash agree. A line of
-# /proc/N/stat is `N (any name) state parent group …`; zombies do not count. Without /proc only
-# groups are known. `groups` and `members` are lists with a blank at both ends.
-
-FAMILY_FUNCTIONS = r"""
-look() {
-  table= living=' ' known=$members members=' ' grown=yes
-  for file in /proc/[0-9]*/stat; do
-    read -r line <"$file" || continue
-    process=${file#/proc/} process=${process%/stat}
-    set -- ${line##*) }
-    [ "$1" = Z ] || table="$table $process $2 $3" living="$living$process "
-  done
-  for process in $known; do
-    case "$living" in *" $process "*) members="$members$process " ;; esac
-  done
-  while [ "$grown" ]; do
-    grown=
-    set -- $table
-    while [ $# -ge 3 ]; do
-      case "$members" in *" $1 "*) ;; *)
-        case "$groups" in *" $3 "*) members="$members$1 " grown=yes ;; *)
-          case "$members" in *" $2 "*) members="$members$1 " grown=yes ;; esac ;;
-        esac ;;
-      esac
-      shift 3
-    done
-  done
-}
-alive() {
-  look
-  [ "$members" = ' ' ] || return 0
-  [ "$table" ] && return 1
-  for group in $groups; do kill -0 "-$group" && return 0; done
-  return 1
-}
-signal() {
-  for group in $groups; do kill "-$1" "-$group"; done
-  for process in $members; do kill "-$1" "$process"; done
-}
-"""
-
-
-# Only shell builtins, apart from `sleep` and `rm`.
-SUPERVISOR = r"""
-trap '' HUP INT TERM
-groups=' ' members=' '
-while read -r sign group; do
-  kept=' '
-  for known in $groups; do [ "$known" = "$group" ] || kept="$kept$known "; done
-  groups=$kept
-  [ "$sign" = + ] && groups="$groups$group "
-done
-FAMILY
-if alive; then
-  signal TERM
-  for _ in 1 2 3 4 5 6 7 8 9 10; do
-    sleep 0.1
-    alive || break
-  done
-  signal KILL
-fi
-rm -rf -- "$1"
-""".replace("FAMILY", FAMILY_FUNCTIONS)
-
-
 class LifelineProcess(Protocol):
     """A program whose process and pipes end with the lifeline."""
 
@@ -237,7 +171,13 @@ class Lifeline:
         reading, self._descriptor = os.pipe()
         try:
             self._supervisor = subprocess.Popen(
-                ["/bin/sh", "-c", SUPERVISOR, "hermes-lifeline", str(self.folder)],
+                [
+                    "/bin/sh",
+                    "-c",
+                    load_script("local_supervisor"),
+                    "hermes-lifeline",
+                    str(self.folder),
+                ],
                 stdin=reading,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -8,10 +8,9 @@ import msgspec
 from hermes.core.errors import ConfigError, StoreError, ToolError, UsageError
 from hermes.core.model import ToolSpec
 from hermes.core.ports import Scheduler
-from hermes.core.tool import Concern, Tool, ToolContext
-from hermes.tools.registry import ToolDeps, ToolEntry, require
+from hermes.core.tool import Concern, Effect, ToolContext
+from hermes.tools.registry import ToolDeps, require, tool
 
-NAME = "cronjob"
 ACTIONS = ("create", "list", "update", "pause", "resume", "run", "remove")
 OWNER_FIELDS = ("script", "workdir", "model", "enabled_toolsets", "context_from")
 """Fields that guests cannot set, because a job could use them to exceed the guest's limits."""
@@ -49,40 +48,10 @@ _FIELDS: dict[str, dict[str, Any]] = {
 }
 
 
-def cronjob_tool(
-    scheduler: Scheduler, origin: str = "", limits: Mapping[str, Any] | None = None
-) -> Tool:
-    """Make the tool. `origin` is the chat of the conversation.
-
-    `limits` are those of its user, as the field `by` of a job. With a `user` among them, the tool
-    shows only jobs of that user.
-
-    Scheduling needs no approval, because the headless policy judges each call when the job runs.
+async def _examine(_deps: ToolDeps, arguments: dict[str, Any]) -> Concern | None:
+    """Scheduling needs no approval, because the headless policy judges each call when the job runs.
     Two things are asked about: a script, which runs without further checks, and a folder outside
-    of what a limited conversation may use itself.
-    """
-    actions = JobActions(scheduler, origin, dict(limits or {}))
-
-    async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
-        fields = {name: value for name, value in arguments.items() if name in _FIELDS}
-        if skill := arguments.get("skill"):
-            fields.setdefault("skills", [skill])
-        try:
-            done = await actions.run(
-                str(arguments["action"]),
-                str(arguments.get("job_id") or ""),
-                fields,
-                call.require_approval,
-            )
-        except (UsageError, ConfigError, StoreError) as error:
-            raise ToolError(str(error), hint=error.hint) from error
-        return msgspec.json.encode(done).decode()
-
-    spec = _spec(actions.guest)
-    return Tool(spec, handler, examine=_examine, serial=True, toolset="cronjob")
-
-
-async def _examine(arguments: dict[str, Any]) -> Concern | None:
+    of what a limited conversation may use itself (`_apply_limits`)."""
     if not arguments.get("script") or arguments.get("action") not in ("create", "update"):
         return None
     reason = "the script runs on this machine at each run of the job, without being asked about"
@@ -195,33 +164,43 @@ def _summarize_job(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: record[name] for name in SHOWN_FIELDS if record.get(name)}
 
 
-def _spec(guest: str) -> ToolSpec:
-    properties = {
-        name: field for name, field in _FIELDS.items() if not guest or name not in OWNER_FIELDS
-    }
-    return ToolSpec(
-        name=NAME,
-        description="Schedule work: at its time a new session gets the prompt, and its answer is"
-        " delivered. run does it once, now.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "action": {"type": "string", "enum": list(ACTIONS)},
-                "job_id": {"type": "string", "description": "id or name"},
-                **properties,
-            },
-            "required": ["action"],
+def _hide_owner_fields(deps: ToolDeps, spec: ToolSpec) -> ToolSpec:
+    if not deps.services.job_limits.get("user"):
+        return spec
+    fields = spec.parameters["properties"].items()
+    shown = {name: field for name, field in fields if name not in OWNER_FIELDS}
+    return msgspec.structs.replace(spec, parameters={**spec.parameters, "properties": shown})
+
+
+@tool(
+    toolset="cronjob",
+    effect=Effect.READ,
+    description="Schedule work: at its time a new session gets the prompt, and its answer is"
+    " delivered. run does it once, now.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "action": {"type": "string", "enum": list(ACTIONS)},
+            "job_id": {"type": "string", "description": "id or name"},
+            **_FIELDS,
         },
-    )
-
-
-def make(deps: ToolDeps) -> Tool:
+        "required": ["action"],
+    },
+    adapt=_hide_owner_fields,
+    examine=_examine,
+    unavailable=lambda deps: "" if deps.services.scheduler else "this session cannot schedule jobs",
+    serial=True,
+    emoji="⏰",
+)
+async def cronjob(deps: ToolDeps, call: ToolContext, **arguments: Any) -> str:
     services = deps.services
-    return cronjob_tool(require(services.scheduler), services.origin, services.job_limits)
-
-
-def unavailable(deps: ToolDeps) -> str:
-    return "" if deps.services.scheduler else "this session cannot schedule jobs"
-
-
-ENTRY = ToolEntry("cronjob", "cronjob", make, unavailable, emoji="⏰")
+    actions = JobActions(require(services.scheduler), services.origin, dict(services.job_limits))
+    fields = {name: value for name, value in arguments.items() if name in _FIELDS}
+    if skill := arguments.get("skill"):
+        fields.setdefault("skills", [skill])
+    job_id = str(arguments.get("job_id") or "")
+    try:
+        done = await actions.run(str(arguments["action"]), job_id, fields, call.require_approval)
+    except (UsageError, ConfigError, StoreError) as error:
+        raise ToolError(str(error), hint=error.hint) from error
+    return msgspec.json.encode(done).decode()

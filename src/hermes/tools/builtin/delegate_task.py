@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hermes.config.settings import DelegationSettings
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.events import (
     Event,
@@ -17,10 +18,10 @@ from hermes.core.events import (
     TurnFinished,
 )
 from hermes.core.messages import ToolCall
-from hermes.core.model import FellBack, Retrying, TextDelta, ToolSpec
-from hermes.core.ports import ChildResult, ChildTask, Spawner
-from hermes.core.tool import Effect, Tool, ToolContext, no_concern
-from hermes.tools.registry import ToolDeps, ToolEntry, require
+from hermes.core.model import FellBack, Retrying, TextDelta
+from hermes.core.ports import ChildResult, ChildTask
+from hermes.core.tool import Effect, ToolContext, no_concern
+from hermes.tools.registry import ToolDeps, require, tool
 from hermes.util.text import cut_middle
 
 Role = Literal["leaf", "orchestrator"]
@@ -43,37 +44,21 @@ _TASK: dict[str, Any] = {
 }
 
 
-def _describe(name: str, description: str) -> dict[str, Any]:
-    return {**_TASK[name], "description": description}
-
-
-SPEC = ToolSpec(
-    name=NAME,
-    description="Give work to subagents, which run side by side in conversations of their own; "
-    "you get their summaries. For research, or for separable work with much output. They know "
-    "nothing of this conversation: say all they need.",
-    parameters={
-        "type": "object",
-        "properties": {
-            "goal": _describe("goal", "one task"),
-            "context": _describe("context", "facts, paths, limits"),
-            "toolsets": _describe("toolsets", "default: yours"),
-            "role": _describe("role", "an orchestrator may delegate too"),
-            "tasks": {
-                "type": "array",
-                "items": {"type": "object", "properties": _TASK, "required": ["goal"]},
-                "description": "several tasks, instead of goal",
-            },
-            "max_iterations": {"type": "integer", "minimum": 1},
+_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "goal": {**_TASK["goal"], "description": "one task"},
+        "context": {**_TASK["context"], "description": "facts, paths, limits"},
+        "toolsets": {**_TASK["toolsets"], "description": "default: yours"},
+        "role": {**_TASK["role"], "description": "an orchestrator may delegate too"},
+        "tasks": {
+            "type": "array",
+            "items": {"type": "object", "properties": _TASK, "required": ["goal"]},
+            "description": "several tasks, instead of goal",
         },
+        "max_iterations": {"type": "integer", "minimum": 1},
     },
-)
-
-
-class DelegationOptions(msgspec.Struct, frozen=True):
-    max_concurrent: int = 3
-    """Maximum number of tasks in one call: `delegation.max_concurrent_children`."""
-    orchestrator_enabled: bool = True  #: `delegation.orchestrator_enabled`.
+}
 
 
 class _TaskArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,16 +77,21 @@ class _Arguments(msgspec.Struct, frozen=True):
     max_iterations: int | None = None
 
 
-def delegate_task_tool(spawner: Spawner, options: DelegationOptions) -> Tool:
-    """Make the tool. Delegating needs no approval: each call of a subagent is judged by itself."""
-
-    async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
-        tasks = _parse_tasks(arguments, options)
-        return _results_json(await spawner.run(tasks, call))
-
-    return Tool(
-        spec=SPEC, handler=handler, effect=Effect.EXECUTE, examine=no_concern, toolset="delegation"
-    )
+@tool(
+    toolset="delegation",
+    effect=Effect.EXECUTE,
+    description="Give work to subagents, which run side by side in conversations of their own; "
+    "you get their summaries. For research, or for separable work with much output. They know "
+    "nothing of this conversation: say all they need.",
+    parameters=_PARAMETERS,
+    # Delegating needs no approval: each call of a subagent is judged by itself.
+    examine=lambda _deps, arguments: no_concern(arguments),
+    unavailable=lambda deps: "" if deps.services.spawner else "this session cannot start subagents",
+    emoji="👥",
+)
+async def delegate_task(deps: ToolDeps, call: ToolContext, **arguments: Any) -> str:
+    tasks = _parse_tasks(arguments, deps.settings.delegation)
+    return _results_json(await require(deps.services.spawner).run(tasks, call))
 
 
 def effective_role(role: Role, depth: int, max_depth: int, *, orchestrator_enabled: bool) -> Role:
@@ -133,7 +123,7 @@ def child_prompt(task: ChildTask) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _parse_tasks(arguments: dict[str, Any], options: DelegationOptions) -> list[ChildTask]:
+def _parse_tasks(arguments: dict[str, Any], options: DelegationSettings) -> list[ChildTask]:
     try:
         asked = msgspec.convert(arguments, _Arguments)
     except msgspec.ValidationError as error:
@@ -141,10 +131,25 @@ def _parse_tasks(arguments: dict[str, Any], options: DelegationOptions) -> list[
             f"the tasks are wrong: {error}",
             hint="a task has goal, context, toolsets and role, which is leaf or orchestrator",
         ) from error
-    tasks = [_child_task(task, asked) for task in _task_list(asked)]
-    if len(tasks) > options.max_concurrent:
+    if asked.tasks and asked.goal and asked.goal.strip():
         raise ToolArgumentsInvalid(
-            f"{len(tasks)} tasks are too many, the limit is {options.max_concurrent}",
+            "both goal and tasks are given", hint="put the goal into tasks, or leave tasks out"
+        )
+    if not asked.tasks and asked.goal is None:
+        raise ToolArgumentsInvalid("there is no task", hint="give goal, or tasks for several")
+    tasks = [
+        ChildTask(
+            goal=task.goal.strip(),
+            context="\n\n".join(filter(None, (asked.context.strip(), task.context.strip()))),
+            toolsets=task.toolsets or asked.toolsets,
+            role=task.role or asked.role,
+            max_iterations=asked.max_iterations,
+        )
+        for task in asked.tasks or (_TaskArguments(asked.goal or ""),)
+    ]
+    if len(tasks) > options.max_concurrent_children:
+        raise ToolArgumentsInvalid(
+            f"{len(tasks)} tasks are too many, the limit is {options.max_concurrent_children}",
             hint="put small tasks together, or delegate the rest in a later call",
         )
     for number, task in enumerate(tasks, 1):
@@ -159,31 +164,6 @@ def _parse_tasks(arguments: dict[str, Any], options: DelegationOptions) -> list[
                 hint="use the role leaf, and split the work yourself",
             )
     return tasks
-
-
-def _task_list(asked: _Arguments) -> tuple[_TaskArguments, ...]:
-    """Return the tasks of a call; `goal` is short for a single one."""
-    if asked.tasks and asked.goal and asked.goal.strip():
-        raise ToolArgumentsInvalid(
-            "both goal and tasks are given", hint="put the goal into tasks, or leave tasks out"
-        )
-    if asked.tasks:
-        return asked.tasks
-    if asked.goal is None:
-        raise ToolArgumentsInvalid("there is no task", hint="give goal, or tasks for several")
-    return (_TaskArguments(asked.goal),)
-
-
-def _child_task(task: _TaskArguments, asked: _Arguments) -> ChildTask:
-    """Combine a task with the fields of the call that apply to all tasks."""
-    contexts = (asked.context.strip(), task.context.strip())
-    return ChildTask(
-        goal=task.goal.strip(),
-        context="\n\n".join(text for text in contexts if text),
-        toolsets=task.toolsets or asked.toolsets,
-        role=task.role or asked.role,
-        max_iterations=asked.max_iterations,
-    )
 
 
 def _results_json(results: Sequence[ChildResult]) -> str:
@@ -256,8 +236,8 @@ class ChildReport:
             return ChildResult(
                 status, self._partial_summary(), session_id, self._api_calls, seconds, self.error
             )
-        early = f"it ended early: {end.exit_reason}"
-        error = self.error or _with_hint(end.error, end.hint) or early
+        hinted = f"{end.error} ({end.hint})" if end.error and end.hint else end.error
+        error = self.error or hinted or f"it ended early: {end.exit_reason}"
         return ChildResult(
             status,
             self._partial_summary() if end.error or end.exit_reason == "empty" else end.text,
@@ -297,20 +277,3 @@ def _call_line(call: ToolCall) -> str:
 def _one_line(text: str) -> str:
     line = " ".join(text[: 10 * LINE_WIDTH].split())
     return line if len(line) <= LINE_WIDTH else line[: LINE_WIDTH - 1] + "…"
-
-
-def _with_hint(error: str, hint: str) -> str:
-    return f"{error} ({hint})" if error and hint else error
-
-
-def make(deps: ToolDeps) -> Tool:
-    settings = deps.settings.delegation
-    options = DelegationOptions(settings.max_concurrent_children, settings.orchestrator_enabled)
-    return delegate_task_tool(require(deps.services.spawner), options)
-
-
-def unavailable(deps: ToolDeps) -> str:
-    return "" if deps.services.spawner else "this session cannot start subagents"
-
-
-ENTRY = ToolEntry("delegate_task", "delegation", make, unavailable, emoji="👥")

@@ -6,9 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security import PathGuard
-from hermes.terminal import Files
+from hermes.core.tool import Concern, Effect, ToolContext
 from hermes.tools.editing.document import (
     TextDocument,
     is_binary,
@@ -20,20 +18,22 @@ from hermes.tools.editing.files import (
     MAX_EDIT_BYTES,
     FileEdit,
     FileEditor,
-    FileReads,
     WriteTarget,
     display_path,
     run_sized,
 )
 from hermes.tools.editing.matching import LocatedEdits, locate
 from hermes.tools.editing.patch_format import PatchSection, locate_hunks, parse_patch
-from hermes.tools.registry import ToolDeps, ToolEntry
+from hermes.tools.registry import ToolDeps, tool
 
 
-def patch_tool(files: Files, guard: PathGuard, reads: FileReads, *, isolated: bool = False) -> Tool:
-    editor = FileEditor(files, guard, reads, isolated=isolated)
+@tool(name="patch", toolset="file", effect=Effect.WRITE, serial=True, emoji="🩹")
+class Patch:
+    def __init__(self, deps: ToolDeps) -> None:
+        self._editor = FileEditor(deps)
 
     async def patch(
+        self,
         call: ToolContext,
         mode: Literal["replace", "patch"] = "replace",
         path: str = "",
@@ -49,26 +49,20 @@ def patch_tool(files: Files, guard: PathGuard, reads: FileReads, *, isolated: bo
         replace_all: every place instead of the only one
         patch: *** Begin Patch … *** Update File: P / Add File / Delete File … *** End Patch, or a unified diff
         """  # noqa: E501 - a note is one line
-        plan = PatchPlan(editor, call)
+        plan = PatchPlan(self._editor, call)
         if mode == "patch" or (patch and not old_string):
             for section in parse_patch(normalize_argument(patch, "patch")):
                 await plan.section(section)
         else:
-            old, new = (
-                normalize_argument(old_string, "old_string"),
-                normalize_argument(new_string, "new_string"),
-            )
+            old = normalize_argument(old_string, "old_string")
+            new = normalize_argument(new_string, "new_string")
             await plan.replace(path, old, new, replace_all=replace_all)
         changes = plan.changes()
-        await editor.save(call, changes)
+        await self._editor.save(call, changes)
         return await run_sized(plan.size, lambda: plan.report(changes))
 
-    async def examine(arguments: dict[str, Any]) -> Concern | None:
-        return await editor.examine(changed_paths(arguments))
-
-    return Tool.from_function(
-        patch, effect=Effect.WRITE, toolset="file", serial=True, examine=examine
-    )
+    async def examine(self, arguments: dict[str, Any]) -> Concern | None:
+        return await self._editor.examine(changed_paths(arguments))
 
 
 def changed_paths(arguments: dict[str, Any]) -> list[str]:
@@ -237,10 +231,3 @@ def _report_file(file: PlannedFile) -> list[str]:
     diff = unified_diff(base, after) if base is not None else ""
     problem = new_syntax_problem(file.target.real, base, after)
     return [head + ignored, diff, f"[syntax error: {problem}]" if problem else ""]
-
-
-def make(deps: ToolDeps) -> Tool:
-    return patch_tool(deps.place.files, deps.guard, deps.reads, isolated=deps.place.isolated)
-
-
-ENTRY = ToolEntry("patch", "file", make, emoji="🩹")

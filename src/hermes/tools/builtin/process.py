@@ -4,10 +4,8 @@ import re
 from typing import Any, Literal, assert_never
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security import PathGuard
+from hermes.core.tool import Concern, Effect, ToolContext
 from hermes.terminal import (
-    BackgroundProcesses,
     HeadAndTail,
     OutputLimits,
     ProcessLogPage,
@@ -18,7 +16,7 @@ from hermes.terminal import (
 )
 from hermes.terminal.processes import MAX_RUNNING
 from hermes.tools.builtin.terminal import command_concern
-from hermes.tools.registry import ToolDeps, ToolEntry
+from hermes.tools.registry import ToolDeps, tool
 
 Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
 
@@ -30,18 +28,23 @@ _KEYS = re.compile(r"[\r\n\x03\x04\x1a\x1c]*")
 """Enter, Ctrl-C, Ctrl-D, Ctrl-Z and Ctrl-\\. Earlier text of the line was examined already."""
 
 
-def process_tool(
-    processes: BackgroundProcesses,
-    guard: PathGuard,
-    *,
-    isolated: bool = False,
-    limits: OutputLimits | None = None,
-) -> Tool:
-    """Make the tool. `isolated` as for `terminal_tool`; `limits` is the setting `tool_output`."""
-    output_limits = limits or OutputLimits()
-    process_input = _ProcessInput(processes, guard, isolated=isolated)
+@tool(
+    name="process",
+    toolset="terminal",
+    effect=Effect.EXECUTE,
+    changes=lambda arguments: arguments.get("action") in ("write", "submit"),
+    serial=True,
+    repeatable=True,
+    emoji="⏳",
+)
+class Process:
+    def __init__(self, deps: ToolDeps) -> None:
+        self._deps, self._processes = deps, deps.processes
+        self._unfinished: dict[str, str] = {}
+        """Unfinished input line by process: a command may be written in several calls."""
 
     async def process(
+        self,
         call: ToolContext,
         action: Action,
         session_id: str = "",
@@ -59,6 +62,7 @@ def process_tool(
         timeout: seconds, for wait
         offset: first line, for log; 0 = the last ones
         """
+        processes, limits = self._processes, self._deps.limits
         if action == "list":
             return _format_list(processes.list())
         if not session_id:
@@ -68,43 +72,31 @@ def process_tool(
         with call.cancel.scope():
             match action:
                 case "poll":
-                    return _format_output(processes.poll(session_id), output_limits)
+                    return _format_output(processes.poll(session_id), limits)
                 case "log":
                     page = processes.log(session_id, offset=offset, limit=max(limit, 1))
-                    return _format_log(page, output_limits)
+                    return _format_log(page, limits)
                 case "wait":
                     seconds = min(max(timeout, 1), MAX_WAIT)
-                    return _format_output(
-                        await processes.wait(session_id, seconds, call.output), output_limits
-                    )
+                    waited = await processes.wait(session_id, seconds, call.output)
+                    return _format_output(waited, limits)
                 case "kill":
                     return _format_state(await processes.kill(session_id))
-                case "write" | "submit" | "close":
-                    await process_input.use(action, session_id, data)
-                    return "[done; poll shows the answer]"
+                case "close":
+                    await processes.close_input(session_id)
+                case "submit":
+                    await processes.submit(session_id, data)
+                    self._unfinished.pop(session_id, None)
+                case "write":
+                    await processes.write(session_id, data)
+                    so_far = self._unfinished.get(session_id, "") + data
+                    self._unfinished[session_id] = _LINE_END.split(so_far)[-1]
                 case _:
                     assert_never(action)
-
-    return Tool.from_function(
-        process,
-        effect=Effect.EXECUTE,
-        toolset="terminal",
-        serial=True,
-        repeatable=True,
-        examine=process_input.examine,
-        changes=lambda arguments: arguments.get("action") in ("write", "submit"),
-    )
-
-
-class _ProcessInput:
-    """Examines input like a terminal command, because the process may be a shell."""
-
-    def __init__(self, processes: BackgroundProcesses, guard: PathGuard, *, isolated: bool) -> None:
-        self._processes, self._guard, self._isolated = processes, guard, isolated
-        self._unfinished: dict[str, str] = {}
-        """Unfinished input line by process: a command may be written in several calls."""
+        return "[done; poll shows the answer]"
 
     async def examine(self, arguments: dict[str, Any]) -> Concern | None:
+        """Examine input like a terminal command, because the process may be a shell."""
         session_id, data = str(arguments.get("session_id", "")), str(arguments.get("data", ""))
         if arguments.get("action") not in ("write", "submit") or _KEYS.fullmatch(data):
             return None
@@ -113,24 +105,7 @@ class _ProcessInput:
         except ToolError:
             return None  # no such process: the call reports it
         line = self._unfinished.get(session_id, "") + data
-        real = self._guard.resolve(folder, folder)
-        return command_concern(line, self._guard, real, isolated=self._isolated)
-
-    async def use(
-        self, action: Literal["write", "submit", "close"], session_id: str, data: str
-    ) -> None:
-        match action:
-            case "close":
-                await self._processes.close_input(session_id)
-            case "submit":
-                await self._processes.submit(session_id, data)
-                self._unfinished.pop(session_id, None)
-            case "write":
-                await self._processes.write(session_id, data)
-                so_far = self._unfinished.get(session_id, "") + data
-                self._unfinished[session_id] = _LINE_END.split(so_far)[-1]
-            case _:
-                assert_never(action)
+        return command_concern(line, self._deps, self._deps.guard.resolve(folder, folder))
 
 
 def _format_list(states: list[ProcessState]) -> str:
@@ -184,12 +159,3 @@ def _format_log(page: ProcessLogPage, limits: OutputLimits) -> str:
         expected = number + 1
     shown = f"[lines {page.lines[0][0]} to {page.lines[-1][0]} of {page.total}]"
     return "\n".join([*lines, shown, _format_state(page.process)])
-
-
-def make(deps: ToolDeps) -> Tool:
-    return process_tool(
-        deps.processes, deps.guard, isolated=deps.place.isolated, limits=deps.limits
-    )
-
-
-ENTRY = ToolEntry("process", "terminal", make, emoji="⏳")

@@ -4,79 +4,69 @@ import difflib
 import errno
 import os
 from pathlib import PurePath
-from typing import Any
 
 from hermes.core.errors import ToolError
-from hermes.core.tool import Concern, Effect, Tool
-from hermes.security import PathGuard
-from hermes.terminal import FileInfo, Files, OutputLimits, TextPage
-from hermes.tools.editing.files import FileReads, ReadPage, display_path, file_error
-from hermes.tools.registry import ToolDeps, ToolEntry
+from hermes.core.tool import Concern, Effect
+from hermes.terminal import FileInfo, Files, TextPage
+from hermes.tools.editing.files import ReadPage, display_path, file_error
+from hermes.tools.registry import ToolDeps, tool
 
 MAX_NAMES = 2_000  #: Names of a folder that are searched for a suggestion.
 
 
-def read_file_tool(
-    files: Files,
-    guard: PathGuard,
-    reads: FileReads,
-    limits: OutputLimits | None = None,
-    max_chars: int = 100_000,
-    *,
-    isolated: bool = False,
-) -> Tool:
-    """Make the tool. `limits` is the setting `tool_output`, `max_chars` `file_read_max_chars`."""
-    limits = limits or OutputLimits()
-
-    async def read_file(path: str, offset: int = 1, limit: int = 500) -> str:
-        """Read a text file. Lines come as LINE|CONTENT.
-
-        offset: first line, from 1
-        limit: how many lines
-        """
-        offset, limit = max(offset, 1), min(max(limit, 1), limits.max_lines)
-        try:
-            real = await files.locate(path)
-            info = await _require_file(files, path, real)
-            page = await files.lines(
-                real, offset=offset, limit=limit, longest=limits.max_line_length
-            )
-        except OSError as error:
-            raise file_error("read", path, error) from error
-        if page.binary:
-            raise ToolError(
-                f"{display_path(path)} is a binary file",
-                hint="use the terminal tool to look at it, for example with `file` or `xxd`",
-            )
-        text = "\n".join(f"{number}|{line}" for number, line in enumerate(page.lines, offset))
-        if len(text) > max_chars:
-            lines = max(1, limit * max_chars // len(text) * 4 // 5)
-            raise ToolError(
-                f"{len(page.lines)} lines of {display_path(path)} are {len(text)} characters, "
-                f"the limit is {max_chars}",
-                hint=f"read fewer lines at once, for example offset={offset}, limit={lines}",
-            )
-        reads.record(real, info)
-        result = "\n".join([text, *_notes(page, offset)]) if text else _empty_note(page, offset)
-        if reads.is_repeat(ReadPage(real, offset, limit), result):
-            last = offset + len(page.lines) - 1
-            return f"[unchanged since you read it (lines {offset}-{last}); read again to see it]"
-        return result
-
-    async def examine(arguments: dict[str, Any]) -> Concern | None:
-        return await read_concern(files, guard, str(arguments.get("path", "")), isolated)
-
-    return Tool.from_function(read_file, effect=Effect.READ, toolset="file", examine=examine)
-
-
-async def read_concern(files: Files, guard: PathGuard, path: str, isolated: bool) -> Concern | None:
+async def read_concern(deps: ToolDeps, path: str) -> Concern | None:
     """Return why reading `path` needs approval; never in an isolated backend."""
-    if isolated:
+    if deps.place.isolated:
         return None
     try:
-        return guard.check_read(path, await files.locate(path))
+        return deps.guard.check_read(path, await deps.place.files.locate(path))
     except OSError:
         return None  # the call fails too, and reports why
+
+
+@tool(
+    toolset="file",
+    effect=Effect.READ,
+    examine=lambda deps, arguments: read_concern(deps, str(arguments.get("path", ""))),
+    emoji="📖",
+)
+async def read_file(deps: ToolDeps, path: str, offset: int = 1, limit: int = 500) -> str:
+    """Read a text file. Lines come as LINE|CONTENT.
+
+    offset: first line, from 1
+    limit: how many lines
+    """
+    files, limits, max_chars = deps.place.files, deps.limits, deps.settings.file_read_max_chars
+    offset, limit = max(offset, 1), min(max(limit, 1), limits.max_lines)
+    try:
+        real = await files.locate(path)
+        info = await _require_file(files, path, real)
+        page = await files.lines(real, offset=offset, limit=limit, longest=limits.max_line_length)
+    except OSError as error:
+        raise file_error("read", path, error) from error
+    if page.binary:
+        raise ToolError(
+            f"{display_path(path)} is a binary file",
+            hint="use the terminal tool to look at it, for example with `file` or `xxd`",
+        )
+    text = "\n".join(f"{number}|{line}" for number, line in enumerate(page.lines, offset))
+    if len(text) > max_chars:
+        lines = max(1, limit * max_chars // len(text) * 4 // 5)
+        raise ToolError(
+            f"{len(page.lines)} lines of {display_path(path)} are {len(text)} characters, "
+            f"the limit is {max_chars}",
+            hint=f"read fewer lines at once, for example offset={offset}, limit={lines}",
+        )
+    deps.reads.record(real, info)
+    result = "\n".join([text, *_notes(page, offset)])
+    if not text and page.total == 0:
+        result = "[the file is empty]"
+    elif not text:
+        result = f"[the file has {page.total} lines; line {offset} is past its end]"
+    if deps.reads.is_repeat(ReadPage(real, offset, limit), result):
+        last = offset + len(page.lines) - 1
+        return f"[unchanged since you read it (lines {offset}-{last}); read again to see it]"
+    return result
 
 
 async def _require_file(files: Files, path: str, real: str) -> FileInfo:
@@ -121,23 +111,3 @@ def _notes(page: TextPage, offset: int) -> list[str]:
     if page.undecodable:
         notes.append("[some bytes are not UTF-8 and are shown as �]")
     return notes
-
-
-def _empty_note(page: TextPage, offset: int) -> str:
-    if page.total == 0:
-        return "[the file is empty]"
-    return f"[the file has {page.total} lines; line {offset} is past its end]"
-
-
-def make(deps: ToolDeps) -> Tool:
-    return read_file_tool(
-        deps.place.files,
-        deps.guard,
-        deps.reads,
-        deps.limits,
-        deps.settings.file_read_max_chars,
-        isolated=deps.place.isolated,
-    )
-
-
-ENTRY = ToolEntry("read_file", "file", make, emoji="📖")

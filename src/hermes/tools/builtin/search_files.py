@@ -1,17 +1,16 @@
 """The tool `search_files`: find lines by regex, or files by name."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security import PathGuard
-from hermes.terminal import Files, GrepLine, GrepQuery, GrepResult, OutputLimits, relative_to
+from hermes.core.tool import Effect, ToolContext
+from hermes.terminal import GrepLine, GrepQuery, GrepResult, relative_to
 from hermes.tools.builtin.read_file import read_concern
 from hermes.tools.editing.files import display_path, file_error, plural
-from hermes.tools.registry import ToolDeps, ToolEntry
+from hermes.tools.registry import ToolDeps, tool
 
 
 class ResultPage(msgspec.Struct, frozen=True):
@@ -36,56 +35,47 @@ class ResultPage(msgspec.Struct, frozen=True):
         return display_path(relative_to(path, self.folder))
 
 
-def search_files_tool(
-    files: Files,
-    guard: PathGuard,
-    folder: Callable[[], str],
-    limits: OutputLimits | None = None,
-    *,
-    isolated: bool = False,
-) -> Tool:
-    """Make the tool. `folder` returns the folder that paths are relative to."""
-    longest = (limits or OutputLimits()).max_line_length
+@tool(
+    toolset="file",
+    effect=Effect.READ,
+    examine=lambda deps, arguments: read_concern(deps, str(arguments.get("path") or ".")),
+    emoji="🔎",
+)
+async def search_files(
+    deps: ToolDeps,
+    call: ToolContext,
+    pattern: str,
+    target: Literal["content", "files"] = "content",
+    path: str = ".",
+    file_glob: str = "",
+    limit: int = 50,
+    offset: int = 0,
+    output_mode: Literal["content", "files_only", "count"] = "content",
+    context: int = 0,
+) -> str:
+    """Search below a folder: lines by regex, or files by name. The first line says how many.
 
-    async def search_files(
-        call: ToolContext,
-        pattern: str,
-        target: Literal["content", "files"] = "content",
-        path: str = ".",
-        file_glob: str = "",
-        limit: int = 50,
-        offset: int = 0,
-        output_mode: Literal["content", "files_only", "count"] = "content",
-        context: int = 0,
-    ) -> str:
-        """Search below a folder: lines by regex, or files by name. The first line says how many.
-
-        pattern: regex for content; glob such as *.py for files
-        file_glob: search only files with such names
-        context: lines shown around a match
-        """
-        page = ResultPage(max(offset, 0), max(limit, 1), folder())
-        try:
-            root = await files.locate(path or ".")
-            if await files.stat(root) is None:
-                raise ToolError(f"there is no folder or file {display_path(path)}")
-            if target == "files":
-                found = await files.find(pattern, root, call.cancel)
-                return _format_files(found, pattern, path, page)
-            if not pattern:
-                raise ToolArgumentsInvalid("pattern is empty")
-            query = GrepQuery(
-                pattern, root, file_glob, min(max(context, 0), 20), page.offset, page.limit, longest
-            )
-            grepped = await files.grep(query, call.cancel)
-        except OSError as error:
-            raise file_error("search", path, error) from error
-        return _format_matches(grepped, query, output_mode, page)
-
-    async def examine(arguments: dict[str, Any]) -> Concern | None:
-        return await read_concern(files, guard, str(arguments.get("path") or "."), isolated)
-
-    return Tool.from_function(search_files, effect=Effect.READ, toolset="file", examine=examine)
+    pattern: regex for content; glob such as *.py for files
+    file_glob: search only files with such names
+    context: lines shown around a match
+    """
+    files, longest = deps.place.files, deps.limits.max_line_length
+    page = ResultPage(max(offset, 0), max(limit, 1), deps.place.shell.cwd)
+    try:
+        root = await files.locate(path or ".")
+        if await files.stat(root) is None:
+            raise ToolError(f"there is no folder or file {display_path(path)}")
+        if target == "files":
+            return _format_files(await files.find(pattern, root, call.cancel), pattern, path, page)
+        if not pattern:
+            raise ToolArgumentsInvalid("pattern is empty")
+        query = GrepQuery(
+            pattern, root, file_glob, min(max(context, 0), 20), page.offset, page.limit, longest
+        )
+        grepped = await files.grep(query, call.cancel)
+    except OSError as error:
+        raise file_error("search", path, error) from error
+    return _format_matches(grepped, query, output_mode, page)
 
 
 def _format_files(found: list[str], pattern: str, path: str, page: ResultPage) -> str:
@@ -125,16 +115,3 @@ def _format_hits(hits: Sequence[GrepLine], query: GrepQuery, page: ResultPage) -
         lines.append(f"{page.name(hit.path)}{sign}{hit.line}{sign}{hit.text}")
         last = hit
     return lines
-
-
-def make(deps: ToolDeps) -> Tool:
-    return search_files_tool(
-        deps.place.files,
-        deps.guard,
-        lambda: deps.place.shell.cwd,
-        deps.limits,
-        isolated=deps.place.isolated,
-    )
-
-
-ENTRY = ToolEntry("search_files", "file", make, emoji="🔎")

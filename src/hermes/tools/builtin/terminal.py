@@ -1,21 +1,16 @@
 """The tool `terminal`: run a shell command."""
 
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from hermes.core.errors import ToolTimedOut
-from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security import PathGuard, examine_command, is_read_only, merge_concerns
-from hermes.terminal import (
-    BackgroundProcesses,
-    CommandResult,
-    OutputLimits,
-    Shell,
-    plain_text,
-    run_in_terminal,
-)
-from hermes.tools.registry import ToolDeps, ToolEntry
+from hermes.core.model import ToolSpec
+from hermes.core.tool import Concern, Effect, ToolContext
+from hermes.security import examine_command, is_read_only, merge_concerns
+from hermes.terminal import CommandResult, plain_text, run_in_terminal
+from hermes.tools.registry import ToolDeps, tool
 
 # Exit codes that look like failures but are not, or that hide what failed.
 _PROGRAM_CODES = (
@@ -54,102 +49,97 @@ def exit_note(command: str, code: int) -> str:
 
 MAX_TIMEOUT = 3_600
 
-Transform = Callable[[str], Awaitable[str]]
+
+async def _examine(deps: ToolDeps, arguments: dict[str, Any]) -> Concern | None:
+    cwd = deps.place.shell.cwd
+    folder = deps.guard.resolve(str(arguments.get("workdir") or cwd), cwd)
+    return command_concern(str(arguments.get("command", "")), deps, folder)
 
 
-def terminal_tool(
-    shell: Shell,
-    processes: BackgroundProcesses,
-    guard: PathGuard,
-    *,
-    timeout: int = 180,
-    isolated: bool = False,
-    transform: Transform | None = None,
-    limits: OutputLimits | None = None,
-) -> Tool:
-    """Make the tool. `timeout` is the setting `terminal.timeout`, `limits` is `tool_output`.
+def command_concern(command: str, deps: ToolDeps, folder: str) -> Concern | None:
+    """Combine all concerns about `command`. An isolated backend is the boundary, so there only
+    commands that no approval can allow count."""
+    found = examine_command(command, deps.guard, folder)
+    return merge_concerns([each for each in found if each.refused or not deps.place.isolated])
 
-    `isolated`: the backend is the boundary (a container), so only commands that no approval can
-    allow are denied. `transform` lets plugins change the output of a command.
+
+def _set_default_timeout(deps: ToolDeps, spec: ToolSpec) -> ToolSpec:
+    properties = spec.parameters["properties"]
+    timeout = {
+        "type": "integer",
+        "default": int(deps.settings.terminal.timeout),
+        "description": properties["timeout"]["description"],
+    }
+    parameters = {**spec.parameters, "properties": {**properties, "timeout": timeout}}
+    return msgspec.structs.replace(spec, parameters=parameters)
+
+
+@tool(
+    toolset="terminal",
+    effect=Effect.EXECUTE,
+    adapt=_set_default_timeout,
+    examine=_examine,
+    changes=lambda arguments: not is_read_only(str(arguments.get("command", ""))),
+    serial=True,
+    emoji="💻",
+)
+async def terminal(
+    deps: ToolDeps,
+    call: ToolContext,
+    command: str,
+    background: bool = False,
+    timeout: int | None = None,
+    workdir: str = "",
+    pty: bool = False,
+    notify_on_complete: bool = False,
+    watch_patterns: tuple[str, ...] = (),
+) -> str:
+    """Run a shell command. Folder and exported variables persist between calls.
+
+    background: for servers and long work; returns an id for the process tool
+    timeout: seconds until the command is stopped
+    workdir: folder for this command only
+    pty: in a pseudo-terminal; what it changes does not persist
+    notify_on_complete: background only: say when it ends
+    watch_patterns: background only: say when an output line contains one of these
     """
-
-    async def terminal(
-        call: ToolContext,
-        command: str,
-        background: bool = False,
-        timeout: int = timeout,
-        workdir: str = "",
-        pty: bool = False,
-        notify_on_complete: bool = False,
-        watch_patterns: tuple[str, ...] = (),
-    ) -> str:
-        """Run a shell command. Folder and exported variables persist between calls.
-
-        background: for servers and long work; returns an id for the process tool
-        timeout: seconds until the command is stopped
-        workdir: folder for this command only
-        pty: in a pseudo-terminal; what it changes does not persist
-        notify_on_complete: background only: say when it ends
-        watch_patterns: background only: say when an output line contains one of these
-        """
-        cwd = workdir or None
-        if background:
-            started = await processes.start(
-                command, cwd=cwd, pty=pty, notify=notify_on_complete, watch_patterns=watch_patterns
-            )
-            return _started_text(started, notifies=notify_on_complete)
-        before, seconds = shell.cwd, min(max(timeout, 1), MAX_TIMEOUT)
-        if pty:
-            result = await run_in_terminal(
-                shell,
-                command,
-                timeout=seconds,
-                cwd=cwd,
-                on_output=call.output,
-                cancel=call.cancel,
-                limits=limits or OutputLimits(),
-            )
-        else:
-            result = await shell.run(
-                command, timeout=seconds, cwd=cwd, on_output=call.output, cancel=call.cancel
-            )
-        output = plain_text(result.output)
-        if transform is not None:
-            output = await transform(output)
-        if result.timed_out:
-            raise ToolTimedOut(
-                f"the command was stopped after {seconds} s. Its output:\n{output}",
-                hint="give a longer timeout, or run it with background=true",
-            )
-        return _format_result(command, result, output, shell.cwd if shell.cwd != before else "")
-
-    async def examine(arguments: dict[str, Any]) -> Concern | None:
-        folder = str(arguments.get("workdir") or shell.cwd)
-        command = str(arguments.get("command", ""))
-        return command_concern(command, guard, guard.resolve(folder, shell.cwd), isolated=isolated)
-
-    kind: dict[str, Any] = {"effect": Effect.EXECUTE, "toolset": "terminal", "serial": True}
-    return Tool.from_function(terminal, examine=examine, changes=_may_change, **kind)
-
-
-def _may_change(arguments: dict[str, Any]) -> bool:
-    return not is_read_only(str(arguments.get("command", "")))
-
-
-def command_concern(
-    command: str, guard: PathGuard, folder: str, *, isolated: bool
-) -> Concern | None:
-    """Combine all concerns about `command`; in an isolated backend only refusals count."""
-    found = examine_command(command, guard, folder)
-    return merge_concerns([concern for concern in found if concern.refused or not isolated])
-
-
-def _started_text(process_id: str, *, notifies: bool) -> str:
-    end = "you will be told when it ends" if notifies else "action='wait' waits for its end"
-    return (
-        f"[started in the background: {process_id}]\n"
-        f"process(action='poll', session_id='{process_id}') shows its output; {end}"
-    )
+    shell, cwd = deps.place.shell, workdir or None
+    if background:
+        process_id = await deps.processes.start(
+            command, cwd=cwd, pty=pty, notify=notify_on_complete, watch_patterns=watch_patterns
+        )
+        end = "action='wait' waits for its end"
+        return (
+            f"[started in the background: {process_id}]\n"
+            f"process(action='poll', session_id='{process_id}') shows its output; "
+            f"{'you will be told when it ends' if notify_on_complete else end}"
+        )
+    before = shell.cwd
+    wanted = int(deps.settings.terminal.timeout) if timeout is None else timeout
+    seconds = min(max(wanted, 1), MAX_TIMEOUT)
+    if pty:
+        result = await run_in_terminal(
+            shell,
+            command,
+            timeout=seconds,
+            cwd=cwd,
+            on_output=call.output,
+            cancel=call.cancel,
+            limits=deps.limits,
+        )
+    else:
+        result = await shell.run(
+            command, timeout=seconds, cwd=cwd, on_output=call.output, cancel=call.cancel
+        )
+    output = plain_text(result.output)
+    if deps.transform_output is not None:
+        output = await deps.transform_output(output)
+    if result.timed_out:
+        raise ToolTimedOut(
+            f"the command was stopped after {seconds} s. Its output:\n{output}",
+            hint="give a longer timeout, or run it with background=true",
+        )
+    return _format_result(command, result, output, shell.cwd if shell.cwd != before else "")
 
 
 def _format_result(command: str, result: CommandResult, output: str, moved_to: str) -> str:
@@ -162,18 +152,3 @@ def _format_result(command: str, result: CommandResult, output: str, moved_to: s
     if moved_to:
         parts.append(f"[now in {moved_to}]")
     return "\n".join(parts)
-
-
-def make(deps: ToolDeps) -> Tool:
-    return terminal_tool(
-        deps.place.shell,
-        deps.processes,
-        deps.guard,
-        timeout=int(deps.settings.terminal.timeout),
-        isolated=deps.place.isolated,
-        transform=deps.transform_output,
-        limits=deps.limits,
-    )
-
-
-ENTRY = ToolEntry("terminal", "terminal", make, emoji="💻")

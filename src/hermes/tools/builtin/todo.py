@@ -8,10 +8,9 @@ import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.messages import COMPACTED, TODO_LIST, Assistant, Message, ToolResult, User
-from hermes.core.model import ToolSpec
-from hermes.core.tool import Tool, ToolContext
+from hermes.core.tool import Effect
 from hermes.tools.editing.files import plural
-from hermes.tools.registry import ToolDeps, ToolEntry
+from hermes.tools.registry import ToolDeps, tool
 
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]", "cancelled": "[-]"}
 """The mark of each status. The order is that of the counts in the header."""
@@ -22,36 +21,31 @@ MAX_ID_CHARS = 40
 _STATUS = {mark: status for status, mark in MARKS.items()}
 _LINE = re.compile(r"(\[[x> -]\]) (\S+): (.*)")
 
-SPEC = ToolSpec(
-    name="todo",
-    description="Your task list for work of several steps. Without arguments it is shown. Keep one "
-    "task in_progress, and mark tasks completed as soon as they are.",
-    parameters={
-        "type": "object",
-        "properties": {
-            "todos": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "id": {"type": "string"},
-                        "content": {"type": "string"},
-                        "status": {
-                            "type": "string",
-                            "enum": ["pending", "in_progress", "completed", "cancelled"],
-                        },
+_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "todos": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string"},
+                    "content": {"type": "string"},
+                    "status": {
+                        "type": "string",
+                        "enum": ["pending", "in_progress", "completed", "cancelled"],
                     },
-                    "required": ["id"],
                 },
-            },
-            "merge": {
-                "type": "boolean",
-                "default": False,
-                "description": "change or add these by id; false replaces the list",
+                "required": ["id"],
             },
         },
+        "merge": {
+            "type": "boolean",
+            "default": False,
+            "description": "change or add these by id; false replaces the list",
+        },
     },
-)
+}
 
 
 class TodoItem(msgspec.Struct, frozen=True):
@@ -109,13 +103,25 @@ class TodoList:
                 return
 
 
-def todo_tool(todos: TodoList) -> Tool:
-    async def handler(_call: ToolContext, arguments: dict[str, Any]) -> str:
-        if arguments.get("todos") is not None:
-            todos.write(arguments["todos"], merge=bool(arguments.get("merge")))
-        return "\n".join([todos.text() or f"{TODO_LIST}empty", *_warnings(todos)])
-
-    return Tool(spec=SPEC, handler=handler, serial=True, toolset="todo")
+@tool(
+    toolset="todo",
+    effect=Effect.READ,
+    description="Your task list for work of several steps. Without arguments it is shown. Keep one "
+    "task in_progress, and mark tasks completed as soon as they are.",
+    parameters=_PARAMETERS,
+    serial=True,
+    emoji="📋",
+)
+async def todo(
+    deps: ToolDeps, todos: list[dict[str, Any]] | None = None, merge: bool = False
+) -> str:
+    if todos is not None:
+        deps.todos.write(todos, merge=merge)
+    lines = [deps.todos.text() or f"{TODO_LIST}empty"]
+    active = [item.id for item in deps.todos.items if item.status == "in_progress"]
+    if len(active) > 1:
+        lines.append(f"[{len(active)} tasks are in progress ({', '.join(active)}): keep only one]")
+    return "\n".join(lines)
 
 
 def _parse_todo(given: Mapping[str, Any], known: Mapping[str, TodoItem]) -> TodoItem:
@@ -131,13 +137,6 @@ def _parse_todo(given: Mapping[str, Any], known: Mapping[str, TodoItem]) -> Todo
         content = content[:MAX_TASK_CHARS] + "…"
     status = str(given.get("status") or (before.status if before else "pending"))
     return TodoItem(name, content, status)
-
-
-def _warnings(todos: TodoList) -> list[str]:
-    active = [todo.id for todo in todos.items if todo.status == "in_progress"]
-    if len(active) < 2:
-        return []
-    return [f"[{len(active)} tasks are in progress ({', '.join(active)}): keep only one]"]
 
 
 def _find_list(message: Message) -> list[TodoItem] | None:
@@ -159,10 +158,3 @@ def _find_list(message: Message) -> list[TodoItem] | None:
             break
         found.append(TodoItem(match[2], match[3], _STATUS[match[1]]))
     return found
-
-
-def make(deps: ToolDeps) -> Tool:
-    return todo_tool(deps.todos)
-
-
-ENTRY = ToolEntry("todo", "todo", make, emoji="📋")

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +18,7 @@ from hermes.core.errors import (
 from hermes.core.messages import System, User
 from hermes.core.model import ModelRequest
 from hermes.core.ports import Auxiliary
-from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.core.tool import Concern, Effect, ToolContext
 from hermes.security import Blocklist, UrlGuard, parse_allowed_hosts, printable_url
 from hermes.tools.builtin.web_search import (
     Connect,
@@ -28,7 +27,7 @@ from hermes.tools.builtin.web_search import (
     search_options,
     select_service,
 )
-from hermes.tools.registry import ToolDeps, ToolEntry
+from hermes.tools.registry import ToolDeps, tool
 from hermes.tools.web_pages import (
     PageFetcher,
     PageText,
@@ -88,46 +87,27 @@ def _truncate(reading: PageText, why: str) -> PageText:
 MAX_URLS = 5
 
 Scrape = Callable[[str], Awaitable[PageText]]  #: Gets a page through a service. Raises `ToolError`.
-FindScrape = Callable[[], Scrape | None]
 
 
-def no_scrape() -> None:
-    """Default: no scraping service is configured."""
-
-
-def web_extract_tool(
+async def extract_pages(
+    call: ToolContext,
+    urls: list[str],
     fetcher: PageFetcher,
     auxiliary: Auxiliary | None = None,
-    find_scrape: FindScrape = no_scrape,
-    install: bool = False,
-) -> Tool:
-    """Make the tool. `auxiliary` summarizes long pages; a scraping service is tried first.
-    `install` installs the packages for pages and PDFs on the first use."""
-
-    async def web_extract(
-        call: ToolContext, urls: Annotated[list[str], Meta(min_length=1, max_length=MAX_URLS)]
-    ) -> str:
-        """Get the text of web pages and PDFs as Markdown; long ones are summarised."""
-        wanted = list(dict.fromkeys(url.strip() for url in urls))
-        if not 0 < len(wanted) <= MAX_URLS:
-            raise ToolArgumentsInvalid(f"urls must name 1 to {MAX_URLS} pages")
-        call.cancel.check()
-        if install:
-            await call.cancel.guard(install_page_readers(call.output))
-        scrape = find_scrape()
-        pages = asyncio.gather(*(_extract_page(url, fetcher, auxiliary, scrape) for url in wanted))
-        found = await call.cancel.guard(pages)
-        if all(isinstance(page, ToolError) for page in found):
-            raise _all_failed_error([page for page in found if isinstance(page, ToolError)])
-        return "\n\n".join(
-            _failure_text(page) if isinstance(page, ToolError) else page for page in found
-        )
-
-    async def examine(arguments: dict[str, Any]) -> Concern | None:
-        concerns = (fetcher.guard.examine(str(url)) for url in arguments.get("urls", ()))
-        return next((concern for concern in concerns if concern), None)
-
-    return Tool.from_function(web_extract, effect=Effect.NETWORK, toolset="web", examine=examine)
+    scrape: Scrape | None = None,
+) -> str:
+    """Return the pages for the model. `auxiliary` summarizes long ones; `scrape` is tried first."""
+    wanted = list(dict.fromkeys(url.strip() for url in urls))
+    if not 0 < len(wanted) <= MAX_URLS:
+        raise ToolArgumentsInvalid(f"urls must name 1 to {MAX_URLS} pages")
+    call.cancel.check()
+    pages = asyncio.gather(*(_extract_page(url, fetcher, auxiliary, scrape) for url in wanted))
+    found = await call.cancel.guard(pages)
+    errors = [page for page in found if isinstance(page, ToolError)]
+    texts = [page if isinstance(page, str) else _failure_text(page) for page in found]
+    if len(errors) == len(found):
+        raise errors[0] if len(errors) == 1 else ToolError("\n".join(texts))
+    return "\n\n".join(texts)
 
 
 async def _extract_page(
@@ -145,10 +125,10 @@ async def _extract_page(
     except ToolError as error:
         known = printable_url(url) in str(error)
         return error if known else type(error)(f"{printable_url(url)}: {error}", hint=error.hint)
-    what = "; ".join((printable_url(reading.url), *reading.notes))
-    return fence_untrusted(
-        "\n\n".join(part for part in (_title(reading), reading.text) if part), what
-    )
+    what, text = "; ".join((printable_url(reading.url), *reading.notes)), reading.text
+    if not text.lstrip("# ").startswith(reading.title):
+        text = f"# {reading.title}\n\n{text}"
+    return fence_untrusted(text, what)
 
 
 async def _scrape(url: str, fetcher: PageFetcher, scrape: Scrape | None) -> PageText | None:
@@ -167,20 +147,8 @@ async def _scrape(url: str, fetcher: PageFetcher, scrape: Scrape | None) -> Page
         return None
 
 
-def _title(reading: PageText) -> str:
-    """Return the title as a heading, unless the text begins with it."""
-    begins = reading.text.lstrip("# ").startswith(reading.title)
-    return "" if begins else f"# {reading.title}"
-
-
 def _failure_text(error: ToolError) -> str:
     return f"[failed: {error}{f' ({error.hint})' if error.hint else ''}]"
-
-
-def _all_failed_error(errors: list[ToolError]) -> ToolError:
-    if len(errors) == 1:
-        return errors[0]
-    return ToolError("\n".join(_failure_text(error) for error in errors))
 
 
 SCRAPE_PATH = "/v2/scrape"
@@ -199,21 +167,16 @@ def find_firecrawl(options: WebSearchOptions, connect: Connect = make_client) ->
         body = {"url": url, "formats": ["markdown"], "onlyMainContent": True}
         answer = await request_json(service, options, connect, SCRAPE_PATH, body)
         data = answer.get("data") if isinstance(answer, dict) else None
-        text = data.get("markdown") if isinstance(data, dict) else None
+        data = data if isinstance(data, dict) else {}
+        text = data.get("markdown")
         if not isinstance(text, str) or not text.strip():
             raise ToolError("firecrawl found no text on the page")
-        return PageText(url, _firecrawl_title(data), clean(text).strip())
+        about = data.get("metadata")
+        title = about.get("title") if isinstance(about, dict) else None
+        shown = " ".join(clean(title).split())[:300] if isinstance(title, str) else ""
+        return PageText(url, shown, clean(text).strip())
 
     return scrape
-
-
-def _firecrawl_title(data: Any) -> str:
-    about = data.get("metadata")
-    title = about.get("title") if isinstance(about, dict) else None
-    return " ".join(clean(title).split())[:300] if isinstance(title, str) else ""
-
-
-# web_extract: pages as text, behind the guard against private addresses.
 
 
 def url_guard(deps: ToolDeps) -> UrlGuard:
@@ -229,14 +192,20 @@ def url_guard(deps: ToolDeps) -> UrlGuard:
     )
 
 
-def make(deps: ToolDeps) -> Tool:
-    find_scrape = partial(find_firecrawl, search_options(deps))
-    return web_extract_tool(
-        PageFetcher(url_guard(deps)),
-        deps.auxiliary,
-        find_scrape,
-        install=deps.settings.security.install_packages,
-    )
+@tool(name="web_extract", toolset="web", effect=Effect.NETWORK, emoji="📄")
+class WebExtract:
+    def __init__(self, deps: ToolDeps) -> None:
+        self._deps, self._fetcher = deps, PageFetcher(url_guard(deps))
 
+    async def web_extract(
+        self, call: ToolContext, urls: Annotated[list[str], Meta(min_length=1, max_length=MAX_URLS)]
+    ) -> str:
+        """Get the text of web pages and PDFs as Markdown; long ones are summarised."""
+        if self._deps.settings.security.install_packages:
+            await call.cancel.guard(install_page_readers(call.output))
+        scrape = find_firecrawl(search_options(self._deps))
+        return await extract_pages(call, urls, self._fetcher, self._deps.auxiliary, scrape)
 
-ENTRY = ToolEntry("web_extract", "web", make, emoji="📄")
+    async def examine(self, arguments: dict[str, Any]) -> Concern | None:
+        concerns = (self._fetcher.guard.examine(str(url)) for url in arguments.get("urls", ()))
+        return next((concern for concern in concerns if concern), None)

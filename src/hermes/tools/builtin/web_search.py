@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
+from importlib import import_module, resources
 from typing import Any, Literal
 
 import httpx2
@@ -12,8 +12,8 @@ import msgspec
 from hermes import __version__
 from hermes.config.installation import InstallFailed, ensure_extra
 from hermes.core.errors import ToolArgumentsInvalid, ToolError, ToolTimedOut
-from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.tools.registry import ToolDeps, ToolEntry
+from hermes.core.tool import Effect, ToolContext
+from hermes.tools.registry import ToolDeps, tool
 from hermes.tools.web_pages import fence_untrusted
 from hermes.util.concurrency import in_thread
 from hermes.util.extras import is_installed
@@ -42,12 +42,14 @@ class WebSearchOptions(msgspec.Struct, frozen=True):
         return f"SearchOptions({self.backend!r}, keys of {sorted(self.keys)}, {dict(self.urls)!r})"
 
 
-class SearchService(msgspec.Struct, frozen=True):
+class SearchService(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of `search_services.json`."""
+
     name: str
     url: str  #: The address of the service; "" when the user must configure it.
     path: str
-    ask: Callable[[str, WebSearchOptions], dict[str, Any]]
-    """The JSON of a POST, or the parameters of a GET."""
+    body: dict[str, Any]
+    """The JSON of a POST, or the parameters of a GET. {query}, {short} and {mode} are filled in."""
     rows: tuple[str, ...]  #: The keys that lead to the list of results.
     snippet: str  #: The field with the text of a result: a string or a list of strings.
     method: Literal["POST", "GET"] = "POST"
@@ -55,113 +57,44 @@ class SearchService(msgspec.Struct, frozen=True):
     key_form: str = "Bearer {}"
     variable: str = ""  #: The variable of its key; "" when it needs none.
     url_variable: str = ""  #: The variable with the address of the user's own server.
+    max_chars: int | None = None  #: Limits of {short}.
+    max_words: int | None = None
 
     def is_configured(self, options: WebSearchOptions) -> bool:
         return bool(options.keys.get(self.name) or options.urls.get(self.name))
 
-    def address(self, options: WebSearchOptions) -> str:
-        return (options.urls.get(self.name) or self.url).rstrip("/")
+    def request(self, query: str, options: WebSearchOptions) -> dict[str, Any]:
+        short = " ".join(query.split()[: self.max_words])[: self.max_chars]
+        mode = _PARALLEL_MODES.get(options.parallel_mode, options.parallel_mode) or "advanced"
+        filled: dict[str, Any] = _fill(
+            self.body, {"{query}": query, "{short}": short, "{mode}": mode}
+        )
+        return filled
 
-    def headers(self, options: WebSearchOptions) -> dict[str, str]:
-        key = options.keys.get(self.name, "")
-        return {self.key_header: self.key_form.format(key)} if key else {}
+
+def _fill(value: Any, words: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _fill(each, words) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_fill(each, words) for each in value]
+    return words.get(value, value) if isinstance(value, str) else value
 
 
 _PARALLEL_MODES = {"agentic": "advanced", "one-shot": "advanced", "fast": "basic"}
 """Modes of the beta API and their successors."""
-_PARALLEL_QUERY = 200
-_BRAVE_QUERY, _BRAVE_WORDS = 400, 50
 
-
-def _parallel_body(query: str, options: WebSearchOptions) -> dict[str, Any]:
-    mode = _PARALLEL_MODES.get(options.parallel_mode, options.parallel_mode)
-    return {
-        "objective": query,
-        "search_queries": [query[:_PARALLEL_QUERY]],
-        "mode": mode or "advanced",
-        "advanced_settings": {"max_results": MAX_RESULTS},
-    }
-
-
-def _brave_params(query: str, _options: WebSearchOptions) -> dict[str, Any]:
-    short = " ".join(query.split()[:_BRAVE_WORDS])[:_BRAVE_QUERY]
-    return {"q": short, "count": MAX_RESULTS, "text_decorations": "false"}
-
-
-SEARCH_SERVICES: tuple[SearchService, ...] = (
-    SearchService(
-        "firecrawl",
-        "https://api.firecrawl.dev",
-        "/v2/search",
-        lambda query, _: {"query": query, "limit": MAX_RESULTS},
-        rows=("data", "web"),
-        snippet="description",
-        variable="FIRECRAWL_API_KEY",
-        url_variable="FIRECRAWL_API_URL",
-    ),
-    SearchService(
-        "parallel",
-        "https://api.parallel.ai",
-        "/v1/search",
-        _parallel_body,
-        rows=("results",),
-        snippet="excerpts",
-        key_header="x-api-key",
-        key_form="{}",
-        variable="PARALLEL_API_KEY",
-    ),
-    SearchService(
-        "tavily",
-        "https://api.tavily.com",
-        "/search",
-        lambda query, _: {"query": query, "max_results": MAX_RESULTS, "search_depth": "basic"},
-        rows=("results",),
-        snippet="content",
-        variable="TAVILY_API_KEY",
-    ),
-    SearchService(
-        "exa",
-        "https://api.exa.ai",
-        "/search",
-        lambda query, _: {
-            "query": query,
-            "type": "auto",
-            "numResults": MAX_RESULTS,
-            "contents": {"highlights": True},
-        },
-        rows=("results",),
-        snippet="highlights",
-        key_header="x-api-key",
-        key_form="{}",
-        variable="EXA_API_KEY",
-    ),
-    SearchService(
-        "brave",
-        "https://api.search.brave.com",
-        "/res/v1/web/search",
-        _brave_params,
-        rows=("web", "results"),
-        snippet="description",
-        method="GET",
-        key_header="X-Subscription-Token",
-        key_form="{}",
-        variable="BRAVE_API_KEY",
-    ),
-    SearchService(
-        "searxng",
-        "",
-        "/search",
-        lambda query, _: {"q": query, "format": "json"},
-        rows=("results",),
-        snippet="content",
-        method="GET",
-        url_variable="SEARXNG_URL",
-    ),
-)
+SERVICES_BY_NAME = {
+    service.name: service
+    for service in msgspec.json.decode(
+        resources.files("hermes.tools").joinpath("search_services.json").read_bytes(),
+        type=tuple[SearchService, ...],
+    )
+}
 """In the order in which `auto` tries them."""
-
-SERVICES_BY_NAME = {service.name: service for service in SEARCH_SERVICES}
-
+KEY_VARIABLES = {each.name: each.variable for each in SERVICES_BY_NAME.values() if each.variable}
+URL_VARIABLES = {
+    each.name: each.url_variable for each in SERVICES_BY_NAME.values() if each.url_variable
+}
 
 MAX_ANSWER_BYTES = 5_000_000  #: For one answer.
 MAX_QUOTED_CHARS = 200  #: For the body of an error answer.
@@ -181,16 +114,13 @@ async def request_json(
     """Return the decoded answer; raises `ToolError`, whose message never has the key."""
     key = options.keys.get(service.name, "")
     if not is_header_value(key) or " " in key:
-        raise ToolError(
-            f"the key of {service.name} has odd characters in it", hint=_key_hint(service)
-        )
-    url = f"{service.address(options)}{path}"
+        hint = _check_hint(service.variable or service.url_variable)
+        raise ToolError(f"the key of {service.name} has odd characters in it", hint=hint)
+    url = f"{(options.urls.get(service.name) or service.url).rstrip('/')}{path}"
     sent: dict[str, Any] = {"params": body} if service.method == "GET" else {"json": body}
-    headers = {
-        "Accept": "application/json",
-        "User-Agent": f"Hermes/{__version__}",
-        **service.headers(options),
-    }
+    headers = {"Accept": "application/json", "User-Agent": f"Hermes/{__version__}"}
+    if key:
+        headers[service.key_header] = service.key_form.format(key)
     try:
         async with connect() as client:
             response = await fetch(
@@ -216,9 +146,9 @@ def _fetch_error(service: SearchService, options: WebSearchOptions, error: HttpE
     if error.kind == "too_large":
         return ToolError(f"the answer of {name} is too large")
     if error.kind == "not_json":
-        return ToolError(f"{name} did not answer with JSON", hint=_address_hint(service))
+        return ToolError(f"{name} did not answer with JSON", hint=_check_hint(service.url_variable))
     words = f"{name} cannot be reached: {error.__cause__}"
-    return ToolError(_mask_key(words, service, options), hint=_address_hint(service))
+    return ToolError(_mask_key(words, service, options), hint=_check_hint(service.url_variable))
 
 
 def http_error(
@@ -230,7 +160,8 @@ def http_error(
         hint = "the server must list json under search.formats in its settings.yml"
         return ToolError("searxng does not answer in JSON (HTTP 403)", hint=hint)
     if status in (401, 403):
-        return ToolError(f"{name} refused the key (HTTP {status})", hint=_key_hint(service))
+        hint = _check_hint(service.variable or service.url_variable)
+        return ToolError(f"{name} refused the key (HTTP {status})", hint=hint)
     if status in (402, 432, 433):
         return ToolError(f"the plan of {name} is used up (HTTP {status})", hint=_OTHER_SERVICE_HINT)
     if status == 429:
@@ -241,19 +172,15 @@ def http_error(
             f"{name} has a problem (HTTP {status}); try again later", hint=_OTHER_SERVICE_HINT
         )
     if status < 400:
-        return ToolError(f"{name} redirects (HTTP {status})", hint=_address_hint(service))
+        return ToolError(
+            f"{name} redirects (HTTP {status})", hint=_check_hint(service.url_variable)
+        )
     said = " ".join(body.decode("utf-8", "replace").split())
     words = _mask_key(f"{name} refused the search (HTTP {status}): {said}", service, options)
     return ToolError(words[:MAX_QUOTED_CHARS], hint=_OTHER_SERVICE_HINT)
 
 
-def _key_hint(service: SearchService) -> str:
-    variable = service.variable or service.url_variable
-    return f"the user should check {variable}" if variable else _OTHER_SERVICE_HINT
-
-
-def _address_hint(service: SearchService) -> str:
-    variable = service.url_variable
+def _check_hint(variable: str) -> str:
     return f"the user should check {variable}" if variable else _OTHER_SERVICE_HINT
 
 
@@ -270,10 +197,6 @@ Search = Callable[[str, int], list[dict[str, Any]]]
 """Takes a query and a count; returns rows with `title`, `href` and `body`."""
 
 DDGS_MISSING = "ddgs is not installed: hermes setup web"
-
-
-def is_ddgs_installed() -> bool:
-    return is_installed(DDGS)
 
 
 def search_ddgs(query: str, count: int) -> list[dict[str, Any]]:
@@ -302,10 +225,7 @@ async def ddgs_rows(query: str, seconds: float, search: Search) -> list[dict[str
             rows = await in_thread(search, query, MAX_RESULTS)
     except TimeoutError as error:
         raise ToolTimedOut("the search engines did not answer in time", hint=_LATER_HINT) from error
-    return [
-        {"title": row.get("title"), "url": row.get("href"), "snippet": row.get("body")}
-        for row in rows
-    ]
+    return [{**row, "url": row.get("href"), "snippet": row.get("body")} for row in rows]
 
 
 _LATER_HINT = "wait a little; with the key of a search service it works better"
@@ -321,10 +241,10 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,100}>")
 
 def select_service(options: WebSearchOptions) -> SearchService | None:
     """Return the service to use, None for ddgs; raises `ToolError` for an unusable setting."""
-    name = _backend_name(options)
+    name = options.backend.strip().lower() or AUTO
     if name == AUTO:
         return next(
-            (service for service in SEARCH_SERVICES if service.is_configured(options)), None
+            (each for each in SERVICES_BY_NAME.values() if each.is_configured(options)), None
         )
     if name == DDGS:
         return None
@@ -340,54 +260,15 @@ def select_service(options: WebSearchOptions) -> SearchService | None:
 
 def search_unavailable(options: WebSearchOptions) -> str:
     """Return why no search is possible, or ""."""
-    if _backend_name(options) in (AUTO, DDGS) and (options.install or is_ddgs_installed()):
+    if (options.backend.strip().lower() or AUTO) in (AUTO, DDGS) and (
+        options.install or is_installed(DDGS)
+    ):
         return ""  # ddgs is the fallback without any key
     try:
         service = select_service(options)
     except ToolError as error:
         return str(error)
     return "" if service else f"no search service has a key, and {DDGS_MISSING}"
-
-
-def _backend_name(options: WebSearchOptions) -> str:
-    return options.backend.strip().lower() or AUTO
-
-
-def web_search_tool(
-    options: WebSearchOptions, connect: Connect = make_client, search: Search = search_ddgs
-) -> Tool:
-    """Make the tool. `connect` returns the HTTP client for services; `search` is ddgs."""
-
-    async def web_search(call: ToolContext, query: str) -> str:
-        """Search the web: up to 5 results with title, URL, snippet. web_extract reads them."""
-        query = " ".join(clean(query).split())
-        if not 0 < len(query) <= MAX_QUERY_CHARS:
-            raise ToolArgumentsInvalid(f"query must have 1 to {MAX_QUERY_CHARS} characters")
-        service = select_service(options)
-        if service is None:
-            if options.install:
-                await _install_ddgs(call)
-            rows = await call.cancel.guard(ddgs_rows(query, options.seconds, search))
-        else:
-            body = service.ask(query, options)
-            answer = await call.cancel.guard(
-                request_json(service, options, connect, service.path, body)
-            )
-            rows = _result_rows(answer, service)
-        found = list(_format_results(rows))[:MAX_RESULTS]
-        if not found:
-            return f"nothing was found for {query!r}; try other words"
-        text = "\n\n".join(f"{number}. {result}" for number, result in enumerate(found, 1))
-        return fence_untrusted(text, f"results of {service.name if service else DDGS}")
-
-    return Tool.from_function(web_search, effect=Effect.NETWORK, toolset="web")
-
-
-async def _install_ddgs(call: ToolContext) -> None:
-    try:
-        await call.cancel.guard(ensure_extra("web", DDGS, call.output))
-    except InstallFailed as error:
-        raise ToolError(str(error), hint=error.hint) from error
 
 
 def _result_rows(answer: Any, service: SearchService) -> list[dict[str, Any]]:
@@ -416,8 +297,35 @@ def _clean_line(value: Any, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-KEY_VARIABLES = {each.name: each.variable for each in SEARCH_SERVICES if each.variable}
-URL_VARIABLES = {each.name: each.url_variable for each in SEARCH_SERVICES if each.url_variable}
+async def search_web(
+    call: ToolContext,
+    query: str,
+    options: WebSearchOptions,
+    connect: Connect = make_client,
+    search: Search = search_ddgs,
+) -> str:
+    """Return the results for the model. `connect` returns the HTTP client for services; `search`
+    is ddgs."""
+    query = " ".join(clean(query).split())
+    if not 0 < len(query) <= MAX_QUERY_CHARS:
+        raise ToolArgumentsInvalid(f"query must have 1 to {MAX_QUERY_CHARS} characters")
+    service = select_service(options)
+    if service is None:
+        if options.install:
+            try:
+                await call.cancel.guard(ensure_extra("web", DDGS, call.output))
+            except InstallFailed as error:
+                raise ToolError(str(error), hint=error.hint) from error
+        rows = await call.cancel.guard(ddgs_rows(query, options.seconds, search))
+    else:
+        body = service.request(query, options)
+        asking = request_json(service, options, connect, service.path, body)
+        rows = _result_rows(await call.cancel.guard(asking), service)
+    found = list(_format_results(rows))[:MAX_RESULTS]
+    if not found:
+        return f"nothing was found for {query!r}; try other words"
+    text = "\n\n".join(f"{number}. {result}" for number, result in enumerate(found, 1))
+    return fence_untrusted(text, f"results of {service.name if service else DDGS}")
 
 
 def search_options(deps: ToolDeps) -> WebSearchOptions:
@@ -430,14 +338,13 @@ def search_options(deps: ToolDeps) -> WebSearchOptions:
     )
 
 
-def make(deps: ToolDeps) -> Tool:
-    return web_search_tool(search_options(deps))
-
-
-def unavailable(deps: ToolDeps) -> str:
-    return search_unavailable(search_options(deps))
-
-
-ENTRY = ToolEntry(
-    "web_search", "web", make, unavailable, requires_env=tuple(KEY_VARIABLES.values()), emoji="🌐"
+@tool(
+    toolset="web",
+    effect=Effect.NETWORK,
+    unavailable=lambda deps: search_unavailable(search_options(deps)),
+    requires_env=KEY_VARIABLES.values(),
+    emoji="🌐",
 )
+async def web_search(deps: ToolDeps, call: ToolContext, query: str) -> str:
+    """Search the web: up to 5 results with title, URL, snippet. web_extract reads them."""
+    return await search_web(call, query, search_options(deps))

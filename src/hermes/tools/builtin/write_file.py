@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security import PathGuard
-from hermes.terminal import Files
+from hermes.core.tool import Concern, Effect, ToolContext
 from hermes.tools.editing.document import (
     TextDocument,
     encode_text,
@@ -12,46 +10,40 @@ from hermes.tools.editing.document import (
     new_syntax_problem,
     normalize_argument,
 )
-from hermes.tools.editing.files import (
-    FileEdit,
-    FileEditor,
-    FileReads,
-    WriteTarget,
-    display_path,
-    plural,
-    run_sized,
-)
-from hermes.tools.registry import ToolDeps, ToolEntry
+from hermes.tools.editing.files import FileEdit, FileEditor, display_path, plural, run_sized
+from hermes.tools.registry import ToolDeps, tool
 
 
-def write_file_tool(
-    files: Files, guard: PathGuard, reads: FileReads, *, isolated: bool = False
-) -> Tool:
-    editor = FileEditor(files, guard, reads, isolated=isolated)
+@tool(name="write_file", toolset="file", effect=Effect.WRITE, serial=True, emoji="✍️")
+class WriteFile:
+    def __init__(self, deps: ToolDeps) -> None:
+        self._editor = FileEditor(deps)
 
-    async def write_file(call: ToolContext, path: str, content: str) -> str:
+    async def write_file(self, call: ToolContext, path: str, content: str) -> str:
         """Write a whole file; missing folders are made, an existing file is replaced."""
         normalize_argument(content, "content")
-        target = await editor.target(call, path)
-        old = await editor.content(target)
+        target = await self._editor.target(call, path)
+        old = await self._editor.content(target)
         data, note = _match_encoding(old, content)
-        warning = _stale_warning(editor, target)
-        await editor.save(call, [FileEdit(target, old, data)])
+        warning = ""
+        if target.stale:
+            warning = (
+                f"warning: {display_path(path)} had been changed since you last saw it; "
+                "those changes are overwritten"
+            )
+        elif self._editor.is_unread(target):
+            warning = f"note: {display_path(path)} existed and you had not read it"
+        await self._editor.save(call, [FileEdit(target, old, data)])
         problem = await run_sized(len(data), lambda: new_syntax_problem(target.real, old, data))
         done = "replaced" if target.exists else "created"
         lines = data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
-        summary = (
-            f"{done} {display_path(path)}: {plural(len(data), 'byte')}, {plural(lines, 'line')}"
-        )
+        size = f"{plural(len(data), 'byte')}, {plural(lines, 'line')}"
+        summary = f"{done} {display_path(path)}: {size}{note}"
         checked = f"[syntax error: {problem}]" if problem else ""
-        return "\n".join(filter(None, [warning, summary + note, checked]))
+        return "\n".join(filter(None, [warning, summary, checked]))
 
-    async def examine(arguments: dict[str, Any]) -> Concern | None:
-        return await editor.examine([str(arguments.get("path", ""))])
-
-    return Tool.from_function(
-        write_file, effect=Effect.WRITE, toolset="file", serial=True, examine=examine
-    )
+    async def examine(self, arguments: dict[str, Any]) -> Concern | None:
+        return await self._editor.examine([str(arguments.get("path", ""))])
 
 
 def _match_encoding(old: bytes | None, content: str) -> tuple[bytes, str]:
@@ -70,21 +62,3 @@ def _match_encoding(old: bytes | None, content: str) -> tuple[bytes, str]:
     if has_bom:
         kept.append("byte order mark")
     return encode_text(content, has_bom=has_bom), f" ({' and '.join(kept)} kept)" if kept else ""
-
-
-def _stale_warning(editor: FileEditor, target: WriteTarget) -> str:
-    if target.stale:
-        return (
-            f"warning: {display_path(target.path)} had been changed since you last saw it; "
-            "those changes are overwritten"
-        )
-    if editor.is_unread(target):
-        return f"note: {display_path(target.path)} existed and you had not read it"
-    return ""
-
-
-def make(deps: ToolDeps) -> Tool:
-    return write_file_tool(deps.place.files, deps.guard, deps.reads, isolated=deps.place.isolated)
-
-
-ENTRY = ToolEntry("write_file", "file", make, emoji="✍️")

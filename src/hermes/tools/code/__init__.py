@@ -1,9 +1,9 @@
-"""Running the Python scripts of `execute_code`, which can call tools.
+"""The programs around a Python script of `execute_code`, which can call tools.
 
     the tool  ──JSON lines──  runner  ──socket──  the script: `hermes_tools`, audit hook
     (here)                    (where the shell is)
 
-`remote` has the sources that run where the shell is. They are sent as text, need only Python 3.8
+They run where the shell is. They are sent as text, import nothing of Hermes, need only Python 3.8
 and its standard library, and work on every backend whose `Shell` can start a program.
 
 The script is judged by what it does, not by how it reads. An audit hook in its process reports

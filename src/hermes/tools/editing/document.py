@@ -315,19 +315,14 @@ def _shell(data: bytes) -> SyntaxProblem | None:
     tree = tree_sitter.Parser(tree_sitter.Language(bash.language())).parse(data)
     if not tree.root_node.has_error:
         return None
-    wrong = _first_error(tree.root_node)
+    wrong: Any = tree.root_node
+    while not (wrong.is_error or wrong.is_missing):
+        below = next((child for child in wrong.children if child.has_error), None)
+        if below is None:
+            break
+        wrong = below
     last = len(data.splitlines())  # a missing end is reported for the last line
     return SyntaxProblem(min(wrong.start_point[0] + 1, last), "the shell syntax looks wrong")
-
-
-def _first_error(node: Any) -> Any:
-    """Return the first node of the tree that is an error or missing."""
-    while not (node.is_error or node.is_missing):
-        below = next((child for child in node.children if child.has_error), None)
-        if below is None:
-            return node
-        node = below
-    return node
 
 
 CHECKS: dict[str, SyntaxCheck] = {

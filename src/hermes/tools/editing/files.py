@@ -1,19 +1,22 @@
 """`FileEditor` approves, checks and saves changes; `FileReads` knows what a session has read."""
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import Concern, ToolContext
-from hermes.security import PathGuard
-from hermes.terminal import FileInfo, Files
+from hermes.terminal import FileInfo
+
+if TYPE_CHECKING:
+    from hermes.tools.registry import ToolDeps
 
 MAX_PAGES = 500
 MAX_FILES = 5_000
@@ -136,14 +139,11 @@ class FileEdit(msgspec.Struct, frozen=True):
 
 
 class FileEditor:
-    """The file operations of `write_file` and `patch`.
+    """The file operations of `write_file` and `patch`."""
 
-    `isolated`: the backend is the boundary, so only refusals count.
-    """
-
-    def __init__(self, files: Files, guard: PathGuard, reads: FileReads, *, isolated: bool) -> None:
-        self._files, self._guard, self._reads = files, guard, reads
-        self._isolated = isolated
+    def __init__(self, deps: "ToolDeps") -> None:
+        self._files, self._guard, self._reads = deps.place.files, deps.guard, deps.reads
+        self._isolated = deps.place.isolated  # the backend is the boundary: only refusals count
         self._examined: dict[str, str] = {}
 
     async def examine(self, paths: Sequence[str]) -> Concern | None:
@@ -158,18 +158,15 @@ class FileEditor:
             if concern is not None and concern.refused:
                 self._examined.pop(path, None)
                 return concern
-            self._remember(path, real)
+            if len(self._examined) >= MAX_EXAMINED:
+                self._examined.clear()
+            self._examined[path] = real
             if concern is not None and not self._isolated:
                 concerns.append(concern)
         if len(concerns) < 2:
             return concerns[0] if concerns else None
         subjects = ", ".join(concern.subject for concern in concerns)
         return msgspec.structs.replace(concerns[0], subject=subjects)
-
-    def _remember(self, path: str, real: str) -> None:
-        if len(self._examined) >= MAX_EXAMINED:
-            self._examined.clear()
-        self._examined[path] = real
 
     async def target(self, call: ToolContext, path: str) -> WriteTarget:
         """Resolve a path for writing.
@@ -234,7 +231,14 @@ class FileEditor:
                 problem = file_error(action, change.target.path, error)
                 raise await self._roll_back(problem, done) from error
         for change in changes:
-            await self._record(change)
+            info = None
+            if change.after is not None:
+                with contextlib.suppress(OSError):
+                    info = await self._files.stat(change.target.real)
+            if info is None:
+                self._reads.remove(change.target.real)
+            else:
+                self._reads.record(change.target.real, info)
 
     async def _require_unchanged(self, target: WriteTarget) -> None:
         try:
@@ -263,20 +267,6 @@ class FileEditor:
         if left:
             return ToolError(f"{problem}; these are changed already: {', '.join(left)}")
         return ToolError(f"{problem}; nothing was changed") if done else problem
-
-    async def _record(self, change: FileEdit) -> None:
-        real = change.target.real
-        info = None if change.after is None else await self._stat(real)
-        if info is None:
-            self._reads.remove(real)
-        else:
-            self._reads.record(real, info)
-
-    async def _stat(self, real: str) -> FileInfo | None:
-        try:
-            return await self._files.stat(real)
-        except OSError:
-            return None
 
 
 async def run_sized(size: int, work: Callable[[], T]) -> T:

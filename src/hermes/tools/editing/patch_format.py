@@ -12,14 +12,14 @@ import msgspec
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.tools.editing import matching
 from hermes.tools.editing.document import Edit, TextLines
-from hermes.tools.editing.lines import (
+from hermes.tools.editing.matching import (
     LINE_MATCHERS,
     LineAlignment,
     LineMatcher,
     merge_change,
     normalize_line,
+    number_lines,
 )
-from hermes.tools.editing.matching import number_lines
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 ADD, UPDATE, DELETE = "*** Add File:", "*** Update File:", "*** Delete File:"
@@ -95,12 +95,17 @@ class _EnvelopeParser:
     def sections(self) -> list[PatchSection]:
         found: list[PatchSection] = []
         while self._next < len(self._lines):
-            line = self._take()
+            line = self._lines[self._next]
+            self._next += 1
             if line.startswith(ADD):
                 body = self._body()
-                found.append(
-                    PatchSection("add", _header_path(line, ADD), content=self._added(body))
-                )
+                while body and not body[-1].strip():
+                    body.pop()
+                for added in body:
+                    if added and not added.startswith("+"):
+                        self._wrong(added, "of a new file must begin with +")
+                content = "".join(f"{added[1:]}\n" for added in body)
+                found.append(PatchSection("add", _header_path(line, ADD), content=content))
             elif line.startswith(DELETE):
                 found.append(PatchSection("delete", _header_path(line, DELETE)))
             elif line.startswith(UPDATE):
@@ -108,10 +113,6 @@ class _EnvelopeParser:
             elif line.strip():
                 self._wrong(line, "is not a file header")
         return found
-
-    def _take(self) -> str:
-        self._next += 1
-        return self._lines[self._next - 1]
 
     def _body(self) -> list[str]:
         """Return the lines up to the next file header."""
@@ -121,14 +122,6 @@ class _EnvelopeParser:
         ):
             self._next += 1
         return self._lines[start : self._next]
-
-    def _added(self, body: list[str]) -> str:
-        while body and not body[-1].strip():
-            body.pop()
-        for line in body:
-            if line and not line.startswith("+"):
-                self._wrong(line, "of a new file must begin with +")
-        return "".join(f"{line[1:]}\n" for line in body)
 
     def _update(self, path: str) -> PatchSection:
         body = self._body()
@@ -148,7 +141,9 @@ class _EnvelopeParser:
         for line in body:
             if line.startswith("@@"):
                 finish()
-                headers += [header] if (header := _hunk_header(line)) else []
+                numbers = _RANGE.match(line)  # line numbers have no meaning in this format
+                header = (numbers[3] if numbers else line[2:].removesuffix("@@")).strip()
+                headers += [header] if header else []
             elif line.startswith(END_OF_FILE):
                 finish(at_end=True)
             elif line[:1] in ("", " ", "+", "-"):
@@ -174,19 +169,15 @@ def _header_path(line: str, header: str) -> str:
 _RANGE = re.compile(r"@@+ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@+ ?(.*)")
 
 
-def _hunk_header(line: str) -> str:
-    """Return the text after `@@`; line numbers have no meaning in this format."""
-    numbers = _RANGE.match(line)
-    return (numbers[3] if numbers else line[2:].removesuffix("@@")).strip()
-
-
 class _UnifiedParser:
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
 
     def sections(self) -> list[PatchSection]:
         starts = [n for n in range(len(self._lines)) if self._is_header(n)]
-        renames = self._renames()
+        olds = [line[12:].strip() for line in self._lines if line.startswith("rename from ")]
+        news = [line[10:].strip() for line in self._lines if line.startswith("rename to ")]
+        renames = list(zip(olds, news, strict=False))
         found = [
             self._section(start, end)
             for start, end in zip(starts, [*starts[1:], len(self._lines)], strict=True)
@@ -211,11 +202,6 @@ class _UnifiedParser:
             and after[0].startswith("+++ ")
             and (after[1].startswith("@@") or not after[1].strip())
         )
-
-    def _renames(self) -> list[tuple[str, str]]:
-        old = [line[12:].strip() for line in self._lines if line.startswith("rename from ")]
-        new = [line[10:].strip() for line in self._lines if line.startswith("rename to ")]
-        return list(zip(old, new, strict=False))
 
     def _section(self, start: int, end: int) -> PatchSection:
         old, new = self._name(start), self._name(start + 1)
@@ -266,14 +252,10 @@ _GIT_LINES = (
 
 def _numbered_hunk(body: list[str], numbers: re.Match[str]) -> Hunk:
     unended = [n for n, line in enumerate(body) if line.startswith("\\")]
-    ended: bool | None = None
-    if unended:
-        # The mark follows the last line of one side or of both.
-        last = body[unended[-1] - 1][:1]
-        ended = last == "-"
+    # The mark follows the last line of one side or of both.
+    ended = body[unended[-1] - 1][:1] == "-" if unended else None
     lines = [line for line in body if not line.startswith("\\")]
-    inserts = numbers[2] == "0"
-    line = int(numbers[1]) + inserts
+    line = int(numbers[1]) + (numbers[2] == "0")
     return _make_hunk(lines, line=line, ended=ended, at_end=bool(unended))
 
 
@@ -305,7 +287,7 @@ class _HunkLocator:
     def hunk(self, number: int, hunk: Hunk) -> Edit:
         if hunk.old == hunk.new:
             raise ToolError(f"hunk {number} changes nothing")
-        start = self._after_headers(number, hunk.headers)
+        start = self.after_headers(number, hunk.headers)
         hunk = _without_blank_ends(hunk)
         if not hunk.old:
             return self._insert(hunk, start)
@@ -318,7 +300,7 @@ class _HunkLocator:
         self._below = first + len(hunk.old)
         return self._target.replace_lines(first, self._below, lines, ended=hunk.ended)
 
-    def _after_headers(self, number: int, headers: Sequence[str]) -> int:
+    def after_headers(self, number: int, headers: Sequence[str]) -> int:
         """Return the line below the last header; each is searched for below the previous one."""
         start = self._below
         for header in headers:
@@ -333,14 +315,10 @@ class _HunkLocator:
                     hint="write a line of the file behind @@, or leave it out",
                 )
             if not below:
-                return self._above(number, headers)
+                # From the top: the hunk is above the previous one.
+                return _HunkLocator(self._target).after_headers(number, headers)
             start = below[0] + 1
         return start
-
-    def _above(self, number: int, headers: Sequence[str]) -> int:
-        """Search for the headers from the top: the hunk is above the previous one."""
-        search = _HunkLocator(self._target)
-        return search._after_headers(number, headers)
 
     def _insert(self, hunk: Hunk, start: int) -> Edit:
         """Insert lines where the diff says, below the header, or at the end of the file."""

@@ -9,8 +9,8 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid
 from hermes.core.events import Event, QuestionAnswered, QuestionAsked
 from hermes.core.tool import Tool, ToolContext
-from hermes.tools.builtin.clarify import clarify_tool
 from hermes.tools.toolbox import Toolbox
+from tests.workspace import make_tool
 
 
 class Person:
@@ -40,7 +40,7 @@ async def ask(tool: Tool, events: list[Event], **arguments: Any) -> str:
 async def test_answer_is_returned_and_announced() -> None:
     events: list[Event] = []
     person = Person(" tea ")
-    tool = clarify_tool(person)
+    tool = make_tool("clarify", clarifier=person)
     asked = {"question": "Tea or coffee?", "choices": ["tea", " coffee", "tea"]}
     assert await ask(tool, events, **asked) == "The user answers: tea"
     question = QuestionAsked("call", "Tea or coffee?", ("tea", "coffee"))
@@ -50,7 +50,11 @@ async def test_answer_is_returned_and_announced() -> None:
 
 async def test_no_answer_in_time_lets_the_model_decide() -> None:
     events: list[Event] = []
-    answer = await ask(clarify_tool(Person(), timeout=0.01), events, question="Which?")
+    answer = await ask(
+        make_tool("clarify", clarifier=Person(), settings={"clarify": {"timeout": 0.01}}),
+        events,
+        question="Which?",
+    )
     assert "Nobody answered in time" in answer
     assert "say in your answer what you assumed" in answer
     assert events[-1] == QuestionAnswered("call", "")
@@ -58,7 +62,7 @@ async def test_no_answer_in_time_lets_the_model_decide() -> None:
 
 async def test_without_a_user_nothing_is_asked() -> None:
     events: list[Event] = []
-    answer = await ask(clarify_tool(None), events, question="Which?")
+    answer = await ask(make_tool("clarify"), events, question="Which?")
     assert "Nobody is here" in answer
     assert "Decide by yourself" in answer
     assert events == []
@@ -66,7 +70,7 @@ async def test_without_a_user_nothing_is_asked() -> None:
 
 async def test_parallel_questions_are_asked_one_after_the_other() -> None:
     person = Person()
-    tool = clarify_tool(person)
+    tool = make_tool("clarify", clarifier=person)
     both = asyncio.gather(ask(tool, [], question="first"), ask(tool, [], question="second"))
     while not person.asked:
         await asyncio.sleep(0)
@@ -83,7 +87,9 @@ async def test_cancelled_turn_withdraws_the_question() -> None:
     cancel = CancelToken()
     person = Person()
     work = asyncio.ensure_future(
-        clarify_tool(person).handler(context(events, cancel), {"question": "Which?"})
+        make_tool("clarify", clarifier=person).handler(
+            context(events, cancel), {"question": "Which?"}
+        )
     )
     while not person.asked:
         await asyncio.sleep(0)
@@ -94,7 +100,7 @@ async def test_cancelled_turn_withdraws_the_question() -> None:
 
 
 async def test_arguments_are_validated(tmp_path: Any) -> None:
-    tool = clarify_tool(None)
+    tool = make_tool("clarify")
     assert (tool.serial, tool.toolset) == (True, "clarify")
     box = Toolbox([tool], tmp_path)
     assert box.decode(tool, '{"question": "x", "choices": ["a"]}')["choices"] == ["a"]

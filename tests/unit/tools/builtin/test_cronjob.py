@@ -7,8 +7,13 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ConfigError, StoreError, ToolDenied, ToolError, UsageError
-from hermes.core.tool import Concern, ToolContext
-from hermes.tools.builtin.cronjob import OWNER_FIELDS, cronjob_tool
+from hermes.core.tool import Concern, Tool, ToolContext
+from hermes.tools.builtin.cronjob import OWNER_FIELDS
+from tests.workspace import make_tool
+
+
+def cronjob_tool(jobs: Any, origin: str = "", limits: dict[str, Any] | None = None) -> Tool:
+    return make_tool("cronjob", scheduler=jobs, origin=origin, job_limits=limits or {})
 
 
 class Jobs:

@@ -13,12 +13,11 @@ from hermes.core.tool import Tool, ToolContext
 from hermes.tools.approval import ApprovalRules, Approvals
 from hermes.tools.builtin.delegate_task import (
     MAX_SUMMARY_CHARS,
-    DelegationOptions,
     allowed_tools,
-    delegate_task_tool,
     effective_role,
 )
 from hermes.tools.toolbox import LocalResultStore, Toolbox
+from tests.workspace import make_tool
 
 
 class Workers:
@@ -35,7 +34,7 @@ class Workers:
 
 
 def tool_over(workers: Workers, **options: Any) -> Tool:
-    return delegate_task_tool(workers, DelegationOptions(**options))
+    return make_tool("delegate_task", spawner=workers, settings={"delegation": options})
 
 
 async def test_one_goal_is_one_task(use):

@@ -12,16 +12,15 @@ from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolDenied, To
 from hermes.core.tool import Tool, ToolContext
 from hermes.security import PathGuard
 from hermes.terminal import FileInfo, LocalFiles
-from hermes.tools.builtin.patch import patch_tool
-from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.editing.files import FileReads
+from tests.workspace import make_tool
 
 Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
 def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
-    return patch_tool(files, guard, reads)
+    return make_tool("patch", files=files, guard=guard, reads=reads)
 
 
 def envelope(*lines: str) -> str:
@@ -87,7 +86,7 @@ async def test_externally_changed_file_adds_a_warning(
 ) -> None:
     path = workspace / "a.txt"
     path.write_text("one\ntwo\n")
-    await use(read_file_tool(files, guard, reads), path="a.txt")
+    await use(make_tool("read_file", files=files, guard=guard, reads=reads), path="a.txt")
     path.write_text("one\ntwo\nthree\n")
     text = await use(tool, path="a.txt", old_string="one", new_string="1")
     assert text.startswith("warning: a.txt had been changed since you last saw it\nchanged a.txt")
@@ -207,7 +206,7 @@ async def test_failed_section_changes_nothing(
 ) -> None:
     (workspace / "a.txt").write_text("one\n")
     (workspace / "b.txt").write_text("two\n")
-    tool = patch_tool(files, guard, reads)
+    tool = make_tool("patch", files=files, guard=guard, reads=reads)
     patch = envelope(
         "*** Update File: a.txt", "-one", "+1", "*** Update File: b.txt", "-gone", "+2"
     )
@@ -316,7 +315,7 @@ async def test_cancelled_call_leaves_no_partial_change(
     guard: PathGuard, reads: FileReads, workspace: Path
 ) -> None:
     began = asyncio.Event()
-    tool = patch_tool(SlowFiles(workspace, began), guard, reads)
+    tool = make_tool("patch", files=SlowFiles(workspace, began), guard=guard, reads=reads)
     patch = envelope(*(f"*** Add File: {name}.txt\n+x" for name in "abc"))
     call = ToolContext("session", "call", CancelToken(), print)
     running = asyncio.ensure_future(call.cancel.guard(tool.handler(call, {"patch": patch})))
@@ -337,7 +336,9 @@ async def test_call_cancelled_before_its_first_write_changes_nothing(
             call.cancel.cancel("enough")
             return await super().stat(path)
 
-    tool = patch_tool(Stopped(lambda: str(workspace), user_home), guard, reads)
+    tool = make_tool(
+        "patch", files=Stopped(lambda: str(workspace), user_home), guard=guard, reads=reads
+    )
     with pytest.raises(Interrupted):
         await tool.handler(call, {"patch": envelope("*** Add File: a.txt", "+x")})
     assert list(workspace.iterdir()) == []

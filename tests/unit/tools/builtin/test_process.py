@@ -11,8 +11,8 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security import PathGuard
-from hermes.terminal import BackgroundProcesses, LocalShell, OutputLimits
-from hermes.tools.builtin.process import process_tool
+from hermes.terminal import BackgroundProcesses, LocalShell
+from tests.workspace import make_tool
 
 Use = Callable[..., Awaitable[str]]
 
@@ -26,7 +26,7 @@ async def processes(shell: LocalShell) -> AsyncIterator[BackgroundProcesses]:
 
 @pytest.fixture
 def tool(processes: BackgroundProcesses, guard: PathGuard) -> Tool:
-    return process_tool(processes, guard)
+    return make_tool("process", processes=processes, guard=guard)
 
 
 async def test_schema_of_the_tool(tool: Tool) -> None:
@@ -68,10 +68,8 @@ async def test_log_is_read_in_pages(tool: Tool, use: Use, processes: BackgroundP
     assert (await use(tool, action="log", session_id=silent)).startswith("[no output]")
 
 
-async def test_much_new_output_is_cut(
-    use: Use, processes: BackgroundProcesses, guard: PathGuard
-) -> None:
-    tool = process_tool(processes, guard, limits=OutputLimits(max_bytes=100))
+async def test_much_new_output_is_cut(use: Use, processes: BackgroundProcesses) -> None:
+    tool = make_tool("process", processes=processes, settings={"tool_output": {"max_bytes": 100}})
     name = await processes.start("seq 1000")
     assert "bytes left out" in await use(tool, action="wait", session_id=name)
 
@@ -153,7 +151,7 @@ async def test_input_is_examined_like_a_command(
 async def test_isolated_backend_denies_only_refused_commands(
     processes: BackgroundProcesses, guard: PathGuard
 ) -> None:
-    tool = process_tool(processes, guard, isolated=True)
+    tool = make_tool("process", processes=processes, guard=guard, isolated=True)
     name = await processes.start("cat")
     typing = {"action": "submit", "session_id": name}
     assert await tool.examine({**typing, "data": "rm -rf build"}) is None

@@ -9,16 +9,16 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.core.tool import Tool
 from hermes.security import PathGuard
-from hermes.terminal import LocalFiles, OutputLimits
-from hermes.tools.builtin.read_file import read_file_tool
+from hermes.terminal import LocalFiles
 from hermes.tools.editing.files import FileReads
+from tests.workspace import make_tool
 
 Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
 def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
-    return read_file_tool(files, guard, reads)
+    return make_tool("read_file", files=files, guard=guard, reads=reads)
 
 
 def test_parameters_models_know(tool: Tool) -> None:
@@ -105,8 +105,8 @@ async def test_other_than_text_files_are_refused_with_a_reason(
 async def test_configured_limits_hold(
     files: LocalFiles, guard: PathGuard, use: Use, workspace: Path
 ) -> None:
-    limits = OutputLimits(max_lines=3, max_line_length=4)
-    tool = read_file_tool(files, guard, FileReads(), limits, max_chars=1_000)
+    settings = {"tool_output": {"max_lines": 3, "max_line_length": 4}, "file_read_max_chars": 1_000}
+    tool = make_tool("read_file", files=files, guard=guard, settings=settings)
     (workspace / "a.txt").write_text("abcdefg\n" * 10)
     text = await use(tool, path="a.txt")
     assert text.splitlines()[-2:] == [
@@ -124,14 +124,8 @@ async def test_reading_credentials_needs_approval(
         assert not concern.refused
     assert await tool.examine({"path": "src/a.py"}) is None
     assert await tool.examine({"path": "/etc/hosts"}) is None
-    isolated = read_file_tool(
-        tool_files(user_home), PathGuard(user_home, ()), FileReads(), isolated=True
-    )
+    isolated = make_tool("read_file", isolated=True)
     assert await isolated.examine({"path": "~/.ssh/id_rsa"}) is None
-
-
-def tool_files(home: Path) -> LocalFiles:
-    return LocalFiles(lambda: str(home), home, ripgrep="")
 
 
 TEXT = "".join(f"line {number} of a text that is long enough\n" for number in range(1, 31))

@@ -9,7 +9,7 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Tool
 from hermes.security import PathGuard
 from hermes.terminal import LocalFiles
-from hermes.tools.builtin.search_files import search_files_tool
+from tests.workspace import make_tool
 
 Use = Callable[..., Awaitable[str]]
 
@@ -20,7 +20,7 @@ def tool(files: LocalFiles, guard: PathGuard, workspace: Path) -> Tool:
         path = workspace / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    return search_files_tool(files, guard, lambda: str(workspace))
+    return make_tool("search_files", folder=workspace, files=files, guard=guard)
 
 
 def test_parameters_models_know(tool: Tool) -> None:

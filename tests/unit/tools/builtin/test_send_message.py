@@ -10,7 +10,7 @@ from hermes.core.events import ApprovalAsked
 from hermes.core.ports import ApprovalAnswer, Attachments
 from hermes.core.tool import ToolContext
 from hermes.tools.approval import ApprovalRules, Approvals
-from hermes.tools.builtin.send_message import send_message_tool
+from tests.workspace import make_tool
 
 MESSAGE = {"target": "telegram", "message": "hi"}
 
@@ -40,7 +40,9 @@ async def no_memory(_kind: str) -> None:
 async def permitted(effects: dict[str, Any], arguments: dict[str, Any]) -> bool:
     policy = Approvals(ApprovalRules(effects=effects), DenyingApprover(), (), no_memory)
     try:
-        await policy.permit(send_message_tool(Letters()), arguments, "c", lambda _event: None)
+        await policy.permit(
+            make_tool("send_message", outbox=Letters()), arguments, "c", lambda _event: None
+        )
     except ToolDenied:
         return False
     return True
@@ -54,7 +56,7 @@ async def test_sending_needs_approval_and_listing_does_not(effects: dict[str, An
 
 
 async def test_unsendable_message_names_the_valid_targets() -> None:
-    tool = send_message_tool(Letters(), "telegram:7")
+    tool = make_tool("send_message", outbox=Letters(), origin="telegram:7")
     context = ToolContext("s", "c", CancelToken(), lambda _text: None)
     assert await tool.handler(context, {"action": "list"}) == "telegram (home channel: 7)"
     assert "Kept" in await tool.handler(context, MESSAGE)

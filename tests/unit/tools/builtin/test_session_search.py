@@ -26,10 +26,9 @@ from hermes.tools.builtin.session_search import (
     GAP,
     MAX_ANSWER_CHARS,
     NO_MATCH,
-    SessionSearchOptions,
     select_around,
-    session_search_tool,
 )
+from tests.workspace import make_tool
 
 Answer = Callable[[str], Awaitable[str]]
 
@@ -86,9 +85,17 @@ def searching(
     models: Models | None = None,
     current: str = "now",
     cancel: CancelToken | None = None,
+    user: str = "",
     **options: object,
 ) -> Callable[..., Awaitable[str]]:
-    tool = session_search_tool(store, models, lambda: current, SessionSearchOptions(**options))  # type: ignore[arg-type]
+    tool = make_tool(
+        "session_search",
+        sessions=store,
+        auxiliary=models,
+        current_session=lambda: current,
+        user=user,
+        settings={"auxiliary": {"session_search": options}},
+    )
 
     async def search(query: str = "", **arguments: object) -> str:
         context = ToolContext(current, "call", cancel or CancelToken(), lambda _text: None)
@@ -312,14 +319,14 @@ async def test_results_are_bounded(store: SessionStore) -> None:
 
 
 async def test_long_conversation_is_read_around_the_matches(store: SessionStore) -> None:
-    filler = ["filler " * 100] * 30
+    filler = ["filler " * 1_000] * 30
     await talk(store, "s", *filler, "the invoice is here", "paid", *filler)
     await store.append("s", Assistant((ToolCall("c", "read_file", '{"path": "/a/b.txt"}'),)))
     await store.append("s", ToolResult("c", "read_file", "x" * 5000 + " invoice " + "y" * 5000))
     models = Models(summary)
-    await searching(store, models, transcript_chars=12_000)("invoice")
+    await searching(store, models)("invoice")
     (text,) = models.transcripts
-    assert len(text) < 14_000
+    assert len(text) < 102_000
     assert "the invoice is here" in text
     assert "paid" in text
     assert '[calls read_file {"path": "/a/b.txt"}]' in text
@@ -367,7 +374,6 @@ async def test_when_no_conversation_has_all_words_those_with_some_are_shown(
 async def test_sessions_of_programs_are_not_searched(store: SessionStore) -> None:
     await talk(store, "batch", "invoice", source="batch")
     assert await searching(store)("invoice") == NO_MATCH
-    assert sessions_in(await searching(store, hidden_sources=())("invoice")) == ["batch"]
 
 
 async def test_user_sees_only_their_own_conversations_and_the_owner_all(
@@ -398,7 +404,7 @@ async def test_empty_store_is_not_an_error(store: SessionStore) -> None:
 
 
 async def test_parameters_are_the_known_ones(store: SessionStore) -> None:
-    spec = session_search_tool(store, None, lambda: "").spec
+    spec = make_tool("session_search", sessions=store).spec
     assert list(spec.parameters["properties"]) == ["query", "role_filter", "limit"]
     assert spec.parameters["properties"]["limit"]["default"] == 3
     assert "required" not in spec.parameters

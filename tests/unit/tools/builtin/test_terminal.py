@@ -12,7 +12,8 @@ from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security import PathGuard
 from hermes.terminal import BackgroundProcesses, LocalShell, OutputLimits
-from hermes.tools.builtin.terminal import exit_note, terminal_tool
+from hermes.tools.builtin.terminal import exit_note
+from tests.workspace import make_tool
 
 Use = Callable[..., Awaitable[str]]
 
@@ -24,7 +25,7 @@ def processes(shell: LocalShell) -> BackgroundProcesses:
 
 @pytest.fixture
 def tool(shell: LocalShell, processes: BackgroundProcesses, guard: PathGuard) -> Tool:
-    return terminal_tool(shell, processes, guard)
+    return make_tool("terminal", shell=shell, processes=processes, guard=guard)
 
 
 async def test_schema_of_the_tool(tool: Tool) -> None:
@@ -64,7 +65,7 @@ async def test_long_output_says_that_it_was_cut(
     user_home: Path, workspace: Path, guard: PathGuard, use: Use
 ) -> None:
     shell = LocalShell({"HOME": str(user_home)}, workspace, OutputLimits(max_bytes=100))
-    tool = terminal_tool(shell, BackgroundProcesses(shell), guard)
+    tool = make_tool("terminal", shell=shell, guard=guard)
     result = await use(tool, command="seq 1000")
     assert result.startswith("1\n2\n")
     assert "bytes left out" in result
@@ -86,7 +87,7 @@ async def test_plugins_may_change_the_output(
     async def shout(text: str) -> str:
         return text.upper()
 
-    tool = terminal_tool(shell, processes, guard, transform=shout)
+    tool = make_tool("terminal", shell=shell, transform_output=shout)
     assert await use(tool, command="echo hello; exit 3") == "HELLO\n[exit code 3]"
 
 
@@ -152,7 +153,7 @@ async def test_command_is_examined_in_its_folder(
 async def test_isolated_backend_denies_only_refused_commands(
     shell: LocalShell, processes: BackgroundProcesses, guard: PathGuard
 ) -> None:
-    tool = terminal_tool(shell, processes, guard, isolated=True)
+    tool = make_tool("terminal", shell=shell, guard=guard, isolated=True)
     assert await tool.examine({"command": "sudo rm -rf build"}) is None
     refused = await tool.examine({"command": "mkfs.ext4 /dev/sda1"})
     assert refused is not None

@@ -16,13 +16,13 @@ from hermes.tools.builtin.todo import (
     MAX_TASK_CHARS,
     TodoItem,
     TodoList,
-    todo_tool,
 )
+from tests.workspace import make_tool
 
 
 async def call(todos: TodoList, /, **arguments: Any) -> str:
     context = ToolContext("session", "call", CancelToken(), lambda _text: None)
-    return await todo_tool(todos).handler(context, arguments)
+    return await make_tool("todo", todos=todos).handler(context, arguments)
 
 
 async def test_list_is_written_shown_and_counted() -> None:

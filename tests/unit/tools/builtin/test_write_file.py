@@ -10,16 +10,15 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import Tool
 from hermes.security import PathGuard
 from hermes.terminal import LocalFiles
-from hermes.tools.builtin.read_file import read_file_tool
-from hermes.tools.builtin.write_file import write_file_tool
 from hermes.tools.editing.files import FileReads
+from tests.workspace import make_tool
 
 Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
 def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
-    return write_file_tool(files, guard, reads)
+    return make_tool("write_file", files=files, guard=guard, reads=reads)
 
 
 async def test_file_is_written_with_its_folders(tool: Tool, use: Use, workspace: Path) -> None:
@@ -130,7 +129,7 @@ async def test_link_changed_after_approval_is_examined_again(
 async def test_isolated_backend_refuses_only_protected_files(
     files: LocalFiles, guard: PathGuard, reads: FileReads, use: Use, tmp_path: Path
 ) -> None:
-    tool = write_file_tool(files, guard, reads, isolated=True)
+    tool = make_tool("write_file", files=files, guard=guard, reads=reads, isolated=True)
     outside = str(tmp_path / "elsewhere.txt")
     assert await tool.examine({"path": outside}) is None
     await use(tool, path=outside, content="x")
@@ -159,7 +158,7 @@ async def test_replacing_an_unread_file_adds_a_note(
     text = await use(tool, path="a.txt", content="new\n")
     assert text.startswith("note: a.txt existed and you had not read it\nreplaced")
     assert (await use(tool, path="a.txt", content="newer\n")).startswith("replaced"), "its own"
-    await use(read_file_tool(files, guard, reads), path="a.txt")
+    await use(make_tool("read_file", files=files, guard=guard, reads=reads), path="a.txt")
     path.write_text("the user's again\n")
     text = await use(tool, path="a.txt", content="newest\n")
     assert text.startswith("warning: a.txt had been changed since you last saw it; those changes")
@@ -184,7 +183,9 @@ async def test_change_during_the_call_stops_the_write(
             (workspace / "a.txt").write_text("the user saved it")
             return found
 
-    tool = write_file_tool(Meanwhile(lambda: str(workspace), user_home), guard, reads)
+    tool = make_tool(
+        "write_file", files=Meanwhile(lambda: str(workspace), user_home), guard=guard, reads=reads
+    )
     with pytest.raises(ToolError, match="changed by another program just now"):
         await use(tool, path="a.txt", content="x")
     assert (workspace / "a.txt").read_text() == "the user saved it"

@@ -9,7 +9,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.events import Event, Notice
 from hermes.core.tool import ToolContext
-from hermes.tools.checkpoints.checkpoints import Checkpoints, TurnCheckpoints
+from hermes.tools.checkpoints import Checkpoints, TurnCheckpoints
 
 
 class Work:

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.core.tool import ToolContext
-from hermes.tools.checkpoints.checkpoints import (
+from hermes.tools.checkpoints import (
     CheckpointOptions,
     Checkpoints,
     SnapshotLimits,

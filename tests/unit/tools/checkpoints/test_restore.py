@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.tools.checkpoints.checkpoints import (
+from hermes.tools.checkpoints import (
     CheckpointOptions,
     Checkpoints,
     SnapshotLimits,

@@ -3,7 +3,9 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+import msgspec
 import pytest
 
 from hermes.core.cancel import CancelToken
@@ -11,10 +13,11 @@ from hermes.core.errors import Interrupted, Overloaded, ToolArgumentsInvalid, To
 from hermes.core.messages import Assistant, Text
 from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.tools.builtin.web_extract import find_firecrawl, web_extract_tool
+from hermes.tools.builtin.web_extract import Scrape, extract_pages, find_firecrawl
 from hermes.tools.builtin.web_search import WebSearchOptions
 from hermes.tools.web_pages import PageFetcher, fence_untrusted
 from tests.unit.tools.web.conftest import Site, eventually, pdf
+from tests.workspace import make_tool
 
 Use = Callable[..., Awaitable[str]]
 
@@ -31,6 +34,19 @@ class Summariser:
         if isinstance(self._answer, Exception):
             raise self._answer
         return Reply(Assistant((Text(self._answer),)), Usage())
+
+
+def web_extract_tool(
+    fetcher: PageFetcher, auxiliary: Summariser | None = None, scrape: Scrape | None = None
+) -> Tool:
+    """The tool over a fetcher that reaches only the site of the test."""
+
+    async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
+        return await extract_pages(call, arguments["urls"], fetcher, auxiliary, scrape)
+
+    blocked = {"website_blocklist": {"enabled": True, "domains": ["blocked.example"]}}
+    made = make_tool("web_extract", settings={"security": blocked})
+    return msgspec.structs.replace(made, handler=handler)
 
 
 @pytest.fixture
@@ -207,7 +223,7 @@ async def test_cancelling_ends_the_call(tool: Tool, site: Site) -> None:
 def firecrawl(site: Site, fetcher: PageFetcher) -> Tool:
     """web_extract over a fake of Firecrawl's `POST /v2/scrape` on the site."""
     options = WebSearchOptions(urls={"firecrawl": site.url("/fc/")}, keys={"firecrawl": "fc-1"})
-    return web_extract_tool(fetcher, find_scrape=lambda: find_firecrawl(options))
+    return web_extract_tool(fetcher, scrape=find_firecrawl(options))
 
 
 async def test_firecrawl_fetches_when_it_is_the_service(

@@ -417,7 +417,7 @@ def test_reading_a_pdf_stops_after_a_timeout() -> None:
     stop = Event()
     stop.set()
     with pytest.raises(ToolError):
-        pdf_text(pdf("one", "two"), stop)
+        pdf_text(pdf("one", "two"), stop, "")
 
 
 @pytest.mark.parametrize(

@@ -20,18 +20,26 @@ import pytest
 from hermes import __version__
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError, ToolTimedOut
-from hermes.core.tool import Effect, ToolContext
+from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.tools.builtin.web_search import (
     WebSearchOptions,
     search_ddgs,
     search_unavailable,
-    web_search_tool,
+    search_web,
 )
 from tests.unit.tools.web.conftest import Site, eventually
 from tests.unit.tools.web.test_web_extract import unfenced
+from tests.workspace import make_tool
 
 Use = Callable[..., Awaitable[str]]
 KEY = "key-9f2c"
+
+
+def web_search_tool(options: WebSearchOptions, *parts: Any, **more: Any) -> Tool:
+    async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
+        return await search_web(call, arguments["query"], options, *parts, **more)
+
+    return msgspec.structs.replace(make_tool("web_search"), handler=handler)
 
 
 class Rerouted(httpx2.AsyncBaseTransport):

@@ -13,17 +13,11 @@ from hermes.core.errors import ToolError
 from hermes.core.tool import Tool, ToolContext
 from hermes.security import PathGuard
 from hermes.terminal import BackgroundProcesses, LocalFiles, LocalShell
-from hermes.tools.builtin.execute_code import format_outcome
-from hermes.tools.builtin.patch import patch_tool
-from hermes.tools.builtin.read_file import read_file_tool
-from hermes.tools.builtin.search_files import search_files_tool
-from hermes.tools.builtin.terminal import terminal_tool
-from hermes.tools.builtin.todo import TodoList, todo_tool
-from hermes.tools.builtin.write_file import write_file_tool
-from hermes.tools.code.script import ScriptOutcome
+from hermes.tools.builtin.execute_code import ScriptOutcome, format_outcome
 from hermes.tools.editing.files import FileReads
 from hermes.tools.web_pages import fence_untrusted
 from hermes.tui.skins import DisplayState
+from tests.workspace import make_tool
 
 Show = Callable[..., list[str]]
 Run = Callable[..., Awaitable[list[str]]]
@@ -53,7 +47,7 @@ def run(show: Show) -> Run:
 @pytest.fixture
 async def terminal(shell: LocalShell, guard: PathGuard) -> AsyncIterator[Tool]:
     processes = BackgroundProcesses(shell)
-    yield terminal_tool(shell, processes, guard)
+    yield make_tool("terminal", shell=shell, processes=processes, guard=guard)
     await processes.close()
 
 
@@ -71,7 +65,7 @@ async def test_a_command_that_fails_shows_its_end(run: Run, terminal: Tool) -> N
         "● terminal seq 9; exit 3 · exit code 3 ✗", "   7", "   8", "   9",
     ]  # fmt: skip
     assert await run(terminal, command="grep x /dev/null") == [
-        "● terminal grep x /dev/null · exit code 1 ✓"
+        "● terminal grep x /dev/null · exit code 1 ✓",
     ]
 
 
@@ -79,7 +73,7 @@ async def test_files_that_are_read_and_searched(
     run: Run, files: LocalFiles, guard: PathGuard, workspace: Path
 ) -> None:
     (workspace / "a.py").write_text("".join(f"x{n} = {n}\n" for n in range(1, 200)))
-    read = read_file_tool(files, guard, FileReads())
+    read = make_tool("read_file", files=files, guard=guard, reads=FileReads())
     assert await run(read, path="a.py") == ["● read_file a.py · 199 lines ✓"]
     assert await run(read, path="a.py", offset=5, limit=10) == [
         "● read_file a.py:5-14 · lines 5-14 of 199 ✓"
@@ -87,7 +81,7 @@ async def test_files_that_are_read_and_searched(
     assert "\n".join(await run(read, path="b.py")).startswith(
         "● read_file b.py ✗\n   there is no file b.py (did you mean"
     )
-    search = search_files_tool(files, guard, lambda: str(workspace))
+    search = make_tool("search_files", folder=workspace, files=files, guard=guard)
     assert await run(search, pattern="x1.* =", file_glob="*.py") == [
         '● search_files "x1.* =" in *.py · 111 matches in 1 file ✓'
     ]
@@ -98,7 +92,7 @@ async def test_a_changed_file_is_shown_as_a_diff(
     run: Run, files: LocalFiles, guard: PathGuard, workspace: Path
 ) -> None:
     (workspace / "a.py").write_text("".join(f"x{n} = {n}\n" for n in range(1, 14)))
-    tool = patch_tool(files, guard, FileReads())
+    tool = make_tool("patch", files=files, guard=guard, reads=FileReads())
     *lines, last = await run(tool, path="a.py", old_string="x10 = 10", new_string="x10 = (")
     assert last.startswith("   syntax error: line 10: '(' was never closed")
     assert lines == [
@@ -126,7 +120,9 @@ async def test_several_files_in_one_patch(
         "*** Begin Patch\n*** Update File: a.txt\n one\n-two\n+2\n*** Add File: new.txt\n+hello\n"
         "*** Delete File: old.txt\n*** End Patch"
     )
-    assert await run(patch_tool(files, guard, FileReads()), mode="patch", patch=patch) == [
+    assert await run(
+        make_tool("patch", files=files, guard=guard, reads=FileReads()), mode="patch", patch=patch
+    ) == [
         "● patch 3 files: a.txt, new.txt, old.txt · +2 -1 ✓",
         "   changed a.txt",
         "   1   one",
@@ -141,7 +137,7 @@ async def test_several_files_in_one_patch(
 async def test_a_written_file(
     run: Run, files: LocalFiles, guard: PathGuard, workspace: Path
 ) -> None:
-    tool = write_file_tool(files, guard, FileReads())
+    tool = make_tool("write_file", files=files, guard=guard, reads=FileReads())
     assert await run(tool, path="a.txt", content="one\ntwo\n") == [
         "● write_file a.txt · +2 ✓", "   1 + one", "   2 + two",
     ]  # fmt: skip
@@ -151,7 +147,7 @@ async def test_a_written_file(
 
 
 async def test_a_list_of_tasks(run: Run, display: DisplayState) -> None:
-    tool = todo_tool(TodoList())
+    tool = make_tool("todo")
     todos = [
         {"id": "1", "content": "read", "status": "completed"},
         {"id": "2", "content": "write", "status": "in_progress"},

@@ -1,17 +1,24 @@
-"""The checkpoints of one workspace: take, list, compare, restore and prune them."""
+"""Checkpoints: snapshots of a workspace before the agent changes it, and rollback to them.
+
+`Checkpoints` takes, lists and restores them. `TurnCheckpoints` takes one per turn. `rollback` is
+the command `/rollback`.
+"""
 
 import asyncio
 import contextlib
 import hashlib
 import os
 import re
+import secrets
 import shutil
+import stat
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -20,28 +27,30 @@ from hermes.core.events import Notice
 from hermes.core.tool import ToolContext
 from hermes.security import is_below
 from hermes.store import (
+    EXECUTABLE_MODE,
+    LINK_MODE,
     Git,
     GitCommandFailed,
     GitHistory,
     HistoryOptions,
     TooManyFiles,
+    TreeEntry,
     TreeSnapshot,
+    UndoConflict,
     history_lock,
 )
-from hermes.terminal import FileWalk
-from hermes.tools.checkpoints.restore import (
-    MAX_DIFF_BYTES,
-    MAX_SKIPPED,
-    CheckpointRecord,
-    CheckpointRecords,
-    Restored,
-    Restorer,
-    new_record_id,
-    plan_restore,
-)
+from hermes.terminal import FileWalk, make_link, remove_file, replace_file
 from hermes.tools.editing.files import display_path
+from hermes.util.files import write_bytes
 from hermes.util.text import human_duration, many
 
+__all__ = [
+    "CheckpointOptions", "Checkpoints", "TurnCheckpoints", "find_workspace", "format_checkpoints",
+    "format_restored", "rollback",
+]  # fmt: skip
+
+MAX_SKIPPED = 1_000
+MAX_DIFF_BYTES = 60_000  #: For a diff that is shown.
 EXTRA_SETTINGS = """\
 [core]
 	looseCompression = 1
@@ -53,6 +62,24 @@ EXCLUDED = (
     ".ruff_cache/", ".tox/", ".nox/", ".gradle/", ".terraform/", ".DS_Store", ".hermes-*.tmp",
 )  # fmt: skip
 """Never stored, in addition to what .gitignore files of the workspace exclude."""
+
+
+class CheckpointRecord(msgspec.Struct, frozen=True):
+    """One turn of the agent, or one rollback, that changed files. Stored as a JSON file.
+
+    Changes between `before` and `after` are the agent's. Changes between the `after` of one record
+    and the `before` of the next are the user's.
+    """
+
+    id: str  #: Sorts by time.
+    time: float
+    reason: str
+    session: str
+    before: str  #: Tree of the workspace at the start.
+    after: str = ""  #: Tree at the end; "" while the turn runs, or when it was killed.
+    changed: int = 0  #: Number of files that differ between the two.
+    kind: Literal["turn", "rollback"] = "turn"
+    skipped: tuple[str, ...] = ()  #: Files that were too large to store.
 
 
 class SnapshotLimits(msgspec.Struct, frozen=True):
@@ -82,11 +109,8 @@ class CheckpointRepo:
         self._folder = store_folder(folder, workspace)
         self._workspace, self._notify = workspace, notify
         self._lock = self._folder.with_suffix(".lock")
+        self._records = self._folder / "records"
         self._program, self._limits, self._home = program, limits, folder.parent
-
-    @cached_property
-    def records(self) -> CheckpointRecords:
-        return CheckpointRecords(self._folder / "records")
 
     @cached_property
     def history(self) -> GitHistory:
@@ -147,16 +171,26 @@ class CheckpointRepo:
         if record.after:
             refs[f"{REFS}/{record.id}/after"] = record.after
         await self.history.set_refs(refs)
-        await asyncio.to_thread(self.records.save, record)
+        self._records.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._records / f"{record.id}.json"
+        await asyncio.to_thread(write_bytes, path, msgspec.json.encode(record), mode=0o600)
+
+    def records(self) -> list[CheckpointRecord]:
+        """Return all records, newest first; unreadable files are ignored."""
+        found: list[CheckpointRecord] = []
+        for path in sorted(self._records.glob("*.json"), reverse=True):
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                found.append(msgspec.json.decode(path.read_bytes(), type=CheckpointRecord))
+        return found
 
     async def drop(self, records: Sequence[CheckpointRecord]) -> None:
         for record in records:
-            self.records.drop(record)
+            (self._records / f"{record.id}.json").unlink(missing_ok=True)
         await self._drop_orphans()
 
     async def _drop_orphans(self) -> None:
         """Delete git references without a record, such as those of an interrupted checkpoint."""
-        known = {record.id for record in self.records.all()}
+        known = {record.id for record in self.records()}
         found = await self.history.git.line("for-each-ref", "--format=%(refname)", REFS)
         loose = (name for name in found.split() if name.split("/")[2] not in known)
         await self.history.set_refs(dict.fromkeys(loose, ""))
@@ -197,6 +231,170 @@ def _exclude_own_home(own_home: Path, workspace: Path) -> list[str]:
         return []
     name = os.path.relpath(home, workspace)
     return ["/" + "".join(f"\\{c}" if c in "*?[\\" else c for c in name) + "/"]
+
+
+CONFLICT_REASONS = {
+    UndoConflict.DELETED: "you deleted it since",
+    UndoConflict.RECREATED: "the agent deleted it and you made it anew",
+    UndoConflict.CHANGED_NEW: "the agent made it and you changed it since",
+    UndoConflict.CHANGED: "you changed it since",
+    UndoConflict.SAME_LINES: "you changed the same lines since",
+}
+BLOBS_PER_READ = 16  #: Limits the memory used for contents.
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """The result of a rollback. Paths are relative to the workspace."""
+
+    number: int
+    restored: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()  #: Restored, with changes of the user kept.
+    kept: dict[str, str] = {}  #: Files that were not changed, with the reason.
+
+
+class RestorePlan(msgspec.Struct):
+    now: dict[str, TreeEntry]
+    goal: dict[str, TreeEntry | None]  #: The new state of each file; None deletes it.
+    kept: dict[str, str]
+    merged: set[str]  #: Files of `goal` with changes of both agent and user.
+
+
+async def plan_restore(
+    history: GitHistory, chain: Sequence[CheckpointRecord], now_tree: str, only: str, *, force: bool
+) -> RestorePlan:
+    """Plan to undo the records of `chain`, newest first; `only` is a path, or "" for all."""
+    now = await history.entries(now_tree)
+    made = RestorePlan(now, {}, {}, set())
+    ended = now_tree
+    for record in chain:
+        for change in await history.changes(record.before, record.after or ended):
+            path = change.path
+            outside = only and path != only and not path.startswith(f"{only}/")
+            if outside or path in made.kept:
+                continue
+            current = made.goal.get(path, now.get(path))
+            if current is None and path == only:
+                current = change.after  # a deleted file that the user names is wanted back
+            result = await history.undo(change, current)
+            if isinstance(result, UndoConflict):
+                made.kept[path] = CONFLICT_REASONS[result]
+                made.goal.pop(path, None)
+            else:
+                made.goal[path] = result
+                if result not in (change.before, current):
+                    made.merged.add(path)
+        ended = record.before
+    if force and made.kept:
+        oldest = await history.entries(chain[-1].before)
+        made.goal |= {path: oldest.get(path) for path in made.kept}
+        made.merged -= made.kept.keys()
+        made.kept.clear()
+    skipped = {path for record in chain for path in record.skipped}
+    for path in [path for path, entry in made.goal.items() if entry is None]:
+        if display_path(path) in skipped:
+            made.kept[path] = "it was too big to keep"
+            del made.goal[path]
+    return made
+
+
+class Restorer:
+    def __init__(self, git: Git, workspace: Path) -> None:
+        self._git, self._workspace = git, workspace
+
+    async def apply(self, number: int, made: RestorePlan) -> Restored:
+        """Change the files. Never raises for one file: the result names it as kept.
+
+        .gitignore files come first, because they determine what may be removed. Removals come
+        second, because they may make room for a file where a folder is.
+        """
+        differing = {
+            path: entry for path, entry in made.goal.items() if entry != made.now.get(path)
+        }
+        back = {path: entry for path, entry in differing.items() if entry is not None}
+        rules = {path: entry for path, entry in back.items() if path.endswith(".gitignore")}
+        kept = dict(made.kept)
+        done = await self._write(rules, kept)
+        gone = [path for path, entry in differing.items() if entry is None]
+        ignored = await self._ignored(gone)
+        kept |= dict.fromkeys(ignored, "it is ignored by git, so it may have been there before")
+        removed = await asyncio.to_thread(
+            self._remove_all, [path for path in gone if path not in ignored], kept
+        )
+        rest = {path: entry for path, entry in back.items() if path not in rules}
+        done = sorted([*done, *await self._write(rest, kept)])
+        return Restored(
+            number,
+            tuple(display_path(path) for path in done if path not in made.merged),
+            tuple(map(display_path, removed)),
+            tuple(display_path(path) for path in done if path in made.merged),
+            {display_path(path): reason for path, reason in sorted(kept.items())},
+        )
+
+    async def _write(self, back: dict[str, TreeEntry], kept: dict[str, str]) -> list[str]:
+        done: list[str] = []
+        paths = sorted(back)
+        for start in range(0, len(paths), BLOBS_PER_READ):
+            some = paths[start : start + BLOBS_PER_READ]
+            contents = await self._git.blobs([back[path].id for path in some])
+            for path, content in zip(some, contents, strict=True):
+                try:
+                    await asyncio.to_thread(self._put, path, back[path].mode, content)
+                    done.append(path)
+                except OSError as error:
+                    kept[path] = f"it cannot be written: {(error.strerror or str(error)).lower()}"
+        return done
+
+    def _put(self, name: str, mode: str, content: bytes) -> None:
+        path = os.path.join(self._workspace, name)  # noqa: PTH118 - bytes that are no text
+        try:
+            _write_entry(path, mode, content)
+        except IsADirectoryError:
+            os.rmdir(path)  # noqa: PTH106 - an empty folder has nothing to lose
+            _write_entry(path, mode, content)
+
+    async def _ignored(self, paths: Sequence[str]) -> set[str]:
+        if not paths:
+            return set()
+        # "./" prevents git from reading a name such as ":x" as a pattern.
+        data = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
+        output = await self._git.run(
+            "check-ignore", "--no-index", "-z", "--stdin", data=data, good=(0, 1)
+        )
+        return {os.fsdecode(name[2:]) for name in output.split(b"\0") if name}
+
+    def _remove_all(self, paths: Sequence[str], kept: dict[str, str]) -> list[str]:
+        done: list[str] = []
+        for name in paths:
+            path = os.path.join(self._workspace, name)  # noqa: PTH118 - the same
+            try:
+                remove_file(path, link=True)
+                done.append(name)
+            except FileNotFoundError:
+                done.append(name)
+            except OSError as error:
+                kept[name] = f"it cannot be removed: {(error.strerror or str(error)).lower()}"
+                continue
+            folder = Path(path).parent
+            with contextlib.suppress(OSError):  # until one is not empty
+                while folder != self._workspace:
+                    folder.rmdir()
+                    folder = folder.parent
+        return done
+
+
+def _write_entry(path: str, mode: str, content: bytes) -> None:
+    if mode == LINK_MODE or os.path.islink(path):  # noqa: PTH114 - bytes that are no text
+        with contextlib.suppress(FileNotFoundError):
+            remove_file(path, link=True)
+    if mode == LINK_MODE:
+        make_link(path, content)
+        return
+    replace_file(path, content)
+    current = stat.S_IMODE(os.lstat(path).st_mode)
+    wanted = current | (current & 0o444) >> 2 if mode == EXECUTABLE_MODE else current & ~0o111
+    if wanted != current:
+        os.chmod(path, wanted)  # noqa: PTH101 - the same
 
 
 class CheckpointOptions(msgspec.Struct, frozen=True):
@@ -244,11 +442,10 @@ class Checkpoints:
         self._repo = CheckpointRepo(
             folder, self.workspace, program or "git", self._options.limits, self._notices.append
         )
-        self.problem = "" if program else "no checkpoints: git is not installed"
+        self.problem = "no checkpoints: git is not installed"
         """Why the workspace has no checkpoints; "" when it has."""
-        self.problem = self.problem or _unsuitable_reason(
-            str(self.workspace), folder.parent, user_home
-        )
+        if program:
+            self.problem = _unsuitable_reason(str(self.workspace), folder.parent, user_home)
 
     def notices(self) -> list[str]:
         """Return and clear the messages for the user."""
@@ -365,7 +562,7 @@ class Checkpoints:
 
     def _records_back_to(self, number: int) -> Sequence[CheckpointRecord]:
         """Return the records from the newest to the one with this number."""
-        records = self._repo.records.all()
+        records = self._repo.records()
         if 1 <= number <= len(records):
             return records[:number]
         there = f"the oldest is {len(records)}" if records else "there are none yet"
@@ -375,13 +572,14 @@ class Checkpoints:
         self, reason: str, session: str, snapshot: TreeSnapshot, **fields: str
     ) -> CheckpointRecord:
         now = self._now()
+        id_ = f"{int(now * 1_000_000):017d}-{secrets.token_hex(3)}"
         record = CheckpointRecord(
-            new_record_id(now), now, reason, session, snapshot.tree, skipped=snapshot.skipped
+            id_, now, reason, session, snapshot.tree, skipped=snapshot.skipped
         )
         return msgspec.structs.replace(record, **fields)
 
     async def _prune(self) -> int:
-        records = self._repo.records.all()
+        records = self._repo.records()
         oldest = self._now() - self._options.max_age_days * 86_400
         most = self._options.max_snapshots
         going = [each for n, each in enumerate(records) if n >= most or each.time < oldest]
@@ -391,7 +589,7 @@ class Checkpoints:
         return len(going)
 
     async def list(self) -> list[Checkpoint]:
-        records = await asyncio.to_thread(self._repo.records.all)
+        records = await asyncio.to_thread(self._repo.records)
         return [
             Checkpoint(
                 number, each.id, each.time, each.reason, each.session, each.changed,
@@ -497,15 +695,11 @@ def format_checkpoints(
         return problem or "there are no checkpoints here yet"
     moment = time.time() if now is None else now
     lines = [
-        f"{each.number:>3}  {human_duration(moment - each.time):>7} ago  {_changed_text(each):>9}  "
-        f"{each.reason}"
+        f"{each.number:>3}  {human_duration(moment - each.time):>7} ago  "
+        f"{many(each.changed, 'file') if each.ended else '…':>9}  {each.reason}"
         for each in found
     ]
     return "\n".join([*lines, "", f"Files as they were before each. `{command} N` goes back."])
-
-
-def _changed_text(each: Checkpoint) -> str:
-    return many(each.changed, "file") if each.ended else "…"
 
 
 def format_restored(done: Restored, *, command: str = ROLLBACK_COMMAND) -> str:
@@ -520,9 +714,8 @@ def format_restored(done: Restored, *, command: str = ROLLBACK_COMMAND) -> str:
         lines.append("left as they are:")
         kept = list(done.kept.items())
         lines += [f"  {path}: {reason}" for path, reason in kept[:MAX_NAMED_FILES]]
-        lines += (
-            [f"  and {len(kept) - MAX_NAMED_FILES} more"] if len(kept) > MAX_NAMED_FILES else []
-        )
+        if len(kept) > MAX_NAMED_FILES:
+            lines.append(f"  and {len(kept) - MAX_NAMED_FILES} more")
     if done.restored or done.merged or done.removed:
         lines.append(f"`{command} 1` undoes this.")
     return "\n".join(lines)

@@ -14,21 +14,7 @@ import msgspec
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolError
 from hermes.terminal.base import FileInfo, GrepQuery, GrepResult, Host, Sink, TextPage
-from hermes.terminal.host.call import HostScriptResult, OutputTooLong, call_script
-from hermes.terminal.host.scripts import (
-    FILES,
-    GREP,
-    LINES,
-    LOCATE,
-    NAMES,
-    NO_RIPGREP,
-    READ,
-    REMOVE,
-    RIPGREP,
-    STAT,
-    WRITE,
-)
-from hermes.terminal.host.shell import HostShell
+from hermes.terminal.host_shell import HostScriptResult, HostShell, OutputTooLong, call_script
 from hermes.terminal.local.files import MAX_COUNTED_BYTES, RawLine, line_text
 from hermes.terminal.local.search import (
     RIPGREP_OPTIONS,
@@ -51,6 +37,9 @@ from hermes.util.files import unescaped
 # git.
 
 _NUMBERED = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
+
+
+NO_RIPGREP = 97  #: Exit code of `ripgrep.sh`.
 
 
 class HostSearch:
@@ -78,7 +67,7 @@ class HostSearch:
         options = [*RIPGREP_OPTIONS, f"--context={query.context}", *glob_options(names)]
         answer = await call_script(
             self._host,
-            RIPGREP,
+            "ripgrep",
             query.path,
             *options,
             "--",
@@ -111,7 +100,7 @@ class HostSearch:
             )
             answer = await call_script(
                 self._host,
-                GREP,
+                "grep",
                 *map(str, texts),
                 data=b"\0".join(map(os.fsencode, [*paths, ""])),
                 on_output=StreamSplitter(b"\0", _GrepOutput(page).add).feed,
@@ -122,10 +111,10 @@ class HostSearch:
     async def _files(self, folder: str, names: NameGlob | None) -> list[str]:
         """Return the files below `folder` in path order, without those that git ignores."""
         hidden = names is not None and names.hidden
-        answer = await call_script(self._host, FILES, folder, "hidden" if hidden else "")
+        answer = await call_script(self._host, "files", folder, "hidden" if hidden else "")
         listing = _FolderListing(answer.output, folder)
         if not hidden and listing.shows_hidden:
-            answer = await call_script(self._host, FILES, folder, "hidden")
+            answer = await call_script(self._host, "files", folder, "hidden")
             listing = _FolderListing(answer.output, folder)
         return await asyncio.to_thread(listing.wanted, names, hidden=hidden)
 
@@ -211,7 +200,7 @@ class _IgnoreTree:
 
 
 class _FolderListing:
-    """The output of `FILES` for the folder `root`."""
+    """The output of `files.sh` for the folder `root`."""
 
     def __init__(self, listing: bytes, root: str) -> None:
         self._root = root.rstrip("/")
@@ -301,11 +290,11 @@ class HostFiles:
         if "\0" in path:
             raise OSError(errno.EINVAL, "a path cannot contain a null byte")
         other = unescaped(path) if "\\x" in path else ""
-        answer = await self._call(LOCATE, self._shell.cwd, path, other)
+        answer = await self._call("locate", self._shell.cwd, path, other)
         return os.fsdecode(answer.output)
 
     async def stat(self, path: str) -> FileInfo | None:
-        answer = await self._call(STAT, path)
+        answer = await self._call("stat", path)
         _raise_on_failure(answer, path)
         if not answer.output:
             return None
@@ -314,14 +303,14 @@ class HostFiles:
         return FileInfo(_KINDS.get(kind, "other"), int(size), _parse_mtime(modified))
 
     async def names(self, folder: str) -> list[str]:
-        answer = await self._call(NAMES, folder)
+        answer = await self._call("names", folder)
         _raise_on_failure(answer, folder)
         return sorted(os.fsdecode(name) for name in answer.output.split(b"\0")[:-1])
 
     async def lines(self, path: str, *, offset: int, limit: int, longest: int) -> TextPage:
         keep = longest * 4
         counts = (offset, offset + limit - 1, keep + len(_BOM), MAX_COUNTED_BYTES, SNIFF_BYTES)
-        answer = await self._call(LINES, path, *map(str, counts))
+        answer = await self._call("lines", path, *map(str, counts))
         _raise_on_failure(answer, path)
         if answer.output == b"binary":
             return TextPage((), 0, binary=True)
@@ -342,7 +331,7 @@ class HostFiles:
 
     async def read(self, path: str, *, most: int) -> bytes:
         try:
-            answer = await self._call(READ, path, str(most), most=most)
+            answer = await self._call("read", path, str(most), most=most)
         except OutputTooLong:
             raise OSError(errno.EFBIG, f"it has more than {most} bytes", path) from None
         _raise_on_failure(answer, path)
@@ -351,11 +340,11 @@ class HostFiles:
     async def write(self, path: str, data: bytes) -> None:
         _require_absolute(path)
         name = f".hermes-{secrets.token_hex(8)}.tmp"
-        _raise_on_failure(await self._call(WRITE, path, str(len(data)), name, data=data), path)
+        _raise_on_failure(await self._call("write", path, str(len(data)), name, data=data), path)
 
     async def remove(self, path: str) -> None:
         _require_absolute(path)
-        _raise_on_failure(await self._call(REMOVE, path), path)
+        _raise_on_failure(await self._call("remove", path), path)
 
     async def find(self, glob: str, folder: str, cancel: CancelToken) -> list[str]:
         with cancel.scope():

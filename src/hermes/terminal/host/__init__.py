@@ -1,1 +1,0 @@
-"""A shell and files for any host that has a POSIX shell."""

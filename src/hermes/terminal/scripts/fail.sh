@@ -1,0 +1,4 @@
+fail() {
+  printf '!%s' "$1" >&2
+  exit 1
+}

@@ -1,0 +1,4 @@
+#include reach
+#include enter
+[ -e "./$name" ] || fail ENOENT
+rm -f "./$name"
