@@ -35,8 +35,6 @@ FLOWS = {"device": login.device_code_login, "codex": login.codex_login}
 
 
 class CredentialRow(msgspec.Struct, frozen=True):
-    """A credential for display."""
-
     index: int  #: From 1, in the order of use.
     id: str
     kind: str
@@ -52,8 +50,6 @@ class CredentialRow(msgspec.Struct, frozen=True):
 
 
 class CredentialService:
-    """The operations of `hermes auth`."""
-
     def __init__(self, home: Home, loaded: Loaded, clock: Clock) -> None:
         self._loaded, self._clock = loaded, clock
         self._home = home

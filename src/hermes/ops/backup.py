@@ -55,8 +55,6 @@ SECRET = frozenset({".env", "auth.json"})  #: Never restored with access for oth
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One file of a backup."""
-
     name: str  #: The path inside the home, with `/`.
     path: Path
     is_database: bool
@@ -215,7 +213,6 @@ class Archive:
 
     @property
     def size(self) -> int:
-        """The size of all files in bytes."""
         return sum(record.size for record in self.manifest.files.values())
 
     def check_content(self) -> None:

@@ -58,8 +58,6 @@ class ProbeFinding(msgspec.Struct, frozen=True):
 
 
 class ProbeCall(msgspec.Struct, frozen=True):
-    """One call and its result."""
-
     reply: Reply
     deltas: int
     first: float | None  #: Seconds to the first delta.
@@ -67,8 +65,6 @@ class ProbeCall(msgspec.Struct, frozen=True):
 
 
 class Probe:
-    """Calls one model."""
-
     def __init__(self, model: Model, profile: ModelProfile, monotonic: Callable[[], float]) -> None:
         self._model, self._profile, self._monotonic = model, profile, monotonic
 
@@ -204,7 +200,6 @@ async def probe(
 
 
 def one_colour_png(size: int = 64, colour: bytes = b"\xff\x00\x00") -> bytes:
-    """Return a square of one colour."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         body = kind + data

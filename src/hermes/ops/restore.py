@@ -286,8 +286,6 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Snapshots:
-    """The snapshots of one home."""
-
     def __init__(self, home: Home) -> None:
         self._home = home
         self.folder = home.root / FOLDER
@@ -303,7 +301,6 @@ class Snapshots:
         return self._read(target)
 
     def new_file(self, label: str, now: datetime) -> Path:
-        """Return the path of a new snapshot."""
         if len(label) > LONGEST_LABEL or not label.isprintable():
             raise UsageError(f"a label is one line of at most {LONGEST_LABEL} characters")
         ensure_hermes_home(self._home)

@@ -86,8 +86,6 @@ class KeyShown(msgspec.Struct, frozen=True):
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """A selection and its result."""
-
     provider: str
     model: str = ""
     base_url: str = ""

@@ -386,7 +386,6 @@ def read_lines(path: Path) -> Iterator[TrajectoryLine]:
 
 
 def as_sharegpt(entry: Entry) -> Entry:
-    """Return the entry with its conversation as turns."""
     if entry.get("conversations") is not None:
         return entry
     rest = {key: value for key, value in entry.items() if key not in ("messages", "tools")}
@@ -430,7 +429,6 @@ def from_sharegpt(conversations: Sequence[Turn]) -> list[dict[str, Any]]:
 
 
 def tools_of(conversations: Sequence[Turn]) -> list[ToolSpec]:
-    """Return the tools that the system turn lists."""
     systems = (turn["value"] for turn in conversations if turn["from"] == "system")
     found = _TOOLS.search(next(systems, ""))
     listed = _parse_json(found[1]) if found else None

@@ -142,8 +142,6 @@ LOG_FORMAT = "%H%x1f%ct%x1f%B"
 
 
 class TreeEntry(msgspec.Struct, frozen=True):
-    """A file in a tree."""
-
     mode: str
     id: str
 
@@ -175,8 +173,6 @@ class TreeSnapshot(msgspec.Struct, frozen=True):
 
 
 class CommitEntry(msgspec.Struct, frozen=True):
-    """A commit."""
-
     id: str
     at: str  #: Seconds since 1970.
     message: str

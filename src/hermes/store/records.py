@@ -290,8 +290,6 @@ ENDED_STATES = ("ok", "failed", "silent", "skipped", "missed", "lost")
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One instant of a job."""
-
     job_id: str
     instant: float  #: When it was due, seconds since the epoch.
     state: RunState

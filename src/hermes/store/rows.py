@@ -309,5 +309,4 @@ def to_columns(*values: Any) -> list[Any]:
 
 
 def placeholders(values: Sized) -> str:
-    """Return a `?` for each value."""
     return ", ".join("?" * len(values))

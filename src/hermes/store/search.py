@@ -186,7 +186,6 @@ class SqlCondition(NamedTuple):
 
 
 def join_conditions(operator: str, conditions: Iterable[SqlCondition]) -> SqlCondition:
-    """Join conditions in parentheses."""
     some = list(conditions)
     sql = operator.join(one.sql for one in some)
     return SqlCondition(f"({sql})", tuple(value for one in some for value in one.values))

@@ -54,8 +54,6 @@ Findings = list[DoctorFinding]
 
 
 class Check(NamedTuple):
-    """One row of the table of checks."""
-
     group: str
     name: str
     run: "Callable[[DoctorContext], Findings] | Callable[[DoctorContext], Awaitable[Findings]]"
@@ -65,8 +63,6 @@ class Check(NamedTuple):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of one check."""
-
     group: str
     name: str
     found: tuple[DoctorFinding, ...]
@@ -168,8 +164,6 @@ T = TypeVar("T")
 
 
 class TerminalInfo(msgspec.Struct, frozen=True):
-    """The terminal in which the command runs."""
-
     is_terminal: bool = False
     columns: int = 80
     encoding: str = "utf-8"

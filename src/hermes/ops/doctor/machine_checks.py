@@ -134,7 +134,6 @@ def file_system(context: DoctorContext) -> Findings:
 
 
 def nearest_existing(path: Path) -> Path:
-    """Return the path or its nearest existing parent."""
     return next(each for each in (path, *path.parents) if each.exists())
 
 

@@ -146,7 +146,6 @@ def preview(content: str | None) -> str:
 
 
 def _where(which: SessionFilter) -> tuple[str, list[Any]]:
-    """Return the WHERE clause of a filter and its values."""
     conditions: list[str] = []
     values: list[Any] = []
 

@@ -37,7 +37,6 @@ QUARTER = 900  #: Seconds. The offset of every time zone from UTC is a multiple 
 
 @cache
 def _sql(name: str) -> str:
-    """Return a statement of `usage.sql`."""
     return read_statements(Path(__file__).with_name("usage.sql"))[name][0]
 
 

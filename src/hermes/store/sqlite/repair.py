@@ -46,7 +46,6 @@ _PATTERN = "state-*-*.db"
 
 
 def folder_of(path: Path) -> Path:
-    """Return where the backups of the store `path` are."""
     return path.parent / "backups" / "sessions"
 
 
@@ -120,7 +119,6 @@ def _back_up(path: Path, keep: int, size: int) -> Path | None:
 
 
 def _backups(folder: Path) -> list[Path]:
-    """Return the backups, the newest last."""
     return sorted(folder.glob(_PATTERN), key=lambda path: (path.stat().st_mtime, path.name))
 
 
@@ -274,7 +272,6 @@ class RepairReport(msgspec.Struct, frozen=True):
     backup: Path | None = None  #: The newest sound backup, if rows were lost.
 
     def summary(self) -> str:
-        """Return a description for the user."""
         if self.salvaged is None or self.kept is None:
             return {
                 "already_sound": f"The session store {self.path} is not damaged; "

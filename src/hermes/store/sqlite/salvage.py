@@ -96,7 +96,6 @@ class _Column(msgspec.Struct, frozen=True):
 
 
 def _columns(store: apsw.Connection, table: str) -> list[_Column]:
-    """Return the columns of a table of the new store."""
     if table == SEQUENCES:
         return [_Column(table, "name", "TEXT", True), _Column(table, "seq", "INTEGER", True)]
     return [
