@@ -15,14 +15,7 @@ from hermes.store.session_store import open_store
 from hermes.store.sqlite import repair as backups
 from hermes.store.sqlite.repair import DAY, back_up_daily, folder_of
 from tests.integration.store.conftest import start, texts
-from tests.integration.store.rescue.stores import (
-    add_message,
-    assert_sound,
-    contents,
-    make,
-    overwrite,
-    pages_of,
-)
+from tests.integration.store.rescue import stores
 
 
 async def test_a_backup_taken_while_messages_are_logged_is_a_whole_store(tmp_path):
@@ -82,7 +75,7 @@ async def test_a_backup_into_a_folder_that_is_not_there_is_a_clear_error(tmp_pat
 
 @pytest.fixture
 def path(tmp_path):
-    return make(tmp_path / "state.db")
+    return stores.make(tmp_path / "state.db")
 
 
 def age(path, days):
@@ -93,7 +86,7 @@ def age(path, days):
 
 def say(path, content):
     connection = apsw.Connection(str(path))
-    add_message(connection, "s0", content)
+    stores.add_message(connection, "s0", content)
     connection.close()
 
 
@@ -104,7 +97,7 @@ def kept(path):
 def test_a_daily_backup_is_private_complete_and_made_once_a_day(path):
     backup = back_up_daily(path, 3)
     assert backup.parent == path.parent / "backups" / "sessions"
-    assert contents(backup) == contents(path)
+    assert stores.contents(backup) == stores.contents(path)
     assert backup.stat().st_mode & 0o777 == 0o600
     assert backup.parent.stat().st_mode & 0o777 == 0o700
     say(path, "later on the same day")
@@ -121,7 +114,7 @@ def test_the_newest_backups_are_kept(path):
         for one in (path, *folder_of(path).iterdir()):
             age(one, 1)
     assert kept(path) == [one.name for one in made[2:]]
-    assert len(contents(made[-1])["messages"]) == 125
+    assert len(stores.contents(made[-1])["messages"]) == 125
     say(path, "one more day")
     assert len(kept(path)) == 3
     assert back_up_daily(path, 1) is not None
@@ -154,7 +147,7 @@ def test_a_damaged_store_does_not_push_out_a_sound_backup(path):
     good = back_up_daily(path, 1)
     age(good, 2)
     say(path, "a change")
-    overwrite(path, pages_of(path, "messages")[3])
+    stores.overwrite(path, stores.pages_of(path, "messages")[3])
     with pytest.raises(StoreError, match="damaged"):
         back_up_daily(path, 1)
     assert kept(path) == [good.name]
@@ -175,7 +168,7 @@ def test_a_backup_under_concurrent_writes_is_sound(path):
         connection.set_busy_timeout(5000)
         while not stop.is_set():
             with connection:
-                add_message(connection, "s0", f"{len(written)} " + "x" * 3000)
+                stores.add_message(connection, "s0", f"{len(written)} " + "x" * 3000)
             written.append(1)
         connection.close()
 
@@ -194,8 +187,8 @@ def test_a_backup_under_concurrent_writes_is_sound(path):
         writer.join()
     counts = []
     for backup in made:
-        assert_sound(backup)
-        rows = contents(backup)
+        stores.assert_sound(backup)
+        rows = stores.contents(backup)
         counts.append(len(rows["messages"]))
         assert rows["messages"].keys() == set(range(1, counts[-1] + 1))
         assert sum(one["message_count"] for one in rows["sessions"].values()) == counts[-1]

@@ -363,27 +363,25 @@ async def test_commits_are_kept_until_something_else_has_them(opened, repo: Path
     assert "removed" in await other.close()
 
 
-async def test_commits_on_no_branch_are_kept(opened, git) -> None:
+COMMIT = "commit --quiet --allow-empty -m work"
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        pytest.param(["checkout --quiet --detach", COMMIT], "1 commit", id="commit on no branch"),
+        pytest.param(["switch --quiet -c feature", COMMIT], "removed", id="on another branch"),
+        pytest.param(["merge --quiet --no-ff --no-commit main"], "unfinished", id="merge"),
+    ],
+)
+async def test_what_only_the_worktree_has_is_kept(opened, git, steps, said) -> None:
     worktree = await opened()
-    git("checkout", "--quiet", "--detach", folder=worktree.folder)
-    git("commit", "--quiet", "--allow-empty", "-m", "work", folder=worktree.folder)
-    assert "1 commit" in await worktree.close()
-
-
-async def test_commits_on_another_branch_stay_there(opened, git) -> None:
-    worktree = await opened()
-    git("switch", "--quiet", "-c", "feature", folder=worktree.folder)
-    git("commit", "--quiet", "--allow-empty", "-m", "work", folder=worktree.folder)
-    assert "removed" in await worktree.close()
-    assert git("log", "-1", "--format=%s", "feature") == "work\n"
-
-
-async def test_an_unfinished_merge_is_kept(opened, git) -> None:
-    worktree = await opened()
-    git("branch", "side")
     git("commit", "--quiet", "--allow-empty", "-m", "main goes on")
-    git("merge", "--quiet", "--no-ff", "--no-commit", "main", folder=worktree.folder)
-    assert "unfinished" in await worktree.close()
+    for step in steps:
+        git(*step.split(), folder=worktree.folder)
+    assert said in await worktree.close()
+    if said == "removed":
+        assert git("log", "-1", "--format=%s", "feature") == "work\n"
 
 
 async def test_a_user_who_hides_new_files_keeps_them(opened, git) -> None:

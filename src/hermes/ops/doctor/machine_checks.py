@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
@@ -434,18 +434,12 @@ def terminal(context: DoctorContext) -> Findings:
 # Programs of this machine: general ones and those of the chosen backend.
 
 
-class Program(NamedTuple):
-    name: str
-    lost: str  #: The effect if it is missing.
-    package: str
-
-
-PROGRAMS = (
-    Program("git", "no checkpoints, no undo of skills, no worktrees, no plugins from repositories",
-            "git"),
-    Program("rg", "searching files is slower", "ripgrep"),
-    Program("bash", "commands run in plain sh", "bash"),
-)  # fmt: skip
+PROGRAMS = {
+    "git": ("no checkpoints, no undo of skills, no worktrees, no plugins from repositories", "git"),
+    "rg": ("searching files is slower", "ripgrep"),
+    "bash": ("commands run in plain sh", "bash"),
+}
+"""The effect of a missing program, and the package to install."""
 
 ENGINES = ("docker", "podman")
 BACKEND_PROGRAMS = {
@@ -457,11 +451,11 @@ BACKEND_PROGRAMS = {
 
 
 def programs(_: DoctorContext) -> Findings:
-    missing = [each for each in PROGRAMS if not is_installed(each.name)]
     return [
-        warning(f"{each.name} is not installed: {each.lost}", f"install {each.package}")
-        for each in missing
-    ] or [ok(f"{', '.join(each.name for each in PROGRAMS)} are installed")]
+        warning(f"{name} is not installed: {lost}", f"install {package}")
+        for name, (lost, package) in PROGRAMS.items()
+        if not is_installed(name)
+    ] or [ok(f"{', '.join(PROGRAMS)} are installed")]
 
 
 def backend(context: DoctorContext) -> Findings:
@@ -479,8 +473,15 @@ def backend(context: DoctorContext) -> Findings:
         missing = " and ".join(programs) + (" is" if len(programs) == 1 else " are")
         text = f"terminal.backend is {name}, but {missing} not installed"
         return [problem(text, f"install {package}, or: hermes config set terminal.backend local")]
-    found = [*_engine(name, there), *_ssh(context), *_folder(context)]
-    found += _secrets(context, manifest.secrets if manifest else ())
+    found = [*_engine(name, there), *_ssh(context)]
+    if name in ("local", "sandbox") and not Path(settings.cwd).expanduser().is_dir():
+        text = f"terminal.cwd: there is no folder {settings.cwd}"
+        found.append(problem(text, "hermes config set terminal.cwd ."))
+    found += [
+        problem(f"terminal.backend is {name}, but {key} is not set", f"hermes config set {key} KEY")
+        for key in (manifest.secrets if manifest else ())
+        if not context.loaded.variable(key)
+    ]
     return found or [ok(f"commands run in {name}")]
 
 
@@ -512,21 +513,3 @@ def _ssh(context: DoctorContext) -> Findings:
         text = f"others can read {tilde(key)}, so ssh will not use it"
         return [problem(text, f"chmod 600 {tilde(key)}")]
     return []
-
-
-def _secrets(context: DoctorContext, keys: Iterable[str]) -> Findings:
-    name = context.settings.terminal.backend
-    return [
-        problem(f"terminal.backend is {name}, but {key} is not set", f"hermes config set {key} KEY")
-        for key in keys
-        if not context.loaded.variable(key)
-    ]
-
-
-def _folder(context: DoctorContext) -> Findings:
-    settings = context.settings.terminal
-    folder = Path(settings.cwd).expanduser()
-    if settings.backend not in ("local", "sandbox") or folder.is_dir():
-        return []
-    text = f"terminal.cwd: there is no folder {settings.cwd}"
-    return [problem(text, "hermes config set terminal.cwd .")]

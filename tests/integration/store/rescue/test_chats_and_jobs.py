@@ -10,15 +10,7 @@ from hermes.store.schema import data_tables
 from hermes.store.session_store import open_store
 from hermes.store.sqlite.repair import repair
 from hermes.store.sqlite.salvage import salvage
-from tests.integration.store.rescue.stores import (
-    assert_sound,
-    contents,
-    make,
-    overwrite,
-    pages_of,
-    root_of,
-    text,
-)
+from tests.integration.store.rescue import stores
 
 ROWS = 40
 NAMES = data_tables()[4:]
@@ -26,10 +18,10 @@ NAMES = data_tables()[4:]
 
 async def busy(path):
     """A store with several pages of rows in every table, some rows longer than a page."""
-    make(path)
+    stores.make(path)
     store, chance = open_store("", path), random.Random(1)
     for number in range(ROWS):
-        key, long = f"k{number}", f'"{text(chance, 200 if number % 5 else 9000)}"'.encode()
+        key, long = f"k{number}", f'"{stores.text(chance, 200 if number % 5 else 9000)}"'.encode()
         row = await store.inbox.receive(InboxItem("fake", "main", key, key, long), 1e9 + number)
         await store.chats.bind(key, f"s{number}", long[:200], 1e9)
         right = await store.chats.claim(key, "us", 1e9, 1e9 + 60)
@@ -55,17 +47,17 @@ def rows(path):
 @pytest.mark.parametrize("damage", NAMES)
 async def test_a_damaged_page_costs_only_its_rows(tmp_path, damage):
     path = await busy(tmp_path / "state.db")
-    before, said = rows(path), contents(path)
-    leaves = pages_of(path, damage)
-    overwrite(path, leaves[len(leaves) // 2])
+    before, said = rows(path), stores.contents(path)
+    leaves = stores.pages_of(path, damage)
+    stores.overwrite(path, leaves[len(leaves) // 2])
     report = salvage(path, tmp_path / "new.db")
     found = rows(tmp_path / "new.db")
     assert 0 < len(found[damage]) < len(before[damage])
     assert set(found.pop(damage)) < set(before.pop(damage))
     assert found == before
-    assert contents(tmp_path / "new.db") == said
+    assert stores.contents(tmp_path / "new.db") == said
     assert report.lost_messages == 0
-    assert_sound(tmp_path / "new.db")
+    stores.assert_sound(tmp_path / "new.db")
 
 
 async def test_a_number_is_not_given_again_after_a_rescue(tmp_path):
@@ -76,7 +68,7 @@ async def test_a_number_is_not_given_again_after_a_rescue(tmp_path):
     connection = apsw.Connection(str(path))
     connection.execute("DELETE FROM inbox WHERE id = ?", (last,))
     connection.close()
-    overwrite(path, root_of(path, "messages"))
+    stores.overwrite(path, stores.root_of(path, "messages"))
     assert repair(path).outcome == "rescued"
     store = open_store("", path)
     assert await store.inbox.receive(InboxItem("fake", "", "new", "new", b"{}"), 1.0) == last + 1

@@ -6,111 +6,102 @@ import apsw
 import pytest
 
 from hermes.store.sqlite.salvage import RECOVERED, StoreUnreadable, salvage
-from tests.integration.store.rescue.stores import (
-    PAGE,
-    add_message,
-    assert_nothing_invented,
-    assert_sound,
-    contents,
-    copied,
-    make,
-    overwrite,
-    page_count,
-    pages_of,
-    rows_of_pages,
-)
+from tests.integration.store.rescue import stores
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    path = make(tmp_path_factory.mktemp("sound") / "state.db")
-    assert page_count(path) > 60
+    path = stores.make(tmp_path_factory.mktemp("sound") / "state.db")
+    assert stores.page_count(path) > 60
     return path
 
 
 @pytest.fixture
 def damaged(sound, tmp_path):
-    return copied(sound, tmp_path / "damaged.db")
+    return stores.copied(sound, tmp_path / "damaged.db")
 
 
 def test_a_sound_store_comes_back_whole(sound, tmp_path):
     seen = []
     report = salvage(sound, tmp_path / "new.db", lambda done, total: seen.append((done, total)))
-    assert contents(tmp_path / "new.db") == contents(sound)
+    assert stores.contents(tmp_path / "new.db") == stores.contents(sound)
     assert (report.sessions, report.messages, report.notes) == (6, 120, ())
     assert seen[-1][0] == seen[-1][1] >= 120
-    assert_sound(tmp_path / "new.db")
+    stores.assert_sound(tmp_path / "new.db")
 
 
 def test_every_page_in_turn_costs_only_the_rows_it_leads_to(sound, tmp_path):
-    original = contents(sound)
-    held = rows_of_pages(sound, interior=True)
-    sessions_held = rows_of_pages(sound, "sessions", interior=True)
-    schema = pages_of(sound, "sqlite_schema", "[il]*")
-    for number in range(1, page_count(sound) + 1):
-        damaged = copied(sound, tmp_path / f"{number}.db")
-        overwrite(damaged, number)
+    original = stores.contents(sound)
+    held = stores.rows_of_pages(sound, interior=True)
+    sessions_held = stores.rows_of_pages(sound, "sessions", interior=True)
+    schema = stores.pages_of(sound, "sqlite_schema", "[il]*")
+    for number in range(1, stores.page_count(sound) + 1):
+        damaged = stores.copied(sound, tmp_path / f"{number}.db")
+        stores.overwrite(damaged, number)
         new = tmp_path / f"new{number}.db"
         if number in schema:
             with pytest.raises(StoreUnreadable):
                 salvage(damaged, new)
             continue
         report = salvage(damaged, new)
-        found = contents(new)
+        found = stores.contents(new)
         lost = original["messages"].keys() - found["messages"].keys()
         assert lost <= held.get(number, set()), f"page {number}"
-        assert_nothing_invented(found, original)
+        stores.assert_nothing_invented(found, original)
         assert found["sessions"].keys() == original["sessions"].keys()
         remade = {key for key, row in found["sessions"].items() if row["source"] == RECOVERED}
         assert remade <= sessions_held.get(number, set()), f"page {number}"
         assert report.remade_sessions == len(remade)
         assert (report.lost_messages, report.messages) == (len(lost), 120 - len(lost)) or remade
-        assert_sound(new)
+        stores.assert_sound(new)
 
 
 @pytest.mark.parametrize("place", [0, 0.5, -1], ids=["first", "middle", "last"])
-@pytest.mark.parametrize("data", [None, bytes(PAGE)], ids=["garbage", "zeros"])
+@pytest.mark.parametrize("data", [None, bytes(stores.PAGE)], ids=["garbage", "zeros"])
 def test_a_damaged_leaf_page_costs_exactly_its_rows(sound, damaged, tmp_path, place, data):
-    leaves = pages_of(sound, "messages")
+    leaves = stores.pages_of(sound, "messages")
     page = leaves[len(leaves) // 2 if place == 0.5 else place]
-    overwrite(damaged, page, data)
+    stores.overwrite(damaged, page, data)
     report = salvage(damaged, tmp_path / "new.db")
-    original, found = contents(sound), contents(tmp_path / "new.db")
+    original, found = stores.contents(sound), stores.contents(tmp_path / "new.db")
     lost = original["messages"].keys() - found["messages"].keys()
-    assert lost == rows_of_pages(sound)[page]
+    assert lost == stores.rows_of_pages(sound)[page]
     assert (report.messages, report.lost_messages) == (120 - len(lost), len(lost))
     assert found["sessions"].keys() == original["sessions"].keys()
-    assert_nothing_invented(found, original)
+    stores.assert_nothing_invented(found, original)
 
 
 def test_single_readable_pages_between_damaged_ones_are_found(tmp_path):
-    sound = make(tmp_path / "state.db", messages=1500, sizes=(500, 1500))
-    original, held = contents(sound), rows_of_pages(sound)
-    damaged = [page for number, page in enumerate(pages_of(sound, "messages")) if number % 5]
+    sound = stores.make(tmp_path / "state.db", messages=1500, sizes=(500, 1500))
+    original, held = stores.contents(sound), stores.rows_of_pages(sound)
+    damaged = [page for number, page in enumerate(stores.pages_of(sound, "messages")) if number % 5]
     assert len(damaged) > 200
     for page in damaged:
-        overwrite(sound, page)
+        stores.overwrite(sound, page)
     salvage(sound, tmp_path / "new.db")
-    found = contents(tmp_path / "new.db")
+    found = stores.contents(tmp_path / "new.db")
     lost = set().union(*(held[page] for page in damaged))
     assert found["messages"].keys() == original["messages"].keys() - lost
-    assert_nothing_invented(found, original)
+    stores.assert_nothing_invented(found, original)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_several_damaged_pages_cost_only_the_rows_on_them(sound, damaged, tmp_path, seed):
-    roots = {*pages_of(sound, "sqlite_schema", "*"), *pages_of(sound, "messages", "internal")}
-    every = set(range(1, page_count(sound) + 1)) - roots
+    roots = {
+        *stores.pages_of(sound, "sqlite_schema", "*"),
+        *stores.pages_of(sound, "messages", "internal"),
+    }
+    every = set(range(1, stores.page_count(sound) + 1)) - roots
     pages = random.Random(seed).sample(sorted(every), 12)
     for number in pages:
-        overwrite(damaged, number, seed=seed)
+        stores.overwrite(damaged, number, seed=seed)
     salvage(damaged, tmp_path / "new.db")
-    original, found = contents(sound), contents(tmp_path / "new.db")
-    held = rows_of_pages(sound)
+    original, found = stores.contents(sound), stores.contents(tmp_path / "new.db")
+    held = stores.rows_of_pages(sound)
     lost = original["messages"].keys() - found["messages"].keys()
     assert lost <= set().union(*(held.get(number, set()) for number in pages))
-    assert_nothing_invented(found, original)
-    assert_sound(tmp_path / "new.db")
+    stores.assert_nothing_invented(found, original)
+    stores.assert_sound(tmp_path / "new.db")
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.9, 0.999])
@@ -119,16 +110,16 @@ def test_a_file_that_was_cut_off_keeps_the_rows_before_the_cut(sound, damaged, t
     with damaged.open("r+b") as file:
         file.truncate(length)
     salvage(damaged, tmp_path / "new.db")
-    original, found = contents(sound), contents(tmp_path / "new.db")
+    original, found = stores.contents(sound), stores.contents(tmp_path / "new.db")
     gone = {
         key
-        for number, keys in rows_of_pages(sound, interior=True).items()
-        if number * PAGE > length
+        for number, keys in stores.rows_of_pages(sound, interior=True).items()
+        if number * stores.PAGE > length
         for key in keys
     }
     assert original["messages"].keys() - gone <= found["messages"].keys()
-    assert_nothing_invented(found, original)
-    assert_sound(tmp_path / "new.db")
+    stores.assert_nothing_invented(found, original)
+    stores.assert_sound(tmp_path / "new.db")
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"no database at all " * 3000, bytes(50_000)])
@@ -145,29 +136,29 @@ def test_other_page_sizes_are_read(tmp_path, size):
     connection.execute(f"PRAGMA page_size = {size}")
     connection.execute("CREATE TABLE first (x)")
     connection.close()
-    sound = make(tmp_path / "state.db", messages=400)
+    sound = stores.make(tmp_path / "state.db", messages=400)
     salvage(sound, tmp_path / "new.db")
-    assert contents(tmp_path / "new.db") == contents(sound)
+    assert stores.contents(tmp_path / "new.db") == stores.contents(sound)
 
 
 def test_a_damaged_overflow_page_costs_only_its_message(tmp_path):
-    sound = make(tmp_path / "state.db")
+    sound = stores.make(tmp_path / "state.db")
     connection = apsw.Connection(str(sound))
     long = "".join(f"line {number} of a long text\n" for number in range(40_000))
-    add_message(connection, "s0", long)
-    add_message(connection, "s0", "after it")
+    stores.add_message(connection, "s0", long)
+    stores.add_message(connection, "s0", "after it")
     connection.close()
-    pages = [number for number, keys in rows_of_pages(sound).items() if keys == {121}]
-    original = contents(sound)
+    pages = [number for number, keys in stores.rows_of_pages(sound).items() if keys == {121}]
+    original = stores.contents(sound)
     for place in (0, len(pages) // 2, len(pages) - 1):
-        damaged = copied(sound, tmp_path / f"{place}.db")
-        overwrite(damaged, pages[place])
+        damaged = stores.copied(sound, tmp_path / f"{place}.db")
+        stores.overwrite(damaged, pages[place])
         report = salvage(damaged, tmp_path / f"new{place}.db")
-        found = contents(tmp_path / f"new{place}.db")
+        found = stores.contents(tmp_path / f"new{place}.db")
         assert found["messages"].keys() == original["messages"].keys() - {121}
         assert (report.dropped, report.messages, report.lost_messages) == (1, 121, 1)
-        assert_nothing_invented(found, original)
-        assert_sound(tmp_path / f"new{place}.db")
+        stores.assert_nothing_invented(found, original)
+        stores.assert_sound(tmp_path / f"new{place}.db")
 
 
 @pytest.mark.parametrize(
@@ -187,44 +178,47 @@ def test_values_that_cannot_be_right_cost_their_row(sound, damaged, tmp_path, co
     connection.execute(f"UPDATE messages SET {column} = {value} WHERE id IN (1, 60, 120)")
     connection.close()
     report = salvage(damaged, tmp_path / "new.db")
-    original, found = contents(sound), contents(tmp_path / "new.db")
+    original, found = stores.contents(sound), stores.contents(tmp_path / "new.db")
     assert found["messages"].keys() == original["messages"].keys() - {1, 60, 120}
     assert (report.dropped, report.lost_messages) == (3, 3)
-    assert_nothing_invented(found, original)
+    stores.assert_nothing_invented(found, original)
 
 
 def test_a_row_cut_off_elsewhere_is_dropped_and_counted(tmp_path):
-    sound = make(tmp_path / "state.db")
+    sound = stores.make(tmp_path / "state.db")
     connection = apsw.Connection(str(sound))
     connection.execute("UPDATE messages SET tool_calls = ? WHERE id = 7", ("[1]" * 30_000,))
     connection.close()
-    page = [number for number, keys in rows_of_pages(sound).items() if keys == {7}][-1]
-    overwrite(sound, page)
+    page = [number for number, keys in stores.rows_of_pages(sound).items() if keys == {7}][-1]
+    stores.overwrite(sound, page)
     report = salvage(sound, tmp_path / "new.db")
-    assert 7 not in contents(tmp_path / "new.db")["messages"]
+    assert 7 not in stores.contents(tmp_path / "new.db")["messages"]
     assert (report.dropped, report.lost_messages, report.messages) == (1, 1, 119)
 
 
 def test_deleted_messages_stay_deleted(sound, tmp_path):
-    path = copied(sound, tmp_path / "state.db")
+    path = stores.copied(sound, tmp_path / "state.db")
     connection = apsw.Connection(str(path))
     connection.execute("DELETE FROM messages WHERE id BETWEEN 20 AND 100")
     assert connection.execute("PRAGMA freelist_count").get > 5
     connection.close()
-    original = contents(path)
-    lost = rows_of_pages(path)[page := pages_of(path, "messages")[1]]
-    overwrite(path, page)
+    original = stores.contents(path)
+    lost = stores.rows_of_pages(path)[page := stores.pages_of(path, "messages")[1]]
+    stores.overwrite(path, page)
     salvage(path, tmp_path / "new.db")
-    assert contents(tmp_path / "new.db")["messages"].keys() == original["messages"].keys() - lost
+    assert (
+        stores.contents(tmp_path / "new.db")["messages"].keys()
+        == original["messages"].keys() - lost
+    )
 
 
 def test_ids_of_lost_messages_are_not_given_again(sound, damaged, tmp_path):
-    held = rows_of_pages(sound)
+    held = stores.rows_of_pages(sound)
     for number in (number for number, keys in held.items() if max(keys) > 100):
-        overwrite(damaged, number)
+        stores.overwrite(damaged, number)
     salvage(damaged, tmp_path / "new.db")
     connection = apsw.Connection(str(tmp_path / "new.db"))
     assert connection.execute("SELECT max(id) FROM messages").get <= 100
-    add_message(connection, "s0", "next")
+    stores.add_message(connection, "s0", "next")
     assert connection.execute("SELECT max(id) FROM messages").get == 121
     connection.close()

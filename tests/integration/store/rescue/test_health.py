@@ -13,26 +13,19 @@ from hermes.store.sqlite.health import (
     check,
     find_problems,
 )
-from tests.integration.store.rescue.stores import (
-    PAGE,
-    add_message,
-    copied,
-    fill,
-    make,
-    overwrite,
-    page_count,
-    root_of,
-)
+from tests.integration.store.rescue import stores
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    return make(tmp_path_factory.mktemp("sound") / "state.db")
+    return stores.make(tmp_path_factory.mktemp("sound") / "state.db")
 
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory):
-    path = make(tmp_path_factory.mktemp("big") / "state.db", messages=3500, sizes=(1500, 3500))
+    path = stores.make(
+        tmp_path_factory.mktemp("big") / "state.db", messages=3500, sizes=(1500, 3500)
+    )
     assert path.stat().st_size > QUICK_CHECK_BYTES
     return path
 
@@ -75,8 +68,8 @@ def test_an_empty_file_is_a_new_store(tmp_path):
 
 def test_every_damaged_page_of_a_small_store_is_noticed_and_laid_at_the_right_door(sound, tmp_path):
     for number, owner in owners(sound).items():
-        path = copied(sound, tmp_path / "state.db")
-        overwrite(path, number)
+        path = stores.copied(sound, tmp_path / "state.db")
+        stores.overwrite(path, number)
         error = verdict(path)
         is_search = owner.startswith(("messages_fts", "messages_trigram"))
         if is_search:
@@ -94,8 +87,8 @@ def test_every_damaged_page_of_a_small_store_is_noticed_and_laid_at_the_right_do
 
 @pytest.mark.parametrize("name", ["sessions", "messages", "idx_messages_session", "projections"])
 def test_a_lost_root_page_of_a_big_store_is_noticed(big, tmp_path, name):
-    path = copied(big, tmp_path / "state.db")
-    overwrite(path, root_of(big, name))
+    path = stores.copied(big, tmp_path / "state.db")
+    stores.overwrite(path, stores.root_of(big, name))
     assert isinstance(verdict(path), StoreCorrupt)
 
 
@@ -103,25 +96,25 @@ def test_a_lost_root_page_of_a_big_store_is_noticed(big, tmp_path, name):
     "name", ["messages_fts_data", "messages_fts_config", "messages_trigram_data"]
 )
 def test_a_lost_search_index_does_not_lose_the_store(big, tmp_path, name):
-    path = copied(big, tmp_path / "state.db")
-    overwrite(path, root_of(big, name))
+    path = stores.copied(big, tmp_path / "state.db")
+    stores.overwrite(path, stores.root_of(big, name))
     error = verdict(path)
     assert isinstance(error, SearchIndexDamaged)
     assert "No message is lost" in error.hint
 
 
 def test_a_search_index_that_misses_a_message_is_found_by_the_long_look(sound, tmp_path):
-    path = copied(sound, tmp_path / "state.db")
+    path = stores.copied(sound, tmp_path / "state.db")
     connection = apsw.Connection(str(path))
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-    add_message(connection, "s0", "not indexed")
+    stores.add_message(connection, "s0", "not indexed")
     connection.close()
     assert verdict(path) is None
     found = verdict(path, find_problems)
     assert (found.tables, len(found.search)) == ([], 1)
 
 
-@pytest.mark.parametrize("data", [b"no database " * 1000, bytes(PAGE * 3)])
+@pytest.mark.parametrize("data", [b"no database " * 1000, bytes(stores.PAGE * 3)])
 def test_a_file_that_is_not_a_database_is_noticed(tmp_path, data):
     (tmp_path / "state.db").write_bytes(data)
     assert isinstance(verdict(tmp_path / "state.db"), StoreCorrupt)
@@ -129,29 +122,29 @@ def test_a_file_that_is_not_a_database_is_noticed(tmp_path, data):
 
 @pytest.mark.parametrize("pages", [1, 7, -1])
 def test_a_file_that_was_cut_off_is_noticed(big, tmp_path, pages):
-    path = copied(big, tmp_path / "state.db")
+    path = stores.copied(big, tmp_path / "state.db")
     with path.open("r+b") as file:
-        file.truncate((pages if pages > 0 else page_count(path) + pages) * PAGE)
+        file.truncate((pages if pages > 0 else stores.page_count(path) + pages) * stores.PAGE)
     assert isinstance(verdict(path), StoreCorrupt)
 
 
 def test_pages_that_are_still_in_the_log_are_not_missed(tmp_path):
     connection = connect(tmp_path / "state.db")
     connection.execute("PRAGMA wal_autocheckpoint = 0")
-    fill(connection)
-    assert page_count(tmp_path / "state.db") < connection.execute("PRAGMA page_count").get
+    stores.fill(connection)
+    assert stores.page_count(tmp_path / "state.db") < connection.execute("PRAGMA page_count").get
     check(connection, tmp_path / "state.db")
     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    add_message(connection, "s0", "in a short log")
-    path = copied(tmp_path / "state.db", tmp_path / "cut.db")
+    stores.add_message(connection, "s0", "in a short log")
+    path = stores.copied(tmp_path / "state.db", tmp_path / "cut.db")
     connection.close()
     with path.open("r+b") as file:
-        file.truncate(40 * PAGE)
+        file.truncate(40 * stores.PAGE)
     assert "the file ends after 40" in str(verdict(path))
 
 
 def test_a_look_leaves_the_connection_and_the_file_as_they_were(sound, tmp_path):
-    path = copied(sound, tmp_path / "state.db")
+    path = stores.copied(sound, tmp_path / "state.db")
     connection = connect(path)
     check(connection, path)
     assert not connection.in_transaction

@@ -7,14 +7,7 @@ import pytest
 
 from hermes.store.sqlite.salvage import RECOVERED, salvage
 from hermes.store.sqlite.schema import migrations
-from tests.integration.store.rescue.stores import (
-    assert_sound,
-    contents,
-    make,
-    overwrite,
-    rows_of_pages,
-    text,
-)
+from tests.integration.store.rescue import stores
 from tests.unit.store.old_schema import BASE
 
 SESSIONS, MESSAGES = 40, 300
@@ -35,7 +28,7 @@ def old_store(path, version):
             connection.execute(
                 "INSERT INTO sessions (id, source, model, system_prompt, started_at,"
                 " message_count, input_tokens) VALUES (?, 'telegram', 'm', ?, ?, 0, 77)",
-                (f"o{number}", text(random_, 400), 100.0 + number),
+                (f"o{number}", stores.text(random_, 400), 100.0 + number),
             )
             if number % (SESSIONS // (len(steps) + 1)) == 5 and steps:
                 for statement in steps.pop(0):
@@ -48,7 +41,7 @@ def old_store(path, version):
         for number in range(MESSAGES):
             connection.execute(
                 "INSERT INTO messages (session_id, role, content, timestamp) VALUES (?, ?, ?, ?)",
-                (f"o{number % SESSIONS}", "user", text(random_, 300), 100 + number),
+                (f"o{number % SESSIONS}", "user", stores.text(random_, 300), 100 + number),
             )
     assert not steps
     connection.close()
@@ -68,7 +61,7 @@ def test_an_old_store_comes_back_as_a_current_one(tmp_path, version):
     }
     connection.close()
     salvage(path, tmp_path / "new.db")
-    found = contents(tmp_path / "new.db")
+    found = stores.contents(tmp_path / "new.db")
     assert [
         tuple(row[name] for name in ("id", "session_id", "role", "content", "timestamp"))
         for row in found["messages"].values()
@@ -84,18 +77,20 @@ def test_an_old_store_comes_back_as_a_current_one(tmp_path, version):
     assert len(titles) == len(set(titles))
     assert bool(titles) == (version >= 3)
     assert all(title.startswith("same") for title in titles)
-    assert_sound(tmp_path / "new.db")
+    stores.assert_sound(tmp_path / "new.db")
 
 
 def test_a_session_whose_row_is_lost_is_made_again_for_its_messages(tmp_path):
-    path = make(tmp_path / "state.db", sessions=60)
-    original = contents(path)
+    path = stores.make(tmp_path / "state.db", sessions=60)
+    original = stores.contents(path)
     page, lost = next(
-        (page, keys) for page, keys in rows_of_pages(path, "sessions").items() if len(keys) > 1
+        (page, keys)
+        for page, keys in stores.rows_of_pages(path, "sessions").items()
+        if len(keys) > 1
     )
-    overwrite(path, page)
+    stores.overwrite(path, page)
     report = salvage(path, tmp_path / "new.db")
-    found = contents(tmp_path / "new.db")
+    found = stores.contents(tmp_path / "new.db")
     assert report.remade_sessions == len(lost)
     assert found["messages"] == original["messages"]
     for key in lost:
@@ -107,21 +102,23 @@ def test_a_session_whose_row_is_lost_is_made_again_for_its_messages(tmp_path):
 
 
 def test_a_parent_that_is_lost_is_not_named_any_more(tmp_path):
-    path = make(tmp_path / "state.db", sessions=60, messages=0)
+    path = stores.make(tmp_path / "state.db", sessions=60, messages=0)
     connection = apsw.Connection(str(path))
     connection.execute("DELETE FROM projections")
     connection.close()
     page, lost = next(
-        (page, keys) for page, keys in rows_of_pages(path, "sessions").items() if len(keys) > 1
+        (page, keys)
+        for page, keys in stores.rows_of_pages(path, "sessions").items()
+        if len(keys) > 1
     )
-    overwrite(path, page)
+    stores.overwrite(path, page)
     salvage(path, tmp_path / "new.db")
-    sessions = contents(tmp_path / "new.db")["sessions"]
+    sessions = stores.contents(tmp_path / "new.db")["sessions"]
     assert sessions.keys() == {f"s{number}" for number in range(60)} - lost
     parents = {row["parent_session_id"] for row in sessions.values()} - {None}
     assert parents
     assert parents <= sessions.keys()
-    assert_sound(tmp_path / "new.db")
+    stores.assert_sound(tmp_path / "new.db")
 
 
 def test_titles_that_clash_with_a_separated_one_are_separated_too(tmp_path):
@@ -132,7 +129,7 @@ def test_titles_that_clash_with_a_separated_one_are_separated_too(tmp_path):
         connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, key))
     connection.close()
     salvage(path, tmp_path / "new.db")
-    found = contents(tmp_path / "new.db")["sessions"]
+    found = stores.contents(tmp_path / "new.db")["sessions"]
     assert [found[key]["title"] for key in ("o1", "o2", "o3")] == [
         "plan",
         "plan (o2)",

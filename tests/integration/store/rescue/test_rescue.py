@@ -11,16 +11,7 @@ import pytest
 from hermes.core.errors import StoreCorrupt, StoreError, StoreTooNew
 from hermes.store.sqlite.backend import SqliteBackend, connect
 from hermes.store.sqlite.repair import back_up_daily, repair, restore
-from tests.integration.store.rescue.stores import (
-    add_message,
-    assert_sound,
-    contents,
-    copied,
-    make,
-    overwrite,
-    root_of,
-    rows_of_pages,
-)
+from tests.integration.store.rescue import stores
 
 ROOT = Path(__file__).resolve().parents[4]
 MOMENT = datetime(2026, 11, 15, 4, 53, 1, tzinfo=UTC)
@@ -31,12 +22,12 @@ KEPT = "state.db.damaged-20261115-045301"
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    return make(tmp_path_factory.mktemp("sound") / "state.db")
+    return stores.make(tmp_path_factory.mktemp("sound") / "state.db")
 
 
 @pytest.fixture
 def path(sound, tmp_path):
-    return copied(sound, tmp_path / "state.db")
+    return stores.copied(sound, tmp_path / "state.db")
 
 
 def names(path):
@@ -48,16 +39,16 @@ def ignore(_done, _total):
 
 
 def test_a_damaged_store_is_replaced_and_kept_under_a_dated_name(sound, path):
-    overwrite(path, root_of(path, INDEX))
+    stores.overwrite(path, stores.root_of(path, INDEX))
     damaged = path.read_bytes()
     report = repair(path, ignore, MOMENT)
     assert report.outcome == "rescued"
     assert report.kept == path.parent / KEPT
     assert report.kept.read_bytes() == damaged
-    assert contents(path) == contents(sound)
+    assert stores.contents(path) == stores.contents(sound)
     assert names(path) == {"state.db", KEPT, "state.db.rescue.lock"}
     assert {one.stat().st_mode & 0o777 for one in path.parent.iterdir()} == {0o600}
-    assert_sound(path)
+    stores.assert_sound(path)
     said = report.summary()
     assert KEPT in said
     assert "6 sessions with 120 messages restored" in said
@@ -67,8 +58,8 @@ def test_a_damaged_store_is_replaced_and_kept_under_a_dated_name(sound, path):
 def test_the_log_is_kept_too_and_nothing_is_ever_overwritten(path):
     (path.parent / KEPT).write_text("an older one")
     connection = connect(path)
-    add_message(connection, "s0", "in the log")
-    overwrite(copied(path, path.parent / "other.db"), root_of(path, INDEX))
+    stores.add_message(connection, "s0", "in the log")
+    stores.overwrite(stores.copied(path, path.parent / "other.db"), stores.root_of(path, INDEX))
     connection.close()
     (path.parent / "other.db").replace(path)
     (path.parent / "other.db-wal").replace(f"{path}-wal")
@@ -77,12 +68,12 @@ def test_the_log_is_kept_too_and_nothing_is_ever_overwritten(path):
     assert report.kept == path.parent / f"{KEPT}-2"
     assert Path(f"{report.kept}-wal").read_bytes() == log
     assert (path.parent / KEPT).read_text() == "an older one"
-    assert "in the log" in [row["content"] for row in contents(path)["messages"].values()]
+    assert "in the log" in [row["content"] for row in stores.contents(path)["messages"].values()]
 
 
 def test_lost_rows_are_reported(sound, path):
-    page, keys = next((p, keys) for p, keys in rows_of_pages(sound).items() if len(keys) > 1)
-    overwrite(path, page)
+    page, keys = next((p, keys) for p, keys in stores.rows_of_pages(sound).items() if len(keys) > 1)
+    stores.overwrite(path, page)
     said = repair(path, ignore, MOMENT).summary()
     assert f"{120 - len(keys)} messages restored." in said
     assert f"{len(keys)} messages missing" in said
@@ -110,7 +101,7 @@ def test_an_unreadable_store_is_left_alone_and_the_hint_says_how_to_start_anew(p
     command = raised.value.hint.partition("empty store: ")[2]
     subprocess.run(["sh", "-c", command], check=True)
     SqliteBackend(path).connect().close()
-    assert contents(path)["messages"] == {}
+    assert stores.contents(path)["messages"] == {}
     assert Path(f"{path}.unreadable").read_bytes() == before
 
 
@@ -118,18 +109,18 @@ def test_an_unreadable_header_names_the_newest_sound_backup(sound, path):
     good = back_up_daily(path, 3)
     bad = good.with_name("state-20991231-000000.db")
     bad.write_bytes(bytes(100) + good.read_bytes()[100:])
-    overwrite(path, 1, bytes(100))
+    stores.overwrite(path, 1, bytes(100))
     with pytest.raises(StoreCorrupt) as raised:
         SqliteBackend(path).connect()
     assert f"hermes sessions restore {good}" in raised.value.hint
     kept = restore(path, good)
-    assert contents(path) == contents(sound)
+    assert stores.contents(path) == stores.contents(sound)
     assert kept.read_bytes()[:100] == bytes(100)
 
 
 def test_a_repair_that_lost_rows_names_the_backup(path):
     backup = back_up_daily(path, 3)
-    overwrite(path, rows_page(path))
+    stores.overwrite(path, rows_page(path))
     assert f"hermes sessions restore {backup}" in repair(path).summary()
 
 
@@ -137,7 +128,7 @@ def test_an_empty_file_is_sound(tmp_path):
     (tmp_path / "state.db").touch()
     assert repair(tmp_path / "state.db").outcome == "already_sound"
     connect(tmp_path / "state.db").close()
-    assert_sound(tmp_path / "state.db")
+    stores.assert_sound(tmp_path / "state.db")
 
 
 def test_a_store_that_is_not_there_is_not_repaired(tmp_path):
@@ -150,7 +141,7 @@ def test_a_store_from_the_future_is_left_alone(path):
     connection = apsw.Connection(str(path))
     connection.execute("UPDATE schema_version SET version = 99")
     connection.close()
-    overwrite(path, root_of(path, INDEX))
+    stores.overwrite(path, stores.root_of(path, INDEX))
     before = path.read_bytes()
     with pytest.raises(StoreTooNew):
         repair(path)
@@ -160,7 +151,7 @@ def test_a_store_from_the_future_is_left_alone(path):
 def test_a_search_index_that_is_out_of_step_is_built_anew_in_its_place(path):
     connection = apsw.Connection(str(path))
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-    add_message(connection, "s0", "unheardof")
+    stores.add_message(connection, "s0", "unheardof")
     connection.close()
     before = path.stat().st_ino
     report = repair(path)
@@ -170,7 +161,7 @@ def test_a_search_index_that_is_out_of_step_is_built_anew_in_its_place(path):
     connection = connect(path)
     assert connection.execute("SELECT rowid FROM messages_fts('unheardof')").get == 121
     connection.close()
-    assert_sound(path)
+    stores.assert_sound(path)
 
 
 def test_any_damaged_page_of_the_search_index_costs_no_row(sound, path):
@@ -179,25 +170,25 @@ def test_any_damaged_page_of_the_search_index_costs_no_row(sound, path):
         "SELECT pageno FROM dbstat WHERE name GLOB 'messages_fts*' OR name GLOB 'messages_trigram*'"
     ).fetchall()
     connection.close()
-    original = contents(sound)
+    original = stores.contents(sound)
     for (number,) in pages:
-        copied(sound, path)
-        overwrite(path, number)
+        stores.copied(sound, path)
+        stores.overwrite(path, number)
         assert repair(path).outcome in ("reindexed", "rescued")
-        assert contents(path) == original
-        assert_sound(path)
+        assert stores.contents(path) == original
+        stores.assert_sound(path)
 
 
 def test_a_writer_cannot_slip_in_between(path):
     """What another process writes is in the old file before the rescue, or in the new one."""
-    overwrite(path, rows_page(path))
+    stores.overwrite(path, rows_page(path))
     other = connect(path)
     other.set_busy_timeout(0)
     seen = []
 
     def try_to_write(_done, _total):
         try:
-            add_message(other, "s5", "too late")
+            stores.add_message(other, "s5", "too late")
             seen.append("written")
         except apsw.BusyError:
             seen.append("busy")
@@ -205,16 +196,16 @@ def test_a_writer_cannot_slip_in_between(path):
     repair(path, try_to_write)
     other.close()
     assert set(seen) == {"busy"}
-    assert_sound(path)
+    stores.assert_sound(path)
 
 
 def rows_page(path):
     """A leaf page of `messages` in the middle."""
-    return [number for number, keys in rows_of_pages(path).items() if len(keys) > 1][5]
+    return [number for number, keys in stores.rows_of_pages(path).items() if len(keys) > 1][5]
 
 
 def test_two_processes_at_once_end_with_one_good_store(sound, path):
-    overwrite(path, root_of(path, INDEX))
+    stores.overwrite(path, stores.root_of(path, INDEX))
     code = (
         "import sys; from pathlib import Path; from hermes.store.sqlite.repair import repair;"
         "print(repair(Path(sys.argv[1])).outcome)"
@@ -230,16 +221,16 @@ def test_two_processes_at_once_end_with_one_good_store(sound, path):
     ]
     said = sorted(process.communicate(timeout=100)[0].strip() for process in running)
     assert said == ["already_sound", "already_sound", "rescued"]
-    assert contents(path) == contents(sound)
+    assert stores.contents(path) == stores.contents(sound)
     assert len([name for name in names(path) if "damaged" in name]) == 1
-    assert_sound(path)
+    stores.assert_sound(path)
 
 
 def test_symlink_still_leads_to_the_repaired_store(sound, path):
     link = path.parent / "link.db"
     link.symlink_to(path)
-    overwrite(path, root_of(path, INDEX))
+    stores.overwrite(path, stores.root_of(path, INDEX))
     report = repair(link, ignore, MOMENT)
     assert link.is_symlink()
     assert report.kept == path.parent / KEPT
-    assert contents(link) == contents(sound)
+    assert stores.contents(link) == stores.contents(sound)
