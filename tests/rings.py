@@ -44,8 +44,7 @@ class Rings:
         parameters = nodeid.partition("[")[2].rstrip("]").split("-")
         if any(_is_within(nodeid, e) and twin in parameters for e, twin in self.twins.items()):
             return "b"
-        found = [entry for entry in self.entries if _is_within(nodeid, entry)]
-        return self.entries[max(found, key=len)] if found else "a"
+        return next((self.entries[p] for p in _places(nodeid) if p in self.entries), "a")
 
     def has(self, path: str, ring: str) -> bool:
         """Whether a file or folder may hold a test of `ring`."""
@@ -57,12 +56,16 @@ class Rings:
 
     def programs(self, nodeid: str) -> list[str]:
         """The programs that `[needs]` lists for a test."""
-        return [
-            program
-            for entry, programs in self.needs.items()
-            if _is_within(nodeid, entry)
-            for program in programs
-        ]
+        return [program for place in _places(nodeid) for program in self.needs.get(place, ())]
+
+
+def _places(nodeid: str) -> Iterator[str]:
+    """A test, its function, its file and the folders around it."""
+    yield nodeid
+    for mark in "[", "::", "/":
+        while mark in nodeid:
+            nodeid = nodeid.rpartition(mark)[0]
+            yield nodeid
 
 
 def _is_within(nodeid: str, entry: str) -> bool:
@@ -106,10 +109,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     ring = config.getoption("--ring")
-    others = [item for item in items if ring is not None and RINGS.ring(item.nodeid) != ring]
-    if others:
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if RINGS.ring(item.nodeid) == ring]
+    if ring is None:
+        return
+    found: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        found[RINGS.ring(item.nodeid) == ring].append(item)
+    config.hook.pytest_deselected(items=found[False])
+    items[:] = found[True]
 
 
 @pytest.hookimpl(tryfirst=True)
