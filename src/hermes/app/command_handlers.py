@@ -35,7 +35,7 @@ from hermes.store import repair_history
 from hermes.terminal import ProcessState
 from hermes.tools import checkpoints
 from hermes.util.concurrency import in_thread
-from hermes.util.processes import end_group, start_program
+from hermes.util.processes import run_program
 from hermes.util.text import clean, many, new_session_id
 
 # Commands about the conversation itself.
@@ -286,10 +286,8 @@ async def personality(call: CommandCall) -> str:
     if not call.arguments:
         known = ", ".join(prompting.personality_names(settings))
         return f"Personalities: {known}, {prompting.NONE}. `/personality NAME` chooses one."
-    call.agent.extra_system_prompt = prompting.personality_text(call.arguments, settings)
-    if not call.agent.extra_system_prompt:
-        return "No personality from now on."
-    return f"From now on: {call.arguments.lower()}."
+    text = call.agent.extra_system_prompt = prompting.personality_text(call.arguments, settings)
+    return f"From now on: {call.arguments.lower()}." if text else "No personality from now on."
 
 
 async def yolo(call: CommandCall) -> str:
@@ -516,25 +514,12 @@ class Commands:
 
 async def run_quick_command(command: str) -> str:
     """Run a shell command of the settings and return its output as Markdown."""
-    process = await start_program(
-        "/bin/sh",
-        "-c",
-        command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=child_environment(),
-    )
+    shell = ("/bin/sh", "-c", f"exec 2>&1\n{command}")  # errors in the order of the output
     try:
-        async with asyncio.timeout(QUICK_TIMEOUT):
-            output, _ = await process.communicate()
+        done = await run_program(*shell, seconds=QUICK_TIMEOUT, env=child_environment())
     except TimeoutError:
         raise UsageError(f"the command took more than {QUICK_TIMEOUT:.0f} seconds") from None
-    finally:
-        if process.returncode is None:
-            end_group(process)
-            await process.wait()
-    text = clean(output.decode(errors="replace")).strip()
+    text = clean(done.output.decode(errors="replace")).strip()
     shown = text if len(text) <= MAX_OUTPUT else f"{text[:MAX_OUTPUT]}\n…"
-    ended = f"\n\nexit code {process.returncode}" if process.returncode else ""
+    ended = f"\n\nexit code {done.code}" if done.code else ""
     return f"```\n{shown}\n```{ended}" if shown else f"no output{ended}"

@@ -262,7 +262,13 @@ class McpServers:
         self._home, self._loaded, self._tell = home, loaded, tell
         self._hub: McpHub | None = None
         self._reloading = asyncio.Lock()
-        self._ignores_config = _ignores_config(home, loaded)
+        # Whether config.yaml has settings but was not read, as the user wished.
+        self._ignores_config = False
+        if not loaded.raw:
+            try:
+                self._ignores_config = bool(read_document(home.config_file).data)
+            except ConfigError:
+                self._ignores_config = True
 
     async def tools(self, clarifier: Clarifier | None, sampler: SessionSampler) -> list[Tool]:
         """Return the tools for a new session."""
@@ -298,16 +304,6 @@ class McpServers:
     async def close(self) -> None:
         if self._hub is not None:
             await self._hub.close()
-
-
-def _ignores_config(home: Home, loaded: Loaded) -> bool:
-    """Return whether config.yaml has settings but was not read, as the user wished."""
-    if loaded.raw:
-        return False
-    try:
-        return bool(read_document(home.config_file).data)
-    except ConfigError:
-        return True
 
 
 Servers = Mapping[str, McpServer]

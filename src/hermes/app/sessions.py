@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +102,8 @@ async def opened_store(
     home: Home, url: str, tell: Callable[[str], None]
 ) -> AsyncIterator[SessionStore]:
     """Open the store until the end of the block. `tell` receives messages about its state."""
-    store = open_store(url, home.state_db, tell)
-    try:
+    with closing(open_store(url, home.state_db, tell)) as store:
         yield store
-    finally:
-        store.close()
 
 
 # Automatic deletion of old sessions (`sessions.auto_prune`).
@@ -140,7 +137,8 @@ async def prune_when_due(
     except (StoreError, OSError) as error:
         log.warning("old sessions were not pruned: %s", error)
         return 0
-    log.info("deleted %d sessions older than %d days", len(gone), settings.retention_days)
+    if gone:
+        log.info("deleted %d sessions older than %d days", len(gone), settings.retention_days)
     return len(gone)
 
 

@@ -77,7 +77,7 @@ MARKERS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "PASSWD", "AUTH")
 """A variable whose name contains one of these counts as a secret."""
 
 PLAIN = frozenset(
-    {
+    [
         "SSH_AUTH_SOCK",
         "XAUTHORITY",
         "GIT_AUTHOR_NAME",
@@ -87,7 +87,7 @@ PLAIN = frozenset(
         "PYTHON_KEYRING_BACKEND",
         "TERMINAL_SSH_KEY",
         "TOKENIZERS_PARALLELISM",
-    }
+    ]
 )
 """Names that contain a marker but hold a path, a name or a number. Without the first ones `git
 push`, `git commit` and graphical programs do not work in child processes."""
@@ -274,11 +274,8 @@ def _assignment(text: str, position: int) -> Piece:
         value = re.sub(r"\\([\\'])", r"\1", match["single"])
         return Piece(match[0], name, value, literal=True)
     if match["double"] is not None:
-        return Piece(
-            match[0],
-            name,
-            _ESCAPE.sub(lambda each: _ESCAPED.get(each[1], each[1]), match["double"]),
-        )
+        value = _ESCAPE.sub(lambda each: _ESCAPED.get(each[1], each[1]), match["double"])
+        return Piece(match[0], name, value)
     if match["plain"] is None:
         return Piece(match[0], name)
     return Piece(match[0], name, re.sub(r"(^|\s+)#.*", "", match["plain"]).rstrip())

@@ -63,7 +63,10 @@ def installation(source: Path | None = None, prefix: str = sys.prefix) -> Checko
     if (root / LAUNCHER).is_file() and (root / "scripts" / "setup.py").is_file():
         if Path(prefix).resolve() == (root / ".venv").resolve():
             return Checkout(root)
-        return _editable(root)
+        # The checkout was installed into another environment.
+        here, python = shlex.quote(str(root)), shlex.quote(sys.executable)
+        update = f"git -C {here} pull --ff-only && {python} -m pip install -e {here}"
+        return Package("pip", update, f"{python} -m pip uninstall {DISTRIBUTION}")
     return _package(prefix)
 
 
@@ -76,16 +79,6 @@ def start_command() -> list[str]:
     if script.is_file():
         return [str(script)]
     return [sys.executable, "-I", "-m", "hermes"]
-
-
-def _editable(root: Path) -> Package:
-    """Return the checkout if it was installed into another environment."""
-    here, python = shlex.quote(str(root)), shlex.quote(sys.executable)
-    return Package(
-        "pip",
-        update=f"git -C {here} pull --ff-only && {python} -m pip install -e {here}",
-        remove=f"{python} -m pip uninstall {DISTRIBUTION}",
-    )
 
 
 def _package(prefix: str) -> Package:

@@ -9,6 +9,7 @@ import math
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from difflib import get_close_matches
 from functools import cache, partial
@@ -356,7 +357,12 @@ class Converter:
         if is_section(kind):
             return self.section(kind, data, path)
         if words := choices(kind):
-            return _word(words if origin is Literal else (*words, *self.known), kind, data)
+            meant = _WORDS[data] if isinstance(data, bool) else (str(data).strip(),)
+            for word in meant:
+                for choice in words if origin is Literal else (*words, *self.known):
+                    if word.lower() == choice.lower():
+                        return choice
+            raise Mismatch(describe(kind), data)
         if origin is Annotated:
             return _bounded(kind, data)
         if origin is dict:
@@ -454,10 +460,8 @@ def _fits(kind: Any, data: Any) -> bool:
 def _from_json(data: Any, opening: str) -> Any:
     """Decode the JSON with which variables hold lists and blocks; keep other text."""
     if isinstance(data, str) and data.strip().startswith(opening):
-        try:
+        with suppress(ValueError):
             return json.loads(data)
-        except ValueError:
-            return data
     return data
 
 
@@ -482,15 +486,6 @@ def _time_zone(name: str) -> str:
     return name
 
 
-def _word(allowed: Iterable[str], kind: Any, data: Any) -> str:
-    words = _WORDS[data] if isinstance(data, bool) else (str(data).strip(),)
-    for word in words:
-        for choice in allowed:
-            if word.lower() == choice.lower():
-                return choice
-    raise Mismatch(describe(kind), data)
-
-
 def _text(data: Any) -> str:
     if isinstance(data, str):
         return data
@@ -504,14 +499,10 @@ def _text(data: Any) -> str:
 
 
 def _bool(data: Any) -> bool:
-    if isinstance(data, bool):
-        return data
     word = str(data).strip().lower()
-    if word in _TRUE:
-        return True
-    if word in _FALSE:
-        return False
-    raise Mismatch("true or false", data)
+    if word not in _TRUE | _FALSE:
+        raise Mismatch("true or false", data)
+    return word in _TRUE
 
 
 def _number(kind: type[int] | type[float], data: Any) -> float:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from operator import add
 from typing import Any, Literal, Protocol, Self
 
 import msgspec
@@ -33,13 +34,8 @@ class Usage(msgspec.Struct, frozen=True):
         return self.cache_read / self.prompt if self.prompt else 0.0
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.reasoning + other.reasoning,
-        )
+        mine, its = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
+        return type(self)(*map(add, mine, its))
 
 
 class LongPrompts(msgspec.Struct, frozen=True):

@@ -162,17 +162,15 @@ def _read(function: Callable[..., Any], deps: type | None) -> _Signed:
     return _Signed(spec, tuple(parameters), tuple(receivers), is_open)
 
 
-def spec_of(function: Callable[..., Any]) -> ToolSpec:
-    """Return the name, description and JSON Schema of a tool function."""
-    return _signed(function).spec
-
-
 def _spec(function: Callable[..., Any], signed: Mapping[str, inspect.Parameter]) -> ToolSpec:
     description, notes = _split_docstring(inspect.getdoc(function) or "", signed)
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, parameter in signed.items():
-        schema = _schema_of(parameter.annotation)
+        # Msgspec's JSON Schema, without the alternative `null`, which the model does not need.
+        schema = msgspec.json.schema(parameter.annotation)
+        options = [each for each in schema.get("anyOf", []) if each != {"type": "null"}]
+        schema = dict(options[0]) if len(options) == 1 else schema
         if parameter.default is inspect.Parameter.empty:
             required.append(name)
         elif parameter.default not in (None, ""):
@@ -184,14 +182,6 @@ def _spec(function: Callable[..., Any], signed: Mapping[str, inspect.Parameter])
     if required:
         parameters["required"] = required
     return ToolSpec(function.__name__, description, parameters)
-
-
-def _schema_of(annotation: Any) -> dict[str, Any]:
-    """Return msgspec's JSON Schema of one annotation, without parts that the model does not
-    need."""
-    schema = msgspec.json.schema(annotation)
-    options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
-    return dict(options[0]) if len(options) == 1 else schema
 
 
 _NOTE = re.compile(r"^(\w+): (.+)$")

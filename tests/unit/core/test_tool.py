@@ -7,7 +7,11 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.model import ToolSpec
-from hermes.core.tool import Concern, Effect, Tool, ToolContext, spec_of
+from hermes.core.tool import Concern, Effect, Tool, ToolContext
+
+
+def spec_of(function):
+    return Tool.from_function(function).spec
 
 
 async def search(

@@ -39,20 +39,16 @@ def _define_sections() -> dict[str, type[Section]]:
         MEANINGS.setdefault(section, {})[key] = text
     made: dict[str, Any] = {}
     for name, rows in fields.items():  # a section stands below those it contains
-        typed = [(key, *_type_and_default(made, kind, default)) for key, kind, default in rows]
+        typed: list[tuple[str, Any, Any]] = []
+        for key, kind, default in rows:
+            if kind in made:
+                typed.append((key, made[kind], made[kind]()))
+                continue
+            inner, value = made.get(kind.removesuffix("*")), msgspec.json.decode(default)
+            known = _TYPES[kind] if inner is None else dict.__class_getitem__((str, inner))
+            typed.append((key, known, tuple(value) if isinstance(value, list) else value))
         made[name] = msgspec.defstruct(name, typed, bases=(Section,), frozen=True, kw_only=True)
     return made
-
-
-def _type_and_default(made: dict[str, Any], kind: str, default: str) -> tuple[Any, Any]:
-    if kind in made:
-        return made[kind], made[kind]()
-    inner = made.get(kind.removesuffix("*"))
-    typed = _TYPES[kind] if inner is None else dict.__class_getitem__((str, inner))
-    if default == "{}":
-        return typed, msgspec.field(default_factory=dict)
-    value = msgspec.json.decode(default)
-    return typed, tuple(value) if isinstance(value, list) else value
 
 
 _SECTIONS = _define_sections()

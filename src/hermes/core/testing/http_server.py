@@ -121,9 +121,18 @@ async def _write(
     for action in outgoing.actions:
         match action:
             case bytes():
-                await _send(writer, action, outgoing)
+                size = outgoing.split or len(action) or 1
+                for start in range(0, len(action), size):
+                    piece = action[start : start + size]
+                    chunk = b"%x\r\n%s\r\n" % (len(piece), piece)
+                    writer.write(chunk if outgoing.chunked else piece)
+                    await writer.drain()
             case float():
-                await _pause(reader, action)
+                # A waiting client sends nothing, so anything read means that it left.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(action):
+                        await reader.read(1)
+                        raise ConnectionResetError("the client left")
             case Stop.CUT:
                 return False
             case Stop.END:
@@ -140,19 +149,3 @@ def _head(outgoing: Outgoing) -> bytes:
     size = ("Transfer-Encoding", "chunked") if outgoing.chunked else ("Content-Length", str(length))
     fields = [f"{name}: {value}" for name, value in (*outgoing.headers.items(), size)]
     return "\r\n".join([f"HTTP/1.1 {outgoing.status} {phrase}", *fields, "", ""]).encode("latin-1")
-
-
-async def _send(writer: asyncio.StreamWriter, data: bytes, outgoing: Outgoing) -> None:
-    size = outgoing.split or len(data) or 1
-    for start in range(0, len(data), size):
-        piece = data[start : start + size]
-        writer.write(b"%x\r\n%s\r\n" % (len(piece), piece) if outgoing.chunked else piece)
-        await writer.drain()
-
-
-async def _pause(reader: asyncio.StreamReader, seconds: float) -> None:
-    """Wait. A waiting client sends nothing, so anything read means that it left."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await reader.read(1)
-            raise ConnectionResetError("the client left")

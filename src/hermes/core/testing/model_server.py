@@ -89,19 +89,15 @@ def _due(seen: int, number: int, wire: Wire, answer: Answer, step: Step) -> list
             case script.Stall(after, seconds) if after == seen:
                 actions.append(float(seconds))
             case script.Malformed(after) if after == seen:
-                actions.append(_torn(wire, answer))
+                # Named like any other delta, so that no client skips it.
+                name = wire.delta(answer, 0, "").get("type") if answer.parts else None
+                actions.append((f"event: {name}\n".encode() if name else b"") + TORN)
             case script.ErrorEvent(after, kind) if after == seen:
                 event = wire.error_event(answer, REFUSALS[kind])
                 actions += [wire.sse(event, number), Stop.END]
             case script.Cut(after) if after == seen:
                 actions.append(Stop.CUT)
     return actions
-
-
-def _torn(wire: Wire, answer: Answer) -> bytes:
-    """Return a broken event, named like any other delta, so that no client skips it."""
-    name = wire.delta(answer, 0, "").get("type") if answer.parts else None
-    return (f"event: {name}\n".encode() if name else b"") + TORN
 
 
 def whole(wire: Wire, answer: Answer, step: Step) -> list[Action]:
@@ -246,15 +242,11 @@ class ModelServer:
         else:
             message = f"Invalid URL ({request.method} {path})"
             outgoing = _sent(404, CHAT.error(_invalid(message)))
-        self._log(f"{request.method} {request.path} -> {outgoing.status}{self._detail(calls)}")
+        line = f"{request.method} {request.path} -> {outgoing.status}"
+        for usage in self._usages[calls:]:
+            line += f" ({usage.prompt} prompt tokens, {usage.cache_read} from the cache)"
+        self._log(line)
         return outgoing
-
-    def _detail(self, before: int) -> str:
-        """Return the tokens of a call, if there is one more than `before`."""
-        if len(self._usages) == before:
-            return ""
-        usage = self._usages[-1]
-        return f" ({usage.prompt} prompt tokens, {usage.cache_read} from the cache)"
 
     def _call(self, wire: Wire, request: RecordedRequest) -> Outgoing:
         try:

@@ -279,7 +279,12 @@ class ScriptedModel:
         stall, slow = step.fault(Stall), step.fault(Slow)
         if others := [fault for fault in step.faults if fault not in (stall, slow)]:
             raise ScriptError(f"ScriptedModel cannot play {others[0]!r}; use ModelServer")
-        deltas = [delta for part in step.parts for delta in _deltas(part)]
+        deltas: list[ModelEvent] = [
+            (ReasoningDelta if isinstance(part, Thinking) else TextDelta)(piece)
+            for part in step.parts
+            if not isinstance(part, ToolCall)
+            for piece in pieces(part.text)
+        ]
         step.check_reach(len(deltas))
         for position, delta in enumerate([None, *deltas]):
             # Even a script without pauses lets a cancellation in between two deltas.
@@ -339,9 +344,3 @@ def output_tokens(parts: Sequence[AssistantPart]) -> int:
 
 def thought_tokens(parts: Sequence[AssistantPart]) -> int:
     return output_tokens([part for part in parts if isinstance(part, Thinking)])
-
-
-def _deltas(part: AssistantPart) -> Iterator[ModelEvent]:
-    if not isinstance(part, ToolCall):
-        kind = ReasoningDelta if isinstance(part, Thinking) else TextDelta
-        yield from (kind(piece) for piece in pieces(part.text))

@@ -442,7 +442,8 @@ class ResponsesWire(Wire):
                 item = {"id": f"msg_{number}", "type": "message", "role": "assistant"}
                 return {**item, **status, "content": [self._content(kind, part.text)]}
             case Thinking(items=items) if items:
-                hidden = () if self._asks_for_secrets(answer) else ("encrypted_content",)
+                asked = "reasoning.encrypted_content" in (answer.body.get("include") or ())
+                hidden = () if asked else ("encrypted_content",)
                 return {key: value for key, value in items[0].items() if key not in hidden}
             case Thinking():
                 summary = [self._content(kind, part.text)]
@@ -451,9 +452,6 @@ class ResponsesWire(Wire):
                 item = {"id": f"fc_{number}", "type": "function_call", **status}
                 call = {**named("call_id", part), "name": part.name, "arguments": part.arguments}
                 return {**item, **call}
-
-    def _asks_for_secrets(self, answer: Answer) -> bool:
-        return "reasoning.encrypted_content" in (answer.body.get("include") or ())
 
     def whole(self, answer: Answer) -> Event:
         reason = _INCOMPLETE.get(answer.finish)
