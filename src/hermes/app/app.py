@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -170,9 +169,7 @@ class App:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         async with AsyncExitStack() as stack:  # a failing close does not prevent the others
             stack.callback(self.store.close)
             if self.telemetry is not None:

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
@@ -411,9 +410,7 @@ class Providers:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     def known_target(self, choice: ModelChoice) -> Target:

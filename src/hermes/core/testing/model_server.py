@@ -3,7 +3,6 @@
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -224,9 +223,7 @@ class ModelServer:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_error: object) -> None:
         self.close()
         if kind is None:
             self.verify()

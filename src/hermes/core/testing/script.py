@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 import msgspec
@@ -305,9 +304,7 @@ class ScriptedModel:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_error: object) -> None:
         if kind is None:
             self.verify()
 
