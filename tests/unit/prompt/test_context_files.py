@@ -88,52 +88,33 @@ def test_rule_with_unsafe_name_is_skipped(project: Path, write: Write, name: str
     assert context(project) == ""
 
 
-class TestFromTheWorkingFolderUp:
-    @pytest.fixture
-    def deep(self, project: Path) -> Path:
-        folder = project / "a" / "b"
-        folder.mkdir(parents=True)
-        return folder
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({".git/x": "", ".hermes.md": "root", "a/HERMES.md": "near"}, "HERMES.md near"),
+        ({".git/x": "", ".hermes.md": "root"}, ".hermes.md root"),
+        ({".git": "gitdir: /elsewhere", ".hermes.md": "root"}, ".hermes.md root"),  # a worktree
+        ({"a/.hermes.md": "above"}, ""),  # without a git root only the working folder
+        ({"a/.hermes.md": "above", "a/b/.hermes.md": "here"}, ".hermes.md here"),
+        # Other kinds are found in the working folder only.
+        ({".git/x": "", "AGENTS.md": "r", "CLAUDE.md": "r", ".cursorrules": "r"}, ""),
+        ({".git/x": "", ".hermes.md": "root", "a/b/AGENTS.md": "here"}, ".hermes.md root"),
+    ],
+)
+def test_hermes_files_are_searched_from_the_working_folder_up(project, write, files, expected):
+    (project / "a/b").mkdir(parents=True)
+    for name, text in files.items():
+        write(name, text)
+    found = context(project / "a/b").removeprefix(HEADING)
+    assert found.replace("\n\n## ", "").replace("\n\n", " ") == expected
 
-    def test_the_nearest_wins(self, project: Path, deep: Path, write: Write):
-        (project / ".git").mkdir()
-        write(".hermes.md", "root")
-        write("a/HERMES.md", "near")
-        assert context(deep).endswith("## HERMES.md\n\nnear")
 
-    def test_git_root_is_searched(self, project: Path, deep: Path, write: Write):
-        (project / ".git").mkdir()
-        write(".hermes.md", "root")
-        assert context(deep).endswith("## .hermes.md\n\nroot")
-
-    def test_a_worktree_is_a_git_root_too(self, project: Path, deep: Path, write: Write):
-        write(".git", "gitdir: /elsewhere")
-        write(".hermes.md", "root")
-        assert "root" in context(deep)
-
-    def test_nothing_above_the_git_root_is_read(self, project, deep, write, tree):
-        write(".hermes.md", "above")
-        (project / "a" / ".git").mkdir()
-        assert project_context(tree, str(deep)) == ""
-        assert str(project / ".hermes.md") not in tree.asked
-
-    def test_without_a_git_root_only_the_working_folder_is(self, deep: Path, write: Write):
-        write("a/.hermes.md", "above")
-        assert context(deep) == ""
-        write("a/b/.hermes.md", "here")
-        assert "here" in context(deep)
-
-    def test_other_kinds_are_found_in_the_working_folder_only(self, project, deep, write):
-        (project / ".git").mkdir()
-        for name in ("AGENTS.md", "CLAUDE.md", ".cursorrules"):
-            write(name, "root")
-        assert context(deep) == ""
-
-    def test_a_hermes_file_above_wins_over_agents_here(self, project, deep, write):
-        (project / ".git").mkdir()
-        write(".hermes.md", "root")
-        write("a/b/AGENTS.md", "here")
-        assert files_shown(context(deep)) == [".hermes.md"]
+def test_nothing_above_the_git_root_is_read(project, write, tree):
+    write(".hermes.md", "above")
+    write("a/.git/x", "")
+    (project / "a/b").mkdir()
+    assert project_context(tree, str(project / "a/b")) == ""
+    assert str(project / ".hermes.md") not in tree.asked
 
 
 @pytest.mark.parametrize(

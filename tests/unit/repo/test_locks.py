@@ -23,6 +23,7 @@ matrix = []
 dev = ["checker"]
 """
 PIN = "{} \\\n    --hash=sha256:00\n"
+DEV = "requirements-dev.lock"
 
 
 @pytest.fixture
@@ -45,25 +46,17 @@ def test_locks_in_step_are_accepted(root: Path) -> None:
     assert list(locks.findings(root)) == []
 
 
-def test_dependency_without_a_pin_is_named(root: Path) -> None:
-    edit(root / "pyproject.toml", '["checker"]', '["checker", "typist>=1"]')
-    assert list(locks.findings(root)) == [
-        "requirements-dev.lock: no pin for 'typist>=1'; run `make lock`"
-    ]
-
-
-def test_lock_with_another_version_is_named(root: Path) -> None:
-    edit(root / "requirements-dev.lock", "foo-bar==1.2", "foo-bar==1.3")
-    assert list(locks.findings(root)) == [
-        "requirements-dev.lock: foo-bar differs from another lock; run `make lock`"
-    ]
-
-
-def test_pin_without_a_hash_is_named(root: Path) -> None:
-    edit(root / "requirements-dev.lock", PIN.format("checker==3"), "checker==3\n")
-    assert list(locks.findings(root)) == [
-        "requirements-dev.lock: no hash for checker==3; run `make lock`"
-    ]
+@pytest.mark.parametrize(
+    ("file", "old", "new", "finding"),
+    [
+        ("pyproject.toml", '["checker"]', '["checker", "typist>=1"]', "no pin for 'typist>=1'"),
+        (DEV, "foo-bar==1.2", "foo-bar==1.3", "foo-bar differs from another lock"),
+        (DEV, PIN.format("checker==3"), "checker==3\n", "no hash for checker==3"),
+    ],
+)
+def test_lock_that_is_out_of_step_is_named(root, file, old, new, finding) -> None:
+    edit(root / file, old, new)
+    assert list(locks.findings(root)) == [f"{DEV}: {finding}; run `make lock`"]
 
 
 @pytest.mark.parametrize(

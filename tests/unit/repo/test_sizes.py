@@ -71,24 +71,26 @@ def test_every_row_has_a_planted_violation(package: Path, tests: Path) -> None:
     assert rows == {*PLANTED, "patches per test"}
 
 
-def test_environment_may_be_read_in_config(package: Path, tests: Path) -> None:
-    plant(package, "config/environment.py", "from os import environ\n")
-    assert failing(package, tests) == {}
-
-
-def test_from_import_of_the_environment_is_found(package: Path, tests: Path) -> None:
-    plant(package, "agent/x.py", "from os import getenv\n")
-    assert "environment reads outside config" in failing(package, tests)
-
-
-def test_suppressing_every_exception_counts_as_silent(package: Path, tests: Path) -> None:
-    plant(package, "s.py", "import contextlib\nwith contextlib.suppress(Exception):\n    x = 1\n")
-    assert failing(package, tests) == {"excepts that only pass": ["hermes/s.py:2"]}
-
-
-def test_handler_that_raises_again_is_not_broad(package: Path, tests: Path) -> None:
-    plant(package, "b.py", "try:\n    x = 1\nexcept BaseException:\n    x = 2\n    raise\n")
-    assert failing(package, tests) == {}
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("config/environment.py", "from os import environ\n", {}),
+        ("b.py", "try:\n    x = 1\nexcept BaseException:\n    x = 2\n    raise\n", {}),
+        (
+            "agent/x.py",
+            "from os import getenv\n",
+            {"environment reads outside config": ["hermes/agent/x.py:1"]},
+        ),
+        (
+            "s.py",
+            "import contextlib\nwith contextlib.suppress(Exception):\n    x = 1\n",
+            {"excepts that only pass": ["hermes/s.py:2"]},
+        ),
+    ],
+)
+def test_the_environment_and_exceptions(package, tests, name, text, found) -> None:
+    plant(package, name, text)
+    assert failing(package, tests) == found
 
 
 def test_core_testing_is_not_counted_as_core(package: Path, tests: Path) -> None:
@@ -100,16 +102,12 @@ def test_core_testing_is_not_counted_as_core(package: Path, tests: Path) -> None
     assert rows["lines of core and agent"] == 14 * 140
 
 
-def test_too_many_patches_fail(package: Path, tests: Path) -> None:
-    (tests / "test_a.py").write_text(
-        "def test_a(monkeypatch):\n    monkeypatch.setattr('os.name', 'x')\n"
-    )
-    assert failing(package, tests) == {"patches per test": ["tests/test_a.py:2"]}
-
-
-def test_setting_variables_is_not_a_patch(package: Path, tests: Path) -> None:
+def test_too_many_patches_fail_and_setting_variables_is_not_a_patch(package, tests) -> None:
     (tests / "test_a.py").write_text("def test_a(monkeypatch):\n    monkeypatch.setenv('A', 'b')\n")
     assert failing(package, tests) == {}
+    patch = "def test_a(monkeypatch):\n    monkeypatch.setattr('os.name', 'x')\n"
+    (tests / "test_a.py").write_text(patch)
+    assert failing(package, tests) == {"patches per test": ["tests/test_a.py:2"]}
 
 
 def test_exemption_with_a_reason_is_shown_and_accepted(package: Path, tests: Path) -> None:
