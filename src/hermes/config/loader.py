@@ -444,14 +444,17 @@ class Sources:
 
     def where_written(self, parts: Parts) -> str:
         """Return `file line N` of the key, also in an older form."""
-        moved = [move for move in self.moves if parts[: len(move.new)] == move.new]
-        old = moved[0].old if moved else parts
+        old = self._as_written(parts)
         for size in range(len(old), 0, -1):
-            mark = self.document.mark(old[:size])
-            if mark:
-                name = f" ({'.'.join(old)})" if moved and old != parts else ""
+            if mark := self.document.mark(old[:size]):
+                name = f" ({'.'.join(old)})" if old != parts else ""
                 return f"{tilde(self.document.path)} line {mark.line}{name}"
         return tilde(self.document.path)
+
+    def _as_written(self, parts: Parts) -> Parts:
+        """Return the key in the form that config.yaml has, which may be an older one."""
+        moved = (move.old for move in self.moves if parts[: len(move.new)] == move.new)
+        return next(moved, parts)
 
     def where_set(self, setting: Setting) -> str:
         place = tilde(self.home.env_file) if setting.saved else "the environment"
@@ -463,8 +466,7 @@ class Sources:
             if find(self.overrides, parts[:size]) is not MISSING:
                 return "the command line"
             if find(self.config, parts[:size]) is not MISSING:
-                moved = [move for move in self.moves if parts[: len(move.new)] == move.new]
-                return self.document.where(moved[0].old if moved else parts)
+                return self.document.where(self._as_written(parts))
             if parts[:size] in self.variables:
                 return self.where_set(self.variables[parts[:size]])
         return self.document.where(parts)
@@ -535,22 +537,21 @@ SHELLS = ("quick_commands", "hooks", "mcp_servers")
 
 def _left_unset(sources: Sources) -> list[Problem]:
     """Report every `${NAME}` in the files that is not set."""
-    found = [
-        # The settings of skills may have any name.
-        (parts, names, is_secret_setting(parts) and parts[0] != "skills", sources.place(parts))
-        for parts, names in unset_in(sources.config)
-        if parts[0] not in SHELLS
-    ]
+
+    def report(parts: Parts, names: tuple[str, ...], where: str, *, secret: bool) -> Problem:
+        then = "so it counts as missing" if secret else "so it stays as it is written"
+        return Problem(parts, f"{describe_unset(names)}, {then}", "warning", where)
+
     env_file = tilde(sources.home.env_file)
-    found += [
-        ((name,), names, is_secret_variable(name), env_file)
+    return [
+        # The settings of skills may have any name.
+        report(p, names, sources.place(p), secret=is_secret_setting(p) and p[0] != "skills")
+        for p, names in unset_in(sources.config)
+        if p[0] not in SHELLS
+    ] + [
+        report((name,), names, env_file, secret=is_secret_variable(name))
         for name, names in sources.unset.items()
         if names
-    ]
-    then = {True: "so it counts as missing", False: "so it stays as it is written"}
-    return [
-        Problem(parts, f"{describe_unset(names)}, {then[secret]}", "warning", where)
-        for parts, names, secret, where in found
     ]
 
 

@@ -34,8 +34,8 @@ from msgspec.structs import FieldInfo
 
 from hermes.config.environment import Parts
 from hermes.config.settings import Settings
-from hermes.config.settings.base import Section, TimeZone
-from hermes.config.settings.platforms import PlatformConnectionSettings, PlatformsSettings
+from hermes.config.settings.base import PlatformConnectionSettings, Section, TimeZone
+from hermes.config.settings.platforms import PlatformsSettings
 from hermes.core.errors import UsageError
 from hermes.util.lazy import bundled_manifest, bundled_names
 

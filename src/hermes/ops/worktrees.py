@@ -18,9 +18,8 @@ import msgspec
 from hermes.app import GitFailed, UserGit, one_line
 from hermes.core.errors import UsageError
 from hermes.security import is_below
-from hermes.util.concurrency import in_thread
+from hermes.util.concurrency import async_file_lock, in_thread
 from hermes.util.files import write_bytes
-from hermes.util.locks import async_file_lock
 from hermes.util.text import human_size, many
 
 # The owner of a worktree, stored in its administrative folder inside .git and deleted with it.

@@ -242,12 +242,6 @@ def _identity(inputs: PromptInputs) -> str:
     return soul or DEFAULT_AGENT_IDENTITY
 
 
-def _context_files(inputs: PromptInputs) -> str:
-    if inputs.tree is None or inputs.skip_context_files:
-        return ""
-    return project_context(inputs.tree, inputs.working_folder, inputs.redact)
-
-
 def _session(inputs: PromptInputs) -> str:
     """Return the facts about the session, among them the model: some endpoints report another."""
     where = PLACES.get(inputs.place, inputs.place_description)
@@ -259,15 +253,10 @@ def _session(inputs: PromptInputs) -> str:
         f"Session: {inputs.session_id}",
         *([f"Model: {named}"] if inputs.model else []),
     )
-    return "\n".join(map(_one_line, facts))
-
-
-def _one_line(fact: str) -> str:
-    """Replace line breaks and control characters, which a folder name may contain."""
-    text = clean(fact)
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else "�" for each in text)
+    # A folder name may contain line breaks and control characters.
+    return "\n".join(
+        "".join(each if each.isprintable() else "�" for each in clean(fact)) for fact in facts
+    )
 
 
 LAYERS: dict[str, Callable[[PromptInputs], str]] = {
@@ -281,7 +270,11 @@ LAYERS: dict[str, Callable[[PromptInputs], str]] = {
     "memory": lambda inputs: inputs.memory,
     "user_profile": lambda inputs: inputs.user_profile,
     "skills": lambda inputs: inputs.skills_index if inputs.tools & SKILL_TOOLS else "",
-    "context_files": _context_files,
+    "context_files": lambda inputs: (
+        project_context(inputs.tree, inputs.working_folder, inputs.redact)
+        if inputs.tree is not None and not inputs.skip_context_files
+        else ""
+    ),
     "session": _session,
     "environment": lambda inputs: (
         environment_hints(inputs.environment) if inputs.place in LOCAL_BACKENDS else ""

@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import StoreError
+from hermes.util.concurrency import async_file_lock
 from hermes.util.files import write_text
-from hermes.util.locks import async_file_lock
 from hermes.util.processes import run_program
 
 SECONDS = 60.0  #: Longest run of one git command.

@@ -2,5 +2,5 @@
 
 __all__ = [
     "circuit_breaker", "concurrency", "extras", "files", "http", "jsonrpc",
-    "lazy", "locks", "processes", "text",
+    "lazy", "processes", "text",
 ]  # fmt: skip

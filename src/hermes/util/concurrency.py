@@ -1,13 +1,14 @@
-"""Threads, event loops and the clock."""
+"""Threads, event loops, lock files and the clock."""
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import wait
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -108,3 +109,36 @@ def in_session(session_id: str) -> Iterator[None]:
         yield
     finally:
         _session.reset(token)
+
+
+POLL_SECONDS = 0.05
+
+
+@asynccontextmanager
+async def async_file_lock(
+    path: Path, seconds: float, on_wait: Callable[[], None] = lambda: None
+) -> AsyncIterator[None]:
+    """Hold the lock file; `on_wait` is called once if another process holds it.
+
+    Raises `TimeoutError` after `seconds`, and `OSError`.
+    """
+    import filelock  # slow to load, and rarely needed
+
+    lock = filelock.FileLock(path, mode=0o600, fallback_to_soft=False)
+    loop = asyncio.get_running_loop()
+    deadline, waited = loop.time() + seconds, False
+    while True:
+        try:
+            lock.acquire(blocking=False)
+            break
+        except filelock.Timeout:  # a TimeoutError of its own
+            if loop.time() >= deadline:
+                raise TimeoutError(f"{path} is locked by another process") from None
+            if not waited:
+                on_wait()
+            waited = True
+            await asyncio.sleep(POLL_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()

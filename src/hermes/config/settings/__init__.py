@@ -21,12 +21,12 @@ from hermes.config.settings.base import (
     Section,
     TerminalName,
     TimeZone,
+    UnauthorizedDm,
 )
 from hermes.config.settings.platforms import (
     GatewaySettings,
     MattermostSettings,
     PlatformsSettings,
-    UnauthorizedDm,
     WhatsAppSettings,
 )
 from hermes.config.settings.reserved import (

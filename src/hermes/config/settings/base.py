@@ -34,3 +34,15 @@ ChatTerminalName = Annotated[
     str, msgspec.Meta(extra={"choices": lambda: ("auto", *terminal_names())})
 ]
 Dollars = Annotated[float, msgspec.Meta(ge=0)]
+UnauthorizedDm = Literal["pair", "ignore"]
+
+
+class PlatformBehaviour(Section, frozen=True):
+    unauthorized_dm_behavior: UnauthorizedDm | None = None
+    """What a stranger's message gets here; unset follows the setting for all platforms."""
+
+
+class PlatformConnectionSettings(PlatformBehaviour, frozen=True):
+    enabled: bool | None = None  #: Connect to it; unset connects when its credentials are there.
+    token: str = ""  #: Its token, best written as `${NAME}`; several Slack workspaces by commas.
+    reply_to_mode: OffOr = "first"  #: Which parts of an answer quote the message.

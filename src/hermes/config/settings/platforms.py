@@ -6,18 +6,19 @@ from hermes.config.settings.base import (
     ChatTerminalName,
     Count,
     Dollars,
-    OffOr,
+    PlatformBehaviour,
+    PlatformConnectionSettings,
     Port,
     Positive,
     Seconds,
     Section,
 )
 from hermes.config.settings.reserved import (
-    DingtalkExtra,
-    FeishuExtra,
-    HomeAssistantExtra,
-    WecomCallbackExtra,
-    WeixinExtra,
+    DingtalkPlatform,
+    FeishuPlatform,
+    HomeAssistantPlatform,
+    WecomCallbackPlatform,
+    WeixinPlatform,
 )
 
 # What single messaging platforms have in their `extra` block.
@@ -42,13 +43,7 @@ class ApiServerExtra(Section, frozen=True):
     """What clients see as the model; empty is API_SERVER_MODEL_NAME, or hermes."""
 
 
-UnauthorizedDm = Literal["pair", "ignore"]
 Role = Literal["owner", "member", "guest"]
-
-
-class PlatformBehaviour(Section, frozen=True):
-    unauthorized_dm_behavior: UnauthorizedDm | None = None
-    """What a stranger's message gets here; unset follows the setting for all platforms."""
 
 
 class WhatsAppSettings(PlatformBehaviour, frozen=True):
@@ -62,30 +57,8 @@ class MattermostSettings(PlatformBehaviour, frozen=True):
     channel_prompts: dict[str, str] = {}  #: Further instructions for single channels, by id.
 
 
-class PlatformConnectionSettings(PlatformBehaviour, frozen=True):
-    enabled: bool | None = None  #: Connect to it; unset connects when its credentials are there.
-    token: str = ""  #: Its token, best written as `${NAME}`; several Slack workspaces by commas.
-    reply_to_mode: OffOr = "first"  #: Which parts of an answer quote the message.
-
-
 class Platform(PlatformConnectionSettings, frozen=True):
     extra: dict[str, Any] = {}  #: What only this platform has.
-
-
-class FeishuPlatform(PlatformConnectionSettings, frozen=True):
-    extra: FeishuExtra = FeishuExtra()
-
-
-class HomeAssistantPlatform(PlatformConnectionSettings, frozen=True):
-    extra: HomeAssistantExtra = HomeAssistantExtra()
-
-
-class WeixinPlatform(PlatformConnectionSettings, frozen=True):
-    extra: WeixinExtra = WeixinExtra()
-
-
-class WecomCallbackPlatform(PlatformConnectionSettings, frozen=True):
-    extra: WecomCallbackExtra = WecomCallbackExtra()
 
 
 class WebhookPlatform(PlatformConnectionSettings, frozen=True):
@@ -94,10 +67,6 @@ class WebhookPlatform(PlatformConnectionSettings, frozen=True):
 
 class ApiServerPlatform(PlatformConnectionSettings, frozen=True):
     extra: ApiServerExtra = ApiServerExtra()
-
-
-class DingtalkPlatform(PlatformConnectionSettings, frozen=True):
-    extra: DingtalkExtra = DingtalkExtra()
 
 
 class PlatformsSettings(Section, frozen=True):

@@ -9,7 +9,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from hermes.config.settings.base import Port, Positive, Seconds, Section
+from hermes.config.settings.base import (
+    PlatformConnectionSettings,
+    Port,
+    Positive,
+    Seconds,
+    Section,
+)
 
 _TYPES: dict[str, Any] = {
     "str": str,
@@ -47,7 +53,8 @@ def _define_sections() -> dict[str, type[Section]]:
             inner, value = made.get(kind.removesuffix("*")), msgspec.json.decode(default)
             known = _TYPES[kind] if inner is None else dict.__class_getitem__((str, inner))
             typed.append((key, known, tuple(value) if isinstance(value, list) else value))
-        made[name] = msgspec.defstruct(name, typed, bases=(Section,), frozen=True, kw_only=True)
+        base = PlatformConnectionSettings if name.endswith("Platform") else Section
+        made[name] = msgspec.defstruct(name, typed, bases=(base,), frozen=True, kw_only=True)
     return made
 
 

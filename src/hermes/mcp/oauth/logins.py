@@ -14,8 +14,7 @@ from hermes.mcp.oauth.addresses import join_scopes, may_carry_tokens, parse_bear
 from hermes.providers.login import OAuthClient, TokenRefresher, TokenStore
 from hermes.providers.login.oauth import LOCK_SECONDS
 from hermes.util import files
-from hermes.util.concurrency import SystemClock
-from hermes.util.locks import async_file_lock
+from hermes.util.concurrency import SystemClock, async_file_lock
 
 
 class McpLogin(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -18,8 +18,8 @@ import msgspec
 
 from hermes.config.environment import variables
 from hermes.core.errors import ChecksumMismatch, DownloadFailed, UsageError
+from hermes.util.concurrency import async_file_lock
 from hermes.util.http import make_client
-from hermes.util.locks import async_file_lock
 
 HUB = "https://huggingface.co/Qwen"
 MAGIC = b"GGUF"  #: First bytes of a GGUF file.

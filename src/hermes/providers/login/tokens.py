@@ -39,8 +39,8 @@ from hermes.providers.login.oauth import (
     refresh_grant,
 )
 from hermes.util import files
+from hermes.util.concurrency import async_file_lock
 from hermes.util.http import HttpError, fetch, json_object
-from hermes.util.locks import async_file_lock
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     # fmt: off
     from hermes.config.loader import Variable, variable_group
     from hermes.config.settings.base import Section
-    from hermes.config.settings.platforms import PlatformBehaviour, PlatformConnectionSettings
+    from hermes.config.settings.base import PlatformBehaviour, PlatformConnectionSettings
     from hermes.sdk.platforms.connection import (
         ChatQueues, ConnectedAdapter, Connection, TaskSet, TokenInUse, acquire_scoped_lock,
         cancel_and_wait, release_scoped_lock, translate_errors,

@@ -12,11 +12,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from hermes.config.loader import Variable
-from hermes.config.settings.platforms import (
-    Platform,
-    PlatformBehaviour,
-    PlatformConnectionSettings,
-)
+from hermes.config.settings.base import PlatformBehaviour, PlatformConnectionSettings
+from hermes.config.settings.platforms import Platform
 from hermes.core.errors import HermesError
 
 ChatType = Literal["dm", "group", "channel"]
