@@ -9,7 +9,7 @@ import inspect
 import logging
 import pkgutil
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -81,28 +81,10 @@ class ToolDeps(msgspec.Struct, frozen=True):
         output = self.settings.tool_output
         return OutputLimits(output.max_bytes, output.max_lines, output.max_line_length)
 
-    def keys(self, names: Mapping[str, str]) -> Mapping[str, str]:
-        """Return a live view of the variables in `names` (purpose to variable) that are set."""
-        return _Variables(self.variables, names)
-
-
-class _Variables(Mapping[str, str]):
-    """Looks a variable up at each access, so that a key set during the session is found."""
-
-    def __init__(self, variables: Callable[[str], str | None], names: Mapping[str, str]) -> None:
-        self._variables, self._names = variables, names
-
-    def __getitem__(self, purpose: str) -> str:
-        value = self._variables(self._names[purpose]) if purpose in self._names else None
-        if not value:
-            raise KeyError(purpose)
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        return (purpose for purpose, name in self._names.items() if self._variables(name))
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+    def keys(self, names: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables in `names` (purpose to variable) that are set now."""
+        found = {purpose: self.variables(name) for purpose, name in names.items()}
+        return {purpose: value for purpose, value in found.items() if value}
 
 
 class ToolEntry(msgspec.Struct, frozen=True):

@@ -217,9 +217,7 @@ async def test_effects_of_a_forked_child_are_examined(bench: Any, home: Path) ->
     assert (home / ".hermes/config.yaml").read_text() == "the user's\n"
 
 
-async def test_signal_handler_is_examined_while_waiting_for_a_verdict(
-    bench: Any, home: Path
-) -> None:
+async def test_signal_handler_is_examined_while_waiting_for_a_verdict(bench, home):
     code = """
 import signal
 def handler(*_):

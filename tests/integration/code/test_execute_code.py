@@ -129,9 +129,7 @@ for name, arguments in [("delegate_task", {}), ("terminal", {"command": "x", "ba
     assert bench.invoked == []
 
 
-async def test_calls_from_threads_and_forked_workers_run_in_parallel(
-    bench: Any, workspace: Path
-) -> None:
+async def test_calls_from_threads_and_forked_workers_run_in_parallel(bench, workspace):
     for n in range(8):
         (workspace / f"{n}.txt").write_text(f"content {n}\n")
     code = """
@@ -324,9 +322,7 @@ async def test_project_s_own_python_is_used(bench: Any, workspace: Path) -> None
     assert (await bench.run(code))["output"] == "None"
 
 
-async def test_machine_without_python_is_reported(
-    bench: Any, user_home: Path, workspace: Path, tmp_path: Path
-) -> None:
+async def test_machine_without_python_is_reported(bench, user_home, workspace, tmp_path):
     for name in ("sh", "bash", "cat", "rm", "sleep"):
         found = next(
             Path(folder, name)
@@ -343,9 +339,7 @@ async def test_machine_without_python_is_reported(
         await bench.shell.close()
 
 
-async def test_too_long_socket_path_falls_back_to_a_port(
-    bench: Any, user_home: Path, workspace: Path
-) -> None:
+async def test_too_long_socket_path_falls_back_to_a_port(bench, user_home, workspace):
     deep = user_home / ("d" * 100)
     deep.mkdir()
     environment = {"PATH": os.environ["PATH"], "HOME": str(user_home), "TMPDIR": str(deep)}

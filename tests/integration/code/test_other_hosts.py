@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ from tests.integration.hosts.machine_host import MachineHost
 
 
 @pytest.fixture(params=["", "Welcome!\n", "no line end"])
-async def there(
-    request: pytest.FixtureRequest, bench: Any, user_home: Path, workspace: Path, temporary: Path
-) -> AsyncIterator[Any]:
+async def there(request, bench, user_home, workspace, temporary):
     """The bench, working on another host; `param` is what its login files print."""
     environment = {
         "PATH": os.environ["PATH"],
@@ -44,9 +41,7 @@ os.remove(os.path.expanduser("~/.hermes/config.yaml"))
     assert result["tool_calls_made"] == 1
 
 
-async def test_cancelled_turn_leaves_nothing_on_the_host(
-    there: Any, gone: Any, temporary: Path
-) -> None:
+async def test_cancelled_turn_leaves_nothing_on_the_host(there, gone, temporary):
     code = """
 import os, subprocess
 child = subprocess.Popen(["sleep", "600"])

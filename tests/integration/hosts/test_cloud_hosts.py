@@ -86,9 +86,7 @@ class TestCloudHost(HostContract):
         await super().test_terminal(shell)
 
 
-async def test_stop_closes_the_input_and_abandons_a_program_that_ignores_it(
-    service: str, make: Make, sdk: Any
-) -> None:
+async def test_stop_closes_the_input_and_abandons_a_program_that_ignores_it(service, make, sdk):
     host = make()
     listening = await host.start(["cat"], on_output=lambda _: None)
     await listening.stop()
@@ -104,9 +102,7 @@ async def test_stop_closes_the_input_and_abandons_a_program_that_ignores_it(
         }
 
 
-async def test_errors_name_the_next_step(
-    service: str, make: Make, sdk: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_errors_name_the_next_step(service, make, sdk, monkeypatch):
     refused, failed, hint = {
         "modal": ("AuthError", "Error", "run `modal setup`, or set MODAL_TOKEN_ID"),
         "daytona": ("DaytonaAuthenticationError", "DaytonaError", "set DAYTONA_API_KEY"),
@@ -178,9 +174,7 @@ async def test_modal_deleted_snapshot_falls_back_to_the_image(make: Make, sdk: A
 
 
 @modal
-async def test_modal_without_persistence_keeps_nothing(
-    make: Make, sdk: Any, tmp_path: Path
-) -> None:
+async def test_modal_without_persistence_keeps_nothing(make, sdk, tmp_path):
     host = make(container_persistent=False)
     await host.open()
     await host.close()

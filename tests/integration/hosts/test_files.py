@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -22,9 +22,7 @@ ODD = ["with space", "new\nline", "-dash", "quote'\"", "star*", "back\\slash", "
 
 
 @pytest.fixture(params=["walk", "ripgrep", "usual", "posix", "busybox"])
-async def files(
-    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Files]:
+async def files(request, tmp_path, tmp_path_factory):
     work = tmp_path / "work"
     work.mkdir()
     if request.param in ("walk", "ripgrep"):
@@ -217,9 +215,7 @@ async def test_writing_makes_folders_and_leaves_nothing_else(files: Files, work:
     assert names_in(path.parent) == ["c.txt"]
 
 
-async def test_a_new_file_has_the_usual_mode_and_an_old_one_keeps_its_own(
-    files: Files, work: Path
-) -> None:
+async def test_a_new_file_has_the_usual_mode_and_an_old_one_keeps_its_own(files, work):
     usual, new, script = work / "usual", work / "new", work / "run.sh"
     usual.touch()
     script.touch()
@@ -407,9 +403,7 @@ async def test_lines_are_found_where_git_would_look(files: Files, tree: Path) ->
         ("*.zig", []),
     ],
 )
-async def test_only_files_with_such_names(
-    files: Files, tree: Path, glob: str, expected: list[str]
-) -> None:
+async def test_only_files_with_such_names(files, tree, glob, expected):
     found = await grep(files, tree, "value", file_glob=glob)
     assert relative(found.counts, tree) == expected
 

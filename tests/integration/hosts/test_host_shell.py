@@ -19,9 +19,7 @@ Gone = Callable[[int], Awaitable[None]]
 
 
 @pytest.fixture(params=["usual", "posix", "busybox"])
-def host(
-    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> MachineHost:
+def host(request, tmp_path, tmp_path_factory):
     path = programs(request.param, tmp_path_factory.mktemp("p") / "bin", os.environ["PATH"])
     return MachineHost({"PATH": path, "HOME": str(tmp_path)}, tmp_path, noise="welcome\n")
 
@@ -67,9 +65,7 @@ async def test_nothing_is_left_on_the_host(host: MachineHost, tmp_path: Path) ->
     assert not list((tmp_path / "tmp dir").iterdir())
 
 
-async def test_a_command_does_not_begin_while_the_shell_is_closed(
-    plain: HostShell, tmp_path: Path
-) -> None:
+async def test_a_command_does_not_begin_while_the_shell_is_closed(plain, tmp_path):
     """Something that takes its time to end keeps the keeper busy meanwhile."""
     for turns in (1, 3, 10, 30):
         stubborn = await plain.start("trap '' TERM; sleep 600; sleep 600", on_output=len)
@@ -83,9 +79,7 @@ async def test_a_command_does_not_begin_while_the_shell_is_closed(
         await asyncio.sleep(0.02)
 
 
-async def test_a_program_in_a_terminal_is_stopped(
-    plain: HostShell, gone: Gone, tmp_path: Path
-) -> None:
+async def test_a_program_in_a_terminal_is_stopped(plain, gone, tmp_path):
     started = await plain.start(
         "trap '' TERM; echo $$ > pid; sleep 600; sleep 600", on_output=len, pty=True
     )
@@ -96,9 +90,7 @@ async def test_a_program_in_a_terminal_is_stopped(
     await gone(number(tmp_path / "pid"))
 
 
-async def test_a_host_that_was_closed_is_opened_again_with_all_as_it_was(
-    host: MachineHost, tmp_path: Path
-) -> None:
+async def test_a_host_that_was_closed_is_opened_again_with_all_as_it_was(host, tmp_path):
     shell = HostShell(host, lifetime=0.2)
     run = runner(shell)
     await run("export A=1; cd /usr; sleep 600 & :")
@@ -127,9 +119,7 @@ async def test_a_host_at_work_is_not_closed(plain: HostShell, tmp_path: Path) ->
     await shell.close()
 
 
-async def test_killed_supervisor_is_replaced_and_takes_over_its_processes(
-    plain: HostShell, gone: Gone, tmp_path: Path
-) -> None:
+async def test_killed_supervisor_is_replaced_and_takes_over_its_processes(plain, gone, tmp_path):
     run = runner(plain)
     await run("export A=1; sleep 600 & echo $! > pid")
     keeper = plain._session

@@ -20,9 +20,7 @@ Make = Callable[..., AnyShell]
 
 
 @pytest.fixture(params=["local", "usual", "posix", "busybox"])
-def make(
-    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Make:
+def make(request, tmp_path, tmp_path_factory):
     """Makes shells in `tmp_path`: of this machine, or of hosts with various programs."""
     if request.param == "local":
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
@@ -162,9 +160,7 @@ async def test_endless_output_is_bounded_and_stopped(make: Make) -> None:
     await shell.close()
 
 
-async def test_timeout_stops_the_whole_family_and_keeps_the_output(
-    run: Run, gone: Gone, tmp_path: Path
-) -> None:
+async def test_timeout_stops_the_whole_family_and_keeps_the_output(run, gone, tmp_path):
     command = "trap '' TERM; echo early; (sleep 600 & echo $! > pid; wait) & sleep 600; sleep 600"
     result = await run(command, timeout=0.5)
     assert (result.timed_out, result.exit_code, result.output) == (True, 124, "early\n")
@@ -197,9 +193,7 @@ async def test_cancelled_task_stops_its_command(run: Run, gone: Gone, tmp_path: 
     await gone(number(tmp_path / "pid"))
 
 
-async def test_leftover_background_processes_live_until_close(
-    run: Run, shell: AnyShell, gone: Gone, tmp_path: Path
-) -> None:
+async def test_leftover_background_processes_live_until_close(run, shell, gone, tmp_path):
     # It keeps writing to the output of the finished call, which must not kill it.
     loop = "while :; do echo noise; sleep 0.01; [ -e stop ] && touch stopped && break; done"
     result = await run(f"({loop}; sleep 600) & echo $! > pid; echo started")
@@ -227,9 +221,7 @@ async def test_background_program_starts_with_the_current_state(run: Run, shell:
     assert output == b"hello there /usr go\n"
 
 
-async def test_background_program_has_input_and_does_not_change_the_session(
-    run: Run, shell: AnyShell
-) -> None:
+async def test_background_program_has_input_and_does_not_change_the_session(run, shell):
     await run("export A=1; cd /")
     output = bytearray()
     command = "echo $A $PWD; read -r line; echo got $line; cat; echo err >&2; cd /usr; exit 5"
@@ -260,9 +252,7 @@ async def test_background_program_may_be_the_first_command(shell: AnyShell) -> N
     assert b"hermes-shell" not in output
 
 
-async def test_background_program_can_be_stopped(
-    shell: AnyShell, gone: Gone, tmp_path: Path
-) -> None:
+async def test_background_program_can_be_stopped(shell, gone, tmp_path):
     started = await shell.start(
         "trap '' TERM; echo $$ > pid; sleep 600; sleep 600", on_output=len, cwd="."
     )

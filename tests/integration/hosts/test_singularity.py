@@ -139,9 +139,7 @@ async def test_an_instance_that_is_not_kept_writes_to_memory(make: Make, fake: F
     assert not (fake.folder / "kept").exists()
 
 
-async def test_programs_run_in_the_instance_with_the_forwarded_variables(
-    make: Make, fake: Fake
-) -> None:
+async def test_programs_run_in_the_instance_with_the_forwarded_variables(make, fake):
     host = make(forward_env={"WANTED": "a secret"})
     assert await said(host, "echo $WANTED") == "a secret"
     (instance,) = fake.instances()
@@ -168,9 +166,7 @@ async def test_ended_instance_is_restarted(make: Make, fake: Fake) -> None:
     assert fake.told[-1] == f"the instance {first} had ended; a new one was made"
 
 
-async def test_limits_the_machine_cannot_set_are_given_up(
-    make: Make, fake: Fake, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_limits_the_machine_cannot_set_are_given_up(make, fake, caplog):
     (fake.folder / "no-cgroups").touch()
     await make().open()
     assert ["--cpus" in call for call in fake.calls("instance start")] == [True, False]

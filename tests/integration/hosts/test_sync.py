@@ -2,7 +2,6 @@
 
 import os
 import stat
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -23,9 +22,7 @@ class Counting(MachineHost):
 
 
 @pytest.fixture(params=["usual", "busybox"])
-async def host(
-    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Counting]:
+async def host(request, tmp_path, tmp_path_factory):
     path = programs(request.param, tmp_path_factory.mktemp("p") / "bin", os.environ["PATH"])
     host = Counting({"PATH": path, "HOME": str(tmp_path / "home")}, tmp_path, noise="hello\n")
     yield host
@@ -79,9 +76,7 @@ async def test_only_what_changed_is_sent(host: Counting, here: Path, tmp_path: P
     assert len((await sync.push(pairs)).sent) == 4
 
 
-async def test_only_deleted_files_are_removed_from_the_host(
-    host: Counting, here: Path, tmp_path: Path
-) -> None:
+async def test_only_deleted_files_are_removed_from_the_host(host, here, tmp_path):
     sync, there = Sync(host), tmp_path / "there"
     await sync.push([(here, str(there))])
     (there / "own.txt").touch()
@@ -107,9 +102,7 @@ async def test_credential_files_are_private_and_read_only(host: Counting, tmp_pa
     assert not there.exists()
 
 
-async def test_links_out_of_the_folder_are_not_followed(
-    host: Counting, here: Path, tmp_path: Path
-) -> None:
+async def test_links_out_of_the_folder_are_not_followed(host, here, tmp_path):
     (tmp_path / "secret").write_text("secret")
     (here / "out").symlink_to(tmp_path / "secret")
     (here / "up").symlink_to("../secret")

@@ -174,9 +174,7 @@ def nothing_left() -> Iterator[None]:
     )
 
 
-def test_a_skill_works_wherever_commands_run(
-    place: Place, hermes_home: Path, nothing_left: None
-) -> None:
+def test_a_skill_works_wherever_commands_run(place, hermes_home, nothing_left):
     folder = hermes_home / "skills" / "brew-tea-of-the-test"
     (folder / "scripts").mkdir(parents=True)
     (folder / "SKILL.md").write_text(SKILL)

@@ -84,9 +84,7 @@ MOUNTS = "grep -E ' (/tmp|/var/tmp|/run) ' /proc/mounts"
 
 
 @docker
-async def test_a_disk_limit_that_the_engine_cannot_set_is_given_up_once(
-    hosts: Hosts, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_disk_limit_that_the_engine_cannot_set_is_given_up_once(hosts, caplog):
     host = hosts.make(disk=1000)
     await host.open()
     await host.close()
@@ -111,9 +109,7 @@ async def test_variables_stay_outside_unless_forwarded(hosts: Hosts) -> None:
 
 @docker
 @pytest.mark.parametrize("persistent", [True, False])
-async def test_credential_files_can_be_read_and_not_changed(
-    hosts: Hosts, tmp_path: Path, persistent: bool
-) -> None:
+async def test_credential_files_can_be_read_and_not_changed(hosts, tmp_path, persistent):
     (tmp_path / "google").mkdir()
     (tmp_path / "google/token.json").write_text("a token")
     files = credential_mounts(tmp_path, ["google/token.json", "not-there.json"])
@@ -177,9 +173,7 @@ async def test_a_program_hears_the_end_of_its_input_when_it_is_stopped(hosts: Ho
         await anyio.sleep(0.05)
 
 
-async def test_dead_container_is_recreated_without_running_a_command_twice(
-    hosts: Hosts, tmp_path: Path
-) -> None:
+async def test_dead_container_is_recreated_without_running_a_command_twice(hosts, tmp_path):
     count = tmp_path / "count"
     count.mkdir()
     host = hosts.make(volumes=(f"{count}:/count",))
@@ -249,9 +243,7 @@ async def test_next_start_removes_containers_of_dead_processes(hosts: Hosts) -> 
         hosts.engine.call("rm", "-f", *(set(marks) & set(hosts.containers())))
 
 
-async def test_image_that_cannot_be_fetched_is_an_error_with_advice(
-    engine: str, hosts: Hosts
-) -> None:
+async def test_image_that_cannot_be_fetched_is_an_error_with_advice(engine, hosts):
     host = hosts.make(image="127.0.0.1:9/nobody/nothing:1")
     with pytest.raises(BackendUnavailable, match="cannot be fetched") as caught:
         await host.open()

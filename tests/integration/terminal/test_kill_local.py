@@ -73,9 +73,7 @@ def working_in(folder: Path) -> list[psutil.Process]:
     return [process for process in found if process.info["cwd"] == str(folder) and lives(process)]
 
 
-async def test_nothing_outlives_a_killed_agent(
-    agent: "subprocess.Popen[bytes]", tmp_path: Path, scratch: Path
-) -> None:
+async def test_nothing_outlives_a_killed_agent(agent, tmp_path, scratch):
     files = [tmp_path / name for name in NAMES]
     while not all(file.exists() and file.read_text().strip() for file in files):
         assert agent.poll() is None

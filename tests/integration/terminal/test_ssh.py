@@ -68,9 +68,7 @@ async def test_cancel_does_not_wait_for_a_network_that_is_stuck(sshd: Sshd) -> N
 
 
 @pytest.mark.parametrize("end", ["client", "server"])
-async def test_cut_connection_is_reported_and_reopened(
-    ssh: SshHost, shell: HostShell, sshd: Sshd, end: str
-) -> None:
+async def test_cut_connection_is_reported_and_reopened(ssh, shell, sshd, end):
     run, sleep = runner(shell), unique_sleep()
     await run("export A=1; cd /")
     running = asyncio.ensure_future(run(f"{sleep}; touch finished"))

@@ -61,9 +61,7 @@ def test_tools_are_found_by_name(box: Toolbox, tool: Tool) -> None:
         ('{"path": "a", "verbose": false, "extra": ""}', {"path": "a"}),
     ],
 )
-def test_arguments_are_converted_to_the_schema_types(
-    box: Toolbox, tool: Tool, text: str, expected: dict[str, object]
-) -> None:
+def test_arguments_are_converted_to_the_schema_types(box, tool, text, expected):
     decoded = box.decode(tool, text)
     assert decoded == expected
     assert [type(value) for value in decoded.values()] == [type(v) for v in expected.values()]
@@ -99,9 +97,7 @@ def test_invalid_arguments_are_explained(box: Toolbox, tool: Tool, text: str, me
         {"properties": {"a": {"$ref": "#/nowhere"}}},
     ],
 )
-def test_invalid_schema_is_reported_as_a_tool_error(
-    box: Toolbox, tool: Tool, schema: dict[str, object]
-) -> None:
+def test_invalid_schema_is_reported_as_a_tool_error(box, tool, schema):
     odd = Tool(ToolSpec("odd", "", {"type": "object", **schema}), tool.handler)
     with pytest.raises(ToolError, match="the schema of odd is wrong"):
         box.decode(odd, '{"a": 1}')
@@ -112,9 +108,7 @@ async def test_short_result_passes_unchanged(box: Toolbox, tool: Tool, tmp_path:
     assert not (tmp_path / "spill").exists()
 
 
-async def test_long_result_is_saved_and_names_its_file(
-    box: Toolbox, tool: Tool, tmp_path: Path
-) -> None:
+async def test_long_result_is_saved_and_names_its_file(box, tool, tmp_path):
     result = "start" + "x" * 5_000 + "end"
     text = await box.fit(tool.name, "call/../1", result)
     assert text.startswith("start")

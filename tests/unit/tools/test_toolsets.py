@@ -114,13 +114,6 @@ def test_switching_toolsets_on_and_off(current, names, on, expected):
     assert switch_toolsets(current, names, BUILTIN_TOOLSETS, on=on) == expected
 
 
-def test_disabled_toolset_is_off_until_enabled_again():
-    off = switch_toolsets(["hermes-cli"], ["file", "todo"], BUILTIN_TOOLSETS, on=False)
-    assert not {"read_file", "todo"} & set(expand(off, BUILTIN_TOOLSETS))
-    on = switch_toolsets(off, ["todo"], BUILTIN_TOOLSETS, on=True)
-    assert "todo" in expand(on, BUILTIN_TOOLSETS)
-
-
 def test_unknown_name_changes_nothing():
     with pytest.raises(UsageError):
         switch_toolsets(["file"], ["todo", "nonsense"], BUILTIN_TOOLSETS, on=True)

@@ -94,27 +94,18 @@ async def delegate_task(deps: ToolDeps, call: ToolContext, **arguments: Any) -> 
     return _results_json(await require(deps.services.spawner).run(tasks, call))
 
 
-def effective_role(role: Role, depth: int, max_depth: int, *, orchestrator_enabled: bool) -> Role:
-    """Return the role that a subagent gets: at the maximum depth every subagent is a leaf.
-
-    `depth` is 1 for subagents of the main agent. `max_depth` is `delegation.max_spawn_depth`,
-    limited to 1 to 3.
-    """
-    deepest = min(max(max_depth, 1), MAX_DEPTH)
-    return role if orchestrator_enabled and depth < deepest else "leaf"
-
-
 def allowed_tools(
     names: Sequence[str], role: Role, depth: int, max_depth: int, orchestrator_enabled: bool
 ) -> list[str]:
     """Return those of `names` that a subagent may use, in their order.
 
-    An orchestrator can delegate whatever toolsets it was given. The other parameters are those of
-    `effective_role`.
+    An orchestrator can delegate whatever toolsets it was given, unless it is at the maximum depth.
+    `depth` is 1 for subagents of the main agent. `max_depth` is `delegation.max_spawn_depth`,
+    limited to 1 to 3.
     """
     allowed = [name for name in names if name not in CHILD_DENIED_TOOLS]
-    real = effective_role(role, depth, max_depth, orchestrator_enabled=orchestrator_enabled)
-    return [*allowed, NAME] if real == "orchestrator" else allowed
+    may_delegate = orchestrator_enabled and depth < min(max(max_depth, 1), MAX_DEPTH)
+    return [*allowed, NAME] if role == "orchestrator" and may_delegate else allowed
 
 
 def child_prompt(task: ChildTask) -> str:

@@ -208,8 +208,3 @@ async def test_scheduling_needs_no_approval_but_a_script_does() -> None:
     for action in ("create", "update"):
         concern = await tool.examine({"action": action, "script": "a.py"})
         assert concern is not None and concern.subject == "a.py"
-
-
-def test_schema_is_short() -> None:
-    tool = cronjob_tool(Jobs())
-    assert len(json.dumps(tool.spec.parameters)) < 1600

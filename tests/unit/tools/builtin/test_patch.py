@@ -27,16 +27,6 @@ def envelope(*lines: str) -> str:
     return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
 
 
-def test_parameters_models_know(tool: Tool) -> None:
-    properties = tool.spec.parameters["properties"]
-    assert list(properties) == [
-        "mode", "path", "old_string", "new_string", "replace_all", "patch",
-    ]  # fmt: skip
-    assert properties["mode"]["enum"] == ["patch", "replace"]
-    assert "required" not in tool.spec.parameters
-    assert tool.serial
-
-
 async def test_replacement_returns_its_diff(tool: Tool, use: Use, workspace: Path) -> None:
     path = workspace / "a.py"
     path.write_text("".join(f"x{n} = {n}\n" for n in range(1, 9)))
@@ -52,9 +42,7 @@ async def test_replacement_returns_its_diff(tool: Tool, use: Use, workspace: Pat
     assert " = " not in path.read_text()
 
 
-async def test_line_ends_mark_mode_and_invalid_bytes_are_kept(
-    tool: Tool, use: Use, workspace: Path
-) -> None:
+async def test_line_ends_mark_mode_and_invalid_bytes_are_kept(tool, use, workspace):
     path = workspace / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfcaf\xe9\r\none\r\ntwo\r\n")
     path.chmod(0o640)
@@ -81,9 +69,7 @@ async def test_new_syntax_errors_are_reported(tool: Tool, use: Use, workspace: P
     assert text.splitlines()[-1].startswith("[syntax error: line 2:")
 
 
-async def test_externally_changed_file_adds_a_warning(
-    files: LocalFiles, guard: PathGuard, reads: FileReads, tool: Tool, use: Use, workspace: Path
-) -> None:
+async def test_externally_changed_file_adds_a_warning(files, guard, reads, tool, use, workspace):
     path = workspace / "a.txt"
     path.write_text("one\ntwo\n")
     await use(make_tool("read_file", files=files, guard=guard, reads=reads), path="a.txt")
@@ -153,9 +139,7 @@ async def test_unified_diff_with_wrong_numbers(tool: Tool, use: Use, workspace: 
     assert (workspace / "a.txt").read_bytes().endswith(b"one\r\n2\r\nthree\r\n")
 
 
-async def test_numbers_of_a_diff_choose_between_equal_places(
-    tool: Tool, use: Use, workspace: Path
-) -> None:
+async def test_numbers_of_a_diff_choose_between_equal_places(tool, use, workspace):
     (workspace / "a.txt").write_text("x\n" * 9)
     await use(tool, mode="patch", patch="--- a.txt\n+++ a.txt\n@@ -4 +4 @@\n-x\n+y\n")
     assert (workspace / "a.txt").read_text() == "x\n" * 3 + "y\n" + "x\n" * 5
@@ -188,9 +172,7 @@ async def test_hunks_are_located(tool: Tool, use: Use, workspace: Path) -> None:
         )
 
 
-async def test_lines_are_added_below_a_header_and_at_the_end(
-    tool: Tool, use: Use, workspace: Path
-) -> None:
+async def test_lines_are_added_below_a_header_and_at_the_end(tool, use, workspace):
     path = workspace / "a.txt"
     path.write_text("one\ntwo")
     await use(
@@ -201,9 +183,7 @@ async def test_lines_are_added_below_a_header_and_at_the_end(
     assert path.read_text() == "one\n1.5\ntwo\n3"
 
 
-async def test_failed_section_changes_nothing(
-    files: LocalFiles, guard: PathGuard, reads: FileReads, use: Use, workspace: Path
-) -> None:
+async def test_failed_section_changes_nothing(files, guard, reads, use, workspace):
     (workspace / "a.txt").write_text("one\n")
     (workspace / "b.txt").write_text("two\n")
     tool = make_tool("patch", files=files, guard=guard, reads=reads)
@@ -215,9 +195,7 @@ async def test_failed_section_changes_nothing(
     assert (workspace / "a.txt").read_text() == "one\n"
 
 
-async def test_written_files_are_rolled_back_when_a_later_one_fails(
-    tool: Tool, use: Use, workspace: Path
-) -> None:
+async def test_written_files_are_rolled_back_when_a_later_one_fails(tool, use, workspace):
     (workspace / "a.txt").write_text("one\n")
     (workspace / "d.txt").write_text("gone\n")
     name = "n" * 300
@@ -247,9 +225,7 @@ async def test_written_files_are_rolled_back_when_a_later_one_fails(
         (["*** Update File: a.txt", " one"], "changes nothing"),
     ],
 )
-async def test_impossible_sections_are_refused(
-    tool: Tool, use: Use, workspace: Path, section: list[str], reason: str
-) -> None:
+async def test_impossible_sections_are_refused(tool, use, workspace, section, reason):
     (workspace / "a.txt").write_text("one\n")
     (workspace / "b.txt").write_text("two\n")
     with pytest.raises(ToolError, match=reason):
@@ -266,19 +242,15 @@ async def test_sections_build_on_each_other(tool: Tool, use: Use, workspace: Pat
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
-async def test_every_path_of_a_patch_is_examined(
-    tool: Tool, use: Use, workspace: Path, tmp_path: Path, ends: str
-) -> None:
+async def test_every_path_of_a_patch_is_examined(tool, use, workspace, tmp_path, ends):
     (workspace / "a.txt").write_text("one\n")
     outside = tmp_path / "elsewhere.txt"
     patch = envelope("*** Update File: a.txt", "-one", "", "+1", f"*** Add File: {outside}", "+x")
     patch = patch.replace("\n", ends)
     concern = await tool.examine({"mode": "patch", "patch": patch})
-    assert concern is not None
     assert (concern.kind, concern.refused) == ("write outside the workspace", False)
     move = envelope("*** Update File: a.txt", "*** Move to: ~/.ssh/authorized_keys")
     concern = await tool.examine({"patch": move})
-    assert concern is not None
     assert concern.refused
     with pytest.raises(ToolDenied, match="must not be written"):
         await use(tool, mode="patch", patch=move)
@@ -287,7 +259,6 @@ async def test_every_path_of_a_patch_is_examined(
     assert await tool.examine({"mode": "patch", "patch": "no patch"}) is None
     both = envelope(*(f"*** Add File: {tmp_path}/{name}\n+x" for name in "ab"))
     concern = await tool.examine({"patch": both})
-    assert concern is not None
     assert concern.subject == f"{tmp_path}/a, {tmp_path}/b"
 
 
@@ -311,9 +282,7 @@ class SlowFiles(LocalFiles):
         await super().write(path, data)
 
 
-async def test_cancelled_call_leaves_no_partial_change(
-    guard: PathGuard, reads: FileReads, workspace: Path
-) -> None:
+async def test_cancelled_call_leaves_no_partial_change(guard, reads, workspace):
     began = asyncio.Event()
     tool = make_tool("patch", files=SlowFiles(workspace, began), guard=guard, reads=reads)
     patch = envelope(*(f"*** Add File: {name}.txt\n+x" for name in "abc"))

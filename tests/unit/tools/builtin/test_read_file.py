@@ -21,14 +21,6 @@ def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
     return make_tool("read_file", files=files, guard=guard, reads=reads)
 
 
-def test_parameters_models_know(tool: Tool) -> None:
-    assert tool.name == "read_file"
-    properties = tool.spec.parameters["properties"]
-    assert list(properties) == ["path", "offset", "limit"]
-    assert (properties["offset"]["default"], properties["limit"]["default"]) == (1, 500)
-    assert tool.spec.parameters["required"] == ["path"]
-
-
 async def test_lines_are_numbered(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "a.txt").write_text("one\n\nthree|x\n")
     assert await use(tool, path="a.txt") == "1|one\n2|\n3|three|x"
@@ -61,9 +53,7 @@ async def test_huge_line_is_cut(tool: Tool, use: Use, workspace: Path) -> None:
     assert await use(tool, path="a.txt") == f"1|{'x' * 2_000} [… line cut]"
 
 
-async def test_too_much_at_once_is_refused_with_a_size_that_works(
-    tool: Tool, use: Use, workspace: Path
-) -> None:
+async def test_too_much_at_once_is_refused_with_a_size_that_works(tool, use, workspace):
     (workspace / "a.txt").write_text(("y" * 1_000 + "\n") * 500)
     with pytest.raises(ToolError, match="the limit is 100000") as refusal:
         await use(tool, path="a.txt")
@@ -75,9 +65,7 @@ async def test_too_much_at_once_is_refused_with_a_size_that_works(
     ("wrong", "right"),
     [("READM.md", "README.md"), ("readme.md", "README.md"), ("config.yml", "config.yaml")],
 )
-async def test_missing_file_suggests_similar_names(
-    tool: Tool, use: Use, workspace: Path, wrong: str, right: str
-) -> None:
+async def test_missing_file_suggests_similar_names(tool, use, workspace, wrong, right):
     (workspace / right).touch()
     (workspace / "unrelated").touch()
     with pytest.raises(ToolError, match="there is no file") as missing:
@@ -86,9 +74,7 @@ async def test_missing_file_suggests_similar_names(
     assert "unrelated" not in missing.value.hint
 
 
-async def test_other_than_text_files_are_refused_with_a_reason(
-    tool: Tool, use: Use, workspace: Path
-) -> None:
+async def test_other_than_text_files_are_refused_with_a_reason(tool, use, workspace):
     (workspace / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     os.mkfifo(workspace / "pipe")
     for path, reason in {
@@ -102,9 +88,7 @@ async def test_other_than_text_files_are_refused_with_a_reason(
             await use(tool, path=path)
 
 
-async def test_configured_limits_hold(
-    files: LocalFiles, guard: PathGuard, use: Use, workspace: Path
-) -> None:
+async def test_configured_limits_hold(files, guard, use, workspace):
     settings = {"tool_output": {"max_lines": 3, "max_line_length": 4}, "file_read_max_chars": 1_000}
     tool = make_tool("read_file", files=files, guard=guard, settings=settings)
     (workspace / "a.txt").write_text("abcdefg\n" * 10)
@@ -115,9 +99,7 @@ async def test_configured_limits_hold(
     ]
 
 
-async def test_reading_credentials_needs_approval(
-    tool: Tool, user_home: Path, hermes_home: Path
-) -> None:
+async def test_reading_credentials_needs_approval(tool, user_home, hermes_home):
     for path in ("~/.ssh/id_rsa", str(user_home / ".aws/credentials"), str(hermes_home / ".env")):
         concern = await tool.examine({"path": path})
         assert concern is not None, path
@@ -131,9 +113,7 @@ async def test_reading_credentials_needs_approval(
 TEXT = "".join(f"line {number} of a text that is long enough\n" for number in range(1, 31))
 
 
-async def test_unchanged_page_is_not_sent_twice(
-    tool: Tool, use: Use, workspace: Path, reads: FileReads
-) -> None:
+async def test_unchanged_page_is_not_sent_twice(tool, use, workspace, reads):
     (workspace / "a.txt").write_text(TEXT)
     first = await use(tool, path="a.txt")
     note = await use(tool, path="./a.txt")
@@ -143,9 +123,7 @@ async def test_unchanged_page_is_not_sent_twice(
     assert await use(tool, path="a.txt", offset=2) != note, "another page"
 
 
-async def test_page_is_sent_again_after_a_change_or_compaction(
-    tool: Tool, use: Use, workspace: Path, reads: FileReads
-) -> None:
+async def test_page_is_sent_again_after_a_change_or_compaction(tool, use, workspace, reads):
     (workspace / "a.txt").write_text(TEXT)
     first = await use(tool, path="a.txt")
     reads.forget_pages()

@@ -23,21 +23,6 @@ def tool(files: LocalFiles, guard: PathGuard, workspace: Path) -> Tool:
     return make_tool("search_files", folder=workspace, files=files, guard=guard)
 
 
-def test_parameters_models_know(tool: Tool) -> None:
-    properties = tool.spec.parameters["properties"]
-    defaults = {name: schema.get("default") for name, schema in properties.items()}
-    assert defaults == {
-        "pattern": None,
-        "target": "content",
-        "path": ".",
-        "file_glob": None,
-        "limit": 50,
-        "offset": 0,
-        "output_mode": "content",
-        "context": 0,
-    }
-
-
 @pytest.mark.parametrize("pattern", ["*.py", ".py", "**/*.py"])
 async def test_files_are_counted_and_listed(tool: Tool, use: Use, pattern: str) -> None:
     text = await use(tool, pattern=pattern, target="files")

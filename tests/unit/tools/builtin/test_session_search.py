@@ -228,9 +228,7 @@ async def test_matches_are_shown_without_an_auxiliary_model(store: SessionStore)
         (None, "its summary came back empty"),
     ],
 )
-async def test_failed_summary_affects_only_its_conversation(
-    store: SessionStore, failure: Exception | None, reason: str
-) -> None:
+async def test_failed_summary_affects_only_its_conversation(store, failure, reason):
     await talk(store, "good", "invoice A")
     await talk(store, "bad", "invoice B")
 
@@ -335,9 +333,7 @@ async def test_long_conversation_is_read_around_the_matches(store: SessionStore)
     assert text.count("[…]") >= 2
 
 
-async def test_without_a_query_the_most_recent_conversations_are_listed(
-    store: SessionStore,
-) -> None:
+async def test_without_a_query_the_most_recent_conversations_are_listed(store):
     await talk(store, "old", "the first thing")
     await talk(store, "chat", "a question", source="telegram")
     await store.set_title("chat", "Holidays")
@@ -359,9 +355,7 @@ async def test_query_without_a_word_is_an_error_with_a_hint(store: SessionStore)
     assert "phrase" in caught.value.hint
 
 
-async def test_when_no_conversation_has_all_words_those_with_some_are_shown(
-    store: SessionStore,
-) -> None:
+async def test_when_no_conversation_has_all_words_those_with_some_are_shown(store):
     await talk(store, "s", "the invoice is late")
     search = searching(store)
     result = await search("overdue invoice")
@@ -376,9 +370,7 @@ async def test_sessions_of_programs_are_not_searched(store: SessionStore) -> Non
     assert await searching(store)("invoice") == NO_MATCH
 
 
-async def test_user_sees_only_their_own_conversations_and_the_owner_all(
-    store: SessionStore,
-) -> None:
+async def test_user_sees_only_their_own_conversations_and_the_owner_all(store):
     await talk(store, "owners", "secret invoice")
     await talk(store, "theirs", "invoice please", user_id="telegram:1")
     await talk(store, "others", "invoice again", user_id="telegram:2")
@@ -401,13 +393,6 @@ async def test_store_failure_is_a_tool_error(tmp_path: Path) -> None:
 async def test_empty_store_is_not_an_error(store: SessionStore) -> None:
     assert await searching(store)("invoice") == NO_MATCH
     assert await searching(store)() == "There is no other conversation yet."
-
-
-async def test_parameters_are_the_known_ones(store: SessionStore) -> None:
-    spec = make_tool("session_search", sessions=store).spec
-    assert list(spec.parameters["properties"]) == ["query", "role_filter", "limit"]
-    assert spec.parameters["properties"]["limit"]["default"] == 3
-    assert "required" not in spec.parameters
 
 
 PIECES = [f"message {number}" for number in range(10)]

@@ -34,9 +34,7 @@ async def test_line_ends_stay_as_written(tool: Tool, use: Use, workspace: Path) 
     assert (workspace / "a.txt").read_bytes() == b"one\r\ntwo\n"
 
 
-async def test_link_inside_the_workspace_stays_a_link(
-    tool: Tool, use: Use, workspace: Path
-) -> None:
+async def test_link_inside_the_workspace_stays_a_link(tool, use, workspace):
     (workspace / "real.txt").write_text("old")
     (workspace / "link.txt").symlink_to("real.txt")
     await use(tool, path="link.txt", content="new")
@@ -63,59 +61,45 @@ async def test_file_errors_are_one_line(tool: Tool, use: Use, workspace: Path) -
         "../.ssh/config", "/proc/self/mem",
     ],
 )  # fmt: skip
-async def test_protected_files_are_refused_before_and_at_the_write(
-    tool: Tool, use: Use, path: str
-) -> None:
+async def test_protected_files_are_refused_before_and_at_the_write(tool, use, path):
     concern = await tool.examine({"path": path, "content": "x"})
-    assert concern is not None
     assert concern.refused
     with pytest.raises(ToolDenied, match="must not be written"):
         await use(tool, path=path, content="x")
 
 
-async def test_link_does_not_bypass_protected_files(
-    tool: Tool, use: Use, workspace: Path, user_home: Path
-) -> None:
+async def test_link_does_not_bypass_protected_files(tool, use, workspace, user_home):
     (user_home / ".ssh").mkdir()
     (workspace / "innocent").symlink_to(user_home / ".ssh")
     concern = await tool.examine({"path": "innocent/authorized_keys"})
-    assert concern is not None
     assert concern.refused
     with pytest.raises(ToolDenied):
         await use(tool, path="innocent/authorized_keys", content="x")
     assert list((user_home / ".ssh").iterdir()) == []
 
 
-async def test_store_that_is_itself_a_link_is_still_protected(
-    tool: Tool, workspace: Path, user_home: Path
-) -> None:
+async def test_store_that_is_itself_a_link_is_still_protected(tool, workspace, user_home):
     (workspace / "keys").mkdir()
     (user_home / ".ssh").symlink_to(workspace / "keys")
     concern = await tool.examine({"path": "keys/authorized_keys"})
-    assert concern is not None
     assert concern.refused
 
 
 async def test_writing_outside_the_workspace_needs_approval(tool: Tool, tmp_path: Path) -> None:
     concern = await tool.examine({"path": str(tmp_path / "elsewhere.txt")})
-    assert concern is not None
     assert not concern.refused
     assert concern.kind == "write outside the workspace"
     assert await tool.examine({"path": "inside.txt"}) is None
     assert await tool.examine({"path": "../work/inside.txt"}) is None
 
 
-async def test_unexamined_path_needs_approval_in_the_call(
-    tool: Tool, use: Use, tmp_path: Path
-) -> None:
+async def test_unexamined_path_needs_approval_in_the_call(tool, use, tmp_path):
     with pytest.raises(ToolDenied, match="outside the workspace"):
         await use(tool, path=str(tmp_path / "elsewhere.txt"), content="x")
     assert not (tmp_path / "elsewhere.txt").exists()
 
 
-async def test_link_changed_after_approval_is_examined_again(
-    tool: Tool, use: Use, workspace: Path, tmp_path: Path
-) -> None:
+async def test_link_changed_after_approval_is_examined_again(tool, use, workspace, tmp_path):
     (workspace / "inside").mkdir()
     (workspace / "link").symlink_to("inside")
     assert await tool.examine({"path": "link/a.txt"}) is None
@@ -126,21 +110,16 @@ async def test_link_changed_after_approval_is_examined_again(
     assert not (tmp_path / "a.txt").exists()
 
 
-async def test_isolated_backend_refuses_only_protected_files(
-    files: LocalFiles, guard: PathGuard, reads: FileReads, use: Use, tmp_path: Path
-) -> None:
+async def test_isolated_backend_refuses_only_protected_files(files, guard, reads, use, tmp_path):
     tool = make_tool("write_file", files=files, guard=guard, reads=reads, isolated=True)
     outside = str(tmp_path / "elsewhere.txt")
     assert await tool.examine({"path": outside}) is None
     await use(tool, path=outside, content="x")
     concern = await tool.examine({"path": "~/.bashrc"})
-    assert concern is not None
     assert concern.refused
 
 
-async def test_line_ends_and_byte_order_mark_are_kept(
-    tool: Tool, use: Use, workspace: Path
-) -> None:
+async def test_line_ends_and_byte_order_mark_are_kept(tool, use, workspace):
     path = workspace / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
     text = await use(tool, path="a.txt", content="1\n2\n3\n")
@@ -150,9 +129,7 @@ async def test_line_ends_and_byte_order_mark_are_kept(
     assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\n", "content with ends of its own"
 
 
-async def test_replacing_an_unread_file_adds_a_note(
-    files: LocalFiles, guard: PathGuard, tool: Tool, use: Use, workspace: Path, reads: FileReads
-) -> None:
+async def test_replacing_an_unread_file_adds_a_note(files, guard, tool, use, workspace, reads):
     path = workspace / "a.txt"
     path.write_text("the user's\n")
     text = await use(tool, path="a.txt", content="new\n")
@@ -172,9 +149,7 @@ async def test_syntax_error_is_reported(tool: Tool, use: Use, workspace: Path) -
     assert "syntax error" not in await use(tool, path="a.py", content="x = 1\n")
 
 
-async def test_change_during_the_call_stops_the_write(
-    user_home: Path, guard: PathGuard, reads: FileReads, use: Use, workspace: Path
-) -> None:
+async def test_change_during_the_call_stops_the_write(user_home, guard, reads, use, workspace):
     (workspace / "a.txt").write_text("old")
 
     class Meanwhile(LocalFiles):
@@ -197,9 +172,7 @@ async def test_pipes_and_devices_are_refused_at_once(tool: Tool, use: Use, works
         await use(tool, path="pipe", content="x")
 
 
-async def test_huge_file_is_replaced_without_being_read(
-    tool: Tool, use: Use, workspace: Path
-) -> None:
+async def test_huge_file_is_replaced_without_being_read(tool, use, workspace):
     with (workspace / "huge").open("wb") as file:
         file.truncate(1 << 30)
     assert (await use(tool, path="huge", content="x")).endswith("replaced huge: 1 byte, 1 line")

@@ -36,9 +36,7 @@ def git(folder: Path, command: list[str], environment: dict[str, str] | None = N
     ).stdout
 
 
-async def test_one_checkpoint_a_turn_and_none_without_changes(
-    checkpoints: Checkpoints, work, call: ToolContext
-) -> None:
+async def test_one_checkpoint_a_turn_and_none_without_changes(checkpoints, work, call):
     turns = TurnCheckpoints(lambda: checkpoints)
     work.write("a.txt", "1\n")
     turns.turn_started("session", "make it better\nplease")
@@ -160,9 +158,7 @@ async def test_old_and_excess_checkpoints_are_pruned(store: Path, work, user_hom
     assert await checkpoints.list() == []
 
 
-async def test_store_is_not_opened_before_the_first_change(
-    checkpoints: Checkpoints, call: ToolContext
-) -> None:
+async def test_store_is_not_opened_before_the_first_change(checkpoints, call):
     asked: list[str] = []
 
     def find() -> Checkpoints:
@@ -181,9 +177,7 @@ async def test_store_is_not_opened_before_the_first_change(
 
 
 @pytest.mark.parametrize("where", [".", "..", "/"])
-async def test_no_checkpoints_of_a_home_folder(
-    store: Path, user_home: Path, call: ToolContext, told: list[str], where: str
-) -> None:
+async def test_no_checkpoints_of_a_home_folder(store, user_home, call, told, where):
     checkpoints = Checkpoints(store, user_home / where, user_home)
     turns = TurnCheckpoints(lambda: checkpoints)
     for _ in range(2):
@@ -227,9 +221,7 @@ async def test_hermes_home_inside_the_workspace_is_excluded(work, user_home: Pat
     assert (await checkpoints.list())[0].changed == 1
 
 
-async def test_unreadable_special_and_vanishing_files_are_skipped(
-    checkpoints: Checkpoints, work, told, turn
-) -> None:
+async def test_unreadable_special_and_vanishing_files_are_skipped(checkpoints, work, told, turn):
     os.mkfifo(work.folder / "pipe")
     work.write("a", "file\n")
     (work.folder / "broken").symlink_to("nowhere")
@@ -245,9 +237,7 @@ async def test_unreadable_special_and_vanishing_files_are_skipped(
     assert work.read("a") == "file\n"
 
 
-async def test_concurrent_operations_wait_for_each_other(
-    store: Path, work, user_home: Path
-) -> None:
+async def test_concurrent_operations_wait_for_each_other(store, work, user_home):
     several = [Checkpoints(store, work.folder, user_home) for _ in range(5)]
     work.write("a.txt", "1\n")
     records = await asyncio.gather(*(each.take(f"{n}") for n, each in enumerate(several)))
@@ -262,9 +252,7 @@ async def test_concurrent_operations_wait_for_each_other(
 
 
 @pytest.mark.parametrize("damage", ["index", "objects", "HEAD", "all"])
-async def test_damaged_store_is_repaired_or_replaced(
-    checkpoints: Checkpoints, work, turn, store: Path, told: list[str], damage: str
-) -> None:
+async def test_damaged_store_is_repaired_or_replaced(checkpoints, work, turn, store, told, damage):
     work.write("a.txt", "1\n")
     async with turn("one"):
         work.write("a.txt", "2\n")
@@ -293,9 +281,7 @@ async def test_damaged_store_is_repaired_or_replaced(
         assert str(aside[0]) in told[0]
 
 
-async def test_cancelled_checkpoint_leaves_nothing_behind(
-    checkpoints: Checkpoints, work, store: Path, turn
-) -> None:
+async def test_cancelled_checkpoint_leaves_nothing_behind(checkpoints, work, store, turn):
     work.write("a.txt", "1\n")
     for steps in range(0, 40, 3):
         taking = asyncio.ensure_future(checkpoints.take("stopped"))

@@ -56,9 +56,7 @@ async def test_changes_of_the_user_are_kept(checkpoints: Checkpoints, work, turn
     assert (done.restored, done.merged, done.removed) == (("agent.txt",), ("both.txt",), ())
 
 
-async def test_edits_of_the_user_between_turns_survive_all_of_it(
-    checkpoints: Checkpoints, work, turn
-) -> None:
+async def test_edits_of_the_user_between_turns_survive_all_of_it(checkpoints, work, turn):
     work.write("a.txt", text())
     async with turn("one"):
         work.write("a.txt", text(n2="agent 1"))
@@ -146,9 +144,7 @@ async def test_one_file_or_folder_can_be_restored(checkpoints: Checkpoints, work
         await checkpoints.restore(1, "nothing.txt")
 
 
-async def test_modes_links_names_and_bytes_are_restored(
-    checkpoints: Checkpoints, work, turn
-) -> None:
+async def test_modes_links_names_and_bytes_are_restored(checkpoints, work, turn):
     odd = os.fsdecode(b"caf\xe9\nname")
     work.write("run.sh", "#!/bin/sh\n")
     (work.folder / "run.sh").chmod(0o755)
@@ -172,9 +168,7 @@ async def test_modes_links_names_and_bytes_are_restored(
     assert (work.folder / "crlf.txt").read_bytes() == b"a\r\nb\r\n"
 
 
-async def test_ignored_files_are_neither_stored_nor_removed(
-    checkpoints: Checkpoints, work, turn
-) -> None:
+async def test_ignored_files_are_neither_stored_nor_removed(checkpoints, work, turn):
     work.write(".gitignore", "data/\n.env\n")
     work.write("data/precious.csv", "1,2\n")
     work.write("node_modules/x/index.js", "x\n")
@@ -189,9 +183,7 @@ async def test_ignored_files_are_neither_stored_nor_removed(
     assert work.read("node_modules/x/index.js") == "y\n"
 
 
-async def test_nested_repositories_are_stored_without_touching_their_git(
-    checkpoints: Checkpoints, work, turn
-) -> None:
+async def test_nested_repositories_are_stored_without_touching_their_git(checkpoints, work, turn):
     work.write("sub/.git/HEAD", "ref: refs/heads/main\n")
     (work.folder / "sub/.git/objects").mkdir()
     (work.folder / "sub/.git/refs").mkdir()
@@ -206,9 +198,7 @@ async def test_nested_repositories_are_stored_without_touching_their_git(
     assert work.read("sub/a.txt") == "1\n"
 
 
-async def test_folder_swapped_for_a_link_is_not_written_through(
-    checkpoints: Checkpoints, work, turn, tmp_path: Path
-) -> None:
+async def test_folder_swapped_for_a_link_is_not_written_through(checkpoints, work, turn, tmp_path):
     work.write("sub/a.txt", "1\n")
     async with turn("change"):
         work.write("sub/a.txt", "2\n")
@@ -221,9 +211,7 @@ async def test_folder_swapped_for_a_link_is_not_written_through(
     assert (tmp_path / "a.txt").read_text() == "outside\n"
 
 
-async def test_turn_that_was_killed_counts_until_the_next_one(
-    checkpoints: Checkpoints, work, turn
-) -> None:
+async def test_turn_that_was_killed_counts_until_the_next_one(checkpoints, work, turn):
     work.write("a.txt", "1\n")
     assert await checkpoints.take("killed") is not None
     work.write("a.txt", "2\n")

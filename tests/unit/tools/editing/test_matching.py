@@ -88,9 +88,7 @@ def test_exact_text_comes_first() -> None:
         ),
     ],
 )  # fmt: skip
-def test_each_step_finds_its_text(
-    old: str, new: str, expected: tuple[str, str] | None, past: str
-) -> None:
+def test_each_step_finds_its_text(old, new, expected, past):
     result, looked_past = replace(CODE, old, new)
     assert looked_past == past
     assert result == (CODE.replace(*expected) if expected else CODE.replace(old, new))

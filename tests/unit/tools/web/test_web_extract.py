@@ -12,7 +12,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, Overloaded, ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.messages import Assistant, Text
 from hermes.core.model import ModelRequest, Reply, Usage
-from hermes.core.tool import Effect, Tool, ToolContext
+from hermes.core.tool import Tool, ToolContext
 from hermes.tools.builtin.web_extract import Scrape, extract_pages, find_firecrawl
 from hermes.tools.builtin.web_search import WebSearchOptions
 from hermes.tools.web_pages import PageFetcher, fence_untrusted
@@ -66,18 +66,6 @@ def unfenced(result: str) -> tuple[str, str]:
     return match[1], match[3]
 
 
-def test_schema_is_small(tool: Tool) -> None:
-    assert tool.name == "web_extract"
-    assert tool.effect is Effect.NETWORK
-    assert tool.spec.parameters == {
-        "type": "object",
-        "properties": {
-            "urls": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 5}
-        },
-        "required": ["urls"],
-    }
-
-
 async def test_page_comes_as_data_with_its_title(tool: Tool, use: Use, site: Site) -> None:
     html = b"<title>About salt</title><article><p>Salt is salty.</p></article>"
     url = site.page("/salt", html, content_type="text/html")
@@ -105,9 +93,7 @@ async def test_pdf_is_extracted(tool: Tool, use: Use, site: Site) -> None:
     assert unfenced(await use(tool, urls=[url]))[1] == "# Paper\n\nHello PDF"
 
 
-async def test_pages_are_fetched_in_parallel_and_one_failure_does_not_lose_others(
-    tool: Tool, use: Use, site: Site
-) -> None:
+async def test_pages_are_fetched_in_parallel_and_one_failure_does_not_lose_others(tool, use, site):
     slow = site.page("/slow", b"slow", 0.2, b"!", chunked=True, content_type="text/plain")
     quick = site.page("/quick", b"quick", content_type="text/plain")
     missing, private = site.url("/missing"), "http://10.0.0.1/"
@@ -150,7 +136,6 @@ async def test_number_of_pages_is_limited(tool: Tool, use: Use, urls: list[str])
 async def test_blocked_url_is_refused_before_any_request(tool: Tool, bad: str) -> None:
     assert await tool.examine({"urls": ["https://example.com/"]}) is None
     concern = await tool.examine({"urls": ["https://example.com/", bad]})
-    assert concern is not None
     assert concern.refused
     assert (concern.kind, concern.subject) == ("blocked URL", bad)
 
@@ -163,9 +148,7 @@ def long_page(site: Site) -> str:
     return site.page("/long", LONG.encode(), content_type="text/plain")
 
 
-async def test_page_of_5000_characters_is_not_summarised(
-    fetcher: PageFetcher, use: Use, site: Site
-) -> None:
+async def test_page_of_5000_characters_is_not_summarised(fetcher, use, site):
     url = site.page("/x", b"x" * 5_000, content_type="text/plain")
     summariser = Summariser("short")
     tool = web_extract_tool(fetcher, summariser)
@@ -173,9 +156,7 @@ async def test_page_of_5000_characters_is_not_summarised(
     assert summariser.asked == []
 
 
-async def test_long_page_is_summarised_as_data(
-    fetcher: PageFetcher, use: Use, long_page: str
-) -> None:
+async def test_long_page_is_summarised_as_data(fetcher, use, long_page):
     summariser = Summariser("The gist.")
     about, text = unfenced(await use(web_extract_tool(fetcher, summariser), urls=[long_page]))
     assert text == "The gist."
@@ -196,9 +177,7 @@ async def test_long_page_is_summarised_as_data(
         (Summariser("  "), "its summary came back empty"),
     ],
 )
-async def test_without_a_summary_the_beginning_is_shown(
-    fetcher: PageFetcher, use: Use, long_page: str, summariser: Summariser | None, why: str
-) -> None:
+async def test_without_a_summary_the_beginning_is_shown(fetcher, use, long_page, summariser, why):
     about, text = unfenced(await use(web_extract_tool(fetcher, summariser), urls=[long_page]))
     assert text == LONG[:5_000]
     assert f"the first 5,000 of {len(LONG) - 1:,} characters" in about
@@ -226,9 +205,7 @@ def firecrawl(site: Site, fetcher: PageFetcher) -> Tool:
     return web_extract_tool(fetcher, scrape=find_firecrawl(options))
 
 
-async def test_firecrawl_fetches_when_it_is_the_service(
-    firecrawl: Tool, use: Use, site: Site
-) -> None:
+async def test_firecrawl_fetches_when_it_is_the_service(firecrawl, use, site):
     body = b'{"success": true, "data": {"markdown": "# Hi\\n", "metadata": {"title": "Title"}}}'
     site.page("/fc/v2/scrape", body, content_type="application/json")
     url = site.page("/page", b"own fetch", content_type="text/plain")
@@ -240,17 +217,13 @@ async def test_firecrawl_fetches_when_it_is_the_service(
 
 
 @pytest.mark.parametrize("answer", [b"{}", b'{"data": {"markdown": ""}}', b"no JSON"])
-async def test_page_is_fetched_directly_when_firecrawl_fails(
-    firecrawl: Tool, use: Use, site: Site, answer: bytes
-) -> None:
+async def test_page_is_fetched_directly_when_firecrawl_fails(firecrawl, use, site, answer):
     site.page("/fc/v2/scrape", answer, content_type="application/json")
     url = site.page("/page", b"own fetch", content_type="text/plain")
     assert unfenced(await use(firecrawl, urls=[url]))[1] == "own fetch"
 
 
-async def test_firecrawl_does_not_get_private_addresses(
-    firecrawl: Tool, use: Use, site: Site
-) -> None:
+async def test_firecrawl_does_not_get_private_addresses(firecrawl, use, site):
     with pytest.raises(ToolDenied, match="private network"):
         await use(firecrawl, urls=["http://192.168.0.1/"])
     assert site.requests == []

@@ -112,9 +112,7 @@ async def test_invalid_redirect_is_an_error(fetcher: PageFetcher, site: Site) ->
 @pytest.mark.parametrize(
     ("status", "hint"), [(403, "does not let programs in"), (404, "web_search"), (503, "later")]
 )
-async def test_http_error_has_a_hint(
-    fetcher: PageFetcher, site: Site, status: int, hint: str
-) -> None:
+async def test_http_error_has_a_hint(fetcher, site, status, hint):
     with pytest.raises(ToolError, match=f"HTTP {status}") as refusal:
         await fetcher.fetch(site.page("/x", HTML, status=status))
     assert hint in refusal.value.hint
@@ -129,9 +127,7 @@ async def test_huge_page_is_cut_without_reading_the_rest(guard: UrlGuard, site: 
 
 
 @pytest.mark.parametrize("packing", ["gzip", "deflate"])
-async def test_decompression_bomb_stops_at_the_limit(
-    guard: UrlGuard, site: Site, packing: str
-) -> None:
+async def test_decompression_bomb_stops_at_the_limit(guard, site, packing):
     flood = bytes(40_000_000)
     packed = gzip.compress(flood) if packing == "gzip" else zlib.compress(flood)
     del flood
@@ -148,17 +144,13 @@ async def test_decompression_bomb_stops_at_the_limit(
 
 
 @pytest.mark.parametrize("packing", ["gzip, gzip", "br", "zstd"])
-async def test_unrequested_encoding_is_refused(
-    fetcher: PageFetcher, site: Site, packing: str
-) -> None:
+async def test_unrequested_encoding_is_refused(fetcher, site, packing):
     url = site.page("/x", b"??", content_type="text/html", content_encoding=packing)
     with pytest.raises(ToolError, match="packed in a way"):
         await fetcher.fetch(url)
 
 
-async def test_damaged_encoding_and_truncated_body_are_errors(
-    fetcher: PageFetcher, site: Site
-) -> None:
+async def test_damaged_encoding_and_truncated_body_are_errors(fetcher, site):
     bad = site.page("/bad", b"not gzip", content_type="text/html", content_encoding="gzip")
     with pytest.raises(ToolError, match="cannot be fetched"):
         await fetcher.fetch(bad)
@@ -207,9 +199,7 @@ async def test_cancelling_ends_a_slow_page_at_once(fetcher: PageFetcher, site: S
         ("text/html", pdf("x"), "pdf"),
     ],
 )
-async def test_kinds_of_documents(
-    fetcher: PageFetcher, site: Site, media_type: str, data: bytes, kind: str
-) -> None:
+async def test_kinds_of_documents(fetcher, site, media_type, data, kind):
     headers = {"content_type": media_type} if media_type else {}
     assert (await fetcher.fetch(site.page("/x", data, **headers))).kind == kind
 
@@ -224,9 +214,7 @@ async def test_kinds_of_documents(
         ("application/pdf", b"not a PDF at all"),
     ],
 )
-async def test_other_file_types_are_refused_with_a_reason(
-    fetcher: PageFetcher, site: Site, media_type: str, data: bytes
-) -> None:
+async def test_other_file_types_are_refused_with_a_reason(fetcher, site, media_type, data):
     with pytest.raises(ToolError, match=f"is {media_type}, not a page") as refusal:
         await fetcher.fetch(site.page("/x", data, content_type=media_type))
     assert "HTML, text, JSON and PDF" in refusal.value.hint

@@ -20,7 +20,7 @@ import pytest
 from hermes import __version__
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError, ToolTimedOut
-from hermes.core.tool import Effect, Tool, ToolContext
+from hermes.core.tool import Tool, ToolContext
 from hermes.tools.builtin.web_search import (
     WebSearchOptions,
     search_ddgs,
@@ -145,9 +145,7 @@ def path_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", FAKES)
-async def test_each_service_gets_its_documented_request(
-    name: str, site: Site, rerouted: Rerouted, use: Use
-) -> None:
+async def test_each_service_gets_its_documented_request(name, site, rerouted, use):
     fake = FAKES[name]
     site.page(path_of(name), msgspec.json.encode(fake["answer"]), content_type="application/json")
     tool = web_search_tool(configured(name), connect(rerouted))
@@ -178,9 +176,7 @@ async def test_each_service_gets_its_documented_request(
         ("", "advanced"),
     ],
 )
-async def test_parallel_modes_are_translated(
-    site: Site, rerouted: Rerouted, use: Use, mode: str, sent: str
-) -> None:
+async def test_parallel_modes_are_translated(site, rerouted, use, mode, sent):
     site.page("/v1/search", b'{"results": []}')
     options = configured("parallel", parallel_mode=mode)
     await use(web_search_tool(options, connect(rerouted)), query="x" * 300)
@@ -262,9 +258,7 @@ async def test_searxng_without_json_is_explained(site: Site, use: Use) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"<html>", b"", b'{"results": '])
-async def test_answer_that_is_not_json_is_an_error(
-    site: Site, rerouted: Rerouted, use: Use, answer: bytes
-) -> None:
+async def test_answer_that_is_not_json_is_an_error(site, rerouted, use, answer):
     site.page("/search", answer)
     with pytest.raises(ToolError, match="did not answer with JSON"):
         await use(web_search_tool(configured("tavily"), connect(rerouted)), query="salt")
@@ -273,9 +267,7 @@ async def test_answer_that_is_not_json_is_an_error(
 @pytest.mark.parametrize(
     "answer", ["[]", "{}", '{"results": null}', '{"results": [1, {}, {"url": "javascript:x"}]}']
 )
-async def test_answer_without_results_says_so(
-    site: Site, rerouted: Rerouted, use: Use, answer: str
-) -> None:
+async def test_answer_without_results_says_so(site, rerouted, use, answer):
     site.page("/search", answer.encode())
     tool = web_search_tool(configured("tavily"), connect(rerouted))
     assert await use(tool, query="salt") == "nothing was found for 'salt'; try other words"
@@ -321,9 +313,7 @@ async def test_cancelling_ends_a_search(site: Site, rerouted: Rerouted) -> None:
 
 
 @pytest.mark.parametrize("key", ["tvly-1\n2", "schlüssel", "a b"])
-async def test_key_with_odd_characters_is_not_sent_and_not_shown(
-    site: Site, rerouted: Rerouted, use: Use, key: str
-) -> None:
+async def test_key_with_odd_characters_is_not_sent_and_not_shown(site, rerouted, use, key):
     tool = web_search_tool(WebSearchOptions(keys={"tavily": key}), connect(rerouted))
     with pytest.raises(ToolError, match="odd characters") as refusal:
         await use(tool, query="salt")
@@ -333,17 +323,6 @@ async def test_key_with_odd_characters_is_not_sent_and_not_shown(
 
 def test_options_do_not_show_their_keys() -> None:
     assert KEY not in repr(WebSearchOptions(keys={"exa": KEY}))
-
-
-def test_schema_is_small() -> None:
-    tool = web_search_tool(WebSearchOptions())
-    assert tool.name == "web_search"
-    assert tool.effect is Effect.NETWORK
-    assert tool.spec.parameters == {
-        "type": "object",
-        "properties": {"query": {"type": "string"}},
-        "required": ["query"],
-    }
 
 
 @pytest.mark.parametrize("query", ["", "  \n ", "x" * 1_001])
@@ -364,9 +343,7 @@ async def test_empty_query_is_an_error(use: Use, query: str) -> None:
         (WebSearchOptions(backend="firecrawl"), "set FIRECRAWL_API_KEY or FIRECRAWL_API_URL"),
     ],
 )
-async def test_backend_that_cannot_be_used_says_what_is_missing(
-    use: Use, options: WebSearchOptions, reason: str
-) -> None:
+async def test_backend_that_cannot_be_used_says_what_is_missing(use, options, reason):
     assert reason in search_unavailable(options)
     with pytest.raises(ToolError, match=reason):
         await use(web_search_tool(options), query="salt")
@@ -430,9 +407,7 @@ class Library:
         ("TimeoutException", "timed out", "did not answer in time"),
     ],
 )
-def test_ddgs_errors_become_tool_errors(
-    monkeypatch: pytest.MonkeyPatch, name: str, words: str, expected: str | None
-) -> None:
+def test_ddgs_errors_become_tool_errors(monkeypatch, name, words, expected):
     """With the library's real exceptions; its network is replaced."""
     ddgs = importlib.import_module("ddgs")
     monkeypatch.setattr(ddgs, "DDGS", Library)
