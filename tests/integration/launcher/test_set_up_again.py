@@ -59,9 +59,7 @@ def test_changed_lock_is_installed_with_uv(used: Checkout, uv_calls: Path) -> No
     assert used.run().stderr == ""
 
 
-def test_changed_lock_is_installed_with_pip_when_there_is_no_uv(
-    used: Checkout, wheels: Path
-) -> None:
+def test_changed_lock_is_installed_with_pip_when_there_is_no_uv(used, wheels):
     without_uv(used, wheels)
     used.edit_lock(text=pin(wheels))
     result = used.run()
@@ -71,9 +69,7 @@ def test_changed_lock_is_installed_with_pip_when_there_is_no_uv(
 
 
 @pytest.mark.parametrize(("ends_with", "by_pip"), [(0, False), (2, True)])
-def test_a_uv_among_the_packages_installs_the_others(
-    used: Checkout, wheels: Path, ends_with: int, by_pip: bool
-) -> None:
+def test_a_uv_among_the_packages_installs_the_others(used, wheels, ends_with, by_pip):
     without_uv(used, wheels)
     calls = used.root / "calls"
     with zipfile.ZipFile(wheels / "uv-1.0-py3-none-any.whl", "w") as wheel:
@@ -112,9 +108,7 @@ def test_wrong_hash_is_refused_with_the_reason(used: Checkout, wheels: Path) -> 
     assert not installed(used, "tiny")
 
 
-def test_wider_set_that_cannot_be_had_leaves_the_narrower_one_working(
-    used: Checkout, wheels: Path
-) -> None:
+def test_wider_set_that_cannot_be_had_leaves_the_narrower_one_working(used, wheels):
     without_uv(used, wheels)
     used.edit_lock("requirements-dev.lock", pin(wheels, digest="0" * 64))
     assert used.set_up("requirements-dev.lock").returncode == 1
@@ -137,9 +131,7 @@ def extra_lock(wheels: Path, digest: str | None = None) -> str:
     return f"{pin(wheels, digest)}    # for other, small\n"
 
 
-def test_an_extra_is_installed_from_its_lock_and_its_packages_are_named(
-    used: Checkout, wheels: Path
-) -> None:
+def test_an_extra_is_installed_from_its_lock_and_its_packages_are_named(used, wheels):
     without_uv(used, wheels)
     used.edit_lock("requirements-extras.lock", extra_lock(wheels))
     done = used.set_up("requirements.lock", "--extra", "small")
@@ -170,9 +162,7 @@ def test_an_extra_that_was_removed_by_hand_is_installed_again(used: Checkout, wh
     assert used.set_up("requirements.lock", "--extra", "small").stdout == "tiny 1.0\n"
 
 
-def test_a_changed_lock_of_the_extras_updates_those_who_have_one(
-    used: Checkout, uv_calls: Path, wheels: Path
-) -> None:
+def test_a_changed_lock_of_the_extras_updates_those_who_have_one(used, uv_calls, wheels):
     used.edit_lock("requirements-extras.lock", extra_lock(wheels))
     assert used.run().stderr == ""  # without extras it does not matter
     used.set_up("requirements.lock", "--extra", "small")
@@ -185,9 +175,7 @@ def test_a_changed_lock_of_the_extras_updates_those_who_have_one(
     assert [each.endswith("extras.txt") for each in files] == [True, True, True]
 
 
-def test_an_extra_with_a_wrong_hash_is_refused_and_everything_else_works(
-    used: Checkout, wheels: Path
-) -> None:
+def test_an_extra_with_a_wrong_hash_is_refused_and_everything_else_works(used, wheels):
     without_uv(used, wheels)
     used.edit_lock("requirements-extras.lock", extra_lock(wheels, digest="0" * 64))
     done = used.set_up("requirements.lock", "--extra", "small")

@@ -58,9 +58,7 @@ def version(root: Path) -> str:
     return subprocess.check_output([root / "hermes", "-V"], text=True)
 
 
-def test_installation_updates_rolls_back_and_uninstalls(
-    checkout: Path, hermes_home: Path, user_home: Path
-) -> None:
+def test_installation_updates_rolls_back_and_uninstalls(checkout, hermes_home, user_home):
     assert f"program  {checkout}" in run(checkout, "version").stdout
     assert "is up to date" in run(checkout, "update").stdout
     upstream = checkout.parent / "upstream"

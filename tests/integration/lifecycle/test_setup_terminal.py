@@ -85,9 +85,7 @@ def test_ctrl_c_keeps_the_answers_for_the_next_run(terminal, hermes_home: Path) 
     assert second.ended() == 130
 
 
-def test_a_cut_short_import_is_finished_by_the_next_start(
-    hermes_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cut_short_import_is_finished_by_the_next_start(hermes_home, tmp_path, capsys):
     other = tmp_path / "other"
     for root, text in ((other, "new"), (hermes_home, "old")):
         root.mkdir()

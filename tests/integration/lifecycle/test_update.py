@@ -91,9 +91,7 @@ def test_other_packages_get_an_environment_of_their_own(place: Place) -> None:
     ],
     ids=["program", "program and packages", "packages", "set-up"],
 )
-def test_a_version_that_does_not_work_is_not_switched_to(
-    place: Place, files: dict[str, str]
-) -> None:
+def test_a_version_that_does_not_work_is_not_switched_to(place, files):
     environment_mark(place).touch()
     before = place.state()
     place.publish("1.1", files)
@@ -191,9 +189,7 @@ def test_two_updates_do_not_meet(place: Place) -> None:
 
 
 @pytest.mark.parametrize("step", [3, 5, 6, 9])
-def test_a_kill_while_it_switches_brings_the_old_version_back_or_leaves_the_new(
-    place: Place, step: int
-) -> None:
+def test_a_kill_while_it_switches_brings_the_old_version_back_or_leaves_the_new(place, step):
     environment_mark(place).touch()
     before = place.state()
     commit = place.publish("1.1", {"new.txt": "new", **OTHER_PACKAGES})

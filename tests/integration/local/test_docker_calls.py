@@ -284,9 +284,7 @@ async def test_no_engine_at_all_says_what_to_install(make: Make, fake: Fake) -> 
     assert "terminal.backend" in caught.value.hint
 
 
-async def test_options_an_engine_cannot_take_are_left_out_and_logged_once(
-    make: Make, fake: Fake, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_options_an_engine_cannot_take_are_left_out_and_logged_once(make, fake, caplog):
     fake.install("docker")
     host = make(program="docker", persistent=False, refused="--storage-opt")
     await host.open()
@@ -316,9 +314,7 @@ async def test_an_option_that_must_hold_is_never_left_out(make: Make, fake: Fake
         ("{}", {"persistent": True, "workspace": "/tmp"}, "/workspace"),
     ],
 )
-async def test_commands_begin_where_their_files_are(
-    make: Make, fake: Fake, config: str, options: dict[str, Any], workdir: str
-) -> None:
+async def test_commands_begin_where_their_files_are(make, fake, config, options, workdir):
     fake.install("docker")
     await make(program="docker", config=config, **options).open()
     run = fake.calls("docker run")[-1]

@@ -77,9 +77,7 @@ async def test_the_bytes_of_a_file_up_to_a_limit(files: LocalFiles, tmp_path: Pa
 
 
 @pytest.mark.parametrize("path", ["pipe", "/dev/zero", "/dev/tty"])
-async def test_nothing_that_may_wait_forever_is_opened(
-    files: LocalFiles, tmp_path: Path, path: str
-) -> None:
+async def test_nothing_that_may_wait_forever_is_opened(files, tmp_path, path):
     os.mkfifo(tmp_path / "pipe")
     real = str(tmp_path / path)
     for action in (
@@ -101,9 +99,7 @@ async def test_a_file_says_when_it_was_changed(files: LocalFiles, tmp_path: Path
     assert info.modified_ns == 1_234_567_890_123_456_789
 
 
-async def test_a_link_that_took_the_place_of_a_folder_leads_nowhere(
-    files: LocalFiles, tmp_path: Path
-) -> None:
+async def test_a_link_that_took_the_place_of_a_folder_leads_nowhere(files, tmp_path):
     """What was judged is what is written, however late the link comes."""
     victim = tmp_path / "victim"
     victim.mkdir()
@@ -168,9 +164,7 @@ async def test_a_race_with_links_is_never_won(files: LocalFiles, tmp_path: Path)
     assert refused < 300, "some got through to the right place"
 
 
-async def test_folders_that_may_only_be_passed_are_passed(
-    files: LocalFiles, read_only_folder: Path
-) -> None:
+async def test_folders_that_may_only_be_passed_are_passed(files, read_only_folder):
     """Search permission is enough for the folders above, as for any program."""
     inner = read_only_folder / "old.txt"
     user = os.geteuid()

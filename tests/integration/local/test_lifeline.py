@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -46,9 +46,7 @@ def start_agent(folder: Path, scratch: Path) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-async def test_killed_parent_leaves_no_orphan_and_no_file(
-    number: signal.Signals, tmp_path: Path, gone: Callable[[int], Awaitable[None]]
-) -> None:
+async def test_killed_parent_leaves_no_orphan_and_no_file(number, tmp_path, gone):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     agent = start_agent(tmp_path, scratch)
@@ -82,9 +80,7 @@ def child_of(parent: "subprocess.Popen[bytes]") -> int:
     return int(parent.stdout.readline())
 
 
-def test_a_child_in_a_session_of_its_own_belongs_to_the_family(
-    parent: "subprocess.Popen[bytes]",
-) -> None:
+def test_a_child_in_a_session_of_its_own_belongs_to_the_family(parent):
     child = child_of(parent)
     assert {member.pid for member in process_family(parent.pid)} == {parent.pid, child}
 
@@ -99,9 +95,7 @@ def test_both_ways_of_looking_see_the_same(parent: "subprocess.Popen[bytes]") ->
     assert len(seen[0]) == 3
 
 
-def test_a_number_that_now_belongs_to_another_process_is_not_taken_for_the_old_one(
-    parent: "subprocess.Popen[bytes]",
-) -> None:
+def test_a_number_that_now_belongs_to_another_process_is_not_taken_for_the_old_one(parent):
     child_of(parent)
     (me,) = [each for each in _from_proc() if each.pid == os.getpid()]
     assert me in process_family(parent.pid, [me])
@@ -131,9 +125,7 @@ async def test_a_second_cancellation_kills_at_once(stubborn: "subprocess.Popen[b
     assert stubborn.wait() == -9
 
 
-async def test_stopping_an_ended_process_family_succeeds(
-    stubborn: "subprocess.Popen[bytes]",
-) -> None:
+async def test_stopping_an_ended_process_family_succeeds(stubborn):
     stubborn.kill()
     stubborn.wait()
     await stop_family(stubborn.pid)

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,9 +103,7 @@ async def test_enter_in_a_terminal_is_the_key(processes: BackgroundProcesses) ->
     assert (await processes.wait(name, 60)).text.split() == ["a", "b", r"\r"]
 
 
-async def test_kill_stops_the_children_and_raises_no_event(
-    processes: BackgroundProcesses, events: list[ProcessEvent], gone: Gone
-) -> None:
+async def test_kill_stops_the_children_and_raises_no_event(processes, events, gone):
     name = await processes.start("setsid sleep 600 & echo $!; wait", notify=True)
     child = int(await printed(processes, name, "\n"))
     state = await processes.kill(name)
@@ -115,9 +112,7 @@ async def test_kill_stops_the_children_and_raises_no_event(
     assert events == []
 
 
-async def test_end_event_is_sent_once_with_notify(
-    processes: BackgroundProcesses, events: list[ProcessEvent]
-) -> None:
+async def test_end_event_is_sent_once_with_notify(processes, events):
     name = await processes.start("seq 100; exit 2", notify=True)
     quiet = await processes.start("true")
     while not events or processes.state(quiet).state == "running":
@@ -127,9 +122,7 @@ async def test_end_event_is_sent_once_with_notify(
     assert event.text.splitlines() == [str(number) for number in range(81, 101)]
 
 
-async def test_waiting_caller_gets_no_end_event(
-    processes: BackgroundProcesses, events: list[ProcessEvent]
-) -> None:
+async def test_waiting_caller_gets_no_end_event(processes, events):
     name = await processes.start("read -r line", notify=True)
     waiting = asyncio.ensure_future(processes.wait(name, 60))
     await asyncio.sleep(0)
@@ -138,9 +131,7 @@ async def test_waiting_caller_gets_no_end_event(
     assert events == []
 
 
-async def test_matching_line_raises_an_event(
-    processes: BackgroundProcesses, events: list[ProcessEvent]
-) -> None:
+async def test_matching_line_raises_an_event(processes, events):
     script = "echo starting; printf '\\033[32mready on\\033[0m 80'; echo 80; echo more"
     name = await processes.start(script, watch_patterns=["ready on 8080", "error"])
     await processes.wait(name, 60)
@@ -180,9 +171,7 @@ async def test_there_are_limits(shell: LocalShell) -> None:
     await processes.close()
 
 
-async def test_closing_ends_all_of_them_and_starts_no_more(
-    shell: LocalShell, gone: Gone, events: list[ProcessEvent]
-) -> None:
+async def test_closing_ends_all_of_them_and_starts_no_more(shell, gone, events):
     processes = BackgroundProcesses(shell, events.append)
     names = [await processes.start("sleep 600", notify=True, pty=pty) for pty in (False, True)]
     pids = [processes.state(name).pid for name in names]
@@ -224,9 +213,7 @@ class LostShell(LocalShell):
         return LostProgram()
 
 
-async def test_a_process_whose_place_went_away_is_lost(
-    events: list[ProcessEvent], tmp_path: Path
-) -> None:
+async def test_a_process_whose_place_went_away_is_lost(events, tmp_path):
     processes = BackgroundProcesses(LostShell({}, tmp_path), events.append)
     name = await processes.start("sleep 600", notify=True)
     while not events:

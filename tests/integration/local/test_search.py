@@ -138,9 +138,7 @@ async def test_much_output_can_be_stopped(files: LocalFiles, tmp_path: Path) -> 
         await searching
 
 
-async def test_a_line_too_long_for_memory_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_line_too_long_for_memory_is_left_out(tmp_path, monkeypatch):
     program = shutil.which("rg")
     if program is None:
         pytest.skip("needs rg")

@@ -28,9 +28,7 @@ async def test_only_the_given_environment_is_seen(run: Run, monkeypatch) -> None
     assert "sk-secret" not in (await run("env")).output
 
 
-async def test_cancel_reaches_a_command_inside_a_larger_scope(
-    run: Run, gone: Gone, tmp_path: Path
-) -> None:
+async def test_cancel_reaches_a_command_inside_a_larger_scope(run, gone, tmp_path):
     cancel = CancelToken()
 
     async def work() -> None:
@@ -71,9 +69,7 @@ async def test_shell_works_without_bash(tmp_path: Path) -> None:
     await shell.close()
 
 
-async def test_a_child_in_a_session_of_its_own_ends_with_the_command(
-    run: Run, gone: Gone, tmp_path: Path
-) -> None:
+async def test_a_child_in_a_session_of_its_own_ends_with_the_command(run, gone, tmp_path):
     command = "setsid sh -c 'echo $$ > pid; exec sleep 600' & until [ -s pid ]; do :; done; wait"
     assert (await run(command, timeout=0.5)).timed_out
     await gone(int((tmp_path / "pid").read_text()))
@@ -111,18 +107,14 @@ def working_in(folder: Path) -> list[psutil.Process]:
     ]
 
 
-async def test_deleted_working_folder_does_no_harm(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_deleted_working_folder_does_no_harm(run, tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert (await run("pwd")).output == f"{tmp_path}\n"
 
 
-async def test_the_keeper_of_the_lifeline_may_be_killed(
-    run: Run, shell: LocalShell, gone: Gone, tmp_path: Path
-) -> None:
+async def test_the_keeper_of_the_lifeline_may_be_killed(run, shell, gone, tmp_path):
     await run("export KEPT=yes; sleep 600 & echo $! > pid")
     assert shell._session is not None
     shell._session.lifeline._supervisor.kill()
@@ -141,9 +133,7 @@ async def test_many_commands_leave_nothing_open(run: Run) -> None:
     assert psutil.Process().num_fds() == before
 
 
-async def test_background_process_runs_during_a_foreground_command(
-    run: Run, shell: LocalShell
-) -> None:
+async def test_background_process_runs_during_a_foreground_command(run, shell):
     foreground = asyncio.ensure_future(run("until [ -e go ]; do sleep 0.01; done; echo seen"))
     await asyncio.sleep(0)
     await (await shell.start("touch go", on_output=len)).wait()
@@ -183,9 +173,7 @@ async def output(shell: LocalShell, command: str) -> str:
     return result.output
 
 
-async def test_exports_of_bashrc_and_of_the_named_files_are_kept(
-    session: Open, tmp_path: Path
-) -> None:
+async def test_exports_of_bashrc_and_of_the_named_files_are_kept(session, tmp_path):
     (tmp_path / ".bashrc").write_text("export FIRST=1 PATH=$HOME/bin:$PATH; cd /; echo noise\n")
     (tmp_path / "more.sh").write_text("export SECOND=$FIRST$FIRST\n")
     other = tmp_path / "other.sh"
@@ -215,9 +203,7 @@ async def test_bashrc_is_left_alone_when_the_setting_says_so(session: Open, tmp_
     "text",
     ["case $- in *i*) ;; *) return ;; esac", "exit 3", "set -eu; false", "if then", "exec sleep 0"],
 )
-async def test_a_file_that_returns_early_or_fails_breaks_nothing(
-    session: Open, tmp_path: Path, text: str
-) -> None:
+async def test_a_file_that_returns_early_or_fails_breaks_nothing(session, tmp_path, text):
     (tmp_path / ".bashrc").write_text(text + "\n")
     (tmp_path / "more.sh").write_text("export MORE=1\n")
     shell = session(ShellOptions(init_files=("~/more.sh",)))
@@ -248,9 +234,7 @@ async def test_a_cancelled_start_is_made_up_for_later(session: Open, tmp_path: P
     assert await output(shell, "echo $A") == "1\n"
 
 
-async def test_secrets_that_a_file_exports_are_withheld_again(
-    session: Open, tmp_path: Path
-) -> None:
+async def test_secrets_that_a_file_exports_are_withheld_again(session, tmp_path):
     (tmp_path / ".bashrc").write_text(
         "export OPENAI_API_KEY=sk-1 PLAIN=p FROM_DOTENV=sk-2 GIVEN_TOKEN=sk-3\n"
         "declare -rx READONLY_SECRET=sk-4\n"
@@ -303,17 +287,13 @@ async def sudo_shell(environment: dict[str, str], tmp_path: Path) -> AsyncIterat
     await shell.close()
 
 
-async def test_sudo_gets_the_password_and_the_command_its_own_input(
-    sudo_shell: LocalShell, log: Path
-) -> None:
+async def test_sudo_gets_the_password_and_the_command_its_own_input(sudo_shell, log):
     assert await output(sudo_shell, "echo for me | sudo cat") == "for me\n"
     assert (log / "password").read_text() == PASSWORD + "\n"
     assert (log / "arguments").read_text() == "-A cat\n"
 
 
-async def test_a_sudo_that_needs_no_password_does_not_hand_it_to_the_command(
-    sudo_shell: LocalShell, log: Path
-) -> None:
+async def test_a_sudo_that_needs_no_password_does_not_hand_it_to_the_command(sudo_shell, log):
     (log / "cached").touch()
     assert await output(sudo_shell, "sudo cat; echo done") == "done\n"
 
@@ -343,16 +323,12 @@ async def test_askpass_program_is_private_and_deleted(sudo_shell: LocalShell) ->
     assert not holder.exists()
 
 
-async def test_the_user_s_own_way_of_giving_it_is_respected(
-    sudo_shell: LocalShell, log: Path
-) -> None:
+async def test_the_user_s_own_way_of_giving_it_is_respected(sudo_shell, log):
     await output(sudo_shell, "echo x | sudo -S true; set -u; sudo")
     assert (log / "arguments").read_text() == "-S true\n-A\n"
 
 
-async def test_without_a_password_nothing_changes(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+async def test_without_a_password_nothing_changes(environment, tmp_path):
     shell = LocalShell(environment, tmp_path)
     assert "a terminal is required" in await output(shell, "sudo true")
     await shell.close()

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -73,9 +72,7 @@ async def test_a_program_that_is_not_there_ends_with_127(start: Start, printed: 
     assert b"no-such-program" in printed
 
 
-async def test_program_gets_environment_folder_and_arguments_unchanged(
-    start: Start, printed: bytearray, tmp_path: Path
-) -> None:
+async def test_program_gets_environment_folder_and_arguments_unchanged(start, printed, tmp_path):
     folder = tmp_path / "a b"
     folder.mkdir()
     program = await start(
@@ -112,9 +109,7 @@ async def test_input_is_open_until_it_is_closed(start: Start, printed: bytearray
         await program.write(b"more")
 
 
-async def test_input_of_any_size_waits_for_the_program_to_take_it(
-    start: Start, printed: bytearray
-) -> None:
+async def test_input_of_any_size_waits_for_the_program_to_take_it(start, printed):
     program = await start("wc", "-c")
     await program.write(b"x" * 1_000_000)
     await program.close_input()
@@ -149,9 +144,7 @@ async def test_output_of_any_size_never_blocks_the_loop(start: Start) -> None:
     assert turns > 100
 
 
-async def test_a_child_that_keeps_the_output_open_does_not_hold_the_end(
-    start: Start, printed: bytearray, gone: Gone
-) -> None:
+async def test_a_child_that_keeps_the_output_open_does_not_hold_the_end(start, printed, gone):
     program = await start(*bash("sleep 600 & echo $!"))
     assert await program.wait() == 0
     pid = int(printed)
@@ -161,9 +154,7 @@ async def test_a_child_that_keeps_the_output_open_does_not_hold_the_end(
 
 
 @pytest.mark.parametrize("pty", [False, True])
-async def test_stop_ends_children_and_those_in_a_session_of_their_own(
-    start: Start, printed: bytearray, gone: Gone, pty: bool
-) -> None:
+async def test_stop_ends_children_and_those_in_a_session_of_their_own(start, printed, gone, pty):
     script = "trap '' TERM HUP; sleep 600 & setsid sh -c 'echo $$; exec sleep 600' & wait; wait"
     program = await start(*bash(script), pty=pty)
     apart = int(await line(printed))
@@ -177,9 +168,7 @@ async def test_stop_ends_children_and_those_in_a_session_of_their_own(
     await program.stop()
 
 
-async def test_a_daemon_that_left_the_tree_on_purpose_is_left_alone(
-    start: Start, printed: bytearray
-) -> None:
+async def test_a_daemon_that_left_the_tree_on_purpose_is_left_alone(start, printed):
     leave = "setsid sh -c 'sh -c \"echo \\$\\$; exec sleep 600 >/dev/null\" & exit'; sleep 600"
     program = await start(*bash(leave))
     daemon = psutil.Process(int(await line(printed)))
@@ -190,9 +179,7 @@ async def test_a_daemon_that_left_the_tree_on_purpose_is_left_alone(
     daemon.kill()
 
 
-async def test_a_terminal_has_a_size_and_controls_the_program(
-    start: Start, printed: bytearray
-) -> None:
+async def test_a_terminal_has_a_size_and_controls_the_program(start, printed):
     program = await start(*bash("tty -s && stty size </dev/tty; exec cat"), pty=True)
     assert await line(printed) == b"40 120\r\n"
     printed.clear()
@@ -210,9 +197,7 @@ async def test_ctrl_c_in_a_terminal_interrupts(start: Start, printed: bytearray)
     assert await program.wait() == 130
 
 
-async def test_all_output_of_a_terminal_arrives_before_the_end(
-    start: Start, printed: bytearray
-) -> None:
+async def test_all_output_of_a_terminal_arrives_before_the_end(start, printed):
     program = await start(*bash("seq 20000"), pty=True)
     assert await program.wait() == 0
     assert printed.split() == [b"%d" % n for n in range(1, 20_001)]
@@ -227,9 +212,7 @@ async def test_closing_the_lifeline_ends_what_runs(start: Start, gone: Gone) -> 
     await lifeline.close()
 
 
-async def test_deleted_current_folder_does_no_harm(
-    start: Start, printed: bytearray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_deleted_current_folder_does_no_harm(start, printed, tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -250,9 +233,7 @@ async def test_descriptors_are_given_back(start: Start) -> None:
     assert psutil.Process().num_fds() == before
 
 
-async def test_a_system_without_pidfd_sees_the_end_too(
-    start: Start, printed: bytearray, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_system_without_pidfd_sees_the_end_too(start, printed, monkeypatch):
     monkeypatch.delattr(os, "pidfd_open")
     program = await start(*bash("echo x; exit 3"))
     assert await program.wait() == 3

@@ -237,9 +237,7 @@ def test_a_secret_is_never_shown(chat, hermes_home: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "forbids"), [(["Y"], True), (["maybe", "YES "], True), (["n"], False), ([""], False)]
 )
-def test_the_consent_to_a_hook(
-    screen, settings, hermes_home: Path, typed: list[str], forbids: bool
-) -> None:
+def test_the_consent_to_a_hook(screen, settings, hermes_home, typed, forbids):
     """Enter alone takes what is marked, which is no."""
     guard = """echo '{"decision": "block", "reason": "by the guard"}'"""
     (hermes_home / "guard").write_text(guard)

@@ -116,8 +116,8 @@ def test_the_input_grows_to_a_third_of_the_screen_and_scrolls_then(tmp_path: Pat
     ],
 )
 def test_signs_of_all_scripts_are_edited_as_they_are_seen(
-    it: Typed, typed: str, lefts: int, columns: list[int], after_deleting: str
-) -> None:
+    it, typed, lefts, columns, after_deleting
+):
     it.type(typed)
     for column in columns:
         it.press("left")

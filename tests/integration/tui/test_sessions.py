@@ -262,9 +262,7 @@ sys.exit(Mine(base_url=sys.argv[1], model="lab-model").run())
 
 
 @pytest.mark.parametrize("kind", ["xterm-256color", "dumb"])
-def test_failing_command_of_a_wrapper_is_shown_and_the_conversation_continues(
-    screen, work: Path, kind: str
-) -> None:
+def test_failing_command_of_a_wrapper_is_shown_and_the_conversation_continues(screen, work, kind):
     (work / "mine.py").write_text(CRASHING_WRAPPER)
     with ModelServer(["Still here."]) as server:
         it = screen("run", "mine.py", f"{server.url}/v1", TERM=kind)

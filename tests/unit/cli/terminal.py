@@ -3,7 +3,7 @@
 import io
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from hermes.cli.context import Cli, run_command
 from hermes.cli.main import find_entry
@@ -19,6 +19,14 @@ class Outcome(NamedTuple):
     @property
     def document(self) -> Any:
         return json.loads(self.out)
+
+    def expect(self, code: int = 0, out: str | list[str] = "", err: str | list[str] = "") -> Self:
+        """Check the exit code and that the output contains these texts."""
+        assert self.code == code, self
+        for texts, printed in ((out, self.out), (err, self.err)):
+            for text in [texts] if isinstance(texts, str) else texts:
+                assert text in printed
+        return self
 
 
 class Terminal(io.StringIO):

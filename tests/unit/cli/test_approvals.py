@@ -38,8 +38,7 @@ def verdicts(outcome: Outcome) -> list[dict[str, object]]:
 
 
 def test_a_command_is_explained(hermes: Run) -> None:
-    outcome = hermes("test", "sudo rm -r build")
-    assert outcome.code == 0
+    outcome = hermes("test", "sudo rm -r build").expect()
     assert outcome.out.splitlines() == [
         "verdict   ask",
         "class     privileges, recursive delete",
@@ -65,8 +64,7 @@ def test_json_holds_everything(hermes: Run) -> None:
 
 def test_standard_input_is_answered_line_by_line(hermes: Run) -> None:
     lines = ["ls", '"cd /tmp\\nrm -rf x"', '"not json', '"a" b', "", "sudo ls\r", "rm -rf ~"]
-    outcome = hermes("test", "--json", "-", stdin="\n".join(lines))
-    assert outcome.code == 0
+    outcome = hermes("test", "--json", "-", stdin="\n".join(lines)).expect()
     found = verdicts(outcome)
     assert [each["verdict"] for each in found] == [
         "allow", "ask", "ask", "allow", "allow", "ask", "refuse",
@@ -106,8 +104,7 @@ def test_a_folder_that_is_not_there_is_an_error(hermes: Run) -> None:
 
 @pytest.mark.parametrize("words", [("test",), ("test", "ls", "-la"), ("forget",), ("nothing",)])
 def test_bad_usage_is_an_error(hermes: Run, words: tuple[str, ...]) -> None:
-    outcome = hermes(*words)
-    assert outcome.code == 2
+    outcome = hermes(*words).expect(2)
     assert outcome.err.startswith("hermes: ")
 
 
@@ -192,6 +189,4 @@ def test_a_class_can_be_forgotten(hermes: Run, settings: Path) -> None:
 
 
 def test_forgetting_an_unknown_entry_is_refused(hermes: Run) -> None:
-    outcome = hermes("forget", "shell -c")
-    assert outcome.code == 2
-    assert "is not in command_allowlist" in outcome.err
+    hermes("forget", "shell -c").expect(2, err="is not in command_allowlist")

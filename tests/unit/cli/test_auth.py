@@ -38,10 +38,7 @@ def rests(store: AuthFile, index: int, seconds: float) -> None:
 
 
 def test_without_keys_it_says_how_to_begin(hermes: Hermes, hermes_home: Path) -> None:
-    outcome = hermes()
-    assert outcome.code == 0
-    assert "no keys and no logins yet" in outcome.out
-    assert "hermes auth add PROVIDER" in outcome.out
+    hermes().expect(out=["no keys and no logins yet", "hermes auth add PROVIDER"])
     assert not hermes_home.exists()
 
 
@@ -78,12 +75,9 @@ def test_a_whole_key_is_never_shown(hermes: Hermes, monkeypatch: pytest.MonkeyPa
     assert "********" in text
 
 
-def test_a_key_that_is_there_is_not_added_twice(
-    hermes: Hermes, store: AuthFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_is_there_is_not_added_twice(hermes, store, monkeypatch):
     hermes("add", "openrouter", "--api-key", KEY)
-    again = hermes("add", "openrouter", "--api-key", KEY)
-    assert (again.code, "has this key already" in again.out) == (0, True)
+    hermes("add", "openrouter", "--api-key", KEY).expect(out="has this key already")
     monkeypatch.setenv("OPENROUTER_API_KEY", OTHER)
     again = hermes("add", "openrouter", "--api-key", OTHER)
     assert "has this key already: OPENROUTER_API_KEY in the environment" in again.out
@@ -113,35 +107,35 @@ def test_a_key_that_is_there_is_not_added_twice(
         (("reset", "openrouter", "--all"), "", "name one provider, or say --all"),
     ],
 )
-def test_mistakes_are_one_clear_line(
-    hermes: Hermes, store: AuthFile, words: tuple[str, ...], stdin: str, message: str
-) -> None:
-    outcome = hermes(*words, stdin=stdin)
-    assert outcome.code == 2
-    assert message in outcome.err
+def test_mistakes_are_one_clear_line(hermes, store, words, stdin, message):
+    outcome = hermes(*words, stdin=stdin).expect(2, err=message)
     assert len(outcome.err.splitlines()) <= 2
     assert not store.path.exists()
 
 
 def test_a_label_names_one_key(hermes: Hermes) -> None:
     hermes("add", "openrouter", "--api-key", KEY, "--label", "work")
-    outcome = hermes("add", "openrouter", "--api-key", OTHER, "--label", "work")
-    assert (outcome.code, "with the label 'work' already" in outcome.err) == (2, True)
+    hermes("add", "openrouter", "--api-key", OTHER, "--label", "work").expect(
+        2, err="with the label 'work' already"
+    )
 
 
 def test_keys_of_variables_are_listed_and_say_where_to_remove_them(
-    hermes: Hermes, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    hermes, hermes_home, monkeypatch
+):
     hermes_home.mkdir()
     (hermes_home / ".env").write_text(f"OPENROUTER_API_KEY={KEY}\n")
     monkeypatch.setenv("DEEPSEEK_API_KEY", OTHER)
     listed = hermes("list").out
     assert "OPENROUTER_API_KEY in ~/.hermes/.env" in listed
     assert "DEEPSEEK_API_KEY in the environment" in listed
-    refused = hermes("remove", "openrouter", "1", "--yes")
-    assert refused.code == 2
-    assert "this key comes from OPENROUTER_API_KEY in ~/.hermes/.env" in refused.err
-    assert "hermes config unset OPENROUTER_API_KEY" in refused.err
+    hermes("remove", "openrouter", "1", "--yes").expect(
+        2,
+        err=[
+            "this key comes from OPENROUTER_API_KEY in ~/.hermes/.env",
+            "hermes config unset OPENROUTER_API_KEY",
+        ],
+    )
     assert "unset DEEPSEEK_API_KEY" in hermes("remove", "deepseek", "1").err
 
 
@@ -152,14 +146,11 @@ def test_login_of_another_program_cannot_be_removed(hermes: Hermes, user_home: P
     file.write_text(json.dumps({"claudeAiOauth": held}))
     listed = hermes("list", "anthropic").out
     assert "login  ready  login of claude-code in ~/.claude/.credentials.json" in listed
-    refused = hermes("remove", "anthropic", "claude-code", "--yes")
-    assert (refused.code, "log out in that program" in refused.err) == (2, True)
+    hermes("remove", "anthropic", "claude-code", "--yes").expect(2, err="log out in that program")
     assert file.exists()
 
 
-def test_a_resting_key_says_until_when_and_why_and_can_be_woken(
-    hermes: Hermes, store: AuthFile
-) -> None:
+def test_a_resting_key_says_until_when_and_why_and_can_be_woken(hermes, store):
     for key in (KEY, OTHER):
         hermes("add", "openrouter", "--api-key", key)
     rests(store, 0, 3600.5)
@@ -177,15 +168,12 @@ def test_a_resting_key_says_until_when_and_why_and_can_be_woken(
 
 def test_removing_without_a_terminal_needs_yes(hermes: Hermes, store: AuthFile) -> None:
     hermes("add", "openrouter", "--api-key", KEY)
-    outcome = hermes("remove", "openrouter", "1")
-    assert (outcome.code, "needs --yes" in outcome.err) == (2, True)
+    hermes("remove", "openrouter", "1").expect(2, err="needs --yes")
     assert len(store.read()["credential_pool"]["openrouter"]) == 1
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, 0), ("", 1, 1)])
-def test_a_person_is_asked(
-    hermes: Hermes, store: AuthFile, answer: str, code: int, left: int
-) -> None:
+def test_a_person_is_asked(hermes, store, answer, code, left):
     hermes("add", "openrouter", "--api-key", KEY)
     parser = Parser()
     auth.COMMAND.configure(parser)
@@ -222,9 +210,7 @@ def test_a_damaged_file_stops_with_what_to_do(hermes: Hermes, store: AuthFile) -
     store.path.parent.mkdir()
     store.path.write_text("{")
     for words in (("list",), ("add", "openrouter", "--api-key", KEY), ("reset", "--all")):
-        outcome = hermes(*words)
-        assert outcome.code == 3
-        assert "~/.hermes/auth.json is damaged" in outcome.err
+        hermes(*words).expect(3, err="~/.hermes/auth.json is damaged")
     assert store.path.read_text() == "{"
 
 
@@ -254,12 +240,10 @@ class TestLogin:
         yield server
         server.close()
 
-    def test_a_code_is_shown_and_the_login_kept(
-        self, hermes: Hermes, server: OAuthServer, store: AuthFile
-    ) -> None:
-        outcome = hermes("add", "shop")
-        assert outcome.code == 0
-        assert f"Open   {server.url}/activate\nCode   ABCD-1234\n" in outcome.out
+    def test_a_code_is_shown_and_the_login_kept(self, hermes, server, store):
+        outcome = hermes("add", "shop").expect(
+            out=f"Open   {server.url}/activate\nCode   ABCD-1234\n"
+        )
         assert outcome.out.endswith("logged in for shop\n")
         assert "access-1" not in outcome.out
         held = store.read()["providers"]["shop"]
@@ -268,17 +252,12 @@ class TestLogin:
         assert hermes("remove", "shop", "1", "--yes").code == 0
         assert store.read()["providers"] == {}
 
-    def test_a_refusal_stores_nothing(
-        self, hermes: Hermes, server: OAuthServer, store: AuthFile
-    ) -> None:
+    def test_a_refusal_stores_nothing(self, hermes, server, store):
         server.polls = ["authorization_pending", "access_denied"]
-        outcome = hermes("add", "shop")
-        assert (outcome.code, "was declined in the browser" in outcome.err) == (4, True)
+        hermes("add", "shop").expect(4, err="was declined in the browser")
         assert not store.path.exists()
 
-    def test_a_new_login_replaces_one_that_is_gone(
-        self, hermes: Hermes, server: OAuthServer, store: AuthFile
-    ) -> None:
+    def test_a_new_login_replaces_one_that_is_gone(self, hermes, server, store):
         hermes("add", "shop")
         with store.change() as data:
             data["providers"]["shop"]["gone"] = True
@@ -288,13 +267,8 @@ class TestLogin:
         assert "ready" in hermes("list").out
 
     def test_the_login_of_the_codex_cli_is_offered_and_copied_on_demand(
-        self,
-        hermes: Hermes,
-        server: OAuthServer,
-        store: AuthFile,
-        user_home: Path,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
+        self, hermes, server, store, user_home, monkeypatch
+    ):
         folder = user_home / "elsewhere"
         monkeypatch.setenv("CODEX_HOME", str(folder))
         assert "no login of another program" in hermes("add", "openai-codex", "--import").err

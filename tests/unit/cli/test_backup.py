@@ -87,12 +87,9 @@ def names(path: Path) -> set[str]:
         return set(zipped.namelist())
 
 
-def test_a_backup_has_everything_that_is_yours_and_nothing_else(
-    hermes: Run, full: Path, tmp_path: Path
-) -> None:
+def test_a_backup_has_everything_that_is_yours_and_nothing_else(hermes, full, tmp_path):
     target = tmp_path / "b.zip"
-    outcome = hermes("backup", "-o", str(target), "-l", "for moving")
-    assert outcome.code == 0, outcome.err
+    hermes("backup", "-o", str(target), "-l", "for moving").expect()
     assert names(target) == {
         "config.yaml", ".env", "auth.json", "SOUL.md", "memories/MEMORY.md", "skills/own/SKILL.md",
         "skills/own/uv.lock", "plugins/p/plugin.yaml", "profiles/work/config.yaml", "state.db",
@@ -104,14 +101,11 @@ def test_a_backup_has_everything_that_is_yours_and_nothing_else(
     assert listed(tmp_path) == ["b.zip"]
 
 
-def test_backup_is_restored_on_another_machine(
-    hermes: Run, full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_backup_is_restored_on_another_machine(hermes, full, tmp_path, monkeypatch):
     hermes("backup", "-o", str(tmp_path / "b.zip"))
     other = tmp_path / "other" / ".hermes"
     monkeypatch.setenv("HERMES_HOME", str(other))
-    outcome = hermes("import", str(tmp_path / "b.zip"))
-    assert outcome.code == 0, outcome.err
+    hermes("import", str(tmp_path / "b.zip")).expect()
     assert (other / "config.yaml").read_text() == "agent:\n  max_turns: 5\n"
     assert (other / "memories" / "MEMORY.md").read_text() == "likes tea"
     assert titles(other) == {"first talk"}
@@ -123,21 +117,16 @@ def test_backup_is_restored_on_another_machine(
     assert not (other / "snapshots").exists()
 
 
-def test_nothing_is_overwritten_without_force_and_kept_with_it(
-    hermes: Run, full: Path, tmp_path: Path
-) -> None:
+def test_nothing_is_overwritten_without_force_and_kept_with_it(hermes, full, tmp_path):
     target = tmp_path / "b.zip"
     hermes("backup", "-o", str(target))
     (full / "config.yaml").write_text("agent:\n  max_turns: 77\n")
     (full / "skills" / "newer").mkdir()
     (full / "skills" / "newer" / "SKILL.md").write_text("newer")
     say(full, "second talk")
-    refused = hermes("import", str(target))
-    assert refused.code == 2
-    assert "has these already" in refused.err
+    hermes("import", str(target)).expect(2, err="has these already")
     assert "77" in (full / "config.yaml").read_text()
-    done = hermes("import", str(target), "--force")
-    assert done.code == 0, done.err
+    hermes("import", str(target), "--force").expect()
     assert "max_turns: 5" in (full / "config.yaml").read_text()
     assert not (full / "skills" / "newer").exists()
     assert titles(full) == {"first talk"}
@@ -169,21 +158,16 @@ def test_a_damaged_archive_changes_nothing(hermes: Run, full: Path, tmp_path: Pa
     data[60] ^= 0xFF
     target.write_bytes(data)
     before = listed(full)
-    outcome = hermes("import", str(target), "-f")
-    assert outcome.code == 1
-    assert "damaged" in outcome.err
+    hermes("import", str(target), "-f").expect(1, err="damaged")
     assert [name for name in listed(full) if name != ".import.lock"] == before
 
 
-def test_a_store_of_a_later_version_is_refused_whole(
-    hermes: Run, full: Path, tmp_path: Path
-) -> None:
+def test_a_store_of_a_later_version_is_refused_whole(hermes, full, tmp_path):
     connection = apsw.Connection(str(full / "state.db"))
     connection.execute("UPDATE schema_version SET version = 99").fetchall()
     connection.close()
     target = tmp_path / "b.zip"
-    outcome = hermes("backup", "-o", str(target))
-    assert outcome.code == 6
+    hermes("backup", "-o", str(target)).expect(6)
     assert not target.exists()
 
 
@@ -206,8 +190,8 @@ def test_running_hermes_uses_the_imported_sessions(hermes: Run, full: Path, tmp_
 
 
 def test_a_backup_taken_while_sessions_are_written_is_of_one_moment(
-    hermes: Run, hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    hermes, hermes_home, tmp_path, monkeypatch
+):
     say(hermes_home, "0000")
 
     async def work() -> None:
@@ -237,8 +221,7 @@ def test_a_backup_taken_while_sessions_are_written_is_of_one_moment(
 
 def test_an_existing_file_is_never_replaced(hermes: Run, full: Path, tmp_path: Path) -> None:
     (tmp_path / "b.zip").write_text("precious")
-    outcome = hermes("backup", "-o", str(tmp_path / "b.zip"))
-    assert (outcome.code, "exists already" in outcome.err) == (2, True)
+    hermes("backup", "-o", str(tmp_path / "b.zip")).expect(2, err="exists already")
     assert (tmp_path / "b.zip").read_text() == "precious"
     assert hermes("backup", "-o", str(tmp_path / "no" / "b.zip")).code == 2
     assert hermes("backup", "-o", str(tmp_path)).code == 0
@@ -265,9 +248,7 @@ def test_links_are_followed_and_odd_things_named(hermes: Run, full: Path, tmp_pa
     assert sorted(Path(name).name for name in outcome.document["passed_over"]) == ["gone", "loop"]
 
 
-def test_a_database_of_a_plugin_is_copied_with_its_log(
-    hermes: Run, full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_of_a_plugin_is_copied_with_its_log(hermes, full, tmp_path, monkeypatch):
     (full / "holographic").mkdir()
     connection = apsw.Connection(str(full / "holographic" / "memory.db"))
     for statement in (
@@ -285,22 +266,17 @@ def test_a_database_of_a_plugin_is_copied_with_its_log(
 
 
 def test_empty_home_is_reported(hermes: Run, tmp_path: Path) -> None:
-    outcome = hermes("backup", "-o", str(tmp_path / "b.zip"))
-    assert (outcome.code, "nothing in ~/.hermes to back up" in outcome.err) == (2, True)
+    hermes("backup", "-o", str(tmp_path / "b.zip")).expect(2, err="nothing in ~/.hermes to back up")
     assert hermes("import", str(tmp_path / "none.zip")).code == 2
 
 
-def test_an_archive_with_profiles_does_not_go_into_a_profile(
-    hermes: Run, full: Path, tmp_path: Path
-) -> None:
+def test_an_archive_with_profiles_does_not_go_into_a_profile(hermes, full, tmp_path):
     hermes("backup", "-o", str(tmp_path / "b.zip"))
-    outcome = hermes("import", str(tmp_path / "b.zip"), "-f", profile="work")
-    assert (outcome.code, "holds profiles" in outcome.err) == (2, True)
+    hermes("import", str(tmp_path / "b.zip"), "-f", profile="work").expect(2, err="holds profiles")
 
 
 def test_a_quick_backup_is_a_snapshot(hermes: Run, full: Path) -> None:
-    outcome = hermes("backup", "-q", "-l", "Before the BIG change")
-    assert outcome.code == 0, outcome.err
+    hermes("backup", "-q", "-l", "Before the BIG change").expect()
     (path,) = (full / "snapshots").iterdir()
     assert path.name.endswith("-before-the-big-change.zip")
     assert names(path) == {

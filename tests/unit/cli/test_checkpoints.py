@@ -66,9 +66,7 @@ def test_the_list(hermes_home: Path, worked: Path) -> None:
     )  # fmt: skip
 
 
-def test_going_back_from_a_folder_below(
-    hermes_home: Path, worked: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_going_back_from_a_folder_below(hermes_home, worked, monkeypatch):
     monkeypatch.chdir(worked / "src")
     code, out, _ = hermes_checkpoints(hermes_home, "diff", "1", "b.txt")
     assert (code, out.count("diff --git")) == (0, 1)

@@ -24,9 +24,7 @@ def config(hermes_home: Path) -> Path:
 
 
 def test_without_an_action_it_shows_help(hermes: Hermes) -> None:
-    outcome = hermes()
-    assert outcome.code == 0
-    assert "explain" in outcome.out
+    hermes().expect(out="explain")
 
 
 def test_paths_are_printed_without_making_anything(hermes: Hermes, hermes_home: Path) -> None:
@@ -66,9 +64,7 @@ def test_a_setting_goes_to_the_file_and_back(hermes: Hermes, hermes_home: Path) 
         ("display.skin", "on", 'display:\n  skin: "on"\n'),
     ],
 )
-def test_a_value_is_written_as_it_is_meant(
-    hermes: Hermes, hermes_home: Path, key: str, value: str, written: str | None
-) -> None:
+def test_a_value_is_written_as_it_is_meant(hermes, hermes_home, key, value, written):
     outcome = hermes("set", key, value)
     assert (outcome.code, outcome.err) == (0, "")
     text = (hermes_home / "config.yaml").read_text()
@@ -91,11 +87,9 @@ def test_a_value_is_written_as_it_is_meant(
     ],
 )
 def test_a_wrong_value_is_refused_and_nothing_is_written(
-    hermes: Hermes, hermes_home: Path, key: str, value: str, code: int, message: str
-) -> None:
-    outcome = hermes("set", key, value)
-    assert outcome.code == code
-    assert message in outcome.err
+    hermes, hermes_home, key, value, code, message
+):
+    outcome = hermes("set", key, value).expect(code, err=message)
     assert "Traceback" not in outcome.err
     assert not (hermes_home / "config.yaml").exists()
 
@@ -115,9 +109,7 @@ def test_a_backend_of_a_plugin_can_be_forced(hermes: Hermes, hermes_home: Path) 
 
 
 @pytest.mark.parametrize("name", ["OPENROUTER_API_KEY", "openrouter_api_key"])
-def test_a_key_goes_to_the_env_file_which_is_private(
-    hermes: Hermes, hermes_home: Path, name: str
-) -> None:
+def test_a_key_goes_to_the_env_file_which_is_private(hermes, hermes_home, name):
     outcome = hermes("set", name, "sk-or-0123456789abcdefgh")
     assert "saved in ~/.hermes/.env" in outcome.out
     file = hermes_home / ".env"
@@ -150,8 +142,7 @@ def test_show_masks_secrets(hermes: Hermes, config: Path) -> None:
     )
     (config.parent / ".env").write_text(f"MY_API_KEY={secret}\nTERMINAL_TIMEOUT=5\n")
     for words in (("show",), ("show", "--json"), ("show", "--changed"), ("get", "model")):
-        outcome = hermes(*words)
-        assert outcome.code == 0
+        outcome = hermes(*words).expect()
         for hidden in (secret, "hush", "short", "Bearer xyz"):
             assert hidden not in outcome.out
     shown = json.loads(hermes("show", "--json").out)
@@ -187,9 +178,7 @@ def test_settings_of_skills_are_shown_and_missing_ones_named(hermes: Hermes, con
     assert "wiki" not in hermes("migrate").out
 
 
-def test_migrate_asks_for_settings_of_skills(
-    hermes: Hermes, config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_migrate_asks_for_settings_of_skills(hermes, config, monkeypatch):
     folder = config.parent / "skills" / "wiki"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(
@@ -222,9 +211,7 @@ def test_show_mentions_what_is_wrong(hermes: Hermes, config: Path) -> None:
     assert "did you mean terminal.timeout?" in hermes("show").err
 
 
-def test_explain_says_where_a_value_comes_from(
-    hermes: Hermes, config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_explain_says_where_a_value_comes_from(hermes, config, monkeypatch):
     config.write_text("# mine\nterminal:\n  timeout: 300\n")
     (config.parent / ".env").write_text("TERMINAL_TIMEOUT=60\n")
     assert hermes("explain", "terminal.timeout").out == (
@@ -253,8 +240,7 @@ def test_explain_knows_blocks_variables_and_mistakes(hermes: Hermes, config: Pat
     )
     assert "abcdefgh" not in hermes("explain", "MY_API_KEY").out
     assert hermes("explain", "NOT_SET_KEY").out == "NOT_SET_KEY is not set\n"
-    outcome = hermes("explain", "terminal.timout")
-    assert (outcome.code, "did you mean terminal.timeout?" in outcome.err) == (2, True)
+    hermes("explain", "terminal.timout").expect(2, err="did you mean terminal.timeout?")
 
 
 def test_check_lists_every_mistake_and_fails(hermes: Hermes, config: Path) -> None:
@@ -262,8 +248,7 @@ def test_check_lists_every_mistake_and_fails(hermes: Hermes, config: Path) -> No
     env = config.parent / ".env"
     env.write_text("A_KEY=1\n")
     env.chmod(0o644)
-    outcome = hermes("check")
-    assert outcome.code == 1
+    outcome = hermes("check").expect(1)
     assert outcome.out.count("\n") == 3
     assert outcome.out.startswith("error: ~/.hermes/config.yaml:1:12: terminal.timeout: expected")
     assert "chmod 600" in outcome.out
@@ -276,8 +261,7 @@ def test_check_names_variables_that_are_not_set(hermes: Hermes, config: Path) ->
     config.write_text("model:\n  api_key: ${NOBODY_HAS_THIS}\n  base_url: http://h\n")
     (config.parent / ".env").write_text("WEBHOOK_SECRET=${NOR_THIS}\n")
     (config.parent / ".env").chmod(0o600)
-    outcome = hermes("check")
-    assert outcome.code == 1
+    outcome = hermes("check").expect(1)
     first, second = outcome.out.splitlines()
     assert first.endswith("model.api_key: ${NOBODY_HAS_THIS} is not set, so it counts as missing")
     assert second.endswith(".env: WEBHOOK_SECRET: ${NOR_THIS} is not set, so it counts as missing")
@@ -285,8 +269,7 @@ def test_check_names_variables_that_are_not_set(hermes: Hermes, config: Path) ->
 
 def test_check_reports_a_file_that_cannot_be_parsed(hermes: Hermes, config: Path) -> None:
     config.write_text("a: [\n")
-    outcome = hermes("check")
-    assert outcome.code == 1
+    outcome = hermes("check").expect(1)
     assert outcome.out.startswith("error: ~/.hermes/config.yaml:2:1: did not find expected")
     assert hermes("check", "--json").code == 1
 
@@ -299,8 +282,7 @@ def test_check_is_content_with_nothing(hermes: Hermes, hermes_home: Path) -> Non
 @pytest.mark.parametrize("words", [("show",), ("get", "timezone"), ("explain", "timezone")])
 def test_a_broken_file_is_one_line_with_the_place(hermes: Hermes, config: Path, words) -> None:
     config.write_text("a: [\n")
-    outcome = hermes(*words)
-    assert outcome.code == 3
+    outcome = hermes(*words).expect(3)
     assert outcome.err.startswith("hermes: ~/.hermes/config.yaml:2:1: ")
     assert outcome.err.count("\n") == 2
     assert hermes("set", "timezone", "UTC").code == 3
@@ -314,9 +296,7 @@ def editor(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("EDITOR", f"'{file}' --wait")
 
 
-def test_edit_opens_the_users_editor(
-    hermes: Hermes, hermes_home: Path, tmp_path: Path, monkeypatch
-) -> None:
+def test_edit_opens_the_users_editor(hermes, hermes_home, tmp_path, monkeypatch):
     editor(tmp_path, monkeypatch, 'test "$1" = --wait && echo "timezone: UTC" >> "$2"')
     outcome = hermes("edit")
     assert (outcome.code, outcome.out) == (0, "~/.hermes/config.yaml is fine\n")
@@ -328,18 +308,14 @@ def test_edit_opens_the_users_editor(
     [("a: [", "cannot be used: ~/.hermes/config.yaml:2:1"), ("worktree: x", "expected true or")],
 )
 def test_edit_keeps_a_mistaken_text_and_says_what_is_wrong(
-    hermes: Hermes, config: Path, tmp_path: Path, monkeypatch, text: str, complaint: str
-) -> None:
+    hermes, config, tmp_path, monkeypatch, text, complaint
+):
     editor(tmp_path, monkeypatch, f'echo "{text}" > "$2"')
-    outcome = hermes("edit")
-    assert outcome.code == 3
-    assert complaint in outcome.err
+    hermes("edit").expect(3, err=complaint)
     assert config.read_text() == f"{text}\n"
 
 
-def test_edit_without_an_editor_says_what_to_do(
-    hermes: Hermes, hermes_home: Path, monkeypatch
-) -> None:
+def test_edit_without_an_editor_says_what_to_do(hermes, hermes_home, monkeypatch):
     assert "there is no editor to use" in hermes("edit").err
     monkeypatch.setenv("EDITOR", "no-such-editor")
     assert "cannot find the editor 'no-such-editor'" in hermes("edit").err
@@ -348,9 +324,7 @@ def test_edit_without_an_editor_says_what_to_do(
 
 def test_migrate_rewrites_older_forms(hermes: Hermes, config: Path) -> None:
     config.write_text("# mine\nmax_turns: 5\nmodel: m\n")
-    outcome = hermes("migrate")
-    assert outcome.code == 0
-    assert "max_turns is now agent.max_turns" in outcome.out
+    hermes("migrate").expect(out="max_turns is now agent.max_turns")
     (backup,) = config.parent.glob("config.yaml.*.bak")
     assert backup.read_text() == "# mine\nmax_turns: 5\nmodel: m\n"
     assert hermes("get", "agent.max_turns").out == "5\n"

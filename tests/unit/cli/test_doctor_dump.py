@@ -24,8 +24,7 @@ def home(hermes_home):
 
 
 def hermes_dump(home, *arguments):
-    outcome = call("dump", home, *arguments)
-    assert outcome.code == 0
+    outcome = call("dump", home, *arguments).expect()
     return outcome.out
 
 

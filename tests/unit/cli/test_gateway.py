@@ -63,8 +63,7 @@ def state_of(pid: int, now: float) -> GatewayState:
 
 
 def test_no_gateway_runs_at_first(hermes: Hermes, hermes_home: Path) -> None:
-    done = hermes("status")
-    assert done.code == 1
+    done = hermes("status").expect(1)
     assert done.out == f"gateway   not running in {Home(hermes_home).display()}\n"
     facts = json.loads(hermes("status", "--json").out)
     assert (facts["running"], facts["gateway"], facts["service"]) == (False, None, None)
@@ -105,9 +104,7 @@ def test_status_reports_a_gateway_that_hangs(hermes: Hermes, hermes_home: Path) 
         assert json.loads(hermes("status", "--json").out)["stale"]
 
 
-def test_run_is_the_gateway_while_it_runs(
-    hermes: Hermes, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_is_the_gateway_while_it_runs(hermes, hermes_home, monkeypatch):
     seen: dict[str, Any] = {}
 
     def start(home: Home, loaded: Any, **options: Any) -> int:
@@ -125,17 +122,14 @@ def test_run_is_the_gateway_while_it_runs(
 
 def test_a_service_needs_a_service_manager(hermes: Hermes) -> None:
     for words in (("install",), ("uninstall",), ("install", "--system")):
-        done = hermes(*words)
-        assert done.code == 1
-        assert "has no systemd" in done.err
+        hermes(*words).expect(1, err="has no systemd")
     assert "--run-as needs --system" in hermes("install", "--run-as", "ann").err
     assert "no user 'nobody-here'" in hermes("install", "--system", "--run-as", "nobody-here").err
 
 
 def test_the_platforms_of_this_hermes_are_found_without_their_libraries(hermes: Hermes) -> None:
     before = set(sys.modules)
-    done = hermes("setup")
-    assert done.code == 0
+    done = hermes("setup").expect()
     for name in ("telegram", "discord", "email", "webhook"):
         assert name in done.out
     assert not {"telegram", "discord", "imapclient", "starlette"} & (set(sys.modules) - before)
@@ -160,9 +154,7 @@ def test_a_platform_is_set_up_by_options(hermes: Hermes, hermes_home: Path) -> N
 
 
 @pytest.mark.usefixtures("carrier")
-def test_credentials_are_taken_from_the_environment(
-    hermes: Hermes, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_credentials_are_taken_from_the_environment(hermes, hermes_home, monkeypatch):
     monkeypatch.setenv("CARRIER_TOKEN", TOKEN)
     done = hermes("setup", "carrier", "--from-env")
     assert "hermes pairing approve carrier" in done.err
@@ -185,12 +177,8 @@ def test_credentials_are_taken_from_the_environment(
         ),
     ],
 )
-def test_invalid_setup_arguments_are_refused(
-    hermes: Hermes, hermes_home: Path, words: tuple[str, ...], stdin: str, message: str
-) -> None:
-    done = hermes("setup", *words, stdin=stdin)
-    assert done.code == 2
-    assert message in done.err
+def test_invalid_setup_arguments_are_refused(hermes, hermes_home, words, stdin, message):
+    hermes("setup", *words, stdin=stdin).expect(2, err=message)
     assert not (hermes_home / ".env").exists()
 
 
@@ -210,9 +198,7 @@ def typed(home: Path, lines: str, *words: str) -> str:
 
 
 @pytest.mark.usefixtures("carrier")
-def test_a_person_is_asked_and_the_token_is_not_shown(
-    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_person_is_asked_and_the_token_is_not_shown(hermes_home, monkeypatch):
     monkeypatch.setattr("getpass.getpass", lambda _prompt: TOKEN)
     seen = typed(hermes_home, "1\n\n@bob, 5\n5\nc1\n")
     assert TOKEN not in seen
@@ -226,9 +212,7 @@ def test_a_person_is_asked_and_the_token_is_not_shown(
 
 
 @pytest.mark.usefixtures("carrier")
-def test_advanced_settings_are_asked_for_on_request(
-    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_advanced_settings_are_asked_for_on_request(hermes_home, monkeypatch):
     monkeypatch.setattr("getpass.getpass", lambda _prompt: TOKEN)
     assert "not asked" not in typed(hermes_home, "north\nr7\n\n\n", "carrier", "--more")
     assert read_dotenv(hermes_home / ".env", {}) == {
@@ -248,9 +232,7 @@ def test_advanced_settings_are_asked_for_on_request(
         ("email", "Anna@Example.org", "Anna <anna@example.org>"),
     ],
 )
-def test_only_what_can_be_an_id_is_let_in(
-    hermes: Hermes, hermes_home: Path, platform: str, users: str, invalid: str
-) -> None:
+def test_only_what_can_be_an_id_is_let_in(hermes, hermes_home, platform, users, invalid):
     words = ("setup", platform, "--non-interactive", "--no-install", "--allowed-users")
     wrong = hermes(*words, invalid)
     assert "  an id is " in wrong.err
@@ -260,9 +242,7 @@ def test_only_what_can_be_an_id_is_let_in(
     assert parse_user_list(platform, saved) == parse_user_list(platform, users)
 
 
-def test_libraries_that_no_extra_has_are_named(
-    hermes: Hermes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_libraries_that_no_extra_has_are_named(hermes, monkeypatch):
     needy = PlatformManifest(
         "carrier", "Carrier", "x:X", CARRIER.capabilities, needs=("no_such_module",)
     )

@@ -62,8 +62,9 @@ def test_hooks_are_listed_with_their_approval(scene: Scene) -> None:
 def test_a_hook_is_tried_with_a_made_up_call(scene: Scene) -> None:
     command = scene.script(f"tee {scene.folder}/got.json > /dev/null; exit 0")
     scene.set(pre_tool_call=[{"command": command}])
-    outcome = scene.run("test", "pre_tool_call", "--for-tool", "web_search", "--accept-hooks")
-    assert outcome.code == 0
+    outcome = scene.run(
+        "test", "pre_tool_call", "--for-tool", "web_search", "--accept-hooks"
+    ).expect()
     assert outcome.out.splitlines()[0].startswith(f"{command}: exit code 0 after ")
     assert "answer: nothing to say" in outcome.out
     got = json.loads((scene.folder / "got.json").read_text())
@@ -93,9 +94,9 @@ def test_a_file_that_holds_no_arguments_is_refused(scene: Scene, text: str) -> N
     scene.set(pre_tool_call=[{"command": "true"}])
     file = scene.folder / "payload.json"
     file.write_text(text)
-    outcome = scene.run("test", "pre_tool_call", "--accept-hooks", "--payload-file", str(file))
-    assert outcome.code == 2
-    assert "does not hold arguments of a hook" in outcome.err
+    scene.run("test", "pre_tool_call", "--accept-hooks", "--payload-file", str(file)).expect(
+        2, err="does not hold arguments of a hook"
+    )
 
 
 def test_an_answer_and_a_failure_are_shown(scene: Scene) -> None:
@@ -106,12 +107,15 @@ def test_an_answer_and_a_failure_are_shown(scene: Scene) -> None:
             {"command": scene.script("echo hello", "chatty.sh")},
         ]
     )
-    outcome = scene.run("test", "pre_tool_call", "--accept-hooks")
-    assert outcome.code == 1
-    assert '  answer: {"action":"block","message":"not today"}' in outcome.out
-    assert "  failed: oops" in outcome.out
-    assert "the call would be blocked" in outcome.out
-    assert "  ignored: its output is not JSON" in outcome.out
+    scene.run("test", "pre_tool_call", "--accept-hooks").expect(
+        1,
+        out=[
+            '  answer: {"action":"block","message":"not today"}',
+            "  failed: oops",
+            "the call would be blocked",
+            "  ignored: its output is not JSON",
+        ],
+    )
 
 
 def test_nothing_is_run_without_approval(scene: Scene) -> None:
@@ -119,8 +123,7 @@ def test_nothing_is_run_without_approval(scene: Scene) -> None:
     command = scene.script(f"touch {mark}")
     scene.set(pre_tool_call=[{"command": command}])
     for words in (("test", "pre_tool_call"), ("doctor",)):
-        outcome = scene.run(*words)
-        assert outcome.code == 1
+        outcome = scene.run(*words).expect(1)
         assert "not approved" in outcome.out + outcome.err
     assert scene.run("test", "pre_tool_call", typed="n\n").code == 1
     assert not mark.exists()
@@ -142,13 +145,9 @@ def test_nothing_is_run_without_approval(scene: Scene) -> None:
         (("test", "pre_tool_call", "--payload-file", "/no/such"), "cannot read /no/such"),
     ],
 )
-def test_a_wrong_question_is_answered_in_a_line(
-    scene: Scene, words: tuple[str, ...], said: str
-) -> None:
+def test_a_wrong_question_is_answered_in_a_line(scene, words, said):
     scene.set(pre_tool_call=[{"command": "check", "matcher": "terminal"}])
-    outcome = scene.run(*words)
-    assert outcome.code == 2
-    assert said in outcome.err
+    scene.run(*words).expect(2, err=said)
 
 
 def test_the_doctor_finds_what_is_wrong(scene: Scene) -> None:
@@ -176,8 +175,7 @@ def test_the_doctor_finds_what_is_wrong(scene: Scene) -> None:
             {"command": scene.script("true", "new.sh")},
         ]
     )  # fmt: skip
-    outcome = scene.run("doctor")
-    assert outcome.code == 1
+    outcome = scene.run("doctor").expect(1)
     found = {}
     for line in outcome.out.splitlines():
         if not line.startswith(" "):
@@ -208,8 +206,7 @@ def test_a_damaged_approval_file_is_reported(scene: Scene) -> None:
 
 def test_the_doctor_finds_hooks_that_never_run(scene: Scene) -> None:
     scene.set(pre_tool_cal=[{"command": "true"}])
-    found = scene.run("doctor")
-    assert found.code == 1
+    found = scene.run("doctor").expect(1)
     assert found.out == (
         "✗ hooks.pre_tool_cal: there is no hook 'pre_tool_cal'; did you mean pre_tool_call?\n"
     )

@@ -172,9 +172,7 @@ def test_a_second_interrupt_at_once_shows_no_traceback():
         "plugins: {enabled: [7]}\nmemory: {provider: {}}\n",
     ],
 )
-def test_without_extensions_there_is_nothing_to_say(
-    hermes_home: Path, settings: str | None
-) -> None:
+def test_without_extensions_there_is_nothing_to_say(hermes_home, settings):
     (hermes_home / "plugins" / "mine").mkdir(parents=True)
     (hermes_home / "plugins" / "mine" / "cli.py").touch()
     if settings is not None:

@@ -89,9 +89,7 @@ def add_program(hermes: Run, *words: str, scene: str = "plain", name: str = "srv
     return hermes("add", name, *words, "--command", sys.executable, "--args", PROGRAM, scene)
 
 
-def test_a_program_is_tried_shown_and_written_down(
-    hermes: Run, config: Path, servers: Callable[[], Any]
-) -> None:
+def test_a_program_is_tried_shown_and_written_down(hermes, config, servers):
     outcome = add_program(hermes, "--env", "LOG_LEVEL=debug")
     assert outcome.out.splitlines() == [
         "added srv: scripted 1.2, 4 tools, 1 resource, 1 prompt",
@@ -107,9 +105,7 @@ def test_a_program_is_tried_shown_and_written_down(
     assert added.env == {"LOG_LEVEL": "debug"}
 
 
-def test_secrets_stand_in_the_env_file_only(
-    hermes: Run, config: Path, hermes_home: Path, servers: Callable[[], Any]
-) -> None:
+def test_secrets_stand_in_the_env_file_only(hermes, config, hermes_home, servers):
     add_program(hermes, "--env", "API_TOKEN=s3cr3t-value", "--env", "PLACE=here", "--no-test")
     hermes(
         *("add", "web-1", "--url", "https://a.example.com/mcp", "--no-test"),
@@ -127,16 +123,14 @@ def test_secrets_stand_in_the_env_file_only(
     assert servers()["web-1"].headers == {"Authorization": "Bearer abc=def", "X-Team": "${TEAM}"}
 
 
-def test_a_token_is_read_from_standard_input(
-    hermes: Run, config: Path, servers: Callable[[], Any]
-) -> None:
+def test_a_token_is_read_from_standard_input(hermes, config, servers):
     url = ("--url", "https://a.example.com/mcp")
-    done = hermes("add", "web", *url, "--auth", "header", "--no-test", stdin="tok-12345\n")
-    assert done.code == 0
+    hermes("add", "web", *url, "--auth", "header", "--no-test", stdin="tok-12345\n").expect()
     assert servers()["web"].headers == {"Authorization": "Bearer tok-12345"}
     assert servers()["web"].auth == ""
-    bad = hermes("add", "other", *url, "--auth", "header", "--no-test", stdin="\n")
-    assert (bad.code, "not a token" in bad.err) == (2, True)
+    hermes("add", "other", *url, "--auth", "header", "--no-test", stdin="\n").expect(
+        2, err="not a token"
+    )
 
 
 def test_a_name_may_have_dots(hermes: Run, config: Path, servers: Callable[[], Any]) -> None:
@@ -160,9 +154,7 @@ def test_a_variable_without_a_value_is_a_fault_of_the_settings(hermes: Run, conf
     assert "✗ settings: the settings of srv name a variable" in tested.out
 
 
-def test_a_command_in_one_word_is_taken_apart(
-    hermes: Run, config: Path, servers: Callable[[], Any]
-) -> None:
+def test_a_command_in_one_word_is_taken_apart(hermes, config, servers):
     command = f"{sys.executable} {PROGRAM} plain"
     assert hermes("add", "srv", "--command", command).code == 0
     assert servers()["srv"].args == (PROGRAM, "plain")
@@ -194,12 +186,9 @@ def test_a_command_in_one_word_is_taken_apart(
         (("logout", "x"), "there is no MCP server 'x'"),
     ],
 )
-def test_mistakes_are_one_clear_line(
-    hermes: Run, config: Path, words: tuple[str, ...], complaint: str
-) -> None:
+def test_mistakes_are_one_clear_line(hermes, config, words, complaint):
     before = config.read_text()
-    outcome = hermes(*words)
-    assert (outcome.code, complaint in outcome.err) == (2, True), outcome.err
+    outcome = hermes(*words).expect(2, err=complaint)
     assert len(outcome.err.splitlines()) == 2, "the message, and a hint"
     assert "sk-secret" not in outcome.err
     assert config.read_text() == before
@@ -207,20 +196,12 @@ def test_mistakes_are_one_clear_line(
 
 def test_a_name_that_is_taken_or_mistyped(hermes: Run, config: Path) -> None:
     add_program(hermes, "--no-test")
-    again = add_program(hermes)
-    assert (again.code, "there is an MCP server srv already" in again.err) == (2, True)
+    add_program(hermes).expect(2, err="there is an MCP server srv already")
     assert "did you mean srv?" in hermes("test", "sr").err
 
 
-def test_a_server_that_does_not_work_is_not_added(
-    hermes: Run,
-    config: Path,
-    hermes_home: Path,
-    servers: Callable[[], Any],
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    broken = hermes("add", "x", "--command", "no-such-program")
-    assert broken.code == 2
+def test_a_server_that_does_not_work_is_not_added(hermes, config, hermes_home, servers, capfd):
+    broken = hermes("add", "x", "--command", "no-such-program").expect(2)
     assert capfd.readouterr() == ("", ""), "what is logged goes to a file"
     assert "no-such-program" in (hermes_home / "logs" / "agent.log").read_text()
     assert "x was not added" in broken.err
@@ -272,9 +253,7 @@ def test_the_list_says_how_servers_fare(hermes: Run, config: Path) -> None:
     assert "neither `command` nor `url`" in lines
 
 
-def test_failed_server_is_listed_as_failed_until_it_works(
-    hermes: Run, config: Path, hermes_home: Path
-) -> None:
+def test_failed_server_is_listed_as_failed_until_it_works(hermes, config, hermes_home):
     gate = hermes_home / "gate"
     code = f"import pathlib as p, runpy, sys; p.Path({str(gate)!r}).exists() or sys.exit('key=a b')"
     run = f"{code}; sys.argv = ['p', 'plain']; runpy.run_path({PROGRAM!r}, run_name='__main__')"
@@ -315,8 +294,7 @@ def test_connecting_again_is_seen_in_the_list(hermes: Run, config: Path, hermes_
 
 def test_a_test_shows_every_step(hermes: Run, config: Path) -> None:
     add_program(hermes, "--no-test")
-    outcome = hermes("test", "srv")
-    assert outcome.code == 0
+    outcome = hermes("test", "srv").expect()
     plain = re.sub(r"\(\d+\.\d\d s\)", "(N s)", outcome.out).splitlines()
     assert plain[0].startswith("✓ settings: stdio, ")
     assert plain[1:4] == [
@@ -345,12 +323,9 @@ def test_a_test_shows_every_step(hermes: Run, config: Path) -> None:
         (("-c", "import sys; sys.exit('out of paper')"), "out of paper"),
     ],
 )
-def test_a_test_that_fails_says_where(
-    hermes: Run, config: Path, arguments: tuple[str, ...], words: str
-) -> None:
+def test_a_test_that_fails_says_where(hermes, config, arguments, words):
     hermes("add", "srv", "--no-test", "--command", sys.executable, "--args", *arguments)
-    outcome = hermes("test", "srv")
-    assert outcome.code == 1
+    outcome = hermes("test", "srv").expect(1)
     assert outcome.out.splitlines()[-1].startswith("✗ connect: ")
     assert words in outcome.out
     facts = json.loads(hermes("test", "srv", "--json").out)
@@ -406,19 +381,14 @@ def test_tools_are_chosen_with_flags(hermes: Run, config: Path, servers: Callabl
         (("--include", "echo", "--all"), "not allowed with"),
     ],
 )
-def test_choices_that_make_no_sense(
-    hermes: Run, config: Path, words: tuple[str, ...], complaint: str
-) -> None:
+def test_choices_that_make_no_sense(hermes, config, words, complaint):
     add_program(hermes)
     before = config.read_text()
-    outcome = hermes("configure", "srv", *words)
-    assert (outcome.code, complaint in outcome.err) == (2, True), outcome.err
+    hermes("configure", "srv", *words).expect(2, err=complaint)
     assert config.read_text() == before
 
 
-def test_tools_are_chosen_from_a_list(
-    hermes: Run, config: Path, servers: Callable[[], Any]
-) -> None:
+def test_tools_are_chosen_from_a_list(hermes, config, servers):
     add_program(hermes, "--no-test")
     left = hermes("configure", "srv", typed="2\nq\n")
     assert "   2 ✓ drop.table" in left.out
@@ -434,13 +404,10 @@ def test_tools_are_chosen_from_a_list(
 
 def test_names_are_not_checked_before_the_tools_are_known(hermes: Run, config: Path) -> None:
     add_program(hermes, "--no-test")
-    done = hermes("configure", "srv", "--include", "anything")
-    assert (done.code, "were not checked" in done.err) == (0, True)
+    hermes("configure", "srv", "--include", "anything").expect(err="were not checked")
 
 
-def test_removing_leaves_nothing_behind(
-    hermes: Run, config: Path, hermes_home: Path, guarded: GuardedSite
-) -> None:
+def test_removing_leaves_nothing_behind(hermes, config, hermes_home, guarded):
     hermes("add", "tickets", "--url", guarded.url, "--auth", "oauth", browser=True)
     add_program(hermes, "--env", "API_KEY=key-123456", name="other")
     with config.open("a") as file:
@@ -461,13 +428,10 @@ def test_removing_leaves_nothing_behind(
     )
 
 
-def test_signing_in_from_another_machine(
-    hermes: Run, config: Path, hermes_home: Path, guarded: GuardedSite, servers: Callable[[], Any]
-) -> None:
+def test_signing_in_from_another_machine(hermes, config, hermes_home, guarded, servers):
     hermes("add", "tickets", "--url", guarded.url, "--no-test")
     assert "✗ connect: tickets does not let us in (HTTP 401)" in hermes("test", "tickets").out
-    done = hermes("login", "tickets", "--no-browser", browser=True)
-    assert done.code == 0
+    done = hermes("login", "tickets", "--no-browser", browser=True).expect()
     assert done.out.splitlines()[-1] == "signed in to tickets: 2 tools"
     assert servers()["tickets"].auth == "oauth"
     login = LoginStore(hermes_home / "mcp-tokens", "tickets").load()
@@ -482,9 +446,7 @@ def test_signing_in_from_another_machine(
     assert tested[-1] == "✗ login: not signed in (`hermes mcp login tickets` signs in)"
 
 
-def test_a_server_that_wants_a_login_is_added_with_one(
-    hermes: Run, config: Path, guarded: GuardedSite, servers: Callable[[], Any]
-) -> None:
+def test_a_server_that_wants_a_login_is_added_with_one(hermes, config, guarded, servers):
     refused = hermes("add", "tickets", "--url", guarded.url)
     assert "it may want --auth oauth or --auth header" in refused.err
     waiting = hermes("add", "later", "--url", guarded.url, "--auth", "oauth")
@@ -494,14 +456,10 @@ def test_a_server_that_wants_a_login_is_added_with_one(
     assert servers()["tickets"].auth == "oauth"
 
 
-def test_token_refused_by_the_server_is_reported(
-    hermes: Run, config: Path, guarded: GuardedSite
-) -> None:
+def test_token_refused_by_the_server_is_reported(hermes, config, guarded):
     guarded.audience = "https://somebody.example.com/mcp"
     hermes("add", "tickets", "--url", guarded.url, "--auth", "oauth")
-    done = hermes("login", "tickets", browser=True)
-    assert done.code == 1
-    assert "signed in, but tickets does not work" in done.err
+    hermes("login", "tickets", browser=True).expect(1, err="signed in, but tickets does not work")
 
 
 @pytest.mark.parametrize(
@@ -512,13 +470,10 @@ def test_token_refused_by_the_server_is_reported(
         (("login", "web", "--client-secret-env", "NOT_SET"), "NOT_SET is not set"),
     ],
 )
-def test_logins_that_make_no_sense(
-    hermes: Run, config: Path, words: tuple[str, ...], complaint: str
-) -> None:
+def test_logins_that_make_no_sense(hermes, config, words, complaint):
     add_program(hermes, "--no-test")
     hermes("add", "web", "--url", "https://a.example.com/mcp", "--no-test")
-    outcome = hermes(*words)
-    assert (outcome.code, complaint in outcome.err) == (2, True), outcome.err
+    hermes(*words).expect(2, err=complaint)
 
 
 def test_every_action_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
@@ -534,10 +489,12 @@ def test_every_action_explains_itself(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_an_address_that_makes_no_sense_does_not_spoil_the_list(hermes: Run, config: Path) -> None:
     config.write_text("mcp_servers:\n  bad: {url: 'http://me:secret@['}\n")
-    listed = hermes("list")
-    assert listed.code == 0
-    assert "✗ bad  wrong settings" in listed.out
-    assert "its `url` is not a web address (it must start with https://)" in listed.out
+    listed = hermes("list").expect(
+        out=[
+            "✗ bad  wrong settings",
+            "its `url` is not a web address (it must start with https://)",
+        ]
+    )
     assert "secret" not in listed.out
     tested = hermes("test", "bad")
     assert (tested.code, tested.out) == (
@@ -547,8 +504,8 @@ def test_an_address_that_makes_no_sense_does_not_spoil_the_list(hermes: Run, con
 
 
 def test_servers_with_nearly_the_same_name_keep_their_own_secrets(
-    hermes: Run, config: Path, servers: Callable[[], Any], hermes_home: Path
-) -> None:
+    hermes, config, servers, hermes_home
+):
     for name, secret in (("a-b", "one"), ("a_b", "two"), ("A-B", "three")):
         words = ("--url", "https://x.example/mcp", "--header", f"X-Key={secret}", "--no-test")
         assert hermes("add", name, *words).code == 0

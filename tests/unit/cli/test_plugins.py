@@ -42,9 +42,7 @@ def settings(hermes_home: Path) -> Callable[[], Any]:
     return lambda: load(Home(hermes_home)).settings
 
 
-def test_a_folder_is_installed_shown_and_not_enabled(
-    hermes: Hermes, weather: Path, settings: Callable[[], Any]
-) -> None:
+def test_a_folder_is_installed_shown_and_not_enabled(hermes, weather, settings):
     outcome = hermes("install", str(weather))
     assert outcome.out.splitlines() == [
         "installed weather 1.2.0",
@@ -72,20 +70,15 @@ def test_a_folder_is_installed_shown_and_not_enabled(
     ],
 )
 def test_install_enables_the_plugin_on_request_or_by_option(
-    hermes: Hermes,
-    weather: Path,
-    settings: Callable[[], Any],
-    words: tuple[str, ...],
-    typed: str | None,
-    enabled: bool,
-) -> None:
+    hermes, weather, settings, words, typed, enabled
+):
     assert hermes("install", str(weather), *words, typed=typed).code == 0
     assert settings().plugins.enabled == (("weather",) if enabled else ())
 
 
 def test_enable_and_disable_change_both_lists_and_keep_comments(
-    hermes: Hermes, weather: Path, hermes_home: Path, settings: Callable[[], Any]
-) -> None:
+    hermes, weather, hermes_home, settings
+):
     hermes("install", str(weather))
     (hermes_home / "config.yaml").write_text(
         "# mine\nplugins:\n  disabled: [weather, other]  # not these\n"
@@ -101,9 +94,7 @@ def test_enable_and_disable_change_both_lists_and_keep_comments(
     assert "# mine" in (hermes_home / "config.yaml").read_text()
 
 
-def test_a_plugin_that_is_gone_can_still_be_disabled(
-    hermes: Hermes, hermes_home: Path, settings: Callable[[], Any]
-) -> None:
+def test_a_plugin_that_is_gone_can_still_be_disabled(hermes, hermes_home, settings):
     hermes_home.mkdir()
     (hermes_home / "config.yaml").write_text("plugins: {enabled: [ghost]}\n")
     assert hermes("disable", "ghost").code == 0
@@ -144,9 +135,7 @@ def test_update_and_remove(hermes: Hermes, weather: Path, hermes_home: Path) -> 
     assert load(Home(hermes_home)).settings.plugins.enabled == ()
 
 
-def test_a_removed_plugin_is_forgotten_under_both_its_names(
-    hermes: Hermes, hermes_home: Path, settings: Callable[[], Any]
-) -> None:
+def test_a_removed_plugin_is_forgotten_under_both_its_names(hermes, hermes_home, settings):
     """Its folder may be called otherwise than itself, and the settings know it by either."""
     write_plugin(hermes_home / "plugins", "folder", manifest="name: weather\n")
     (hermes_home / "config.yaml").write_text("plugins:\n  enabled: [folder, weather, other]\n")
@@ -179,20 +168,20 @@ def test_without_a_terminal_the_help_is_shown(hermes: Hermes) -> None:
     assert "install" in hermes().out
 
 
-def test_the_menu_switches_plugins_and_chooses_providers(
-    hermes: Hermes, weather: Path, settings: Callable[[], Any], hermes_home: Path
-) -> None:
+def test_the_menu_switches_plugins_and_chooses_providers(hermes, weather, settings, hermes_home):
     hermes("install", str(weather))
     write_plugin(hermes_home / "plugins" / "memory", "elephant")
     rows = [row["name"] for row in json.loads(hermes("list", "--json").out)]
     number = {name: str(rows.index(name) + 1) for name in rows}
     typed = [number["weather"], number["elephant"], number["lcm"], "99", "x", ""]
-    outcome = hermes(typed="\n".join(typed) + "\n")
-    assert outcome.code == 0
-    assert "weather is enabled" in outcome.out
-    assert "memory provider: elephant" in outcome.out
-    assert "context engine: lcm" in outcome.out
-    assert "'99' is not in the list" in outcome.out
+    hermes(typed="\n".join(typed) + "\n").expect(
+        out=[
+            "weather is enabled",
+            "memory provider: elephant",
+            "context engine: lcm",
+            "'99' is not in the list",
+        ]
+    )
     now = settings()
     assert now.plugins.enabled == ("weather",)
     assert (now.memory.provider, now.context.engine) == ("elephant", "lcm")
@@ -246,9 +235,7 @@ def register(ctx):
         ),
     ],
 )
-def test_contents_of_a_plugin_are_listed_with_it(
-    hermes: Hermes, hermes_home: Path, settings: str, shown: list[str]
-) -> None:
+def test_contents_of_a_plugin_are_listed_with_it(hermes, hermes_home, settings, shown):
     write_plugin(hermes_home / "plugins", "both", BOTH)
     (hermes_home / "config.yaml").write_text(settings)
     lines = hermes("list").out.splitlines()
@@ -256,18 +243,14 @@ def test_contents_of_a_plugin_are_listed_with_it(
     assert json.loads(hermes("list", "--json").out)
 
 
-def test_choosing_a_provider_allows_it_again(
-    hermes: Hermes, hermes_home: Path, settings: Callable[[], Any]
-) -> None:
+def test_choosing_a_provider_allows_it_again(hermes, hermes_home, settings):
     write_plugin(hermes_home / "plugins" / "memory", "elephant")
     (hermes_home / "config.yaml").write_text("plugins:\n  disabled: [elephant, other]\n")
     assert hermes("enable", "elephant").out == "memory provider: elephant\n"
     assert settings().plugins.disabled == ("other",)
 
 
-def test_a_folder_whose_name_cannot_be_one_is_listed_with_that(
-    hermes: Hermes, hermes_home: Path
-) -> None:
+def test_a_folder_whose_name_cannot_be_one_is_listed_with_that(hermes, hermes_home):
     write_plugin(hermes_home / "plugins", "my plugin", BOOBY_TRAP, manifest="name: mine\n")
     write_plugin(hermes_home / "plugins", ".hidden", BOOBY_TRAP)
     listed = hermes("list").out
@@ -292,9 +275,7 @@ sys.exit(run_command(parser.parse_args(sys.argv[1:]), Cli.open(None)))
 """
 
 
-def test_variables_are_asked_for_on_a_terminal_and_secrets_not_shown(
-    tmp_path: Path, hermes_home: Path
-) -> None:
+def test_variables_are_asked_for_on_a_terminal_and_secrets_not_shown(tmp_path, hermes_home):
     source = write_plugin(
         tmp_path,
         "keyed",

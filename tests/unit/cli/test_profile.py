@@ -85,9 +85,7 @@ def test_a_clone_takes_the_settings_of_another(hermes: Run, user_home: Path) -> 
     ],
 )
 def test_mistakes_are_one_clear_line(hermes: Run, words: tuple[str, ...], message: str) -> None:
-    outcome = hermes(*words)
-    assert outcome.code == 2
-    assert message in outcome.err
+    hermes(*words).expect(2, err=message)
 
 
 def test_deleting_without_a_terminal_needs_yes(hermes: Run, user_home: Path) -> None:
@@ -106,9 +104,7 @@ def test_a_person_is_asked_for_the_name(hermes: Run, answer: str, code: int, lef
     assert Home.of_profile("work").root.is_dir() is left
 
 
-def test_choice_overruled_by_the_variable_is_reported(
-    hermes: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_choice_overruled_by_the_variable_is_reported(hermes, monkeypatch, tmp_path):
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "h"))
     hermes("create", "work")
     assert "HERMES_HOME is set" in hermes("use", "work").err

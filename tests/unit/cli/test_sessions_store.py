@@ -55,8 +55,7 @@ def test_an_export_imported_elsewhere_is_the_same(hermes, empty, out, tmp_path):
 def test_an_export_is_private_and_replaced_only_when_forced(hermes, out):
     hermes("export", str(out), "--session-id", "the plan")
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
-    outcome = hermes("export", str(out))
-    assert (outcome.code, "exists already" in outcome.err) == (2, True)
+    hermes("export", str(out)).expect(2, err="exists already")
     assert len(lines(out)) == 1
     out.chmod(0o644)
     assert hermes("export", str(out), "--force").code == 0
@@ -96,10 +95,8 @@ def test_an_output_that_cannot_be_written_is_a_clear_error(hermes, tmp_path):
         ("missing/out.jsonl", "there is no folder"),
         ("x" * 300, "file name too long"),
     ):
-        outcome = hermes("export", str(tmp_path / name), "--force")
-        assert (outcome.code, said in outcome.err) == (2, True), outcome.err
-    outcome = hermes("export", "/dev/null", "--force")
-    assert (outcome.code, "is not a file" in outcome.err) == (2, True)
+        hermes("export", str(tmp_path / name), "--force").expect(2, err=said)
+    hermes("export", "/dev/null", "--force").expect(2, err="is not a file")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "home"]
 
 
@@ -156,9 +153,7 @@ def test_the_documented_columns_are_read_and_unknown_ones_ignored(empty, out):
 
 def test_existing_sessions_are_refused_or_skipped(hermes, out):
     write(out, {"id": "new", "messages": []}, {"id": "20260101_aaaa", "messages": []})
-    outcome = hermes("import", str(out))
-    assert outcome.code == 2
-    assert f"{out}:2: there is already a session 20260101_aaaa" in outcome.err
+    hermes("import", str(out)).expect(2, err=f"{out}:2: there is already a session 20260101_aaaa")
     assert "new" not in hermes.ids()
     outcome = hermes("import", str(out), "--skip-existing")
     assert outcome.out == "imported 1 session, left out 1 that was there\n"
@@ -213,10 +208,7 @@ BROKEN = [
 @pytest.mark.parametrize(("line", "said"), BROKEN, ids=[said for _, said in BROKEN])
 def test_a_broken_line_is_named_and_nothing_is_stored(empty, out, line, said):
     out.write_text('{"id": "good", "messages": []}\n\n' + line + "\n", "utf-8")
-    outcome = empty("import", str(out))
-    assert (outcome.code, f"{out}:3: " in outcome.err, said in outcome.err) == (2, True, True), (
-        outcome.err
-    )
+    empty("import", str(out)).expect(2, err=[f"{out}:3: ", said])
     assert "good" not in empty.ids()
 
 
@@ -236,8 +228,7 @@ def test_a_file_that_cannot_be_read_is_a_clear_error(empty, tmp_path):
         ("nothing", "there is no session in it"),
         ("latin", "latin:1: this is not JSON"),
     ):
-        outcome = empty("import", str(tmp_path / name))
-        assert (outcome.code, said in outcome.err) == (2, True), outcome.err
+        empty("import", str(tmp_path / name)).expect(2, err=said)
     assert not empty.home.root.exists() or not empty.ids()
 
 
@@ -318,9 +309,7 @@ def test_an_unreadable_store_names_the_daily_backup_that_restores_it(hermes):
     backup = back_up_daily(hermes.home.state_db, 3)
     hermes.home.state_db.write_bytes(bytes(5000))
     for action in ("repair", "list"):
-        outcome = hermes(action)
-        assert outcome.code == StoreCorrupt.exit_code
-        assert f"hermes sessions restore {backup}" in outcome.err
+        hermes(action).expect(StoreCorrupt.exit_code, err=f"hermes sessions restore {backup}")
     assert hermes("restore", str(backup), "--yes").code == 0
     assert "zebra" in hermes("show", "20260102").out
 
@@ -345,8 +334,7 @@ def test_a_backup_is_restored_and_the_store_before_it_kept(hermes, tmp_path):
     assert hermes("backup", str(copy)).code == 0
     hermes.add("later", "said after the backup")
     assert hermes("restore", str(copy)).code == 2, "no question was asked"
-    outcome = hermes("restore", str(copy), "--yes")
-    assert outcome.code == 0
+    outcome = hermes("restore", str(copy), "--yes").expect()
     assert "said after" not in hermes("list").out
     assert "zebra" in hermes("show", "20260102").out
     (kept,) = hermes.home.root.glob("state.db.replaced-*")
@@ -381,13 +369,11 @@ def test_there_must_be_something_to_repair(empty):
 
 def test_a_server_is_not_repaired_from_here(hermes):
     hermes.home.config_file.write_text("store:\n  url: postgresql://localhost/none\n")
-    outcome = hermes("repair")
-    assert (outcome.code, "PostgreSQL" in outcome.err) == (2, True)
+    hermes("repair").expect(2, err="PostgreSQL")
 
 
 @pytest.mark.parametrize("action", ["reindex", "vacuum", "backup"])
 def test_long_work_is_shown_at_a_terminal(hermes, tmp_path, action):
     words = [str(tmp_path / "copy.db")] if action == "backup" else []
-    outcome = hermes(action, *words, typed="")
-    assert outcome.code == 0
+    outcome = hermes(action, *words, typed="").expect()
     assert ("100%" in outcome.err) is (action != "vacuum")

@@ -21,23 +21,15 @@ def test_section_with_nothing_to_set_up_is_reported_in_one_line(hermes: Run) -> 
 
 
 def test_the_gateway_shows_the_platforms_there_are(hermes: Run) -> None:
-    outcome = hermes("setup", "gateway", "--non-interactive")
-    assert outcome.code == 0
-    assert "telegram" in outcome.out
+    hermes("setup", "gateway", "--non-interactive").expect(out="telegram")
 
 
-def test_without_a_key_and_without_questions_the_embedded_model_answers(
-    hermes: Run, hermes_home: Path
-) -> None:
-    outcome = hermes("setup", "--non-interactive")
-    assert outcome.code == 0
-    assert "on local" in outcome.out
+def test_without_a_key_and_without_questions_the_embedded_model_answers(hermes, hermes_home):
+    hermes("setup", "--non-interactive").expect(out="on local")
     assert not hermes_home.exists()
 
 
-def test_options_set_everything_and_ask_nothing(
-    hermes: Run, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_set_everything_and_ask_nothing(hermes, hermes_home, monkeypatch):
     monkeypatch.setenv("MY_KEY", "sk-or-0123456789abcdef")
     outcome = hermes(
         "setup", "--non-interactive", "--provider", "openrouter", "--model", "some/model",
@@ -60,15 +52,12 @@ def test_options_set_everything_and_ask_nothing(
 
 def test_a_key_is_piped_in_and_the_default_model_taken(hermes: Run, hermes_home: Path) -> None:
     words = ("setup", "--provider", "anthropic", "--api-key-stdin")
-    outcome = hermes(*words, piped="sk-ant-0123456789\n")
-    assert outcome.code == 0, outcome.err
+    hermes(*words, piped="sk-ant-0123456789\n").expect()
     assert settings(hermes_home)["model"]["provider"] == "anthropic"
     assert settings(hermes_home)["model"]["default"].startswith("claude")
 
 
-def test_the_key_of_an_own_endpoint_stays_out_of_the_settings(
-    hermes: Run, hermes_home: Path
-) -> None:
+def test_the_key_of_an_own_endpoint_stays_out_of_the_settings(hermes, hermes_home):
     address = "http://127.0.0.1:9/v1"
     words = ("--base-url", address, "--model", "qwen3", "--api-key-stdin")
     assert hermes("setup", *words, piped="own-key-123").code == 0
@@ -97,25 +86,20 @@ def test_the_key_of_an_own_endpoint_stays_out_of_the_settings(
     ],
 )
 def test_mistakes_are_one_clear_line_and_nothing_is_saved(
-    hermes: Run, hermes_home: Path, words: tuple[str, ...], code: int, message: str
-) -> None:
-    outcome = hermes("setup", *words, piped="a-key-123456")
-    assert outcome.code == code
-    assert message in outcome.err
+    hermes, hermes_home, words, code, message
+):
+    hermes("setup", *words, piped="a-key-123456").expect(code, err=message)
     assert not (hermes_home / "config.yaml").exists()
 
 
 def test_enter_keeps_everything(hermes: Run, hermes_home: Path) -> None:
-    outcome = hermes("setup", typed="\n" * 20)
-    assert outcome.code == 0
-    assert "on local" in outcome.out
+    hermes("setup", typed="\n" * 20).expect(out="on local")
     assert not (hermes_home / "config.yaml").exists()
     assert not (hermes_home / ".setup.json").exists()
 
 
 def test_answers_are_saved_one_by_one(hermes: Run, hermes_home: Path) -> None:
-    outcome = hermes("setup", "terminal", typed="ssh\nbox.example\nme\n2222\n\n60\n\n")
-    assert outcome.code == 0, outcome.err
+    hermes("setup", "terminal", typed="ssh\nbox.example\nme\n2222\n\n60\n\n").expect()
     assert settings(hermes_home)["terminal"] == {
         "backend": "ssh",
         "ssh_host": "box.example",
@@ -140,10 +124,9 @@ def test_tools_are_switched_until_enter(hermes: Run, hermes_home: Path) -> None:
 
 
 def test_second_run_continues_where_the_first_was_stopped(hermes: Run, hermes_home: Path) -> None:
-    first = hermes("setup", typed="local\nn\n\n\n\x03")
-    assert first.code == 130
-    assert "stopped; what you answered is saved" in first.err
-    assert "hermes setup" in first.err
+    hermes("setup", typed="local\nn\n\n\n\x03").expect(
+        130, err=["stopped; what you answered is saved", "hermes setup"]
+    )
     assert settings(hermes_home)["model"]["provider"] == "local"
     second = hermes("setup", typed="\n" * 20)
     assert "stopped; done: model, terminal" in second.out
@@ -152,9 +135,7 @@ def test_second_run_continues_where_the_first_was_stopped(hermes: Run, hermes_ho
     assert not (hermes_home / ".setup.json").exists()
 
 
-def test_beginning_anew_asks_and_keeps_the_old_settings_and_everything_else(
-    hermes: Run, hermes_home: Path
-) -> None:
+def test_beginning_anew_asks_and_keeps_the_old_settings_and_everything_else(hermes, hermes_home):
     hermes("setup", "--approvals", "deny")
     (hermes_home / "state.db").write_bytes(b"sessions")
     assert hermes("setup", "--reset", typed="n\n").code == 1
@@ -178,9 +159,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return packages
 
 
-def test_setup_reports_what_was_installed_and_the_next_step(
-    hermes: Run, installed: list[str]
-) -> None:
+def test_setup_reports_what_was_installed_and_the_next_step(hermes, installed):
     installed += ["psycopg 3.3", "psycopg-binary 3.3"]
     outcome = hermes("setup", "postgres")
     assert (outcome.code, outcome.out.splitlines()) == (
@@ -193,8 +172,7 @@ def test_setup_reports_what_was_installed_and_the_next_step(
 
 
 def test_installed_extra_is_reported(hermes: Run, installed: list[str]) -> None:
-    outcome = hermes("setup", "otel")
-    assert outcome.code == 0
+    outcome = hermes("setup", "otel").expect()
     assert outcome.out.startswith("otel is already installed\n")
 
 

@@ -30,9 +30,7 @@ def test_skills_is_a_command() -> None:
         (("list", "--source", "hub"), "no such skills\n"),
     ],
 )
-def test_commands_without_skills_succeed_and_create_nothing(
-    hermes_home: Path, arguments: tuple[str, ...], says: str
-) -> None:
+def test_commands_without_skills_succeed_and_create_nothing(hermes_home, arguments, says):
     assert hermes_skills(hermes_home, *arguments) == (0, says, "")
     assert not hermes_home.exists()
 

@@ -89,8 +89,7 @@ def test_undo_asks(hermes):
     done = hermes("undo", identity, typed="y\n")
     assert f"{identity} is undone, as change " in done.out
     assert not (hermes.home.skills / "deploy").exists()
-    again = hermes("undo", identity, "--yes")
-    assert (again.code, "is already undone" in again.err) == (2, True)
+    hermes("undo", identity, "--yes").expect(2, err="is already undone")
 
 
 def test_pending_changes_can_be_shown_approved_and_rejected(hermes):
@@ -102,9 +101,9 @@ def test_pending_changes_can_be_shown_approved_and_rejected(hermes):
     assert "+name: garden" in hermes("pending", second[:8]).out
     assert len(hermes("pending", "--json").document) == 2
     assert hermes("reject", second[:8]).out == f"{second[:8]} rejected: create garden\n"
-    outcome = hermes("approve", "nothing", first[:8])
-    assert outcome.code == 2
-    assert "there is no proposal 'nothing'" in outcome.err
+    outcome = hermes("approve", "nothing", first[:8]).expect(
+        2, err="there is no proposal 'nothing'"
+    )
     assert outcome.out.startswith("deploy created (change ")
     assert (hermes.home.skills / "deploy/SKILL.md").exists()
     assert hermes("pending").out.startswith("nothing waits for you")
@@ -116,8 +115,7 @@ def test_pending_change_is_shown_against_the_current_file(hermes):
     file = hermes.home.skills / "deploy/SKILL.md"
     file.write_text(file.read_text().replace("Step one.", "Step one.\nBy hand."))
     (identity,) = [one["id"] for one in hermes("pending", "--json").document]
-    refused = hermes("approve", identity)
-    assert (refused.code, f"`hermes skills pending {identity}` shows" in refused.err) == (2, True)
+    hermes("approve", identity).expect(2, err=f"`hermes skills pending {identity}` shows")
     assert "+Step two.\n By hand." in hermes("pending", identity).out
     assert hermes("approve", identity).code == 0
     assert file.read_text().endswith("Step two.\nBy hand.\n")
@@ -129,9 +127,10 @@ def test_pending_change_that_no_longer_applies_is_reported(hermes):
     file = hermes.home.skills / "deploy/SKILL.md"
     file.write_text(file.read_text().replace("Step one.", "Anew."))
     identity = hermes("pending").out.split()[0]
-    shown = hermes("pending", identity)
-    assert (shown.code, "+Step two." in shown.out) == (0, True)
-    assert "it does not fit any more: old_string is not in it; `hermes skills reject" in shown.err
+    hermes("pending", identity).expect(
+        out="+Step two.",
+        err="it does not fit any more: old_string is not in it; `hermes skills reject",
+    )
     assert hermes("reject", identity).code == 0
 
 

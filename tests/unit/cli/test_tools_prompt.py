@@ -28,8 +28,7 @@ def document(outcome: Outcome) -> dict:
 
 
 def test_the_prompt_of_a_session_that_would_begin_here_is_shown(hermes: Hermes, project: Path):
-    outcome = hermes("show")
-    assert outcome.code == 0
+    outcome = hermes("show").expect()
     assert outcome.out.startswith(DEFAULT_AGENT_IDENTITY)
     assert f"Working folder: {project}\n" in outcome.out
     assert PLATFORM_HINTS["cli"] in outcome.out
@@ -72,9 +71,7 @@ def test_empty_layer_is_shown_as_empty(hermes: Hermes):
 
 
 def test_an_unknown_layer_is_refused_with_the_known_ones(hermes: Hermes):
-    outcome = hermes("show", "--layer", "soul")
-    assert outcome.code == 2
-    assert "context_files" in outcome.err
+    hermes("show", "--layer", "soul").expect(2, err="context_files")
 
 
 def test_a_platform_has_its_own_hint(hermes: Hermes):
@@ -102,6 +99,4 @@ def test_the_setting_of_the_user_is_in_the_prompt(hermes: Hermes, hermes_home: P
 
 
 def test_without_an_action_the_help_is_shown(hermes: Hermes):
-    outcome = hermes()
-    assert outcome.code == 0
-    assert "hermes prompt show --layer context_files" in outcome.out
+    hermes().expect(out="hermes prompt show --layer context_files")

@@ -145,8 +145,7 @@ def test_bad_lines_are_named_and_the_rest_is_converted(hermes, file, tmp_path):
     assert [line.partition(": not a trajectory: ")[0] for line in problems] == [
         f"hermes: {file}:{number}" for number in range(1, len(bad) + 1)
     ]
-    shown = hermes("show", file)
-    assert shown.code == 1
+    shown = hermes("show", file).expect(1)
     assert [line.split()[0] for line in shown.out.splitlines()] == [*"1234567", "9", "10"]
     assert "not a trajectory" in hermes("show", file, "--index", 3).err
     target = tmp_path / "out.jsonl"

@@ -22,8 +22,7 @@ def alias(hermes_home: Path) -> Path:
 
 
 def test_uninstall_asks_first_and_reports_what_stays(hermes: Run, alias: Path) -> None:
-    outcome = hermes("uninstall", typed="n\n", found=PACKAGE)
-    assert outcome.code == 1
+    outcome = hermes("uninstall", typed="n\n", found=PACKAGE).expect(1)
     assert "~/.local/bin/work" in outcome.out.partition("What stays:")[0]
     assert "~/.hermes" in outcome.out.partition("What stays:")[2]
     assert alias.exists()
@@ -31,8 +30,7 @@ def test_uninstall_asks_first_and_reports_what_stays(hermes: Run, alias: Path) -
 
 
 def test_pip_is_named_for_what_pip_installed(hermes: Run, alias: Path) -> None:
-    outcome = hermes("uninstall", "--yes", found=PACKAGE)
-    assert outcome.code == 0
+    outcome = hermes("uninstall", "--yes", found=PACKAGE).expect()
     assert not alias.exists()
     assert outcome.out.endswith("  python -m pip uninstall hermes\n")
     message = hermes("update", found=PACKAGE)
@@ -52,5 +50,4 @@ def test_all_data_needs_a_word(hermes: Run, alias: Path, hermes_home: Path) -> N
 
 
 def test_a_folder_without_git_says_where_a_new_version_is(hermes: Run, tmp_path: Path) -> None:
-    outcome = hermes("update", found=Checkout(tmp_path))
-    assert (outcome.code, "is not a git repository" in outcome.err) == (1, True)
+    hermes("update", found=Checkout(tmp_path)).expect(1, err="is not a git repository")

@@ -23,9 +23,7 @@ def routes(home: Path) -> dict[str, subscriptions.WebhookRoute]:
     return subscriptions.load_routes(home / "webhook_subscriptions.json")
 
 
-def test_an_address_is_added_with_a_secret_that_is_shown_once(
-    hermes: Hermes, hermes_home: Path
-) -> None:
+def test_an_address_is_added_with_a_secret_that_is_shown_once(hermes, hermes_home):
     skill = hermes_home / "skills" / "triage" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: triage\ndescription: sort them\n---\nSort.\n")
@@ -77,24 +75,22 @@ def test_a_short_secret_is_taken_with_a_warning(hermes: Hermes, hermes_home: Pat
         (("fixed",), "is a route of config.yaml"),
     ],
 )
-def test_invalid_route_is_refused(
-    hermes: Hermes, hermes_home: Path, words: tuple[str, ...], message: str
-) -> None:
+def test_invalid_route_is_refused(hermes, hermes_home, words, message):
     hermes("add", "taken")
     config = "platforms: {webhook: {extra: {routes: {fixed: {}}}}}"
     (hermes_home / "config.yaml").write_text(config)
     before = routes(hermes_home)
-    done = hermes("subscribe", *words)
-    assert done.code == 2
-    assert message in done.err
+    hermes("subscribe", *words).expect(2, err=message)
     assert routes(hermes_home) == before
 
 
 def test_missing_setup_is_a_warning(hermes: Hermes, hermes_home: Path) -> None:
-    done = hermes("add", "x", "--deliver", "telegram:5")
-    assert done.code == 0
-    assert "telegram is not set up; `hermes gateway setup telegram`" in done.err
-    assert "hermes config set WEBHOOK_ENABLED true" in done.err
+    hermes("add", "x", "--deliver", "telegram:5").expect(
+        err=[
+            "telegram is not set up; `hermes gateway setup telegram`",
+            "hermes config set WEBHOOK_ENABLED true",
+        ]
+    )
     env = "TELEGRAM_BOT_TOKEN=1:a\nWEBHOOK_ENABLED=true\n"
     (hermes_home / ".env").write_text(env)
     assert "warning" not in hermes("add", "y", "--deliver", "telegram:5").err
@@ -194,8 +190,8 @@ def test_a_trial_call_is_signed_and_new_each_time(hermes: Hermes, hermes_home: P
     ],
 )
 def test_a_trial_call_that_leads_to_nothing_is_a_failure(
-    hermes: Hermes, hermes_home: Path, status: str, events: str, message: str
-) -> None:
+    hermes, hermes_home, status, events, message
+):
     gateway = Gateway(hermes_home, 200, json.dumps({"status": status, "route": "x"}).encode())
     hermes("add", "x", "--events", events)
     with closing(gateway.server):
@@ -207,8 +203,6 @@ def test_a_trial_call_that_leads_to_nothing_is_a_failure(
 def test_delivery_test_without_a_running_gateway_fails(hermes: Hermes, hermes_home: Path) -> None:
     hermes("add", "x")
     (hermes_home / "config.yaml").write_text("platforms: {webhook: {extra: {port: 1}}}")
-    done = hermes("test", "x")
-    assert done.code == 1
-    assert "hermes gateway status" in done.err
+    hermes("test", "x").expect(1, err="hermes gateway status")
     assert hermes("test", "y").code == 2
     assert hermes("test", "x", "--payload", "-", stdin="{").code == 2

@@ -89,9 +89,7 @@ async def test_a_picture_on_windows(desk: Desk) -> None:
     assert await clipboard_image() == PNG
 
 
-async def test_errors_distinguish_missing_picture_from_missing_program(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_errors_distinguish_missing_picture_from_missing_program(desk, monkeypatch):
     with pytest.raises(UsageError, match="is not accessible") as refused:
         await clipboard_image()
     assert "no desktop" in refused.value.hint
@@ -109,9 +107,7 @@ async def test_errors_distinguish_missing_picture_from_missing_program(
         await clipboard_image()
 
 
-async def test_a_program_that_hangs_is_given_up(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_program_that_hangs_is_given_up(desk, monkeypatch):
     monkeypatch.setattr(clipboard, "TIMEOUT_SECONDS", 0.2)
     desk.has("xclip", "exec sleep 600", DISPLAY=":0")
     with pytest.raises(UsageError, match="no image"):
@@ -136,9 +132,7 @@ async def test_programs_get_no_keys(desk: Desk, monkeypatch: pytest.MonkeyPatch)
         ("tmux", "TMUX", "utf-8"),
     ],
 )
-async def test_a_text_is_copied_by_the_program_that_is_there(
-    desk: Desk, program: str, variable: str, encoding: str
-) -> None:
+async def test_a_text_is_copied_by_the_program_that_is_there(desk, program, variable, encoding):
     desk.has(program, "cat > got", **({variable: "x"} if variable else {}))
     said = await copy_text("viel Spaß 漢字", lambda _: pytest.fail("not the terminal"))
     assert said == f"Copied with {program}."
@@ -160,9 +154,7 @@ async def test_without_a_program_the_terminal_is_asked(desk: Desk) -> None:
         await copy_text("x" * 100_000, written.append)
 
 
-async def test_over_ssh_the_clipboard_of_the_far_machine_is_left_alone(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_over_ssh_the_clipboard_of_the_far_machine_is_left_alone(desk, monkeypatch):
     desk.has("pbcopy", "cat > got")
     monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 5 192.0.2.2 22")
     assert "OSC 52" in await copy_text("text", lambda _: None)
@@ -222,9 +214,7 @@ def test_invalid_picture_is_refused_with_the_reason(tmp_path: Path) -> None:
     assert not images
 
 
-def test_paths_are_understood_however_they_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_understood_however_they_are_written(tmp_path, monkeypatch):
     picture = tmp_path / "my picture's.png"
     picture.write_bytes(PICTURE)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -134,9 +134,7 @@ async def test_names_of_strangers_do_not_steer_the_terminal(tmp_path: Path) -> N
     assert (offered.display_text, offered.display_meta_text) == ("ab c", "xy")
 
 
-async def test_a_slow_list_does_not_hold_up_typing_and_is_used_when_it_comes(
-    tmp_path: Path,
-) -> None:
+async def test_a_slow_list_does_not_hold_up_typing_and_is_used_when_it_comes(tmp_path):
     ready, came = threading.Event(), asyncio.Event()
 
     def slow() -> list[Offer]:
@@ -152,9 +150,7 @@ async def test_a_slow_list_does_not_hold_up_typing_and_is_used_when_it_comes(
     assert await results(it, "/model ") == ["/model late-model"]
 
 
-async def test_a_list_that_fails_costs_only_its_entries(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_list_that_fails_costs_only_its_entries(tmp_path, caplog):
     def broken() -> list[Offer]:
         raise RuntimeError("no connection")
 

@@ -99,9 +99,7 @@ async def test_a_corrupt_file_gives_what_can_be_read(tmp_path: Path, content: by
     assert (await loaded(file))[-1] == "next"
 
 
-async def test_a_file_that_cannot_be_used_costs_only_the_history(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_file_that_cannot_be_used_costs_only_the_history(tmp_path, caplog):
     history = InputHistory(tmp_path)  # a folder
     history.append_string("typed")
     assert history.newest_first() == ["typed"]
@@ -123,9 +121,7 @@ async def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_of_a_huge_file_the_end_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_a_huge_file_the_end_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MAX_READ_BYTES", 200)
     file = tmp_path / "history"
     file.write_text("".join(f"\n# time\n+entry {n}\n" for n in range(50)))

@@ -224,9 +224,7 @@ def test_unknown_name_lists_the_skins(name: str, folder: Path) -> None:
         ("a: &a [1]\n" * 21_000, "is too large for a skin"),
     ],
 )
-def test_invalid_skin_is_reported_with_file_and_key(
-    text: str | bytes, message: str, folder: Path
-) -> None:
+def test_invalid_skin_is_reported_with_file_and_key(text, message, folder):
     write(folder, text)
     with pytest.raises(UsageError) as caught:
         find_skin("mine", folder)

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import pytest
-
 from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
 from hermes.tui.plain import recap
 from hermes.tui.terminal_ui import LoopErrorHandler, TerminalUI
@@ -39,9 +37,7 @@ def test_note_before_the_conversation_is_wrapped_between_words() -> None:
     assert printed == ["the plugin weather\ncould not be loaded:\nno file plugin.py\n"]
 
 
-async def test_loop_error_is_shown_once_and_logged_each_time(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_loop_error_is_shown_once_and_logged_each_time(caplog):
     told: list[str] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(LoopErrorHandler(told.append))

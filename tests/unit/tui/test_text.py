@@ -128,9 +128,7 @@ def test_grapheme_clusters_are_not_split(text: str, columns: int) -> None:
 
 
 @given(TEXTS, TEXTS, st.integers(5, 12))
-def test_all_but_the_last_two_rows_stay_when_more_follows(
-    text: str, more: str, columns: int
-) -> None:
+def test_all_but_the_last_two_rows_stay_when_more_follows(text, more, columns):
     certain = wrap_ranges(text, columns)[:-2]
     assert wrap_ranges(text + more, columns)[: len(certain)] == certain
 
@@ -146,9 +144,7 @@ def test_all_but_the_last_two_rows_stay_when_more_follows(
         ({"TERM": ""}, Depth.NONE),
     ],
 )
-def test_the_terminal_says_what_it_can(
-    variables: dict[str, str], depth: Depth, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_terminal_says_what_it_can(variables, depth, monkeypatch):
     for name in ("TERM", "COLORTERM", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

@@ -45,9 +45,7 @@ def shown(text: str, paint: Paint, columns: int) -> list[str]:
 
 @settings(max_examples=60, deadline=None)
 @given(DOCUMENTS, PAINTS, WIDTHS, st.lists(st.integers(1, 300), min_size=1, max_size=20), st.data())
-def test_the_lines_do_not_depend_on_how_the_text_was_cut(
-    text: str, paint: Paint, columns: int, sizes: list[int], data: st.DataObject
-) -> None:
+def test_the_lines_do_not_depend_on_how_the_text_was_cut(text, paint, columns, sizes, data):
     if data.draw(st.booleans()):
         sizes = [data.draw(st.integers(1, 4))]
     stream = MarkdownStream(paint, columns)
@@ -64,9 +62,7 @@ def test_the_lines_do_not_depend_on_how_the_text_was_cut(
 
 @settings(max_examples=60, deadline=None)
 @given(DOCUMENTS, PAINTS, WIDTHS, st.integers(0, 12))
-def test_every_line_fits_and_only_colours_steer_the_terminal(
-    text: str, paint: Paint, columns: int, rows: int
-) -> None:
+def test_every_line_fits_and_only_colours_steer_the_terminal(text, paint, columns, rows):
     stream = MarkdownStream(paint, columns)
     half = len(text) // 2
     lines = stream.feed(text[:half])

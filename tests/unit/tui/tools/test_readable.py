@@ -66,7 +66,5 @@ def test_data_of_a_server_is_shown_without_its_fence() -> None:
         ("unheard_of", {"n": 1, "list": [1], "text": "x", "deep": {}}, "1  x"),
     ],
 )
-def test_call_is_described_by_its_main_argument(
-    name: str, arguments: dict[str, object], words: str
-) -> None:
+def test_call_is_described_by_its_main_argument(name, arguments, words):
     assert describe_call(parse_call(ToolCall("1", name, json.dumps(arguments)))) == words

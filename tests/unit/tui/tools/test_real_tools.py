@@ -12,7 +12,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolError
 from hermes.core.tool import Tool, ToolContext
 from hermes.security import PathGuard
-from hermes.terminal import BackgroundProcesses, LocalFiles, LocalShell
+from hermes.terminal import BackgroundProcesses, LocalShell
 from hermes.tools.builtin.execute_code import ScriptOutcome, format_outcome
 from hermes.tools.editing.files import FileReads
 from hermes.tools.web_pages import fence_untrusted
@@ -69,9 +69,7 @@ async def test_a_command_that_fails_shows_its_end(run: Run, terminal: Tool) -> N
     ]
 
 
-async def test_files_that_are_read_and_searched(
-    run: Run, files: LocalFiles, guard: PathGuard, workspace: Path
-) -> None:
+async def test_files_that_are_read_and_searched(run, files, guard, workspace):
     (workspace / "a.py").write_text("".join(f"x{n} = {n}\n" for n in range(1, 200)))
     read = make_tool("read_file", files=files, guard=guard, reads=FileReads())
     assert await run(read, path="a.py") == ["● read_file a.py · 199 lines ✓"]
@@ -88,9 +86,7 @@ async def test_files_that_are_read_and_searched(
     assert await run(search, pattern="*.py", target="files") == ['● search_files "*.py" · 1 file ✓']
 
 
-async def test_a_changed_file_is_shown_as_a_diff(
-    run: Run, files: LocalFiles, guard: PathGuard, workspace: Path
-) -> None:
+async def test_a_changed_file_is_shown_as_a_diff(run, files, guard, workspace):
     (workspace / "a.py").write_text("".join(f"x{n} = {n}\n" for n in range(1, 14)))
     tool = make_tool("patch", files=files, guard=guard, reads=FileReads())
     *lines, last = await run(tool, path="a.py", old_string="x10 = 10", new_string="x10 = (")
@@ -111,9 +107,7 @@ async def test_a_changed_file_is_shown_as_a_diff(
     assert error.startswith("   a.py: old_string is not in the file")
 
 
-async def test_several_files_in_one_patch(
-    run: Run, files: LocalFiles, guard: PathGuard, workspace: Path
-) -> None:
+async def test_several_files_in_one_patch(run, files, guard, workspace):
     (workspace / "a.txt").write_text("one\ntwo\n")
     (workspace / "old.txt").write_text("x\n")
     patch = (
@@ -134,9 +128,7 @@ async def test_several_files_in_one_patch(
     ]
 
 
-async def test_a_written_file(
-    run: Run, files: LocalFiles, guard: PathGuard, workspace: Path
-) -> None:
+async def test_a_written_file(run, files, guard, workspace):
     tool = make_tool("write_file", files=files, guard=guard, reads=FileReads())
     assert await run(tool, path="a.txt", content="one\ntwo\n") == [
         "● write_file a.txt · +2 ✓", "   1 + one", "   2 + two",

@@ -16,7 +16,7 @@ from hermes.core.events import (
     ToolStarted,
 )
 from hermes.core.messages import INTERRUPTED_RESULT, ToolCall
-from hermes.tui.skins import DisplayState, Level, Skin
+from hermes.tui.skins import DisplayState, Skin
 from hermes.tui.text import COLOUR, Depth, Paint, width
 from hermes.tui.tool_view import ToolView
 
@@ -105,9 +105,7 @@ def test_progress_off_shows_nothing(view: ToolView, display: DisplayState, show:
     assert show("terminal", {"command": "ls"}, "a") == []
 
 
-def test_progress_new_counts_what_comes_again(
-    view: ToolView, display: DisplayState, show: Show
-) -> None:
+def test_progress_new_counts_what_comes_again(view, display, show):
     display.tool_progress, display.results = "new", "hidden"
     assert show("terminal", {"command": "1"}, "a") == ["● terminal 1 ✓"]
     assert show("terminal", {"command": "2"}, "a") == show("terminal", {"command": "3"}, "a") == []
@@ -137,9 +135,7 @@ def test_progress_verbose_shows_arguments_and_result(display: DisplayState, show
 
 
 @pytest.mark.parametrize(("level", "rows"), [("hidden", 0), ("collapsed", 2), ("full", 41)])
-def test_detail_level_limits_the_shown_lines(
-    level: Level, rows: int, display: DisplayState, show: Show
-) -> None:
+def test_detail_level_limits_the_shown_lines(level, rows, display, show):
     display.set_detail(level)
     lines = show("terminal", {"command": "x"}, "\n".join(["line"] * 100), seconds=0.05)
     assert lines[0] == "● terminal x · 100 lines ✓"
@@ -215,9 +211,7 @@ def test_a_result_for_a_call_that_was_never_started(view: ToolView) -> None:
         DEEP,
     ],
 )
-def test_nothing_steers_the_terminal_or_breaks_the_view(
-    view: ToolView, display: DisplayState, name: str, arguments: str, result: str
-) -> None:
+def test_nothing_steers_the_terminal_or_breaks_the_view(view, display, name, arguments, result):
     display.set_detail("full")
     every: tuple[ToolProgress, ...] = ("all", "verbose")
     for progress, columns in product(every, (10, 13, 24, 40, 80)):
