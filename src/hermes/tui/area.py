@@ -278,7 +278,6 @@ class Printer:
                 self._timer = loop.call_later(wait, self.flush)
 
     def flush(self) -> None:
-        """Write everything that is pending to the terminal."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -46,8 +46,6 @@ def _from_base64(data: bytes) -> bytes:
 
 
 class ClipboardReader(msgspec.Struct, frozen=True):
-    """A program that prints the contents of the clipboard."""
-
     picture: tuple[str, ...]  #: The command; `{kind}` is replaced by the media type of the image.
     text: tuple[str, ...]
     kinds: tuple[str, ...] = ()
@@ -57,8 +55,6 @@ class ClipboardReader(msgspec.Struct, frozen=True):
 
 
 class ClipboardWriter(msgspec.Struct, frozen=True):
-    """A program that writes a text to the clipboard."""
-
     command: tuple[str, ...]
     needs: str = ""
     encoding: str = "utf-8"
@@ -99,7 +95,6 @@ WRITERS = (
 
 
 async def clipboard_image() -> bytes:
-    """Return the image in the clipboard. Raises `UsageError`."""
     readers = list(_available_readers())
     for reader in readers:
         if data := await _read_image(reader):
@@ -213,8 +208,6 @@ def _image_kind(start: bytes) -> str:
 
 
 class ImageAttachments:
-    """Images attached to the message that is being typed."""
-
     def __init__(self) -> None:
         self._pictures: list[tuple[str, Image]] = []  #: With their names and sizes.
 

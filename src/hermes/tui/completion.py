@@ -26,8 +26,6 @@ NO_MATCH = "\0"  #: Occurs in no name.
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """An entry of the completion menu."""
-
     name: str
     about: str = ""
     aliases: tuple[str, ...] = ()
@@ -186,7 +184,6 @@ class InputCompleter(Completer):
         self._added: OfferIndex | None = None
 
     def wants(self, document: Document) -> bool:
-        """Return whether the text before the cursor may have completions."""
         line = document.current_line_before_cursor
         return self._is_command(document) or ("@" in line and bool(fragment_at_end(line)))
 
@@ -229,7 +226,6 @@ class InputCompleter(Completer):
     async def _complete_argument(
         self, word: str, rest: str, commands: OfferIndex
     ) -> list[Completion]:
-        """Complete the argument `rest` of the command `word`."""
         wanted = word.lower()
         names = ((each, map(str.lower, (each.name, *each.aliases))) for each in commands.offers)
         offer = next((each for each, lowered in names if wanted in lowered), None)

@@ -102,7 +102,6 @@ class Conversation:
     # User input
 
     def submit(self, user_input: UserInput) -> None:
-        """Handle a message or command that the user sent."""
         # A Ctrl-C before this message does not count as the first of two.
         self._last_press = -DOUBLE_PRESS_SECONDS
         steers = self.display.busy == "steer" and not user_input.images
@@ -122,7 +121,6 @@ class Conversation:
         self._printer.refresh()
 
     async def _run_during_turn(self, user_input: UserInput) -> None:
-        """Run a command while a turn is running."""
         self.view.user_message(user_input.text)
         if not await self.take(user_input.text):
             self._add(UserInput(user_input.text, shown=True))
@@ -149,7 +147,6 @@ class Conversation:
     # Turns
 
     def _add(self, user_input: UserInput) -> None:
-        """Queue the input, and start working when idle."""
         self._waiting.append(user_input)
         if self._work is None:
             self._begin(self._run_waiting())
@@ -239,7 +236,6 @@ class Conversation:
             self._printer.flush()
 
     async def _tick(self) -> None:
-        """Paint the frames of the spinner."""
         while True:
             await asyncio.sleep(0.1)
             if self.busy or self._command_started is not None:
@@ -265,7 +261,6 @@ class Conversation:
     # The lines below the conversation
 
     def live_lines(self) -> list[str]:
-        """Return the lines of unfinished work, then of waiting messages."""
         paint, columns = self.display.paint, self.columns()
         lines, started = self.view.live(), self._command_started
         if not lines and (self.busy or (started and time.monotonic() - started > 0.3)):

@@ -57,7 +57,6 @@ class InputHistory(History):
             yield entry
 
     def newest_first(self) -> Sequence[str]:
-        """Return the entries loaded so far."""
         return self._loaded_strings
 
     def load_history_strings(self) -> Iterable[str]:
@@ -165,7 +164,6 @@ class HistorySearch:
 
     @property
     def prompt(self) -> str:
-        """The prompt during a search."""
         none = self._query and not self._found
         return f"{'no match' if none else 'search'}: {one_line(self._query, 20)} ❯"
 

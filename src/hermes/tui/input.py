@@ -141,7 +141,6 @@ class PasteStore:
         return placeholder
 
     def expand(self, text: str) -> str:
-        """Return `text` with the pastes in place of the placeholders."""
         return _PLACEHOLDER.sub(lambda found: self._texts.get(found[0], found[0]), text)
 
     def restore_placeholders(self, text: str, before: str) -> str:
@@ -163,7 +162,6 @@ class PasteStore:
         return _PLACEHOLDER.sub(kept, text)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the positions of the placeholders in `text`."""
         if not self._texts or "[pasted #" not in text:
             return []
         return [each.span() for each in _PLACEHOLDER.finditer(text) if each[0] in self._texts]
@@ -240,8 +238,6 @@ def _snap_cursor(buffer: Buffer, steps: CursorSteps) -> None:
 
 
 class UserInput(msgspec.Struct, frozen=True):
-    """A message or command that the user sent."""
-
     text: str  #: The text as shown, with placeholders for long pastes.
     images: tuple[Image, ...] = ()
     expanded: str = ""  #: The text with the pastes, if it has placeholders.
@@ -435,7 +431,6 @@ async def paste_from_clipboard(field: InputField) -> None:
 
 
 async def edit_message(field: InputField) -> None:
-    """Edit the message, with its pastes expanded, in the user's editor."""
     before = field.area.text
     text = plain(await edit_in_editor(field.pastes.expand(before)))
     text = field.pastes.restore_placeholders(text, before)
@@ -443,7 +438,6 @@ async def edit_message(field: InputField) -> None:
 
 
 def run_in_background(field: InputField, work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` as a background task and show its error to the user."""
 
     async def report_failure() -> None:
         try:
@@ -455,7 +449,6 @@ def run_in_background(field: InputField, work: Coroutine[Any, Any, None]) -> Non
 
 
 def input_keys(field: InputField) -> KeyBindingsBase:
-    """Return the keys that work while the input has the focus."""
     groups = (_send_keys, _move_keys, _delete_keys, _attach_keys, _search_keys)
     return merge_key_bindings([group(field) for group in groups])
 

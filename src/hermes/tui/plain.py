@@ -236,9 +236,7 @@ class CommandTerminal(Protocol):
 
     def leave(self, code: int = 0) -> None: ...
 
-    def raw(self, sequence: str) -> None:
-        """Write an escape sequence to the terminal."""
-        ...
+    def raw(self, sequence: str) -> None: ...
 
 
 class TerminalCommands:
@@ -273,7 +271,6 @@ class TerminalCommands:
         return message
 
     def _recap(self, call: CommandCall, most: int = 0) -> list[str]:
-        """Return the last exchanges; 0 is the usual number."""
         display, most = self._display, most or MAX_EXCHANGES
         symbol = display.skin.branding.prompt_symbol
         return recap(call.agent.history, display.paint, self._terminal.columns(), symbol, most)
@@ -376,7 +373,6 @@ def _check_word(word: str, words: Sequence[str] | dict[str, bool]) -> str:
 
 
 def _given_or_next(call: CommandCall, now: str) -> str:
-    """Return the given word, or the one after `now`."""
     words = call.command.words
     following = words[(words.index(now) + 1) % len(words)]
     return _check_word(call.arguments.lower() or following, words)

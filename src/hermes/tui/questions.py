@@ -108,7 +108,6 @@ class Questions:
                 self._ui.focus(None)
 
     def resume(self) -> None:
-        """Give the focus to a deferred question."""
         if self.is_deferred:
             self.is_deferred, self._shown_at = False, self._now() - GRACE_SECONDS
             self._ui.focus(self._control)
@@ -125,7 +124,6 @@ class Questions:
             self._answer.set_result(answer)
 
     def _build_widgets(self) -> dict[str, ConditionalContainer]:
-        """Return the widgets by their names in the layout."""
         head = Window(FormattedTextControl(lambda: ANSI(self._text())), wrap_lines=True)
         buttons = Window(self._buttons, wrap_lines=True, dont_extend_height=True)
         hidden = HSplit([head, self._hidden])

@@ -46,8 +46,6 @@ class Spinner(msgspec.Struct, frozen=True):
 
 
 class Branding(msgspec.Struct, frozen=True):
-    """Names and texts of a skin."""
-
     agent_name: str = "Hermes"
     welcome: str = ""  #: Line below the name at the start.
     goodbye: str = ""  #: Line printed at the end.
@@ -57,8 +55,6 @@ class Branding(msgspec.Struct, frozen=True):
 
 
 class Skin(msgspec.Struct, frozen=True):
-    """The appearance of the terminal interface."""
-
     name: str = "default"
     description: str = ""
     colors: dict[str, str] = field(default_factory=dict)  #: By role; see `text.DEFAULT_COLOURS`.
@@ -163,7 +159,6 @@ def _skin_from(name: str, data: dict[str, Any], base: Skin) -> Skin:
 
 
 def _check_block(value: Any, keys: KeyPath, checks: Mapping[str, Check]) -> dict[str, Any]:
-    """Check each entry with the check of its key."""
     checked = {}
     for key, entry in _block(value, keys).items():
         if key not in checks:
@@ -285,7 +280,6 @@ class DisplayState:
         self.busy: BusyMode = settings.busy_input_mode
 
     def set_detail(self, level: Level) -> None:
-        """Set the level of thinking, tool results and activity."""
         self.thinking = self.results = self.activity = level
 
     def set_skin(self, skin: Skin) -> None:

@@ -167,7 +167,6 @@ class TerminalUI:
         self.area = self._make_area(changes)
 
     def _make_area(self, changes: LayoutOverrides) -> Area:
-        """Build the area, with the keys and widgets of an extension."""
         extension_keys, input_area = KeyBindings(), self._input.area
         changes.keys(extension_keys, input_area=input_area)
         widgets: dict[str, Any] = {
@@ -196,7 +195,6 @@ class TerminalUI:
         return area
 
     async def show(self) -> None:
-        """Show the area until the user leaves."""
         loop = asyncio.get_running_loop()
         for number in EXIT_SIGNALS:
             loop.add_signal_handler(number, self.leave, 128 + number)
@@ -298,7 +296,6 @@ class TerminalUI:
             self._early.append(user_input)
 
     def on_interrupt(self) -> None:
-        """Handle Ctrl-C."""
         if self._input.search.active:
             self._input.search.cancel()
         elif self.conversation is not None:
@@ -322,13 +319,11 @@ class TerminalUI:
         self.area.invalidate()
 
     def show_text(self, text: str) -> None:
-        """Print a text above the area."""
         if self.conversation is not None:
             self.conversation.view.note(text, "text")
 
     @property
     def typed(self) -> Buffer:
-        """The message that is being typed."""
         return self._input.area.buffer
 
     # The protocol `CommandTerminal`
@@ -359,7 +354,6 @@ class StartProgress:
 
 
 def is_terminal_open(stream: TextIO) -> bool:
-    """Return whether the terminal of `stream` still exists."""
     import termios  # does not exist on every system
 
     try:
@@ -370,7 +364,6 @@ def is_terminal_open(stream: TextIO) -> bool:
 
 
 def ui_keys(ui: TerminalUI) -> KeyBindings:
-    """Return the key bindings that are not part of typing."""
     keys, deferred = KeyBindings(), Condition(lambda: ui.questions.is_deferred)
     keys.add("c-c")(lambda _event: ui.on_interrupt())
     keys.add("c-d")(lambda event: ui.on_ctrl_d(event.current_buffer))

@@ -58,7 +58,6 @@ def cut(text: str, columns: int) -> str:
 
 
 def one_line(text: str, columns: int) -> str:
-    """Return a text as one line, cut to `columns`."""
     return cut(" ".join(safe(text[: 8 * columns + 200]).split()), columns)
 
 
@@ -87,7 +86,6 @@ def wrap_ranges(text: str, columns: int) -> list[Range]:
 
 
 def wrap(text: str, columns: int) -> list[str]:
-    """Return the rows of a paragraph as texts; at least one."""
     return [text[start:end] for start, end in wrap_ranges(text, columns)] or [""]
 
 
@@ -162,7 +160,10 @@ def _words(text: str, at: int, columns: int) -> Iterator[tuple[int, int, int]]:
 def _mixed_words(text: str, at: int, columns: int) -> Iterator[tuple[int, int, int]]:
     begin, wide, last = at, 0, ""
     for cluster in iter_graphemes(text, at):
-        if last and (cluster == " " or wide > columns or _may_break(last[0], cluster[0])):
+        before, after = last[:1], cluster[0]
+        is_break = before and (is_ideographic(before) or is_ideographic(after))
+        is_break = is_break and after not in _NOT_FIRST and before not in _NOT_LAST
+        if last and (cluster == " " or wide > columns or is_break):
             yield begin, at, wide
             last = ""
         if cluster != " ":
@@ -173,14 +174,6 @@ def _mixed_words(text: str, at: int, columns: int) -> Iterator[tuple[int, int, i
         at += len(cluster)
     if last:
         yield begin, at, wide
-
-
-def _may_break(before: str, after: str) -> bool:
-    return (
-        (is_ideographic(before) or is_ideographic(after))
-        and after not in _NOT_FIRST
-        and before not in _NOT_LAST
-    )
 
 
 def _fitting_end(text: str, start: int, end: int, columns: int) -> int:
@@ -203,8 +196,6 @@ def _fitting_end(text: str, start: int, end: int, columns: int) -> int:
 
 
 class Depth(IntEnum):
-    """Number of colours of a terminal."""
-
     NONE = 0
     NAMED = 16
     INDEXED = 256
@@ -226,28 +217,12 @@ ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse
 _LEVELS = (0, 95, 135, 175, 215, 255)  #: Levels of a channel in the 6×6×6 cube of the 256 colours.
 
 DEFAULT_COLOURS: dict[str, str] = {
-    "text": "",
-    "dim": "dim",
-    "strong": "bold",
-    "emphasis": "italic",
-    "accent": "cyan",
-    "heading": "bold cyan",
-    "code": "yellow",
-    "link": "underline blue",
-    "quote": "dim italic",
-    "ok": "green",
-    "warn": "yellow",
-    "error": "red",
-    "added": "green",
-    "removed": "red",
-    "prompt": "bold cyan",
-    "user": "bold",
-    "reasoning": "dim italic",
-    "tool": "cyan",
-    "status": "dim",
-    "rule": "dim",
-    "banner": "bold cyan",
-}
+    "text": "", "dim": "dim", "strong": "bold", "emphasis": "italic", "accent": "cyan",
+    "heading": "bold cyan", "code": "yellow", "link": "underline blue", "quote": "dim italic",
+    "ok": "green", "warn": "yellow", "error": "red", "added": "green", "removed": "red",
+    "prompt": "bold cyan", "user": "bold", "reasoning": "dim italic", "tool": "cyan",
+    "status": "dim", "rule": "dim", "banner": "bold cyan",
+}  # fmt: skip
 """Styles by role: attributes and a colour, by name or as `#rrggbb`."""
 
 
@@ -359,11 +334,6 @@ def problem_lines(end: TurnFinished) -> list[str]:
     if not end.error:
         return []
     return [f"hermes: {end.error}"] + ([f"  {end.hint}"] if end.hint else [])
-
-
-def approval_text(answer: str) -> str:
-    """Return the answer to a request for approval in words."""
-    return APPROVAL_TEXTS.get(answer, answer)
 
 
 def format_duration(seconds: float) -> str:

@@ -47,7 +47,6 @@ def parse_tasks(result: str) -> list[tuple[TaskStyle, str]]:
 
 
 def count_tasks(result: str) -> str:
-    """Return a text such as `2 done of 5`."""
     found = parse_tasks(result)
     done = sum(look is TASK_STYLES["[x]"] for look, _ in found)
     return f"{done} done of {len(found)}" if found else ""
@@ -73,14 +72,11 @@ def todo_rows(result: str, columns: int, paint: Paint, most: int) -> list[str]:
 
 
 class CallInfo(msgspec.Struct, frozen=True):
-    """A tool call with decoded arguments."""
-
     name: str
     arguments: dict[str, Any] = {}
     unread: str = ""  #: The arguments as written, if they are not a JSON object.
 
     def text(self, key: str) -> str:
-        """Return an argument as text; "" if it is missing."""
         return as_text(self.arguments.get(key))
 
 
@@ -106,7 +102,6 @@ def as_text(value: Any) -> str:
 
 
 def decode_json(text: str) -> Any:
-    """Return the value of a JSON text; None if it is invalid."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -137,7 +132,6 @@ def describe_call(call: CallInfo) -> str:
 
 
 def changed_files(patch: str) -> list[str]:
-    """Return the files that a patch changes."""
     names = (found["ours"] or found["git"] for found in _FILE.finditer(patch))
     return [name.strip() for name in dict.fromkeys(names) if name != "/dev/null"]
 
@@ -199,27 +193,16 @@ _DESCRIPTIONS: Mapping[str, Callable[[CallInfo], str]] = {
     "execute_code": _describe_execute_code,
 }
 _KEYS: Mapping[str, tuple[str, ...]] = {
-    "write_file": ("path",),
-    "todo": (),
-    "process": ("action", "session_id", "data"),
-    "web_search": ("query",),
-    "clarify": ("question",),
-    "memory": ("action", "target", "content", "old_text"),
-    "session_search": ("query",),
-    "skills_list": ("category", "query"),
-    "skill_view": ("name", "file_path"),
-    "skill_manage": ("action", "name", "file_path"),
-    "tool_search": ("query",),
-    "cronjob": ("action", "name", "job_id", "schedule"),
-    "send_message": ("action", "target", "message"),
-    "browser_navigate": ("url",),
-    "browser_type": ("ref", "text"),
-    "browser_vision": ("question",),
-    "image_generate": ("prompt",),
-    "vision_analyze": ("question", "image_url"),
-    "text_to_speech": ("text",),
-    "mixture_of_agents": ("user_prompt",),
-}
+    "write_file": ("path",), "todo": (), "process": ("action", "session_id", "data"),
+    "web_search": ("query",), "clarify": ("question",), "session_search": ("query",),
+    "memory": ("action", "target", "content", "old_text"), "skills_list": ("category", "query"),
+    "skill_view": ("name", "file_path"), "skill_manage": ("action", "name", "file_path"),
+    "tool_search": ("query",), "cronjob": ("action", "name", "job_id", "schedule"),
+    "send_message": ("action", "target", "message"), "browser_navigate": ("url",),
+    "browser_type": ("ref", "text"), "browser_vision": ("question",),
+    "image_generate": ("prompt",), "vision_analyze": ("question", "image_url"),
+    "text_to_speech": ("text",), "mixture_of_agents": ("user_prompt",),
+}  # fmt: skip
 """Arguments that describe a call. Other tools show their first three."""
 
 

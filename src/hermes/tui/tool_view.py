@@ -54,8 +54,6 @@ Step = tuple[str, int, int, int, int]
 
 
 class DiffLine(msgspec.Struct, frozen=True):
-    """A line of a diff, safe for a terminal."""
-
     kind: DiffKind
     text: str = ""
     number: int = 0
@@ -134,7 +132,6 @@ def parse_reported_diff(result: str) -> Iterator[DiffLine]:
 
 
 def added_files(patch: str) -> dict[str, list[DiffLine]]:
-    """Return the contents of the new files in a patch, by path."""
     files: dict[str, list[str]] = {}
     content: list[str] | None = None
     for text in patch.split("\n"):
@@ -179,7 +176,6 @@ def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _split_lines(text: str) -> tuple[list[str], int]:
-    """Return the lines of a text and the number of lines left out."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -370,7 +366,6 @@ class RunningCall:
 def running_lines(
     calls: Iterable[RunningCall], display: DisplayState, columns: int, now: float
 ) -> list[str]:
-    """Return a row for each call, and output below it as far as rows are left."""
     every = list(calls)
     few = every if len(every) <= MAX_ROWS else every[: MAX_ROWS - 1]
     room = MAX_ROWS - len(few) if display.activity != "hidden" else 0

@@ -32,8 +32,8 @@ from hermes.tui.area import Printer
 from hermes.tui.markdown.stream import MarkdownStream
 from hermes.tui.skins import DisplayState, Skin
 from hermes.tui.text import (
+    APPROVAL_TEXTS,
     Paint,
-    approval_text,
     cut,
     format_duration,
     one_line,
@@ -104,7 +104,6 @@ class SpinnerLine:
 
 
 def _pad_frames(frames: Sequence[str]) -> tuple[str, ...]:
-    """Pad all frames to the width of the widest."""
     widest = max(map(width, frames), default=0)
     return tuple(frame + " " * (widest - width(frame)) for frame in frames)
 
@@ -211,7 +210,6 @@ class EventView:
         self._sink.refresh(at_once=self.phase != before)
 
     def user_message(self, text: str) -> None:
-        """Print a message of the user."""
         paint, symbol = self.display.paint, self.display.skin.branding.prompt_symbol
         first, *rest = safe(text).split("\n")
         self.gap()
@@ -239,7 +237,6 @@ class EventView:
             self._sink.lines(lines)
 
     def gap(self) -> None:
-        """Print an empty line unless the last one is empty."""
         if not self._blank and not self.display.compact:
             self.out([""])
 
@@ -333,7 +330,7 @@ class EventView:
                 self._questions[event.call_id] = f"? {event.question}"
             case ApprovalAnswered():
                 asked = self._questions.pop(event.call_id, "⚠")
-                answer = paint("strong", approval_text(event.answer))
+                answer = paint("strong", APPROVAL_TEXTS.get(event.answer, event.answer))
                 self.out([f"{paint('warn', one_line(asked, columns - 30))} → {answer}"])
             case QuestionAnswered():
                 asked = self._questions.pop(event.call_id, "?")

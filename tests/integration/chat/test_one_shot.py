@@ -262,8 +262,7 @@ def test_a_key_never_reaches_the_model_the_store_or_the_logs(hermes, hermes_home
         hermes("chat", "-q", "look", *at(server))
         sent = b"".join(request.raw for request in server.requests)
         assert not any(key in str(request.headers) for request in server.requests)
-    assert key.encode() not in sent
-    assert b"the key is sk-" in sent
+    assert key.encode() not in sent and b"the key is sk-" in sent
     for file in [*hermes_home.glob("state.db*"), *hermes_home.glob("logs/*")]:
         assert key.encode() not in file.read_bytes()
 
@@ -276,6 +275,4 @@ def test_a_key_in_the_output_of_a_failed_command_is_redacted(hermes, work: Path)
     with ModelServer([slow, "too slow"]) as server:
         hermes("chat", "-q", "look", *at(server))
         told = server.requests[1].body["messages"][-1]["content"]
-    assert "stopped after 1 s" in told
-    assert "the key is" in told
-    assert key not in told
+    assert "stopped after 1 s" in told and "the key is" in told and key not in told

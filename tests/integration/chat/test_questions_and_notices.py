@@ -38,8 +38,7 @@ def test_the_end_of_a_background_process_begins_a_turn(screen, work: Path):
         it.sees("It is built")
         assert it.settled().input == ["❯ half a sentence"], "still there to be sent"
         news = server.calls[-1].body["messages"][-1]["content"]
-    assert "exit code 0" in news
-    assert "built" in news
+    assert "exit code 0" in news and "built" in news
 
 
 def test_going_back_undoes_the_agents_work_and_keeps_the_users(screen, work: Path):

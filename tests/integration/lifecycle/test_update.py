@@ -118,8 +118,7 @@ def test_changes_of_yours_are_never_lost(place: Place) -> None:
     (place.root / "CHANGELOG.md").write_text("mine")
     refused = place.update()
     assert refused.returncode == 1
-    assert "files were changed here: CHANGELOG.md" in refused.stderr
-    assert "git -C" in refused.stderr
+    assert "files were changed here: CHANGELOG.md" in refused.stderr and "git -C" in refused.stderr
     assert "stash" in refused.stderr
     assert (place.root / "CHANGELOG.md").read_text() == "mine"
     git(place.root, "checkout", "-q", "CHANGELOG.md")
@@ -157,8 +156,7 @@ def test_missing_requirement_is_reported_in_one_line(place: Place, break_it, mes
     break_it(place)
     outcome = place.update()
     assert outcome.returncode == 1
-    assert message in outcome.stderr
-    assert "Traceback" not in outcome.stderr
+    assert message in outcome.stderr and "Traceback" not in outcome.stderr
 
 
 def test_two_updates_do_not_meet(place: Place) -> None:
@@ -220,5 +218,4 @@ def test_a_git_that_was_killed_half_way_is_undone(place: Place) -> None:
 
 def test_help_is_complete(place: Place) -> None:
     outcome = place.update("--help")
-    assert "--rollback" in outcome.stdout
-    assert "exit codes:" in outcome.stdout
+    assert "--rollback" in outcome.stdout and "exit codes:" in outcome.stdout

@@ -115,8 +115,7 @@ def test_a_container_begins_with_nothing_and_gets_three_rights_back() -> None:
     assert "--storage-opt size=51200m" in line
     assert "--mount type=bind,source=/a,target=/b,readonly" in line
     assert line.startswith("run --rm -i --pull=never --name n ")
-    assert "--network" not in line
-    assert "--privileged" not in line
+    assert "--network" not in line and "--privileged" not in line
 
 
 def test_values_of_variables_are_not_among_the_arguments() -> None:
@@ -127,9 +126,7 @@ def test_values_of_variables_are_not_among_the_arguments() -> None:
 
 def test_zero_limit_adds_no_option() -> None:
     line = " ".join(arguments(cpu=0, memory=0, disk=0, network="none"))
-    assert "--cpus" not in line
-    assert "--memory" not in line
-    assert "--storage-opt" not in line
+    assert "--cpus" not in line and "--memory" not in line and "--storage-opt" not in line
     assert "--network none" in line
 
 

@@ -172,8 +172,7 @@ def test_settings_of_skills_are_shown_and_missing_ones_named(hermes: Hermes, con
     hermes("set", "skills.config.wiki.path", "~/wiki")
     assert "skills.config.wiki.path" not in hermes("migrate").out
     changed = hermes("show", "--changed").out
-    assert "wiki.path: ~/wiki" in changed
-    assert "wiki.style" not in changed
+    assert "wiki.path: ~/wiki" in changed and "wiki.style" not in changed
     config.write_text("skills: {disabled: [wiki]}\n")
     assert "wiki" not in hermes("migrate").out
 

@@ -41,8 +41,7 @@ def test_unparsable_config_is_reported_and_the_other_checks_run(home):
     home.config_file.write_text("a: [\n")
     code, out = hermes_doctor(home)
     assert code == 1
-    assert "✗ config.yaml:" in out
-    assert "skills:" in out
+    assert "✗ config.yaml:" in out and "skills:" in out
 
 
 def test_unreadable_env_is_reported(home):
@@ -61,8 +60,7 @@ def test_fix_says_what_it_did_and_touches_no_key(home):
     _, out = hermes_doctor(home, "--fix")
     assert "permissions: ~/.hermes/.env now has mode 600" in out
     assert home.env_file.read_text() == before
-    assert "OPENAI_API_KEY has only 8 characters" in out
-    assert "sk-short" not in out
+    assert "OPENAI_API_KEY has only 8 characters" in out and "sk-short" not in out
 
 
 def test_json_names_every_check(home):
@@ -110,9 +108,7 @@ def test_no_line_is_wider_than_the_terminal_or_steers_it(columns):
 
 def test_the_report_shows_levels_without_colours_and_without_unicode():
     text = "\n".join(report(OUTCOMES, Paint(), 60, PLAIN_MARKS))
-    assert "  + folder:" in text
-    assert "  ! a name:" in text
-    assert "  x a name:" in text
+    assert "  + folder:" in text and "  ! a name:" in text and "  x a name:" in text
     assert "  + a name: made it" in text
     assert "2 checks: 1 problem, 1 warning. `hermes doctor --fix`" in text
     well = [Outcome("Home", "folder", (ok("well"),))]

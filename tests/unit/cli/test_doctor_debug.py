@@ -156,15 +156,12 @@ def test_the_bundle_holds_what_helps_and_nothing_secret_or_personal(home):
     assert file.stat().st_mode & 0o777 == 0o600
     text = file.read_text()
     assert_clean(text, home)
-    assert "the useful line 4711" in text
-    assert "agent.max_turns = 7" in text
+    assert "the useful line 4711" in text and "agent.max_turns = 7" in text
     assert "maker/one on custom at models.example.org" in text
     assert "notes (address, on), local (program, on)" in text
-    assert "OPENROUTER_API_KEY set (.env)" in text
-    assert "===== doctor.txt =====" in text
+    assert "OPENROUTER_API_KEY set (.env)" in text and "===== doctor.txt =====" in text
     assert "~/.hermes" in text
-    assert "Nothing was sent" in out
-    assert "agent.log" in out
+    assert "Nothing was sent" in out and "agent.log" in out
 
 
 def test_an_archive_is_as_clean_and_names_no_owner(home, tmp_path):

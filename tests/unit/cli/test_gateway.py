@@ -249,6 +249,5 @@ def test_libraries_that_no_extra_has_are_named(hermes, monkeypatch):
     monkeypatch.setattr(registry, "manifests", lambda: {"carrier": needy})
     done: Outcome = hermes("setup", "carrier", "--non-interactive")
     assert done.code == 1
-    assert "no_such_module" in done.err
-    assert "the documentation of its plugin" in done.err
+    assert "no_such_module" in done.err and "the documentation of its plugin" in done.err
     assert hermes("setup", "carrier", "--non-interactive", "--no-install").code == 0

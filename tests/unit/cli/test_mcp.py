@@ -112,8 +112,7 @@ def test_secrets_stand_in_the_env_file_only(hermes, config, hermes_home, servers
         *("--header", "Authorization: Bearer abc=def", "--header", "X-Team=${TEAM}"),
     )
     text = config.read_text()
-    assert "s3cr3t-value" not in text
-    assert "abc=def" not in text
+    assert "s3cr3t-value" not in text and "abc=def" not in text
     saved = read_dotenv(hermes_home / ".env")
     assert saved == {
         "MCP_SRV_API_TOKEN": "s3cr3t-value",
@@ -204,8 +203,7 @@ def test_a_server_that_does_not_work_is_not_added(hermes, config, hermes_home, s
     broken = hermes("add", "x", "--command", "no-such-program").expect(2)
     assert capfd.readouterr() == ("", ""), "what is logged goes to a file"
     assert "no-such-program" in (hermes_home / "logs" / "agent.log").read_text()
-    assert "x was not added" in broken.err
-    assert "there is no program 'no-such-program'" in broken.err
+    assert "x was not added" in broken.err and "there is no program 'no-such-program'" in broken.err
     assert "--no-test" in broken.err
     assert servers() == {}
     assert hermes("add", "x", "--command", "no-such-program", typed="n\n").code == 2
@@ -342,11 +340,9 @@ def test_server_messages_contain_no_terminal_sequences(hermes: Run, config: Path
     )
     hermes("add", "srv", "--no-test", "--command", sys.executable, "--args", "-c", code)
     outcome = hermes("test", "srv")
-    assert "✗ connect: srv: no way" in outcome.out
-    assert "\x1b" not in outcome.out
+    assert "✗ connect: srv: no way" in outcome.out and "\x1b" not in outcome.out
     assert "\x1b" not in hermes("test", "srv", "--json").out
-    assert "srv: no way" in hermes("tools", "srv").err
-    assert "\x1b" not in hermes("tools", "srv").err
+    assert "srv: no way" in hermes("tools", "srv").err and "\x1b" not in hermes("tools", "srv").err
 
 
 def test_tools_are_chosen_with_flags(hermes: Run, config: Path, servers: Callable[[], Any]) -> None:
@@ -357,8 +353,7 @@ def test_tools_are_chosen_with_flags(hermes: Run, config: Path, servers: Callabl
     assert chosen.tools.include == ("echo", "act")
     assert (chosen.timeout, chosen.tools.prompts) == (300, False)
     shown = hermes("tools", "srv").out
-    assert "✓ act" in shown
-    assert "· drop.table" in shown
+    assert "✓ act" in shown and "· drop.table" in shown
     assert "2 of 4 tools" in hermes("list").out
     assert hermes("config", "srv", "--exclude", "act").out == "srv: all but act\n"
     assert (servers()["srv"].tools.include, servers()["srv"].tools.exclude) == ((), ("act",))
@@ -391,8 +386,7 @@ def test_choices_that_make_no_sense(hermes, config, words, complaint):
 def test_tools_are_chosen_from_a_list(hermes, config, servers):
     add_program(hermes, "--no-test")
     left = hermes("configure", "srv", typed="2\nq\n")
-    assert "   2 ✓ drop.table" in left.out
-    assert "   2 · drop.table" in left.out
+    assert "   2 ✓ drop.table" in left.out and "   2 · drop.table" in left.out
     assert servers()["srv"].tools.include == ()
     assert "'9' is not in the list" in hermes("configure", "srv", typed="9\nq\n").out
     assert "none is left" in hermes("configure", "srv", typed="none\n\nq\n").out

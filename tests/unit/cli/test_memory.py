@@ -91,8 +91,7 @@ def test_the_provider_says_how_much_it_holds_and_where(local: MemoryCommand) -> 
     local.says("My editor is vim. I live in Berlin.")
     local.says("My editor is nano.", user="telegram:7")
     out = local().out
-    assert "Provider: holographic" in out
-    assert "2 facts of yours and 1 of 1 other user" in out
+    assert "Provider: holographic" in out and "2 facts of yours and 1 of 1 other user" in out
     assert "holographic/memory.db" in out
 
 
@@ -106,8 +105,7 @@ def test_show_finds_words_in_notes_and_facts(local: MemoryCommand) -> None:
         "  - The editor is set up",
         "    with two lines.",
     ]
-    assert "provider (holographic)" in out
-    assert "  - [1] My editor is vim. (trust 0.55, said " in out
+    assert "provider (holographic)" in out and "  - [1] My editor is vim. (trust 0.55, said " in out
     assert "Berlin" not in out and "Ada" not in out
     assert local("show", "zebra").out == "nothing is remembered about that\n"
 

@@ -145,9 +145,7 @@ def test_the_documented_columns_are_read_and_unknown_ones_ignored(empty, out):
     write(out, {"id": "s", "source": "cli", "started_at": 4.0, "odd": [1], "messages": messages})
     assert empty("import", str(out)).code == 0
     text = empty("show", "s").out
-    assert "user: go" in text
-    assert "[call of t] {}" in text
-    assert "[result of t]\nok" in text
+    assert "user: go" in text and "[call of t] {}" in text and "[result of t]\nok" in text
     assert "assistant: done" in text
 
 

@@ -30,8 +30,7 @@ def document(outcome: Outcome) -> dict:
 def test_the_prompt_of_a_session_that_would_begin_here_is_shown(hermes: Hermes, project: Path):
     outcome = hermes("show").expect()
     assert outcome.out.startswith(DEFAULT_AGENT_IDENTITY)
-    assert f"Working folder: {project}\n" in outcome.out
-    assert PLATFORM_HINTS["cli"] in outcome.out
+    assert f"Working folder: {project}\n" in outcome.out and PLATFORM_HINTS["cli"] in outcome.out
 
 
 def test_size_of_each_layer_is_on_stderr(hermes: Hermes):
@@ -76,8 +75,7 @@ def test_an_unknown_layer_is_refused_with_the_known_ones(hermes: Hermes):
 
 def test_a_platform_has_its_own_hint(hermes: Hermes):
     outcome = hermes("show", "--platform", "telegram")
-    assert platform_hint("telegram") in outcome.out
-    assert PLATFORM_HINTS["cli"] not in outcome.out
+    assert platform_hint("telegram") in outcome.out and PLATFORM_HINTS["cli"] not in outcome.out
 
 
 def test_the_soul_of_the_home_is_the_identity(hermes: Hermes, hermes_home: Path):

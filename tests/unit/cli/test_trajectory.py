@@ -77,14 +77,11 @@ def test_one_entry_is_shown_turn_by_turn(hermes, file):
     assert code == 0
     head, _, rest = out.partition("\n")
     assert head.startswith("model-a  completed  ")
-    assert "\ntools: terminal\n" in rest
-    assert "\nuser: list the\nfiles\n" in rest
+    assert "\ntools: terminal\n" in rest and "\nuser: list the\nfiles\n" in rest
     assert "\n[thought] I look.\nassistant: One moment.\n[call of terminal] {" in rest
-    assert "\n[result of terminal]\na.txtxxx" in rest
-    assert "characters left out" in rest
+    assert "\n[result of terminal]\na.txtxxx" in rest and "characters left out" in rest
     assert rest.endswith("\nassistant: There is a.txt.\n")
-    assert "\x1b" not in out
-    assert "<think>" not in out
+    assert "\x1b" not in out and "<think>" not in out
 
 
 def test_one_entry_is_given_whole_to_programs(hermes, file):
@@ -158,8 +155,7 @@ def test_a_file_without_any_trajectory_makes_no_output(hermes, tmp_path):
     source.write_text("nothing\n")
     code, _, err = hermes("convert", source, "-o", target)
     assert code == 2
-    assert f"{source}:1: not a trajectory" in err
-    assert f"there is no trajectory in {source}" in err
+    assert f"{source}:1: not a trajectory" in err and f"there is no trajectory in {source}" in err
     assert not target.exists()
 
 
@@ -239,8 +235,7 @@ def test_a_stored_session_becomes_a_trajectory(hermes, name):
     assert entry["completed"] is True
     assert entry["conversations"][1:] == to_sharegpt(CONVERSATION, [])[1:]
     system = entry["conversations"][0]["value"]
-    assert '"name": "read_file"' in system
-    assert "secret" not in system
+    assert '"name": "read_file"' in system and "secret" not in system
     [entry] = hermes("convert", name, "--session", "--to", "openai").entries
     assert [message["role"] for message in entry["messages"]] == [
         *("user", "assistant", "tool", "tool", "assistant")

@@ -4,23 +4,11 @@ from argparse import Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hermes import ops
 from hermes.cli.context import YES, Cli, Command, arg, flag
 from hermes.cli.output import progress_on
 from hermes.config.home import Home, tilde
 from hermes.core.errors import UsageError
-from hermes.ops import (
-    KEPT_SNAPSHOTS,
-    Archive,
-    Snapshots,
-    check_fits,
-    conflicts,
-    contents,
-    copy_home,
-    finish_restore,
-    has_unfinished_restore,
-    open_archive,
-    restore_archive,
-)
 from hermes.ops.backup import FULL, QUICK
 from hermes.tools.checkpoints import (
     CheckpointOptions,
@@ -37,10 +25,10 @@ async def run_backup(args: Namespace, cli: Cli) -> None:
     now = datetime.now(UTC).astimezone()
     passed_over: tuple[str, ...] = ()
     if args.quick and args.output is None:
-        taken = Snapshots(cli.home).create(args.label, now)
+        taken = ops.Snapshots(cli.home).create(args.label, now)
         where, files, size = taken.path, taken.files, taken.bytes
     else:
-        copied = await copy_home(
+        copied = await ops.copy_home(
             cli.home,
             output_file(args.output, cli.home, now),
             now,
@@ -93,11 +81,11 @@ SHOWN = 6
 
 async def run_import(args: Namespace, cli: Cli) -> None:
     path = args.zip.expanduser()
-    if cli.home.root.is_dir() and has_unfinished_restore(cli.home):
-        finish_restore(cli.home)
-    with open_archive(path) as archive:
-        check_fits(cli.home, archive)
-        in_the_way = conflicts(cli.home, archive)
+    if cli.home.root.is_dir() and ops.has_unfinished_restore(cli.home):
+        ops.finish_restore(cli.home)
+    with ops.open_archive(path) as archive:
+        ops.check_fits(cli.home, archive)
+        in_the_way = ops.conflicts(cli.home, archive)
         if in_the_way and not args.force:
             raise UsageError(
                 f"{cli.home.display()} has these already: {_list_names(in_the_way)}",
@@ -106,7 +94,7 @@ async def run_import(args: Namespace, cli: Cli) -> None:
         archive.check_content()
         if in_the_way:
             cli.note(f"what is here now is kept as {await _snapshot_replaced(cli, archive)}")
-    done = restore_archive(cli.home, path)
+    done = ops.restore_archive(cli.home, path)
     facts = done.manifest
     cli.say(
         f"{many(len(facts.files), 'file')} ({human_size(done.size)}) are back in"
@@ -117,17 +105,17 @@ async def run_import(args: Namespace, cli: Cli) -> None:
     cli.note("a Hermes that is running should be started anew")
 
 
-async def _snapshot_replaced(cli: Cli, archive: Archive) -> str:
+async def _snapshot_replaced(cli: Cli, archive: ops.Archive) -> str:
     """Save the files that the import replaces as a snapshot; return its path."""
     now = datetime.now(UTC).astimezone()
     kind = archive.manifest.kind
-    snapshots = Snapshots(cli.home)
-    if not contents(cli.home, kind).items:
+    snapshots = ops.Snapshots(cli.home)
+    if not ops.contents(cli.home, kind).items:
         return "nothing"
     target = snapshots.new_file("before import", now)
     progress = progress_on(cli, "keeping")
-    await copy_home(cli.home, target, now, kind=kind, label="before import", progress=progress)
-    snapshots.prune(KEPT_SNAPSHOTS, spared=archive.where)
+    await ops.copy_home(cli.home, target, now, kind=kind, label="before import", progress=progress)
+    snapshots.prune(ops.KEPT_SNAPSHOTS, spared=archive.where)
     return tilde(target)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from hermes import cron
 from hermes.app import App, opened_store, store_exists
 from hermes.cli.context import Cli, Command, ProgressLine, arg, flag, repeated, table
 from hermes.cli.extensions import load_extensions
@@ -19,18 +20,6 @@ from hermes.cli.session import split_names
 from hermes.config.home import tilde
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
-from hermes.cron import (
-    Heartbeat,
-    HeartbeatFile,
-    Job,
-    JobService,
-    Record,
-    Ticker,
-    format_local,
-    is_owner_dead,
-    parse_timestamp,
-    resolve_timezone,
-)
 from hermes.store import ENDED_STATES, Run, RunClaims
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, many, plain_line
@@ -47,12 +36,12 @@ CUT_OFF = "cut off"  #: The state of a job whose run was left behind by a proces
 class CronCommandContext(msgspec.Struct, frozen=True):
     """What an action works with."""
 
-    service: JobService
+    service: cron.JobService
     claims: RunClaims | None  #: None if nothing was stored yet.
     loaded: Loaded
     now: float
     zone: tzinfo
-    heartbeat: Heartbeat | None  #: The process that runs the jobs, if there is one.
+    heartbeat: cron.Heartbeat | None  #: The process that runs the jobs, if there is one.
 
     async def runs(self, job_id: str = "", limit: int = 20) -> tuple[Run, ...]:
         return await self.claims.history(job_id, limit) if self.claims else ()
@@ -67,7 +56,7 @@ class CronCommandContext(msgspec.Struct, frozen=True):
 
     def when(self, timestamp: object) -> str:
         """Return `in 5m 3s`, `now` or `2h ago`; "" without a timestamp."""
-        instant = parse_timestamp(timestamp)
+        instant = cron.parse_timestamp(timestamp)
         if instant is None:
             return ""
         if instant > self.now:
@@ -86,11 +75,11 @@ async def open_jobs(cli: Cli) -> AsyncIterator[CronCommandContext]:
             store = await stack.enter_async_context(opened_store(cli.home, url, cli.note))
             claims = store.runs
         check = target_check(cli.home, loaded)
-        service = JobService.for_home(
+        service = cron.JobService.for_home(
             cli.home, loaded, claims, clock, check_target=check, notify=cli.note
         )
-        zone = resolve_timezone(loaded.settings.timezone)
-        heartbeat = HeartbeatFile(cli.home.cron, "chat").read()
+        zone = cron.resolve_timezone(loaded.settings.timezone)
+        heartbeat = cron.HeartbeatFile(cli.home.cron, "chat").read()
         alive = heartbeat if heartbeat is not None and heartbeat.is_alive(now) else None
         yield CronCommandContext(service, claims, loaded, now, zone, alive)
 
@@ -98,7 +87,7 @@ async def open_jobs(cli: Cli) -> AsyncIterator[CronCommandContext]:
 COMMAND = Command("cron", needs=open_jobs)
 
 
-def job_label(job: Record) -> str:
+def job_label(job: cron.Record) -> str:
     return f"{plain_line(str(job['name']))} ({plain_line(str(job['id']))})"
 
 
@@ -107,7 +96,7 @@ def job_label(job: Record) -> str:
 
 @COMMAND.action("list", "list the jobs and their next run", json=True)
 async def _list(_args: Namespace, cli: Cli, context: CronCommandContext) -> None:
-    def cells(job: Record) -> list[str]:
+    def cells(job: cron.Record) -> list[str]:
         is_active = job["state"] in ("scheduled", "running")
         following = context.when(job["next_run_at"]) if is_active else ""
         last = f"{job['last_status'] or ''} {context.when(job['last_run_at'])}".strip()
@@ -162,7 +151,7 @@ def _run_line(run: Run, names: dict[str, str], context: CronCommandContext) -> s
         took = f", {human_duration(end - run.started_at)}"
     again = f", attempt {run.attempt}" if run.attempt > 1 else ""
     name = plain_line(names.get(run.job_id, run.job_id))
-    due = format_local(run.instant, context.zone)
+    due = cron.format_local(run.instant, context.zone)
     return f"{MARKS[run.state]} {due}  {name}: {run.state}{took}{again}"
 
 
@@ -176,7 +165,9 @@ async def _status(_args: Namespace, cli: Cli, context: CronCommandContext) -> No
     names = {str(job["id"]): str(job["name"]) for job in jobs}
     failures = [run for run in runs if run.state in TROUBLE and run.job_id in names][:5]
     left = {
-        run.job_id for run in runs if run.state not in ENDED_STATES and is_owner_dead(run.owner)
+        run.job_id
+        for run in runs
+        if run.state not in ENDED_STATES and cron.is_owner_dead(run.owner)
     }
     states = Counter(CUT_OFF if job["id"] in left else str(job["state"]) for job in jobs)
     lines = [context.not_running_message]
@@ -319,7 +310,7 @@ _add_change("remove", "delete a job; its output files are kept", "removed")
 async def _tick(args: Namespace, cli: Cli) -> int:
     ended: list[Run] = []
 
-    def on_run(job: Job, run: Run) -> None:
+    def on_run(job: cron.Job, run: Run) -> None:
         if run.state in ENDED_STATES:
             ended.append(run)
         if not args.json:
@@ -330,7 +321,7 @@ async def _tick(args: Namespace, cli: Cli) -> int:
     progress = ProgressLine(cli.stderr)
     async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
         await extensions.settle()
-        ticker = Ticker.for_app(app, app.clock, outbox=offline_outbox(app), on_run=on_run)
+        ticker = cron.Ticker.for_app(app, app.clock, outbox=offline_outbox(app), on_run=on_run)
         try:
             await ticker.drain()
         finally:
@@ -339,7 +330,7 @@ async def _tick(args: Namespace, cli: Cli) -> int:
     return 1 if any(run.state in TROUBLE for run in ended) else 0
 
 
-def _format_tick_line(job: Job, run: Run) -> str:
+def _format_tick_line(job: cron.Job, run: Run) -> str:
     name = plain_line(job.name)
     if run.state not in ENDED_STATES:
         return f"… {name}"

@@ -11,25 +11,13 @@ from typing import Any
 
 import msgspec
 
+from hermes import ops
 from hermes.app import LogFileEntry, as_json, as_text, start_logging, stop_logging, stored_secrets
 from hermes.app.log_files import COMPONENTS, FILES
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config.environment import variable
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
-from hermes.ops import (
-    Level,
-    LogFilter,
-    Outcome,
-    TerminalInfo,
-    best_settings,
-    bundle_path,
-    files_of,
-    follow,
-    last_entries,
-    summary,
-    write,
-)
 from hermes.ops.debug_report import parts
 from hermes.ops.doctor import run as doctor
 from hermes.ops.doctor.check import LEVELS
@@ -39,8 +27,8 @@ from hermes.tui import Paint, safe, terminal_depth, wrap
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_size, many, parse_duration
 
-MARKS: dict[Level, str] = {"ok": "✓", "warning": "!", "problem": "✗"}
-PLAIN_MARKS: dict[Level, str] = {"ok": "+", "warning": "!", "problem": "x"}
+MARKS: dict[ops.Level, str] = {"ok": "✓", "warning": "!", "problem": "✗"}
+PLAIN_MARKS: dict[ops.Level, str] = {"ok": "+", "warning": "!", "problem": "x"}
 NARROWEST, WIDEST = 30, 100
 
 
@@ -48,7 +36,7 @@ async def run_doctor(args: Namespace, cli: Cli) -> int:
     redact = _redactor(cli).redact
     columns = shutil.get_terminal_size().columns
     encoding = getattr(cli.stdout, "encoding", None) or "utf-8"
-    screen = TerminalInfo(
+    screen = ops.TerminalInfo(
         is_terminal=cli.stdout.isatty(),
         columns=columns,
         encoding=encoding,
@@ -70,7 +58,7 @@ async def run_doctor(args: Namespace, cli: Cli) -> int:
 
 def _redactor(cli: Cli) -> Redactor:
     """Return a redactor that knows the secrets, and send log records to the log files."""
-    loaded = best_settings(cli.home)
+    loaded = ops.best_settings(cli.home)
     if loaded is None:
         return Redactor()
     secrets = loaded.secrets()
@@ -82,7 +70,7 @@ def _redactor(cli: Cli) -> Redactor:
     return redactor
 
 
-def _without_secrets(outcome: Outcome, redact: Callable[[str], str]) -> Outcome:
+def _without_secrets(outcome: ops.Outcome, redact: Callable[[str], str]) -> ops.Outcome:
     """Redact findings: an error can quote its input."""
     replace = msgspec.structs.replace
     found = [replace(f, text=redact(f.text), advice=redact(f.advice)) for f in outcome.found]
@@ -90,7 +78,7 @@ def _without_secrets(outcome: Outcome, redact: Callable[[str], str]) -> Outcome:
 
 
 def report(
-    outcomes: list[Outcome], paint: Paint, width: int, marks: dict[Level, str]
+    outcomes: list[ops.Outcome], paint: Paint, width: int, marks: dict[ops.Level, str]
 ) -> Iterator[str]:
     """Return the report as lines of at most `width` columns."""
 
@@ -119,11 +107,11 @@ def report(
     yield from ("", *wrap(total, width))
 
 
-def _count(outcomes: list[Outcome], level: Level) -> int:
+def _count(outcomes: list[ops.Outcome], level: ops.Level) -> int:
     return sum(found.level == level for outcome in outcomes for found in outcome.found)
 
 
-def _report_facts(outcomes: list[Outcome]) -> dict[str, Any]:
+def _report_facts(outcomes: list[ops.Outcome]) -> dict[str, Any]:
     return {
         "ok": not _count(outcomes, "problem"),
         "counts": {level: _count(outcomes, level) for level in LEVELS},
@@ -175,9 +163,9 @@ async def _share(args: Namespace, cli: Cli) -> None:
         raise UsageError(f"--lines must be 0 to {MOST_LINES}")
     if args.expire is not None and args.expire < 1:
         raise UsageError("--expire must be at least 1 day")
-    found = await parts(cli.home, best_settings(cli.home), args.lines)
-    path = args.output.expanduser() if args.output else bundle_path(cli.home)
-    write(path, found)
+    found = await parts(cli.home, ops.best_settings(cli.home), args.lines)
+    path = args.output.expanduser() if args.output else ops.bundle_path(cli.home)
+    ops.write(path, found)
     cli.say(f"{tilde(path.absolute())} ({human_size(path.stat().st_size)}) holds")
     for part in found:
         cli.say(f"  {part.name:<12} {many(part.text.count(chr(10)) + 1, 'line')}")
@@ -192,7 +180,7 @@ async def _share(args: Namespace, cli: Cli) -> None:
 
 
 async def run_dump(args: Namespace, cli: Cli) -> None:
-    text = await summary(cli.home, best_settings(cli.home), show_keys=args.show_keys)
+    text = await ops.summary(cli.home, ops.best_settings(cli.home), show_keys=args.show_keys)
     cli.say(safe(text))
 
 
@@ -212,7 +200,7 @@ LIST = "list"
 
 def run_logs(args: Namespace, cli: Cli) -> int:
     if args.log == LIST:
-        files = [file for name in FILES for file in files_of(cli.home.logs / name)]
+        files = [file for name in FILES for file in ops.files_of(cli.home.logs / name)]
         facts = [{"path": str(file), "bytes": file.stat().st_size} for file in files]
         cli.emit(facts, map(_file_line, files), empty=f"no logs yet in {cli.home.logs}")
         return 0
@@ -225,8 +213,8 @@ def run_logs(args: Namespace, cli: Cli) -> int:
             hint = "for example 30s, 5m, 2h or 1d"
             raise UsageError(f"--since cannot be {args.since!r}", hint=hint)
         since = time.time() - seconds
-    wanted = LogFilter(args.level, args.session, args.component, since)
-    if not files_of(path):
+    wanted = ops.LogFilter(args.level, args.session, args.component, since)
+    if not ops.files_of(path):
         cli.note(f"there is no log {args.log} yet ({path})")
         return 1
     form = as_json if args.json else as_text
@@ -235,10 +223,10 @@ def run_logs(args: Namespace, cli: Cli) -> int:
         cli.say(form(entry) if entry.level else entry.message)
 
     end = path.stat().st_size
-    for entry in last_entries(path, args.lines, wanted, end):
+    for entry in ops.last_entries(path, args.lines, wanted, end):
         show(entry)
     with suppress(KeyboardInterrupt):
-        for entry in follow(path, wanted, end) if args.follow else ():
+        for entry in ops.follow(path, wanted, end) if args.follow else ():
             show(entry)
     return 0
 

@@ -6,23 +6,11 @@ from typing import Any
 
 import msgspec
 
+from hermes import plugins
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.ports import HookName
-from hermes.plugins import (
-    HookApprovals,
-    HookOptions,
-    HookRun,
-    HookSpec,
-    ProblemReporter,
-    ShellHooks,
-    find_program,
-    hook_files,
-    parse_answer,
-    parse_event,
-    parse_hooks,
-)
 from hermes.plugins.hooks import ARGUMENTS
 
 SLOW = 2.0  #: Seconds after which a hook is reported as slow.
@@ -49,13 +37,13 @@ SAMPLES: dict[str, Any] = {
 COMMAND = Command("hooks")
 
 
-def _hooks(cli: Cli) -> tuple[HookSpec, ...]:
-    return parse_hooks(cli.load().settings.hooks, ProblemReporter(cli.note))
+def _hooks(cli: Cli) -> tuple[plugins.HookSpec, ...]:
+    return plugins.parse_hooks(cli.load().settings.hooks, plugins.ProblemReporter(cli.note))
 
 
 @COMMAND.action("list", "show hooks and whether you approved them", json=True)
 def _list(_args: Namespace, cli: Cli) -> None:
-    hooks, approvals = _hooks(cli), HookApprovals(cli.home.root)
+    hooks, approvals = _hooks(cli), plugins.HookApprovals(cli.home.root)
     approvals.all()
     unasked = cli.load().settings.hooks_auto_accept
     facts = [
@@ -89,7 +77,7 @@ def _list(_args: Namespace, cli: Cli) -> None:
 )
 async def _test(args: Namespace, cli: Cli) -> int:
     try:
-        event = parse_event(args.event)
+        event = plugins.parse_event(args.event)
     except ValueError as error:
         raise UsageError(str(error)) from error
     details = _example_payload(event, args.for_tool, args.payload_file)
@@ -98,7 +86,7 @@ async def _test(args: Namespace, cli: Cli) -> int:
     if not chosen:
         others = f" ({len(hooks)} for other tools)" if hooks else ""
         raise UsageError(f"there is no shell hook for {event}{others}")
-    HookApprovals(cli.home.root).all()
+    plugins.HookApprovals(cli.home.root).all()
     runs = [await _run(hook, details, args, cli) for hook in chosen]
     for hook, ran in zip(chosen, runs, strict=True):
         if ran is not None:
@@ -130,10 +118,10 @@ def _example_payload(event: HookName, tool: str, file: str | None) -> dict[str, 
 
 
 async def _run(
-    hook: HookSpec, details: dict[str, Any], args: Namespace, cli: Cli
-) -> HookRun | None:
+    hook: plugins.HookSpec, details: dict[str, Any], args: Namespace, cli: Cli
+) -> plugins.HookRun | None:
     """Run the hook; return None if it is not approved."""
-    approvals = HookApprovals(cli.home.root)
+    approvals = plugins.HookApprovals(cli.home.root)
     unasked = args.accept_hooks or cli.load().settings.hooks_auto_accept
     approved = unasked or approvals.find(hook.event, hook.command) is not None
     if not approved and cli.interactive:
@@ -144,20 +132,20 @@ async def _run(
         cli.note(f"{hook.command}: not run, it is not approved (--accept-hooks runs it)")
         return None
     environment = child_environment(saved=cli.load().saved)
-    options = HookOptions(environment=environment, folder=lambda: str(Path.cwd()))
-    hooks = ShellHooks((hook,), approvals, options, ProblemReporter())
+    options = plugins.HookOptions(environment=environment, folder=lambda: str(Path.cwd()))
+    hooks = plugins.ShellHooks((hook,), approvals, options, plugins.ProblemReporter())
     try:
         return await hooks.run_one(hook, details)
     finally:
         await hooks.close()
 
 
-def _show(hook: HookSpec, ran: HookRun, cli: Cli) -> None:
+def _show(hook: plugins.HookSpec, ran: plugins.HookRun, cli: Cli) -> None:
     code = "stopped" if ran.exit_code is None else f"exit code {ran.exit_code}"
     cli.say(f"{hook.command}: {code} after {ran.seconds:.1f} s")
     if ran.errors:
         cli.say(f"  errors: {ran.errors}")
-    answer, problem = parse_answer(hook.event, ran.output)
+    answer, problem = plugins.parse_answer(hook.event, ran.output)
     if ran.failure:
         cli.say(f"  failed: {ran.failure}")
         if hook.event is HookName.PRE_TOOL_CALL:
@@ -176,7 +164,7 @@ def _show(hook: HookSpec, ran: HookRun, cli: Cli) -> None:
     arg("command", metavar="COMMAND", help="as `hermes hooks list` shows it"),
 )
 def _revoke(args: Namespace, cli: Cli) -> None:
-    approvals = HookApprovals(cli.home.root)
+    approvals = plugins.HookApprovals(cli.home.root)
     if not approvals.revoke(args.command):
         known = ", ".join(sorted({each.command for each in approvals.all()})) or "nothing"
         raise UsageError(f"{args.command!r} is not approved", hint=f"approved: {known}")
@@ -190,8 +178,8 @@ def _revoke(args: Namespace, cli: Cli) -> None:
 )
 async def _doctor(args: Namespace, cli: Cli) -> int:
     wrong: list[str] = []
-    hooks = parse_hooks(cli.load().settings.hooks, ProblemReporter(wrong.append))
-    approvals = HookApprovals(cli.home.root)
+    hooks = plugins.parse_hooks(cli.load().settings.hooks, plugins.ProblemReporter(wrong.append))
+    approvals = plugins.HookApprovals(cli.home.root)
     try:
         approvals.all()
     except ConfigError as error:
@@ -212,15 +200,15 @@ async def _doctor(args: Namespace, cli: Cli) -> int:
 
 
 async def _problems(
-    hook: HookSpec, approvals: HookApprovals, args: Namespace, cli: Cli
+    hook: plugins.HookSpec, approvals: plugins.HookApprovals, args: Namespace, cli: Cli
 ) -> list[str]:
-    program, problem = find_program(hook.command, search_path())
+    program, problem = plugins.find_program(hook.command, search_path())
     if problem or program is None:
         return [problem]
     unasked = cli.load().settings.hooks_auto_accept
     given = approvals.find(hook.event, hook.command)
     found = [] if given or unasked else ["not approved yet: it does not run"]
-    for file in hook_files(hook.command, program):
+    for file in plugins.hook_files(hook.command, program):
         status = file.stat()
         if given is not None and status.st_mtime > given.given_at > 0:
             found.append(f"{file} was changed after you approved it; look at it again")
@@ -230,7 +218,7 @@ async def _problems(
         return found
     ran = await _run(hook, _example_payload(hook.event, "", None), args, cli)
     if ran is not None:
-        _, ignored = parse_answer(hook.event, ran.output)
+        _, ignored = plugins.parse_answer(hook.event, ran.output)
         slow = f"it takes {ran.seconds:.1f} s" if ran.seconds > SLOW else ""
         found += filter(None, (ran.failure, ignored, slow))
     return found

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from hermes import mcp
 from hermes.app import authorizers, start_logging, stop_logging
 from hermes.cli.context import YES, Cli, Command, arg, flag, table
 from hermes.cli.output import ago
@@ -22,19 +23,6 @@ from hermes.config import edit
 from hermes.config.document import read_document
 from hermes.config.settings import McpServer
 from hermes.core.errors import HermesError, ToolError, UsageError
-from hermes.mcp import (
-    CatalogCache,
-    McpLimits,
-    McpOptions,
-    ProbeResult,
-    RemoteTool,
-    ServerCatalog,
-    ServerUnavailable,
-    TransportFactory,
-    offered_tools,
-    probe,
-    program_environment,
-)
 from hermes.mcp.oauth import LoginStore, McpLogin, logout
 from hermes.security import Redactor
 from hermes.tui import one_line
@@ -53,23 +41,23 @@ def server_named(cli: Cli, name: str) -> McpServer:
     raise UsageError(f"there is no MCP server {name!r}", hint=hint)
 
 
-def catalog_cache(cli: Cli) -> CatalogCache:
-    return CatalogCache(cli.home.cache / "mcp")
+def catalog_cache(cli: Cli) -> mcp.CatalogCache:
+    return mcp.CatalogCache(cli.home.cache / "mcp")
 
 
 def tokens_folder(cli: Cli) -> Path:
     return cli.home.root / "mcp-tokens"
 
 
-async def probe_server(cli: Cli, name: str, settings: McpServer) -> ProbeResult:
+async def probe_server(cli: Cli, name: str, settings: McpServer) -> mcp.ProbeResult:
     """Connect once and cache the result for new conversations.
 
     Raises `ToolError` with control characters removed from the message.
     """
-    options = McpOptions(cache=cli.home.cache / "mcp", folder=str(Path.cwd()))
+    options = mcp.McpOptions(cache=cli.home.cache / "mcp", folder=str(Path.cwd()))
     authorizer = authorizers(cli.home)(name, settings)
     try:
-        return await probe(name, settings, options, authorizer)
+        return await mcp.probe(name, settings, options, authorizer)
     except ToolError as error:
         error.args = (plain_line(str(error)),)
         raise
@@ -93,12 +81,12 @@ def transport_name(settings: McpServer) -> str:
 def find_fault(name: str, settings: McpServer) -> str:
     """Return what is wrong with the settings, without starting the server; "" if nothing is."""
     try:
-        TransportFactory(McpLimits()).kinds(name, settings)
-    except ServerUnavailable as error:
+        mcp.TransportFactory(mcp.McpLimits()).kinds(name, settings)
+    except mcp.ServerUnavailable as error:
         return f"{error} ({error.hint})"
     if settings.url and not is_web_address(settings.url):
         return "its `url` is not a web address (it must start with https://)"
-    path = program_environment(settings.env).get("PATH")
+    path = mcp.program_environment(settings.env).get("PATH")
     if settings.command and shutil.which(settings.command, path=path) is None:
         return f"there is no program {settings.command!r}"
     return ""
@@ -121,14 +109,14 @@ def describe_place(cli: Cli, settings: McpServer) -> str:
     return plain_line(Redactor(cli.load().secrets()).redact(text))
 
 
-def describe_effect(tool: RemoteTool) -> str:
+def describe_effect(tool: mcp.RemoteTool) -> str:
     """Describe the effect of a call, as the server declares it."""
     if tool.read_only:
         return "reads, also elsewhere" if tool.open_world else "reads"
     return "may destroy" if tool.destructive else "may do anything"
 
 
-def tool_facts(tool: RemoteTool, offered: bool = True) -> dict[str, Any]:
+def tool_facts(tool: mcp.RemoteTool, offered: bool = True) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
@@ -138,7 +126,7 @@ def tool_facts(tool: RemoteTool, offered: bool = True) -> dict[str, Any]:
     }
 
 
-def tool_rows(tools: Sequence[RemoteTool]) -> list[str]:
+def tool_rows(tools: Sequence[mcp.RemoteTool]) -> list[str]:
     rows = [(one.name, describe_effect(one), one.description) for one in tools]
     return table([[one_line(plain_line(cell), WIDTH) for cell in row] for row in rows])
 
@@ -166,14 +154,16 @@ def login_state(login: McpLogin | None, url: str) -> str:
 
 def cached_or_probed_tools(
     cli: Cli, name: str, settings: McpServer, *, refresh: bool = False
-) -> ServerCatalog:
+) -> mcp.ServerCatalog:
     """Return the cached catalog of the server, or connect to get it. Raises `HermesError`."""
     known = None if refresh else catalog_cache(cli).load(name, settings)
     if known is not None:
         return known
     cli.note(f"connecting to {name} …")
     found = run_logged(cli, probe_server(cli, name, settings))
-    return ServerCatalog(found.tools, bool(found.resources), bool(found.prompts), found.problems)
+    return mcp.ServerCatalog(
+        found.tools, bool(found.resources), bool(found.prompts), found.problems
+    )
 
 
 def is_web_address(url: str) -> bool:
@@ -246,7 +236,7 @@ def _row(cli: Cli, name: str, settings: McpServer) -> ServerRow:
         state,
         transport_name(settings),
         describe_place(cli, settings),
-        len(offered_tools(settings, catalog)) if catalog else None,
+        len(mcp.offered_tools(settings, catalog)) if catalog else None,
         len(catalog.tools) if catalog else None,
         login,
         tuple(filter(None, reasons)) + (catalog.problems if catalog else ()),
@@ -291,7 +281,7 @@ def _cells(cli: Cli, row: ServerRow) -> tuple[str, ...]:
 def _tools(args: Namespace, cli: Cli) -> None:
     settings = server_named(cli, args.name)
     catalog = cached_or_probed_tools(cli, args.name, settings, refresh=args.refresh)
-    offered = offered_tools(settings, catalog)
+    offered = mcp.offered_tools(settings, catalog)
     facts = [tool_facts(tool, tool in offered) for tool in catalog.tools]
     lines = _tool_lines(settings, catalog) or [f"{args.name} has no tools"]
     if len(offered) < len(catalog.tools):
@@ -299,8 +289,8 @@ def _tools(args: Namespace, cli: Cli) -> None:
     cli.emit({"name": args.name, "tools": facts, "problems": catalog.problems}, lines)
 
 
-def _tool_lines(settings: McpServer, catalog: ServerCatalog) -> list[str]:
-    offered = offered_tools(settings, catalog)
+def _tool_lines(settings: McpServer, catalog: mcp.ServerCatalog) -> list[str]:
+    offered = mcp.offered_tools(settings, catalog)
     rows = zip(catalog.tools, tool_rows(catalog.tools), strict=True)
     lines = [f"{'✓' if tool in offered else '·'} {line}" for tool, line in rows]
     return lines + [f"✗ left out: {plain_line(problem)}" for problem in catalog.problems]
@@ -320,9 +310,9 @@ class TestStep(msgspec.Struct, frozen=True):
 def _test(args: Namespace, cli: Cli) -> int:
     settings = server_named(cli, args.name)
     steps: list[TestStep] = []
-    found: ProbeResult | None = None
+    found: mcp.ProbeResult | None = None
     for step in _steps(cli, args.name, settings):
-        if isinstance(step, ProbeResult):
+        if isinstance(step, mcp.ProbeResult):
             found = step
             continue
         steps.append(step)
@@ -332,7 +322,7 @@ def _test(args: Namespace, cli: Cli) -> int:
     ok = all(step.ok for step in steps)
     facts: dict[str, Any] = {"name": args.name, "ok": ok, "steps": steps}
     if found is not None:
-        offered = offered_tools(settings, ServerCatalog(found.tools))
+        offered = mcp.offered_tools(settings, mcp.ServerCatalog(found.tools))
         server, names = found.server_info, ("name", "version", "protocol", "instructions")
         facts |= {
             "transport": found.transport,
@@ -342,12 +332,12 @@ def _test(args: Namespace, cli: Cli) -> int:
             "resources": found.resources,
             "prompts": found.prompts,
         }
-    catalog = ServerCatalog(found.tools, problems=found.problems) if found else None
+    catalog = mcp.ServerCatalog(found.tools, problems=found.problems) if found else None
     cli.emit(facts, [f"  {line}" for line in _tool_lines(settings, catalog)] if catalog else ())
     return 0 if ok else 1
 
 
-def _steps(cli: Cli, name: str, settings: McpServer) -> Iterator[TestStep | ProbeResult]:
+def _steps(cli: Cli, name: str, settings: McpServer) -> Iterator[TestStep | mcp.ProbeResult]:
     """Yield each step when it is done, and the result. A failed step is the last one."""
     fault = find_fault(name, settings)
     if fault:

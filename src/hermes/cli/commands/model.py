@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from hermes import ops
 from hermes.app import (
     ListedModel,
     ModelFilter,
@@ -25,17 +26,6 @@ from hermes.config.home import tilde
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.model import Price
-from hermes.ops import (
-    ProbeFinding,
-    Resolution,
-    Resolved,
-    add_fallback,
-    clear_fallbacks,
-    main_resolution,
-    probe,
-    remove_fallback,
-    whole_resolution,
-)
 from hermes.providers import CUSTOM, ENDPOINTS, ModelChoice, Target, endpoints
 from hermes.providers import LOCAL as RESOLVER_LOCAL
 from hermes.providers.local import (
@@ -112,7 +102,7 @@ class ModelWizard:
 # Which model is used, and why.
 
 
-def resolution_lines(resolution: "Resolution", paint: Paint) -> Iterator[str]:
+def resolution_lines(resolution: ops.Resolution, paint: Paint) -> Iterator[str]:
     main = resolution.main
     if main.problem:
         yield format_fact("model", paint("error", f"{_model_label(main)}: {main.problem}"))
@@ -131,7 +121,7 @@ def resolution_lines(resolution: "Resolution", paint: Paint) -> Iterator[str]:
         yield format_fact("" if number else "also set up", f"{other.provider} ({other.why})")
 
 
-def resolution_line(found: "Resolved", paint: Paint) -> str:
+def resolution_line(found: ops.Resolved, paint: Paint) -> str:
     """Return a line with the model, or with its problem."""
     if found.problem:
         return paint("error", f"{_model_label(found)}: {found.problem}")
@@ -147,7 +137,7 @@ def price_text(price: Price | None) -> str:
     return f"${price.input:g} in, ${price.output:g} out for a million tokens{dated}"
 
 
-def _model_label(found: "Resolved") -> str:
+def _model_label(found: ops.Resolved) -> str:
     return f"{found.model} on {found.provider}" if found.model else found.provider
 
 
@@ -159,9 +149,9 @@ def open_providers(cli: Cli, loaded: Loaded | None = None) -> Providers:
     return Providers(cli.home, loaded or cli.load(), SystemClock(), ProgressLine(cli.stderr))
 
 
-async def resolve_main_model(cli: Cli) -> Resolution:
+async def resolve_main_model(cli: Cli) -> ops.Resolution:
     async with open_providers(cli) as providers:
-        return main_resolution(cli.load(), providers)
+        return ops.main_resolution(cli.load(), providers)
 
 
 async def _choose(args: Namespace, cli: Cli, providers: Providers) -> int:
@@ -179,7 +169,7 @@ MODEL = Command("model", _choose, "Show and choose the model that answers.", nee
 
 @MODEL.action("show", "show the model in use, and why it is used", json=True)
 async def _show(_args: Namespace, cli: Cli, providers: Providers) -> int:
-    resolution = main_resolution(cli.load(), providers)
+    resolution = ops.main_resolution(cli.load(), providers)
     cli.emit(resolution, resolution_lines(resolution, cli.paint))
     return 1 if resolution.main.problem else 0
 
@@ -231,9 +221,9 @@ async def _test(args: Namespace, cli: Cli, providers: Providers) -> int:
     target = providers.known_target(choice)
     if not args.json:
         cli.say(f"{target.model} on {target.provider} ({target.base_url or 'this machine'})")
-    findings: list[ProbeFinding] = []
+    findings: list[ops.ProbeFinding] = []
     async with trial_budget(cli.home, cli.load(), providers.clock) as budget:
-        async for finding in probe(providers.maker.model(target, budget), target.profile):
+        async for finding in ops.probe(providers.maker.model(target, budget), target.profile):
             findings.append(finding)
             if not args.json:
                 role = {"works": "text", "failed": "error"}.get(finding.verdict, "dim")
@@ -251,7 +241,7 @@ FALLBACK = Command("fallback", default="list", needs=open_providers)
 
 @FALLBACK.action("list", "show the chain, and what of it can be used now", json=True)
 async def _list(_args: Namespace, cli: Cli, providers: Providers) -> None:
-    chain = whole_resolution(cli.load(), providers).fallbacks
+    chain = ops.whole_resolution(cli.load(), providers).fallbacks
     lines = []
     for number, one in enumerate(chain, start=1):
         lines.append(f"{number:>3}  {resolution_line(one, cli.paint)}")
@@ -279,7 +269,7 @@ async def _add(args: Namespace, cli: Cli, providers: Providers) -> None:
     target = providers.known_target(choice)
     entry = {"provider": target.provider, "model": choice.model or target.model, **given}
     main = providers.main_choice()
-    is_new = add_fallback(cli.home, entry)
+    is_new = ops.add_fallback(cli.home, entry)
     state = "answers when those before it cannot" if is_new else "is in the chain already"
     cli.say(f"{target.model} on {target.provider} {state}")
     if (main.provider, main.model) == (target.provider, target.model):
@@ -293,14 +283,14 @@ async def _add(args: Namespace, cli: Cli, providers: Providers) -> None:
     needs=None,
 )
 def _remove(args: Namespace, cli: Cli) -> None:
-    gone = remove_fallback(cli.home, args.which)
+    gone = ops.remove_fallback(cli.home, args.which)
     cli.say(f"removed {gone.get('model', '?')} on {gone.get('provider', '?')}")
 
 
 @FALLBACK.action("clear", "take all of them out", YES, needs=None)
 def _clear(_args: Namespace, cli: Cli) -> None:
     cli.require("Remove all fallbacks?", "nothing was removed")
-    cli.say("removed all fallbacks" if clear_fallbacks(cli.home) else "there were none")
+    cli.say("removed all fallbacks" if ops.clear_fallbacks(cli.home) else "there were none")
 
 
 # `hermes models`: the models of a provider, with prices.

@@ -4,6 +4,7 @@ from argparse import Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hermes import ops
 from hermes.cli.commands.backup import output_file
 from hermes.cli.context import YES, Cli, Command, arg, flag, table
 from hermes.config import environment
@@ -19,17 +20,6 @@ from hermes.config.home import (
     tilde,
 )
 from hermes.core.errors import HermesError, UsageError
-from hermes.ops import (
-    Alias,
-    alias_folder,
-    aliases,
-    copy_home,
-    import_profile,
-    is_on_path,
-    make_alias,
-    remove_aliases,
-    rename_aliases,
-)
 from hermes.util.text import human_size, many
 
 COMMAND = Command("profile")
@@ -78,17 +68,17 @@ def _offer_alias(args: Namespace, cli: Cli, home: Home) -> None:
     """Create the command of a profile. A failure is only a note: the command is optional."""
     if not args.no_alias:
         try:
-            _say_alias(make_alias(home), cli)
+            _say_alias(ops.make_alias(home), cli)
             return
         except HermesError as error:
             cli.note(f"no command was made: {error}")
     cli.say(f"try: hermes -p {home.profile} setup")
 
 
-def _say_alias(alias: Alias, cli: Cli) -> None:
+def _say_alias(alias: ops.Alias, cli: Cli) -> None:
     cli.say(f"`{alias.path.name}` starts Hermes with it ({tilde(alias.path)})")
-    if not is_on_path():
-        cli.note(f"note: {tilde(alias_folder())} is not in PATH, so shells will not find it")
+    if not ops.is_on_path():
+        cli.note(f"note: {tilde(ops.alias_folder())} is not in PATH, so shells will not find it")
 
 
 @COMMAND.action("delete", "delete a profile and all its data", YES, NAME)
@@ -106,7 +96,7 @@ def _delete(args: Namespace, cli: Cli) -> int:
     was_chosen = active_profile() == args.name
     delete_profile(args.name)
     cli.say(f"deleted the profile {args.name} ({home.display()})")
-    for alias in remove_aliases(args.name):
+    for alias in ops.remove_aliases(args.name):
         cli.say(f"deleted the command {tilde(alias.path)}")
     if was_chosen:
         cli.say("`hermes` without -p uses the default profile again")
@@ -133,7 +123,7 @@ def _facts(home: Home) -> dict[str, str | bool | list[str]]:
         "exists": home.root.is_dir(),
         "settings": tilde(home.config_file) if home.config_file.is_file() else "",
         "variables": tilde(home.env_file) if home.env_file.is_file() else "",
-        "aliases": [tilde(alias.path) for alias in aliases(home.profile)],
+        "aliases": [tilde(alias.path) for alias in ops.aliases(home.profile)],
     }
 
 
@@ -152,9 +142,9 @@ def _path(args: Namespace, cli: Cli) -> None:
 )
 def _alias(args: Namespace, cli: Cli) -> int:
     if not args.remove:
-        _say_alias(make_alias(Home.resolve(args.name), args.alias), cli)
+        _say_alias(ops.make_alias(Home.resolve(args.name), args.alias), cli)
         return 0
-    gone = remove_aliases(args.name, args.alias)
+    gone = ops.remove_aliases(args.name, args.alias)
     for alias in gone:
         cli.say(f"deleted the command {tilde(alias.path)}")
     if not gone:
@@ -168,7 +158,7 @@ def _alias(args: Namespace, cli: Cli) -> int:
 def _rename(args: Namespace, cli: Cli) -> None:
     home = rename_profile(args.name, args.new)
     cli.say(f"{args.name} is now called {args.new} ({home.display()})")
-    for alias in rename_aliases(args.name, home):
+    for alias in ops.rename_aliases(args.name, home):
         _say_alias(alias, cli)
 
 
@@ -181,7 +171,7 @@ def _rename(args: Namespace, cli: Cli) -> None:
 async def _export(args: Namespace, cli: Cli) -> None:
     home, now = Home.resolve(args.name), datetime.now(UTC).astimezone()
     target = output_file(args.output, home, now)
-    copied = await copy_home(home, target, now, profiles=False)
+    copied = await ops.copy_home(home, target, now, profiles=False)
     files, size = len(copied.manifest.files), human_size(copied.bytes)
     cli.say(f"{many(files, 'file')} of {home.profile} in {tilde(copied.path)} ({size})")
     cli.note("the file holds the keys of the profile")
@@ -195,6 +185,6 @@ async def _export(args: Namespace, cli: Cli) -> None:
     NO_ALIAS,
 )
 def _import(args: Namespace, cli: Cli) -> None:
-    home, count = import_profile(args.zip.expanduser(), args.new)
+    home, count = ops.import_profile(args.zip.expanduser(), args.new)
     cli.say(f"made the profile {home.profile} of {many(count, 'file')} ({home.display()})")
     _offer_alias(args, cli, home)

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+from hermes import ops
 from hermes.app import opened_store, store_exists
 from hermes.cli.context import YES, Cli, Command, CommandEnded, arg, flag, repeated, table
 from hermes.cli.main import run_hermes
@@ -18,18 +19,6 @@ from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.messages import Assistant, Message, ToolResult, to_dict
 from hermes.core.model import Usage
 from hermes.core.ports import SessionInfo
-from hermes.ops import (
-    ExportFormat,
-    back_up_store,
-    cost,
-    export_sessions,
-    format_of,
-    import_file,
-    moment,
-    repair_store,
-    replaced,
-    restore_store,
-)
 from hermes.ops.transcript_import import EVERYTHING
 from hermes.store import (
     LoggedMessage,
@@ -149,7 +138,7 @@ async def _list(args: Namespace, cli: Cli, store: SessionStore) -> None:
 async def _show_session(args: Namespace, cli: Cli, store: SessionStore) -> None:
     info = await find_session(store, args.session)
     known = [plain_line(fact) for fact in (info.id, info.title, info.source, info.model) if fact]
-    lines = ["  ".join([*known, f"started {moment(info.started_at)}"])]
+    lines = ["  ".join([*known, f"started {ops.moment(info.started_at)}"])]
     shown = []
     if not args.log:
         for message in await store.messages(info.id):
@@ -163,7 +152,7 @@ async def _show_session(args: Namespace, cli: Cli, store: SessionStore) -> None:
         facts = {"id": one.id, "timestamp": one.timestamp, "in_conversation": one.id in current}
         shown.append(facts | to_dict(one.message))
         mark = "" if one.id in current else "  (not in the conversation any more)"
-        lines.append(f"\n#{one.id}  {moment(one.timestamp)}{mark}")
+        lines.append(f"\n#{one.id}  {ops.moment(one.timestamp)}{mark}")
         lines.append("\n".join(_paragraphs(one.message)))
     cli.emit({"session": info, "messages": shown}, lines)
 
@@ -191,7 +180,7 @@ async def _tree(args: Namespace, cli: Cli, store: SessionStore) -> None:
     for depth, one in (*above, *below):
         start = "  " * max(depth - 1, 0) + ("└ " if depth else "")
         ended = f", {plain_line(one.end_reason)}" if one.end_reason else ""
-        facts = f"{moment(one.started_at)}, {many(one.message_count, 'message')}{ended}"
+        facts = f"{ops.moment(one.started_at)}, {many(one.message_count, 'message')}{ended}"
         here = "   <- this one" if one is info else ""
         lines.append(f"{start}{session_label(one)}  {facts}{here}")
     cli.emit({"session": info, "ancestors": ancestors, "descendants": descendants}, lines)
@@ -355,7 +344,7 @@ async def _usage(args: Namespace, cli: Cli, store: SessionStore) -> None:
 def _usage_cells(line: UsageLine) -> tuple[str, ...]:
     used, by = line.usage, " ".join(["subagent"] * line.is_subagent + [line.tool])
     numbers = (line.calls, used.input, used.cache_read, used.output)
-    price = cost(line.cost_usd) + ("+?" if line.unpriced_calls else "")
+    price = ops.cost(line.cost_usd) + ("+?" if line.unpriced_calls else "")
     price = "unknown" if line.unpriced_calls == line.calls else price
     names = map(plain_line, (line.task, line.model, line.provider, by))
     return (*names, *(f"{number:,}" for number in numbers), price)
@@ -428,20 +417,20 @@ STDOUT = "-"
     arg("out", metavar="OUT", help="the file; - is the standard output"),
     repeated("--session-id", metavar="ID", help="this session; repeatable"),
     SOURCE,
-    arg("--format", choices=[*ExportFormat], help="by the name of OUT, or jsonl"),
+    arg("--format", choices=[*ops.ExportFormat], help="by the name of OUT, or jsonl"),
     flag("--force", help="replace OUT when it exists"),
 )
 async def _export(args: Namespace, cli: Cli, store: SessionStore) -> None:
     out = Path(args.out)
-    form = ExportFormat(args.format) if args.format else format_of(out)
+    form = ops.ExportFormat(args.format) if args.format else ops.format_of(out)
     infos = await _sessions_to_export(args, store)
-    pieces = export_sessions(store, infos, form, progress_on(cli, "exporting"))
+    pieces = ops.export_sessions(store, infos, form, progress_on(cli, "exporting"))
     if args.out == STDOUT:
         async for piece in pieces:
             cli.stdout.write(piece)
         cli.stdout.flush()
         return
-    with replaced(out, overwrite=args.force) as file:
+    with ops.replaced(out, overwrite=args.force) as file:
         async for piece in pieces:
             file.write(piece)
     cli.say(f"wrote {many(len(infos), 'session')} to {out}")
@@ -471,7 +460,7 @@ async def _sessions_to_export(args: Namespace, store: SessionStore) -> list[Sess
     needs=_opened,
 )
 async def _import(args: Namespace, cli: Cli, store: SessionStore) -> None:
-    done = await import_file(
+    done = await ops.import_file(
         store,
         args.file,
         SystemClock().now(),
@@ -496,7 +485,11 @@ async def _stats(_args: Namespace, cli: Cli, store: SessionStore) -> None:
 
     stats = await store.stats()
     sizes = stats.sizes
-    span = f"{moment(stats.oldest or 0)} to {moment(stats.newest or 0)}" if stats.sessions else ""
+    span = (
+        f"{ops.moment(stats.oldest or 0)} to {ops.moment(stats.newest or 0)}"
+        if stats.sessions
+        else ""
+    )
     archived = f", {stats.archived:,} of them archived" if stats.archived else ""
     rows = [
         ("store", plain_line(stats.where)),
@@ -510,7 +503,7 @@ async def _stats(_args: Namespace, cli: Cli, store: SessionStore) -> None:
         ("roles", counts(stats.by_role)),
         ("tool calls", f"{stats.tool_calls:,}"),
         ("tokens", f"{stats.usage.prompt:,} in, {stats.usage.output:,} out"),
-        ("cost", cost(stats.cost_usd)),
+        ("cost", ops.cost(stats.cost_usd)),
     ]
     cli.emit(stats, table(rows))
 
@@ -538,7 +531,7 @@ async def _vacuum(_args: Namespace, cli: Cli, store: SessionStore) -> None:
 async def _backup(args: Namespace, cli: Cli, store: SessionStore) -> None:
     progress = progress_on(cli, "copying")
     url = cli.load().settings.store.url
-    await back_up_store(store, url, args.out, overwrite=args.force, progress=progress)
+    await ops.back_up_store(store, url, args.out, overwrite=args.force, progress=progress)
     cli.say(f"copied the store to {args.out} ({human_size(args.out.stat().st_size)})")
 
 
@@ -553,7 +546,7 @@ def _restore(args: Namespace, cli: Cli) -> None:
     if not cli.confirm(f"Replace the session store by {plain_line(str(args.file))}?"):
         cli.say("nothing was changed")
         return
-    kept = restore_store(cli.home, cli.load().settings.store.url, args.file)
+    kept = ops.restore_store(cli.home, cli.load().settings.store.url, args.file)
     cli.say(f"the store is now that of {args.file}")
     if kept is not None:
         cli.say(f"the one that was there is kept as {kept}")
@@ -561,7 +554,7 @@ def _restore(args: Namespace, cli: Cli) -> None:
 
 @COMMAND.action("repair", "save what can be saved of a damaged store", json=True, needs=None)
 def _repair(_args: Namespace, cli: Cli) -> None:
-    report = repair_store(cli.home, cli.load().settings.store.url, progress_on(cli, "reading"))
+    report = ops.repair_store(cli.home, cli.load().settings.store.url, progress_on(cli, "reading"))
     cli.emit(report, report.summary)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from hermes import skills as skill_api
 from hermes.app import external_warnings, skill_roots, visibility_context
 from hermes.cli.context import YES, Cli, Command, arg
 from hermes.cli.output import limit, positive
@@ -22,24 +23,6 @@ from hermes.config.home import tilde
 from hermes.config.schema import MISSING, find, split_key
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.ops import moment
-from hermes.skills import (
-    DEFAULT_LOG_LENGTH,
-    SKILL_FILE,
-    Skill,
-    SkillCommit,
-    SkillHistory,
-    SkillIndex,
-    SkillInvalid,
-    SkillNotFound,
-    SkillRoot,
-    SkillUsage,
-    Source,
-    VisibilityContext,
-    hidden_reason,
-    read_instructions,
-    read_linked,
-    unusable_reason,
-)
 from hermes.skills.hub import SOURCE_NAMES, HubStore, LockFile, diff_files
 from hermes.skills.writing import (
     MARK_FILE,
@@ -80,16 +63,16 @@ def say_problems(cli: Cli, problems: Iterable[str]) -> None:
         cli.note(f"warning: {plain_line(problem)}")
 
 
-def all_roots(cli: Cli) -> tuple[SkillRoot, ...]:
+def all_roots(cli: Cli) -> tuple[skill_api.SkillRoot, ...]:
     """Return all skill folders except those of plugins, which would have to be loaded."""
     return skill_roots(cli.load(), cli.home)
 
 
-def skill_index(cli: Cli) -> SkillIndex:
-    return SkillIndex(all_roots(cli))
+def skill_index(cli: Cli) -> skill_api.SkillIndex:
+    return skill_api.SkillIndex(all_roots(cli))
 
 
-def skill_visibility(cli: Cli) -> VisibilityContext:
+def skill_visibility(cli: Cli) -> skill_api.VisibilityContext:
     """Return the visibility on this machine, without tools, which depend on the session."""
     return visibility_context(cli.load(), "cli")
 
@@ -117,7 +100,7 @@ class SkillRow(msgspec.Struct, frozen=True, kw_only=True):
     broken: str = ""  #: Why it cannot be loaded.
 
 
-KINDS = [str(one) for one in Source]
+KINDS = [str(one) for one in skill_api.Source]
 
 
 @COMMAND.action(
@@ -142,10 +125,13 @@ def _list(args: Namespace, cli: Cli) -> None:
         lock = LockFile()
     seen: dict[str, list[str]] = {}
     for root in all_roots(cli):
-        for skill in SkillIndex([root]).skills():
+        for skill in skill_api.SkillIndex([root]).skills():
             seen.setdefault(skill.name, []).append(str(root.source))
     below = {name: sources[1] for name, sources in seen.items() if len(sources) > 1}
-    found = [_row(skill, lock, below, hidden_reason(skill, around)) for skill in skills.skills()]
+    found = [
+        _row(skill, lock, below, skill_api.hidden_reason(skill, around))
+        for skill in skills.skills()
+    ]
     for one in skills.broken():
         folder, source = str(one.folder), str(one.source)
         row = SkillRow(name=one.folder.name, source=source, folder=folder, broken=one.reason)
@@ -161,9 +147,9 @@ def _list(args: Namespace, cli: Cli) -> None:
     cli.emit(rows, lines, empty=empty)
 
 
-def _row(skill: Skill, lock: LockFile, below: dict[str, str], hidden: str) -> SkillRow:
-    entry = lock.skills.get(skill.name) if skill.source is Source.HUB else None
-    overlay = read_overlay(skill.folder) if skill.source is Source.USER else None
+def _row(skill: skill_api.Skill, lock: LockFile, below: dict[str, str], hidden: str) -> SkillRow:
+    entry = lock.skills.get(skill.name) if skill.source is skill_api.Source.HUB else None
+    overlay = read_overlay(skill.folder) if skill.source is skill_api.Source.USER else None
     return SkillRow(
         name=skill.name,
         source=str(skill.source),
@@ -205,8 +191,10 @@ def _line(row: SkillRow, room: int) -> str:
 )
 def _view(args: Namespace, cli: Cli) -> None:
     skill = skill_index(cli).get(args.name)
-    path = skill.folder / (args.file or SKILL_FILE)
-    text = read_linked(skill, args.file) if args.file else read_instructions(skill)
+    path = skill.folder / (args.file or skill_api.SKILL_FILE)
+    text = (
+        skill_api.read_linked(skill, args.file) if args.file else skill_api.read_instructions(skill)
+    )
     if args.json:
         facts = msgspec.to_builtins(skill, enc_hook=str)  # the folder is not a JSON value
         cli.json({"skill": facts, "file": str(path), "text": text})
@@ -259,7 +247,7 @@ def _config(args: Namespace, cli: Cli) -> None:
 def declared_settings(cli: Cli) -> list[DeclaredSetting]:
     """Return the settings of all usable skills, with secrets masked."""
     values, here = cli.load().settings.skills.config, skill_visibility(cli)
-    skills = [one for one in skill_index(cli).skills() if not unusable_reason(one, here)]
+    skills = [one for one in skill_index(cli).skills() if not skill_api.unusable_reason(one, here)]
     found = []
     for name, one in ((skill.name, setting) for skill in skills for setting in skill.settings):
         parts = split_key(one.key)
@@ -278,13 +266,13 @@ PROPOSALS = arg("id", nargs="+", metavar="ID", help="as `pending` shows it")
 NAME = arg("name", metavar="NAME")
 
 
-def skill_history(cli: Cli) -> SkillHistory:
-    return SkillHistory(cli.home.skills, lambda text: cli.note(f"warning: {text}"))
+def skill_history(cli: Cli) -> skill_api.SkillHistory:
+    return skill_api.SkillHistory(cli.home.skills, lambda text: cli.note(f"warning: {text}"))
 
 
 def skill_writer(cli: Cli) -> SkillWriter:
     """Return a writer for changes of the user, which skip `skills.review`."""
-    usage = SkillUsage(cli.home.skills / ".usage.json")
+    usage = skill_api.SkillUsage(cli.home.skills / ".usage.json")
     history = skill_history(cli)
     return SkillWriter(cli.home.skills, skill_index(cli), history, scan_reasons, usage=usage)
 
@@ -293,7 +281,7 @@ def skill_writer(cli: Cli) -> SkillWriter:
     "log",
     "what the agent learnt: changes of skills, the newest first",
     arg("name", nargs="?", default="", metavar="NAME", help="only of this skill"),
-    limit(DEFAULT_LOG_LENGTH, "-n"),
+    limit(skill_api.DEFAULT_LOG_LENGTH, "-n"),
     json=True,
 )
 async def _log(args: Namespace, cli: Cli) -> None:
@@ -303,7 +291,7 @@ async def _log(args: Namespace, cli: Cli) -> None:
     cli.emit(found, line=lambda commit: _commit_line(commit, paint), empty=empty)
 
 
-def _commit_line(commit: SkillCommit, paint: Paint) -> str:
+def _commit_line(commit: skill_api.SkillCommit, paint: Paint) -> str:
     names = plain_line(", ".join(commit.skills)) or "-"
     session = f"  [{plain_line(commit.session)}]" if commit.session else ""
     facts = f"{moment(commit.at)}  {plain_line(commit.who):<6} {names}"
@@ -324,7 +312,9 @@ async def _diff(args: Namespace, cli: Cli) -> None:
     say_diff(cli, text.rstrip("\n"))
 
 
-async def _copies_diff(cli: Cli, history: SkillHistory, commit: SkillCommit) -> str:
+async def _copies_diff(
+    cli: Cli, history: skill_api.SkillHistory, commit: skill_api.SkillCommit
+) -> str:
     """Return the changes to copied skills, without the copying itself.
 
     Return "" for a change without copies, and if an original has changed since.
@@ -343,12 +333,12 @@ async def _copies_diff(cli: Cli, history: SkillHistory, commit: SkillCommit) -> 
     return "\n".join(found)
 
 
-def original_skill(cli: Cli, name: str) -> Skill | None:
+def original_skill(cli: Cli, name: str) -> skill_api.Skill | None:
     """Return the skill that is used if the user has none of this name."""
-    others = [root for root in all_roots(cli) if root.source is not Source.USER]
+    others = [root for root in all_roots(cli) if root.source is not skill_api.Source.USER]
     try:
-        return SkillIndex(others).get(name)
-    except (SkillNotFound, SkillInvalid):
+        return skill_api.SkillIndex(others).get(name)
+    except (skill_api.SkillNotFound, skill_api.SkillInvalid):
         return None
 
 
@@ -438,7 +428,7 @@ async def _decide_each(args: Namespace, cli: Cli, *, approve: bool) -> int:
     json=True,
 )
 async def _list_stale(args: Namespace, cli: Cli) -> None:
-    skills, usage = skill_index(cli), SkillUsage(cli.home.skills / ".usage.json")
+    skills, usage = skill_index(cli), skill_api.SkillUsage(cli.home.skills / ".usage.json")
     found = stale_skills(skills.skills(), usage.all(), time.time(), args.days)
     away = list(skill_writer(cli).retired())
     lines = []

@@ -34,33 +34,7 @@ from hermes.skills import (
     hidden_reason,
     optional_folder,
 )
-from hermes.skills.hub import (
-    SET_TOKEN,
-    SOURCE_NAMES,
-    AuditEvent,
-    Hub,
-    HubAddresses,
-    HubError,
-    HubOptions,
-    InstallCandidate,
-    InstallRefused,
-    PublishPlan,
-    SkillOffer,
-    SkillSearchResult,
-    UpdateState,
-    UpdateStatus,
-    audit_installed,
-    check_source_name,
-    check_update,
-    check_updates,
-    export_bundle,
-    import_bundle,
-    plan_publication,
-    prepare_skill,
-    publish,
-    restore_skill,
-    summarize_changes,
-)
+from hermes.skills import hub as skill_hub
 from hermes.skills.scanner import ScanFinding, SourceTrust
 from hermes.skills.writing import read_overlay
 from hermes.tui import one_line
@@ -70,7 +44,7 @@ MOST_FINDINGS = 20
 VERDICTS = {"safe": "nothing suspicious", "caution": "caution", "dangerous": "dangerous"}
 
 
-def offer_lines(cli: Cli, offers: Sequence[SkillOffer]) -> list[str]:
+def offer_lines(cli: Cli, offers: Sequence[skill_hub.SkillOffer]) -> list[str]:
     lines = []
     for offer in offers:
         count = f"  ({many(offer.installs, 'install')})" if offer.installs else ""
@@ -92,7 +66,7 @@ def say_findings(cli: Cli, verdict: str, findings: Sequence[ScanFinding]) -> Non
         cli.say(f"  and {many(len(findings) - MOST_FINDINGS, 'more finding')}")
 
 
-def say_candidate(cli: Cli, one: InstallCandidate) -> None:
+def say_candidate(cli: Cli, one: skill_hub.InstallCandidate) -> None:
     skill = one.skill
     version = f" {plain_line(skill.version)}" if skill.version else ""
     cli.say(f"{skill.name}{version}: {plain_line(skill.description)}")
@@ -107,7 +81,7 @@ def say_candidate(cli: Cli, one: InstallCandidate) -> None:
 
 
 @asynccontextmanager
-async def open_hub(cli: Cli) -> AsyncIterator[Hub]:
+async def open_hub(cli: Cli) -> AsyncIterator[skill_hub.Hub]:
     """Open the hub; print its warnings at the end."""
 
     def hidden_source(name: str) -> str:
@@ -116,7 +90,7 @@ async def open_hub(cli: Cli) -> AsyncIterator[Hub]:
         return str(hidden.source) if hidden else ""
 
     try:
-        async with Hub(hub_options(cli), hidden_source) as hub:
+        async with skill_hub.Hub(hub_options(cli), hidden_source) as hub:
             try:
                 yield hub
             finally:
@@ -125,19 +99,19 @@ async def open_hub(cli: Cli) -> AsyncIterator[Hub]:
         raise
     except OSError as error:  # for example a full or read-only disk
         place = f"{error.filename}: " if error.filename else ""
-        raise HubError(f"the disk refuses: {place}{error.strerror or error}") from error
+        raise skill_hub.HubError(f"the disk refuses: {place}{error.strerror or error}") from error
 
 
-def hub_options(cli: Cli) -> HubOptions:
+def hub_options(cli: Cli) -> skill_hub.HubOptions:
     loaded = cli.load()
-    usual = HubAddresses()
-    return HubOptions(
+    usual = skill_hub.HubAddresses()
+    return skill_hub.HubOptions(
         root=cli.home.skills / ".hub",
         official=optional_folder(),
         token=loaded.secret("GITHUB_TOKEN") or loaded.secret("GH_TOKEN") or "",
         git=shutil.which("git", path=search_path()),
         ssh_agent=loaded.variable("SSH_AUTH_SOCK") or "",
-        addresses=HubAddresses(
+        addresses=skill_hub.HubAddresses(
             github_api=loaded.variable("GITHUB_API_URL") or usual.github_api,
             github_web=loaded.variable("GITHUB_SERVER_URL") or usual.github_web,
             skills_sh=loaded.variable("SKILLS_API_URL") or usual.skills_sh,
@@ -156,11 +130,11 @@ def source_option(summary: str) -> Arg:
 
     def source(name: str) -> str:
         try:
-            return check_source_name(name) if name else ""
+            return skill_hub.check_source_name(name) if name else ""
         except UsageError as error:
             raise argparse.ArgumentTypeError(f"{error}; {error.hint}") from None
 
-    return arg("--source", type=source, choices=SOURCE_NAMES, default="", help=summary)
+    return arg("--source", type=source, choices=skill_hub.SOURCE_NAMES, default="", help=summary)
 
 
 hub_action = partial(COMMAND.action, needs=open_hub)
@@ -173,8 +147,8 @@ WHERE_TO_LOOK = source_option("where to look")
 @hub_action(
     "audit", "compare the installed skills with their hashes, and scan them again", json=True
 )
-async def _audit(args: Namespace, cli: Cli, hub: Hub) -> int:
-    found = audit_installed(hub)
+async def _audit(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> int:
+    found = skill_hub.audit_installed(hub)
     if args.json:
         cli.json(found)
         return 0 if found.clean else 1
@@ -205,7 +179,7 @@ async def _audit(args: Namespace, cli: Cli, hub: Hub) -> int:
     arg("name", nargs="?", default="", metavar="NAME", help="only this one"),
     json=True,
 )
-async def _quarantine(args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _quarantine(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     if args.clean:
         gone = hub.quarantine.clean(args.name)
         cli.say(f"deleted {many(len(gone), 'refused skill')}")
@@ -227,7 +201,7 @@ async def _quarantine(args: Namespace, cli: Cli, hub: Hub) -> None:
     flag("--restore", help="fetch the installed files again"),
     YES,
 )
-async def _reset(args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _reset(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     writer = skill_writer(cli)
     try:
         copied = writer.overlay_of(args.name)
@@ -248,7 +222,7 @@ async def _reset(args: Namespace, cli: Cli, hub: Hub) -> None:
         await _restore_installed(args, cli, hub)
 
 
-async def _restore_installed(args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _restore_installed(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     installed = args.name in hub.store.lock().skills
     if not args.restore or not installed:
         raise UsageError(
@@ -258,12 +232,12 @@ async def _restore_installed(args: Namespace, cli: Cli, hub: Hub) -> None:
             else "`hermes skills list` says which skills are copies",
         )
     cli.require(f"Replace the files of {args.name} with those of its source?")
-    await restore_skill(hub, args.name)
+    await skill_hub.restore_skill(hub, args.name)
     cli.say(f"{args.name} is as it was installed")
 
 
 @hub_action("browse", "list the skills of a source", WHERE_TO_LOOK, json=True)
-async def _browse(args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _browse(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     _show(cli, await hub.browse(args.source))
 
 
@@ -274,11 +248,11 @@ async def _browse(args: Namespace, cli: Cli, hub: Hub) -> None:
     WHERE_TO_LOOK,
     json=True,
 )
-async def _search(args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _search(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     _show(cli, await hub.search(" ".join(args.words), args.source))
 
 
-def _show(cli: Cli, found: SkillSearchResult) -> None:
+def _show(cli: Cli, found: skill_hub.SkillSearchResult) -> None:
     cli.emit(found, offer_lines(cli, found.offers) or ["nothing was found"])
     if not cli.as_json:
         say_problems(cli, found.problems)
@@ -292,7 +266,7 @@ def _show(cli: Cli, found: SkillSearchResult) -> None:
     WHERE_TO_LOOK,
     json=True,
 )
-async def _inspect(args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _inspect(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     if found := hub.quarantine.find(args.identifier):
         held, files = found
         if args.json:
@@ -346,7 +320,7 @@ THIRD_PARTY = (
     flag("--force", help="in spite of findings, or of changes made here"),
     YES,
 )
-async def _install(args: Namespace, cli: Cli, hub: Hub) -> int:
+async def _install(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> int:
     candidate = await hub.prepare(args.identifier, args.source, args.category)
     try:
         hub.check_name(candidate, force=args.force)
@@ -360,7 +334,12 @@ async def _install(args: Namespace, cli: Cli, hub: Hub) -> int:
 
 
 def install_candidate(
-    args: Namespace, cli: Cli, hub: Hub, candidate: InstallCandidate, *, force: bool
+    args: Namespace,
+    cli: Cli,
+    hub: skill_hub.Hub,
+    candidate: skill_hub.InstallCandidate,
+    *,
+    force: bool,
 ) -> bool:
     """Show the skill, ask, and install it. Return False if the user says no.
 
@@ -368,18 +347,18 @@ def install_candidate(
     """
     say_candidate(cli, candidate)
     if candidate.installed:
-        cli.say(f"changes:  {summarize_changes(candidate.current, candidate.files)}")
+        cli.say(f"changes:  {skill_hub.summarize_changes(candidate.current, candidate.files)}")
         say_diff(cli, candidate.difference)
     decision = candidate.decision(force=force)
     if not decision.allowed:
         hub.refuse(candidate, decision.reason)
         hint = "--force installs it all the same" if decision.asks else "nothing overrides this"
-        raise InstallRefused(
+        raise skill_hub.InstallRefused(
             f"{candidate.name} is not installed: {plain_line(decision.reason)}",
             hint=f"{hint}; `hermes skills inspect {candidate.name}` shows it in quarantine",
         )
     if candidate.locally_changed and args.yes and not force:
-        raise InstallRefused(
+        raise skill_hub.InstallRefused(
             f"{candidate.name} was changed here: {', '.join(candidate.locally_changed)}",
             hint="--force replaces the changes; without --yes you are asked",
         )
@@ -401,7 +380,9 @@ def install_candidate(
     return True
 
 
-def _accept(cli: Cli, hub: Hub, candidate: InstallCandidate, *, force: bool) -> None:
+def _accept(
+    cli: Cli, hub: skill_hub.Hub, candidate: skill_hub.InstallCandidate, *, force: bool
+) -> None:
     """Install the skill, and say what it needs."""
     entry = hub.accept(candidate, force=force)
     what = "updated" if candidate.installed else "installed"
@@ -419,7 +400,7 @@ def _accept(cli: Cli, hub: Hub, candidate: InstallCandidate, *, force: bool) -> 
 
 
 @hub_action("uninstall", "remove an installed skill", arg("name", metavar="NAME"), YES)
-async def _uninstall(args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _uninstall(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     entry = hub.installed(args.name)
     question = f"Remove {args.name}, installed from {entry.identifier}?"
     cli.require(question, "nothing was removed")
@@ -439,11 +420,11 @@ async def _uninstall(args: Namespace, cli: Cli, hub: Hub) -> None:
     arg("names", nargs="*", metavar="NAME", help="only these"),
     json=True,
 )
-async def _check(args: Namespace, cli: Cli, hub: Hub) -> None:
-    found = await check_updates(hub, args.names)
+async def _check(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
+    found = await skill_hub.check_updates(hub, args.names)
     facts = [{"name": one.name, "state": one.state, "reason": one.reason} for one in found]
     lines = [_update_line(one) for one in found]
-    if any(one.state is UpdateState.NEWER for one in found):
+    if any(one.state is skill_hub.UpdateState.NEWER for one in found):
         lines.append("`hermes skills update` shows what changes, and asks")
     cli.emit(facts, lines, empty="nothing is installed from the hub")
 
@@ -455,20 +436,20 @@ async def _check(args: Namespace, cli: Cli, hub: Hub) -> None:
     flag("--force", help="in spite of findings, or of changes made here"),
     YES,
 )
-async def _update(args: Namespace, cli: Cli, hub: Hub) -> int:
+async def _update(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> int:
     entries = {name: hub.installed(name) for name in args.names} or hub.store.lock().skills
     if not entries:
         cli.say("nothing is installed from the hub")
     failed = False
     for name, entry in sorted(entries.items()):
-        one = await check_update(hub, name, entry)
-        failed |= one.state not in (UpdateState.CURRENT, UpdateState.NEWER)
+        one = await skill_hub.check_update(hub, name, entry)
+        failed |= one.state not in (skill_hub.UpdateState.CURRENT, skill_hub.UpdateState.NEWER)
         if one.candidate is None:
             cli.say(_update_line(one))
             continue
         try:
             failed |= not install_candidate(args, cli, hub, one.candidate, force=args.force)
-        except InstallRefused as error:
+        except skill_hub.InstallRefused as error:
             failed = True
             cli.note(f"{error}; {error.hint}")
         finally:
@@ -476,7 +457,7 @@ async def _update(args: Namespace, cli: Cli, hub: Hub) -> int:
     return 1 if failed else 0
 
 
-def _update_line(one: UpdateStatus) -> str:
+def _update_line(one: skill_hub.UpdateStatus) -> str:
     return f"{one.name}: {one.state}{f': {plain_line(one.reason)}' if one.reason else ''}"
 
 
@@ -494,14 +475,14 @@ def _update_line(one: UpdateStatus) -> str:
     YES,
     json=True,
 )
-async def _publish(args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _publish(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     is_path = Path(args.path).expanduser().exists()
     folder = args.path if is_path else str(skill_index(cli).get(args.path).folder)
-    parcel = await prepare_skill(folder, cli.load().secrets())
+    parcel = await skill_hub.prepare_skill(folder, cli.load().secrets())
     if not args.dry_run and not hub.api.has_token:
         problem = "publishing needs a token of GitHub that may write to the repository"
-        raise UsageError(problem, hint=f"set it: {SET_TOKEN.partition(' (')[0]}")
-    plan = await plan_publication(hub.api, parcel, args.repo, args.folder)
+        raise UsageError(problem, hint=f"set it: {skill_hub.SET_TOKEN.partition(' (')[0]}")
+    plan = await skill_hub.plan_publication(hub.api, parcel, args.repo, args.folder)
     facts = {
         "skill": plan.parcel.skill.name,
         **{name: getattr(plan, name) for name in ("repo", "base", "folder", "changed", "removed")},
@@ -513,16 +494,16 @@ async def _publish(args: Namespace, cli: Cli, hub: Hub) -> None:
         cli.emit(facts, "nothing was sent")
         return
     cli.require(f"Send this to {plan.repo}?", "nothing was sent")
-    done = await publish(hub.api, plan)
+    done = await skill_hub.publish(hub.api, plan)
     name = parcel.skill.name
-    hub.store.log_event(AuditEvent(what="published", skill=name, identifier=done.url))
+    hub.store.log_event(skill_hub.AuditEvent(what="published", skill=name, identifier=done.url))
     cli.emit(
         {**facts, "url": done.url, "is_new": done.is_new},
         f"{'opened' if done.is_new else 'is open already:'} {plain_line(done.url)}",
     )
 
 
-def _say_plan(cli: Cli, plan: PublishPlan) -> None:
+def _say_plan(cli: Cli, plan: skill_hub.PublishPlan) -> None:
     cli.say(f"repository: {plan.repo}, for its branch {plain_line(plan.base)}")
     cli.say(f"branch:     {plan.parcel.branch}")
     cli.say(f"title:      {plan.title}")
@@ -545,7 +526,7 @@ FILE = arg("file", type=Path, metavar="FILE")
 @SNAPSHOT.action(
     "export", "write them to a file", FILE, flag("--force", help="replace FILE when it exists")
 )
-async def _export(args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _export(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     target = args.file.expanduser().absolute()
     if target.exists() and not target.is_file():
         raise UsageError(f"{args.file} is not a file")
@@ -554,7 +535,7 @@ async def _export(args: Namespace, cli: Cli, hub: Hub) -> None:
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}")
     own = [skill for skill in skill_index(cli).skills() if skill.source is Source.USER]
-    done = export_bundle(hub, cli.home.skills, own, target)
+    done = skill_hub.export_bundle(hub, cli.home.skills, own, target)
     cli.say(f"wrote {many(len(done.skills), 'skill')} to {args.file}")
 
 
@@ -565,12 +546,12 @@ async def _export(args: Namespace, cli: Cli, hub: Hub) -> None:
     flag("--force", help="replace those that are there; in spite of findings"),
     json=True,
 )
-async def _import(args: Namespace, cli: Cli, hub: Hub) -> int:
+async def _import(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> int:
     file = args.file.expanduser()
     if not file.is_file():
         raise UsageError(f"there is no file {args.file}")
     history = SkillHistory(cli.home.skills, cli.note)
-    done = await import_bundle(hub, cli.home.skills, history, file, force=args.force)
+    done = await skill_hub.import_bundle(hub, cli.home.skills, history, file, force=args.force)
     lines = [f"imported {many(len(done.stored), 'skill')}"]
     if done.skipped:
         lines.append(f"left alone, as they are there: {', '.join(map(plain_line, done.skipped))}")
@@ -592,7 +573,7 @@ COMMAND.actions.append(TAP)
     "add a repository at GitHub, or a site",
     arg("tap", metavar="OWNER/REPO", help="or https://site"),
 )
-async def _add(args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _add(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     tap = hub.taps.normalize(args.tap)
     count = len(await hub.sources.tap(tap).browse())
     if not count:
@@ -606,7 +587,7 @@ async def _add(args: Namespace, cli: Cli, hub: Hub) -> None:
 
 
 @TAP.action("remove", "search it no more", arg("tap", metavar="OWNER/REPO"))
-async def _remove(args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _remove(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     tap = hub.taps.normalize(args.tap)
     with hub.store.exclusive():
         removed = hub.taps.remove(tap)
@@ -616,6 +597,6 @@ async def _remove(args: Namespace, cli: Cli, hub: Hub) -> None:
 
 
 @TAP.action("list", "show them", json=True)
-async def _list(_args: Namespace, cli: Cli, hub: Hub) -> None:
+async def _list(_args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     empty = "no taps: `hermes skills tap add owner/repo`"
     cli.emit(hub.taps.all(), line=plain_line, empty=empty)

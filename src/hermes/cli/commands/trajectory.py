@@ -6,24 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from hermes import ops
 from hermes.app import opened_store, store_exists
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.core.errors import SessionNotFound, UsageError
-from hermes.ops import (
-    Entry,
-    TrajectoryLine,
-    as_openai,
-    as_sharegpt,
-    check_output,
-    local,
-    read_lines,
-    replaced,
-)
 from hermes.store import to_sharegpt
 from hermes.tui import Paint, one_line
 from hermes.util.text import clean, cut_middle, escaped_json, human_size, many, plain, plain_line
 
-FORMS = {"sharegpt": as_sharegpt, "openai": as_openai}
+FORMS = {"sharegpt": ops.as_sharegpt, "openai": ops.as_openai}
 SHOWN_RESULT = 2000  #: The most characters shown of a tool result.
 SHOWN_WORDS = 60
 BAD_LINES = 1  #: The exit code if some lines are invalid.
@@ -39,7 +30,7 @@ COMMAND = Command("trajectory")
     json=True,
 )
 def _show(args: Namespace, cli: Cli) -> int:
-    lines = list(read_lines(args.file))
+    lines = list(ops.read_lines(args.file))
     if args.index is not None:
         _show_one(_select_line(lines, args.index, args.file), cli)
         return 0
@@ -48,7 +39,7 @@ def _show(args: Namespace, cli: Cli) -> int:
     return BAD_LINES if any(line.problem for line in lines) else 0
 
 
-def _select_line(lines: list[TrajectoryLine], index: int, file: Path) -> TrajectoryLine:
+def _select_line(lines: list[ops.TrajectoryLine], index: int, file: Path) -> ops.TrajectoryLine:
     wanted = lines[index].number if -len(lines) <= index < 0 else index
     found = [line for line in lines if line.number == wanted]
     if not found:
@@ -58,7 +49,7 @@ def _select_line(lines: list[TrajectoryLine], index: int, file: Path) -> Traject
     return found[0]
 
 
-def _summary(line: TrajectoryLine) -> dict[str, Any]:
+def _summary(line: ops.TrajectoryLine) -> dict[str, Any]:
     if line.problem:
         return {"index": line.number, "problem": line.problem}
     turns = line.entry.get("conversations") or line.entry["messages"]
@@ -84,7 +75,7 @@ def _row(summary: dict[str, Any]) -> str:
     return f"{summary['index']:>4}  {state:<9}  {facts}  {model}  {summary['begins']}".rstrip()
 
 
-def _show_one(line: TrajectoryLine, cli: Cli) -> None:
+def _show_one(line: ops.TrajectoryLine, cli: Cli) -> None:
     if line.problem:
         raise UsageError(f"line {line.number}: {line.problem}")
     if cli.as_json:
@@ -94,7 +85,7 @@ def _show_one(line: TrajectoryLine, cli: Cli) -> None:
     state = {True: "completed", False: "failed"}.get(summary["completed"], "")
     facts = (summary["model"], state, summary["timestamp"], many(summary["turns"], "turn"))
     cli.say("  ".join(plain_line(fact) for fact in facts if fact))
-    entry = as_openai(line.entry)
+    entry = ops.as_openai(line.entry)
     if tools := entry.get("tools"):
         names = ", ".join(plain_line(tool["function"]["name"]) for tool in tools)
         cli.say(f"\ntools: {names}")
@@ -132,11 +123,11 @@ def _paragraphs(message: dict[str, Any], paint: Paint) -> Iterator[str]:
 async def _convert(args: Namespace, cli: Cli) -> int:
     source = Path(args.source)
     if args.out is not None:
-        check_output(Path(args.out), overwrite=args.force)
+        ops.check_output(Path(args.out), overwrite=args.force)
     if args.session or not source.is_file():
-        lines = iter([TrajectoryLine(1, 0, await _session_entry(args, cli))])
+        lines = iter([ops.TrajectoryLine(1, 0, await _session_entry(args, cli))])
     else:
-        lines = read_lines(source)
+        lines = ops.read_lines(source)
     bad: list[int] = []
     entries = _convert_lines(lines, args.to, bad, lambda text: cli.note(f"hermes: {source}:{text}"))
     if args.out is None:
@@ -144,7 +135,7 @@ async def _convert(args: Namespace, cli: Cli) -> int:
             cli.say(text)
     else:
         out, count = Path(args.out), 0
-        with replaced(out, overwrite=True) as file:
+        with ops.replaced(out, overwrite=True) as file:
             for count, text in enumerate(entries, start=1):  # noqa: B007 - used after the loop
                 file.write(f"{text}\n")
             if not count:
@@ -155,7 +146,7 @@ async def _convert(args: Namespace, cli: Cli) -> int:
 
 
 def _convert_lines(
-    lines: Iterator[TrajectoryLine], form: str, bad: list[int], tell: Callable[[str], None]
+    lines: Iterator[ops.TrajectoryLine], form: str, bad: list[int], tell: Callable[[str], None]
 ) -> Iterator[str]:
     """Yield the entries as JSON lines. Report invalid lines and add their numbers to `bad`."""
     for line in lines:
@@ -167,7 +158,7 @@ def _convert_lines(
             yield escaped_json(clean(entry))
 
 
-async def _session_entry(args: Namespace, cli: Cli) -> Entry:
+async def _session_entry(args: Namespace, cli: Cli) -> ops.Entry:
     loaded = cli.load()
     missing = f"there is no file and no session {plain_line(args.source)}"
     if not store_exists(cli.home, loaded.settings.store.url):
@@ -183,7 +174,7 @@ async def _session_entry(args: Namespace, cli: Cli) -> Entry:
     tools = [tool.spec for tool in request_size(loaded, cli.home, info.source).tools]
     return {
         "conversations": to_sharegpt(messages, tools),
-        "timestamp": local(info.last_active or info.started_at).isoformat(),
+        "timestamp": ops.local(info.last_active or info.started_at).isoformat(),
         "model": info.model,
         "completed": info.end_reason == "answered",
     }

@@ -1,7 +1,6 @@
 """Code blocks with syntax colours, and tables."""
 
 import re
-from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -64,8 +63,6 @@ class _State(NamedTuple):
 
 
 class Highlighter:
-    """Reads one block of code."""
-
     def __init__(self, lexer: Any) -> None:
         self._lexer = lexer
         module = import_module("pygments.lexer")
@@ -77,12 +74,10 @@ class Highlighter:
         self._state = _State()
 
     def line(self, text: str) -> list[Run]:
-        """Return the tokens of the next line of the block."""
         runs, self._state = self._read(text)
         return runs
 
     def peek(self, text: str) -> list[Run]:
-        """Return the tokens of an incomplete next line, which is rendered repeatedly."""
         return [(text, ())] if len(text) > 300 else self._read(text)[0]
 
     def _read(self, text: str) -> tuple[list[Run], _State]:
@@ -114,7 +109,12 @@ class Highlighter:
             if count and (opener != closer or count % 2):
                 found = self._open_token(text, state, opener, closer)
                 if found is not None:
-                    return closed if _needs_no_closer(found[0][-1], closed[0][-1]) else found
+                    # A string that looks the same unclosed is known to be open by the state. A
+                    # comment may be read up to the end of the text.
+                    kind, value = closed[0][-1]
+                    is_same = found[0][-1] == (kind, value.rstrip("\n"))
+                    is_string = not str(kind).startswith("Token.Comment")
+                    return closed if is_same and is_string else found
         return closed
 
     def _open_token(
@@ -161,13 +161,6 @@ class Highlighter:
                 tokens.append((self._error, text[at]))
                 at, idle = at + 1, 0
         return tokens, _State(tuple(stack[-200:]))  # some lexers never leave a state
-
-
-def _needs_no_closer(closed: Token, unclosed: Token) -> bool:
-    """Return whether a string looks the same if it is not closed: then the state shows that it
-    is open. A comment may be read up to the end of the text."""
-    kind, value = unclosed
-    return closed == (kind, value.rstrip("\n")) and not str(kind).startswith("Token.Comment")
 
 
 def _apply_transition(stack: list[str], new_state: Any) -> None:
@@ -246,12 +239,10 @@ class CodeBlock:
         return text.strip() == self._fence[: len(text.strip())]
 
     def line(self, text: str, width: int) -> list[str]:
-        """Return the rows of the next line of the block."""
         runs = self._highlighter.line(text) if self._highlighter else self._plain(text)
         return self._rows(runs, width)
 
     def peek(self, text: str, width: int) -> list[str]:
-        """Return the rows of an incomplete next line."""
         highlighted = self._highlighter.peek(text) if self._highlighter else self._plain(text)
         return self._rows(highlighted, width)
 
@@ -299,7 +290,8 @@ class MarkdownTable:
         self.lead = lead
         self._paint = paint
         self._bare = paint.depth is Depth.NONE
-        self._align = [_alignment(cell) for cell in _split_row(delimiter)]
+        colons = [(cell[:1] == ":", cell[-1:] == ":") for cell in _split_row(delimiter)]
+        self._align = [{(True, True): "^", (False, True): ">"}.get(each, "<") for each in colons]
         self._header = [
             [[(text, ("strong", *roles)) for text, roles in runs] for runs in cell]
             for cell in self._cells(header)
@@ -317,13 +309,16 @@ class MarkdownTable:
         body = self._rows if last is None else self._rows[len(self._rows) - last :]
         count = max(map(len, [self._header, *body]))
         grid = [row + [[[]]] * (count - len(row)) for row in [self._header, *body]]
-        widths = _fit_columns([_natural_width(column) for column in zip(*grid, strict=True)], room)
+        natural = [
+            max(1, *(columns_of(plain_text(runs)) for cell in column for runs in cell))
+            for column in zip(*grid, strict=True)
+        ]
+        widths = _fit_columns(natural, room)
         lines = self._records(grid, room) if widths is None else self._boxed(grid, widths)
         before = "".join([paint_run(self._paint, *run) for run in lead])
         return [before + line for line in lines]
 
     def preview(self, width: int, last: int) -> list[str]:
-        """Return the last rows of an unfinished table."""
         last = min(last, len(self._rows))
         asked = (width, last, len(self._rows))
         if self._shown[0] != asked:
@@ -366,7 +361,6 @@ class MarkdownTable:
         return lines
 
     def _cell(self, cell: Cell, columns: int, align: str) -> list[str]:
-        """Return the rows of a cell, padded to its columns."""
         lines = []
         for runs in cell:
             text = plain_text(runs)
@@ -410,14 +404,6 @@ def _split_row(row: str) -> list[str]:
     if len(cells) > 1 and not cells[-1].strip(" "):
         cells.pop()
     return [cell.strip(" ").replace("\\|", "|") for cell in cells]
-
-
-def _alignment(cell: str) -> str:
-    return {(True, True): "^", (False, True): ">"}.get((cell[:1] == ":", cell[-1:] == ":"), "<")
-
-
-def _natural_width(column: Sequence[Cell]) -> int:
-    return max(1, *(columns_of(plain_text(runs)) for cell in column for runs in cell))
 
 
 def _fit_columns(natural: list[int], room: int) -> list[int] | None:

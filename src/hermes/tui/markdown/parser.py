@@ -70,16 +70,11 @@ def _opener(closer: EmphasisMark, able: list[EmphasisMark]) -> int:
         opener = able[index]
         if closer.at - opener.at > MAX_SPAN:
             break
-        if opener.char == closer.char and _is_compatible(opener, closer):
+        # CommonMark's rule of three: `*a**b*` is not two emphases.
+        is_apart = not (opener.closes or closer.opens) or (opener.size + closer.size) % 3
+        if opener.char == closer.char and (is_apart or opener.size % 3 == closer.size % 3 == 0):
             return index
     return -1
-
-
-def _is_compatible(opener: EmphasisMark, closer: EmphasisMark) -> bool:
-    """Apply CommonMark's rule of three: `*a**b*` is not two emphases."""
-    if not (opener.closes or closer.opens) or (opener.size + closer.size) % 3:
-        return True
-    return opener.size % 3 == 0 and closer.size % 3 == 0
 
 
 def _is_flanking(outside: str, inside: str) -> bool:
@@ -111,7 +106,6 @@ def plain_text(runs: Iterable[Run]) -> str:
 
 
 def append_run(runs: list[Run], text: str, roles: Roles) -> None:
-    """Append `text`, to the last run if its roles are the same."""
     if not text:
         return
     if runs and runs[-1][1] == roles:
@@ -147,7 +141,6 @@ def paint_ranges(paint: Paint, runs: list[Run], ranges: list[Range]) -> list[str
 
 
 def drop_chars(runs: list[Run], count: int) -> list[Run]:
-    """Return the runs without their first `count` characters."""
     for index, (text, roles) in enumerate(runs):
         if count < len(text):
             return [(text[count:], roles), *runs[index + 1 :]]
@@ -213,8 +206,6 @@ def guess_inline(raw: str, before: str = " ", *, bare: bool = False) -> list[Run
 
 
 class _InlineScanner:
-    """Parses a line from left to right."""
-
     def __init__(self, raw: str, before: str, *, bare: bool, whole: bool, guess: bool) -> None:
         self.raw, self.before = raw, before
         self.bare, self.whole, self.guess = bare, whole, guess
@@ -459,8 +450,6 @@ class LinePrefix(NamedTuple):
 
 
 class LineContext(NamedTuple):
-    """The state of the preceding lines."""
-
     items: tuple[int, ...] = ()  #: Columns where the text of the open list items begins.
     quotes: int = 0
     in_text: bool = False  #: The previous line was text, which this one may continue.
@@ -496,8 +485,6 @@ def strip_quotes(line: str, quotes: int) -> str | None:
 
 
 class _LineParser:
-    """Reads the markers at the beginning of a line."""
-
     def __init__(self, head: str, around: LineContext, long: bool) -> None:
         self.head, self.around, self.long = head, around, long
         self.at = self.quotes = 0

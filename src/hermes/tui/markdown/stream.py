@@ -50,7 +50,6 @@ class Prose:
         return self._rows(width, 2)  # the last two rows may still change
 
     def whole(self, raw: str, width: int) -> list[str]:
-        """Return all rows of a complete line."""
         self._raw = raw
         return self.finish(width)
 
@@ -160,7 +159,6 @@ class MarkdownStream:
         return lines
 
     def _more(self, text: str) -> list[str]:
-        """Continue the incomplete line."""
         if self._prose is not None:
             return self._prose.feed(text.replace("\t", " "), self.width)
         self._parts.append(text)
@@ -178,7 +176,6 @@ class MarkdownStream:
         return lines + self._prose.feed(line.text + rest, self.width)
 
     def _end_line(self) -> list[str]:
-        """Finish a line of the source."""
         if self._prose is not None:
             lines = self._prose.finish(self.width)
             self._prose = None
@@ -211,7 +208,11 @@ class MarkdownStream:
                 and header.lead.quotes == line.lead.quotes
                 and is_delimiter_row(header.text, text)
             ):
-                return self._begin_table(text)
+                self._header = None
+                lines = self._space(header)
+                self._enter(header, in_text=False)
+                self._table = MarkdownTable(self._paint, header.lead, header.text, text)
+                return lines
         lines = [*self._end_header(), *self._end_table()]
         if line.kind == "blank":
             self._around = self._around._replace(in_text=False)
@@ -244,7 +245,6 @@ class MarkdownStream:
                 return self._begin_prose(line).whole(line.text + rest, self.width)
 
     def _enter(self, line: MarkdownLine, *, in_text: bool) -> None:
-        """Remember the line as the context of the next."""
         self._empty = False
         self._around = LineContext(line.items, line.lead.quotes, in_text)
         if line.kind != "code":
@@ -264,16 +264,7 @@ class MarkdownStream:
         bars = min(quotes, self.width // 4)
         return [self._paint("quote", ("│ " * bars).rstrip())] * count
 
-    def _begin_table(self, delimiter: str) -> list[str]:
-        header, self._header = self._header, None
-        assert header is not None
-        lines = self._space(header)
-        self._enter(header, in_text=False)
-        self._table = MarkdownTable(self._paint, header.lead, header.text, delimiter)
-        return lines
-
     def _end_header(self) -> list[str]:
-        """Return a possible table header as text."""
         header, self._header = self._header, None
         if header is None:
             return []
@@ -288,7 +279,11 @@ class MarkdownStream:
             return self._prose.pending(self.width)
         if self._table is not None:
             return self._table.preview(self.width, rows)
-        text = _tail(self._parts, max(MAX_HEAD, (rows + 1) * self.width))
+        first, wanted = len(self._parts), max(MAX_HEAD, (rows + 1) * self.width)
+        while first and wanted > 0:  # the end of a long line is enough
+            first -= 1
+            wanted -= len(self._parts[first])
+        text = "".join(self._parts[first:])
         if self._fenced and self._code is not None:
             code = self._code.inside(text)
             if not self._size or code is None or self._code.may_close(code):
@@ -312,12 +307,3 @@ def _line_roles(line: MarkdownLine) -> Roles:
     if line.kind == "heading":
         return ("heading",) if line.level <= 2 else ("strong",)
     return ("quote",) if line.lead.quotes else ()
-
-
-def _tail(parts: list[str], wanted: int) -> str:
-    """Return the end of a line, at least this many characters if it has them."""
-    first = len(parts)
-    while first and wanted > 0:
-        first -= 1
-        wanted -= len(parts[first])
-    return "".join(parts[first:])
