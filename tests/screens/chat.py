@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from difflib import ndiff
 from pathlib import Path
+from typing import Self
 
 from tests.screens.emulated import Emulated, Unseen
 
@@ -30,20 +31,17 @@ class Chat(Emulated):
         command = [*program, *arguments]
         super().__init__(command, folder, columns=columns, rows=rows, **variables)
 
-    def ready(self) -> "Chat":
+    def ready(self) -> Self:
         """Until nothing runs and something can be typed."""
         busy = (STARTING, WORKING)
-        self.wait(
+        return self.wait(
             lambda it: it.input == [PROMPT] and not any(word in it.text for word in busy),
             "the prompt",
         )
-        return self
 
-    def ask(self, question: str, answer: str) -> None:
+    def ask(self, question: str, answer: str) -> Self:
         """Say something, and wait for the end of the answer."""
-        self.say(question)
-        self.sees(answer)
-        self.ready()
+        return self.say(question).sees(answer).ready()
 
     def leave(self) -> int:
         """By Ctrl-D; the exit code."""
@@ -72,7 +70,7 @@ class Chat(Emulated):
         start = next((at for at, line in enumerate(lines) if line.startswith(PROMPT)), len(lines))
         return steady(lines[start:])
 
-    def reads(self, text: str) -> None:
+    def reads(self, text: str) -> Self:
         """Wait until this is the talk, from where its first line was last said."""
         wanted = text.strip("\n").split("\n")
 
@@ -81,7 +79,7 @@ class Chat(Emulated):
             return talk[max((at for at, line in enumerate(talk) if line == wanted[0]), default=0) :]
 
         try:
-            self.wait(lambda _it: part() == wanted, "this talk")
+            return self.wait(lambda _it: part() == wanted, "this talk")
         except Unseen:
             raise Unseen("\n".join(ndiff(wanted, part()))) from None
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any, Self
 
 import ptyprocess
 import pyte
@@ -65,32 +66,33 @@ class Emulated:
         alive: bool = self._process.isalive()
         return alive
 
-    def press(self, *keys: str) -> None:
+    # What is done and what is waited for can be chained: `it.type("x").press("enter").sees("y")`.
+
+    def press(self, *keys: str) -> Self:
         """Keys by name."""
         for key in keys:
-            self._write(KEYS[key])
+            self.type(KEYS[key])
+        return self
 
-    def type(self, text: str) -> None:
-        self._write(text)
+    def say(self, text: str) -> Self:
+        return self.type(text).press("enter")
 
-    def say(self, text: str) -> None:
-        self._write(text)
-        self.press("enter")
+    def paste(self, text: str) -> Self:
+        return self.type(PASTE_BEGIN + text.replace("\n", "\r") + PASTE_END)
 
-    def paste(self, text: str) -> None:
-        self._write(PASTE_BEGIN + text.replace("\n", "\r") + PASTE_END)
-
-    def _write(self, text: str) -> None:
+    def type(self, text: str) -> Self:
         data = text.encode()
         while data:  # a terminal takes only so much at a time
             self.look()
             done = os.write(self._process.fd, data[:512])
             data = data[done:]
+        return self
 
-    def resize(self, columns: int, rows: int) -> None:
+    def resize(self, columns: int, rows: int) -> Self:
         self.look()
         self.screen.resize(rows, columns)
         self._process.setwinsize(rows, columns)
+        return self
 
     def look(self, seconds: float = 0.0) -> bool:
         """Take in what was written, waiting for something to come; False when nothing came."""
@@ -127,7 +129,7 @@ class Emulated:
             self._above.append(cells.rstrip())
         return self._above + self.lines
 
-    def wait(self, until: Callable[["Emulated"], bool], what: str) -> None:
+    def wait(self, until: Callable[[Any], bool], what: str) -> Self:
         """Until it is to be seen. The limit is generous: it only ends a test that has failed."""
         end = time.monotonic() + PATIENCE
         while not until(self):
@@ -136,19 +138,20 @@ class Emulated:
                 raise Unseen(f"it ended without {what}:\n{self.text}")
             if time.monotonic() > end:
                 raise Unseen(f"it never came to {what}:\n{self.text}")
+        return self
 
-    def sees(self, text: str) -> None:
+    def sees(self, text: str) -> Self:
         """Wait for a text on the screen or above it."""
-        self.wait(lambda it: any(text in line for line in it.everything), repr(text))
+        return self.wait(lambda it: any(text in line for line in it.everything), repr(text))
 
-    def sees_last(self, text: str) -> None:
+    def sees_last(self, text: str) -> Self:
         """Wait for a text on the screen itself."""
-        self.wait(lambda it: text in it.text, repr(text))
+        return self.wait(lambda it: text in it.text, repr(text))
 
-    def gone(self, text: str) -> None:
-        self.wait(lambda it: text not in it.text, f"the end of {text!r}")
+    def gone(self, text: str) -> Self:
+        return self.wait(lambda it: text not in it.text, f"the end of {text!r}")
 
-    def settled(self, seconds: float = 0.3) -> "Emulated":
+    def settled(self, seconds: float = 0.3) -> Self:
         """Until nothing has been written for a while."""
         while self.look(seconds):
             pass

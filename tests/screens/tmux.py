@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 PATIENCE = 100.0
 
@@ -38,19 +39,20 @@ class Tmux:
         )
         return done.stdout
 
-    def type(self, text: str) -> None:
-        self("send-keys", "-t", "it", "-l", "--", text)
+    def type(self, text: str) -> Self:
+        return self.press("-l", "--", text)
 
-    def press(self, *keys: str) -> None:
+    def press(self, *keys: str) -> Self:
         """Keys as tmux calls them: Enter, C-c, M-Enter, Up …"""
         self("send-keys", "-t", "it", *keys)
+        return self
 
-    def say(self, text: str) -> None:
-        self.type(text)
-        self.press("Enter")
+    def say(self, text: str) -> Self:
+        return self.type(text).press("Enter")
 
-    def resize(self, columns: int, rows: int) -> None:
+    def resize(self, columns: int, rows: int) -> Self:
         self("resize-window", "-t", "it", "-x", columns, "-y", rows)
+        return self
 
     @property
     def text(self) -> str:
@@ -62,14 +64,15 @@ class Tmux:
         """What scrolled out and the screen, with broken lines joined."""
         return self("capture-pane", "-p", "-J", "-S", "-", "-t", "it").rstrip().splitlines()
 
-    def sees(self, text: str) -> None:
+    def sees(self, text: str) -> Self:
         end = time.monotonic() + PATIENCE
         while not any(text in line for line in self.everything):
             if time.monotonic() > end:
                 raise AssertionError(f"{text!r} never came:\n{self.text}")
             time.sleep(0.05)
+        return self
 
-    def settled(self, seconds: float = 0.4) -> "Tmux":
+    def settled(self, seconds: float = 0.4) -> Self:
         """Until the screen has stayed the same for a while."""
         before, since = self.text, time.monotonic()
         while time.monotonic() - since < seconds:

@@ -18,10 +18,7 @@ def test_a_session_is_found_chosen_and_gone_on_with(hermes, screen, hermes_home)
         it.say("paris")
         it.wait(lambda it: it.text.count("q to leave:") == 2, "another page")
         assert [line[:4] for line in it.lines if "capital of France" in line] == ["  2 ", "  1 "]
-        it.say("7")
-        it.sees("there is no 7 on this page")
-        it.say("1")
-        it.ready()
+        it.say("7").sees("there is no 7 on this page").say("1").ready()
         it.ask("how many people?", "It has two million people.")
         assert it.leave() == 0
         asked = server.calls[-1].body["messages"]

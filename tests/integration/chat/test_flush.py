@@ -15,8 +15,7 @@ def note(text: str) -> ToolCall:
 def begun_anew(screen, hermes_home: Path, server: ModelServer) -> Chat:
     (hermes_home / "config.yaml").write_text(f"memory:\n  flush_min_turns: 1\n{UNTITLED}")
     it = screen("chat", *at(server)).ready()
-    it.ask("I always use tabs", "Noted")
-    it.ask("/new", "A new conversation")
+    it.ask("I always use tabs", "Noted").ask("/new", "A new conversation")
     return it
 
 

@@ -18,9 +18,7 @@ def test_a_question_of_the_agent_is_answered_by_its_number(screen):
     ask = call("clarify", question="Which colour?", choices=["red", "blue"])
     with ModelServer([ask, "Blue it is."]) as server:
         it = screen("chat", *at(server)).ready()
-        it.say("paint it")
-        it.sees("or your own words")
-        it.ask("2", "Blue it is")
+        it.say("paint it").sees("or your own words").ask("2", "Blue it is")
         answer = server.calls[1].body["messages"][-1]["content"]
     assert "blue" in answer
 
@@ -30,12 +28,9 @@ def test_the_end_of_a_background_process_begins_a_turn(screen, work: Path):
     begin = call("terminal", command=command, background=True, notify_on_complete=True)
     with ModelServer([begin, "Started.", "It is built."]) as server:
         it = screen("chat", *at(server)).ready()
-        it.ask("build", "Started")
-        it.type("half a sentence")
-        it.sees_last("❯ half a sentence")
+        it.ask("build", "Started").type("half a sentence").sees_last("❯ half a sentence")
         (work / "go").touch()
-        it.sees("background process proc_")
-        it.sees("It is built")
+        it.sees("background process proc_").sees("It is built")
         assert it.settled().input == ["❯ half a sentence"], "still there to be sent"
         news = server.calls[-1].body["messages"][-1]["content"]
     assert "exit code 0" in news and "built" in news
@@ -48,8 +43,7 @@ def test_going_back_undoes_the_agents_work_and_keeps_the_users(screen, work: Pat
         it = screen("chat", *at(server)).ready()
         it.ask("write it", "Written")
         (work / "mine.txt").write_text("one\ntwo\n")
-        it.ask("/rollback", "1 file  write it")
-        it.ask("/rollback 1", "removed: theirs.txt")
+        it.ask("/rollback", "1 file  write it").ask("/rollback 1", "removed: theirs.txt")
         it.ask("/rollback 77", "there is no checkpoint 77")
     assert sorted(path.name for path in work.iterdir()) == ["mine.txt"]
     assert (work / "mine.txt").read_text() == "one\ntwo\n"

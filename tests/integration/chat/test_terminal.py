@@ -69,8 +69,7 @@ def test_always_is_written_to_the_settings(terminal, hermes_home: Path):
 def test_conversation_continues_until_the_user_leaves(screen):
     with ModelServer(["First answer.", "Second answer."]) as server:
         it = screen("chat", *at(server)).ready()
-        it.ask("one", "First answer.")
-        it.ask("two", "Second answer.")
+        it.ask("one", "First answer.").ask("two", "Second answer.")
         assert it.leave() == 0
         assert len(server.calls[1].body["messages"]) == 4
     it.reads("""
@@ -90,13 +89,8 @@ def test_ctrl_c_stops_the_turn_and_not_the_conversation(screen):
     stalled = Step((Text("never finished"),), faults=(Stall(1),))
     with ModelServer([stalled, "Here again."]) as server:
         it = screen("chat", *at(server)).ready()
-        it.say("one")
-        it.sees("never")
-        it.press("ctrl-c")
-        it.sees("stopped by Ctrl-C")
-        it.ready()
-        it.ask("two", "Here again.")
-        it.say("/quit")
+        it.say("one").sees("never").press("ctrl-c").sees("stopped by Ctrl-C")
+        it.ready().ask("two", "Here again.").say("/quit")
         assert it.ended() == 0
 
 
@@ -113,18 +107,11 @@ def test_no_answer_in_time_means_no(terminal, hermes_home: Path, work: Path):
 def test_ctrl_z_suspends_and_the_chat_comes_back(work: Path, untitled: None):
     with ModelServer(["Back again."]) as server:
         shell = Chat([], work, program=["bash", "--norc", "-i"], PS1="READY> ")
-        shell.sees("READY>")
-        shell.say(shlex.join([*HERMES, "chat", *at(server)]))
-        shell.ready()
-        shell.type("half a sen")
-        shell.sees_last("❯ half a sen")
-        shell.press("ctrl-z")
-        shell.sees("Stopped")
+        shell.sees("READY>").say(shlex.join([*HERMES, "chat", *at(server)])).ready()
+        shell.type("half a sen").sees_last("❯ half a sen").press("ctrl-z").sees("Stopped")
         shell.sees_last("READY>")
         assert "half a sen" not in shell.text
-        shell.say("fg")
-        shell.sees_last("❯ half a sen")
-        shell.ask("tence", "Back again.")
+        shell.say("fg").sees_last("❯ half a sen").ask("tence", "Back again.")
         assert "❯ half a sentence" in shell.lines
         shell.press("ctrl-d")
         shell.wait(lambda it: it.shown[-1] == "READY>", "the shell")

@@ -40,26 +40,15 @@ def test_from_nothing_to_a_first_answer(terminal, hermes_home: Path) -> None:
     (hermes_home / "config.yaml").write_text("sessions:\n  auto_title: false\n")
     with ModelServer(["It is forty-two."]) as server:
         it = terminal("setup")
-        it.sees("The model that answers")
-        it.sees("provider, by number or name (Enter keeps):")
-        it.say("custom")
-        it.sees("its address")
-        it.say(f"{server.url}/v1")
-        it.sees("its key (not shown")
-        it.say("secret-key-1")
-        it.sees("1  lab-model")
-        it.sees("model (number, name")
-        it.say("1")
+        it.sees("The model that answers").sees("provider, by number or name (Enter keeps):")
+        it.say("custom").sees("its address").say(f"{server.url}/v1").sees("its key (not shown")
+        it.say("secret-key-1").sees("1  lab-model").sees("model (number, name").say("1")
         it.sees("lab-model on custom answers from now on")
         for question in ("where [", "longest run", "switch which", "before dangerous", "how hard"):
-            it.sees(question)
-            it.say("")
+            it.sees(question).say("")
         for question in ("most model calls", "most a day", "time zone"):
-            it.sees(question)
-            it.say("")
-        it.sees("Try it: type a question")
-        it.say("what is the answer?")
-        it.sees("It is forty-two.")
+            it.sees(question).say("")
+        it.sees("Try it: type a question").say("what is the answer?").sees("It is forty-two.")
         assert it.ended() == 0
         assert server.requests[-1].headers["authorization"] == "Bearer secret-key-1"
     assert saved(hermes_home)["model"]["api_key"] == "${CUSTOM_API_KEY}"
@@ -68,20 +57,13 @@ def test_from_nothing_to_a_first_answer(terminal, hermes_home: Path) -> None:
 
 def test_ctrl_c_keeps_the_answers_for_the_next_run(terminal, hermes_home: Path) -> None:
     first = terminal("setup")
-    first.sees("provider, by number or name")
-    first.say("local")
-    first.sees("fetch its weights now")
-    first.say("n")
-    first.sees("where [local]")
-    first.press("ctrl-c")
-    first.sees("stopped; what you answered is saved")
+    first.sees("provider, by number or name").say("local").sees("fetch its weights now").say("n")
+    first.sees("where [local]").press("ctrl-c").sees("stopped; what you answered is saved")
     first.sees("to continue: hermes setup")
     assert first.ended() == 130
     assert saved(hermes_home)["model"]["provider"] == "local"
     second = terminal("setup")
-    second.sees("stopped; done: model")
-    second.sees("where [local]")
-    second.press("ctrl-c")
+    second.sees("stopped; done: model").sees("where [local]").press("ctrl-c")
     assert second.ended() == 130
 
 

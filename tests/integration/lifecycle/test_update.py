@@ -214,8 +214,3 @@ def test_a_git_that_was_killed_half_way_is_undone(place: Place) -> None:
     assert started.returncode == 0, started.stderr
     assert "an update was interrupted; the previous version was restored" in started.stderr
     assert place.state() == before
-
-
-def test_help_is_complete(place: Place) -> None:
-    outcome = place.update("--help")
-    assert "--rollback" in outcome.stdout and "exit codes:" in outcome.stdout

@@ -86,12 +86,8 @@ def test_ten_thousand_lines_are_all_in_the_scrollback_in_order(chat) -> None:
     answer = "\n".join(f"line {number:05}  " for number in range(10_000))
     with ModelServer([f"```\n{answer}\n```\n\nThat is all."]) as server:
         it = chat(server)
-        it.say("count")
-        it.sees_last("ctrl-c stops")
-        it.type("typed meanwhile")
-        it.sees("That is all.")
-        it.gone("ctrl-c stops")
-        it.sees_last("❯ typed meanwhile")
+        it.say("count").sees_last("ctrl-c stops").type("typed meanwhile").sees("That is all.")
+        it.gone("ctrl-c stops").sees_last("❯ typed meanwhile")
         shown = [line.strip() for line in it.everything]
         assert [line for line in shown if line.startswith("line ")] == [
             f"line {number:05}" for number in range(10_000)
@@ -125,9 +121,7 @@ def test_texts_of_all_kinds(chat, work: Path) -> None:
             ("steer", "end."),
             ("tool", "Looked."),
         ):
-            it.say(question)
-            it.sees(end)
-            it.ready()
+            it.say(question).sees(end).ready()
         it.reads("""
 ❯ right to left
 
@@ -205,9 +199,7 @@ def test_thoughts_are_folded_until_they_are_wanted(chat) -> None:
     thought = Step((Thinking("First this.\nThen that."), Text("So it is.")))
     with ModelServer([thought, thought]) as server:
         it = chat(server)
-        it.ask("why?", "So it is.")
-        it.ask("/reasoning show", "Thinking is shown.")
-        it.say("why, again?")
+        it.ask("why?", "So it is.").ask("/reasoning show", "Thinking is shown.").say("why, again?")
         it.reads("""
 ❯ why?
 
@@ -240,7 +232,5 @@ def test_the_status_bar_leaves_out_what_has_no_room(chat) -> None:
         for columns, shape in shapes.items():
             it.resize(columns, 30)
             it.wait(lambda it, shape=shape: bool(re.fullmatch(shape, it.shown[-2])), shape)
-        it.ask("/statusbar off", "❯")
-        it.gone("lab-model │")
-        it.ask("/statusbar on", "❯")
+        it.ask("/statusbar off", "❯").gone("lab-model │").ask("/statusbar on", "❯")
         it.sees_last("lab-model │")

@@ -22,9 +22,7 @@ def numbers(lines: list[str]) -> list[int]:
 
 def test_lines_are_printed_once_and_the_area_stays_below(tmp_path: Path) -> None:
     it = Emulated(command(200, 0.005), tmp_path)
-    it.type("typed meanwhile")
-    it.sees("all lines printed")
-    it.settled()
+    it.type("typed meanwhile").sees("all lines printed").settled()
     assert numbers(it.everything) == list(range(200))
     assert it.lines[-3:] == ["all lines printed", f"{BAR} 80", "> typed meanwhile"]
     assert sum(BAR in line for line in it.everything) == 1
@@ -33,10 +31,7 @@ def test_lines_are_printed_once_and_the_area_stays_below(tmp_path: Path) -> None
 
 def test_the_area_gives_rows_back(tmp_path: Path) -> None:
     it = Emulated(command(3), tmp_path)
-    it.sees("all lines printed")
-    it.type("x" * 200)
-    it.sees_last("x" * 78)
-    it.type("\x7f" * 200)
+    it.sees("all lines printed").type("x" * 200).sees_last("x" * 78).type("\x7f" * 200)
     it.gone("xx")
     assert [line for line in it.settled().lines if line][-2:] == [f"{BAR} 80", ">"]
     it.close()
@@ -50,9 +45,7 @@ def test_a_storm_of_resizes_neither_doubles_nor_loses_a_line(tmp_path: Path) -> 
     for _ in range(30):
         it.resize(chance.randint(40, 140), 24)
         it.look(0.05)
-    it.resize(100, 24)
-    it.sees("all lines printed")
-    it.settled()
+    it.resize(100, 24).sees("all lines printed").settled()
     assert sum(BAR in line for line in it.everything) == 1
     assert it.lines[-1] == "> a text that is being typed"
     shown = numbers(it.everything)
@@ -65,8 +58,7 @@ def test_a_storm_of_resizes_in_tmux(tmp_path: Path) -> None:
     it = Tmux(command(90, 0.02), tmp_path, columns=100, rows=30)
     try:
         chance = random.Random(1)
-        it.sees("line 0001")
-        it.type("a text that is being typed")
+        it.sees("line 0001").type("a text that is being typed")
         for _ in range(25):
             it.resize(chance.randint(40, 140), 30)
             time.sleep(chance.random() / 10)
@@ -84,12 +76,9 @@ def test_a_long_line_being_typed_survives_a_narrower_window(tmp_path: Path) -> N
     try:
         it.sees("all lines printed")
         typed = " ".join(f"word{number}" for number in range(30))
-        it.type(typed)
-        it.settled()
+        it.type(typed).settled()
         for columns in (70, 45, 90, 41, 120):
-            it.resize(columns, 30)
-            it.sees(f"{BAR} {columns}")
-            it.settled()
+            it.resize(columns, 30).sees(f"{BAR} {columns}").settled()
         lines = it.everything
         assert numbers(lines) == list(range(20))
         assert sum(BAR in line for line in lines) == 1

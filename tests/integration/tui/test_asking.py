@@ -49,8 +49,7 @@ def test_once_allows_one_call_and_deny_none(chat, junk: Path) -> None:
         it.say("clean up")
         consider(it)
         assert it.text.partition("clean up\n")[2].startswith(ASKED)
-        it.type("d")
-        it.sees("→ not allowed")
+        it.type("d").sees("→ not allowed")
         assert junk.is_dir()
         consider(it)
         it.type("o")
@@ -69,9 +68,7 @@ def test_a_yes_for_the_session_by_arrow_keys_is_not_asked_again(chat, junk: Path
         it = chat(server)
         it.say("clean up")
         consider(it)
-        it.press("left", "left")
-        it.sees_last("▸[s] in this session")
-        it.press("enter")
+        it.press("left", "left").sees_last("▸[s] in this session").press("enter")
         it.reads("""
 ❯ clean up
 
@@ -88,9 +85,7 @@ def test_always_is_remembered_by_the_next_conversation(chat, junk: Path) -> None
         it = chat(server)
         it.say("clean up")
         consider(it)
-        it.type("a")
-        it.sees("→ always allowed")
-        it.sees("Done.")
+        it.type("a").sees("→ always allowed").sees("Done.")
         assert it.leave() == 0
         junk.mkdir()
         chat(server).ask("clean up", "Done again.")
@@ -102,16 +97,10 @@ def test_a_message_that_is_being_typed_does_not_answer(chat, junk: Path) -> None
     removal = run(REMOVAL)
     with ModelServer([lambda _request: removal if typed.wait(30) else "", "Hm."]) as server:
         it = chat(server)
-        it.say("clean up")
-        it.type("yes, and so")
-        it.sees_last("❯ yes, and so")
+        it.say("clean up").type("yes, and so").sees_last("❯ yes, and so")
         typed.set()
-        it.sees_last("Press Tab to answer; your message is kept.")
-        it.type(" on")
-        it.sees_last("❯ yes, and so on")
-        it.press("tab")
-        it.sees_last("[o] once")
-        it.type("d")
+        it.sees_last("Press Tab to answer; your message is kept.").type(" on")
+        it.sees_last("❯ yes, and so on").press("tab").sees_last("[o] once").type("d")
         it.reads(f"{DENIED}\n\nHm.")
         assert it.input == ["❯ yes, and so on"]
     assert junk.is_dir()
@@ -132,9 +121,7 @@ def test_letters_right_after_the_question_came_belong_to_a_message(chat, junk: P
         for _ in range(20):
             answers = it.talk.count("Hm.")
             began = time.monotonic()
-            it.say("clean up")
-            it.sees_last("[o] once")
-            it.type("do")
+            it.say("clean up").sees_last("[o] once").type("do")
             took = time.monotonic() - began
             it.wait(partial(_has_effect, answers), "an effect")
             if took < HANDS_OFF:
@@ -152,8 +139,7 @@ def test_no_answer_in_time_means_no(chat, settings, junk: Path) -> None:
     settings("approvals:\n  timeout: 1\n")
     with ModelServer([run(REMOVAL), "Then not."]) as server:
         it = chat(server)
-        it.say("clean up")
-        it.sees_last("[o] once")
+        it.say("clean up").sees_last("[o] once")
         it.reads("""
 ❯ clean up
 
@@ -179,8 +165,7 @@ def test_a_question_of_the_agent(chat) -> None:
     with ModelServer(steps) as server:
         it = chat(server)
         for number, (typed, answer) in enumerate(answers.items()):
-            it.say(f"paint {number}")
-            it.sees_last("or your own words")
+            it.say(f"paint {number}").sees_last("or your own words")
             at = it.shown.index(f"❯ paint {number}")
             assert it.shown[at + 2 : at + 8] == [
                 "? Which colour?", " › 1. red", "   2. blue", "   3. green",
@@ -219,15 +204,9 @@ def test_a_secret_is_never_shown(chat, hermes_home: Path) -> None:
         [ToolCall("c1", "skill_view", '{"name":"brew-tea"}'), "Tea is ready."]
     ) as server:
         it = chat(server)
-        it.say("tea please")
-        it.sees_last("🔑 Key of the kettle (KETTLE_KEY)")
-        it.type("steam-4711")
-        it.sees_last("**********")
-        it.press("enter")
-        it.sees("Tea is ready.")
-        it.ready()
-        it.press("up")
-        it.sees_last("❯ tea please")
+        it.say("tea please").sees_last("🔑 Key of the kettle (KETTLE_KEY)").type("steam-4711")
+        it.sees_last("**********").press("enter").sees("Tea is ready.").ready()
+        it.press("up").sees_last("❯ tea please")
         assert "steam" not in server.calls[1].raw.decode()
     assert b"steam" not in it.raw
     assert "4711" not in (hermes_home / "history").read_text()
@@ -248,8 +227,7 @@ def test_the_consent_to_a_hook(screen, settings, hermes_home, typed, forbids):
             it.sees_last("Let it, now and later?")
             it.wait(lambda it, asked=number: it.text.count("please answer") == asked, "a question")
             it.type(f"{words}\r")
-        it.ready()
-        it.ask("go", "Done.")
+        it.ready().ask("go", "Done.")
         assert ("by the guard" in said(server)) is forbids
         shown = "".join(it.text.split())  # where the line breaks depends on the length of the path
         assert shown.count("isleftoutinthissession") == (0 if forbids else 1)

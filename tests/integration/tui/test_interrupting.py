@@ -37,13 +37,9 @@ def test_ctrl_c_stops_the_turn(chat, work: Path, stage: str) -> None:
     (work / "junk").mkdir()
     with ModelServer([step, "Here again."]) as server:
         it = chat(server, columns=120)
-        it.say("begin")
-        it.sees_last(seen)
+        it.say("begin").sees_last(seen)
         it.wait(lambda _it: len(server.calls) == 1, "the call")
-        it.press("ctrl-c")
-        it.sees(STOPPED)
-        it.ready()
-        it.ask("again", "Here again.")
+        it.press("ctrl-c").sees(STOPPED).ready().ask("again", "Here again.")
         it.reads(f"""
 ❯ begin
 
@@ -66,13 +62,9 @@ def test_ctrl_c_stops_a_compaction(chat, settings) -> None:
         it = chat(server)
         for question, answer in zip("1234", ("One.", "Two.", "Three.", "Four."), strict=True):
             it.ask(question, answer)
-        it.say("/compress")
-        it.sees_last("working… ctrl-c stops")
+        it.say("/compress").sees_last("working… ctrl-c stops")
         it.wait(lambda _it: len(server.calls) == 5, "the call")
-        it.press("ctrl-c")
-        it.sees("stopped by Ctrl-C")
-        it.ready()
-        it.ask("5", "Five.")
+        it.press("ctrl-c").sees("stopped by Ctrl-C").ready().ask("5", "Five.")
         it.reads("❯ /compress\n\nstopped by Ctrl-C\n\n❯ 5\n\nFive.")
         assert long in server.calls[-1].raw.decode(), "the conversation is as it was"
 
@@ -81,9 +73,7 @@ def test_while_nothing_runs_it_clears_the_input_and_leaves_the_second_time(chat)
     with ModelServer([]) as server:
         it = chat(server)
         before = it.settled().lines
-        it.type("something typed")
-        it.sees_last("❯ something typed")
-        it.press("ctrl-c")
+        it.type("something typed").sees_last("❯ something typed").press("ctrl-c")
         it.gone("something typed")
         assert it.settled().lines == before
         it.press("ctrl-c")
@@ -94,9 +84,7 @@ def test_while_nothing_runs_it_clears_the_input_and_leaves_the_second_time(chat)
 def test_once_while_nothing_runs_says_how_to_leave(chat) -> None:
     with ModelServer([]) as server:
         it = chat(server)
-        it.press("ctrl-c")
-        it.sees_last("Ctrl-C again leaves, and so does Ctrl-D.")
-        it.press("ctrl-c")
+        it.press("ctrl-c").sees_last("Ctrl-C again leaves, and so does Ctrl-D.").press("ctrl-c")
         assert it.ended() == 0
 
 

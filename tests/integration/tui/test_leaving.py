@@ -30,8 +30,7 @@ def begin(shell: Chat, server: ModelServer) -> list[object]:
     """How the terminal was before."""
     before = shell.modes
     shell.say(f"{shlex.join([*HERMES, 'chat', *at(server)])}; echo ended $?")
-    shell.sees("Alt-Enter begins")
-    shell.ready()
+    shell.sees("Alt-Enter begins").ready()
     assert not shell.is_restored
     return before
 
@@ -51,8 +50,7 @@ def hermes_pid(shell: Chat) -> int:
 def test_ctrl_d(shell: Chat) -> None:
     with ModelServer(["Hello."]) as server:
         before = begin(shell, server)
-        shell.ask("hello", "Hello.")
-        shell.press("ctrl-d")
+        shell.ask("hello", "Hello.").press("ctrl-d")
         ended(shell, 0, before)
 
 
@@ -60,10 +58,7 @@ def test_ctrl_d(shell: Chat) -> None:
 def test_signals_while_a_tool_runs(shell: Chat, number: signal.Signals, code: int) -> None:
     with ModelServer([run(BUSY)]) as server:
         before = begin(shell, server)
-        shell.say("build it")
-        shell.sees_last("working…")
-        shell.type("half a sen")
-        shell.sees_last("❯ half a sen")
+        shell.say("build it").sees_last("working…").type("half a sen").sees_last("❯ half a sen")
         os.kill(hermes_pid(shell), number)
         ended(shell, code, before)
         assert "half a sen" not in shell.text and "ctrl-c stops" not in shell.text
@@ -73,16 +68,11 @@ def test_ctrl_z_and_back_while_an_answer_streams(shell: Chat) -> None:
     answer = Step((Text("one two three four five"),), faults=(Slow(0.05),))
     with ModelServer([answer]) as server:
         before = begin(shell, server)
-        shell.say("count")
-        shell.sees("one")
-        shell.press("ctrl-z")
-        shell.sees("Stopped")
+        shell.say("count").sees("one").press("ctrl-z").sees("Stopped")
         shell.wait(lambda it: it.shown[-1] == "$", "the prompt of the shell")
         assert shell.is_restored
         assert shell.modes == before
-        shell.say("fg")
-        shell.sees("one two three four five")
-        shell.ready()
+        shell.say("fg").sees("one two three four five").ready()
         assert not shell.is_restored
         shell.press("ctrl-d")
         shell.wait(lambda it: it.shown[-1] == "$", "the prompt of the shell")
@@ -93,12 +83,10 @@ def test_ctrl_z_and_back_while_an_answer_streams(shell: Chat) -> None:
 def test_killed_conversation_can_be_continued(shell: Chat, work: Path) -> None:
     with ModelServer([run(BUSY), run("echo again", "c2"), "It is built."]) as server:
         begin(shell, server)
-        shell.say("build it")
-        shell.sees_last("working…")
+        shell.say("build it").sees_last("working…")
         shell.wait(lambda _it: (work / "begun").exists(), "the tool's start")
         os.kill(hermes_pid(shell), signal.SIGKILL)
-        shell.sees("ended 137")
-        shell.say("stty sane; printf '\\033[?2004l\\033[?25h'; clear")
+        shell.sees("ended 137").say("stty sane; printf '\\033[?2004l\\033[?25h'; clear")
         shell.wait(lambda it: it.shown == ["$"], "a clear screen")
         shell.say(shlex.join([*HERMES, "chat", "--continue", *at(server)]))
         shell.sees("The last turn was interrupted and continues now")
@@ -117,8 +105,7 @@ It is built.
 def test_closing_the_window_ends_everything(chat, work: Path) -> None:
     with ModelServer([run(BUSY)]) as server:
         it = chat(server)
-        it.say("build it")
-        it.sees_last("working…")
+        it.say("build it").sees_last("working…")
         it.wait(lambda _it: (work / "begun").exists(), "the tool's start")
         started = psutil.Process(it.pid).children(recursive=True)
         assert started
@@ -130,8 +117,7 @@ def test_a_suspended_conversation_ends_with_its_terminal(shell: Chat) -> None:
     with ModelServer([]) as server:
         begin(shell, server)
         pid = hermes_pid(shell)
-        shell.press("ctrl-z")
-        shell.sees("Stopped")
+        shell.press("ctrl-z").sees("Stopped")
         left = psutil.Process(pid)
         shell.close()
         left.wait(30)

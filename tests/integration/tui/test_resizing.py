@@ -26,15 +26,11 @@ def test_a_storm_of_resizes_neither_doubles_nor_loses_a_line(chat) -> None:
     chance = random.Random(8)
     with ModelServer([STREAM]) as server:
         it = chat(server, columns=100)
-        it.say("say it")
-        it.sees("line 0001")
-        it.type("typed meanwhile")
+        it.say("say it").sees("line 0001").type("typed meanwhile")
         while not any("All said." in line for line in it.everything):
             it.resize(chance.randint(40, 140), 30)
             it.look(0.03)
-        it.resize(100, 30)
-        it.gone("ctrl-c stops")
-        it.settled()
+        it.resize(100, 30).gone("ctrl-c stops").settled()
         shown = it.everything
         assert numbers(shown) == list(range(LINES))
         assert it.input == ["❯ typed meanwhile"]
@@ -49,10 +45,7 @@ def test_a_storm_of_resizes_in_tmux(untitled, work: Path) -> None:
     with ModelServer([STREAM]) as server:
         it = Tmux([*HERMES, "chat", *at(server)], work, columns=100, rows=30)
         try:
-            it.sees("Alt-Enter begins")
-            it.say("say it")
-            it.sees("line 0001")
-            it.type("typed meanwhile")
+            it.sees("Alt-Enter begins").say("say it").sees("line 0001").type("typed meanwhile")
             while "All said." not in it.text:
                 it.resize(chance.randint(60, 140), chance.randint(12, 40))
                 time.sleep(chance.random() / 20)
@@ -71,11 +64,8 @@ def test_a_conversation_in_tmux(untitled, work: Path) -> None:
     with ModelServer([f"Here: {FAMILY}, 漢字.", "Last."]) as server:
         it = Tmux([*HERMES, "chat", *at(server)], work, columns=80, rows=20)
         try:
-            it.sees("Alt-Enter begins")
-            it.type(f"漢x字 {FAMILY}")
-            it.settled()
-            it.press("Left", "Left", "Left", "BSpace", "Enter")
-            it.sees("Here: ")
+            it.sees("Alt-Enter begins").type(f"漢x字 {FAMILY}").settled()
+            it.press("Left", "Left", "Left", "BSpace", "Enter").sees("Here: ")
             it.settled().resize(45, 20)
             it.settled().resize(80, 20)
             it.settled().say("again")

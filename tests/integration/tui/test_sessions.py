@@ -22,20 +22,14 @@ def users(server: ModelServer) -> list[str]:
 def test_undo_retry_branch_and_resume_with_a_recap(chat) -> None:
     with ModelServer(["One.", "Two.", "Uno.", "Branched.", "Back."]) as server:
         it = chat(server, rows=60)
-        it.ask("first", "One.")
-        it.ask("second", "Two.")
-        it.say("/undo")
-        it.reads("❯ /undo\n\nTaken back from: second\n1 question left.")
-        it.say("/retry")
+        it.ask("first", "One.").ask("second", "Two.").say("/undo")
+        it.reads("❯ /undo\n\nTaken back from: second\n1 question left.").say("/retry")
         it.reads("❯ /retry\n\nUno.")
         assert users(server) == ["first"]
-        it.ask("/title My plan", "Title: My plan")
-        it.ask("/branch other", "This is a copy now")
+        it.ask("/title My plan", "Title: My plan").ask("/branch other", "This is a copy now")
         it.ask("third", "Branched.")
         assert users(server) == ["first", "third"]
-        it.say("/resume My plan")
-        it.sees("Back in My plan.")
-        it.ask("fourth", "Back.")
+        it.say("/resume My plan").sees("Back in My plan.").ask("fourth", "Back.")
         assert users(server) == ["first", "fourth"]
         assert it.leave() == 0
         again = chat(server, "--continue", "My plan")
@@ -49,12 +43,8 @@ def test_a_file_change_is_rolled_back(chat, work: Path) -> None:
         it = chat(server)
         it.ask("change it", "Changed.")
         assert (work / "plan.txt").read_text() == "two\n"
-        it.ask("/rollback", "1 file  change it")
-        it.say("/rollback diff 1")
-        it.sees("-one")
-        it.sees("+two")
-        it.ready()
-        it.ask("/rollback 1", "/rollback 1 undoes this.")
+        it.ask("/rollback", "1 file  change it").say("/rollback diff 1").sees("-one").sees("+two")
+        it.ready().ask("/rollback 1", "/rollback 1 undoes this.")
     assert (work / "plan.txt").read_text() == "one\n"
 
 
@@ -62,22 +52,15 @@ def test_process_notices_reach_a_new_conversation(chat, work) -> None:
     begin = call("terminal", command="sleep 0.2", background=True, notify_on_complete=True)
     with ModelServer([begin, "Started.", "It has ended."]) as server:
         it = chat(server)
-        it.ask("/new", "A new conversation")
-        it.ask("begin", "Started.")
-        it.sees("It has ended.")
+        it.ask("/new", "A new conversation").ask("begin", "Started.").sees("It has ended.")
 
 
 def test_a_slow_command_is_seen_and_can_be_stopped(chat, settings) -> None:
     settings("memory:\n  flush_min_turns: 1\n")
     with ModelServer(["Noted.", Stall(0, 60), "Still here."]) as server:
         it = chat(server)
-        it.ask("I use tabs", "Noted.")
-        it.say("/new")
-        it.sees_last("working…")
-        it.press("ctrl-c")
-        it.sees("stopped by Ctrl-C")
-        it.gone("working…")
-        it.ask("are you there?", "Still here.")
+        it.ask("I use tabs", "Noted.").say("/new").sees_last("working…").press("ctrl-c")
+        it.sees("stopped by Ctrl-C").gone("working…").ask("are you there?", "Still here.")
         assert "I use tabs" in str(server.calls[-1].body["messages"]), "the old one goes on"
 
 
@@ -90,15 +73,10 @@ def test_news_of_a_background_process_leave_what_is_typed_alone(chat, work: Path
     )
     with ModelServer([begin, "Started.", "It is built."]) as server:
         it = chat(server)
-        it.ask("build", "Started.")
-        it.type("half a sen")
-        it.sees_last("❯ half a sen")
+        it.ask("build", "Started.").type("half a sen").sees_last("❯ half a sen")
         (work / "go").touch()
-        it.sees("[background process proc_")
-        it.sees("It is built.")
-        it.type("tence")
-        it.sees_last("❯ half a sentence")
-        it.gone("ctrl-c stops")
+        it.sees("[background process proc_").sees("It is built.").type("tence")
+        it.sees_last("❯ half a sentence").gone("ctrl-c stops")
         assert it.input == ["❯ half a sentence"]
         assert "exit code 0" in said(server)
 
@@ -144,11 +122,8 @@ def plugin(settings, hermes_home: Path) -> None:
 def test_plugin_output_is_printed_above_the_input_area(chat, plugin: None) -> None:
     with ModelServer(["Hello."]) as server:
         it = chat(server)
-        it.sees("the plugin is here")
-        it.type("half a sen")
-        it.sees_last("❯ half a sen")
-        it.ask("tence", "Hello.")
-        it.say("/shout it works")
+        it.sees("the plugin is here").type("half a sen").sees_last("❯ half a sen")
+        it.ask("tence", "Hello.").say("/shout it works")
         it.reads("""
 ❯ half a sentence
 
@@ -163,9 +138,7 @@ IT WORKS
 shouted
 """)
         assert it.shown[-1] == "❯"
-        it.say("/nap")
-        it.sees("asleep")
-        it.press("ctrl-d")
+        it.say("/nap").sees("asleep").press("ctrl-d")
         assert it.ended() == 0, "a command that never ends does not delay the exit"
 
 
@@ -189,10 +162,7 @@ def test_widgets_of_a_wrapper_stay_in_their_place(screen, work: Path) -> None:
     (work / "mine.py").write_text(WRAPPER)
     with ModelServer(["\n".join(f"- item {number}" for number in range(200))]) as server:
         it = screen("run", "mine.py", f"{server.url}/v1", columns=60).ready()
-        it.sees_last("0 messages")
-        it.say("list")
-        it.sees("• item 199")
-        it.sees_last("2 messages")
+        it.sees_last("0 messages").say("list").sees("• item 199").sees_last("2 messages")
         it.ready()
         assert it.shown[-4:-2] == ["2 messages", "~" * 60]
         assert it.shown[-1] == "❯"
@@ -237,12 +207,9 @@ def test_errors_of_a_wrapper_are_shown_and_the_conversation_continues(screen, wo
     (work / "mine.py").write_text(BROKEN_WRAPPER)
     with ModelServer(["Still here."]) as server:
         it = screen("run", "mine.py", f"{server.url}/v1").ready()
-        it.sees_last("all is well")
-        it.type(F2)
-        it.sees("hermes: unexpected error: LookupError('no such key')")
-        it.type(F3 + F3)
-        it.ask("are you there?", "Still here.")
-        it.ready()
+        it.sees_last("all is well").type(F2)
+        it.sees("hermes: unexpected error: LookupError('no such key')").type(F3 + F3)
+        it.ask("are you there?", "Still here.").ready()
         assert "Traceback" not in it.text
         assert it.leave() == 0
 
@@ -266,10 +233,8 @@ def test_failing_command_of_a_wrapper_is_shown_and_the_conversation_continues(sc
     (work / "mine.py").write_text(CRASHING_WRAPPER)
     with ModelServer(["Still here."]) as server:
         it = screen("run", "mine.py", f"{server.url}/v1", TERM=kind)
-        it.sees("/help" if kind == "dumb" else GREETING)
-        it.say("/crash now")
-        it.sees("/crash failed: LookupError: no such thing")
-        it.say("are you there?")
+        it.sees("/help" if kind == "dumb" else GREETING).say("/crash now")
+        it.sees("/crash failed: LookupError: no such thing").say("are you there?")
         it.sees("Still here.")
         assert "Traceback" not in it.text
         assert it.leave() == 0

@@ -20,10 +20,7 @@ MARKDOWN = "A **bold** word.\n\n```python\nx = 1\n```\n\n| a | b |\n|---|---|\n|
 def test_no_color(chat) -> None:
     with ModelServer([run("echo hi"), MARKDOWN]) as server:
         it = chat(server, NO_COLOR="1")
-        it.type("/re")
-        it.sees_last("/retry")
-        it.press("down", "ctrl-u")
-        it.gone("/retry")
+        it.type("/re").sees_last("/retry").press("down", "ctrl-u").gone("/retry")
         it.ask("show", "End.")
         assert it.leave() == 0
     used = {style for found in STYLES.findall(it.raw) for style in found.split(b";")}
@@ -43,27 +40,17 @@ def test_lines_only(screen, flags: list[str], variables: dict[str, str]) -> None
     with ModelServer([MARKDOWN, stalled, question, "Blue it is.", "Last."]) as server:
         it = screen("chat", *at(server), *flags, **variables)
         prompts(it)
-        it.say("show")
-        it.sees("End.")
+        it.say("show").sees("End.")
         prompts(it)
-        it.say("count")
-        it.sees("one two three fo")
-        it.press("ctrl-c")
-        it.sees("stopped by Ctrl-C")
+        it.say("count").sees("one two three fo").press("ctrl-c").sees("stopped by Ctrl-C")
         prompts(it)
-        it.say("paint")
-        it.sees("your number or words:")
-        it.say("2")
-        it.sees("Blue it is.")
+        it.say("paint").sees("your number or words:").say("2").sees("Blue it is.")
         prompts(it)
-        it.say("/status")
-        it.sees("Approvals: asked for")
+        it.say("/status").sees("Approvals: asked for")
         prompts(it)
         it.press("ctrl-c")
         it.wait(lambda it: it.shown[-2:] == ["> ^C", ">"], "another prompt")
-        it.say("one more")
-        it.sees("Last.")
-        it.press("ctrl-d")
+        it.say("one more").sees("Last.").press("ctrl-d")
         assert it.ended() == 0
     assert b"\x1b" not in STYLES.sub(b"", it.raw)
     assert not re.search(rb"\r(?!\n)|\x08", it.raw), "nothing is written over"

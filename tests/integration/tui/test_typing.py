@@ -11,17 +11,13 @@ FAMILY = "👨‍👩‍👧"
 def test_wide_signs_are_typed_edited_and_answered(chat) -> None:
     with ModelServer(["漢字です。 🎉", "Here: 🇩🇪."]) as server:
         it = chat(server, columns=40)
-        it.type("漢字x語 🎉!")
-        it.sees_last("❯ 漢字x語 🎉!")
-        it.press("left", "left", "left", "left", "backspace")
+        it.type("漢字x語 🎉!").sees_last("❯ 漢字x語 🎉!").press(
+            "left", "left", "left", "left", "backspace"
+        )
         it.sees_last("❯ 漢字語 🎉!")
         assert it.settled().screen.cursor.x == 6
-        it.ask("", "漢字です。 🎉")
-        it.type(f"a{FAMILY}b")
-        it.press("left", "backspace")
-        it.sees_last("❯ ab")
-        it.ask("", "Here: ")
-        it.reads("❯ 漢字語 🎉!\n\n漢字です。 🎉\n\n❯ ab\n\nHere: 🇩🇪.")
+        it.ask("", "漢字です。 🎉").type(f"a{FAMILY}b").press("left", "backspace").sees_last("❯ ab")
+        it.ask("", "Here: ").reads("❯ 漢字語 🎉!\n\n漢字です。 🎉\n\n❯ ab\n\nHere: 🇩🇪.")
         assert [said(server, number) for number in (0, 1)] == ["漢字語 🎉!", "ab"]
 
 
@@ -29,31 +25,20 @@ def test_a_paste_of_5000_lines_is_collapsed_and_sent_whole(chat) -> None:
     text = "\n".join(f"pasted line {number}" for number in range(5_000))
     with ModelServer(["Long."]) as server:
         it = chat(server)
-        it.type("look at ")
-        it.paste(text)
-        it.sees_last("❯ look at [pasted #1: 5,000 lines]")
-        it.say(" please")
-        it.reads("❯ look at [pasted #1: 5,000 lines] please\n\nLong.")
+        it.type("look at ").paste(text).sees_last("❯ look at [pasted #1: 5,000 lines]")
+        it.say(" please").reads("❯ look at [pasted #1: 5,000 lines] please\n\nLong.")
         assert said(server) == f"look at {text} please"
 
 
 def test_the_menu_of_commands_and_an_unknown_one(chat) -> None:
     with ModelServer([]) as server:
         it = chat(server)
-        it.type("/re")
-        it.sees_last("/retry")
+        it.type("/re").sees_last("/retry")
         menu = [line.split()[0] for line in it.settled().input[1:] if line]
         assert menu[:5] == ["/retry", "/resume", "/reasoning", "/reload", "/reload-mcp"]
-        it.press("down", "tab")
-        it.sees_last("❯ /retry")
-        it.gone("ask the last question again")
-        it.press("enter")
-        it.sees("nothing was asked yet")
-        it.ready()
-        it.type("/statusb")
-        it.press("tab")
-        it.sees_last("❯ /statusbar")
-        it.press("ctrl-u")
+        it.press("down", "tab").sees_last("❯ /retry").gone("ask the last question again")
+        it.press("enter").sees("nothing was asked yet").ready().type("/statusb")
+        it.press("tab").sees_last("❯ /statusbar").press("ctrl-u")
         it.ask("/stauts", "Did you mean /status?")
         it.ask("/qqqq", "There is no command /qqqq. /help lists them.")
 
@@ -63,12 +48,8 @@ def test_a_file_is_referred_to_and_completed(chat, work: Path) -> None:
     (work / "other.md").write_text("one\ntwo\nthree\nfour\n")
     with ModelServer(["Milk."]) as server:
         it = chat(server)
-        it.type("what is in @not")
-        it.sees_last("notes.txt")
-        it.press("tab")
-        it.sees_last("❯ what is in @notes.txt")
-        it.gone("file")
-        it.say(" and @file:other.md:2-3 ?")
+        it.type("what is in @not").sees_last("notes.txt").press("tab")
+        it.sees_last("❯ what is in @notes.txt").gone("file").say(" and @file:other.md:2-3 ?")
         it.reads("❯ what is in @notes.txt and @file:other.md:2-3 ?\n\nMilk.")
         assert "buy milk" in said(server)
         assert "two\nthree" in said(server)
@@ -78,15 +59,10 @@ def test_a_file_is_referred_to_and_completed(chat, work: Path) -> None:
 def test_the_next_start_knows_what_was_typed(chat) -> None:
     with ModelServer(["One.", "Two."]) as server:
         first = chat(server)
-        first.ask("the first", "One.")
-        first.type("two")
-        first.press("alt-enter")
-        first.ask("lines", "Two.")
+        first.ask("the first", "One.").type("two").press("alt-enter").ask("lines", "Two.")
         assert first.leave() == 0
         it = chat(server)
-        it.press("up")
-        it.sees_last("❯ two")
+        it.press("up").sees_last("❯ two")
         assert it.settled().input == ["❯ two", "  lines"]
-        it.press("up", "up")
-        it.sees_last("❯ the first")
+        it.press("up", "up").sees_last("❯ the first")
         assert it.settled().input == ["❯ the first"]

@@ -19,9 +19,7 @@ def test_a_new_message_interrupts_and_is_answered(chat) -> None:
     stalled = Step((Text("one two three four five"),), faults=(Stall(2),))
     with ModelServer([stalled, "Something else then."]) as server:
         it = chat(server)
-        it.say("count")
-        it.sees("one two three fo")
-        it.ask("no, stop", "Something else then.")
+        it.say("count").sees("one two three fo").ask("no, stop", "Something else then.")
         it.reads("""
 ❯ count
 
@@ -39,10 +37,7 @@ def test_a_message_waits_in_queue_mode(chat, settings, work: Path) -> None:
     settings(QUEUE)
     with ModelServer([run(BUSY), "It is built.", "Shipped."]) as server:
         it = chat(server)
-        it.say("build it")
-        it.sees_last("working…")
-        it.say("then ship it")
-        it.sees_last("⧗ then ship it")
+        it.say("build it").sees_last("working…").say("then ship it").sees_last("⧗ then ship it")
         assert "Enter: queue" in it.shown[-2]
         (work / "go").touch()
         it.reads(f"""
@@ -63,11 +58,8 @@ Shipped.
 def test_steer_mode_delivers_a_message_after_the_next_step(chat, work: Path) -> None:
     with ModelServer([run(BUSY), "Fine, in blue."]) as server:
         it = chat(server)
-        it.ask("/busy steer", "after its next step (steer)")
-        it.say("build it")
-        it.sees_last("working…")
-        it.say("in blue")
-        it.sees_last("↪ in blue")
+        it.ask("/busy steer", "after its next step (steer)").say("build it").sees_last("working…")
+        it.say("in blue").sees_last("↪ in blue")
         assert "Enter: steer" in it.shown[-2]
         (work / "go").touch()
         it.reads(f"""
@@ -86,12 +78,8 @@ def test_two_messages_typed_while_a_tool_runs(chat, settings, work: Path) -> Non
     settings(QUEUE)
     with ModelServer([run(BUSY), "It is built.", "First.", "Second."]) as server:
         it = chat(server)
-        it.say("build it")
-        it.sees_last("working…")
-        it.say("the first")
-        it.say("the second")
-        it.type("the third, not sent")
-        it.sees_last("❯ the third, not sent")
+        it.say("build it").sees_last("working…").say("the first").say("the second")
+        it.type("the third, not sent").sees_last("❯ the third, not sent")
         assert "ctrl-c stops" in it.shown[-5]
         assert it.shown[-4:-2] == ["⧗ the first", "⧗ the second"]
         (work / "go").touch()
@@ -103,9 +91,7 @@ def test_two_messages_typed_while_a_tool_runs(chat, settings, work: Path) -> Non
 def test_two_messages_at_once_interrupt_and_are_both_answered(chat) -> None:
     with ModelServer([run(BUSY), "First.", "Second."]) as server:
         it = chat(server)
-        it.say("build it")
-        it.sees_last("working…")
-        it.type("the first\rthe second\r")
+        it.say("build it").sees_last("working…").type("the first\rthe second\r")
         it.reads("❯ the first\n\nFirst.\n\n❯ the second\n\nSecond.")
         assert users(server) == ["build it", "the first", "the second"]
 
@@ -113,12 +99,8 @@ def test_two_messages_at_once_interrupt_and_are_both_answered(chat) -> None:
 def test_commands_run_during_a_turn_or_are_queued(chat, work: Path) -> None:
     with ModelServer([run(BUSY), "It is built."]) as server:
         it = chat(server)
-        it.say("build it")
-        it.sees_last("working…")
-        it.say("/agents")
-        it.sees("Nothing runs in the background.")
-        it.say("/undo")
-        it.sees_last("⧗ /undo")
+        it.say("build it").sees_last("working…").say("/agents")
+        it.sees("Nothing runs in the background.").say("/undo").sees_last("⧗ /undo")
         (work / "go").touch()
         it.reads(f"""
 ❯ build it
@@ -145,12 +127,8 @@ def test_a_background_answer_does_not_disturb_what_is_typed(chat) -> None:
     answer = Step((Text("The answer is 42."),), faults=(Stall(1, 0.5),))
     with ModelServer([answer]) as server:
         it = chat(server, columns=40)
-        it.say("/background what is the answer?")
-        it.sees_last("1 in background")
-        it.type("half a sen")
-        it.sees("The answer is 42.")
-        it.type("tence")
-        it.gone("in background")
+        it.say("/background what is the answer?").sees_last("1 in background").type("half a sen")
+        it.sees("The answer is 42.").type("tence").gone("in background")
         it.sees_last("❯ half a sentence")
         assert it.input == ["❯ half a sentence"]
         assert sum("half a sen" in line for line in it.everything) == 1

@@ -1,20 +1,15 @@
 """`hermes auth` as a user sees it."""
 
-import io
 import json
 import time
 from pathlib import Path
 
 import pytest
 
-from hermes.cli.commands import auth
-from hermes.cli.context import Cli, run_command
-from hermes.cli.main import Parser
-from hermes.config.home import Home
 from hermes.providers import endpoints
 from hermes.providers.credentials.auth_file import AuthFile
 from hermes.providers.endpoints import Endpoint
-from tests.unit.cli.terminal import Hermes, Terminal
+from tests.unit.cli.terminal import Hermes
 from tests.unit.providers.credentials.oauth_server import OAuthServer, jwt
 
 KEY = "sk-or-v1-0123456789abcdef"
@@ -173,12 +168,8 @@ def test_removing_without_a_terminal_needs_yes(hermes: Hermes, store: AuthFile) 
 @pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, 0), ("", 1, 1)])
 def test_a_person_is_asked(hermes, store, answer, code, left):
     hermes("add", "openrouter", "--api-key", KEY)
-    parser = Parser()
-    auth.COMMAND.configure(parser)
-    out = Terminal()
-    cli = Cli(Home.resolve(), Terminal(f"{answer}\n"), out, io.StringIO())
-    assert run_command(parser.parse_args(["remove", "openrouter", "1"]), cli) == code
-    assert "Remove sk-o…cdef (manual:" in out.getvalue()
+    asked = hermes("remove", "openrouter", "1", typed=f"{answer}\n")
+    asked.expect(code, out="Remove sk-o…cdef (manual:")
     assert len(store.read().get("credential_pool", {}).get("openrouter", [])) == left
 
 
@@ -216,13 +207,6 @@ def test_entries_of_unknown_form_are_mentioned(hermes: Hermes, store: AuthFile) 
     with store.change() as data:
         data["credential_pool"] = {"openrouter": [{"theirs": 1}]}
     assert "kept and not used: 1" in hermes("list").err
-
-
-def test_help_has_examples(hermes: Hermes, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in ((), ("add",), ("list",), ("remove",), ("reset",)):
-        with pytest.raises(SystemExit):
-            hermes(*words, "--help")
-        assert "example" in capsys.readouterr().out
 
 
 class TestLogin:

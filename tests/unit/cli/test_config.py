@@ -23,10 +23,6 @@ def config(hermes_home: Path) -> Path:
     return hermes_home / "config.yaml"
 
 
-def test_without_an_action_it_shows_help(hermes: Hermes) -> None:
-    hermes().expect(out="explain")
-
-
 def test_paths_are_printed_without_making_anything(hermes: Hermes, hermes_home: Path) -> None:
     assert hermes("path").out == f"{hermes_home}/config.yaml\n"
     assert hermes("env-path").out == f"{hermes_home}/.env\n"

@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -210,8 +209,3 @@ def test_the_doctor_finds_hooks_that_never_run(scene: Scene) -> None:
     assert found.out == (
         "✗ hooks.pre_tool_cal: there is no hook 'pre_tool_cal'; did you mean pre_tool_call?\n"
     )
-
-
-def test_without_an_action_the_help_is_shown(scene: Scene) -> None:
-    show: Callable[..., Outcome] = scene.run
-    assert "revoke" in show().out

@@ -104,14 +104,6 @@ def test_wrong_port_is_reported_in_one_line(port):
     assert port in done.stderr and "Traceback" not in done.stderr
 
 
-def test_the_help_shows_an_example():
-    done = subprocess.run(
-        [*COMMAND, "--help"], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0
-    assert "hermes lab serve --port 8100 --script demo.yaml" in done.stdout
-
-
 def test_the_example_of_the_help_is_a_valid_script(tmp_path):
     texts = tomllib.loads((Path(lab.__file__).parents[1] / "help.toml").read_text())
     lines = texts["lab serve"]["epilog"].partition("with demo.yaml:\n")[2].partition("\n  then")[0]

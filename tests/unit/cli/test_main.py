@@ -1,12 +1,15 @@
 """The command itself: cheap to start, honest about its arguments."""
 
+import argparse
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from hermes import cli
 from hermes.cli.main import COMMANDS, main, parse, plugin_commands_help
 from hermes.plugins.discovery import cache_commands
 
@@ -59,12 +62,27 @@ def test_help_names_every_command(capsys):
         assert f"  {command.name} " in shown
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_has_help(command, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main([command.name, "--help"])
-    assert ended.value.code == 0
-    assert f"usage: hermes {command.name}" in capsys.readouterr().out
+def test_every_command_and_action_has_help_and_no_text_is_left_over():
+    def parsers(parser):
+        yield parser
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for child in action.choices.values():
+                    yield from parsers(child)
+
+    found = {one.path: one for command in COMMANDS for one in parsers(command.parser())}
+    texts = tomllib.loads((Path(cli.__file__).parent / "help.toml").read_text())
+    assert texts.keys() <= found.keys()
+    for path, parser in found.items():
+        shown, wanted = parser.format_help(), texts.get(path, {})
+        assert shown.startswith("usage: hermes ") and parser.description
+        assert all(text.partition("\n")[0] in shown for text in wanted.values())
+
+
+def test_help_of_a_command_ends_with_exit_code_0(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["logs", "--help"])
+    assert "usage: hermes logs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

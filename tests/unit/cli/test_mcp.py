@@ -1,6 +1,5 @@
 """`hermes mcp` as a user sees it."""
 
-import argparse
 import io
 import json
 import os
@@ -14,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from hermes.cli.commands import mcp
 from hermes.cli.context import Cli
-from hermes.cli.main import Parser
 from hermes.config.environment import read_dotenv
 from hermes.config.home import Home
 from hermes.config.loader import load
@@ -468,17 +465,6 @@ def test_logins_that_make_no_sense(hermes, config, words, complaint):
     add_program(hermes, "--no-test")
     hermes("add", "web", "--url", "https://a.example.com/mcp", "--no-test")
     hermes(*words).expect(2, err=complaint)
-
-
-def test_every_action_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = Parser(prog="hermes mcp", formatter_class=argparse.RawDescriptionHelpFormatter)
-    mcp.COMMAND.configure(parser)
-    for action in ("add", "list", "tools", "test", "configure", "remove", "login", "logout"):
-        with pytest.raises(SystemExit):
-            parser.parse_args([action, "--help"])
-        shown = capsys.readouterr().out
-        assert "usage: hermes mcp" in shown
-        assert action == "list" or "example" in shown
 
 
 def test_an_address_that_makes_no_sense_does_not_spoil_the_list(hermes: Run, config: Path) -> None:

@@ -30,10 +30,6 @@ def hermes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     _in_force.clear()
 
 
-def test_without_an_action_it_shows_help(hermes: Run) -> None:
-    assert "create" in hermes().out
-
-
 def test_a_profile_is_made_listed_chosen_and_deleted(hermes: Run, user_home: Path) -> None:
     assert hermes("list").out == "* default  ~/.hermes\n"
     assert not (user_home / ".hermes").exists()

@@ -94,7 +94,3 @@ def test_the_setting_of_the_user_is_in_the_prompt(hermes: Hermes, hermes_home: P
     hermes_home.mkdir()
     (hermes_home / "config.yaml").write_text("agent: {system_prompt: Answer in rhymes.}\n")
     assert hermes("show", "--layer", "system_message").out == "Answer in rhymes.\n"
-
-
-def test_without_an_action_the_help_is_shown(hermes: Hermes):
-    hermes().expect(out="hermes prompt show --layer context_files")

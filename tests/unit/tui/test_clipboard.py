@@ -204,7 +204,7 @@ def test_invalid_picture_is_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a file"):
         images.add_file(tmp_path)
     with pytest.raises(UsageError, match="cannot read"):
-        images.add_file("x" * 5_000)
+        images.add_file("x" * 5000)
     large = tmp_path / "large.png"
     with large.open("wb") as file:
         file.write(PICTURE)
