@@ -175,7 +175,7 @@ class HermesCLI:
             args,
             cli,
             asker=ui.questions,
-            progress=ui.progress,
+            progress=ui,
             approve_hook=ui.approve_hook,
         ) as (app, agent, folder):
             talk = ui.attach(app, agent, folder)

@@ -148,7 +148,7 @@ class TerminalUI:
         self.conversation: Conversation | None = None
         self.code = 0
         self._early: list[UserInput] = []
-        self.progress = StartProgress(self.note, lambda: self.area.invalidate())
+        self._progress = ""
         self._input = InputField(
             self.display,
             InputCompleter(
@@ -273,7 +273,7 @@ class TerminalUI:
         if self.conversation is not None:
             return self.conversation.live_lines()
         waiting = [f"⧗ {one_line(each.text, self.columns() - 3)}" for each in self._early]
-        return [self.display.paint("dim", line) for line in (self.progress.text, *waiting) if line]
+        return [self.display.paint("dim", line) for line in (self._progress, *waiting) if line]
 
     def _status(self) -> list[str]:
         if self.conversation is not None:
@@ -283,6 +283,15 @@ class TerminalUI:
     def _image_bar(self) -> list[str]:
         labels = self.images.labels
         return [self.display.paint("accent", f"🖼 {'  '.join(labels)}")] if labels else []
+
+    # The protocol `DownloadProgress`, for long work before the conversation begins
+
+    def say(self, text: str) -> None:
+        self.note(text)
+
+    def report(self, label: str, done: int, total: int) -> None:
+        self._progress = f"{label} {done / total:.0%}" if total else label
+        self.area.invalidate()
 
     def _offers(self, command: str) -> Sequence[Offer]:
         return self.conversation.offers(command, self.skins) if self.conversation else ()
@@ -339,18 +348,6 @@ class TerminalUI:
         self.area.output.write_raw(sequence)
         self.area.output.flush()
         self.area.repaint()
-
-
-class StartProgress:
-    """Shows the progress of long work before the conversation begins."""
-
-    def __init__(self, say: Callable[[str], object], changed: Callable[[], None]) -> None:
-        self.say, self._changed = say, changed
-        self.text = ""
-
-    def report(self, label: str, done: int, total: int) -> None:
-        self.text = f"{label} {done / total:.0%}" if total else label
-        self._changed()
 
 
 def is_terminal_open(stream: TextIO) -> bool:

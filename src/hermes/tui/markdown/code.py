@@ -73,12 +73,13 @@ class Highlighter:
         self._token_type, self._error = type(tokens.Token), tokens.Error
         self._state = _State()
 
-    def line(self, text: str) -> list[Run]:
-        runs, self._state = self._read(text)
+    def line(self, text: str, *, complete: bool = True) -> list[Run]:
+        """Return the tokens of the next line, which is rendered repeatedly until it is complete."""
+        if not complete and len(text) > 300:
+            return [(text, ())]
+        runs, state = self._read(text)
+        self._state = state if complete else self._state
         return runs
-
-    def peek(self, text: str) -> list[Run]:
-        return [(text, ())] if len(text) > 300 else self._read(text)[0]
 
     def _read(self, text: str) -> tuple[list[Run], _State]:
         if len(text) > LONGEST:
@@ -238,13 +239,11 @@ class CodeBlock:
         """Return whether the beginning of a line may end it."""
         return text.strip() == self._fence[: len(text.strip())]
 
-    def line(self, text: str, width: int) -> list[str]:
-        runs = self._highlighter.line(text) if self._highlighter else self._plain(text)
-        return self._rows(runs, width)
-
-    def peek(self, text: str, width: int) -> list[str]:
-        highlighted = self._highlighter.peek(text) if self._highlighter else self._plain(text)
-        return self._rows(highlighted, width)
+    def line(self, text: str, width: int, *, complete: bool = True) -> list[str]:
+        """Return the rows of the next line of the block."""
+        if self._highlighter is None:
+            return self._rows(self._plain(text), width)
+        return self._rows(self._highlighter.line(text, complete=complete), width)
 
     def _plain(self, text: str) -> list[Run]:
         roles = [(role,) for start, role in _DIFF_ROLES.items() if text.startswith(start)]

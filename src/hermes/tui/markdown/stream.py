@@ -288,7 +288,7 @@ class MarkdownStream:
             code = self._code.inside(text)
             if not self._size or code is None or self._code.may_close(code):
                 return []
-            return self._code.peek(code, self.width)
+            return self._code.line(code, self.width, complete=False)
         lines = self._pending_text(self._header) if self._header else []
         if self._size and not is_only_markup(text):
             line, rest = self._read(text)
@@ -297,7 +297,7 @@ class MarkdownStream:
 
     def _pending_text(self, line: MarkdownLine) -> list[str]:
         if line.kind == "code":
-            return CodeBlock(self._paint, line.lead).peek(line.text, self.width)
+            return CodeBlock(self._paint, line.lead).line(line.text, self.width, complete=False)
         if line.kind in ("fence", "rule", "blank"):
             return []
         return Prose(self._paint, line.lead, _line_roles(line)).pending(self.width, line.text)
