@@ -113,6 +113,7 @@ def test_looking_at_nothing_creates_nothing(empty):
     assert empty("stats", "--json").document == {}
     empty("show", "x").expect(2, err="nothing was stored yet")
     assert empty("export", "out.jsonl").code == 2
+    assert empty("repair").code != 0
     assert not empty.home.root.exists()
 
 
@@ -161,10 +162,8 @@ def test_words_are_found_with_the_messages_around_them(hermes):
     assert first.startswith("20260102_bbbb  telegram  0s ago")
     assert rest[0] == "  user: what is a >>>zebra<<<?"
     assert rest[1] == "  assistant: a striped animal"
-
-
-def test_a_terminal_shows_the_match_in_bold(hermes):
     assert "what is a \x1b[1mzebra\x1b[0m?" in hermes("search", "zebra", typed="").out
+    assert hermes("search", "hippopotamus")[:2] == (0, "nothing found\n")
 
 
 def test_a_search_can_be_narrowed(hermes, found):
@@ -189,10 +188,6 @@ def test_a_date_as_an_end_includes_that_day(hermes, found):
     assert found("giraffe", "--since", "2026-03-05T11:59", "--until", "2026-03-05 12:01") == [
         "march"
     ]
-
-
-def test_empty_search_result_is_not_an_error(hermes):
-    assert hermes("search", "hippopotamus")[:2] == (0, "nothing found\n")
 
 
 @pytest.mark.parametrize(
@@ -254,10 +249,7 @@ def titles(hermes):
 def test_a_session_is_renamed(hermes):
     assert "now called My zebra" in hermes("rename", "20260102", "My", "zebra").out
     assert titles(hermes)["20260102_bbbb"] == "My zebra"
-
-
-def test_characters_that_do_not_show_are_taken_out_of_a_title(hermes):
-    hermes("rename", "20260102", "a\u202eb\x1b\u200bc\td")
+    hermes("rename", "20260102", "a\u202eb\x1b\u200bc\td")  # not all of it shows
     assert titles(hermes)["20260102_bbbb"] == "abc d"
 
 

@@ -360,11 +360,6 @@ def test_only_a_store_is_restored(hermes, tmp_path, what):
     assert not list(hermes.home.root.glob("state.db.re*-*"))
 
 
-def test_there_must_be_something_to_repair(empty):
-    assert empty("repair").code != 0
-    assert not empty.home.root.exists()
-
-
 def test_a_server_is_not_repaired_from_here(hermes):
     hermes.home.config_file.write_text("store:\n  url: postgresql://localhost/none\n")
     hermes("repair").expect(2, err="PostgreSQL")

@@ -220,13 +220,6 @@ def test_no_match_says_so_and_can_be_shortened(search: HistorySearch, buffer: Bu
     assert (buffer.text, search.prompt) == ("a draft", "search:  ❯")
 
 
-def test_cancelling_brings_back_what_was_typed(search: HistorySearch, buffer: Buffer) -> None:
-    search.type("parser")
-    search.cancel()
-    assert (buffer.text, buffer.cursor_position) == ("a draft", 3)
-    assert not search.active
-
-
 def test_any_other_action_ends_the_search(search: HistorySearch, buffer: Buffer) -> None:
     search.type("parser")
     buffer.cursor_position += 1
