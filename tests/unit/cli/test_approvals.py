@@ -46,9 +46,6 @@ def test_a_command_is_explained(hermes: Run) -> None:
         "reason    deletes folders with everything in them",
         "programs  sudo, rm",
     ]
-
-
-def test_a_harmless_command_is_allowed(hermes: Run) -> None:
     assert hermes("test", "git status").out == "verdict   allow\nprograms  git\n"
 
 
@@ -108,33 +105,27 @@ def test_bad_usage_is_an_error(hermes: Run, words: tuple[str, ...]) -> None:
     assert outcome.err.startswith("hermes: ")
 
 
-def test_class_in_the_allowlist_is_allowed(hermes: Run, settings: Path) -> None:
-    settings.write_text('command_allowlist: ["Recursive delete "]\n')
-    (found,) = verdicts(hermes("test", "--json", "rm -r build"))
-    assert (found["verdict"], found["reason"]) == ("allow", "covered by command_allowlist")
-    assert found["class"] == "recursive delete"
-    assert "covered by command_allowlist" in hermes("test", "rm -r build").out
+LISTED = 'command_allowlist: ["Recursive delete "]\n'
+LIFTED = 'approvals: {mode: "off"}\ncommand_allowlist: ["disk wipe", "own policy"]\n'
 
 
-def test_every_class_of_a_command_must_be_allowed(hermes: Run, settings: Path) -> None:
-    settings.write_text('command_allowlist: ["recursive delete"]\n')
-    (found,) = verdicts(hermes("test", "--json", "sudo rm -r build"))
-    assert found["verdict"] == "ask"
-
-
-@pytest.mark.parametrize(("mode", "verdict"), [("off", "allow"), ("deny", "refuse")])
-def test_the_mode_counts(hermes: Run, settings: Path, mode: str, verdict: str) -> None:
-    settings.write_text(f'approvals: {{mode: "{mode}"}}\n')
-    (found,) = verdicts(hermes("test", "--json", "rm -r build"))
-    assert (found["verdict"], found["reason"]) == (verdict, f"approvals.mode is {mode}")
-
-
-def test_nothing_lifts_a_refusal(hermes: Run, settings: Path) -> None:
-    settings.write_text(
-        'approvals: {mode: "off"}\ncommand_allowlist: ["disk wipe", "own policy"]\n'
-    )
-    (found,) = verdicts(hermes("test", "--json", "rm -rf /"))
-    assert found["verdict"] == "refuse"
+@pytest.mark.parametrize(
+    ("text", "command", "verdict", "reason"),
+    [
+        (LISTED, "rm -r build", "allow", "covered by command_allowlist"),
+        (LISTED, "sudo rm -r build", "ask", "runs with the rights of another user"),
+        ('approvals: {mode: "off"}\n', "rm -r build", "allow", "approvals.mode is off"),
+        ('approvals: {mode: "deny"}\n', "rm -r build", "refuse", "approvals.mode is deny"),
+        (LIFTED, "rm -rf /", "refuse", "deletes the system or the whole home folder"),
+    ],
+)
+def test_settings_lift_a_question_but_never_a_refusal(
+    hermes, settings, text, command, verdict, reason
+):
+    settings.write_text(text)
+    (found,) = verdicts(hermes("test", "--json", command))
+    assert found["verdict"] == verdict and found["reason"].startswith(reason)
+    assert reason in hermes("test", command).out
 
 
 def test_our_own_settings_are_known_by_their_place(hermes: Run, hermes_home: Path) -> None:
@@ -184,7 +175,4 @@ def test_a_class_can_be_forgotten(hermes: Run, settings: Path) -> None:
     assert "privileges" in hermes("list").out
     assert hermes("forget", "privileges").code == 0
     assert "nothing is always allowed" in hermes("list").out
-
-
-def test_forgetting_an_unknown_entry_is_refused(hermes: Run) -> None:
     hermes("forget", "shell -c").expect(2, err="is not in command_allowlist")

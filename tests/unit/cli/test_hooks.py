@@ -77,9 +77,8 @@ def test_a_file_gives_the_arguments(scene: Scene) -> None:
     payload.write_text(
         json.dumps({"tool_name": "patch", "tool_input": {"path": "x"}, "extra": {"result": "ok"}})
     )
-    assert scene.run(
-        "test", "post_tool_call", "--payload-file", str(payload), "--accept-hooks"
-    ).code == 0  # fmt: skip
+    words = ("--payload-file", str(payload), "--accept-hooks")
+    assert scene.run("test", "post_tool_call", *words).code == 0
     got = json.loads((scene.folder / "got.json").read_text())
     assert (got["tool_name"], got["tool_input"], got["extra"]) == (
         "patch",
