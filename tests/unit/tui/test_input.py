@@ -31,10 +31,23 @@ def lines(count: int) -> str:
     return "\n".join(f"line {number}" for number in range(count))
 
 
-def test_a_short_paste_is_put_in_as_it_is() -> None:
-    assert PasteStore().collapse("one\ntwo\n\tthree") == "one\ntwo\n\tthree"
-    assert PasteStore().collapse(lines(5)) == lines(5)
-    assert PasteStore().collapse("x" * 1_000) == "x" * 1_000
+NASTY = "\x1b[31mred\x1b[0m \x1b]52;c;ZWNobw==\x07\x9b2J bell\x07 back\x08 nul\x00 \x1b[201~end"
+
+
+@pytest.mark.parametrize(
+    ("pasted", "placed"),
+    [
+        ("one\ntwo\n\tthree", "one\ntwo\n\tthree"),
+        (lines(5), lines(5)),
+        ("x" * 1_000, "x" * 1_000),
+        ("a\nb\nc\nd\ne\n", "a\nb\nc\nd\ne\n"),  # a line end at the end is not a line
+        ("a\nb\nc\nd\ne\nf\n", "[pasted #1: 6 lines]"),
+        ("a\r\nb\rc\nd", "a\nb\nc\nd"),
+        (NASTY, "red  bell back nul end"),
+    ],
+)
+def test_a_short_paste_is_cleaned_and_put_in_as_it_is(pasted: str, placed: str) -> None:
+    assert PasteStore().collapse(pasted) == placed
 
 
 def test_a_long_paste_is_collapsed_and_sent_whole() -> None:
@@ -44,22 +57,7 @@ def test_a_long_paste_is_collapsed_and_sent_whole() -> None:
     assert pastes.collapse("y" * 1_001) == "[pasted #2: 1,001 characters]"
     message = f"why does {placed} fail? Also [pasted #2: 1,001 characters]."
     assert pastes.expand(message) == f"why does {lines(5_000)} fail? Also {'y' * 1_001}."
-
-
-def test_trailing_newline_is_not_a_line() -> None:
-    assert PasteStore().collapse("a\nb\nc\nd\ne\n") == "a\nb\nc\nd\ne\n"
-    assert PasteStore().collapse("a\nb\nc\nd\ne\nf\n") == "[pasted #1: 6 lines]"
-
-
-def test_line_ends_are_normalised() -> None:
-    assert PasteStore().collapse("a\r\nb\rc\nd") == "a\nb\nc\nd"
-    pastes = PasteStore()
     assert pastes.expand(pastes.collapse("a\r\n" * 9)) == "a\n" * 9
-
-
-def test_nothing_pasted_steers_the_terminal() -> None:
-    nasty = "\x1b[31mred\x1b[0m \x1b]52;c;ZWNobw==\x07\x9b2J bell\x07 back\x08 nul\x00 \x1b[201~end"
-    assert PasteStore().collapse(nasty) == "red  bell back nul end"
 
 
 def test_a_placeholder_that_was_edited_away_is_gone() -> None:
