@@ -1,8 +1,14 @@
 """The table of providers: one row here for each record."""
 
+import json
+import tomllib
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from hermes.providers import endpoints
+from hermes.providers.catalog.catalog import Family, ModelEntry
 from hermes.providers.endpoints import (
     ENDPOINTS,
     Endpoint,
@@ -10,67 +16,12 @@ from hermes.providers.endpoints import (
     find_endpoint,
     may_receive_key,
 )
+from hermes.providers.failures.classify import FailureRule
 from hermes.util.http import is_loopback
 
-CHAT, MESSAGES, RESPONSES = "chat_completions", "anthropic_messages", "codex_responses"
-
-ROWS = {
-    # id: host, first variable of the key, API
-    "openrouter": ("openrouter.ai", "OPENROUTER_API_KEY", CHAT),
-    "nous": ("inference-api.nousresearch.com", "NOUS_API_KEY", CHAT),
-    "ai-gateway": ("ai-gateway.vercel.sh", "AI_GATEWAY_API_KEY", CHAT),
-    "anthropic": ("api.anthropic.com", "ANTHROPIC_TOKEN", MESSAGES),
-    "openai": ("api.openai.com", "OPENAI_API_KEY", RESPONSES),
-    "gemini": ("generativelanguage.googleapis.com", "GOOGLE_API_KEY", CHAT),
-    "xai": ("api.x.ai", "XAI_API_KEY", CHAT),
-    "deepseek": ("api.deepseek.com", "DEEPSEEK_API_KEY", CHAT),
-    "mistral": ("api.mistral.ai", "MISTRAL_API_KEY", CHAT),
-    "groq": ("api.groq.com", "GROQ_API_KEY", CHAT),
-    "zai": ("api.z.ai", "GLM_API_KEY", CHAT),
-    "kimi-coding": ("api.moonshot.ai", "KIMI_API_KEY", CHAT),
-    "kimi-coding-cn": ("api.moonshot.cn", "KIMI_CN_API_KEY", CHAT),
-    "minimax": ("api.minimax.io", "MINIMAX_API_KEY", CHAT),
-    "minimax-cn": ("api.minimaxi.com", "MINIMAX_CN_API_KEY", CHAT),
-    "alibaba": ("dashscope-intl.aliyuncs.com", "DASHSCOPE_API_KEY", CHAT),
-    "xiaomi": ("api.xiaomimimo.com", "XIAOMI_API_KEY", CHAT),
-    "arcee": ("api.arcee.ai", "ARCEEAI_API_KEY", CHAT),
-    "nvidia": ("integrate.api.nvidia.com", "NVIDIA_API_KEY", CHAT),
-    "kilocode": ("api.kilo.ai", "KILOCODE_API_KEY", CHAT),
-    "opencode-zen": ("opencode.ai", "OPENCODE_ZEN_API_KEY", CHAT),
-    "opencode-go": ("opencode.ai", "OPENCODE_GO_API_KEY", CHAT),
-    "ollama-cloud": ("ollama.com", "OLLAMA_API_KEY", CHAT),
-    "openai-codex": ("chatgpt.com", "", RESPONSES),
-    "qwen-oauth": ("portal.qwen.ai", "", CHAT),
-    "huggingface": ("router.huggingface.co", "HF_TOKEN", CHAT),
-    "copilot": ("api.githubcopilot.com", "COPILOT_GITHUB_TOKEN", CHAT),
-    "bedrock": ("bedrock-runtime.{region}.amazonaws.com", "AWS_BEARER_TOKEN_BEDROCK", CHAT),
-    "copilot-acp": ("copilot", "", "acp"),
-    "google-gemini-cli": ("cloudcode-pa.googleapis.com", "", "code_assist"),
-    "ollama": ("127.0.0.1", "", CHAT),
-    "lmstudio": ("127.0.0.1", "", CHAT),
-    "vllm": ("127.0.0.1", "", CHAT),
-    "llamacpp": ("127.0.0.1", "", CHAT),
-    "custom": ("", "OPENAI_API_KEY", CHAT),
-    "local": ("", "", CHAT),
-}
-
-DOCUMENTED = {
-    "hf": "huggingface",
-    "kimi-cn": "kimi-coding-cn",
-    "moonshot-cn": "kimi-coding-cn",
-    "mimo": "xiaomi",
-    "xiaomi-mimo": "xiaomi",
-    "arcee-ai": "arcee",
-    "arceeai": "arcee",
-    "dashscope": "alibaba",
-    "qwen": "alibaba",
-    "grok": "xai",
-    "claude": "anthropic",
-    "google": "gemini",
-    "moonshot": "kimi-coding",
-    "glm": "zai",
-    "llama.cpp": "llamacpp",
-}
+DATA = json.loads(Path(__file__).with_name("endpoints.json").read_text())
+"""Host, first variable of the key and API of each provider; documented aliases; addresses that
+look like one of a provider."""
 
 
 def test_each_provider_is_in_the_table_once_with_its_host_variable_and_api():
@@ -78,7 +29,23 @@ def test_each_provider_is_in_the_table_once_with_its_host_variable_and_api():
         (e.id, urlsplit(e.base_url).hostname or "", next(iter(e.key_vars), ""), e.api_mode)
         for e in ENDPOINTS
     ]
-    assert sorted(found) == sorted((name, *row) for name, row in ROWS.items())
+    assert sorted(found) == sorted((name, *row) for name, row in DATA["rows"].items())
+
+
+@pytest.mark.parametrize(
+    ("file", "pick", "kind"),
+    [
+        ("endpoints.json", lambda data: data, Endpoint),
+        ("catalog/models.json", lambda data: data["families"], Family),
+        ("catalog/models.json", lambda data: data["models"], ModelEntry),
+        ("failures/rules.toml", lambda data: data["rules"], FailureRule),
+    ],
+)
+def test_records_have_only_known_fields(file, pick, kind):
+    path = Path(endpoints.__file__).parent / file
+    read = json.loads if path.suffix == ".json" else tomllib.loads
+    known = {*kind.__struct_fields__, "note"}
+    assert [record for record in pick(read(path.read_text())) if not known.issuperset(record)] == []
 
 
 def test_a_name_means_one_provider():
@@ -88,8 +55,8 @@ def test_a_name_means_one_provider():
 
 
 def test_documented_aliases_are_understood():
-    found = {alias: endpoints.find_endpoint(alias) for alias in DOCUMENTED}
-    assert {alias: one and one.id for alias, one in found.items()} == DOCUMENTED
+    found = {alias: endpoints.find_endpoint(alias) for alias in DATA["aliases"]}
+    assert {alias: one and one.id for alias, one in found.items()} == DATA["aliases"]
 
 
 def test_keys_travel_encrypted_unless_they_stay_on_this_machine():
@@ -149,34 +116,6 @@ def test_a_provider_that_can_be_reached_has_a_model_to_begin_with():
 
 KEYED = [e for e in ENDPOINTS if e.key_vars and e.base_url.startswith("https://")]
 
-LOOKALIKES = (
-    "https://{host}.evil.example/v1",
-    "https://{host}@evil.example/v1",
-    "https://{host}:443@evil.example/v1",
-    "https://evil.example/{host}/v1",
-    "https://evil.example/?{host}",
-    "https://evil.example#@{host}/v1",
-    "https://evil.example\\@{host}/v1",
-    "https://evil.example\\.{host}/v1",
-    "https://evil{host}/v1",
-    "https://evil-{host}/v1",
-    "https://x.{host}/v1",
-    "https://{host}./v1",
-    "https://{host}%2eevil.example/v1",
-    "https://{host};evil.example/v1",
-    "https://{host}:8443/v1",
-    "http://{host}/v1",
-    "//{host}/v1",
-    "ftp://{host}/v1",
-    "https:/{host}/v1",
-    " https://{host}/v1",
-    "https://{host}/v1\r\nHost: evil.example",
-    "https://\u043e{host}/v1",
-    "https://127.0.0.1/v1",
-    "https://[::1]/v1",
-    "",
-)
-
 
 def _host(endpoint: Endpoint) -> str:
     host = endpoint.base_url.removeprefix("https://").split("/")[0]
@@ -184,7 +123,9 @@ def _host(endpoint: Endpoint) -> str:
 
 
 def test_no_lookalike_of_a_host_gets_its_key():
-    shown = [(each, shape.format(host=_host(each))) for each in KEYED for shape in LOOKALIKES]
+    shown = [
+        (each, shape.format(host=_host(each))) for each in KEYED for shape in DATA["lookalikes"]
+    ]
     assert [(each.id, url) for each, url in shown if may_receive_key(each, url)] == []
 
 

@@ -144,12 +144,6 @@ def test_a_variable_of_a_known_provider_is_not_sent_elsewhere_even_when_named(ho
         found.resolve(asked[how])
 
 
-def test_a_named_variable_that_is_not_set_is_named():
-    choice = ModelChoice(provider="groq", model="m", key_env="SPARE_KEY")
-    with pytest.raises(CredentialMissing, match="SPARE_KEY"):
-        resolver(ALL_KEYS).resolve(choice)
-
-
 @pytest.mark.parametrize("variable", ["DEEPSEEK_BASE_URL", ""])
 def test_a_providers_key_is_not_sent_to_an_address_in_its_place(variable):
     url = "https://api.deepseek.com.evil.example/v1"
@@ -165,28 +159,6 @@ def test_a_key_given_with_the_address_is_sent_there():
     choice = ModelChoice(provider="deepseek", base_url="http://127.0.0.1:9/v1", api_key="mine")
     target = resolver(ALL_KEYS).resolve(choice)
     assert (target.base_url, keys_of(target)) == ("http://127.0.0.1:9/v1", ["mine"])
-
-
-def test_unset_key_is_missing_and_no_other_is_sent_instead():
-    choice = ModelChoice(
-        provider="custom", model="m", base_url="https://h.example", api_key="${MINE}"
-    )
-    with pytest.raises(CredentialMissing, match=r"\$\{MINE\} is not set") as caught:
-        resolver(ALL_KEYS).resolve(choice)
-    assert "hermes config set MINE" in caught.value.hint
-
-
-def test_a_missing_key_is_named_with_the_ways_to_set_it():
-    with pytest.raises(CredentialMissing) as caught:
-        resolver().resolve(ModelChoice(provider="openai"))
-    assert "hermes auth add openai" in caught.value.hint
-    assert "OPENAI_API_KEY" in caught.value.hint
-
-
-def test_an_unknown_provider_lists_the_known_ones():
-    with pytest.raises(ConfigError) as caught:
-        resolver().resolve(ModelChoice(provider="opnai"))
-    assert "openai" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -207,11 +179,29 @@ def test_invalid_address_is_refused_without_repeating_a_password(url):
     assert "pw" not in str(caught.value)
 
 
-def test_a_custom_endpoint_without_an_address_or_a_model_says_what_is_missing():
-    with pytest.raises(ConfigError, match="needs an address"):
-        resolver().resolve(ModelChoice(provider="custom", model="m"))
-    with pytest.raises(ConfigError, match="no model is chosen"):
-        resolver().resolve(ModelChoice(provider="custom", base_url="http://127.0.0.1:9/v1"))
+HERE = "http://127.0.0.1:9/v1"
+REFUSED = [
+    ({"provider": "groq", "key_env": "SPARE_KEY"}, CredentialMissing, "SPARE_KEY", ""),
+    (
+        {"provider": "custom", "model": "m", "base_url": HERE, "api_key": "${MINE}"},
+        CredentialMissing,
+        r"\$\{MINE\} is not set",
+        "hermes config set MINE",
+    ),
+    ({"provider": "openai"}, CredentialMissing, "no key for OpenAI", "hermes auth add openai"),
+    ({"provider": "openai"}, CredentialMissing, "no key for OpenAI", "OPENAI_API_KEY"),
+    ({"provider": "opnai"}, ConfigError, "opnai", "openai"),
+    ({"provider": "custom", "model": "m"}, ConfigError, "needs an address", ""),
+    ({"provider": "custom", "base_url": HERE}, ConfigError, "no model is chosen", ""),
+    ({"api_key": "somebodys"}, ConfigError, "says whose it is", ""),
+]
+
+
+@pytest.mark.parametrize(("choice", "kind", "problem", "hint"), REFUSED)
+def test_choice_that_cannot_be_resolved_says_what_is_missing(choice, kind, problem, hint):
+    with pytest.raises(kind, match=problem) as caught:
+        resolver({"GROQ_API_KEY": "g"}).resolve(ModelChoice(**choice))
+    assert hint in caught.value.hint
 
 
 def test_timeouts_of_a_model_beat_those_of_its_provider_and_of_all():
@@ -312,11 +302,6 @@ def test_a_prefix_kept_for_an_hour_costs_more_to_keep():
     assert (price("5m"), price("1h")) == (3.75, 6)
 
 
-def test_key_without_an_owner_is_not_sent():
-    with pytest.raises(ConfigError, match="says whose it is"):
-        resolver({"GROQ_API_KEY": "g"}).resolve(ModelChoice(api_key="somebodys"))
-
-
 def test_key_of_an_overruled_address_is_not_sent_to_the_chosen_provider():
     exported = ModelChoice(base_url="http://127.0.0.1:9/v1", base_url_saved=False, api_key="labs")
     target = resolver({"GROQ_API_KEY": "g"}, saved=("GROQ_API_KEY",)).resolve(exported)
@@ -356,49 +341,36 @@ def small(provider: str) -> str:
     return endpoint.small_model or endpoint.default_model
 
 
+LAB = CustomProvider(name="lab", base_url="http://127.0.0.1:9/v1")
+PLANS = [
+    ("auto, nothing else is configured", {"main": "ollama", "keys": ()}, [("ollama", "talk")]),
+    ("main", {"provider": "main"}, [("groq", "talk")]),
+    ("main with a model", {"provider": "main", "model": "other"}, [("groq", "other")]),
+    ("a provider with a model", {"provider": "deepseek", "model": "m"}, [("deepseek", "m")]),
+    ("a provider", {"provider": "deepseek"}, [("deepseek", small("deepseek"))]),
+    (
+        "an endpoint of the user",
+        {"settings": Settings(custom_providers=(LAB,)), "provider": "lab", "model": "m"},
+        [("custom:lab", "m")],
+    ),
+    ("an address", {"base_url": "http://127.0.0.1:8/v1", "model": "m"}, [("custom", "m")]),
+]
+
+
+def test_auxiliary_task_goes_where_its_settings_say():
+    keys = ("GROQ_API_KEY", "DEEPSEEK_API_KEY")
+    found = [(name, given, plan(**{"keys": keys, **given})) for name, given, _ in PLANS]
+    assert found == PLANS
+
+
 def test_auto_takes_the_small_model_of_the_first_provider_of_the_chain():
     keys = ("GROQ_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY")
     found = plan(keys=keys)
     assert found[0] == ("openrouter", small("openrouter"))
     assert {provider for provider, _ in found} == {"openrouter", "groq", "deepseek"}
-
-
-def test_auto_with_nothing_else_configured_uses_the_main_model():
-    assert plan(main="ollama", keys=()) == [("ollama", "talk")]
+    named = plan(keys=keys, model="tiny")
+    assert [provider for provider, model in named if model == "tiny"] == ["openrouter"]
     assert plan(main="custom", keys=())[0] == ("custom", "talk")
-
-
-def test_a_model_named_under_auto_is_asked_of_the_first_provider_only():
-    found = plan(keys=("GROQ_API_KEY", "OPENROUTER_API_KEY"), model="tiny")
-    assert found[0] == ("openrouter", "tiny")
-    assert all(model != "tiny" for _, model in found[1:])
-
-
-def test_main_is_the_model_of_the_conversation():
-    keys = ("GROQ_API_KEY", "OPENROUTER_API_KEY")
-    assert plan(keys=keys, provider="main") == [("groq", "talk")]
-    assert plan(keys=keys, provider="main", model="other") == [("groq", "other")]
-
-
-def test_a_named_provider_is_the_only_one():
-    keys = ("GROQ_API_KEY", "DEEPSEEK_API_KEY")
-    assert plan(keys=keys, provider="deepseek", model="m") == [("deepseek", "m")]
-    assert plan(keys=keys, provider="deepseek") == [("deepseek", small("deepseek"))]
-
-
-def test_a_named_endpoint_of_the_users_own_can_be_named():
-    lab = CustomProvider(name="lab", base_url="http://127.0.0.1:9/v1")
-    settings = Settings(custom_providers=(lab,))
-    assert plan(settings=settings, provider="lab", model="m") == [("custom:lab", "m")]
-
-
-def test_an_address_alone_is_an_endpoint_of_its_own():
-    assert plan(base_url="http://127.0.0.1:8/v1", model="m") == [("custom", "m")]
-
-
-def test_a_named_provider_without_a_key_is_an_error():
-    with pytest.raises(CredentialMissing):
-        plan(provider="deepseek")
 
 
 def test_images_go_to_the_main_model_when_it_sees_them():
@@ -408,10 +380,17 @@ def test_images_go_to_the_main_model_when_it_sees_them():
     assert [provider for provider, _ in blind] == ["openrouter", "anthropic"]
 
 
-def test_images_without_any_model_that_sees_them_say_what_to_set():
-    with pytest.raises(ConfigError) as caught:
-        plan("vision")
-    assert "auxiliary.vision.provider" in caught.value.hint
+@pytest.mark.parametrize(
+    ("task", "asked", "kind", "hint"),
+    [
+        ("vision", {}, ConfigError, "auxiliary.vision.provider"),
+        ("compression", {"provider": "deepseek"}, CredentialMissing, "hermes auth add deepseek"),
+    ],
+)
+def test_auxiliary_task_without_a_model_says_what_to_set(task, asked, kind, hint):
+    with pytest.raises(kind) as caught:
+        plan(task, **asked)
+    assert hint in caught.value.hint
 
 
 def test_further_fields_of_a_task_are_sent():

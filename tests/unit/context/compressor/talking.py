@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from hermes.context.compressor import CompressionOptions, ContextCompressor
@@ -45,39 +46,7 @@ def work(steps: int, start: int = 0, folder: str = "src") -> Dicts:
     return [message for n in numbers for message in reads(n, f"{folder}/part_{n}.py")]
 
 
-GOOD = """\
-## Active Task
-"Port the parser to the new grammar."
-
-## Goal
-A parser for version 3 of the language.
-
-## Constraints & Preferences
-- no new dependencies
-
-## Completed Actions
-- read src/part_1.py to src/part_9.py; the tokens come from lexer.next(), line 214
-
-## Progress
-### Done
-- reading
-### In Progress
-- the port
-### Blocked
-- none
-
-## Key Decisions
-- recursive descent, because errors must name the line
-
-## Relevant Files
-- src/part_1.py: the entry
-
-## Next Steps
-1. write the statement parser
-
-## Critical Context
-- the old grammar has 142 rules; EOF is token 0x1A
-"""
+GOOD = Path(__file__).with_name("good_summary.md").read_text()
 
 
 class Script:

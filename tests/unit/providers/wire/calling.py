@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -62,3 +63,8 @@ def read_whole(mode: str, body: Any, **fields: Any) -> Reply:
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():
         await asyncio.sleep(0.01)
+
+
+def load(name: str) -> Any:
+    """Return the content of a JSON file of this folder."""
+    return json.loads(Path(__file__).with_name(name).read_text())

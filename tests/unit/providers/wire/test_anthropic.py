@@ -14,7 +14,7 @@ from hermes.core.messages import (
     User,
 )
 from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, ToolSpec, Usage
-from tests.unit.providers.wire.calling import ASK, body_of, read, read_whole
+from tests.unit.providers.wire.calling import ASK, body_of, load, read, read_whole
 
 ANTHROPIC = "anthropic_messages"
 SIGNED = {"type": "thinking", "thinking": "hm", "signature": "sig"}
@@ -80,25 +80,7 @@ def test_the_results_of_one_reply_go_into_one_message():
         ToolResult("b", "f", "", failed=True),
         User.say("and now?"),
     )
-    assert sent(*history) == [
-        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "text", "text": "so"},
-                {"type": "tool_use", "id": "a", "name": "f", "input": {"a": 2, "z": 1}},
-                {"type": "tool_use", "id": "b", "name": "f", "input": {}},
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": "a", "content": "one"},
-                {"type": "tool_result", "tool_use_id": "b", "is_error": True},
-                {"type": "text", "text": "and now?"},
-            ],
-        },
-    ]
+    assert sent(*history) == load("anthropic_messages.json")
 
 
 def test_empty_texts_are_never_sent():

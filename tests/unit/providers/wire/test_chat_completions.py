@@ -14,7 +14,7 @@ from hermes.core.messages import (
     User,
 )
 from hermes.core.model import ModelRequest, Price, ReasoningDelta, TextDelta, ToolSpec, Usage
-from tests.unit.providers.wire.calling import ASK, body_of, read, read_whole
+from tests.unit.providers.wire.calling import ASK, body_of, load, read, read_whole
 
 CHAT = "chat_completions"
 DONE = b"[DONE]"
@@ -80,51 +80,7 @@ def test_a_request_carries_history_tools_and_options():
         reasoning="effort",
         extra_body={"provider": {"sort": "price"}},
     )
-    assert body == {
-        "model": "m",
-        "messages": [
-            {"role": "system", "content": "s"},
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "look"},
-                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}},
-                ],
-            },
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [
-                    {
-                        "id": "a",
-                        "type": "function",
-                        "function": {"name": "read", "arguments": '{"a":2,"z":1}'},
-                    }
-                ],
-                "reasoning_content": "t",
-            },
-            {"role": "tool", "tool_call_id": "a", "content": "content"},
-            {"role": "assistant", "content": "done", "reasoning_content": "u"},
-        ],
-        "tools": [
-            {
-                "type": "function",
-                "function": {
-                    "name": "read",
-                    "description": "Read.",
-                    "parameters": {"type": "object", "properties": {}},
-                },
-            }
-        ],
-        "max_tokens": 9,
-        "temperature": 0.5,
-        "reasoning_effort": "low",
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "reply", "strict": True, "schema": {"type": "object"}},
-        },
-        "provider": {"sort": "price"},
-    }
+    assert body == load("chat_request.json")
 
 
 def test_unsupported_fields_are_left_out():

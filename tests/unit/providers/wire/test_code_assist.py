@@ -24,7 +24,7 @@ from hermes.providers.endpoints import Credential
 from hermes.providers.policy.repair import RequestRepairModel
 from hermes.providers.wire.code_assist import SKIP_SIGNATURE_CHECK, CodeAssistDialect, gemini_schema
 from hermes.providers.wire.model import WireModel
-from tests.unit.providers.wire.calling import ASK, ask, body_of, read, read_whole, target
+from tests.unit.providers.wire.calling import ASK, ask, body_of, load, read, read_whole, target
 
 MODE = "code_assist"
 HI = User.say("hi")
@@ -223,35 +223,7 @@ def test_the_beginning_of_a_conversation_stays_the_same_bytes():
 
 @pytest.mark.parametrize(
     ("given", "taken"),
-    [
-        ({"type": "string", "minLength": 1, "default": "x"}, {"type": "string"}),
-        ({"const": "a"}, {"enum": ["a"]}),
-        ({"const": True, "type": "boolean"}, {"type": "boolean"}),
-        (
-            {"enum": ["a", None], "type": ["string", "null"]},
-            {"enum": ["a"], "type": ["string", "null"]},
-        ),
-        (
-            {"type": "object", "properties": {"default": {"$comment": "x"}}, "required": ["y"]},
-            {"type": "object", "properties": {"default": {}}},
-        ),
-        ({"$ref": "#/definitions/A", "default": 1}, {"$ref": "#/$defs/A"}),
-        (
-            {"$ref": "#/$defs/A", "description": "d", "default": 1},
-            {"anyOf": [{"$ref": "#/$defs/A"}], "description": "d"},
-        ),
-        ({"definitions": {"A": {"pattern": "x"}}}, {"$defs": {"A": {}}}),
-        ({"allOf": [{"type": "string"}], "title": "t"}, {"type": "string", "title": "t"}),
-        (
-            {"anyOf": [{"pattern": "x", "type": "string"}, True]},
-            {"anyOf": [{"type": "string"}, {}]},
-        ),
-        ({"additionalProperties": False}, {"additionalProperties": False}),
-        (
-            {"additionalProperties": {"not": {}}, "items": True},
-            {"additionalProperties": {}, "items": {}},
-        ),
-    ],
+    load("gemini_schemas.json"),
 )
 def test_a_schema_keeps_what_gemini_knows(given, taken):
     assert gemini_schema(given) == taken
