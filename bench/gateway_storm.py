@@ -25,7 +25,7 @@ import msgspec
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Step, echo
-from tests.fakes.local.server import ChatLog, LocalServer, SayRequest
+from tests.fakes.local.server import ChatLog, LocalServer
 
 GATEWAY = [sys.executable, "-c", "from hermes.cli.main import run; run()", "gateway", "run", "-q"]
 CHATS = ("anna", "ben", "carl")
@@ -149,14 +149,12 @@ async def _start_gateway(root: Path) -> asyncio.subprocess.Process:
 async def _write_messages(name: str, storm: Storm, platform: LocalServer) -> None:
     chance = random.Random(f"{storm.seed} {name}")
     for number in range(storm.messages):
-        platform.say(SayRequest(chat=name, user=name, text=_text(name, number)))
+        platform.say(name, name, _text(name, number))
         if not storm.burst:
             await _until(partial(_has_answer, platform, name, number))
         if storm.commands and number % 2:
-            platform.say(
-                SayRequest(chat=name, user=name, text=f"/background {_goal(name, number)}")
-            )
-            platform.say(SayRequest(chat=name, user=name, text="/undo"))
+            platform.say(name, name, f"/background {_goal(name, number)}")
+            platform.say(name, name, "/undo")
             if not storm.burst:
                 await _until(partial(_shows, platform, name, _undo_answer(name, number)))
         if storm.burst:

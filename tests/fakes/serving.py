@@ -53,7 +53,7 @@ class Site:
             await runner.cleanup()
 
     async def until(self, true: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             while not true():
                 await asyncio.sleep(0.005)
 

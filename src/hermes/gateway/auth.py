@@ -27,6 +27,8 @@ Variable = Callable[[str], str | None]  #: Returns a variable of .env or of the 
 
 BOTS = frozenset({"all", "mentions", "true", "1", "yes", "on"})
 """Values of <P>_ALLOW_BOTS that let other programs write, if their ids are authorized too."""
+BEHAVIOUR = "unauthorized_dm_behavior"
+"""Says `pair` or `ignore`: in the section of a platform, otherwise in general."""
 BY_ROLE = "has a role that is on the list"
 
 CODE_REPLY = (
@@ -135,27 +137,16 @@ class Authorizer:
             invited = bool(pairing.invitations(platform))
             if invited and await asyncio.to_thread(pairing.redeem, platform, text, user, name):
                 return Admission(False, reply=WELCOME, why=f"{unknown}: paired by an invitation")
-            if self._behaviour(platform) == "ignore":
+            sections = (self._settings, self._settings.platforms)
+            own = (getattr(getattr(each, platform, None), BEHAVIOUR, None) for each in sections)
+            if next(filter(None, own), self._settings.unauthorized_dm_behavior) == "ignore":
                 return Admission(False, why=unknown)
             asked = await asyncio.to_thread(pairing.request, platform, user, name)
         except HermesError as error:
             log.error("users of %s cannot be paired: %s", platform, error)
             return Admission(False, why=f"{unknown}: {error}")
-        if not asked.code:
-            return Admission(False, why=f"{unknown}: {asked.why}")
-        reply = CODE_REPLY.format(code=asked.code, platform=platform)
-        return Admission(False, reply=reply, why=f"{unknown}: a pairing code was made")
-
-    def _behaviour(self, platform: str) -> str:
-        """Return `pair` or `ignore`: the setting of the platform, otherwise the general one."""
-        settings = self._settings
-        for section in (
-            getattr(settings, platform, None),
-            getattr(settings.platforms, platform, None),
-        ):
-            if own := getattr(section, "unauthorized_dm_behavior", None):
-                return str(own)
-        return settings.unauthorized_dm_behavior
+        reply = CODE_REPLY.format(code=asked.code, platform=platform) if asked.code else ""
+        return Admission(False, reply=reply, why=f"{unknown}: {asked.why or 'got a pairing code'}")
 
     def _allowlist(self, platform: str) -> frozenset[str]:
         return parse_user_list(platform, self._setting(platform, "ALLOWED_USERS"))
@@ -167,7 +158,6 @@ class Authorizer:
         return (self._setting(platform, "ALLOW_BOTS") or "").strip().lower() in BOTS
 
     def _setting(self, platform: str, ending: str) -> str | None:
-        """Return a variable of a platform, such as `TELEGRAM_ALLOWED_USERS`."""
         manifest = self._manifests.get(platform)
         name = prefix(manifest) if manifest else platform.upper().replace("-", "_")
         return self._variable(f"{name}_{ending}")

@@ -14,7 +14,7 @@ from hermes.agent import Agent
 from hermes.app import SessionRequest, latest_session
 from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, SessionNotFound, StoreConflict
-from hermes.core.messages import Assistant, Text, User
+from hermes.core.messages import Assistant, Text
 from hermes.gateway.auth import toolsets_for
 from hermes.gateway.hooks import about
 from hermes.gateway.messages import (
@@ -95,8 +95,8 @@ class ChatSession:
         # A background task is not a chat: it receives no messages and is never reset.
         await self._bind(agent, None if self._worker.parent else source)
         if not agent.history:
-            facts = about(source, self._key)
-            await self._gateway.hooks.fire("session:start", **facts, session_id=agent.session_id)
+            facts = {**about(source, self._key), "session_id": agent.session_id}
+            await self._gateway.hooks.fire("session:start", **facts)
         await self._gateway.evict_agents()
         return agent
 
@@ -147,15 +147,13 @@ class ChatSession:
         return gateway.proxy.request(request) if gateway.proxy else request
 
     async def refresh(self, fence: int) -> None:
-        """Close the agent if another process worked on the chat since this one did: its history is
-        outdated."""
+        """Close the agent, whose history is outdated, if another process worked on the chat."""
         if self._agent is not None and fence > self.fence + 1:
             log.info("another process worked on %s; its session is read again", self._key)
             await self.close()
 
     async def adopt(self, agent: Agent) -> None:
-        """Bind the chat to another session and its agent. Raises `StoreError` if that is
-        refused."""
+        """Bind the chat to another session and its agent. Raises `StoreError`."""
         await self._bind(agent, None)  # first, because it may be refused
         self._agent = agent
         self._listen()
@@ -179,17 +177,6 @@ class ChatSession:
             await self._app.leave(agent)
             self._gateway.forget_if_idle(self._worker)
 
-    async def _end(self) -> str:
-        """End the session, so that the next message starts a new one. Returns its id."""
-        async with self._lock:  # so that it is not opened again before its end is stored
-            row = await self._app.store.chats.get(self._key)
-            await self.close()
-            if row is None or not row.session_id:
-                return ""
-            await self._app.store.finish(row.session_id, "session_reset")
-            await self._app.store.chats.bind(self._key, "", b"", self._gateway.now())
-            return row.session_id
-
     async def reset_if_due(self, *, flush: bool = False) -> None:
         """End the session if the reset settings say so; the next message starts a new one.
 
@@ -203,14 +190,18 @@ class ChatSession:
             return
         log.info("%s starts a new session: %s", self._key, reason)
         origin = msgspec.json.decode(row.origin, type=SessionSource)
-        agent = self.agent
-        if agent is None and flush:
-            agent = await self._open_for_flush(row, origin)
+        agent = self.agent or (await self._open_for_flush(row, origin) if flush else None)
         if agent is not None and self._app.is_open(agent):
             await self._app.flush(agent)
-        ended = await self._end()
-        facts = about(origin, self._key)
-        await self._gateway.hooks.fire("session:end", **facts, session_id=ended)
+        async with self._lock:  # so that it is not opened again before its end is stored
+            row = await self._app.store.chats.get(self._key)
+            await self.close()
+            ended = row.session_id if row else ""
+            if ended:
+                await self._app.store.finish(ended, "session_reset")
+                await self._app.store.chats.bind(self._key, "", b"", self._gateway.now())
+        facts = {**about(origin, self._key), "session_id": ended}
+        await self._gateway.hooks.fire("session:end", **facts)
 
     async def _open_for_flush(self, row: ChatRow, origin: SessionSource) -> Agent | None:
         """Return the agent of a session that is about to end; None if the session is too short to
@@ -226,8 +217,7 @@ class ChatSession:
             return None
 
     def has_running_processes(self) -> bool:
-        """Return whether background processes of the agent run; then it is neither closed nor
-        reset."""
+        """Return whether the agent has background processes; then it is not closed or reset."""
         if (agent := self.agent) is None:
             return False
         processes = self._app.session(agent).session_tools.processes
@@ -267,7 +257,11 @@ class ChatSession:
                 await asyncio.sleep(0.1)
                 continue
             notice = agent.pending.take()
-            if notice is None or not _is_wanted(notice, mode):
+            if notice is None:
+                continue
+            ended = "exited" in notice.text or "exit code" in notice.text
+            failed = ended and "exit code 0" not in notice.text
+            if not {"result": ended, "error": failed}.get(mode, True):
                 continue
             now = self._gateway.now()
             name = f"{INTERNAL_PREFIX}news:{agent.session_id}:{now:.6f}"
@@ -279,17 +273,6 @@ class ChatSession:
                 continue
             if row is not None:
                 self._gateway.wake_chat(self._key)
-
-
-def _is_wanted(notice: User, mode: str) -> bool:
-    ended = "exited" in notice.text or "exit code" in notice.text
-    match mode:
-        case "result":
-            return ended
-        case "error":
-            return ended and "exit code 0" not in notice.text
-        case _:
-            return True
 
 
 async def mirror_to_chat(

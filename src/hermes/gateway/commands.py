@@ -1,5 +1,4 @@
-"""Slash commands in chats: their context, the commands that only chats have, and effects that must
-not happen twice."""
+"""Slash commands in chats, and effects that must not happen twice."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,7 +29,6 @@ from hermes.gateway.hooks import about
 from hermes.gateway.messages import INTERNAL_PREFIX, inbox_item
 from hermes.gateway.pairing import PairingStore
 from hermes.gateway.platforms.registry import home_variable
-from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import background_key, background_name
 from hermes.ops import OPS_HANDLERS
 from hermes.sdk.platforms import MessageEvent, SessionSource
@@ -57,40 +55,26 @@ class IdempotentCommands(Commands):
     found after a crash, the store is asked what it has already done.
     """
 
-    def __init__(self, context: "ChatCommandContext", own: "Mapping[str, CommandHandler]") -> None:
-        super().__init__(context, own)
-        self._chat_context = context
+    def __init__(self, chat: "ChatCommandContext") -> None:
+        super().__init__(chat, {**OPS_HANDLERS, **CHAT_HANDLERS})
+        self._chat = chat
 
     async def do(self, found: FoundCommand, arguments: str) -> str:
-        check = _outcome_check(found)
-        if check is None:
+        chat, row, check = self._chat, self._chat.row, None
+        has_effects = isinstance(found, SlashCommand | QuickCommand)
+        if isinstance(found, CommandDef):
+            has_effects, check = found.name in OUTCOME_CHECKS, OUTCOME_CHECKS.get(found.name)
+        if not has_effects:
             return await super().do(found, arguments)
-        row = self._chat_context.row
         if row.state != "new":
-            call = (
-                CommandCall(found, arguments, self._chat_context)
-                if isinstance(found, CommandDef)
-                else None
-            )
-            outcome = await check(call, row) if call else INTERRUPTED_MESSAGE
+            outcome: str | None = INTERRUPTED_MESSAGE
+            if check is not None and isinstance(found, CommandDef):
+                outcome = await check(CommandCall(found, arguments, chat), row)
             if outcome is not None:
                 return outcome
-        agent = self._chat_context.open_agent
-        await self._chat_context.gateway.store.inbox.start_command(
-            row.id, agent.session_id if agent else ""
-        )
+        session_id = chat.open_agent.session_id if chat.open_agent else ""
+        await chat.gateway.store.inbox.start_command(row.id, session_id)
         return await super().do(found, arguments)
-
-
-def _outcome_check(found: FoundCommand) -> OutcomeCheck | None:
-    """Return the check for a command; None if repeating it is harmless."""
-    if isinstance(found, CommandDef):
-        return OUTCOME_CHECKS.get(found.name)
-    return _outcome_unknown if isinstance(found, SlashCommand | QuickCommand) else None
-
-
-async def _outcome_unknown(_call: CommandCall, _row: InboxRow) -> str | None:
-    return INTERRUPTED_MESSAGE
 
 
 async def _resulting_session(call: CommandCall, row: InboxRow, reason: str) -> str:
@@ -119,10 +103,9 @@ async def _retry(call: CommandCall, row: InboxRow) -> str | None:
 
 
 async def _branch(call: CommandCall, row: InboxRow) -> str | None:
-    session_id = await _resulting_session(call, row, "branch")
-    return (
-        await command_handlers.into_branch(call, row.session_id, session_id) if session_id else None
-    )
+    if session_id := await _resulting_session(call, row, "branch"):
+        return await command_handlers.into_branch(call, row.session_id, session_id)
+    return None
 
 
 async def _compress(call: CommandCall, row: InboxRow) -> str | None:
@@ -148,24 +131,23 @@ async def _resume(call: CommandCall, row: InboxRow) -> str | None:
     return f"Back in {wanted.title or wanted.id}."
 
 
-OUTCOME_CHECKS: Mapping[str, OutcomeCheck] = {
+OUTCOME_CHECKS: Mapping[str, OutcomeCheck | None] = {
     "undo": _undo,
     "retry": _retry,
     "branch": _branch,
     "compress": _compress,
     "new": _new,
     "resume": _resume,
-    "rollback": _outcome_unknown,
-    "restart": _outcome_unknown,
-    "update": _outcome_unknown,
-    "pair": _outcome_unknown,
+    "rollback": None,
+    "restart": None,
+    "update": None,
+    "pair": None,
 }
+"""Built-in commands with effects; None if the effect of an interrupted one cannot be found out."""
 
 
 PAGE_SIZE = 12  #: Commands on one page of /commands.
 MAX_SESSIONS = 10
-AGENT_COMMANDS = frozenset({"btw"})
-"""Commands that act with the rights of the open agent, outside a turn."""
 WITHOUT_AGENT = frozenset({
     "stop", "status", "approve", "deny", "queue", "agents", "background", "help", "commands",
     "platforms", "profile", "restart", "update", "verbose",
@@ -222,14 +204,14 @@ class ChatCommandContext:
         name = line.split(None, 1)[0].removeprefix("/").lower()
         command = exact_command(name, Surface.CHATS)
         other_role = self.worker.session.role not in (None, self.role)
-        if command is not None and command.name in AGENT_COMMANDS and other_role:
+        # It acts with the rights of the open agent, outside a turn.
+        if command is not None and command.name == "btw" and other_role:
             self.show(f"The agent works for another person; use `/{name}` after that turn.")
             return True
         await self.fire_hook(f"command:{name}", command=name, args=line.partition(" ")[2])
-        return await IdempotentCommands(self, {**OPS_HANDLERS, **CHAT_HANDLERS}).run(line)
+        return await IdempotentCommands(self).run(line)
 
     async def fire_hook(self, event: str, **facts: object) -> None:
-        """Report an event of this chat to the gateway hooks."""
         await self.gateway.hooks.fire(event, **about(self.event.source, self.worker.key), **facts)
 
     async def continue_with(self, agent: Agent) -> None:
@@ -249,19 +231,13 @@ class ChatCommandContext:
         self._output.append(markdown)
 
     def output(self) -> str:
-        """Return everything the command has shown."""
         return "\n\n".join(self._output)
 
     async def store_deferred(self) -> None:
         """Store the texts that the command deferred to after this turn, each as a message."""
         for number, text in enumerate(self._deferred):
-            event = msgspec.structs.replace(
-                self.event,
-                message_id=f"{INTERNAL_PREFIX}later:{self.event.message_id}:{number}",
-                text=text,
-                media=(),
-            )
-            await self._store_message(event, self.worker.key)
+            name = f"later:{self.event.message_id}:{number}"
+            await self._store_message(name, text, self.worker.key, media=())
         if self._deferred:
             self.worker.wake()
         self._deferred.clear()
@@ -269,27 +245,24 @@ class ChatCommandContext:
     async def steer(self, text: str) -> bool:
         """Store a text as a message and pass it into the running turn. Returns False if it has to
         wait for the next turn."""
-        named = f"{INTERNAL_PREFIX}steer:{self.row.id}"
-        event = msgspec.structs.replace(self.event, message_id=named, text=text)
-        row_id = await self._store_message(event, self.worker.key)
-        if row_id is not None and row_id not in self.worker.current_rows and not event.media:
-            steered = self.worker.steer(row_id, text)
-        else:
-            steered = False
+        row_id = await self._store_message(f"steer:{self.row.id}", text, self.worker.key)
+        waits = row_id is None or row_id in self.worker.current_rows or bool(self.event.media)
+        steered = not waits and self.worker.steer(row_id or 0, text)
         self.worker.wake()
         return steered
 
-    async def _store_message(self, event: MessageEvent, key: str) -> int | None:
+    async def _store_message(self, name: str, text: str, key: str, **changes: object) -> int | None:
+        """Store a text as a message of the same person in the chat `key`."""
+        event = msgspec.structs.replace(
+            self.event, message_id=f"{INTERNAL_PREFIX}{name}", text=text, **changes
+        )
         return await self.gateway.store.inbox.receive(inbox_item(event, key), self.gateway.now())
 
     async def start_background_task(self, goal: str) -> str:
         """Store a background task as a message and start it. Returns its name; repeating the call
         yields the same task."""
         key = background_key(self.worker.key, self.row.id, self.row.received_at)
-        named = f"{INTERNAL_PREFIX}background:{self.row.id}"
-        await self._store_message(
-            msgspec.structs.replace(self.event, message_id=named, text=goal), key
-        )
+        await self._store_message(f"background:{self.row.id}", goal, key)
         self.gateway.wake_chat(key)
         return background_name(key)
 
@@ -370,8 +343,7 @@ async def agents(call: CommandCall, chat: ChatCommandContext) -> str:
 
 
 async def approve(call: CommandCall, chat: ChatCommandContext) -> str:
-    word = call.words[0].lower() if call.words else "once"
-    return _questions_for(chat).decide(chat.event.source, chat.role, word)
+    return _decide(chat, call.words[0].lower() if call.words else "once")
 
 
 async def steer(call: CommandCall, chat: ChatCommandContext) -> str:
@@ -387,16 +359,15 @@ async def steer(call: CommandCall, chat: ChatCommandContext) -> str:
 
 
 async def deny(_call: CommandCall, chat: ChatCommandContext) -> str:
-    return _questions_for(chat).decide(chat.event.source, chat.role, "deny")
+    return _decide(chat, "deny")
 
 
-def _questions_for(chat: ChatCommandContext) -> ChatQuestions:
-    """Return the open questions of this session; for an owner, otherwise those of the whole
-    chat."""
-    own = chat.worker.questions
-    if own.has_open or chat.role != "owner":
-        return own
-    return chat.gateway.find_questions(chat.event.source) or own
+def _decide(chat: ChatCommandContext, word: str) -> str:
+    """Answer an open question of this session; for an owner, otherwise one of the whole chat."""
+    questions, source = chat.worker.questions, chat.event.source
+    if not questions.has_open and chat.role == "owner":
+        questions = chat.gateway.find_questions(source) or questions
+    return questions.decide(source, chat.role, word)
 
 
 async def help_(call: CommandCall, chat: ChatCommandContext) -> str:
@@ -405,12 +376,9 @@ async def help_(call: CommandCall, chat: ChatCommandContext) -> str:
 
 
 async def commands(call: CommandCall, chat: ChatCommandContext) -> str:
-    settings = call.app.loaded.settings.gateway
-    known = [
-        each
-        for each in commands_in(Surface.CHATS, call.app.loaded.settings)
-        if not may(chat.role, each.name, settings)
-    ]
+    settings = call.app.loaded.settings
+    known = list(commands_in(Surface.CHATS, settings))
+    known = [each for each in known if not may(chat.role, each.name, settings.gateway)]
     pages = (len(known) + PAGE_SIZE - 1) // PAGE_SIZE
     page = int(call.arguments) if call.arguments.isdecimal() else 1
     if not 1 <= page <= pages:
@@ -426,18 +394,16 @@ async def commands(call: CommandCall, chat: ChatCommandContext) -> str:
 async def sethome(call: CommandCall, chat: ChatCommandContext) -> str:
     source = chat.event.source
     manifest = chat.gateway.manifests[source.platform]
-    thread = f":{source.thread_id}" if source.thread_id else ""
     from hermes.config.edit import set_variable  # only this command writes settings
 
-    place = f"{source.chat_id}{thread}"
+    place = f"{source.chat_id}:{source.thread_id}" if source.thread_id else source.chat_id
     await asyncio.to_thread(set_variable, call.app.home, home_variable(manifest), place)
     call.app.reread_variables()
     return f"This chat is now the home channel of {manifest.label}."
 
 
 async def resume(call: CommandCall, chat: ChatCommandContext) -> str:
-    """Continue another session of the same user. An id does not give access to the sessions of
-    others."""
+    """Continue another session of the same user, never one of other users."""
     request = call.app.session(call.agent).request
     if not call.arguments:
         return await _own_sessions(call, request.user_id)
@@ -447,19 +413,16 @@ async def resume(call: CommandCall, chat: ChatCommandContext) -> str:
         # An ambiguous title lists session ids of all users, so only the owner gets that message.
         if isinstance(error, UsageError) and not request.user_id:
             raise
-        raise _not_own_session(call) from error
-    if found.user_id != request.user_id:
-        raise _not_own_session(call)
+        found = None
+    if found is None or found.user_id != request.user_id:
+        raise SessionNotFound(
+            f"there is no conversation {call.arguments!r} of yours",
+            hint="`/resume` alone lists them",
+        )
     if found.id == call.agent.session_id:
         return "This chat is already in that session."
     await call.app.move(call.agent, found.id, chat.continue_with)
     return f"Back in {found.title or found.id}."
-
-
-def _not_own_session(call: CommandCall) -> SessionNotFound:
-    return SessionNotFound(
-        f"there is no conversation {call.arguments!r} of yours", hint="`/resume` alone lists them"
-    )
 
 
 async def _own_sessions(call: CommandCall, user_id: str) -> str:
@@ -467,9 +430,8 @@ async def _own_sessions(call: CommandCall, user_id: str) -> str:
     found = await call.app.store.sessions(SessionFilter(sources=(source,), limit=200))
     mine = [each for each in found if each.user_id == user_id and not each.parent_id]
     lines = [f"- `{each.id}` {each.title or each.preview}" for each in mine[:MAX_SESSIONS]]
-    return (
-        "\n".join((*lines, "`/resume ID or TITLE` continues one.")) if lines else "No sessions yet."
-    )
+    hint = "`/resume ID or TITLE` continues one."
+    return "\n".join((*lines, hint)) if lines else "No sessions yet."
 
 
 async def restart(_call: CommandCall, chat: ChatCommandContext) -> str:
@@ -485,8 +447,8 @@ async def verbose(call: CommandCall, chat: ChatCommandContext) -> str:
     manifest = chat.gateway.manifests[chat.event.source.platform]
     if not manifest.capabilities.edits:
         return f"{manifest.label} cannot show tool calls."
-    progress = chat.gateway.display_modes
-    wanted = await progress.change(chat.worker.key, manifest.name, call.arguments)
+    change = chat.gateway.display_modes.change
+    wanted = await change(chat.worker.key, manifest.name, call.arguments)
     return f"Tool calls in this chat: {wanted}"
 
 
@@ -532,35 +494,26 @@ def pair_command(store: PairingStore, source: SessionSource, words: str) -> str:
     """Run `/pair WORDS` and return the reply. `auth.may` has already checked the role."""
     if source.chat_type not in ("dm", "private"):
         return "Pairing codes are secret: use /pair in a private chat with me."
+    given = words.split()
+    platform = given[0].lower() if len(given) == 2 else source.platform
     try:
-        return _run_pair(store, source.platform, words.split())
+        match given:
+            case []:
+                return (
+                    f"{store.invite(platform)} gives access to the first person who sends it to me"
+                    f" on {platform}, alone in a private message, within one hour."
+                )
+            case ["list"]:
+                waiting = [
+                    f"{plain_line(each.user_name) or 'unknown'} ({plain_line(each.user_id)})"
+                    for each in store.pending(platform)
+                ]
+                return f"Pending on {platform}: {', '.join(waiting) or 'none'}."
+            case [code] | [_, code]:
+                user, approved = store.approve(platform, code)
+                name = plain_line(approved.user_name) or "User"
+                return f"{name} ({plain_line(user)}) can now write to me on {platform}."
+            case _:
+                return USAGE
     except HermesError as error:
         return f"{error}. {error.hint}".rstrip(". ") + "."
-
-
-def _run_pair(store: PairingStore, platform: str, words: list[str]) -> str:
-    match words:
-        case []:
-            code = store.invite(platform)
-            return (
-                f"{code} gives access to the first person who sends it to me on {platform}, alone"
-                " in a private message, within one hour."
-            )
-        case ["list"]:
-            waiting = [
-                f"{plain_line(each.user_name) or 'unknown'} ({plain_line(each.user_id)})"
-                for each in store.pending(platform)
-            ]
-            return f"Pending on {platform}: {', '.join(waiting) or 'none'}."
-        case [code]:
-            return _approve_code(store, platform, code)
-        case [other, code]:
-            return _approve_code(store, other.lower(), code)
-        case _:
-            return USAGE
-
-
-def _approve_code(store: PairingStore, platform: str, code: str) -> str:
-    user, approved = store.approve(platform, code)
-    name = plain_line(approved.user_name)
-    return f"{name or 'User'} ({plain_line(user)}) can now write to me on {platform}."

@@ -61,7 +61,16 @@ class ChatDirectory:
         self._path = path
         self._chats: dict[str, dict[tuple[str, str, str], KnownChat]] = {}
         self._changed = False
-        for platform, chats in self._read().items():
+        try:
+            read = msgspec.json.decode(path.read_bytes(), type=_DirectoryFile).platforms
+        except FileNotFoundError:
+            read = {}
+        except msgspec.DecodeError as error:  # names are learned again, and the file is overwritten
+            log.warning("the directory of chats begins anew: %s: %s", path, error)
+            read = {}
+        except OSError as error:
+            raise unusable(path, error) from error
+        for platform, chats in read.items():
             self._chats[platform] = {chat.key: chat for chat in chats}
 
     def chats(self, platform: str) -> list[KnownChat]:
@@ -76,7 +85,6 @@ class ChatDirectory:
         return found.name if found else ""
 
     def add_chats(self, platform: str, chats: Iterable[ChatInfo], account: str = "") -> None:
-        """Add the chats that an adapter reports."""
         for each in chats:
             name = plain_line(each.name)[:MAX_NAME]
             chat = KnownChat(each.chat_id, name, each.chat_type, each.thread_id, account)
@@ -127,19 +135,6 @@ class ChatDirectory:
         except OSError as error:
             raise unusable(self._path, error) from error
         self._changed = False
-
-    def _read(self) -> dict[str, list[KnownChat]]:
-        """Read the file. A damaged one is ignored and later overwritten: names are learned
-        again."""
-        try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_DirectoryFile).platforms
-        except FileNotFoundError:
-            return {}
-        except msgspec.DecodeError as error:
-            log.warning("the directory of chats begins anew: %s: %s", self._path, error)
-            return {}
-        except OSError as error:
-            raise unusable(self._path, error) from error
 
 
 async def refresh_names(
@@ -225,7 +220,6 @@ class TargetResolver:
         return self._chat(platform, rest.strip(), account)
 
     def home(self, platform: str, account: str = "") -> ChatTarget | None:
-        """Return the home channel of a platform, if it has one."""
         found = self._platforms.get(platform)
         said = (self._variable(home_variable(found)) or "").strip() if found else ""
         return self._chat(platform, said, account) if said else None
@@ -240,7 +234,6 @@ class TargetResolver:
         return found
 
     def describe_homes(self, platforms: Iterable[str]) -> str:
-        """Return the names of platforms with their home channels."""
         homes = self.homes()
         return ", ".join(
             f"{name} (home channel {homes[name].chat_id})" if name in homes else name
@@ -284,7 +277,6 @@ class TargetResolver:
 
 
 def split_chat(platform: str, rest: str) -> tuple[str, str]:
-    """Split a target into chat and thread."""
     mark = addresses(platform).thread_mark
     if not mark:
         return rest, ""

@@ -1,5 +1,4 @@
-"""A running gateway: receives, authorizes and stores messages, and passes each to the worker of its
-chat."""
+"""A running gateway: receives, authorizes, stores and dispatches messages."""
 
 import asyncio
 import logging
@@ -34,7 +33,6 @@ from hermes.gateway.turn_view import ChatDisplayModes
 from hermes.gateway.updates import UpdateRunner
 from hermes.gateway.worker import ChatWorker
 from hermes.sdk.platforms import (
-    GroupRules,
     MessageEvent,
     PlatformManifest,
     SessionSource,
@@ -98,10 +96,8 @@ class Gateway:
         self.draining = False  #: True once shutdown began: no new turn starts.
         self._closed = False  #: True once turns were stopped: no message is accepted any more.
         self._workers: dict[str, ChatWorker] = {}
-        self._ready: set[str] = set()
-        """Platforms whose uncertain deliveries are settled, so that interrupted turns can be
-        resumed."""
-        self._rules: dict[str, GroupRules] = {}
+        self.ready: set[str] = set()
+        """Platforms without uncertain deliveries, where interrupted turns can be resumed."""
         self._side_tasks: set[asyncio.Task[None]] = set()
 
     def now(self) -> float:
@@ -122,7 +118,8 @@ class Gateway:
         source = event.source
         if self._closed:
             return False
-        if not self._is_for_us(event):
+        rules = group_rules(getattr(self.settings, source.platform, None))
+        if not self.manifests[source.platform].knows_groups and not is_for_us(event, rules):
             return True
         admission = await self._auth.admit(source, event.text)
         if not admission.allowed or admission.role is None:
@@ -140,14 +137,6 @@ class Gateway:
         await self._store_message(changed, admission.role)
         return True
 
-    def _is_for_us(self, event: MessageEvent) -> bool:
-        platform = event.source.platform
-        if self.manifests[platform].knows_groups:
-            return True
-        if platform not in self._rules:
-            self._rules[platform] = group_rules(getattr(self.settings, platform, None))
-        return is_for_us(event, self._rules[platform])
-
     async def _apply_plugin_filters(self, event: MessageEvent) -> MessageEvent | None:
         """Pass a message through the plugins. Returns it, possibly changed, or None if a plugin
         skips it. The first plugin that returns an action decides."""
@@ -163,9 +152,7 @@ class Gateway:
                 case {"action": "rewrite", "text": str(text)}:
                     return msgspec.structs.replace(event, text=text)
                 case {"action": "allow"}:
-                    return event
-                case _:
-                    continue
+                    break
         return event
 
     async def _store_message(self, event: MessageEvent, role: Role) -> None:
@@ -181,8 +168,7 @@ class Gateway:
         self._dispatch(InboxRow(row_id, **fields, state="new", received_at=self.now()), event, role)
 
     def _dispatch(self, row: InboxRow, event: MessageEvent, role: Role) -> None:
-        """Handle a message that was just stored: run a command, answer a question, steer, or queue
-        it."""
+        """Handle a stored message: run a command, answer a question, steer, or queue it."""
         worker, command = self.worker(row.session_key), parse_command(event.text)
         refused = command is not None and command.name in NOT_DURING_TURN and worker.busy
         if refused or (command is not None and command.at_once):
@@ -206,7 +192,7 @@ class Gateway:
             return
         if command is not None and command.at_once:
             self._start_side_task(worker, row, worker.run_side_command(row, role))
-        elif row.platform in self._ready:
+        elif row.platform in self.ready:
             worker.wake()
 
     def _enqueue(
@@ -224,12 +210,11 @@ class Gateway:
             may = worker.may_steer(event.source, role)
             if may and worker.steer(row.id, event.text):
                 return
-        if event.source.platform in self._ready:
+        if event.source.platform in self.ready:
             worker.wake()
 
     async def _press(self, event: MessageEvent, role: Role) -> None:
-        """Handle a button of a question, found by its token. A press without effect is answered
-        with the reason."""
+        """Handle a button of a question. A press without effect is answered with the reason."""
         asked = (worker.questions for worker in self._workers.values())
         questions = next((each for each in asked if each.owns_button(event.button)), None)
         try:
@@ -246,8 +231,7 @@ class Gateway:
             await self.outbox.notify(source.target, f"{who}{error}", key=key)
 
     async def reply_now(self, row: InboxRow, text: str) -> None:
-        """Mark a message as answered and enqueue its reply, in one transaction and outside the chat
-        order."""
+        """Mark a message as answered and enqueue its reply, outside the chat order."""
         meta = side_reply(row, decode_event(row), "command")
         items = self.outbox.compose(text, meta) if text.strip() else ()
         await self.store.inbox.answer((row.id,), items, None, self.now())
@@ -256,23 +240,20 @@ class Gateway:
     def _start_side_task(
         self, worker: ChatWorker, row: InboxRow, work: Coroutine[Any, Any, None]
     ) -> None:
-        """Handle a message outside the order of its chat."""
+        """Handle a message outside the order of its chat; if that fails, it is queued."""
+
+        def on_done(task: "asyncio.Task[None]") -> None:
+            self._side_tasks.discard(task)
+            worker.side_rows.discard(row.id)
+            if not task.cancelled() and (fault := task.exception()) is not None:
+                log.error("a message could not be handled at once; it is queued", exc_info=fault)
+                worker.wake()
+            self.forget_if_idle(worker)
+
         worker.side_rows.add(row.id)
         task = asyncio.ensure_future(work)
         self._side_tasks.add(task)
-        task.add_done_callback(partial(self._on_side_task_done, worker, row))
-
-    def _on_side_task_done(
-        self, worker: ChatWorker, row: InboxRow, task: "asyncio.Task[None]"
-    ) -> None:
-        self._side_tasks.discard(task)
-        worker.side_rows.discard(row.id)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            log.error(
-                "handling a message outside the chat order failed; it is queued", exc_info=fault
-            )
-            worker.wake()
-        self.forget_if_idle(worker)
+        task.add_done_callback(on_done)
 
     # Chats
 
@@ -288,14 +269,12 @@ class Gateway:
         self.worker(key).wake()
 
     def forget_if_idle(self, worker: ChatWorker) -> None:
-        """Drop a worker without work. It stays while its agent is open, because the agent asks
-        questions through it."""
+        """Drop a worker without work, unless its agent is open and may ask through it."""
         known = self._workers.get(worker.key) is worker
         if known and not worker.in_use and worker.session.agent is None:
             del self._workers[worker.key]
 
     def workers_in_use(self) -> tuple[ChatWorker, ...]:
-        """Return the workers that have something to do."""
         return tuple(worker for worker in self._workers.values() if worker.in_use)
 
     @property
@@ -303,12 +282,10 @@ class Gateway:
         return sum(worker.busy for worker in self._workers.values())
 
     def open_agents(self) -> dict[str, Agent]:
-        """Return the open agents by chat."""
         agents = ((key, worker.session.agent) for key, worker in self._workers.items())
         return {key: agent for key, agent in agents if agent is not None}
 
     def background_tasks(self, key: str) -> list[ChatWorker]:
-        """Return the unfinished background tasks of a chat."""
         return [each for each in self._workers.values() if each.parent == key and each.working]
 
     def find_questions(self, source: SessionSource) -> ChatQuestions | None:
@@ -321,8 +298,7 @@ class Gateway:
         return None
 
     def role(self, source: SessionSource) -> Role | None:
-        """Return the role of the author of a message; None if the author is not authorized (any
-        more)."""
+        """Return the role of the author; None if the author is not authorized (any more)."""
         admission = self._auth.recognize(source)
         return admission.role if admission else None
 
@@ -372,48 +348,38 @@ class Gateway:
 
     async def resume_platform(self, platform: str) -> None:
         """Wake every chat of a connected platform that has pending messages."""
-        self._ready.add(platform)
+        self.ready.add(platform)
         for key in await self.store.inbox.pending_chats((platform,)):
             self.wake_chat(key)
-
-    def platform_down(self, platform: str) -> None:
-        self._ready.discard(platform)
 
     async def drain(self, seconds: float, hurry: asyncio.Event) -> tuple[ChatWorker, ...]:
         """Let running turns finish, of chats and of adapters. Turns that do not finish within
         `seconds`, or before `hurry` is set, are stopped and continue after the next start. Returns
         the workers of those chats."""
-        adapters = [each.adapter for each in self.supervisors]
+        self.draining = True
 
         async def drain_adapters(limit: float) -> None:
-            await asyncio.gather(*(each.drain(limit) for each in adapters), return_exceptions=True)
+            drains = (each.adapter.drain(limit) for each in self.supervisors)
+            await asyncio.gather(*drains, return_exceptions=True)
 
         async def drain_adapters_in_hurry() -> None:
             await hurry.wait()
             await drain_adapters(0)
 
+        adapters = asyncio.ensure_future(drain_adapters(seconds))
         rushing = asyncio.ensure_future(drain_adapters_in_hurry())
-        draining = asyncio.ensure_future(drain_adapters(seconds))
-        try:
-            cut = await self._drain_chats(seconds, hurry)
-            await draining
-        finally:
-            rushing.cancel()
-        return cut
-
-    async def _drain_chats(self, seconds: float, hurry: asyncio.Event) -> tuple[ChatWorker, ...]:
-        self.draining = True
         hurried = asyncio.ensure_future(hurry.wait())
         ends = asyncio.ensure_future(self._wait_for_workers(seconds))
         await asyncio.wait({hurried, ends}, return_when=asyncio.FIRST_COMPLETED)
-        for each in (hurried, ends):
-            each.cancel()
         self._closed = True
         cut = tuple(worker for worker in self.workers_in_use() if worker.stop_turn("shutdown"))
         await self._wait_for_workers(SAVE_SECONDS)
         await self._wait_for_workers(SAVE_SECONDS, cancel=True)
         if self._side_tasks:
             await asyncio.wait(self._side_tasks, timeout=SAVE_SECONDS)
+        await adapters
+        for each in (rushing, hurried, ends):
+            each.cancel()
         return cut
 
     async def _wait_for_workers(self, seconds: float, *, cancel: bool = False) -> None:
@@ -438,8 +404,7 @@ class Gateway:
 
 
 def sanitize(event: MessageEvent) -> MessageEvent:
-    """Return the message without characters that JSON cannot encode, such as half a surrogate
-    pair."""
+    """Return the message without what JSON cannot encode, such as half a surrogate pair."""
     try:
         msgspec.json.encode(event)
     except UnicodeEncodeError:

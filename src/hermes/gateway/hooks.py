@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import logging
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +40,8 @@ class Hook(msgspec.Struct, frozen=True):
     events: tuple[str, ...]
     handle: Handler
 
-    def listens_to(self, event: str) -> bool:
-        return any(
-            event == each or (each.endswith("*") and event.startswith(each[:-1]))
-            for each in self.events
-        )
-
 
 class HookRegistry:
-    """Loads hooks and calls them."""
-
     def __init__(self, hooks: tuple[Hook, ...] = ()) -> None:
         self.hooks = hooks
         self._running: set[asyncio.Task[None]] = set()
@@ -70,7 +63,7 @@ class HookRegistry:
     async def fire(self, event: str, **facts: object) -> None:
         """Start all hooks that listen to an event, without waiting for them."""
         for hook in self.hooks:
-            if hook.listens_to(event):
+            if any(fnmatchcase(event, each) for each in hook.events):
                 task = asyncio.ensure_future(_run_hook(hook, event, dict(facts)))
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
@@ -94,25 +87,20 @@ class TurnEvents:
         self._steps = 0
 
     async def see(self, event: Event) -> None:
+        if isinstance(event, ModelCalled | TurnFinished) and self._names:
+            names, self._names = self._names, []
+            self._steps += 1
+            await self._fire("agent:step", iteration=self._steps, tool_names=names)
         match event:
             case TurnStarted():
                 await self._fire("agent:start", session_id=event.session_id)
             case ToolFinished():
                 self._names.append(event.name)
-            case ModelCalled():
-                await self._step()
             case TurnFinished():
-                await self._step()
                 ended = {"session_id": event.session_id, "response": event.text}
                 await self._fire("agent:end", **ended, failed=event.failed)
             case _:
                 pass
-
-    async def _step(self) -> None:
-        if self._names:
-            names, self._names = self._names, []
-            self._steps += 1
-            await self._fire("agent:step", iteration=self._steps, tool_names=names)
 
     async def _fire(self, event: str, **more: object) -> None:
         await self._hooks.fire(event, **self._facts, **more)

@@ -1,5 +1,4 @@
-"""Periodic work of the gateway: stuck turns, session resets, old files and messages, the model
-list."""
+"""Periodic work: stuck turns, session resets, old files and messages, the model list."""
 
 import asyncio
 import logging
@@ -24,8 +23,7 @@ EVERY = 60.0
 RARELY = 60  #: Rounds between two clean-ups.
 DAY = 86_400.0
 MOST_CLOSED = 20
-"""Maximum number of sessions per round that are opened only to save their memory before they end.
-"""
+"""Sessions per round that are opened only to save their memory before they end."""
 
 
 class Maintenance:
@@ -35,7 +33,6 @@ class Maintenance:
         self._learn_at = 0.0
 
     async def run(self) -> None:
-        """Run until cancelled."""
         rounds = 0
         while True:
             await self._gateway.clock.sleep(EVERY)
@@ -57,9 +54,7 @@ class Maintenance:
         for worker in self._gateway.workers_in_use():
             turn = None if worker.questions.has_open else worker.turn
             if turn is not None and now - turn.last_activity > most:
-                log.warning(
-                    "%s: a turn was stopped because it was inactive for too long", worker.key
-                )
+                log.warning("%s: a turn was inactive for too long and is stopped", worker.key)
                 worker.stop_turn("stuck")
 
     async def expire(self) -> None:
@@ -89,8 +84,7 @@ class Maintenance:
         await asyncio.to_thread(back_up_when_due, app.home, app.loaded.settings)
 
     def learn_models(self) -> None:
-        """Refresh the model list of the endpoint in use, in the background and at most once a day.
-        Failures are logged."""
+        """Refresh the model list of the endpoint in the background, at most once a day."""
         now = self._gateway.clock.monotonic()
         if now >= self._learn_at and self._gateway.app.providers.learn_meanwhile():
             self._learn_at = now + DAY
@@ -126,14 +120,12 @@ class ResetPolicy:
         """Read the overrides in gateway.json. Raises `ConfigError` if the file is invalid."""
         path = home / FILE
         try:
-            by_platform = msgspec.json.decode(
-                path.read_bytes(), type=_GatewayFile
-            ).reset_by_platform
+            found = msgspec.json.decode(path.read_bytes(), type=_GatewayFile)
         except FileNotFoundError:
-            by_platform = {}
+            found = _GatewayFile()
         except (OSError, msgspec.MsgspecError) as error:
             raise ConfigError(f"{FILE} cannot be read: {error}", where=str(path)) from error
-        return cls(default, by_platform, zone)
+        return cls(default, found.reset_by_platform, zone)
 
     def rule(self, platform: str) -> SessionResetSettings:
         own = msgspec.structs.asdict(self._by_platform.get(platform, _PlatformRule()))

@@ -13,7 +13,7 @@ import msgspec
 from hermes.app import image_kind
 from hermes.config.settings import Settings
 from hermes.core.messages import Image, Text, User, UserPart
-from hermes.gateway.outgoing import SIDE_LANE, OutgoingMeta
+from hermes.gateway.outbox import SIDE_LANE, OutgoingMeta
 from hermes.gateway.platforms.registry import chat_media_folder, media_folder, user_ids
 from hermes.gateway.session_keys import is_shared, sharing
 from hermes.sdk.platforms import AdapterError, Media, MessageEvent, NotConnected, SessionSource
@@ -96,7 +96,6 @@ def decode_event(row: InboxRow) -> MessageEvent:
 
 
 def inbox_item(event: MessageEvent, key: str) -> InboxItem:
-    """Return a message of the chat `key` as it is stored."""
     source, data = event.source, msgspec.json.encode(event)
     return InboxItem(source.platform, source.account, event.message_id, key, data)
 
@@ -138,13 +137,8 @@ async def add_files(gateway: "Gateway", question: User, event: MessageEvent) -> 
 
 
 async def _describe_files(gateway: "Gateway", event: MessageEvent) -> tuple[list[str], list[Image]]:
-    lines: list[str] = []
-    images: list[Image] = []
-    for media in event.media:
-        line, image = await _describe_file(gateway, event, media)
-        lines.append(line)
-        images += image
-    return lines, images
+    described = [await _describe_file(gateway, event, media) for media in event.media]
+    return [line for line, _ in described], [each for _, images in described for each in images]
 
 
 async def _describe_file(
@@ -170,7 +164,7 @@ async def _fetch(gateway: "Gateway", source: SessionSource, media: Media) -> Med
     """Download a file into the folder of its chat."""
     connection = gateway.connections.get(source.platform, source.account)
     if connection is None:
-        raise PlatformAway(f"{source.platform} is not connected")
+        raise NotConnected(f"{source.platform} is not connected")
     limit = gateway.settings.gateway.media_max_bytes
     fetched = await connection.adapter.fetch(media, limit)
     root, path = gateway.app.home.root, Path(fetched.path)
@@ -181,7 +175,3 @@ async def _fetch(gateway: "Gateway", source: SessionSource, media: Media) -> Med
         return msgspec.structs.replace(fetched, path=str(moved))
     except OSError as error:
         raise AdapterError(f"{path.name} cannot be stored: {error.strerror}") from error
-
-
-class PlatformAway(NotConnected):
-    """A file is on a platform that is not connected at present."""

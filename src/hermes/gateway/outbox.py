@@ -1,48 +1,219 @@
-"""Outgoing messages: stored first, then sent in the order of each chat, retried, and verified after
-a crash."""
+"""Outgoing messages: stored, sent in the order of each chat, retried, verified after a crash."""
 
 import asyncio
 import contextlib
 import logging
 import random
+import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from hermes.config.settings import HumanDelaySettings
-from hermes.core.errors import HermesError, StoreError, UsageError
+from hermes.core.errors import AttachmentRefused, HermesError, StoreError, UsageError
 from hermes.core.ports import Attachments, Clock
 from hermes.gateway.directory import TargetResolver
-from hermes.gateway.outgoing import (
-    SIDE_LANE,
-    OutgoingMeta,
-    attach_files,
-    compose_items,
-    decode_message,
-    decode_target,
-    mark_repeated,
-)
 from hermes.gateway.supervisor import ConnectionRegistry, PlatformAccount, PlatformConnection
 from hermes.sdk.platforms import (
     AdapterError,
     Button,
+    Capabilities,
     ChatTarget,
     CredentialsRefused,
     DeliveryQuery,
     DeliveryUnknown,
     Media,
+    MediaKind,
     NotConnected,
     OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
+    compose,
+    find_open_fence,
+    guess_mime,
+    measure,
+    media_kind,
+    safe_filename,
 )
 from hermes.store import OutboxItem, OutboxQueue, OutboxRow
 from hermes.util.processes import is_process_gone, process_name
 
 log = logging.getLogger(__name__)
+
+
+decode_target = msgspec.json.Decoder(ChatTarget).decode
+decode_message = msgspec.json.Decoder(OutgoingMessage).decode
+
+
+SIDE_LANE = "!"  #: Lane suffix of questions and of replies outside the chat order.
+REPEAT_MARK = "(sent again after an interruption)"
+"""The first line of a message that may have been delivered before. It has no formatting, so it is
+the same in every dialect."""
+
+
+class OutgoingMeta(msgspec.Struct, frozen=True):
+    """Everything about an outgoing message except its text."""
+
+    key: str  #: The parts of a long text get the keys `key:0`, `key:1`, …
+    target: ChatTarget
+    kind: str = "reply"
+    inbox_id: int = 0
+    reply_to: str = ""
+    reply_to_all: bool = False  #: True if every part quotes the message, not only the first.
+    buttons: tuple[Button, ...] = ()
+    silent: bool = False
+    lane_suffix: str = ""
+    """Gives the message its own lane: it does not wait for one that is still growing."""
+    mirrored: str = ""  #: See `OutgoingMessage.mirrored`; set on the first part.
+
+
+def mark_repeated(message: OutgoingMessage, able: Capabilities) -> bytes:
+    """Return the stored form of a message that may be shown a second time."""
+    marked = f"{REPEAT_MARK}\n{message.text}".rstrip()
+    if not message.text.startswith(REPEAT_MARK) and measure(marked, able.counts) <= able.max_chars:
+        plain = message.plain and f"{REPEAT_MARK}\n{message.plain}"
+        message = msgspec.structs.replace(message, text=marked, plain=plain)
+    return msgspec.json.encode(message)
+
+
+def compose_items(
+    text: str, meta: OutgoingMeta, capabilities: Capabilities, files: Sequence[Media] = ()
+) -> tuple[OutboxItem, ...]:
+    """Split a text into as many messages as its platform needs; at least one if it has content."""
+    parts, target = compose(text, capabilities, files), meta.target
+    # The messages of one lane are sent in order.
+    place = [target.platform, target.account, target.chat_id, target.thread_id]
+    lane = f"{msgspec.json.encode(place).decode()}{meta.lane_suffix}"
+    items = []
+    for number, part in enumerate(parts):
+        message = msgspec.structs.replace(
+            part,
+            reply_to=meta.reply_to if number == 0 or meta.reply_to_all else "",
+            buttons=meta.buttons if number == len(parts) - 1 else (),
+            silent=meta.silent,
+            mirrored=meta.mirrored if number == 0 else "",
+        )
+        items.append(
+            OutboxItem(
+                key=f"{meta.key}:{number}",
+                platform=target.platform,
+                account=target.account,
+                target=msgspec.json.encode(target),
+                lane=lane,
+                body=msgspec.json.encode(message),
+                kind=meta.kind,
+                inbox_id=meta.inbox_id,
+            )
+        )
+    return tuple(items)
+
+
+MAX_FILES = 20  #: Maximum number of files in one message.
+MAX_WORDS = 12  #: Maximum words of a path with spaces; each word costs one lookup in the workspace.
+_TAG = re.compile(r"[`\"'(*<]*MEDIA:\s?(?P<path>[/~](?:(?!MEDIA:)[^\n])*)")
+_AFTER_PATH = " \t\r`\"'()*<>.,;"
+
+
+async def attach_files(
+    text: str, attachments: Attachments, capabilities: Capabilities
+) -> tuple[str, tuple[Media, ...]]:
+    """Copy the files that a text names, as far as the conversation may send them.
+
+    Returns the text without the tags, and the copies. A file that is not sent is named in the text
+    with the reason. Tags inside code fences are text.
+    """
+    found: dict[str, Media] = {}
+    lines: list[str] = []
+    for line, tags in _tags(text):
+        parts: list[str] = []
+        for tag in tags:
+            try:
+                if len(found) >= MAX_FILES:
+                    raise AttachmentRefused(f"is one file too many: at most {MAX_FILES} are sent")
+                path, media, note = await _attach(tag, attachments, capabilities)
+                found.setdefault(path, media)
+            except AttachmentRefused as error:
+                path = tag.path
+                note = f"file not sent: {_printable(path)} {error}"
+            after = tag.rest[len(path) :].lstrip("`\"')*>").rstrip("`\"'(*<").strip()
+            parts += (part for part in (tag.before.strip(), note, after) if part)
+        if parts or not tags:
+            lines.append(" ".join(parts) if tags else line)
+    return "\n".join(lines), tuple(found.values())
+
+
+def hide_tags(text: str) -> str:
+    """Replace the tags in a text that is still being written by the names of the files."""
+    return "\n".join(
+        " ".join(f"{tag.before}📎 {_printable(tag.path.rpartition('/')[2])}" for tag in tags)
+        if tags
+        else line
+        for line, tags in _tags(text)
+    )
+
+
+class _Tag(msgspec.Struct, frozen=True):
+    before: str
+    rest: str  #: The rest of the line, starting with the path.
+
+    @property
+    def paths(self) -> list[str]:
+        """Possible paths, longest first: a path may contain spaces, and text may follow it."""
+        words = self.rest.split(" ")[:MAX_WORDS]
+        ends = (" ".join(words[:count]).rstrip(_AFTER_PATH) for count in range(len(words), 0, -1))
+        return list(dict.fromkeys(ends))
+
+    @property
+    def path(self) -> str:
+        """The path to report when no file was found: a tag that begins a line has it to itself."""
+        alone = not self.before.strip() and len(self.rest.split(" ")) <= MAX_WORDS
+        return self.rest.rstrip(_AFTER_PATH) if alone else self.paths[-1]
+
+
+def _tags(text: str) -> Iterator[tuple[str, list[_Tag]]]:
+    """Yield each line of the text with its tags outside of code."""
+    opened = None
+    for line in text.split("\n"):
+        inside = opened is not None
+        opened = find_open_fence(line, opened) if "MEDIA:" in text else None
+        matches = [] if inside else list(_TAG.finditer(line))
+        ends = [0, *(match.end() for match in matches)]
+        found = zip(ends, matches, strict=False)
+        yield line, [_Tag(line[end : match.start()], match["path"]) for end, match in found]
+
+
+async def _attach(
+    tag: _Tag, attachments: Attachments, capabilities: Capabilities
+) -> tuple[str, Media, str]:
+    """Return the path, the copy, and what the reader must know about it.
+
+    Raises the last refusal, or the first one that is not about a file that does not exist.
+    """
+    refusal = AttachmentRefused("does not exist", missing=True)
+    for path in tag.paths:
+        try:
+            kind: MediaKind = media_kind("", path)
+            if kind not in capabilities.media_out:
+                kind = "document"
+            if kind not in capabilities.media_out:
+                raise AttachmentRefused("cannot be sent: this platform takes no such files")
+            copy = await attachments.attach(path, capabilities.max_upload_bytes)
+        except AttachmentRefused as error:
+            if refusal.missing:
+                refusal = error
+            continue
+        name = safe_filename(copy.name)
+        note = f"keys and passwords were removed from {name}" if copy.redacted else ""
+        return path, Media(kind, name, guess_mime(name), copy.size, path=copy.path), note
+    raise refusal
+
+
+def _printable(path: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in path)
+
 
 T = TypeVar("T")
 MirrorMessage = Callable[[ChatTarget, str, str], Awaitable[object]]
@@ -66,11 +237,8 @@ NATURAL_PAUSE_MS = (800, 2500)  #: Pause in milliseconds that a person makes bet
 
 
 class GatewayOutbox:
-    """Implements `core.ports.Outbox`.
-
-    Messages are stored at once. While `run` runs, those of each lane are sent in order as soon as
-    their platform is connected, and those whose sender died are verified.
-    """
+    """Implements `core.ports.Outbox`. Messages are stored at once. While `run` runs, those of each
+    lane are sent in order once their platform is connected; those of a dead sender are verified."""
 
     def __init__(
         self,
@@ -108,11 +276,8 @@ class GatewayOutbox:
         kind: str = "send",
         attachments: Attachments | None = None,
     ) -> str:
-        """Store a message for a target and return the key of the delivery.
-
-        A message of `send_message` (kind `send`) is also copied into the session of the chat when
-        it is sent. Raises `UsageError`.
-        """
+        """Store a message and return the key of the delivery. A `send` (of `send_message`) is
+        copied into the session of the chat when it is sent. Raises `UsageError`."""
         found = await self._targets.find(target)
         name = key or f"{kind}:{secrets.token_hex(8)}"
         meta = OutgoingMeta(name, found, kind, mirrored=text if kind == "send" else "")
@@ -129,10 +294,8 @@ class GatewayOutbox:
         key: str = "",
         attachments: Attachments | None = None,
     ) -> None:
-        """Store a message that waits for no other: a question or a notice.
-
-        Raises `UsageError` if the platform is not configured any more.
-        """
+        """Store a message that waits for no other: a question or a notice. Raises `UsageError` if
+        the platform is not configured any more."""
         manifest = self._targets.manifests.get(target.platform)
         if manifest is None:
             raise UsageError(f"{target.platform} is not configured any more")
@@ -146,8 +309,8 @@ class GatewayOutbox:
     ) -> tuple[int, ...]:
         files: tuple[Media, ...] = ()
         if attachments is not None:
-            capabilities = self._targets.manifests[meta.target.platform].capabilities
-            text, files = await attach_files(text, attachments, capabilities)
+            able = self._targets.manifests[meta.target.platform].capabilities
+            text, files = await attach_files(text, attachments, able)
         rows = await self.queue.enqueue(self.compose(text, meta, files), self.now())
         self.wake()
         return rows
@@ -179,7 +342,6 @@ class GatewayOutbox:
         return self.clock.now().timestamp()
 
     def wake(self) -> None:
-        """Check the outbox now."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -192,11 +354,9 @@ class GatewayOutbox:
                 except StoreError as error:
                     log.error("the outbox cannot be read: %s", error)
                     pause = IDLE_SECONDS
-                try:
+                with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self._wake.wait()
-                except TimeoutError:
-                    continue
         finally:
             if self._sending:
                 await asyncio.wait(set(self._sending.values()), timeout=IDLE_SECONDS)
@@ -225,7 +385,6 @@ class GatewayOutbox:
             self._sending[row.lane] = asyncio.create_task(self._run_task(row, work))
 
     async def _run_task(self, row: OutboxRow, work: Callable[[OutboxRow], Awaitable[None]]) -> None:
-        """Run the work for one row. Its failure does not affect other rows."""
         try:
             await work(row)
         except StoreError as error:
@@ -245,18 +404,13 @@ class GatewayOutbox:
         self._retry_soon_until = now + TROUBLE_SECONDS
 
     async def _deliver_part(self, row: OutboxRow) -> None:
-        if row.kind == "reply" and not row.key.endswith(":0"):
-            await self.clock.sleep(self._reply_pause())
+        delay = self._human_delay
+        if row.kind == "reply" and not row.key.endswith(":0") and delay.mode != "off":
+            custom = (delay.min_ms, max(delay.min_ms, delay.max_ms))
+            least, most = NATURAL_PAUSE_MS if delay.mode == "natural" else custom
+            await self.clock.sleep(random.uniform(least, most) / 1000)
         if not await self._deliver(row):
             self._retry_soon_until = self.clock.monotonic() + TROUBLE_SECONDS
-
-    def _reply_pause(self) -> float:
-        """Return the pause in seconds before a further part of a reply."""
-        delay = self._human_delay
-        if delay.mode == "off":
-            return 0.0
-        custom = (delay.min_ms, max(delay.min_ms, delay.max_ms))
-        return random.uniform(*(NATURAL_PAUSE_MS if delay.mode == "natural" else custom)) / 1000
 
     async def _deliver(self, row: OutboxRow) -> str:
         """Send a pending row. Returns the platform's message id; "" if the message was not sent."""
@@ -284,8 +438,7 @@ class GatewayOutbox:
             self._in_flight.discard(row.id)
 
     async def open_stream(self, item: OutboxItem) -> OutboxRow | None:
-        """Send the first version of a message that is edited as its text grows. Returns None if it
-        could not be sent."""
+        """Send the first version of a growing message. Returns None if it could not be sent."""
         target, message = decode_target(item.target), decode_message(item.body)
         connection = self._connections.get(item.platform, item.account)
         if connection is None:
@@ -367,8 +520,7 @@ class GatewayOutbox:
         await self.queue.mark_sent(row.id, found, self.now())
 
     async def _decode(self, row: OutboxRow) -> tuple[ChatTarget, OutgoingMessage] | None:
-        """Decode a row. Returns None for a damaged one, which is given up: otherwise it would block
-        its lane forever."""
+        """Decode a row. A damaged one is given up, so that it does not block its lane: None."""
         try:
             return decode_target(row.target), decode_message(row.body)
         except msgspec.DecodeError as error:
@@ -434,9 +586,7 @@ class GatewayOutbox:
                 log.info("%s; it is sent again with a mark", error)
                 await self._record_verification(row, None, mark_repeated(decoded[1], able))
                 return ""
-            log.error(
-                "it is unknown whether a message to %s was delivered: %s", row.platform, error
-            )
+            log.error("it is unknown whether a message to %s arrived: %s", row.platform, error)
             await self.queue.give_up(row.id, "uncertain", str(error))
             return ""
         except AdapterError as error:

@@ -33,8 +33,7 @@ from hermes.util import files
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  #: 32 characters, without 0 and O, 1 and I.
 LENGTH = 8
 COST = 2**14
-"""Cost of one scrypt call: about 16 MB and 50 ms. Trying all codes would take one core two
-thousand years."""
+"""Cost of one scrypt call: 16 MB and 50 ms; all codes would take one core 2000 years."""
 
 _CODE = re.compile(f"[{ALPHABET}]{{{LENGTH}}}")
 _LONGEST = 64
@@ -51,8 +50,7 @@ def new_code() -> str:
 
 
 def normalize_code(text: str) -> str:
-    """Return the code that a user typed; "" if it cannot be one. Spaces, dashes and letter case
-    are ignored."""
+    """Return the code in a text, ignoring spaces, dashes and case; "" if there is none."""
     if len(text) > _LONGEST or not text.isascii():
         return ""
     code = re.sub(r"[\s-]", "", text).upper()
@@ -110,7 +108,16 @@ class PrivateFolder:
                 raise _untrusted(path, "is a symbolic link", "put the file itself there") from error
             raise unusable(path, error) from error
         try:
-            data = _read_checked(path, descriptor)
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise _untrusted(path, "is not a file", "move it away")
+            _check_owner(path, found)
+            if found.st_mode & _OTHERS and found.st_uid == os.geteuid():
+                os.fchmod(descriptor, 0o600)
+            if found.st_size > MOST_BYTES:
+                raise _untrusted(path, "is far too large", "move it away to start over")
+            with open(descriptor, "rb", closefd=False) as file:
+                data = file.read()
         except OSError as error:
             raise unusable(path, error) from error
         finally:
@@ -163,19 +170,6 @@ class PrivateFolder:
         _check_owner(self.folder, found)
 
 
-def _read_checked(path: Path, descriptor: int) -> bytes:
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        raise _untrusted(path, "is not a file", "move it away")
-    _check_owner(path, found)
-    if found.st_mode & _OTHERS and found.st_uid == os.geteuid():
-        os.fchmod(descriptor, 0o600)
-    if found.st_size > MOST_BYTES:
-        raise _untrusted(path, "is far too large", "move it away to start over")
-    with os.fdopen(os.dup(descriptor), "rb") as file:
-        return file.read()
-
-
 def _check_owner(path: Path, found: os.stat_result) -> None:
     if os.geteuid() and found.st_uid not in (0, os.geteuid()):
         raise _untrusted(path, "belongs to another user", f"chown it: {tilde(path)}")
@@ -204,15 +198,13 @@ def identity(platform: str, user_id: str) -> str:
 
 
 def parse_user_list(platform: str, text: str | None) -> frozenset[str]:
-    """Return the entries of a list such as TELEGRAM_ALLOWED_USERS. Entries are user ids, never
-    display names."""
+    """Return the user ids in a list such as TELEGRAM_ALLOWED_USERS."""
     words = (word.strip(_SPACE) for word in (text or "").split(","))
     return frozenset(identity(platform, word) for word in words if word)
 
 
 def is_switched_on(text: str | None) -> bool:
-    """Return whether a variable such as TELEGRAM_ALLOW_ALL_USERS is on. Any unclear value means
-    no."""
+    """Return whether a variable such as TELEGRAM_ALLOW_ALL_USERS clearly says yes."""
     return (text or "").strip(_SPACE).lower() in _TRUE
 
 
@@ -233,8 +225,7 @@ MOST_PENDING = 3  #: Open requests per platform; the same limit applies to invit
 MOST_WRONG = 5
 LOCKOUT_SECONDS = 3600.0
 SKEW_SECONDS = 60.0
-"""Tolerated clock difference. A code further in the future was created before the clock was set
-back."""
+"""Tolerated clock difference. A code further ahead was made before a clock change."""
 LIMITS = "_rate_limits.json"
 PENDING, APPROVED = "-pending.json", "-approved.json"
 
@@ -270,6 +261,15 @@ class PairingRequest(msgspec.Struct, frozen=True):
     why: str = ""
 
 
+class _PlatformState(msgspec.Struct):
+    """The limits and the open codes of a platform, while the lock is held."""
+
+    now: float
+    limits: PairingLimits
+    waiting: list[Pending]
+    approved: dict[str, Approved] = {}  #: Users to approve.
+
+
 class PairingStore:
     """Stores pairing requests, invitations and approved users. Safe to use from several processes.
 
@@ -288,11 +288,14 @@ class PairingStore:
 
     def pending(self, platform: str) -> list[Pending]:
         """Return the requests that can be approved now, oldest first."""
-        return [each for each in self._live(platform) if each.user_id]
+        return [each for each in self._open_codes(platform) if each.user_id]
 
     def invitations(self, platform: str) -> list[Pending]:
         """Return the invitations that can still be redeemed."""
-        return [each for each in self._live(platform) if not each.user_id]
+        return [each for each in self._open_codes(platform) if not each.user_id]
+
+    def _open_codes(self, platform: str) -> list[Pending]:
+        return _live(self._files.read(_file(platform, PENDING), list[Pending]) or [], self._now())
 
     def platforms(self) -> list[str]:
         """Return the platforms that have requests or approved users."""
@@ -303,99 +306,90 @@ class PairingStore:
 
     def request(self, platform: str, user_id: str, user_name: str = "") -> PairingRequest:
         """Create a code for a stranger, at most once in ten minutes."""
-        user, now = identity(platform, user_id), self._now()
-        with self._files.locked():
-            limits = self._limits(now)
-            if platform in limits.locked_until:
+        user = identity(platform, user_id)
+        with self._change(platform) as state:
+            if platform in state.limits.locked_until:
                 return PairingRequest(why="too many wrong codes were tried")
-            if f"{platform}:{user}" in limits.asked:
+            if f"{platform}:{user}" in state.limits.asked:
                 return PairingRequest(why="asked a moment ago")
-            others = [
-                each for each in self._live(platform, delete_expired=True) if each.user_id != user
-            ]
-            if len([each for each in others if each.user_id]) >= MOST_PENDING:
+            others = [each for each in state.waiting if each.user_id != user]
+            if sum(bool(each.user_id) for each in others) >= MOST_PENDING:
                 return PairingRequest(why="too many wait for approval")
             code = new_code()
-            made = Pending(hash_code(code, self._cost), now, user, user_name[:_LONGEST_NAME])
-            limits.asked[f"{platform}:{user}"] = now
-            self._files.write(LIMITS, limits)
-            self._files.write(_file(platform, PENDING), [*others, made])
-        return PairingRequest(code, "a code was made")
+            hashed = hash_code(code, self._cost)
+            state.limits.asked[f"{platform}:{user}"] = state.now
+            state.waiting = [*others, Pending(hashed, state.now, user, user_name[:_LONGEST_NAME])]
+        return PairingRequest(code)
 
     def approve(self, platform: str, text: str) -> tuple[str, Approved]:
         """Approve the request with this code and return its user. The code is used up.
 
         Raises `UsageError` for a wrong code and `HermesError` after too many wrong ones.
         """
-        now = self._now()
-        with self._files.locked():
-            limits = self._limits(now)
-            _refuse_locked(limits, platform, now)
+        with self._change(platform) as state:
+            _refuse_locked(state, platform)
             code = normalize_code(text)
             if not code:
                 raise UsageError(
                     f"{text.strip()[:20]!r} is not a pairing code",
                     hint=f"a code has {LENGTH} letters and digits, such as K7PXM2QA",
                 )
-            waiting = self._live(platform, delete_expired=True)
-            found = _match(code, [each for each in waiting if each.user_id])
+            found = _match(code, [each for each in state.waiting if each.user_id])
+            wrong = 0 if found else state.limits.wrong.get(platform, 0) + 1
+            state.limits.wrong[platform] = wrong % MOST_WRONG
             if found is None:
-                raise self._count_wrong_code(limits, platform, now)
-            limits.wrong.pop(platform, None)
-            self._files.write(LIMITS, limits)
-            # The code is deleted first, so that it cannot be used twice after a crash.
-            left = [each for each in waiting if each.user_id != found.user_id]
-            self._files.write(_file(platform, PENDING), left)
-            return found.user_id, self._add(platform, found.user_id, found.user_name, now)
+                hint = f"{MOST_WRONG - wrong} more wrong codes and {platform} is locked for an hour"
+                if wrong >= MOST_WRONG:
+                    state.limits.locked_until[platform] = state.now + LOCKOUT_SECONDS
+                    hint = f"too many wrong codes: {platform} is locked for an hour"
+                raise UsageError(
+                    f"no request on {platform} has this code, or it has run out", hint=hint
+                )
+            state.waiting = [each for each in state.waiting if each.user_id != found.user_id]
+            state.approved[found.user_id] = approved = Approved(found.user_name, state.now)
+            return found.user_id, approved
 
     def invite(self, platform: str) -> str:
         """Create an invitation code, which the first person to send it can redeem."""
-        now = self._now()
-        with self._files.locked():
-            limits = self._limits(now)
-            _refuse_locked(limits, platform, now)
-            waiting = self._live(platform, delete_expired=True)
-            if sum(not each.user_id for each in waiting) >= MOST_PENDING:
+        with self._change(platform) as state:
+            _refuse_locked(state, platform)
+            if sum(not each.user_id for each in state.waiting) >= MOST_PENDING:
                 raise UsageError(
                     f"{MOST_PENDING} invitations to {platform} are open already",
                     hint=f"they end after an hour, or by: hermes pairing clear-pending {platform}",
                 )
             code = new_code()
-            limits.guessed.pop(platform, None)
-            self._files.write(LIMITS, limits)
-            made = Pending(hash_code(code, self._cost), now)
-            self._files.write(_file(platform, PENDING), [*waiting, made])
+            state.limits.guessed.pop(platform, None)
+            state.waiting.append(Pending(hash_code(code, self._cost), state.now))
         return code
 
     def redeem(self, platform: str, text: str, user_id: str, user_name: str = "") -> bool:
         """Return whether `text` is the code of an invitation; if so, its sender is approved.
         Several wrong codes withdraw all invitations."""
-        code, now = normalize_code(text), self._now()
+        code = normalize_code(text)
         if not code or not user_id:
             return False
-        with self._files.locked():
-            if platform in self._limits(now).locked_until:
+        with self._change(platform) as state:
+            if platform in state.limits.locked_until:
                 return False
-            waiting = self._live(platform, delete_expired=True)
-            found = _match(code, [each for each in waiting if not each.user_id])
-            if found is None:
-                self._count_guess(platform, waiting, now)
-                return False
-            left = [each for each in waiting if each is not found]
-            self._files.write(_file(platform, PENDING), left)
-            self._add(platform, identity(platform, user_id), user_name[:_LONGEST_NAME], now)
-        return True
+            found = _match(code, [each for each in state.waiting if not each.user_id])
+            if found is not None:
+                state.waiting.remove(found)
+                approved = Approved(user_name[:_LONGEST_NAME], state.now)
+                state.approved[identity(platform, user_id)] = approved
+                return True
+            guesses = state.limits.guessed.get(platform, 0) + 1
+            state.limits.guessed[platform] = guesses % MOST_WRONG
+            if guesses >= MOST_WRONG:
+                state.waiting = [each for each in state.waiting if each.user_id]
+            return False
 
     def revoke(self, platform: str, user_id: str) -> bool:
-        """Remove an approved user and the user's requests. Returns False if the user was not
-        approved."""
+        """Remove a user and their requests. Returns False if the user was not approved."""
         user = identity(platform, user_id)
-        with self._files.locked():
+        with self._change(platform) as state:
+            state.waiting = [each for each in state.waiting if each.user_id != user]
             held = self.approved(platform)
-            waiting = self._live(platform, delete_expired=True)
-            left = [each for each in waiting if each.user_id != user]
-            if len(left) != len(waiting):
-                self._files.write(_file(platform, PENDING), left)
             if held.pop(user, None) is None:
                 return False
             self._files.write(_file(platform, APPROVED), held)
@@ -403,78 +397,62 @@ class PairingStore:
 
     def clear_pending(self, platform: str) -> int:
         """Remove all requests and invitations. Returns their number."""
-        with self._files.locked():
-            waiting = self._live(platform, delete_expired=True)
-            if waiting:
-                self._files.write(_file(platform, PENDING), [])
-        return len(waiting)
+        with self._change(platform) as state:
+            count, state.waiting = len(state.waiting), []
+        return count
 
-    def _live(self, platform: str, *, delete_expired: bool = False) -> list[Pending]:
-        """Return the codes that have not expired. A code from the future predates a clock change
-        and is ignored.
+    @contextlib.contextmanager
+    def _change(self, platform: str) -> Iterator[_PlatformState]:
+        """Hold the lock, and at the end of the block write what it changed, also if it raises.
 
-        With the lock held, expired codes can be deleted, so that setting the clock back does not
-        revive them.
+        Expired codes are deleted, so that setting the clock back does not revive them.
         """
-        held = self._files.read(_file(platform, PENDING), list[Pending]) or []
-        now = self._now()
-        live = [each for each in held if -SKEW_SECONDS <= now - each.made_at < LIFE_SECONDS]
-        if delete_expired and len(live) != len(held):
-            self._files.write(_file(platform, PENDING), live)
-        return live
-
-    def _limits(self, now: float) -> PairingLimits:
-        """Return the limits without expired entries."""
-        held = self._files.read(LIMITS, PairingLimits) or PairingLimits()
-        held.asked = {who: at for who, at in held.asked.items() if abs(now - at) < ASK_SECONDS}
-        held.locked_until = {
-            platform: min(until, now + LOCKOUT_SECONDS)
-            for platform, until in held.locked_until.items()
-            if until > now
-        }
-        return held
-
-    def _count_wrong_code(self, limits: PairingLimits, platform: str, now: float) -> UsageError:
-        limits.wrong[platform] = count = limits.wrong.get(platform, 0) + 1
-        hint = f"{MOST_WRONG - count} more wrong codes and {platform} is locked for an hour"
-        if count >= MOST_WRONG:
-            limits.wrong.pop(platform)
-            limits.locked_until[platform] = now + LOCKOUT_SECONDS
-            hint = f"too many wrong codes: {platform} is locked for an hour"
-        self._files.write(LIMITS, limits)
-        return UsageError(f"no request on {platform} has this code, or it has run out", hint=hint)
-
-    def _count_guess(self, platform: str, waiting: list[Pending], now: float) -> None:
-        limits = self._limits(now)
-        limits.guessed[platform] = limits.guessed.get(platform, 0) + 1
-        if limits.guessed[platform] >= MOST_WRONG:
-            limits.guessed.pop(platform)
-            self._files.write(_file(platform, PENDING), [each for each in waiting if each.user_id])
-        self._files.write(LIMITS, limits)
-
-    def _add(self, platform: str, user: str, user_name: str, now: float) -> Approved:
-        approved = Approved(user_name, now)
-        everyone = {**self.approved(platform), user: approved}
-        self._files.write(_file(platform, APPROVED), everyone)
-        return approved
+        pending, now = _file(platform, PENDING), self._now()
+        with self._files.locked():
+            limits = self._files.read(LIMITS, PairingLimits) or PairingLimits()
+            before = msgspec.json.encode(limits)
+            limits.asked = {
+                user: at for user, at in limits.asked.items() if abs(now - at) < ASK_SECONDS
+            }
+            limits.locked_until = {
+                name: min(until, now + LOCKOUT_SECONDS)
+                for name, until in limits.locked_until.items()
+                if until > now
+            }
+            held = self._files.read(pending, list[Pending]) or []
+            state = _PlatformState(now, limits, _live(held, now))
+            try:
+                yield state
+            finally:
+                if msgspec.json.encode(state.limits) != before:
+                    self._files.write(LIMITS, state.limits)
+                # The code is deleted first, so that it cannot be used twice after a crash.
+                if state.waiting != held:
+                    self._files.write(pending, state.waiting)
+                if state.approved:
+                    everyone = self.approved(platform) | state.approved
+                    self._files.write(_file(platform, APPROVED), everyone)
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
 
 
-def _refuse_locked(limits: PairingLimits, platform: str, now: float) -> None:
-    until = limits.locked_until.get(platform)
+def _live(held: list[Pending], now: float) -> list[Pending]:
+    """Return the codes that have not expired, and are not from before a clock change."""
+    return [each for each in held if -SKEW_SECONDS <= now - each.made_at < LIFE_SECONDS]
+
+
+def _refuse_locked(state: _PlatformState, platform: str) -> None:
+    until = state.limits.locked_until.get(platform)
     if until is not None:
-        minutes = max(1, round((until - now) / 60))
         raise HermesError(
             f"too many wrong codes were tried on {platform}",
-            hint=f"pairing works there again in {minutes} min",
+            hint=f"pairing works there again in {max(1, round((until - state.now) / 60))} min",
         )
 
 
 def _match(code: str, waiting: Iterable[Pending]) -> Pending | None:
-    """Return the entry with this code. All entries are compared, so that the duration reveals
-    nothing."""
+    """Return the entry with this code. All are compared, so that the time reveals nothing."""
     found = [each for each in waiting if code_matches(code, each.code)]
     return found[0] if found else None
 

@@ -29,8 +29,7 @@ PID_FILE = "gateway.pid"
 LOCK_FILE = "gateway.lock"
 REPLACE_HINT = "`hermes gateway run --replace` takes its place; `hermes gateway stop` ends it"
 KNOWN_FOLDER = Path(".local") / "state" / "hermes" / "gateways"
-"""Folder in the user's home with a link for each Hermes home that had a gateway, for `stop
---all`."""
+"""Folder in the user's home with a link for each home that had a gateway (`stop --all`)."""
 
 
 class GatewayProcess(msgspec.Struct, frozen=True):
@@ -59,8 +58,7 @@ def claim_home(home: Home, *, now: float, version: str = "") -> Iterator[Gateway
             other = running_gateway(home.root)
             who = f" (process {other.pid})" if other else ""
             raise AlreadyRunning(
-                f"the gateway of {home.display()} is running already{who}",
-                hint=REPLACE_HINT,
+                f"the gateway of {home.display()} is running already{who}", hint=REPLACE_HINT
             ) from None
         me = GatewayProcess(os.getpid(), process_began(os.getpid()) or "", now, str(root), version)
         _write(root / PID_FILE, me)
@@ -74,8 +72,7 @@ def claim_home(home: Home, *, now: float, version: str = "") -> Iterator[Gateway
 
 
 def running_gateway(root: Path) -> GatewayProcess | None:
-    """Return the running gateway of the home folder `root`, if any. Files left by a crash do not
-    count."""
+    """Return the running gateway of a home folder; files left by a crash do not count."""
     found = _read(root / PID_FILE, GatewayProcess)
     return found if found and found.pid > 0 and not is_gone(found) else None
 
@@ -191,10 +188,8 @@ def write_state(root: Path, state: GatewayState) -> None:
 
 
 def read_state(root: Path) -> GatewayState | None:
-    """Return the last state that was written; None if there is none that can be read.
-
-    It describes the running gateway only if the process id is the same.
-    """
+    """Return the last state, of the running gateway if the process id is the same; None if there is
+    none that can be read."""
     return _read(root / STATE_FILE, GatewayState)
 
 

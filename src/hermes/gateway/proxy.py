@@ -67,20 +67,24 @@ class Proxy:
             skip_context_files=True,
         )
 
-    async def trouble(self, client: httpx2.AsyncClient) -> HermesError | None:
-        """Return the error that keeps the other Hermes from answering now, if any."""
-        url = f"{self.target.base_url}/models"
+    async def check(self, client: httpx2.AsyncClient, warn: Callable[[str], None]) -> None:
+        """Report problems at the start of the gateway, before a chat runs into them."""
+        base = self.target.base_url
+        if base.startswith("http://") and not is_loopback(base):
+            warn("gateway.proxy_url is not https: others on the way can read the chats and the key")
+        url, seconds = f"{base}/models", self.target.timeouts.connect
         secret = next((each.secret for each in self.target.credentials), "")
         headers = {"authorization": f"Bearer {secret}"} if secret else {}
+        trouble: HermesError | None = None
         try:
-            answer = await fetch(
-                client, "GET", url, headers=headers, seconds=self.target.timeouts.connect
-            )
+            answer = await fetch(client, "GET", url, headers=headers, seconds=seconds)
+            status = answer.status
+            if status >= 300:
+                trouble = refused(OTHER_HERMES, status, answer.headers, answer.body, secret=secret)
         except HttpError as error:
-            return unreachable(OTHER_HERMES, url, error)
-        if answer.status >= 300:
-            return refused(OTHER_HERMES, answer.status, answer.headers, answer.body, secret=secret)
-        return None
+            trouble = unreachable(OTHER_HERMES, url, error)
+        if trouble is not None:
+            warn(f"{trouble}\n{trouble.hint}")
 
 
 def load_proxy(loaded: Loaded) -> Proxy | None:
@@ -114,14 +118,3 @@ def load_proxy(loaded: Loaded) -> Proxy | None:
             key_owner=KEYS_OF,
         )
     )
-
-
-async def check_proxy(
-    proxy: Proxy, client: httpx2.AsyncClient, warn: Callable[[str], None]
-) -> None:
-    """Report problems at the start of the gateway, before a chat runs into them."""
-    url = proxy.target.base_url
-    if url.startswith("http://") and not is_loopback(url):
-        warn("gateway.proxy_url is not https: others on the way can read the chats and the key")
-    if trouble := await proxy.trouble(client):
-        warn(f"{trouble}\n{trouble.hint}")

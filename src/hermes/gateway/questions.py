@@ -38,8 +38,6 @@ MAX_SUBJECT = 1500
 
 
 class PendingQuestion(msgspec.Struct, eq=False):
-    """A question without an answer yet."""
-
     token: str
     answer: "asyncio.Future[str]"
     person: SessionSource
@@ -75,13 +73,9 @@ class ChatQuestions:
         return pending is not None and not pending.answer.done()
 
     async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
-        """Ask for approval. The caller cancels the call after a timeout, which counts as a
-        denial."""
-        buttons = tuple(
-            Button(label, data)
-            for label, data in LABELS
-            if data != "always" or self.role == "owner"
-        )
+        """Ask for approval. A timeout cancels the call, which counts as a denial."""
+        allowed = [each for each in LABELS if each[1] != "always" or self.role == "owner"]
+        buttons = tuple(Button(label, data) for label, data in allowed)
         subject = question.subject[:MAX_SUBJECT]
         text = (
             f"⚠️ **{question.tool}** wants to do this:\n```\n{subject}\n```\n{question.reason}\n"
@@ -90,10 +84,9 @@ class ChatQuestions:
         return ApprovalAnswer(await self._answer(text, buttons, is_approval=True))
 
     async def clarify(self, question: QuestionAsked) -> str:
-        lines = [f"{number}. {each}" for number, each in enumerate(question.choices, 1)]
-        buttons = tuple(
-            Button(each[:40], str(number)) for number, each in enumerate(question.choices)
-        )
+        choices = tuple(enumerate(question.choices))
+        lines = [f"{number + 1}. {each}" for number, each in choices]
+        buttons = tuple(Button(each[:40], str(number)) for number, each in choices)
         text = "\n".join((f"❓ {question.question}", *lines))
         return await self._answer(text, buttons, choices=question.choices)
 
@@ -108,9 +101,8 @@ class ChatQuestions:
         if self.person is None:
             raise UsageError("there is no user to ask")
         token = secrets.token_hex(4)
-        pending = PendingQuestion(
-            token, asyncio.get_running_loop().create_future(), self.person, choices, is_approval
-        )
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        pending = PendingQuestion(token, answer, self.person, choices, is_approval)
         self._pending[token] = pending
         try:
             named = tuple(Button(each.label, f"{token}:{each.data}") for each in buttons)
@@ -120,8 +112,7 @@ class ChatQuestions:
             del self._pending[token]
 
     def is_answer(self, source: SessionSource, text: str) -> bool:
-        """Return whether a plain message answers a question: yes or no for an approval, any text
-        for a clarification."""
+        """Return whether a message answers a question: yes or no for an approval, else any text."""
         pending = self._question_for(source)
         if pending is None or not text.strip():
             return False
@@ -134,23 +125,18 @@ class ChatQuestions:
             return
         reply = text.strip()
         if pending.is_approval:
-            _resolve(
-                pending,
-                (ApprovalAnswer.ONCE if reply.lower() in YES else ApprovalAnswer.DENY).value,
-            )
+            answer = ApprovalAnswer.ONCE if reply.lower() in YES else ApprovalAnswer.DENY
+            pending.answer.set_result(answer.value)
         else:
             numbers = {str(number): each for number, each in enumerate(pending.choices, 1)}
-            _resolve(pending, numbers.get(reply, reply))
+            pending.answer.set_result(numbers.get(reply, reply))
 
     def decide(self, source: SessionSource, role: Role, word: str) -> str:
-        """Handle `/approve [session|always]` and `/deny`. Returns the confirmation. Raises
-        `UsageError`."""
-        asked = [
-            each for each in self._pending.values() if each.is_approval and not each.answer.done()
-        ]
-        if not asked:
-            raise UsageError("no approval is pending")
-        return self._decide(asked[0], source, role, word)
+        """Handle `/approve [session|always]` and `/deny`. Raises `UsageError`."""
+        for pending in self._pending.values():
+            if pending.is_approval and not pending.answer.done():
+                return self._decide(pending, source, role, word)
+        raise UsageError("no approval is pending")
 
     def press(self, source: SessionSource, role: Role, data: str) -> str:
         """Handle a pressed button. Returns the confirmation. Raises `UsageError`."""
@@ -164,7 +150,7 @@ class ChatQuestions:
             raise UsageError("this question is for another person")
         if not value.isdecimal() or int(value) >= len(pending.choices):
             raise UsageError("this is not one of the answers")
-        _resolve(pending, pending.choices[int(value)])
+        pending.answer.set_result(pending.choices[int(value)])
         return pending.choices[int(value)]
 
     def _decide(
@@ -174,28 +160,20 @@ class ChatQuestions:
             raise UsageError("this question is for another person")
         answer = ApprovalAnswer.DENY if word == "deny" else WORDS.get(word or "once")
         if answer is None:
-            raise UsageError(
-                f"{word!r} is not an answer", hint="/approve [session | always], /deny"
-            )
+            hint = "/approve [session | always], /deny"
+            raise UsageError(f"{word!r} is not an answer", hint=hint)
         if answer is ApprovalAnswer.ALWAYS and role != "owner":
             raise UsageError("only an owner may allow something permanently", hint=OWNERS)
-        _resolve(pending, answer.value)
+        pending.answer.set_result(answer.value)
         return CONFIRMATIONS[answer]
 
     def _question_for(self, source: SessionSource) -> PendingQuestion | None:
-        mine = (
-            each
-            for each in self._pending.values()
-            if same_person(each.person, source) and not each.answer.done()
-        )
-        return next(mine, None)
+        for each in self._pending.values():
+            if same_person(each.person, source) and not each.answer.done():
+                return each
+        return None
 
 
 def same_person(one: SessionSource, other: SessionSource) -> bool:
     ids = (one.platform, one.account, one.user_id)
     return bool(one.user_id) and ids == (other.platform, other.account, other.user_id)
-
-
-def _resolve(pending: PendingQuestion, answer: str) -> None:
-    if not pending.answer.done():
-        pending.answer.set_result(answer)

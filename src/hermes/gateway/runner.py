@@ -28,10 +28,11 @@ from hermes.gateway.platforms.registry import (
     unknown_platforms,
 )
 from hermes.gateway.process import AdapterState
-from hermes.gateway.proxy import check_proxy, load_proxy
+from hermes.gateway.proxy import load_proxy
 from hermes.gateway.services import RESTART
 from hermes.gateway.status import serve_metrics
-from hermes.gateway.supervisor import Health, PlatformAccount, Supervisor
+from hermes.gateway.supervisor import Health, Supervisor
+from hermes.sdk.platforms import cancel_and_wait
 from hermes.util.concurrency import in_thread
 from hermes.util.text import many
 
@@ -78,6 +79,10 @@ RETRY_SECONDS = 1.0  #: Seconds before a failed part is started again.
 MAX_SETTLE_TRIES = 3
 SETTLE_SECONDS = 10.0
 """Seconds that a platform has to report on uncertain deliveries before work starts there."""
+NO_WORK_HINT = (
+    "`hermes gateway setup` connects a platform; the API server needs no account:"
+    " `hermes config set platforms.api_server.enabled true`; `hermes cron create` makes a job"
+)
 FLUSH_SECONDS = 3.0  #: Seconds for sending the last messages at shutdown.
 
 
@@ -87,13 +92,10 @@ class CronSupport(Protocol):
     def scheduler(self, app: App, outbox: Outbox) -> Scheduler: ...
 
     async def run(self, app: App, outbox: Outbox, stop: asyncio.Event) -> None:
-        """Run due jobs until `stop` is set. Running jobs are left in a state from which they can
-        continue."""
+        """Run due jobs until `stop` is set; unfinished ones can continue later."""
         ...
 
-    async def is_needed(self, app: App) -> bool:
-        """Return whether there is a job that may run."""
-        ...
+    async def is_needed(self, app: App) -> bool: ...
 
     def describe(self) -> str:
         """Describe the state of the jobs in a few words; "" if there is nothing to say."""
@@ -165,7 +167,10 @@ class GatewayRunner:
             for manifest, why in incomplete_platforms(self._loaded):
                 self._skip_platform(manifest.name, why, "incomplete")
             if not platforms:
-                await _require_jobs(app, scheduling)
+                if scheduling is None or not await scheduling.is_needed(app):
+                    raise HermesError(
+                        "no platform is set up, and there is no scheduled job", hint=NO_WORK_HINT
+                    )
                 self._inform("no platform is set up: only scheduled jobs run")
             with _signals(self.stop):
                 self.gateway = Gateway(
@@ -186,12 +191,8 @@ class GatewayRunner:
 
     async def _serve(self, app: App) -> None:
         gateway, stopping = self.gateway, asyncio.Event()
-        for work in (
-            gateway.outbox.run,
-            gateway.renew_leases,
-            self.maintenance.run,
-            gateway.status.run,
-        ):
+        loops = (gateway.outbox.run, gateway.renew_leases, self.maintenance.run, gateway.status.run)
+        for work in loops:
             self._start(_run_forever(work, app.clock))
         if self._scheduling is not None:
             jobs = partial(self._scheduling.run, app, gateway.outbox, stopping)
@@ -205,9 +206,9 @@ class GatewayRunner:
                     self._warn(trouble)
                     gateway.status.troubles.append(trouble)
                 self._connect(app)
-                gateway.status.set_state("running")
+                gateway.status.changed("running")
                 if gateway.proxy is not None:
-                    self._start(check_proxy(gateway.proxy, app.providers.client, self._warn))
+                    self._start(gateway.proxy.check(app.providers.client, self._warn))
                 await gateway.hooks.fire("gateway:startup", platforms=sorted(gateway.manifests))
                 await gateway.updates.report()
                 self._start(run_boot_file(gateway))
@@ -224,7 +225,7 @@ class GatewayRunner:
             "outbox": self.gateway.outbox,
             "scheduler": app.services.scheduler,
             "status": status.status,
-            "metrics": status.metrics_text if status.metrics else None,
+            "metrics": status.metrics.text if status.metrics else None,
             "count_turn": status.count_direct_turn,
             "backend": chat_backend(self.gateway.settings),
         }
@@ -257,7 +258,7 @@ class GatewayRunner:
                     self._start(self._platform_up(supervisor))
             else:
                 connections.remove(adapter)
-                self.gateway.platform_down(health.platform)
+                self.gateway.ready.discard(health.platform)
                 if health.refused and not self._stop.is_set():
                     label = adapter.manifest.label
                     self._warn(
@@ -266,49 +267,41 @@ class GatewayRunner:
         self.gateway.status.changed()
 
     async def _platform_up(self, supervisor: Supervisor) -> None:
-        adapter, gateway = supervisor.adapter, self.gateway
+        """Start work on the pending messages of a platform, once no delivery there is uncertain, or
+        anyway if the platform cannot be asked."""
+        adapter, gateway, tries = supervisor.adapter, self.gateway, 0
         account = (adapter.manifest.name, adapter.account)
         connection = gateway.connections.get(*account)
         self._inform(f"{adapter.manifest.label} is connected")
-        tries = 0
         while gateway.connections.get(*account) is connection:
             tries += 1
-            if await self._resume_platform(account, anyway=tries > MAX_SETTLE_TRIES):
-                chats = await adapter.chats()
-                gateway.directory.add_chats(adapter.manifest.name, chats, adapter.account)
-                return
+            try:
+                settled = await gateway.outbox.settle((account,), seconds=SETTLE_SECONDS)
+                if settled or tries >= MAX_SETTLE_TRIES:
+                    await gateway.resume_platform(account[0])
+                    gateway.outbox.wake()
+                    chats = await adapter.chats()
+                    gateway.directory.add_chats(adapter.manifest.name, chats, adapter.account)
+                    return
+            except StoreError as error:
+                log.warning("pending messages on %s cannot be processed yet: %s", account[0], error)
             supervisor.check()
             await gateway.clock.sleep(RETRY_SECONDS)
 
-    async def _resume_platform(self, account: PlatformAccount, *, anyway: bool) -> bool:
-        """Start work on the pending messages of a platform, once no delivery there is uncertain,
-        or `anyway` if the platform cannot be asked."""
-        outbox = self.gateway.outbox
-        try:
-            if not anyway and not await outbox.settle((account,), seconds=SETTLE_SECONDS):
-                return False
-            await self.gateway.resume_platform(account[0])
-        except StoreError as error:
-            log.warning("pending messages on %s cannot be processed yet: %s", account[0], error)
-            return False
-        outbox.wake()
-        return True
-
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        def on_done(task: "asyncio.Task[None]") -> None:
+            self._background.discard(task)
+            if not task.cancelled() and (fault := task.exception()) is not None:
+                log.warning("a background operation of the gateway failed", exc_info=fault)
+
         task = asyncio.ensure_future(work)
         self._background.add(task)
-        task.add_done_callback(self._on_task_done)
-
-    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
-        self._background.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            log.warning("a background operation of the gateway failed", exc_info=fault)
+        task.add_done_callback(on_done)
 
     async def _close(self) -> None:
-        """Let turns finish, stop the others with a notice, send the last messages, close all
-        parts."""
+        """Let turns finish or stop them with a notice, send the last messages, close all parts."""
         gateway = self.gateway
-        gateway.status.set_state("draining")
+        gateway.status.changed("draining")
         seconds = gateway.settings.gateway.drain_seconds
         if running := gateway.status.turns:
             turns = f"{many(running, 'turn')} still {'runs' if running == 1 else 'run'}"
@@ -321,26 +314,21 @@ class GatewayRunner:
             await gateway.outbox.flush(FLUSH_SECONDS)
         except HermesError as error:  # the other parts are closed anyway
             log.warning("not all notices could be sent at shutdown: %s", error)
-        background = tuple(self._background)
-        for task in background:
-            task.cancel()
-        await asyncio.gather(*background, return_exceptions=True)
+        await cancel_and_wait(*self._background)
         stops = (each.stop() for each in gateway.supervisors)
         await asyncio.gather(*stops, return_exceptions=True)
         await gateway.close()
-        await gateway.status.write("stopped")
-
-    def _inform(self, text: str) -> None:
-        if not self._quiet:
-            self._print(text)
+        gateway.status.changed("stopped")
+        await gateway.status.write()
 
     def _warn(self, text: str) -> None:
         log.warning("%s", text)
-        self._print(text)
+        self._inform(text, quiet=False)
 
-    def _print(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # the terminal may be closed: the gateway continues
-            self._note(text)
+    def _inform(self, text: str, *, quiet: bool | None = None) -> None:
+        if not (self._quiet if quiet is None else quiet):
+            with contextlib.suppress(OSError):  # the terminal may be closed: the gateway continues
+                self._note(text)
 
 
 @contextlib.contextmanager
@@ -354,17 +342,6 @@ def _signals(stop: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number in codes:
             loop.remove_signal_handler(number)
-
-
-async def _require_jobs(app: App, scheduling: CronSupport | None) -> None:
-    """Raise `HermesError` if there are neither platforms nor scheduled jobs."""
-    if scheduling is None or not await scheduling.is_needed(app):
-        raise HermesError(
-            "no platform is set up, and there is no scheduled job",
-            hint="`hermes gateway setup` connects a platform; the API server needs no account:"
-            " `hermes config set platforms.api_server.enabled true`; `hermes cron create` makes a"
-            " job",
-        )
 
 
 async def _run_forever(work: Callable[[], Awaitable[None]], clock: Clock) -> None:

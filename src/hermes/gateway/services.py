@@ -25,8 +25,6 @@ SECONDS = 90.0  #: Time limit in seconds for a service manager; stopping waits f
 
 
 class ServiceSpec(msgspec.Struct, frozen=True):
-    """What the service runs."""
-
     command: tuple[str, ...]
     environment: Mapping[str, str]
     folder: Path  #: The working directory.
@@ -40,8 +38,6 @@ class ServiceFailed(HermesError):
 
 
 class _ServiceFile:
-    """The file that describes a service to its manager."""
-
     def __init__(self, name: str, file: Path) -> None:
         self.name, self.file = name, file
 
@@ -69,15 +65,13 @@ class _ServiceFile:
 
 
 def service_suffix(home: Home, usual: Path) -> str:
-    """Return the suffix that distinguishes the services of several homes; "" for the `usual`
-    home."""
+    """Return the suffix of the services of a home; "" for the `usual` home."""
     digest = hashlib.sha256(str(home.root).encode()).hexdigest()
     return "" if home.root == usual else f"-{digest[:SUFFIX_LENGTH]}"
 
 
 def _call(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run a program of the service manager. Raises `ServiceFailed` if it is not installed or
-    does not end."""
+    """Run a program of the service manager. Raises `ServiceFailed` if it cannot run or end."""
     try:
         return subprocess.run(
             list(command),
@@ -107,41 +101,19 @@ BOOTED = Path("/run/systemd/system")  #: Exists only on machines that systemd st
 SYSTEM_UNITS = Path("/etc/systemd/system")
 USER_UNITS = Path(".config") / "systemd" / "user"
 
-NETWORK = """\
-Wants=network-online.target
-After=network-online.target
-"""
+NETWORK = "Wants=network-online.target\nAfter=network-online.target\n"
 """Only the system-wide manager knows this target."""
-
-UNIT = """\
-[Unit]
-Description=Hermes gateway ({about})
-{network}StartLimitIntervalSec=300
-StartLimitBurst=10
-
-[Service]
-Type=simple
-ExecStart={command}
-{environment}
-WorkingDirectory={folder}
-Restart=on-failure
-RestartSec=3
-RestartForceExitStatus={restart}
-SuccessExitStatus=SIGTERM
-KillMode=mixed
-TimeoutStopSec={stop_seconds}
-{user}
-[Install]
-WantedBy={wanted_by}
-"""
+UNIT = Path(__file__).with_name("gateway.service")
 
 
 def unit_text(spec: ServiceSpec, about: str, *, system: bool) -> str:
     environment = [f"{name}={value}" for name, value in sorted(spec.environment.items())]
-    return UNIT.format(
+    # `%` and `$` are literal; in the name of the program `$` is literal anyway.
+    program, *rest = (_quoted(_literal(word)) for word in spec.command)
+    return UNIT.read_text("utf-8").format(
         about=_literal(about),
         network=NETWORK if system else "",
-        command=_command_line(spec.command),
+        command=" ".join([program, *(word.replace("$", "$$") for word in rest)]),
         environment="\n".join(f"Environment={_quoted(_literal(line))}" for line in environment),
         folder=_literal(str(spec.folder)),
         restart=RESTART,
@@ -167,7 +139,13 @@ class SystemdService(_ServiceFile):
         self._systemctl("daemon-reload")
         self._systemctl("enable", self.name)
         notes = [f"the service is {tilde(self.file)}"]
-        return notes if self.system else [*notes, *_linger()]
+        if not self.system:  # keep the services of the user running after the last logout
+            done = _call(["loginctl", "enable-linger"]) if shutil.which("loginctl") else None
+            if done is None or done.returncode:
+                notes.append(
+                    "it ends when you log out; to keep it: sudo loginctl enable-linger $USER"
+                )
+        return notes
 
     def uninstall(self) -> None:
         self._remove(*self._command("disable", "--now", self.name))
@@ -207,21 +185,6 @@ def verify_unit(text: str, name: str) -> None:
         raise ServiceFailed(f"systemd does not accept the service: {errors[0].strip()}")
 
 
-def _linger() -> list[str]:
-    """Keep the user's services running after the last logout; returns a note if that fails."""
-    done = _call(["loginctl", "enable-linger"]) if shutil.which("loginctl") else None
-    if done is not None and done.returncode == 0:
-        return []
-    return ["it ends when you log out; to keep it: sudo loginctl enable-linger $USER"]
-
-
-def _command_line(words: Sequence[str]) -> str:
-    """Quote a command line so that `%` and `$` are literal; in the program name `$` is literal
-    anyway."""
-    program, *rest = (_quoted(_literal(word)) for word in words)
-    return " ".join([program, *(word.replace("$", "$$") for word in rest)])
-
-
 def _literal(text: str) -> str:
     return text.replace("%", "%%").replace("\n", " ")
 
@@ -237,8 +200,7 @@ NOT_LOADED = "not loaded"
 
 
 def plist(spec: ServiceSpec, label: str) -> bytes:
-    """Return the agent definition. `KeepAlive` starts the process again unless it exited
-    successfully."""
+    """Return the agent definition; `KeepAlive` restarts a process that failed."""
     return plistlib.dumps({
         "Label": label,
         "ProgramArguments": list(spec.command),
@@ -281,8 +243,7 @@ class LaunchdService(_ServiceFile):
             _require(["launchctl", "kickstart", self._agent])
 
     def stop(self) -> None:
-        """Unload the agent until the next login or start; otherwise launchd would start it again
-        at once."""
+        """Unload the agent, because launchd would start it again at once."""
         _require(["launchctl", "bootout", self._agent])
 
     def restart(self) -> None:
@@ -318,7 +279,6 @@ def find_service(home: Home, *, system: bool = False) -> Service:
 
 
 def installed_service(home: Home, *, system: bool = False) -> Service | None:
-    """Return the service of a home if it is installed."""
     try:
         found = find_service(home, system=system)
     except ServiceFailed:

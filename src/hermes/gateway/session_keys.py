@@ -61,17 +61,12 @@ def background_key(key: str, number: int, came: float) -> str:
 
 
 def background_name(key: str) -> str:
-    """Return the name of a background task as users see it."""
     return f"bg_{key.removeprefix(BACKGROUND_PREFIX).partition(':')[0]}"
 
 
 def background_parent(key: str) -> str:
     """Return the chat that a background task belongs to; "" for the key of a chat."""
-    return (
-        key.removeprefix(BACKGROUND_PREFIX).partition(":")[2]
-        if key.startswith(BACKGROUND_PREFIX)
-        else ""
-    )
+    return key.split(":", 2)[2] if key.startswith(BACKGROUND_PREFIX) else ""
 
 
 def is_shared(

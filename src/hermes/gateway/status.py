@@ -35,19 +35,12 @@ class Metrics:
 
         self._status = status
         self.registry = own = CollectorRegistry()
-        self.messages = Counter(
-            "hermes_messages_received", "Messages kept", ["platform"], registry=own
-        )
-        self.answers = Counter(
-            "hermes_answers", "Turns that ended", ["platform", "outcome"], registry=own
-        )
-        self.seconds = Histogram(
-            "hermes_answer_seconds",
-            "From message to answer",
-            ["platform"],
-            buckets=BUCKETS,
-            registry=own,
-        )
+        where, received = ["platform"], "hermes_messages_received"
+        self.messages = Counter(received, "Messages kept", where, registry=own)
+        ends = [*where, "outcome"]
+        self.answers = Counter("hermes_answers", "Turns that ended", ends, registry=own)
+        name, about = "hermes_answer_seconds", "From message to answer"
+        self.seconds = Histogram(name, about, where, buckets=BUCKETS, registry=own)
         own.register(self)
 
     def collect(self) -> "Iterator[GaugeMetricFamily]":
@@ -70,6 +63,11 @@ class Metrics:
         turns = gauge("turns_running", "Turns that run now")
         turns.add_metric([], self._status.turns)
         yield from (up, waiting, lost, turns)
+
+    def text(self) -> bytes:
+        from prometheus_client import generate_latest  # as above
+
+        return generate_latest(self.registry)
 
 
 @contextlib.asynccontextmanager
@@ -139,8 +137,7 @@ class StatusReporter:
         self.changed()
 
     def count_direct_turn(self, platform: str) -> Callable[[bool], None]:
-        """Count a turn that an adapter starts itself. The adapter calls the result when the turn
-        ends, with whether it failed."""
+        """Count a turn of an adapter, which calls the result at the end, with whether it failed."""
         clock = self._gateway.clock
         began = clock.monotonic()
         self._direct_turns += 1
@@ -154,25 +151,22 @@ class StatusReporter:
 
         return end
 
-    def changed(self) -> None:
+    def changed(self, state: str = "") -> None:
+        """Write the state file soon; `state` is the new state of the gateway, if it changed."""
+        self.state = state or self.state
         self._wake.set()
-
-    def set_state(self, state: str) -> None:
-        self.state = state
-        self.changed()
 
     async def run(self) -> None:
         """Write the state file at intervals and after each change, until cancelled."""
         while True:
-            await self.write(self.state)
+            await self.write()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(INTERVAL_SECONDS):
                     await self._wake.wait()
                     await asyncio.sleep(MIN_PAUSE_SECONDS)
             self._wake.clear()
 
-    async def write(self, state: str) -> None:
-        self.state = state
+    async def write(self) -> None:
         try:
             self.counts = await self._gateway.store.queue_counts()
             await asyncio.to_thread(write_state, self._gateway.app.home.root, self._state())
@@ -180,13 +174,11 @@ class StatusReporter:
             log.error("the state of the gateway cannot be written: %s", error)
 
     def health(self) -> dict[str, bool]:
-        """Return whether each platform is healthy."""
         states = [each.health for each in self._gateway.supervisors]
         return {each.platform: each.state == "healthy" for each in states}
 
     @property
     def turns(self) -> int:
-        """The number of running turns."""
         return self._gateway.running_turns + self._direct_turns
 
     def _adapter(self, supervisor: Supervisor, counts: dict[str, QueueCount]) -> AdapterState:
@@ -233,11 +225,3 @@ class StatusReporter:
             f"- **{each.platform}**: {each.state}{f' ({each.detail})' if each.detail else ''}"
             for each in self._state().adapters
         )
-
-    def metrics_text(self) -> bytes:
-        """Return the metrics in the text format of Prometheus; "" without its package."""
-        if self.metrics is None:
-            return b""
-        from prometheus_client import generate_latest  # as above
-
-        return generate_latest(self.metrics.registry)

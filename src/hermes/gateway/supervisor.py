@@ -5,7 +5,6 @@ raises or hangs affects only its supervisor.
 """
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator
@@ -22,6 +21,7 @@ from hermes.sdk.platforms import (
     PlatformManifest,
     RateLimiter,
     Receive,
+    cancel_and_wait,
 )
 
 logger = logging.getLogger(__name__)
@@ -38,9 +38,6 @@ class Patience(msgspec.Struct, frozen=True):
     between_probes: float = 30.0
     first_pause: float = 1.0  #: Pause after the first failure; it doubles with each further one.
     longest_pause: float = 300.0
-
-
-USUAL = Patience()
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -70,7 +67,7 @@ class Supervisor:
         adapter: Adapter,
         receive: Receive,
         clock: Clock,
-        patience: Patience = USUAL,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
         *,
         changed: Callable[[Health], None] = lambda _health: None,
         jitter: Callable[[], float] = random.random,
@@ -81,8 +78,7 @@ class Supervisor:
         self._doubt = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._abandoned: set[asyncio.Future[object]] = set()
-        """Calls that exceeded their time limit and did not end; kept so that no caller has to
-        wait for them."""
+        """Calls that exceeded their time limit and did not end."""
         self.health = Health(adapter.manifest.name, "stopped", self._now())
 
     def start(self) -> None:
@@ -97,9 +93,7 @@ class Supervisor:
     async def stop(self) -> None:
         """Disconnect within the time limit and stop. May be called again."""
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await cancel_and_wait(self._task)
             self._task = None
             await self._disconnect()
         self._be("stopped", attempts=0)
@@ -151,9 +145,8 @@ class Supervisor:
             await self._problem(waiting, self._patience.disconnect)
         problem = await self._problem(self.adapter.disconnect(), self._patience.disconnect)
         if problem is not None:
-            logger.warning(
-                "%s did not disconnect cleanly: %s", self.adapter.manifest.label, problem
-            )
+            label = self.adapter.manifest.label
+            logger.warning("%s did not disconnect cleanly: %s", label, problem)
 
     async def _works(self, call: Awaitable[object], seconds: float) -> bool:
         """Return whether a call succeeded; otherwise the state holds the error."""
@@ -190,7 +183,11 @@ class Supervisor:
         fault = work.exception()
         if fault is not None and not isinstance(fault, Exception):
             raise fault
-        return _readable(fault)
+        if fault is None or isinstance(fault, HermesError):
+            return fault
+        # Only the type is reported, because the text of a foreign error may contain secrets.
+        logger.error("an adapter raised an unexpected exception", exc_info=fault)
+        return RuntimeError(f"unexpected {type(fault).__name__}")
 
     def _abandon(self, work: asyncio.Future[object]) -> None:
         self._abandoned.discard(work)
@@ -198,25 +195,14 @@ class Supervisor:
             logger.debug("%s: an abandoned call ended: %s", self.adapter.manifest.label, fault)
 
     def _be(self, state: State, **news: object) -> None:
-        same = state == self.health.state
-        since = self.health.since if same else self._now()
-        account = self.adapter.account
-        self.health = msgspec.structs.replace(
-            self.health, state=state, since=since, account=account, **news
-        )
+        news |= {"state": state, "account": self.adapter.account}
+        if state != self.health.state:
+            news["since"] = self._now()
+        self.health = msgspec.structs.replace(self.health, **news)
         self._changed(self.health)
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
-
-
-def _readable(fault: Exception | None) -> Exception | None:
-    """Return our own errors as they are. Others are reduced to their type, because their text
-    may contain secrets."""
-    if fault is None or isinstance(fault, HermesError):
-        return fault
-    logger.error("an adapter raised an unexpected exception", exc_info=fault)
-    return RuntimeError(f"unexpected {type(fault).__name__}")
 
 
 PlatformAccount = tuple[str, str]  #: Name of a platform, and of our account on it.
@@ -258,9 +244,7 @@ class ConnectionRegistry:
 
     def accounts(self) -> tuple[PlatformAccount, ...]:
         """Return the accounts that messages can be sent from now."""
-        return tuple(
-            account_key for account_key, connection in self._up.items() if connection.manifest.chats
-        )
+        return tuple(account for account, each in self._up.items() if each.manifest.chats)
 
     def get(self, platform: str, account: str = "") -> PlatformConnection | None:
         return self._up.get((platform, account))

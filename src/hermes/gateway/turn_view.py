@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,8 +23,9 @@ from hermes.core.events import (
 from hermes.core.messages import STEERED, ToolCall
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 from hermes.core.ports import Attachments
-from hermes.gateway.outbox import GatewayOutbox
-from hermes.gateway.outgoing import (
+from hermes.gateway.messages import reply_id
+from hermes.gateway.outbox import (
+    GatewayOutbox,
     OutgoingMeta,
     attach_files,
     compose_items,
@@ -34,14 +36,17 @@ from hermes.gateway.supervisor import PlatformConnection
 from hermes.providers import RemoteToolProgress
 from hermes.sdk.platforms import (
     AdapterError,
-    Capabilities,
-    ChatTarget,
     Media,
+    MessageEvent,
     NotConnected,
     SendLater,
+    cancel_and_wait,
 )
-from hermes.store import OutboxItem, OutboxRow
+from hermes.store import InboxRow, OutboxItem, OutboxRow
 from hermes.util import files
+
+if TYPE_CHECKING:
+    from hermes.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +72,14 @@ def display_options(settings: Settings, platform: str) -> DisplayOptions:
     own = display.platforms.get(platform, NO_OVERRIDES)
     progress = own.tool_progress or display.tool_progress_overrides.get(platform)
     connection = getattr(settings.platforms, platform, None)
+
+    def choose(own: bool | None, general: bool) -> bool:
+        return general if own is None else own
+
     return DisplayOptions(
-        streaming=_or_default(own.streaming, streaming.enabled) and streaming.transport != "off",
-        interim=_or_default(own.interim_assistant_messages, display.interim_assistant_messages),
-        reasoning=_or_default(own.show_reasoning, display.show_reasoning),
+        streaming=choose(own.streaming, streaming.enabled) and streaming.transport != "off",
+        interim=choose(own.interim_assistant_messages, display.interim_assistant_messages),
+        reasoning=choose(own.show_reasoning, display.show_reasoning),
         progress=progress or display.tool_progress,
         edit_interval=streaming.edit_interval,
         threshold=streaming.buffer_threshold,
@@ -80,13 +89,8 @@ def display_options(settings: Settings, platform: str) -> DisplayOptions:
     )
 
 
-def _or_default(own: bool | None, general: bool) -> bool:
-    return general if own is None else own
-
-
 def tool_line(call: ToolCall, progress: ToolProgress) -> str:
-    """Describe a tool call in one line, such as `⚙️ terminal: ls -la`; in verbose mode with all its
-    arguments."""
+    """Describe a tool call in one line; in verbose mode with all its arguments."""
     if progress == "verbose":
         return f"{SYMBOL} **{call.name}** `{_one_line(call.arguments, 500)}`"
     try:
@@ -109,10 +113,8 @@ EDIT_SECONDS = 30.0  #: Timeout in seconds for one edit; the reply does not wait
 
 
 class StreamingMessage:
-    """A message that is shown before it is complete, and edited while its text grows.
-
-    `show` sets the current text; the platform sees as many versions of it as its rate limits allow.
-    """
+    """A message that is edited while its text grows. `show` sets the current text; the platform
+    sees as many versions of it as its rate limits allow."""
 
     def __init__(
         self,
@@ -122,11 +124,11 @@ class StreamingMessage:
         *,
         interval: float,
         cursor: str = "",
-        row: OutboxRow | None = None,
     ) -> None:
-        """`row` is a message that another process started to show."""
         self._outbox, self._connection, self._meta = outbox, connection, meta
-        self._interval, self._cursor, self.row = interval, cursor, row
+        self._interval, self._cursor = interval, cursor
+        self.row: OutboxRow | None = None
+        """The row of the message; may be set to one that another process started to show."""
         self._text = self._shown = ""
         self._changed, self._stopped = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -188,10 +190,8 @@ class StreamingMessage:
             await self._outbox.queue.finish_stream(row.id, (last,), self._outbox.now())
 
     async def stop(self) -> OutboxRow | None:
-        """Stop editing. Returns the outbox row if the message was ever shown.
-
-        Waits for a call in flight: cancelling it would leave a message whose delivery is unknown.
-        """
+        """Stop editing and return the outbox row if the message was ever shown. A call in flight is
+        not cancelled, which would leave a message whose delivery is unknown."""
         self._stopped.set()
         self._changed.set()
         if self._task is not None:
@@ -209,27 +209,28 @@ MAX_TOOL_LINES = 15  #: Maximum number of tool lines that are visible at a time.
 
 
 class TurnView:
-    """The view of one turn. `connection` is None while the platform is disconnected: then only the
-    reply matters."""
+    """The view of one turn. While the platform is disconnected, only the reply matters."""
 
     def __init__(
         self,
-        outbox: GatewayOutbox,
-        connection: PlatformConnection | None,
-        capabilities: Capabilities,
-        target: ChatTarget,
-        options: DisplayOptions,
+        gateway: "Gateway",
+        key: str,
+        row: InboxRow,
+        event: MessageEvent,
         *,
-        inbox_id: int,
-        reply_to: str,
+        is_shown: bool = True,
         attachments: Attachments | None = None,
     ) -> None:
         """`attachments` copies the files that the agent's texts name; without it, file tags are
-        text."""
-        self._outbox, self._connection, self._target = outbox, connection, target
-        self._options, self._attachments = options, attachments
-        self._capabilities, self._message_id = capabilities, reply_to
-        self._inbox_id, self._reply_to = inbox_id, reply_to if options.reply_to != "off" else ""
+        text. Unless `is_shown`, the chat sees only the reply."""
+        source, self._outbox = event.source, gateway.outbox
+        connection = gateway.connections.get(source.platform, source.account)
+        self._connection = connection if is_shown else None
+        self._capabilities = gateway.manifests[source.platform].capabilities
+        self._options = gateway.display_modes.options(key, source.platform)
+        self._target, self._attachments, self._inbox_id = source.target, attachments, row.id
+        self._message_id = reply_id(event)
+        self._reply_to = self._message_id if self._options.reply_to != "off" else ""
         self._text = self._reasoning = ""
         self._streamed_length = 0  #: Length of the text that was already passed to the stream.
         self._texts_before = 0  #: Number of finished texts before the current one.
@@ -245,8 +246,7 @@ class TurnView:
         return self._connection is not None and self._connection.capabilities.edits
 
     async def start(self, *, resumed: bool) -> None:
-        """Start the view; a `resumed` turn adopts the message that a crashed process was
-        streaming."""
+        """Start the view; a `resumed` turn adopts the message of a crashed process."""
         if self._connection is not None and self._connection.capabilities.typing:
             self._typing = asyncio.create_task(self._type(self._connection))
         await self._react(SEEN)
@@ -258,8 +258,7 @@ class TurnView:
                 await self._outbox.queue.mark_sent(row.id, row.platform_id, self._outbox.now())
 
     async def _react(self, emoji: str, *, on: bool = True) -> None:
-        """Add or remove a reaction on the user's message, if the settings and the platform support
-        it."""
+        """Add or remove a reaction on the user's message, where that is possible."""
         connection = self._connection
         if connection is None or not self._message_id:
             return
@@ -372,20 +371,14 @@ class TurnView:
             lane_suffix="~" if kind == "progress" else "",
             silent=kind == "progress",
         )
+        interval = self._options.edit_interval
         return StreamingMessage(
-            self._outbox,
-            self._connection,
-            meta,
-            interval=self._options.edit_interval,
-            cursor=cursor,
+            self._outbox, self._connection, meta, interval=interval, cursor=cursor
         )
 
     async def close(self) -> int:
-        """Stop all updates. Returns the id of the outbox row that shows the start of the reply, or
-        0."""
-        if self._typing is not None:
-            self._typing.cancel()
-            await asyncio.wait([self._typing])
+        """Stop all updates. Returns the outbox row that shows the start of the reply, or 0."""
+        await cancel_and_wait(self._typing)
         progress, self._progress = self._progress, None
         if progress is not None:
             with contextlib.suppress(StoreError):
@@ -393,17 +386,16 @@ class TurnView:
         row = await self._stream.stop() if self._stream else None
         return row.id if row else 0
 
-    async def reply(self, text: str, finish: TurnFinished | None = None) -> tuple[OutboxItem, ...]:
-        """Compose the reply. Its keys do not depend on the process, so that it is stored only
-        once."""
+    async def reply(
+        self, text: str | None = None, finish: TurnFinished | None = None
+    ) -> tuple[OutboxItem, ...]:
+        """Compose the reply; without a text, what was shown of one that will not be finished. Its
+        keys do not depend on the process, so that it is stored only once."""
+        text = self._text if text is None else text
         if self._reasoning and finish is not None:
             thought = "\n> ".join(self._reasoning.strip().splitlines())
             text = f"> {thought}\n\n{text}"
         return await self._compose(text, f"reply:{self._inbox_id}", "reply")
-
-    async def partial_reply(self) -> tuple[OutboxItem, ...]:
-        """Compose what was shown of a reply that will not be finished."""
-        return await self._compose(self._text, f"reply:{self._inbox_id}", "reply")
 
     async def attach(self, text: str) -> tuple[str, tuple[Media, ...]]:
         """Return the text without file tags, and copies of the files that may be sent."""
@@ -429,8 +421,7 @@ MODES: tuple[ToolProgress, ...] = ("off", "new", "all", "verbose")
 
 
 class ChatDisplayModes:
-    """How much of tool calls is shown in single chats, as set by /verbose. Stored in a file by
-    session key."""
+    """How much of tool calls single chats show, as set by /verbose and stored in a file."""
 
     def __init__(self, settings: Settings, file: Path) -> None:
         self._settings, self._file = settings, file
@@ -447,8 +438,7 @@ class ChatDisplayModes:
         return msgspec.structs.replace(usual, progress=self._modes.get(key, usual.progress))
 
     async def change(self, key: str, platform: str, wanted: str) -> ToolProgress:
-        """Set the mode of a chat to the named one, or to the next one, and return it. Raises
-        `UsageError`."""
+        """Set the mode of a chat to the named or the next one. Raises `UsageError`."""
         now = self.options(key, platform).progress
         following = MODES[(MODES.index(now) + 1) % len(MODES)]
         mode = next((mode for mode in MODES if mode == (wanted.lower() or following)), None)

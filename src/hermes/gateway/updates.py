@@ -7,7 +7,6 @@ import asyncio
 import logging
 import subprocess
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -17,7 +16,7 @@ from hermes.config.environment import variables
 from hermes.config.home import Home
 from hermes.config.installation import Checkout, Package, installation, start_command
 from hermes.core.errors import HermesError, UsageError
-from hermes.sdk.platforms import ChatTarget
+from hermes.sdk.platforms import ChatTarget, cancel_and_wait
 from hermes.util import files
 from hermes.util.text import clean
 
@@ -72,7 +71,6 @@ class UpdateRunner:
         return "Checking for a newer version; the result is posted here."
 
     async def report(self) -> None:
-        """Report the result of an update after a start."""
         try:
             note = msgspec.json.decode(self._note.read_bytes(), type=_Note)
         except FileNotFoundError:
@@ -95,10 +93,7 @@ class UpdateRunner:
 
     async def close(self) -> None:
         """Stop waiting. The update process continues: it changes everything or nothing."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await cancel_and_wait(self._task)
 
     async def _update(self, target: ChatTarget) -> None:
         try:
@@ -117,8 +112,7 @@ class UpdateRunner:
             await self._send(target, f"The update failed: {error}")
 
     async def _run(self, *words: str) -> tuple[int, str]:
-        """Run `hermes update` and return its exit code and output. The process and its output
-        file outlive the gateway."""
+        """Run `hermes update`, which outlives the gateway. Returns its exit code and output."""
         process = self._start_process(*words)
         while process.poll() is None:  # noqa: ASYNC110 - asyncio would kill it with the gateway
             await asyncio.sleep(PAUSE)
@@ -144,15 +138,12 @@ class UpdateRunner:
 
 
 def _check_updatable(found: Checkout | Package) -> None:
+    hint = "get the new version where this one came from, then /restart"
     if isinstance(found, Package):
-        raise UsageError(
-            f"{found.installer} installed Hermes here, so I cannot update myself",
-            hint=f"on that machine run: `{found.update}`, then /restart"
-            if found.update
-            else "get the new version where this one came from, then /restart",
-        )
+        if found.update:
+            hint = f"on that machine run: `{found.update}`, then /restart"
+        text = f"{found.installer} installed Hermes here, so I cannot update myself"
+        raise UsageError(text, hint=hint)
     if not found.is_repository:
-        raise UsageError(
-            "this installation is not a git repository, so it cannot check for newer versions",
-            hint="get the new version where this one came from, then /restart",
-        )
+        text = "this installation is not a git repository, so it cannot check for newer versions"
+        raise UsageError(text, hint=hint)

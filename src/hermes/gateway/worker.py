@@ -33,14 +33,13 @@ from hermes.gateway.messages import (
     build_user_message,
     decode_event,
     is_mirrored,
-    reply_id,
     side_reply,
 )
-from hermes.gateway.outgoing import SIDE_LANE, OutgoingMeta
+from hermes.gateway.outbox import SIDE_LANE, OutgoingMeta
 from hermes.gateway.questions import ChatQuestions, same_person
 from hermes.gateway.session_keys import background_name, background_parent
 from hermes.gateway.turn_view import TurnView
-from hermes.sdk.platforms import Media, MessageEvent, SessionSource
+from hermes.sdk.platforms import MessageEvent, SessionSource
 from hermes.store import ChatLease, InboxRow, OutboxItem, under_lease
 
 if TYPE_CHECKING:
@@ -115,8 +114,7 @@ class ChatWorker:
         self.side_rows: set[int] = set()
         """Ids of rows that are handled outside the chat order, such as /stop."""
         self.current_rows: tuple[int, ...] = ()
-        """Ids of the rows in work. The process that stored a row may learn of it later than this
-        worker."""
+        """Ids of the rows in work."""
         self._steered: list[int] = []
         """Ids of rows that were passed into the running turn. Its reply answers them too; those
         that the model did not read before the turn ended wait for a turn of their own."""
@@ -129,7 +127,6 @@ class ChatWorker:
 
     @property
     def busy(self) -> bool:
-        """Whether a turn runs."""
         return self.turn is not None
 
     @property
@@ -172,8 +169,7 @@ class ChatWorker:
         return True
 
     async def _cancel(self) -> bool:
-        """Stop the running turn, or the interrupted one that was not resumed yet. Returns whether
-        there was one."""
+        """Stop the running or interrupted turn. Returns whether there was one."""
         if self.turn is not None:
             return self.stop_turn("stop")
         waiting = await self.gateway.store.inbox.pending(self.key)
@@ -183,11 +179,9 @@ class ChatWorker:
         return False
 
     def stop_task(self) -> None:
-        """Stop this background task."""
         self._task_stopped = not self.stop_turn("stop")  # the turn may not have started yet
 
     def describe_task(self) -> str:
-        """Describe this background task in one line."""
         seconds = self.gateway.clock.monotonic() - self._began
         return f"`{background_name(self.key)}` {shorten_goal(self._goal)} ({seconds:.0f} s)"
 
@@ -197,8 +191,7 @@ class ChatWorker:
         return role == "owner" or (self.source is not None and same_person(self.source, source))
 
     def steer(self, row_id: int, text: str) -> bool:
-        """Pass a message into the running turn. Returns False if there is no turn that can take
-        it."""
+        """Pass a message into the running turn. Returns False if no turn can take it."""
         agent = self.session.agent
         if agent is None:
             return False
@@ -209,13 +202,6 @@ class ChatWorker:
         self.side_rows.add(row_id)
         self._steered.append(row_id)
         return True
-
-    def _requeue_unheard(self) -> None:
-        """Return the steered messages that the model did not read to the queue."""
-        agent = self.session.agent
-        if agent is not None and agent.pending.steered:
-            agent.pending.discard_steering()
-            self._release_steered(self._steered[self._unheard_from :])
 
     def _release_steered(self, rows: Sequence[int]) -> None:
         """Forget steered rows that were answered, or that are back in the queue."""
@@ -259,24 +245,20 @@ class ChatWorker:
                 try:
                     await self._process()
                     pause = CLAIM_RETRY_SECONDS
-                except Exception as error:  # noqa: BLE001 - a worker that stops would leave its chat unanswered
-                    self._woken = True
-                    self._on_failure(error)
-                    await self.gateway.clock.sleep(pause)
-                    pause = min(pause * 2, MAX_RETRY_SECONDS)
+                    continue
+                except LeaseLost:
+                    log.warning("another process has taken over %s", self.key)
+                    self._release_steered(self._steered)
+                except StoreError as error:
+                    log.error("the store is unavailable, messages of %s wait: %s", self.key, error)
+                except Exception:  # a worker that stops would leave its chat unanswered
+                    log.exception("processing messages of %s failed", self.key)
+                self._woken = True
+                await self.gateway.clock.sleep(pause)
+                pause = min(pause * 2, MAX_RETRY_SECONDS)
         finally:
             self._task = None
             self.gateway.forget_if_idle(self)
-
-    def _on_failure(self, error: Exception) -> None:
-        match error:
-            case LeaseLost():
-                log.warning("another process has taken over %s", self.key)
-                self._release_steered(self._steered)
-            case StoreError():
-                log.error("the store is unavailable, messages of %s wait: %s", self.key, error)
-            case _:
-                log.error("processing messages of %s failed", self.key, exc_info=error)
 
     async def _process(self) -> None:
         """Process messages until none is pending. Waits while another process holds the lease."""
@@ -368,11 +350,8 @@ class ChatWorker:
                 await self._take_turn(rows, events, lease)
             return
         await self.session.reset_if_due()
-        if (
-            len(events) > 1
-            or not text.startswith("/")
-            or await self._is_logged(row, row.session_id)
-        ):
+        plain = len(events) > 1 or not text.startswith("/")
+        if plain or await self._is_logged(row, row.session_id):
             await self._take_turn(rows, events, lease)
             return
         context = await open_command_context(self, row, events[0], self.role)
@@ -419,18 +398,18 @@ class ChatWorker:
             finish, stream_row = await self._run_turn(turn, agent, view)
         finally:
             self.questions.person = self.turn = None
-            self._requeue_unheard()
+            opened = self.session.agent
+            if opened is not None and opened.pending.steered:  # the model did not read these
+                opened.pending.discard_steering()
+                self._release_steered(self._steered[self._unheard_from :])
         await self.session.rebind()
         await self._reply(turn, finish, view, stream_row)
 
     async def _run_turn(
         self, turn: ChatTurn, agent: Agent, view: TurnView
     ) -> tuple[TurnFinished, int]:
-        """Run a turn, or the rest of an interrupted one.
-
-        Returns its last event, and the id of the outbox row that already shows the reply (0 if none
-        does).
-        """
+        """Run a turn, or the rest of an interrupted one. Returns its last event, and the id of the
+        outbox row that already shows the reply (0 if none does)."""
         try:
             await view.start(resumed=turn.resumed)
             if await self._is_logged(turn.rows[0], agent.session_id):
@@ -456,7 +435,16 @@ class ChatWorker:
         return finish, stream_row
 
     async def _build_message(self, turn: ChatTurn, agent: Agent) -> User:
-        await compact_if_needed(self.gateway, agent)
+        """Build the message of a turn, after compacting a history that is almost too long."""
+        length = self.gateway.app.session(agent).target.profile.context_length
+        enabled = self.gateway.settings.compression.enabled
+        if length and needs_compaction(agent.history, length, enabled=enabled):
+            try:
+                await agent.compress()
+            except Interrupted:
+                raise
+            except HermesError as error:  # the turn compacts again if it has to
+                log.warning("a session could not be compacted before the turn: %s", error)
         if turn.question is not None:
             return await add_files(self.gateway, turn.question, turn.event)
         return await build_user_message(self.gateway, turn.events)
@@ -486,18 +474,9 @@ class ChatWorker:
     def _view(
         self, row: InboxRow, event: MessageEvent, attachments: Attachments | None = None
     ) -> TurnView:
-        gateway, source = self.gateway, event.source
-        connection = gateway.connections.get(source.platform, source.account)
-        return TurnView(
-            gateway.outbox,
-            None if self.parent else connection,  # a background task shows only its result
-            gateway.manifests[source.platform].capabilities,
-            source.target,
-            gateway.display_modes.options(self.key, source.platform),
-            inbox_id=row.id,
-            reply_to=reply_id(event),
-            attachments=attachments,
-        )
+        # A background task shows only its result.
+        shown = not self.parent
+        return TurnView(self.gateway, self.key, row, event, is_shown=shown, attachments=attachments)
 
     async def _reply(
         self, turn: ChatTurn, finish: TurnFinished, view: TurnView, stream_row: int
@@ -509,9 +488,13 @@ class ChatWorker:
             self._merge = stop_reason == "newer"
             if self._merge and not turn.reached_agent:
                 return  # the agent has not read it: it is answered together with the newer message
-            items = await view.partial_reply() if stream_row else ()
+            items = await view.reply() if stream_row else ()
         else:
-            items = await self._compose_reply(row, _text(finish, stop_reason), view, finish)
+            text = finish.text or NO_ANSWER_MESSAGE
+            if finish.failed or stop_reason == "stuck":
+                error = finish.error or STOP_REASONS[stop_reason]
+                text = f"{finish.text}\n\n⚠️ {error}\n{finish.hint}".strip()
+            items = await self._compose_reply(row, text, view, finish)
         await self._finish(turn.rows, items, turn.lease, adopt=stream_row)
         seconds = self.gateway.now() - row.received_at
         self.gateway.status.count_answer(row.platform, seconds, failed=finish.failed)
@@ -526,6 +509,7 @@ class ChatWorker:
     async def _compose_reply(
         self, row: InboxRow, text: str, view: TurnView, finish: TurnFinished | None = None
     ) -> tuple[OutboxItem, ...]:
+        """Compose a reply. The result of a background task also goes to the home channel."""
         if not self.parent:
             return await view.reply(text, finish)
         event, agent = decode_event(row), self.session.agent
@@ -534,8 +518,16 @@ class ChatWorker:
         report = f"**`{name}`** {shorten_goal(event.text)}{session}\n\n{text}"
         report, files = await view.attach(report)
         meta = side_reply(row, event, "background")
-        copies = _home_copy(self.gateway, row, event, report, files)
-        return (*self.gateway.outbox.compose(report, meta, files), *copies)
+        items, source = self.gateway.outbox.compose(report, meta, files), event.source
+        try:
+            home = self.gateway.targets.home(source.platform, source.account)
+        except UsageError as error:  # the name of the channel may be unknown (yet)
+            log.info("the home channel of %s cannot be used: %s", source.platform, error)
+            return items
+        if home is None or (home.chat_id, home.thread_id) == (source.chat_id, source.thread_id):
+            return items
+        copy = OutgoingMeta(f"home:{row.id}", home, "background", lane_suffix=SIDE_LANE)
+        return (*items, *self.gateway.outbox.compose(report, copy, files))
 
     async def _finish(
         self,
@@ -546,21 +538,16 @@ class ChatWorker:
         adopt: int = 0,
     ) -> None:
         """Mark messages as answered and enqueue the reply, in one transaction."""
-        steered = tuple(self._steered)
+        steered, now = tuple(self._steered), self.gateway.now()
         ids = (*steered, *_ids(rows))
-        await self.gateway.store.inbox.answer(
-            ids, items, lease, self.gateway.now(), stream_id=adopt
-        )
+        await self.gateway.store.inbox.answer(ids, items, lease, now, stream_id=adopt)
         self.gateway.outbox.wake()
         self._release_steered(steered)
 
 
 def next_batch(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
-    """Return the messages for the next turn.
-
-    That is one message, unless a turn for several was interrupted, or a turn was stopped in favour
-    of newer messages of the same person (`merge`).
-    """
+    """Return the messages for the next turn: one, unless a turn for several was interrupted, or was
+    stopped in favour of newer messages of the same person (`merge`)."""
     first = rows[0]
     if first.state == "working":
         return [row for row in rows if row.state == "working"]
@@ -576,42 +563,5 @@ def next_batch(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
     return list(rows[: max(mergeable.index(False), 1) if False in mergeable else len(rows)])
 
 
-async def compact_if_needed(gateway: "Gateway", agent: Agent) -> None:
-    """Compact the history before a turn if it is close to the context length."""
-    length = gateway.app.session(agent).target.profile.context_length
-    enabled = gateway.settings.compression.enabled
-    if length and needs_compaction(agent.history, length, enabled=enabled):
-        try:
-            await agent.compress()
-        except Interrupted:
-            raise
-        except HermesError as error:  # the turn compacts again if it has to
-            log.warning("a session could not be compacted before the turn: %s", error)
-
-
-def _home_copy(
-    gateway: "Gateway", row: InboxRow, event: MessageEvent, text: str, files: tuple[Media, ...]
-) -> tuple[OutboxItem, ...]:
-    """Compose a copy of a reply for the home channel; empty if there is none, or if it is the
-    same chat."""
-    source = event.source
-    try:
-        home = gateway.targets.home(source.platform, source.account)
-    except UsageError as error:  # the name of the channel may be unknown (yet)
-        log.info("the home channel of %s cannot be used: %s", source.platform, error)
-        return ()
-    if home is None or (home.chat_id, home.thread_id) == (source.chat_id, source.thread_id):
-        return ()
-    meta = OutgoingMeta(f"home:{row.id}", home, "background", lane_suffix=SIDE_LANE)
-    return gateway.outbox.compose(text, meta, files)
-
-
 def _ids(rows: Sequence[InboxRow]) -> tuple[int, ...]:
     return tuple(row.id for row in rows)
-
-
-def _text(finish: TurnFinished, stop_reason: StopReason) -> str:
-    if finish.failed or stop_reason == "stuck":
-        error = finish.error or STOP_REASONS[stop_reason]
-        return f"{finish.text}\n\n⚠️ {error}\n{finish.hint}".strip()
-    return finish.text or NO_ANSWER_MESSAGE

@@ -22,8 +22,7 @@ EMPTY = (400, 50006, "Cannot send an empty message")
 INVALID = (400, 50035, "Invalid Form Body")
 NO_HISTORY = (400, 160002, "Cannot reply without permission to read message history")
 THREAD_EXISTS = (400, 160004, "A thread has already been created for this message")
-FREE = re.compile(r"/(cdn|ws)/|/interactions/|/webhooks/")
-"""What asks for no token."""
+FREE = re.compile(r"/(cdn|ws)/|/interactions/|/webhooks/")  #: What asks for no token.
 
 
 class Refused(Exception):
@@ -39,17 +38,14 @@ class Rest:
         self.remaining: dict[str, int] = {}
         """How often a method and path may still be called before its bucket is empty."""
         self.reset_after = 0.05
-        self.nonces: dict[str, str] = {}
-        """Messages by nonce; cleared, the few minutes are over."""
+        self.nonces: dict[str, str] = {}  #: Messages by nonce; cleared, the few minutes are over.
         self.typings: list[int] = []
         self.reactions: dict[str, list[str]] = {}
         self.commands: list[Json] = []
         self.acknowledged: dict[str, Json] = {}
         self.forgotten: list[str] = []
-        self.forbidden: set[int] = set()
-        """Channels that we may not look into."""
-        self.no_history: set[int] = set()
-        """Channels that we may not read the history of."""
+        self.forbidden: set[int] = set()  #: Channels that we may not look into.
+        self.no_history: set[int] = set()  #: Channels that we may not read the history of.
         self.sessions_left = 999
         self.members: dict[tuple[int, int], Json] = {}
 
@@ -139,17 +135,10 @@ class Rest:
 
     async def _application(self, request: web.Request) -> web.Response:
         body = {
-            "id": str(self.world.application),
-            "name": "hermes",
-            "icon": None,
-            "description": "",
-            "bot_public": False,
-            "bot_require_code_grant": False,
-            "verify_key": "",
-            "flags": 0,
-            "owner": self.world.me,
-            "team": None,
-        }
+            "id": str(self.world.application), "name": "hermes", "icon": None, "description": "",
+            "bot_public": False, "bot_require_code_grant": False, "verify_key": "", "flags": 0,
+            "owner": self.world.me, "team": None,
+        }  # fmt: skip
         return answer(body)
 
     async def _gateway(self, request: web.Request) -> web.Response:
@@ -328,8 +317,7 @@ class Rest:
             return web.Response(status=404)
         return web.Response(body=self.world.files[number])
 
-    expired: frozenset[str] = frozenset()
-    """Signatures of addresses that are not good any more."""
+    expired: frozenset[str] = frozenset()  #: Signatures of addresses that are not good any more.
 
 
 def answer(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:

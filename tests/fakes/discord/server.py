@@ -77,19 +77,12 @@ class FakeDiscord(Site):
         """Let a user use a command (type 2) or a button (type 3)."""
         place, number = self.world.channels[channel], str(self.world.id())
         interaction: Json = {
-            "id": number,
-            "application_id": str(self.world.application),
-            "type": 2,
-            "token": f"token-of-{number}",
-            "version": 1,
-            "attachment_size_limit": 10_000_000,
-            "entitlements": [],
-            "locale": "en-US",
+            "id": number, "application_id": str(self.world.application), "type": 2,
+            "token": f"token-of-{number}", "version": 1, "attachment_size_limit": 10_000_000,
+            "entitlements": [], "locale": "en-US",
             "channel": {key: place[key] for key in ("id", "type", "name") if key in place},
-            "channel_id": str(channel),
-            "data": data,
-            **more,
-        }
+            "channel_id": str(channel), "data": data, **more,
+        }  # fmt: skip
         if place["type"] == DM:
             interaction["channel"] |= {"recipients": [user]}
             interaction["user"] = user

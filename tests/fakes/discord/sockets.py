@@ -18,8 +18,7 @@ class Session:
     def __init__(self) -> None:
         self.id = secrets.token_hex(8)
         self.sequence = 0
-        self.sent: list[Json] = []
-        """Dispatched events, for clients that resume."""
+        self.sent: list[Json] = []  #: Dispatched events, for clients that resume.
         self.wire: Wire | None = None
 
     async def dispatch(self, event: str, data: Any) -> None:

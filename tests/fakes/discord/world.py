@@ -34,27 +34,18 @@ class World:
 
     def user(self, name: str, *, bot: bool = False) -> Json:
         return {
-            "id": str(self.id()),
-            "username": name,
-            "global_name": name.title(),
-            "discriminator": "0",
-            "avatar": None,
-            "bot": bot,
-        }
+            "id": str(self.id()), "username": name, "global_name": name.title(),
+            "discriminator": "0", "avatar": None, "bot": bot,
+        }  # fmt: skip
 
     def server(self, name: str, permissions: int = PERMISSIONS) -> int:
         number = self.id()
         role = {
-            "id": str(number),
-            "name": "@everyone",
-            "permissions": str(permissions),
-            "position": 0,
+            "id": str(number), "name": "@everyone", "permissions": str(permissions), "position": 0,
             "color": 0,
             "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
-            "hoist": False,
-            "managed": False,
-            "mentionable": False,
-        }
+            "hoist": False, "managed": False, "mentionable": False,
+        }  # fmt: skip
         ours = {**role, "id": str(self.id()), "name": "hermes", "managed": True}
         ours["tags"] = {"bot_id": self.me["id"]}
         self.servers[number] = {"id": str(number), "name": name, "roles": [role, ours]}
@@ -89,23 +80,11 @@ class World:
     def message(self, channel: int, author: Json, content: str, **more: Any) -> Json:
         place = self.channels[channel]
         message: Json = {
-            "id": str(self.id()),
-            "channel_id": str(channel),
-            "author": author,
-            "content": content,
-            "timestamp": stamp(),
-            "edited_timestamp": None,
-            "tts": False,
-            "mention_everyone": False,
-            "mentions": [],
-            "mention_roles": [],
-            "attachments": [],
-            "embeds": [],
-            "pinned": False,
-            "type": DEFAULT,
-            "components": [],
-            **more,
-        }
+            "id": str(self.id()), "channel_id": str(channel), "author": author, "content": content,
+            "timestamp": stamp(), "edited_timestamp": None, "tts": False, "mention_everyone": False,
+            "mentions": [], "mention_roles": [], "attachments": [], "embeds": [], "pinned": False,
+            "type": DEFAULT, "components": [], **more,
+        }  # fmt: skip
         self.messages[channel].append(message)
         place["last_message_id"] = message["id"]
         return message
@@ -122,13 +101,9 @@ class World:
         self.files[number] = data
         url = f"{self.cdn}/attachments/1/{number}/{quote(name, safe='')}?ex=1&hm=old"
         attachment: Json = {
-            "id": number,
-            "filename": name,
-            "size": len(data),
-            "url": url,
-            "proxy_url": url,
+            "id": number, "filename": name, "size": len(data), "url": url, "proxy_url": url,
             "content_type": mime,
-        }
+        }  # fmt: skip
         return attachment | ({"duration_secs": 1.0, "waveform": "AAAA"} if voice else {})
 
     def member(self, server: int, user: Json, roles: tuple[str, ...] = ()) -> Json:
@@ -146,36 +121,18 @@ class World:
         channels = [each for each in self.channels.values() if each.get("guild_id") == str(server)]
         ours = [role["id"] for role in self.servers[server]["roles"][1:2]]
         return {
-            **self.servers[server],
-            "unavailable": False,
-            "owner_id": "1",
-            "member_count": 3,
-            "emojis": [],
-            "stickers": [],
-            "features": [],
+            **self.servers[server], "unavailable": False, "owner_id": "1", "member_count": 3,
+            "emojis": [], "stickers": [], "features": [],
             "channels": [each for each in channels if each["type"] != THREAD],
             "threads": [each for each in channels if each["type"] == THREAD],
-            "members": [self.member(server, self.me, (*ours,))],
-            "presences": [],
-            "voice_states": [],
-            "stage_instances": [],
-            "guild_scheduled_events": [],
-            "soundboard_sounds": [],
-            "verification_level": 0,
-            "default_message_notifications": 0,
-            "explicit_content_filter": 0,
-            "mfa_level": 0,
-            "nsfw_level": 0,
-            "premium_tier": 0,
-            "preferred_locale": "en-US",
-            "large": False,
-            "joined_at": stamp(),
-            "icon": None,
-            "system_channel_id": None,
-            "system_channel_flags": 0,
-            "afk_timeout": 0,
+            "members": [self.member(server, self.me, (*ours,))], "presences": [],
+            "voice_states": [], "stage_instances": [], "guild_scheduled_events": [],
+            "soundboard_sounds": [], "verification_level": 0, "default_message_notifications": 0,
+            "explicit_content_filter": 0, "mfa_level": 0, "nsfw_level": 0, "premium_tier": 0,
+            "preferred_locale": "en-US", "large": False, "joined_at": stamp(), "icon": None,
+            "system_channel_id": None, "system_channel_flags": 0, "afk_timeout": 0,
             "premium_progress_bar_enabled": False,
-        }
+        }  # fmt: skip
 
 
 def stamp() -> str:

@@ -25,21 +25,12 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from hermes.gateway.platforms.local.adapter import (
+from hermes.gateway.platforms.local import (
     MAX_LINE,
     REDELIVERY_SECONDS,
-    ChatsRequest,
-    EditRequest,
-    FindRequest,
-    HelloRequest,
     LocalFile,
     LocalReply,
-    MessageRejected,
-    MessageStored,
-    PingRequest,
-    ReactRequest,
-    SendRequest,
-    TypingRequest,
+    LocalRequest,
     UserMessage,
     encode_frame,
 )
@@ -52,8 +43,7 @@ class ShownMessage(msgspec.Struct, frozen=True, tag_field="op", tag="shown", omi
     id: str
     chat: str
     text: str
-    key: str = ""
-    """The gateway's key. The same key twice means that it was sent twice."""
+    key: str = ""  #: The gateway's key. The same key twice means that it was sent twice.
     thread: str = ""
     reply_to: str = ""
     media: tuple[str, ...] = ()
@@ -67,60 +57,28 @@ class EditedMessage(msgspec.Struct, frozen=True, tag_field="op", tag="edited"):
     text: str
 
 
-class SayRequest(msgspec.Struct, frozen=True, tag_field="op", tag="say"):
-    """A user writes a message. Returns its id."""
-
-    chat: str
-    user: str
-    text: str = ""
-    n: int = 0
-    chat_type: ChatType = "dm"
-    thread: str = ""
-    reply_to: str = ""
-    files: tuple[LocalFile, ...] = ()
-    bot: bool = False
-
-
-class PressRequest(msgspec.Struct, frozen=True, tag_field="op", tag="press"):
-    """A user presses a button of a message."""
+class MessageStored(msgspec.Struct, frozen=True, tag_field="op", tag="kept"):
+    """The gateway has stored a user's message; it is not delivered again."""
 
     id: str
-    data: str
-    user: str
-    n: int = 0
 
 
-class ListRequest(msgspec.Struct, frozen=True, tag_field="op", tag="look"):
-    """Return the messages of the gateway in a chat, or in all chats."""
+class ServerRequest(LocalRequest, frozen=True, omit_defaults=True):
+    """A request of a gateway or a person. What persons can do:
 
-    n: int = 0
-    chat: str = ""
+    say: write a message, answered with its id; press: press the button `data` of the message `id`;
+    look: answered with the messages of the gateway in a chat, or in all chats; watch: get every
+    message shown or edited from now on over this connection.
+    """
+
+    user: str = ""
+    chat_type: ChatType = "dm"
+    files: tuple[LocalFile, ...] = ()
+    bot: bool = False
+    data: str = ""
 
 
-class WatchRequest(msgspec.Struct, frozen=True, tag_field="op", tag="watch"):
-    """Send every message shown or edited from now on over this connection."""
-
-    n: int = 0
-
-
-LocalRequest = (
-    HelloRequest
-    | MessageStored
-    | MessageRejected
-    | SendRequest
-    | EditRequest
-    | FindRequest
-    | TypingRequest
-    | ReactRequest
-    | ChatsRequest
-    | PingRequest
-    | SayRequest
-    | PressRequest
-    | ListRequest
-    | WatchRequest
-)
-LogEntry = UserMessage | MessageStored | ShownMessage | EditedMessage
-"""A line of the journal."""
+LogEntry = UserMessage | MessageStored | ShownMessage | EditedMessage  #: A line of the journal.
 
 
 async def send_frame(writer: asyncio.StreamWriter, frame: msgspec.Struct) -> None:
@@ -152,7 +110,7 @@ class ChatLog:
             self._journal.close()
             self._journal = None
 
-    def say(self, message: SayRequest) -> UserMessage:
+    def say(self, message: ServerRequest) -> UserMessage:
         """Add a user's message; it waits for the gateway."""
         answered = self.shown.get(message.reply_to) or self.said.get(message.reply_to)
         said = UserMessage(
@@ -171,7 +129,7 @@ class ChatLog:
         )
         return self._add(said)
 
-    def press(self, press: PressRequest) -> UserMessage:
+    def press(self, press: ServerRequest) -> UserMessage:
         """Add a pressed button. Raises KeyError when there is no such message or button."""
         shown = self.shown[press.id]
         if press.data not in {button.data for button in shown.buttons}:
@@ -207,7 +165,7 @@ class ChatLog:
         queue.popleft()
         return said.chat
 
-    def show(self, message: SendRequest) -> ShownMessage:
+    def show(self, message: LocalRequest) -> ShownMessage:
         shown = ShownMessage(
             id=f"out-{self._id_prefix}{next(self._numbers)}",
             chat=message.chat,
@@ -297,7 +255,8 @@ def read_journal(journal: Path) -> Iterator[LogEntry]:
 DRAIN_SECONDS = 1.0
 """Seconds for which requests of the previous gateway are still read before a new one is
 accepted."""
-_requests = msgspec.json.Decoder(LocalRequest)
+_requests = msgspec.json.Decoder(ServerRequest)
+_OF_GATEWAYS = frozenset({"send", "edit", "find", "typing", "react", "chats", "ping"})
 
 
 class _ConnectionDropped(Exception):
@@ -325,27 +284,21 @@ class LocalServer:
 
     def __init__(self, log: ChatLog | None = None, *, token: str = "") -> None:
         self.log, self.token = log or ChatLog(), token
-        self.refusing = False
-        """Reject every token."""
-        self.troubles: list[str] = []
-        """What the next sends and edits fail with; see `trouble`."""
+        self.refusing = False  #: Reject every token.
+        self.troubles: list[str] = []  #: What the next sends and edits fail with; see `trouble`.
         self._server: asyncio.Server | None = None
         self._connections: set[_Client] = set()
-        self._handlers: dict[type, Callable[[Any], Any]] = {
-            SendRequest: self._send,
-            EditRequest: lambda request: (
-                self._announce(
-                    self.log.shown[request.id], self.log.edit(request.id, request.text)
-                ).id
-            ),
-            FindRequest: lambda request: self.log.find(request.key),
-            TypingRequest: lambda request: self.log.typing(request.chat),
-            ReactRequest: lambda request: self.log.react(request.id, request.emoji, on=request.on),
-            ChatsRequest: lambda _: list(self.log.chats().items()),
-            PingRequest: lambda _: "pong",
-            SayRequest: lambda request: self.say(request).id,
-            PressRequest: lambda request: self.press(request).id,
-            ListRequest: lambda request: self.shown(request.chat),
+        self._handlers: dict[str, Callable[[ServerRequest], Any]] = {
+            "send": self._send,
+            "edit": self._edit,
+            "find": lambda request: self.log.find(request.key),
+            "typing": lambda request: self.log.typing(request.chat),
+            "react": lambda request: self.log.react(request.id, request.emoji, on=request.on),
+            "chats": lambda _: list(self.log.chats().items()),
+            "ping": lambda _: "pong",
+            "say": lambda request: self._deliver_new(self.log.say(request)).id,
+            "press": lambda request: self._deliver_new(self.log.press(request)).id,
+            "look": lambda request: self.shown(request.chat),
         }
 
     async def listen(self, path: Path) -> None:
@@ -369,13 +322,15 @@ class LocalServer:
             connection.writer.transport.abort()
         await asyncio.gather(*ending)
 
-    def say(self, message: SayRequest) -> UserMessage:
-        said = self.log.say(message)
-        self._deliver(said.chat)
-        return said
+    def say(self, chat: str, user: str, text: str = "", **more: Any) -> UserMessage:
+        request = ServerRequest("say", chat=chat, user=user, text=text, **more)
+        return self._deliver_new(self.log.say(request))
 
-    def press(self, press: PressRequest) -> UserMessage:
-        said = self.log.press(press)
+    def press(self, message_id: str, data: str, user: str) -> UserMessage:
+        request = ServerRequest("press", id=message_id, data=data, user=user)
+        return self._deliver_new(self.log.press(request))
+
+    def _deliver_new(self, said: UserMessage) -> UserMessage:
         self._deliver(said.chat)
         return said
 
@@ -406,18 +361,18 @@ class LocalServer:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _handle(self, connection: _Client, request: Any) -> None:
-        if isinstance(request, HelloRequest):
+    async def _handle(self, connection: _Client, request: ServerRequest) -> None:
+        if request.op == "hello":
             await self._accept_client(connection, request)
-        elif isinstance(request, MessageStored | MessageRejected):
+        elif request.op in ("kept", "not_kept"):
             self._on_receipt(connection, request)
-        elif isinstance(request, WatchRequest):
+        elif request.op == "watch":
             connection.watching = True
             await send_frame(connection.writer, LocalReply(request.n))
         else:
             await send_frame(connection.writer, self._reply(connection, request))
 
-    async def _accept_client(self, connection: _Client, hello: HelloRequest) -> None:
+    async def _accept_client(self, connection: _Client, hello: ServerRequest) -> None:
         if hello.role == "gateway":
             if self.refusing or not hmac.compare_digest(self.token.encode(), hello.token.encode()):
                 await send_frame(connection.writer, LocalReply(hello.n, error="credentials"))
@@ -437,11 +392,11 @@ class LocalServer:
             old.gateway = False
             old.writer.close()
 
-    def _on_receipt(self, connection: _Client, word: MessageStored | MessageRejected) -> None:
+    def _on_receipt(self, connection: _Client, word: ServerRequest) -> None:
         said = self.log.said.get(word.id)
         if said is None:
             return
-        if isinstance(word, MessageStored):
+        if word.op == "kept":
             self.log.mark_stored(word.id)
             connection.in_flight.discard(said.chat)
             self._deliver(said.chat)
@@ -461,28 +416,18 @@ class LocalServer:
                 connection.in_flight.add(chat)
                 connection.send(queue[0])
 
-    def _reply(self, connection: _Client, request: Any) -> LocalReply:
-        ours = isinstance(
-            request,
-            SendRequest
-            | EditRequest
-            | FindRequest
-            | TypingRequest
-            | ReactRequest
-            | ChatsRequest
-            | PingRequest,
-        )
-        if ours and (not connection.gateway or self.refusing):
+    def _reply(self, connection: _Client, request: ServerRequest) -> LocalReply:
+        if request.op in _OF_GATEWAYS and (not connection.gateway or self.refusing):
             return LocalReply(request.n, error="credentials")
         trouble = ""
-        if isinstance(request, SendRequest | EditRequest) and self.troubles:
+        if request.op in ("send", "edit") and self.troubles:
             trouble = self.troubles.pop(0)
         if trouble == "cut_before":
             raise _ConnectionDropped
         if trouble not in {"", "cut_after"}:
             return LocalReply(request.n, error=trouble, seconds=0.05)
         try:
-            value = self._handlers[type(request)](request)
+            value = self._handlers[request.op](request)
         except KeyError:
             return LocalReply(request.n, error="unknown")
         except ValueError as error:
@@ -491,10 +436,14 @@ class LocalServer:
             raise _ConnectionDropped
         return LocalReply(request.n, value)
 
-    def _send(self, request: SendRequest) -> str:
+    def _send(self, request: ServerRequest) -> str:
         if not request.text.strip() and not request.media:
             raise ValueError("empty")
         return self._announce(None, self.log.show(request)).id
+
+    def _edit(self, request: ServerRequest) -> str:
+        before = self.log.shown[request.id]
+        return self._announce(before, self.log.edit(request.id, request.text)).id
 
     def _announce(self, before: ShownMessage | None, shown: ShownMessage) -> ShownMessage:
         if shown == before:

@@ -68,18 +68,12 @@ class FakeSlack(Site):
     async def uses(self, channel: str, user: Json, text: str, command: str = "/hermes") -> str:
         """Let a user use a slash command; return its envelope."""
         payload = {
-            "token": "verification",
-            "team_id": user["team_id"],
-            "channel_id": channel,
+            "token": "verification", "team_id": user["team_id"], "channel_id": channel,
             "channel_name": "directmessage" if channel.startswith("D") else "channel",
-            "user_id": user["id"],
-            "user_name": user["name"],
-            "command": command,
-            "text": text,
-            "api_app_id": self.world.app,
-            "response_url": "https://hooks.slack.com/commands/1",
+            "user_id": user["id"], "user_name": user["name"], "command": command, "text": text,
+            "api_app_id": self.world.app, "response_url": "https://hooks.slack.com/commands/1",
             "trigger_id": f"1.2.{self.world.number('x').lower()}",
-        }
+        }  # fmt: skip
         return await self.sockets.dispatch("slash_commands", payload)
 
     async def presses(self, channel: str, message: Json, data: str, user: Json) -> str:
@@ -92,17 +86,14 @@ class FakeSlack(Site):
             "user": {"id": user["id"], "username": user["name"], "team_id": user["team_id"]},
             "api_app_id": self.world.app,
             "container": {
-                "type": "message",
-                "message_ts": message["ts"],
-                "channel_id": channel,
-                **thread,
+                "type": "message", "message_ts": message["ts"], "channel_id": channel, **thread,
             },
             "trigger_id": f"1.2.{self.world.number('x').lower()}",
             "team": {"id": self.world.channels[channel]["context_team_id"], "domain": "home"},
             "channel": {"id": channel, "name": "directmessage"},
             "message": public(message),
             "actions": [{**button, "block_id": "b", "action_ts": self.world.ts()}],
-        }
+        }  # fmt: skip
         return await self.sockets.dispatch("interactive", payload)
 
     def ours(self, channel: str) -> list[Json]:

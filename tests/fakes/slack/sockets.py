@@ -26,8 +26,7 @@ class Sockets:
         """Seconds until what is not acknowledged comes again; three of the real one."""
         self._tickets = itertools.count(1)
         self._valid: set[str] = set()
-        self._open: dict[str, Json] = {}
-        """Events that wait for their acknowledgement, by envelope."""
+        self._open: dict[str, Json] = {}  #: Events that wait to be acknowledged, by envelope.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ticket(self) -> str:

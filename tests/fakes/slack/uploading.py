@@ -15,8 +15,7 @@ class Uploading:
         self.world = world
         self.looks = 1
         """How often a file is looked at before it is shared: Slack does that a little later."""
-        self.refuse = 0
-        """How many of the next uploads are not taken."""
+        self.refuse = 0  #: How many of the next uploads are not taken.
         self._begun: dict[str, Json] = {}
         self._completed: set[str] = set()
         self._waiting: dict[str, tuple[int, str, Json]] = {}

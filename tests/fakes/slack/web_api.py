@@ -18,8 +18,7 @@ Call = Callable[[Team, Json], Awaitable[Json]]
 
 SENDS = frozenset({"chat.postMessage", "chat.update", "files.completeUploadExternal"})
 LIMITED = "ratelimited"
-RETRY_AFTER = "0.05"
-"""Seconds; whole ones of the real Slack."""
+RETRY_AFTER = "0.05"  #: Seconds; whole ones of the real Slack.
 MOST_TEXT, MOST_EDITED = 40_000, 4_000
 EMOJI = {"eyes": "👀", "+1": "👍", "thumbsup": "👍", "white_check_mark": "✅", "x": "❌"}
 
@@ -34,32 +33,21 @@ class WebApi:
         self.world, self.sockets, self.app_token = world, sockets, app_token
         self.calls: list[tuple[str, Json]] = []
         self.troubles: list[str] = []
-        self.refusals: dict[str, list[str]] = {}
-        """Errors that the next calls of a method end with."""
-        self.stuck: dict[str, asyncio.Event] = {}
-        """Methods that do not answer before that."""
-        self.page = 1000
-        """Most things in one answer."""
+        self.refusals: dict[str, list[str]] = {}  #: Errors of the next calls of a method.
+        self.stuck: dict[str, asyncio.Event] = {}  #: Methods that do not answer before that.
+        self.page = 1000  #: Most things in one answer.
         self.statuses: list[tuple[str, str, str]] = []
         self.uploading = Uploading(world)
         self._methods: dict[str, Call] = {
-            "auth.test": self._auth,
-            "chat.postMessage": self._post,
-            "chat.update": self._update,
-            "conversations.history": self._history,
-            "conversations.replies": self._replies,
-            "conversations.info": self._info,
-            "conversations.open": self._open,
-            "users.conversations": self._conversations,
-            "conversations.list": self._conversations,
-            "users.info": self._user,
-            "reactions.add": self._react,
-            "reactions.remove": self._unreact,
-            "assistant.threads.setStatus": self._status,
+            "auth.test": self._auth, "chat.postMessage": self._post, "chat.update": self._update,
+            "conversations.history": self._history, "conversations.replies": self._replies,
+            "conversations.info": self._info, "conversations.open": self._open,
+            "users.conversations": self._conversations, "conversations.list": self._conversations,
+            "users.info": self._user, "reactions.add": self._react,
+            "reactions.remove": self._unreact, "assistant.threads.setStatus": self._status,
             "files.getUploadURLExternal": self.uploading.begin,
-            "files.completeUploadExternal": self._complete,
-            "files.info": self.uploading.info,
-        }
+            "files.completeUploadExternal": self._complete, "files.info": self.uploading.info,
+        }  # fmt: skip
 
     def count(self, method: str) -> int:
         return Counter(name for name, _ in self.calls)[method]

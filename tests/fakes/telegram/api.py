@@ -10,21 +10,16 @@ from tests.fakes.telegram.world import BOT, Chat, Json, Refused, World, bad, uni
 
 MAX_DOWNLOAD = 20_000_000
 MAX_UPLOAD = 50_000_000
-MAX_MENU = 7_800
-"""Bytes; found by trying, as Telegram does not say."""
+MAX_MENU = 7_800  #: Bytes; found by trying, as Telegram does not say.
 NOT_MODIFIED = (
     "message is not modified: specified new message content and reply markup are exactly the same "
     "as a current content and reply markup of the message"
 )
 REACTIONS = frozenset(("👍", "👎", "❤", "🔥", "👏", "🤔", "🎉", "🙏", "👌", "👀", "💯"))
 MEDIA = {
-    "sendPhoto": "photo",
-    "sendDocument": "document",
-    "sendVoice": "voice",
-    "sendAudio": "audio",
-    "sendVideo": "video",
-    "sendAnimation": "animation",
-}
+    "sendPhoto": "photo", "sendDocument": "document", "sendVoice": "voice", "sendAudio": "audio",
+    "sendVideo": "video", "sendAnimation": "animation",
+}  # fmt: skip
 
 
 class Upload(msgspec.Struct, frozen=True):

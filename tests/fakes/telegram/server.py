@@ -35,8 +35,7 @@ REFUSALS = {
 }
 PAGES = {"bad_gateway": 502, "forbidden_page": 403, "not_found_page": 404}
 """What a server before Telegram says."""
-REDELIVERY = 0.05
-"""Seconds until a webhook that did not answer 200 is called again."""
+REDELIVERY = 0.05  #: Seconds until a webhook that did not answer 200 is called again.
 
 
 class FakeTelegram(Site):
@@ -49,8 +48,7 @@ class FakeTelegram(Site):
         self.troubles: deque[str] = deque()
         self.poll_troubles: deque[str] = deque()
         self.webhook: Json = {}
-        self.polls: list[float] = []
-        """How long each poll was to wait."""
+        self.polls: list[float] = []  #: How long each poll was to wait.
         self._news = asyncio.Condition()
         self._waiting: asyncio.Event | None = None
         self._pusher: asyncio.Task[None] | None = None

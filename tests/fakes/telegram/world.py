@@ -32,17 +32,13 @@ class Chat:
         self.id, self.kind, self.name = chat_id, kind, name
         self.numbers = numbers
         self.messages: dict[int, Json] = {}
-        self.plain: dict[int, str] = {}
-        """Our messages as they were sent, with markup."""
+        self.plain: dict[int, str] = {}  #: Our messages as they were sent, with markup.
         self.edits: dict[int, int] = {}
         self.reactions: dict[int, list[str]] = {}
-        self.topics: dict[str, int] = {}
-        """Forum topics, by name."""
-        self.typing: list[int | None] = []
-        """Threads we were seen writing in."""
+        self.topics: dict[str, int] = {}  #: Forum topics, by name.
+        self.typing: list[int | None] = []  #: Threads we were seen writing in.
         self.blocked = False
-        self.username = ""
-        """Of a public one, with its @."""
+        self.username = ""  #: Of a public one, with its @.
         self.moved_to: int | None = None
 
     def json(self) -> Json:
@@ -58,12 +54,10 @@ class World:
     def __init__(self) -> None:
         self.chats: dict[int, Chat] = {}
         self.users: dict[int, Json] = {}
-        self.files: dict[str, tuple[str, bytes]] = {}
-        """Path and content, by id."""
+        self.files: dict[str, tuple[str, bytes]] = {}  #: Path and content, by id.
         self.updates: list[Json] = []
         self.commands: list[Json] = []
-        self.answered: list[str] = []
-        """Button presses that were answered."""
+        self.answered: list[str] = []  #: Button presses that were answered.
         self._private = itertools.count(100)
         self._updates = itertools.count(500_001)
         self._albums = itertools.count(1)

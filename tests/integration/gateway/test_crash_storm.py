@@ -13,7 +13,7 @@ STORMS = {
 
 
 @pytest.mark.parametrize("name", STORMS)
-async def test_killed_gateways_answer_every_message_once_and_in_order(name: str) -> None:
+async def test_killed_gateways_answer_every_message_once_and_in_order(name):
     outcome = await run(STORMS[name])
     assert outcome.problems == ()
     assert outcome.kills == STORMS[name].kills

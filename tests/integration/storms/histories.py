@@ -19,8 +19,7 @@ from hermes.store.session_store import SessionStore
 class Sent(NamedTuple):
     """One item of a conversation on any wire."""
 
-    kind: str
-    """`text`, `call` or `result`."""
+    kind: str  #: `text`, `call` or `result`.
     id: str = ""
     text: str = ""
     role: str = ""
@@ -102,8 +101,7 @@ def _check_roles(messages: list[dict[str, Any]]) -> None:
 class Repaired(NamedTuple):
     """What `repair` did to a stored conversation."""
 
-    added: tuple[str, ...]
-    """Ids of calls that had no result."""
+    added: tuple[str, ...]  #: Ids of calls that had no result.
     lost: tuple[Message, ...]
 
 
@@ -128,8 +126,7 @@ class Stored(NamedTuple):
 
     conversations: dict[str, tuple[Message, ...]]
     texts: set[str]
-    results: set[tuple[str, str]]
-    """Call id and text."""
+    results: set[tuple[str, str]]  #: Call id and text.
     calls: set[str]
     end_reasons: dict[str, str]
 

@@ -30,13 +30,10 @@ class Jobs:
     """
 
     def __init__(self, size: int = 5) -> None:
-        self._size = size
-        """Numbers a command prints."""
+        self._size = size  #: Numbers a command prints.
         self._progress: Counter[int] = Counter()
-        self.results: dict[str, set[str]] = {}
-        """What came back for each call, in all requests."""
-        self.compacted = 0
-        """Compactions so far, after which results may be shortened."""
+        self.results: dict[str, set[str]] = {}  #: What came back for each call, in all requests.
+        self.compacted = 0  #: Compactions so far, after which results may be shortened.
 
     def __call__(self, request: RecordedRequest) -> Step:
         if not request.body.get("tools"):

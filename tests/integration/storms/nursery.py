@@ -37,19 +37,14 @@ class Order(NamedTuple):
 
     home: str
     folder: str
-    arguments: list[str]
-    """Arguments of `hermes`, or `resume` to continue the interrupted turn."""
-    event: int = 0
-    """It is killed after it has printed so many events; 0 counts from its start."""
-    seconds: float | None = None
-    """It is killed so long after that; None lets it come to its end."""
+    arguments: list[str]  #: Arguments of `hermes`, or `resume` to continue the interrupted turn.
+    event: int = 0  #: It is killed after it has printed so many events; 0 counts from its start.
+    seconds: float | None = None  #: It is killed so long after that; None lets it come to its end.
 
 
 class Life(NamedTuple):
-    lines: list[str]
-    """What it printed, whole lines only."""
-    exit_code: int
-    """-9 when it was killed."""
+    lines: list[str]  #: What it printed, whole lines only.
+    exit_code: int  #: -9 when it was killed.
     errors: str
 
 

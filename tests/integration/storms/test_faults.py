@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -36,8 +36,7 @@ WINDOW = 16_000
 STOPPED_SHORT = {"interrupted", "max_iterations", "iteration_budget", "repeating"}
 """Turns that may end with calls in their last reply, which are not run."""
 REASONS = STOPPED_SHORT | {"answered", "truncated", "empty", "budget_spent", "failed"}
-SEEN = REASONS - {"budget_spent", "iteration_budget"}
-"""There are no caps and no subagents here."""
+SEEN = REASONS - {"budget_spent", "iteration_budget"}  #: There are no caps and no subagents here.
 SAYINGS = (
     "go on",
     "half a character \ud83d and a NUL \0",
@@ -49,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 @pytest.fixture
-def make_home(hermes_home: Path) -> Callable[[ModelServer, str, bool], Home]:
+def make_home(hermes_home):
     def make(server: ModelServer, wire: str, spare: bool) -> Home:
         other = WIRES[(WIRES.index(wire) + 1) % len(WIRES)]
         soon = {"stale_timeout_seconds": 0.3}

@@ -33,13 +33,12 @@ from hermes.store.session_store import open_store
 from tests.integration.chat.conftest import HERMES
 from tests.integration.storms.histories import Stored, check_acknowledged, check_file, stored
 from tests.integration.storms.jobs import Jobs, runs
-from tests.integration.storms.nursery import RESUME, Life, Nursery, Order, nursery
+from tests.integration.storms.nursery import RESUME, Life, Order, nursery
 from tests.integration.storms.scene import endpoint, write_home
 from tests.screens.emulated import Emulated
 
 SEED = int(os.environ.get("HERMES_TEST_STORM_SEED", "7"))
-KILLS = 50
-"""For each way to go on, with and without compactions: 200 in all."""
+KILLS = 50  #: For each way to go on, with and without compactions: 200 in all.
 CLI_KILLS = 10
 EVENTS, SECONDS = 40, 0.4
 """The time of most turns that are not killed."""
@@ -50,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 @pytest.fixture
-def forked() -> Iterator[Nursery]:
+def forked():
     """With the clean environment of the test."""
     with nursery() as started:
         yield started
@@ -86,8 +85,7 @@ class Reaper:
         """A process that is not killed takes little longer than `seconds`."""
         self._run, self._jobs, self._chance, self._seconds = run, jobs, chance, seconds
         self.kills = 0
-        self.kinds: Counter[str] = Counter()
-        """The last event before each kill."""
+        self.kinds: Counter[str] = Counter()  #: The last event before each kill.
 
     async def finish(self, scene: Scene, go_on: list[str]) -> None:
         """Do the job, with some kills; `go_on` are the arguments of each later life."""
@@ -165,7 +163,7 @@ class Reaper:
 
 
 @pytest.fixture
-def make_scene(tmp_path: Path) -> Callable[..., Scene]:
+def make_scene(tmp_path):
     def make(number: int, server: ModelServer, window: int, **settings) -> Scene:
         folder = tmp_path / f"work-{number}"
         folder.mkdir()

@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -45,11 +44,9 @@ from tests.integration.storms.histories import check_request, repaired
 from tests.integration.storms.scene import TOOLSET, endpoint, started, write_home
 
 MINUTE = 60.0
-SOON = 10.0
-"""Seconds for a stop, on a machine with a lot to do."""
+SOON = 25.0  #: Seconds for a stop, on a machine with a lot to do.
 WINDOW = 20_000
-SLEEP = f"sleep 61.{os.getpid()}"
-"""A command that is known by its name."""
+SLEEP = f"sleep 61.{os.getpid()}"  #: A command that is known by its name.
 
 Ready = Callable[[Sequence[Event], ModelServer], bool]
 
@@ -124,7 +121,7 @@ class Turnaround:
 
 
 @pytest.fixture
-def make_home(hermes_home: Path) -> Callable[..., Home]:
+def make_home(hermes_home):
     def make(url: ModelServer, **settings: Any) -> Home:
         return write_home(
             hermes_home,
@@ -137,7 +134,7 @@ def make_home(hermes_home: Path) -> Callable[..., Home]:
 
 
 @pytest.fixture
-def conversation(make_home, tmp_path: Path):
+def conversation(make_home, tmp_path):
     @asynccontextmanager
     async def begin(
         server: ModelServer, history: tuple[Message, ...] = (), **settings: Any

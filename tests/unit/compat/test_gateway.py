@@ -23,7 +23,7 @@ from hermes.config.schema import platform_names
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import User
 from hermes.gateway.directory import ChatDirectory
-from hermes.gateway.outgoing import decode_message
+from hermes.gateway.outbox import decode_message
 from hermes.gateway.platforms.registry import is_configured, manifest, manifests
 from hermes.gateway.session_keys import build_session_key
 from hermes.sdk.platforms import (

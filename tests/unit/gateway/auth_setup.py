@@ -10,8 +10,7 @@ from hermes.gateway.pairing import PairingStore
 from hermes.sdk.platforms import SessionSource
 from tests.unit.gateway.hand_clock import HandClock
 
-CHEAP = 2
-"""Cost of a hash in tests that are not about hashes."""
+CHEAP = 2  #: Cost of a hash in tests that are not about hashes.
 
 
 class AuthSetup:

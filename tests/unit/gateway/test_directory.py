@@ -1,7 +1,6 @@
 """Names of chats, and targets as people write them."""
 
 import stat
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from hermes.sdk.platforms import Capabilities, ChatInfo, ChatTarget, PlatformMan
 
 
 @pytest.fixture
-def known(tmp_path: Path) -> ChatDirectory:
+def known(tmp_path):
     return ChatDirectory(tmp_path / "channel_directory.json")
 
 
@@ -21,7 +20,7 @@ def again(known: ChatDirectory) -> ChatDirectory:
     return ChatDirectory(known._path)
 
 
-def test_reported_and_seen_chats_survive_a_restart(known: ChatDirectory) -> None:
+def test_reported_and_seen_chats_survive_a_restart(known):
     known.add_chats("discord", [ChatInfo("1", "ops", "channel")])
     known.note_source(SessionSource("telegram", "5", user_id="5", user_name="Ann"))
     known.note_source(SessionSource("telegram", "-7", "group", user_id="5", chat_name="Family"))
@@ -33,7 +32,7 @@ def test_reported_and_seen_chats_survive_a_restart(known: ChatDirectory) -> None
     assert stat.S_IMODE(later._path.stat().st_mode) == 0o600
 
 
-def test_a_new_name_replaces_the_old_one(known: ChatDirectory) -> None:
+def test_a_new_name_replaces_the_old_one(known):
     known.add_chats("discord", [ChatInfo("1", "ops")])
     known.add_chats("discord", [ChatInfo("1", "dev\x1b[31m")])
     assert known.find("discord", "#DEV").id == "1"
@@ -42,20 +41,20 @@ def test_a_new_name_replaces_the_old_one(known: ChatDirectory) -> None:
     assert missing.value.hint == "there are dev"
 
 
-def test_ambiguous_chat_name_lists_the_ids(known: ChatDirectory) -> None:
+def test_ambiguous_chat_name_lists_the_ids(known):
     known.add_chats("discord", [ChatInfo("1", "ops"), ChatInfo("2", "#OPS", thread_id="9")])
     with pytest.raises(UsageError, match="2 chats of discord are called ops") as both:
         known.find("discord", "ops")
     assert both.value.hint == "name one by id: discord:1, discord:2:9"
 
 
-def test_an_account_narrows_it_down(known: ChatDirectory) -> None:
+def test_an_account_narrows_it_down(known):
     known.add_chats("slack", [ChatInfo("1", "ops")], "work")
     known.add_chats("slack", [ChatInfo("1", "ops")], "home")
     assert known.find("slack", "ops", "home").account == "home"
 
 
-def test_nothing_is_written_when_nothing_changed(known: ChatDirectory) -> None:
+def test_nothing_is_written_when_nothing_changed(known):
     known.add_chats("discord", [ChatInfo("1", "ops")])
     later = again(known)
     later._path.unlink()
@@ -64,9 +63,7 @@ def test_nothing_is_written_when_nothing_changed(known: ChatDirectory) -> None:
     assert not later._path.exists()
 
 
-def test_a_damaged_file_costs_the_names_and_nothing_else(
-    known: ChatDirectory, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_file_costs_the_names_and_nothing_else(known, caplog):
     known._path.write_text("[")
     later = ChatDirectory(known._path)
     assert later.platforms() == []
@@ -74,7 +71,7 @@ def test_a_damaged_file_costs_the_names_and_nothing_else(
     assert "begins anew" in caplog.text
 
 
-def test_directory_is_bounded(known: ChatDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_is_bounded(known, monkeypatch):
     monkeypatch.setattr(directory, "MAX_CHATS", 2)
     known.add_chats("discord", [ChatInfo(str(number), f"c{number}") for number in range(5)])
     assert [chat.id for chat in known.chats("discord")] == ["3", "4"]
@@ -86,13 +83,10 @@ PLATFORMS = {
         name, name.title(), "x:X", ABLE, env_prefix=name.upper(), home_variable=home
     )
     for name, home in {
-        "telegram": "",
-        "discord": "",
-        "slack": "",
-        "matrix": "MATRIX_HOME_ROOM",
+        "telegram": "", "discord": "", "slack": "", "matrix": "MATRIX_HOME_ROOM",
         "email": "EMAIL_HOME_ADDRESS",
     }.items()
-} | {"api_server": PlatformManifest("api_server", "API", "x:X", ABLE, chats=False)}
+} | {"api_server": PlatformManifest("api_server", "API", "x:X", ABLE, chats=False)}  # fmt: skip
 VARIABLES = {
     "TELEGRAM_HOME_CHANNEL": "-100:17",
     "TELEGRAM_HOME_CHANNEL_NAME": "Family",
@@ -103,7 +97,7 @@ VARIABLES = {
 
 
 @pytest.fixture
-def targets(tmp_path: Path) -> TargetResolver:
+def targets(tmp_path):
     known = ChatDirectory(tmp_path / "channel_directory.json")
     known.add_chats("discord", [ChatInfo("11", "ops", "channel"), ChatInfo("12", "dev", "channel")])
     known.add_chats("telegram", [ChatInfo("-300", "@family", "group")])
@@ -134,13 +128,11 @@ def targets(tmp_path: Path) -> TargetResolver:
         ("email:bob@x.org", ChatTarget("email", "bob@x.org")),
     ],
 )
-def test_written_targets_are_resolved(
-    targets: TargetResolver, text: str, target: ChatTarget
-) -> None:
+def test_written_targets_are_resolved(targets, text, target):
     assert targets.resolve(text) == target
 
 
-def test_origin_is_where_it_was_asked(targets: TargetResolver) -> None:
+def test_origin_is_where_it_was_asked(targets):
     origin = ChatTarget("telegram", "5")
     assert targets.resolve("origin", origin) == origin
     with pytest.raises(UsageError, match="there is no chat this was asked in"):
@@ -161,16 +153,14 @@ def test_origin_is_where_it_was_asked(targets: TargetResolver) -> None:
         ("discord", "no chat of discord is called #gone", "dev, home/#new, ops"),
     ],
 )
-def test_unknown_target_lists_known_ones(
-    targets: TargetResolver, text: str, message: str, hint: str
-) -> None:
+def test_unknown_target_lists_known_ones(targets, text, message, hint):
     with pytest.raises(UsageError) as error:
         targets.resolve(text)
     assert str(error.value) == message
     assert hint in error.value.hint
 
 
-def test_unknown_home_channel_does_not_affect_others(targets: TargetResolver) -> None:
+def test_unknown_home_channel_does_not_affect_others(targets):
     assert sorted(targets.homes()) == ["email", "matrix", "telegram"]
     assert targets.describe() == [
         "telegram (home channel: Family)",

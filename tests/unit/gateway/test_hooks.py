@@ -14,7 +14,7 @@ def written(folder: Path, name: str, event: str = "gateway:startup") -> None:
     )
 
 
-def test_builtin_hooks_are_loaded_before_those_of_the_home(tmp_path: Path) -> None:
+def test_builtin_hooks_are_loaded_before_those_of_the_home(tmp_path):
     ours, home = tmp_path / "ours", tmp_path / "home"
     written(ours, "zebra")
     written(home, "ant")
@@ -23,7 +23,7 @@ def test_builtin_hooks_are_loaded_before_those_of_the_home(tmp_path: Path) -> No
     assert ([hook.name for hook in found.hooks], messages) == (["zebra", "ant"], [])
 
 
-def test_broken_hook_does_not_prevent_the_others(tmp_path: Path) -> None:
+def test_broken_hook_does_not_prevent_the_others(tmp_path):
     ours, home = tmp_path / "ours", tmp_path / "home"
     written(ours, "odd", event="nothing:known")
     written(home, "ant")
@@ -33,7 +33,7 @@ def test_broken_hook_does_not_prevent_the_others(tmp_path: Path) -> None:
     assert messages[0].startswith("hook odd is left out")
 
 
-def test_builtin_hooks_load_without_a_folder_in_the_home(tmp_path: Path) -> None:
+def test_builtin_hooks_load_without_a_folder_in_the_home(tmp_path):
     messages: list[str] = []
     found = HookRegistry.load(tmp_path / "none", messages.append)
     there = {each.parent.name for each in BUILTIN.glob("*/HOOK.yaml")}
@@ -41,7 +41,7 @@ def test_builtin_hooks_load_without_a_folder_in_the_home(tmp_path: Path) -> None
     assert BUILTIN.is_dir() and not messages
 
 
-def test_single_event_needs_no_list(tmp_path: Path) -> None:
+def test_single_event_needs_no_list(tmp_path):
     written(tmp_path, "ant")
     (tmp_path / "ant" / "HOOK.yaml").write_text("name: ant\nevents: agent:start\n")
     messages: list[str] = []

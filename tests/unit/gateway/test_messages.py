@@ -22,13 +22,10 @@ def describe(**fields: str) -> str:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, "Be kind."),
-        ({"thread_id": "7"}, "Be brief."),
-        ({"thread_id": "8"}, "Be kind."),
-        ({"chat_now": "-100"}, "Be kind."),
-        ({"chat_id": "-4", "chat_now": "-5"}, "Be kind."),
+        ({}, "Be kind."), ({"thread_id": "7"}, "Be brief."), ({"thread_id": "8"}, "Be kind."),
+        ({"chat_now": "-100"}, "Be kind."), ({"chat_id": "-4", "chat_now": "-5"}, "Be kind."),
         ({"chat_id": "-4"}, "The user is Ann."),
     ],
-)
-def test_most_specific_channel_prompt_is_used(fields: dict[str, str], said: str) -> None:
+)  # fmt: skip
+def test_most_specific_channel_prompt_is_used(fields, said):
     assert describe(**fields).splitlines()[-1] == said

@@ -1,7 +1,6 @@
 """Codes: how they are made, kept, used and lost."""
 
 import stat
-from pathlib import Path
 
 import pytest
 
@@ -13,11 +12,11 @@ from tests.unit.gateway.auth_setup import AuthSetup
 
 
 @pytest.fixture
-def setup(tmp_path: Path) -> AuthSetup:
+def setup(tmp_path):
     return AuthSetup(tmp_path)
 
 
-def test_codes_have_eight_unambiguous_characters() -> None:
+def test_codes_have_eight_unambiguous_characters():
     made = {pairing.new_code() for _ in range(200)}
     assert len(made) == 200
     assert {len(code) for code in made} == {8}
@@ -26,7 +25,7 @@ def test_codes_have_eight_unambiguous_characters() -> None:
     assert not set("0O1I") & set(pairing.ALPHABET)
 
 
-def test_a_hash_of_full_cost_matches_its_code_only() -> None:
+def test_a_hash_of_full_cost_matches_its_code_only():
     kept = pairing.hash_code("K7PXM2QA")
     assert "K7PXM2QA" not in repr(kept)
     assert pairing.code_matches("K7PXM2QA", kept)
@@ -34,18 +33,18 @@ def test_a_hash_of_full_cost_matches_its_code_only() -> None:
 
 
 @pytest.mark.parametrize("text", ["k7px-m2qa", " K7PX M2QA\n", "K7PXM2QA"])
-def test_code_is_read_with_spaces_dashes_and_lower_case(text: str) -> None:
+def test_code_is_read_with_spaces_dashes_and_lower_case(text):
     assert pairing.normalize_code(text) == "K7PXM2QA"
 
 
 @pytest.mark.parametrize(
     "text", ["", "K7PXM2Q", "K7PXM2QAA", "K7PXM2Q0", "\uff2b7PXM2QA", "A" * 99]
 )
-def test_text_that_cannot_be_a_code_is_rejected(text: str) -> None:
+def test_text_that_cannot_be_a_code_is_rejected(text):
     assert pairing.normalize_code(text) == ""
 
 
-def test_approval_is_seen_by_other_processes_and_can_be_revoked(setup: AuthSetup) -> None:
+def test_approval_is_seen_by_other_processes_and_can_be_revoked(setup):
     code = setup.store.request("telegram", "5", "Ann").code
     user, approved = setup.another_process().approve("telegram", code)
     assert (user, approved.user_name) == ("5", "Ann")
@@ -57,7 +56,7 @@ def test_approval_is_seen_by_other_processes_and_can_be_revoked(setup: AuthSetup
     assert not setup.store.revoke("telegram", "5")
 
 
-def test_a_user_gets_one_code_in_ten_minutes(setup: AuthSetup) -> None:
+def test_a_user_gets_one_code_in_ten_minutes(setup):
     first = setup.store.request("telegram", "5").code
     setup.clock.time += 599
     assert setup.store.request("telegram", "5").code == ""
@@ -69,7 +68,7 @@ def test_a_user_gets_one_code_in_ten_minutes(setup: AuthSetup) -> None:
     setup.store.approve("telegram", second)
 
 
-def test_three_may_wait_on_a_platform(setup: AuthSetup) -> None:
+def test_three_may_wait_on_a_platform(setup):
     assert all(setup.store.request("telegram", user).code for user in "123")
     assert setup.store.request("telegram", "4").why == "too many wait for approval"
     assert setup.store.request("discord", "4").code
@@ -77,7 +76,7 @@ def test_three_may_wait_on_a_platform(setup: AuthSetup) -> None:
     assert setup.store.request("telegram", "4").code
 
 
-def test_files_are_for_their_owner_alone(setup: AuthSetup) -> None:
+def test_files_are_for_their_owner_alone(setup):
     code = setup.store.request("telegram", "5").code
     setup.store.approve("telegram", code)
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in setup.folder.glob("*.json")}
@@ -89,7 +88,7 @@ def test_files_are_for_their_owner_alone(setup: AuthSetup) -> None:
     assert stat.S_IMODE(setup.folder.stat().st_mode) == 0o700
 
 
-def test_a_code_is_nowhere_on_the_disk(setup: AuthSetup) -> None:
+def test_a_code_is_nowhere_on_the_disk(setup):
     code = setup.store.request("telegram", "5").code
     invitation = setup.store.invite("telegram")
     kept = "".join(path.read_text() for path in setup.folder.glob("*.json"))
@@ -97,7 +96,7 @@ def test_a_code_is_nowhere_on_the_disk(setup: AuthSetup) -> None:
     assert invitation not in kept
 
 
-def test_a_file_others_may_read_is_closed_again(setup: AuthSetup) -> None:
+def test_a_file_others_may_read_is_closed_again(setup):
     setup.store.request("telegram", "5")
     pending = setup.folder / "telegram-pending.json"
     pending.chmod(0o644)
@@ -105,7 +104,7 @@ def test_a_file_others_may_read_is_closed_again(setup: AuthSetup) -> None:
     assert stat.S_IMODE(pending.stat().st_mode) == 0o600
 
 
-def test_wrong_codes_are_counted_aloud_and_lock_the_platform(setup: AuthSetup) -> None:
+def test_wrong_codes_are_counted_aloud_and_lock_the_platform(setup):
     code = setup.store.request("telegram", "5").code
     hints = []
     for _ in range(5):
@@ -119,7 +118,7 @@ def test_wrong_codes_are_counted_aloud_and_lock_the_platform(setup: AuthSetup) -
     assert locked.value.hint.endswith("60 min")
 
 
-def test_a_right_code_forgets_the_wrong_ones(setup: AuthSetup) -> None:
+def test_a_right_code_forgets_the_wrong_ones(setup):
     for _ in range(2):
         for _ in range(4):
             with pytest.raises(UsageError):
@@ -128,14 +127,14 @@ def test_a_right_code_forgets_the_wrong_ones(setup: AuthSetup) -> None:
         setup.clock.time += 600
 
 
-def test_text_that_is_not_a_code_is_not_counted(setup: AuthSetup) -> None:
+def test_text_that_is_not_a_code_is_not_counted(setup):
     for _ in range(9):
         with pytest.raises(UsageError, match="is not a pairing code"):
             setup.store.approve("telegram", "hello")
     assert setup.store.request("telegram", "5").code
 
 
-def test_pending_codes_can_be_cleared(setup: AuthSetup) -> None:
+def test_pending_codes_can_be_cleared(setup):
     code = setup.store.request("telegram", "5").code
     setup.store.invite("telegram")
     assert setup.store.clear_pending("telegram") == 2
@@ -145,23 +144,18 @@ def test_pending_codes_can_be_cleared(setup: AuthSetup) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "Telegram", "_rate_limits", "a/b", "", "a-pending"])
-def test_platform_name_that_is_a_path_is_refused(setup: AuthSetup, name: str) -> None:
+def test_platform_name_that_is_a_path_is_refused(setup, name):
     with pytest.raises(UsageError, match="is not the name of a platform"):
         setup.store.request(name, "5")
 
 
-def test_held_lock_is_reported_after_the_timeout(
-    setup: AuthSetup, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_held_lock_is_reported_after_the_timeout(setup, monkeypatch):
     monkeypatch.setattr("hermes.gateway.pairing.LOCK_SECONDS", 0.01)
-    with (
-        setup.store._files.locked(),
-        pytest.raises(ConfigError, match="another process holds"),
-    ):
+    with setup.store._files.locked(), pytest.raises(ConfigError, match="another process holds"):
         setup.another_process().request("telegram", "5")
 
 
-def test_pair_in_a_chat_invites_lists_and_approves(setup: AuthSetup) -> None:
+def test_pair_in_a_chat_invites_lists_and_approves(setup):
     owner = SessionSource("telegram", "1", user_id="1")
     invitation = pair_command(setup.store, owner, "").split()[0]
     assert setup.store.redeem("telegram", invitation, "8")
@@ -174,7 +168,7 @@ def test_pair_in_a_chat_invites_lists_and_approves(setup: AuthSetup) -> None:
     assert "/pair CODE" in pair_command(setup.store, owner, "one two three")
 
 
-def test_pair_command_is_refused_in_groups(setup: AuthSetup) -> None:
+def test_pair_command_is_refused_in_groups(setup):
     group = SessionSource("telegram", "-1", "group", user_id="1")
     assert "private chat" in pair_command(setup.store, group, "")
     assert not setup.store.invitations("telegram")

@@ -1,7 +1,6 @@
 """The gateway process of a home: its PID file and its state file."""
 
 import os
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -22,11 +21,11 @@ from hermes.gateway.process import (
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path):
     return Home(tmp_path / "home")
 
 
-def test_claimed_home_names_its_process(home: Home) -> None:
+def test_claimed_home_names_its_process(home):
     assert running_gateway(home.root) is None
     with claim_home(home, now=5.0, version="1") as me:
         assert running_gateway(home.root) == me
@@ -36,7 +35,7 @@ def test_claimed_home_names_its_process(home: Home) -> None:
     assert not (home.root / "gateway.pid").exists()
 
 
-def test_a_second_gateway_is_refused(home: Home) -> None:
+def test_a_second_gateway_is_refused(home):
     with (
         claim_home(home, now=5.0),
         pytest.raises(AlreadyRunning, match=rf"running already \(process {os.getpid()}\)") as no,
@@ -48,14 +47,14 @@ def test_a_second_gateway_is_refused(home: Home) -> None:
         pass
 
 
-def test_a_second_try_leaves_the_first_its_file(home: Home) -> None:
+def test_a_second_try_leaves_the_first_its_file(home):
     with claim_home(home, now=5.0) as me:
         with pytest.raises(AlreadyRunning), claim_home(home, now=6.0):
             pass
         assert running_gateway(home.root) == me
 
 
-def test_the_number_of_a_crashed_gateway_may_be_used_again(home: Home) -> None:
+def test_the_number_of_a_crashed_gateway_may_be_used_again(home):
     home.root.mkdir()
     left = GatewayProcess(os.getpid(), "an earlier boot:1", 5.0, str(home.root))
     (home.root / "gateway.pid").write_bytes(msgspec.json.encode(left))
@@ -65,13 +64,13 @@ def test_the_number_of_a_crashed_gateway_may_be_used_again(home: Home) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "12345", "{", '{"pid": "x"}', '{"pid": 0, "began": ""}'])
-def test_invalid_pid_file_means_no_gateway(home: Home, text: str) -> None:
+def test_invalid_pid_file_means_no_gateway(home, text):
     home.root.mkdir()
     (home.root / "gateway.pid").write_text(text)
     assert running_gateway(home.root) is None
 
 
-def test_gateways_of_profiles_and_of_other_homes_are_found(tmp_path: Path, user_home: Path) -> None:
+def test_gateways_of_profiles_and_of_other_homes_are_found(tmp_path, user_home):
     default = Home(user_home / ".hermes")
     profile = Home(default.root / "profiles" / "work")
     elsewhere = Home(tmp_path / "elsewhere")
@@ -88,18 +87,18 @@ STATE = GatewayState(
 )  # fmt: skip
 
 
-def test_state_file_round_trip(tmp_path: Path) -> None:
+def test_state_file_round_trip(tmp_path):
     assert read_state(tmp_path) is None
     write_state(tmp_path, STATE)
     assert read_state(tmp_path) == STATE
     assert (tmp_path / "gateway_state.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_damaged_state_file_is_ignored(tmp_path: Path) -> None:
+def test_damaged_state_file_is_ignored(tmp_path):
     (tmp_path / "gateway_state.json").write_text("{")
     assert read_state(tmp_path) is None
 
 
-def test_missing_home_is_reported(tmp_path: Path) -> None:
+def test_missing_home_is_reported(tmp_path):
     with pytest.raises(ConfigError, match="cannot use"):
         write_state(tmp_path / "gone", STATE)

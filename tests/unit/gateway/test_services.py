@@ -27,7 +27,7 @@ JOB = ServiceSpec(
 )
 
 
-def test_user_unit() -> None:
+def test_user_unit():
     text = unit_text(JOB, "/srv/ann/.hermes", system=False)
     lines = text.splitlines()
     assert r'ExecStart="/opt/a b/hermes" "gateway" "run" "x\"$$HOME%%h"' in lines
@@ -39,19 +39,19 @@ def test_user_unit() -> None:
     assert "network-online" not in text
 
 
-def test_system_unit_runs_as_its_user() -> None:
+def test_system_unit_runs_as_its_user():
     lines = unit_text(JOB, "", system=True).splitlines()
     assert "User=ann" in lines
     assert "After=network-online.target" in lines
     assert "WantedBy=multi-user.target" in lines
 
 
-def test_line_break_cannot_add_a_setting() -> None:
+def test_line_break_cannot_add_a_setting():
     evil = ServiceSpec(("/bin/x\nUser=root",), {}, Path("/"), Path("/"), 1)
     assert "User=root" not in unit_text(evil, "a\nUser=root", system=True).splitlines()
 
 
-def test_launchd_agent() -> None:
+def test_launchd_agent():
     found = plistlib.loads(plist(JOB, "ai.hermes.gateway"))
     assert found["Label"] == "ai.hermes.gateway"
     assert found["ProgramArguments"] == list(JOB.command)
@@ -59,7 +59,7 @@ def test_launchd_agent() -> None:
     assert found["EnvironmentVariables"]["HERMES_HOME"] == "/srv/ann/.hermes 50%"
 
 
-def test_services_of_several_homes_have_names_of_their_own(user_home: Path) -> None:
+def test_services_of_several_homes_have_names_of_their_own(user_home):
     usual = user_home / ".hermes"
     assert service_suffix(Home(usual), usual) == ""
     other = service_suffix(Home(usual / "profiles" / "work"), usual)
@@ -69,14 +69,14 @@ def test_services_of_several_homes_have_names_of_their_own(user_home: Path) -> N
     assert LaunchdService(other).file.name == f"ai.hermes.gateway{other}.plist"
 
 
-def test_the_service_runs_this_hermes_on_this_home(hermes_home: Path) -> None:
+def test_the_service_runs_this_hermes_on_this_home(hermes_home):
     job = services.service_spec(Home(hermes_home), drain_seconds=30)
     assert job.command[-3:] == ("gateway", "run", "--quiet")
     assert job.environment["HERMES_HOME"] == str(hermes_home)
     assert job.stop_seconds > 30
 
 
-def test_machine_without_services_gets_a_hint(tmp_path: Path) -> None:
+def test_machine_without_services_gets_a_hint(tmp_path):
     mark, kernel = tmp_path / "dockerenv", tmp_path / "version"
     assert "in the background" in services.manual_hint((mark,), kernel)
     kernel.write_text("Linux version 5.15 Microsoft WSL2")
@@ -85,9 +85,7 @@ def test_machine_without_services_gets_a_hint(tmp_path: Path) -> None:
     assert "container" in services.manual_hint((mark,), kernel)
 
 
-def test_no_service_without_systemd(
-    hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_service_without_systemd(hermes_home, tmp_path, monkeypatch):
     monkeypatch.setattr("hermes.gateway.services.BOOTED", tmp_path / "none")
     with pytest.raises(ServiceFailed, match="no systemd") as no:
         services.find_service(Home(hermes_home))

@@ -1,7 +1,6 @@
 """Which platforms there is enough for, and what is said of the others."""
 
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +22,7 @@ Settings = Callable[..., Loaded]
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path):
     def made(env: str, **said: Any) -> Loaded:
         (tmp_path / ".env").write_text(env.replace(" ", "\n"))
         return load(Home(tmp_path), {key.replace("__", "."): value for key, value in said.items()})
@@ -54,25 +53,23 @@ def reported(loaded: Loaded) -> dict[str, str]:
         ("", {}),
     ],
 )
-def test_incomplete_platform_is_reported(
-    settings: Settings, env: str, missing: dict[str, str]
-) -> None:
+def test_incomplete_platform_is_reported(settings, env, missing):
     loaded = settings(env)
     assert reported(loaded) == missing
     assert not missing.keys() & configured_platforms(loaded).keys()
 
 
-def test_disabled_platform_is_not_reported(settings: Settings) -> None:
+def test_disabled_platform_is_not_reported(settings):
     assert reported(settings("SLACK_BOT_TOKEN=xoxb-1", platforms__slack__enabled=False)) == {}
 
 
-def test_a_token_of_the_settings_is_enough_to_try(settings: Settings) -> None:
+def test_a_token_of_the_settings_is_enough_to_try(settings):
     loaded = settings("SLACK_APP_TOKEN=xapp-1", platforms__slack__token="xoxb-1")
     assert reported(loaded) == {}
     assert "slack" in configured_platforms(loaded)
 
 
-def test_unset_token_reference_is_reported(settings: Settings, tmp_path: Path) -> None:
+def test_unset_token_reference_is_reported(settings, tmp_path):
     loaded = settings("", platforms__telegram__token="${MY_BOT}")
     app: Any = SimpleNamespace(loaded=loaded, home=Home(tmp_path))
     with pytest.raises(HermesError, match=r"platforms.telegram.token is missing: \$\{MY_BOT\}"):
@@ -90,9 +87,7 @@ def test_unset_token_reference_is_reported(settings: Settings, tmp_path: Path) -
         ({}, "unexpected ModuleNotFoundError", "`hermes logs gateway` has the details"),
     ],
 )
-def test_adapter_error_has_a_hint(
-    tmp_path: Path, more: dict[str, Any], message: str, hint: str
-) -> None:
+def test_adapter_error_has_a_hint(tmp_path, more, message, hint):
     manifest = PlatformManifest("pigeon", "Pigeon", "no_such_module:X", Capabilities(100), **more)
     home = Home(tmp_path)
     app: Any = SimpleNamespace(loaded=load(home), home=home)
@@ -101,7 +96,7 @@ def test_adapter_error_has_a_hint(
     assert (str(failed.value), failed.value.hint) == (message, hint)
 
 
-def test_unknown_enabled_platform_is_reported(settings: Settings) -> None:
+def test_unknown_enabled_platform_is_reported(settings):
     loaded = settings("", platforms__sms__enabled=True, platforms__telegram__enabled=True)
     assert {name: str(why) for name, why in unknown_platforms(loaded).items()} == {
         "sms": "Hermes cannot connect to sms"
@@ -118,13 +113,7 @@ def test_unknown_enabled_platform_is_reported(settings: Settings) -> None:
     ],
     ids=["missing", "refused", "fine"],
 )
-def test_missing_sandbox_is_reported(
-    settings: Settings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    bwrap: str | None,
-    reported: str,
-) -> None:
+def test_missing_sandbox_is_reported(settings, tmp_path, monkeypatch, bwrap, reported):
     programs = tmp_path / "programs"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))

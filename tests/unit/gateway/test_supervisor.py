@@ -1,7 +1,7 @@
 """Each adapter is kept connected, and none of them can hurt another."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -75,7 +75,7 @@ async def hang_and_ignore_cancellation() -> None:
 
 
 @pytest.fixture
-def clock() -> HandClock:
+def clock():
     return HandClock()
 
 
@@ -94,7 +94,7 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(clock) -> AsyncIterator[Scene]:
+async def scene(clock):
     scene = Scene(clock)
     yield scene
     for watcher in scene.running:
@@ -104,7 +104,7 @@ async def scene(clock) -> AsyncIterator[Scene]:
         await stopping
 
 
-async def test_an_adapter_becomes_healthy_and_is_asked_regularly(scene, clock) -> None:
+async def test_an_adapter_becomes_healthy_and_is_asked_regularly(scene, clock):
     adapter, seen = Scripted(), []
     watcher = scene.watch(adapter, seen)
     await settle()
@@ -118,7 +118,7 @@ async def test_an_adapter_becomes_healthy_and_is_asked_regularly(scene, clock) -
     assert adapter.count("connect") == 1
 
 
-async def test_a_failed_connection_is_tried_again_less_and_less_often(scene, clock) -> None:
+async def test_a_failed_connection_is_tried_again_less_and_less_often(scene, clock):
     adapter = Scripted()
     adapter.connecting = [NotConnected("no network")] * 6
     watcher = scene.watch(adapter)
@@ -133,7 +133,7 @@ async def test_a_failed_connection_is_tried_again_less_and_less_often(scene, clo
     assert watcher.health.attempts == 0
 
 
-async def test_the_state_says_what_is_wrong(scene, clock) -> None:
+async def test_the_state_says_what_is_wrong(scene, clock):
     adapter = Scripted()
     adapter.connecting = [NotConnected("no network", hint="plug it in")] * 2
     watcher = scene.watch(adapter)
@@ -143,7 +143,7 @@ async def test_the_state_says_what_is_wrong(scene, clock) -> None:
     assert health.attempts == 2
 
 
-async def test_refused_credentials_are_not_tried_again(scene, clock) -> None:
+async def test_refused_credentials_are_not_tried_again(scene, clock):
     adapter = Scripted()
     adapter.connecting = [CredentialsRefused("bad token", hint="make a new one")]
     watcher = scene.watch(adapter)
@@ -154,7 +154,7 @@ async def test_refused_credentials_are_not_tried_again(scene, clock) -> None:
     assert watcher.health.last_error == "bad token"
 
 
-async def test_credentials_that_are_refused_later_end_it_too(scene, clock) -> None:
+async def test_credentials_that_are_refused_later_end_it_too(scene, clock):
     adapter = Scripted()
     adapter.probing = [CredentialsRefused("revoked")]
     watcher = scene.watch(adapter)
@@ -162,7 +162,7 @@ async def test_credentials_that_are_refused_later_end_it_too(scene, clock) -> No
     assert (adapter.count("connect"), watcher.health.state) == (1, "stopped")
 
 
-async def test_a_failed_probe_leads_to_a_new_connection(scene, clock) -> None:
+async def test_a_failed_probe_leads_to_a_new_connection(scene, clock):
     adapter = Scripted()
     adapter.probing = [AdapterError("no answer")]
     watcher = scene.watch(adapter)
@@ -173,7 +173,7 @@ async def test_a_failed_probe_leads_to_a_new_connection(scene, clock) -> None:
     assert watcher.health.state == "healthy"
 
 
-async def test_a_doubt_is_looked_into_at_once(scene, clock) -> None:
+async def test_a_doubt_is_looked_into_at_once(scene, clock):
     adapter = Scripted()
     watcher = scene.watch(adapter)
     await settle()
@@ -185,7 +185,7 @@ async def test_a_doubt_is_looked_into_at_once(scene, clock) -> None:
 
 
 @pytest.mark.parametrize("stuck", [hang, hang_and_ignore_cancellation])
-async def test_a_call_that_hangs_is_left_behind(scene, clock, stuck) -> None:
+async def test_a_call_that_hangs_is_left_behind(scene, clock, stuck):
     adapter = Scripted()
     adapter.connecting, adapter.probing, adapter.disconnecting = [stuck], [stuck], [stuck]
     watcher = scene.watch(adapter)
@@ -200,7 +200,7 @@ async def test_a_call_that_hangs_is_left_behind(scene, clock, stuck) -> None:
     assert watcher.health.last_error == "no answer within 15 seconds"
 
 
-async def test_adapter_exception_is_reported_by_its_type_only(scene, clock, caplog) -> None:
+async def test_adapter_exception_is_reported_by_its_type_only(scene, clock, caplog):
     adapter = Scripted()
     adapter.connecting = [ValueError("with token 123:secret")]
     watcher = scene.watch(adapter)
@@ -210,7 +210,7 @@ async def test_adapter_exception_is_reported_by_its_type_only(scene, clock, capl
     assert watcher.health.state == "healthy"
 
 
-async def test_failing_adapter_does_not_affect_another(scene, clock) -> None:
+async def test_failing_adapter_does_not_affect_another(scene, clock):
     bad, worse, good = Scripted("discord"), Scripted("slack"), Scripted("telegram")
     bad.connecting = [RuntimeError("broken")] * 1000
     worse.connecting = [hang_and_ignore_cancellation] * 3
@@ -221,7 +221,7 @@ async def test_failing_adapter_does_not_affect_another(scene, clock) -> None:
     assert watchers[0].health.state == "failing"
 
 
-async def test_stopping_disconnects_and_may_be_done_twice(scene, clock) -> None:
+async def test_stopping_disconnects_and_may_be_done_twice(scene, clock):
     adapter = Scripted()
     watcher = scene.watch(adapter)
     await settle()
@@ -233,7 +233,7 @@ async def test_stopping_disconnects_and_may_be_done_twice(scene, clock) -> None:
     assert adapter.count("probe") == 0
 
 
-async def test_stopping_does_not_wait_for_ever(scene, clock) -> None:
+async def test_stopping_does_not_wait_for_ever(scene, clock):
     adapter = Scripted()
     adapter.disconnecting = [hang]
     watcher = scene.watch(adapter)
@@ -245,7 +245,7 @@ async def test_stopping_does_not_wait_for_ever(scene, clock) -> None:
     assert stopping.done()
 
 
-async def test_stopping_while_it_connects_cleans_up_first(scene, clock) -> None:
+async def test_stopping_while_it_connects_cleans_up_first(scene, clock):
     adapter, order = Scripted(), []
 
     async def connect_slowly() -> None:
@@ -264,7 +264,7 @@ async def test_stopping_while_it_connects_cleans_up_first(scene, clock) -> None:
     assert order == ["connection cleaned up", "disconnected"]
 
 
-async def test_adapter_can_restart_after_credentials_were_corrected(scene, clock) -> None:
+async def test_adapter_can_restart_after_credentials_were_corrected(scene, clock):
     adapter = Scripted()
     adapter.connecting = [CredentialsRefused("bad token")]
     watcher = scene.watch(adapter)

@@ -21,8 +21,8 @@ from hermes.cli.session import split_names
 from hermes.config.home import ensure_hermes_home, unusable
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import ReplyDelivery, WebhookRoute
+from hermes.gateway.platforms.manifests import WEBHOOK
 from hermes.gateway.platforms.webhook import subscriptions
-from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.util.http import (
     HttpError,
     HttpResponse,
@@ -104,7 +104,7 @@ async def _subscribe(args: Namespace, cli: Cli) -> None:
         cli.note("the secret is shown only now; put it where the calls come from")
     from hermes.gateway import is_configured  # imports every manifest
 
-    off = "" if is_configured(MANIFEST, cli.load()) else SWITCHED_OFF
+    off = "" if is_configured(WEBHOOK, cli.load()) else SWITCHED_OFF
     for note in filter(None, (*doubts, off)):
         cli.note(f"warning: {note}")
 

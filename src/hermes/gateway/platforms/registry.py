@@ -1,10 +1,8 @@
-"""The available platforms: each folder next to this file with a `manifest.py`, and those of
-plugins. Finding a platform does not import its library."""
+"""The platforms of this package and of plugins. Finding one does not import its library."""
 
 import asyncio
 import hashlib
 import logging
-import pkgutil
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,7 +16,7 @@ from hermes.config.loader import Loaded
 from hermes.config.schema import declarations
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError, UsageError
-from hermes.gateway import platforms
+from hermes.gateway.platforms.manifests import API_SERVER, LOCAL, WEBHOOK
 from hermes.sdk.platforms import (
     ANY_ID,
     TRUE_WORDS,
@@ -44,13 +42,8 @@ def manifests() -> dict[str, PlatformManifest]:
 
 @cache
 def shipped_manifests() -> dict[str, PlatformManifest]:
-    """Return the manifests of the folders of this package and of the bundled plugins."""
-    found: list[Any] = [
-        import_module(module).MANIFEST
-        for folder in pkgutil.iter_modules(platforms.__path__)
-        if folder.ispkg and find_spec(module := f"{platforms.__name__}.{folder.name}.manifest")
-    ]
-    found += declarations()
+    """Return the manifests of this package and of the bundled plugins."""
+    found: list[Any] = [API_SERVER, LOCAL, WEBHOOK, *declarations()]
     return {each.name: each for each in sorted(found, key=lambda each: each.name)}
 
 
@@ -140,10 +133,8 @@ def configured_platforms(loaded: Loaded) -> dict[str, PlatformManifest]:
 
 def is_configured(manifest: PlatformManifest, loaded: Loaded) -> bool:
     said = _explicit_choice(manifest, loaded)
-    if said is not None:
-        return said
-    if not any(each.required for each in manifest.credentials):
-        return False
+    if said is not None or not any(each.required for each in manifest.credentials):
+        return bool(said)
     connection = _section(loaded, manifest.connection, "platforms", manifest.name)
     return bool(getattr(connection, "token", "")) or not missing_variables(manifest, loaded)
 
@@ -164,7 +155,6 @@ def _section(loaded: Loaded, kind: Any, *parts: str) -> Any:
 
 
 def missing_variables(manifest: PlatformManifest, loaded: Loaded) -> list[str]:
-    """Return the required variables that are not set."""
     needed = [each.name for each in manifest.credentials if each.required]
     return [name for name in needed if not loaded.variable(name)]
 
@@ -172,17 +162,23 @@ def missing_variables(manifest: PlatformManifest, loaded: Loaded) -> list[str]:
 def incomplete_platforms(loaded: Loaded) -> list[tuple[PlatformManifest, HermesError]]:
     """Return a message for each platform with some but not all of its variables, unless it is
     explicitly enabled or disabled."""
-    open_ones = [each for each in manifests().values() if _explicit_choice(each, loaded) is None]
-    return [
-        (each, _incomplete(each, missing, loaded))
-        for each in open_ones
-        if any(
-            loaded.variable(credential.name) or loaded.unset(credential.name)
-            for credential in each.credentials
+    found = []
+    for each in manifests().values():
+        names = [credential.name for credential in each.credentials]
+        some = any(loaded.variable(name) or loaded.unset(name) for name in names)
+        missing = missing_variables(each, loaded)
+        silent = _explicit_choice(each, loaded) is not None or is_configured(each, loaded)
+        if silent or not some or not missing:
+            continue
+        verb = "is" if len(missing) == 1 else "are"
+        why = "; ".join(describe_unset(unset) for name in missing if (unset := loaded.unset(name)))
+        problem = HermesError(
+            f"{', '.join(missing)} {verb} missing{why and f': {why}'}",
+            hint=f"`hermes gateway setup {each.name}` asks for what is missing;"
+            f" {prefix(each)}_ENABLED=false keeps it away",
         )
-        and not is_configured(each, loaded)
-        and (missing := missing_variables(each, loaded))
-    ]
+        found.append((each, problem))
+    return found
 
 
 def unknown_platforms(loaded: Loaded) -> dict[str, HermesError]:
@@ -200,37 +196,14 @@ def unknown_platforms(loaded: Loaded) -> dict[str, HermesError]:
     }
 
 
-def _incomplete(manifest: PlatformManifest, missing: list[str], loaded: Loaded) -> HermesError:
-    verb = "is" if len(missing) == 1 else "are"
-    why = "; ".join(describe_unset(names) for each in missing if (names := loaded.unset(each)))
-    return HermesError(
-        f"{', '.join(missing)} {verb} missing{why and f': {why}'}",
-        hint=f"`hermes gateway setup {manifest.name}` asks for what is missing;"
-        f" {prefix(manifest)}_ENABLED=false keeps it away",
-    )
-
-
 def make_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapter:
-    """Create an adapter. Raises a `HermesError` if its library is missing or it cannot be
-    created."""
+    """Create an adapter. Raises `HermesError`, also if its library is missing."""
     if missing := missing_modules(manifest):
         modules = "module" if len(missing) == 1 else "modules"
         raise HermesError(
             f"{manifest.label} needs the Python {modules} {', '.join(missing)}",
             hint=f"`hermes gateway setup {manifest.name}` installs what is missing",
         )
-    try:
-        return _create_adapter(manifest, app, extra)
-    except HermesError:
-        raise
-    except Exception as error:  # the failure of one platform must not affect the others
-        log.exception("%s cannot be made", manifest.label)
-        raise HermesError(
-            f"unexpected {type(error).__name__}", hint="`hermes logs gateway` has the details"
-        ) from error
-
-
-def _create_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapter:
     settings, home = app.loaded.complete().settings, app.home
     connection = _section(app.loaded, manifest.connection, "platforms", manifest.name)
     if names := unset_names(getattr(connection, "token", "")):
@@ -253,10 +226,19 @@ def _create_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any])
         extra=extra,
         unset=app.loaded.unset,
     )
-    if not isinstance(manifest.adapter, str):
-        return manifest.adapter(context)
-    module, _, name = manifest.adapter.partition(":")
-    adapter: Adapter = getattr(import_module(module), name)(context)
+    try:
+        make: Any = manifest.adapter
+        if isinstance(make, str):
+            module, _, name = make.partition(":")
+            make = getattr(import_module(module), name)
+        adapter: Adapter = make(context)
+    except HermesError:
+        raise
+    except Exception as error:  # the failure of one platform must not affect the others
+        log.exception("%s cannot be made", manifest.label)
+        raise HermesError(
+            f"unexpected {type(error).__name__}", hint="`hermes logs gateway` has the details"
+        ) from error
     return adapter
 
 
@@ -271,8 +253,7 @@ def chat_media_folder(home: Path, source: SessionSource) -> Path:
 
 
 def chat_backend(settings: Settings) -> str:
-    """Return the backend for commands of chats: a sandbox unless configured otherwise; "" is the
-    general backend."""
+    """Return the backend for commands of chats; "" is the general backend."""
     wanted = settings.gateway.terminal
     if wanted != "auto":
         return wanted

@@ -35,7 +35,7 @@ ALLOWED = "12345"
 
 
 @pytest.fixture
-def setup(tmp_path: Path) -> AuthSetup:
+def setup(tmp_path):
     return AuthSetup(tmp_path)
 
 
@@ -54,99 +54,44 @@ def lock(setup: AuthSetup, platform: str = "telegram") -> None:
 # --- codes ---------------------------------------------------------------------------------------
 
 
-def brute_force(setup: AuthSetup, code: str) -> None:
-    lock(setup)
+STEPS: dict[str, Callable[[AuthSetup, str], object]] = {
+    "lock": lambda setup, _code: lock(setup),
+    "guess": lambda setup, _code: refused(setup.store, WRONG),
+    "guess elsewhere": lambda setup, _code: refused(setup.another_process(), WRONG),
+    "locked": lambda setup, code: refused(setup.store, code).index("too many wrong codes"),
+    "restart": lambda setup, _code: setattr(setup, "store", setup.another_process()),
+    "use": lambda setup, code: setup.store.approve("telegram", code),
+    "revoke": lambda setup, _code: setup.store.revoke("telegram", "5"),
+    "clear": lambda setup, _code: setup.store.clear_pending("telegram"),
+    "ask again": lambda setup, _code: setup.store.request("telegram", "5"),
+}
+ATTACKS: dict[str, list[str | int]] = {
+    "brute force": ["lock"],
+    "brute force, then a restart": ["lock", "restart"],
+    "brute force by a process for each guess": ["guess elsewhere"] * 5,
+    "guessing while locked out": ["lock", 3599, *["locked"] * 20],
+    "lockout outlived by setting the clock back": ["lock", -30, "locked"],
+    "waiting out the lockout": ["lock", 3601],  # by then the code has run out as well
+    "expired code": [3600],
+    "expired code and the clock set back": [3600, "guess", -3000],
+    "clock set back before the code was made": [-86_400],
+    "replay of a used code": ["use"],
+    "replay after the user was shut out": ["use", "revoke"],
+    "replay of a code that was thrown away": ["clear"],
+    "replay of a code after asking again": [600, "ask again"],
+    "code of a user who was shut out while waiting": ["revoke"],
+}
+"""What happens before the code is tried; numbers are seconds that pass."""
 
 
-def brute_force_then_restart(setup: AuthSetup, code: str) -> None:
-    lock(setup)
-    setup.store = setup.another_process()
-
-
-def brute_force_by_a_process_for_each_guess(setup: AuthSetup, code: str) -> None:
-    for _ in range(5):
-        refused(setup.another_process(), WRONG)
-
-
-def guessing_while_locked_out(setup: AuthSetup, code: str) -> None:
-    lock(setup)
-    setup.clock.time += 3599
-    for _ in range(20):
-        assert "too many wrong codes" in refused(setup.store, WRONG)
-
-
-def lockout_outlived_by_setting_the_clock_back(setup: AuthSetup, code: str) -> None:
-    lock(setup)
-    setup.clock.time -= 30
-    assert "too many wrong codes" in refused(setup.store, code)
-
-
-def waiting_out_the_lockout(setup: AuthSetup, code: str) -> None:
-    lock(setup)
-    setup.clock.time += 3601  # by then the code has run out as well
-
-
-def expired_code(setup: AuthSetup, code: str) -> None:
-    setup.clock.time += 3600
-
-
-def expired_code_and_the_clock_set_back(setup: AuthSetup, code: str) -> None:
-    setup.clock.time += 3600
-    refused(setup.store, WRONG)
-    setup.clock.time -= 3000
-
-
-def clock_set_back_before_the_code_was_made(setup: AuthSetup, code: str) -> None:
-    setup.clock.time -= 86_400
-
-
-def replay_of_a_used_code(setup: AuthSetup, code: str) -> None:
-    setup.store.approve("telegram", code)
-
-
-def replay_after_the_user_was_shut_out(setup: AuthSetup, code: str) -> None:
-    setup.store.approve("telegram", code)
-    setup.store.revoke("telegram", "5")
-
-
-def replay_of_a_code_that_was_thrown_away(setup: AuthSetup, code: str) -> None:
-    setup.store.clear_pending("telegram")
-
-
-def replay_of_a_code_after_asking_again(setup: AuthSetup, code: str) -> None:
-    setup.clock.time += 600
-    assert setup.store.request("telegram", "5").code != code
-
-
-def code_of_a_user_who_was_shut_out_while_waiting(setup: AuthSetup, code: str) -> None:
-    setup.store.revoke("telegram", "5")
-
-
-@pytest.mark.parametrize(
-    "attack",
-    [
-        brute_force,
-        brute_force_then_restart,
-        brute_force_by_a_process_for_each_guess,
-        guessing_while_locked_out,
-        lockout_outlived_by_setting_the_clock_back,
-        waiting_out_the_lockout,
-        expired_code,
-        expired_code_and_the_clock_set_back,
-        clock_set_back_before_the_code_was_made,
-        replay_of_a_used_code,
-        replay_after_the_user_was_shut_out,
-        replay_of_a_code_that_was_thrown_away,
-        replay_of_a_code_after_asking_again,
-        code_of_a_user_who_was_shut_out_while_waiting,
-    ],
-    ids=lambda attack: attack.__name__,
-)
-def test_code_is_refused_after_the_attack(
-    setup: AuthSetup, attack: Callable[[AuthSetup, str], None]
-) -> None:
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_code_is_refused_after_the_attack(setup, attack):
     code = setup.store.request("telegram", "5").code
-    attack(setup, code)
+    for step in attack:
+        if isinstance(step, int):
+            setup.clock.time += step
+        else:
+            STEPS[step](setup, code)
     before = setup.store.approved("telegram")
     refused(setup.store, code)
     assert setup.store.approved("telegram") == before
@@ -170,31 +115,31 @@ def kept_hash(setup: AuthSetup) -> dict[str, Any]:
         pytest.param(lambda _: "\x00" * 8, id="nul_characters"),
     ],
 )
-def test_invalid_codes_are_refused(setup: AuthSetup, guess: Callable[[AuthSetup], str]) -> None:
+def test_invalid_codes_are_refused(setup, guess):
     setup.store.request("telegram", "5")
     refused(setup.store, guess(setup))
     assert setup.store.approved("telegram") == {}
 
 
-def test_full_width_letters_of_a_right_code_are_another_code(setup: AuthSetup) -> None:
+def test_full_width_letters_of_a_right_code_are_another_code(setup):
     code = setup.store.request("telegram", "5").code
     wide = "".join(chr(ord(letter) + 0xFEE0) for letter in code)
     refused(setup.store, wide)
 
 
-def test_a_code_of_another_platform_is_wrong(setup: AuthSetup) -> None:
+def test_a_code_of_another_platform_is_wrong(setup):
     code = setup.store.request("discord", "5").code
     refused(setup.store, code, "telegram")
     assert not setup.store.is_approved("telegram", "5")
 
 
-def test_lockout_of_one_platform_does_not_lift_that_of_another(setup: AuthSetup) -> None:
+def test_lockout_of_one_platform_does_not_lift_that_of_another(setup):
     lock(setup)
     lock(setup, "discord")
     assert "too many" in refused(setup.store, WRONG, "telegram")
 
 
-def test_in_the_life_of_a_code_five_guesses_are_possible(setup: AuthSetup) -> None:
+def test_in_the_life_of_a_code_five_guesses_are_possible(setup):
     setup.store.request("telegram", "5")
     tried = 0
     while setup.store.pending("telegram"):
@@ -205,12 +150,12 @@ def test_in_the_life_of_a_code_five_guesses_are_possible(setup: AuthSetup) -> No
 
 
 @pytest.mark.parametrize("platform", ["../telegram", "/etc/passwd", "telegram-approved.json\x00"])
-def test_platform_that_is_a_path_is_refused(setup: AuthSetup, platform: str) -> None:
+def test_platform_that_is_a_path_is_refused(setup, platform):
     with pytest.raises(UsageError):
         setup.store.approve(platform, WRONG)
 
 
-def test_two_approvals_that_race_let_in_once(setup: AuthSetup) -> None:
+def test_two_approvals_that_race_let_in_once(setup):
     code = setup.store.request("telegram", "5").code
     start, outcomes = threading.Barrier(6), list[str]()
 
@@ -232,6 +177,7 @@ def test_two_approvals_that_race_let_in_once(setup: AuthSetup) -> None:
 
 GUESS = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from hermes.core.errors import UsageError, HermesError
 from hermes.gateway.pairing import PairingStore
@@ -248,18 +194,18 @@ print(tried)
 """
 
 
-def test_processes_that_guess_at_once_share_the_five_guesses(setup: AuthSetup) -> None:
+def test_processes_that_guess_at_once_share_the_five_guesses(setup):
     command = [sys.executable, "-c", GUESS, str(setup.folder)]
     guessing = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert sum(int(each.communicate()[0]) for each in guessing) == 5
 
 
-async def test_stranger_gets_one_code_for_many_messages(setup: AuthSetup) -> None:
+async def test_stranger_gets_one_code_for_many_messages(setup):
     replies = [(await setup.says("5")).reply for _ in range(30)]
     assert len([reply for reply in replies if reply]) == 1
 
 
-async def test_many_strangers_get_three_codes(setup: AuthSetup) -> None:
+async def test_many_strangers_get_three_codes(setup):
     replies = [(await setup.says(str(number))).reply for number in range(30)]
     assert len([reply for reply in replies if reply]) == 3
 
@@ -269,7 +215,7 @@ async def test_many_strangers_get_three_codes(setup: AuthSetup) -> None:
     ["{code}", "hermes pairing approve telegram {code}", "/pair {code}", "/approve {code}"],
     ids=["the_code", "the_command", "slash_pair", "slash_approve"],
 )
-async def test_a_stranger_cannot_approve_the_own_code(setup: AuthSetup, text: str) -> None:
+async def test_a_stranger_cannot_approve_the_own_code(setup, text):
     code = code_in((await setup.says("5")).reply)
     setup.store.invite("telegram")
     assert not (await setup.says("5", text.format(code=code))).allowed
@@ -277,7 +223,7 @@ async def test_a_stranger_cannot_approve_the_own_code(setup: AuthSetup, text: st
     assert setup.store.approved("telegram") == {}
 
 
-def test_small_clock_difference_between_processes_is_tolerated(tmp_path: Path) -> None:
+def test_small_clock_difference_between_processes_is_tolerated(tmp_path):
     ahead, behind = HandClock(1030.0), HandClock(1000.0)
     code = PairingStore(tmp_path / "p", ahead, cost=CHEAP).request("telegram", "5").code
     assert PairingStore(tmp_path / "p", behind, cost=CHEAP).approve("telegram", code)[0] == "5"
@@ -286,7 +232,7 @@ def test_small_clock_difference_between_processes_is_tolerated(tmp_path: Path) -
 # --- invitations ---------------------------------------------------------------------------------
 
 
-async def test_wrong_guesses_withdraw_an_invitation(setup: AuthSetup) -> None:
+async def test_wrong_guesses_withdraw_an_invitation(setup):
     code = setup.store.invite("telegram")
     for number in range(5):
         assert not (await setup.says(str(number), WRONG)).allowed
@@ -294,7 +240,7 @@ async def test_wrong_guesses_withdraw_an_invitation(setup: AuthSetup) -> None:
     assert not (await setup.says("9")).allowed
 
 
-async def test_an_invitation_lets_in_one_and_not_the_next(setup: AuthSetup) -> None:
+async def test_an_invitation_lets_in_one_and_not_the_next(setup):
     code = setup.store.invite("telegram")
     await setup.says("5", code)
     await setup.says("6", code)
@@ -312,7 +258,7 @@ async def test_an_invitation_lets_in_one_and_not_the_next(setup: AuthSetup) -> N
         pytest.param({"text": "my code is {code}, let me in"}, id="within_a_text"),
     ],
 )
-async def test_an_invitation_is_not_taken(setup: AuthSetup, facts: dict[str, Any]) -> None:
+async def test_an_invitation_is_not_taken(setup, facts):
     code = setup.store.invite("telegram")
     setup.clock.time += facts.pop("late", 0)
     text = facts.pop("text", "{code}").format(code=code)
@@ -320,7 +266,7 @@ async def test_an_invitation_is_not_taken(setup: AuthSetup, facts: dict[str, Any
     assert setup.store.approved("telegram") == setup.store.approved("discord") == {}
 
 
-async def test_an_invitation_is_not_taken_during_a_lockout(setup: AuthSetup) -> None:
+async def test_an_invitation_is_not_taken_during_a_lockout(setup):
     code = setup.store.invite("telegram")
     lock(setup)
     await setup.says("5", code)
@@ -330,87 +276,46 @@ async def test_an_invitation_is_not_taken_during_a_lockout(setup: AuthSetup) -> 
 # --- files ---------------------------------------------------------------------------------------
 
 
-def symbolic_link(path: Path) -> None:
-    real = path.rename(path.parent.parent / "elsewhere.json")
-    path.symlink_to(real)
-
-
-def pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def directory(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def writable_by_others(path: Path) -> None:
-    path.chmod(0o606)
-
-
-def writable_by_the_group(path: Path) -> None:
-    path.chmod(0o660)
-
-
-def cut_short(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-5])
-
-
-def another_shape(path: Path) -> None:
-    path.write_text('["5", "6"]')
-
-
 def far_too_large(path: Path) -> None:
     with path.open("r+b") as file:
         file.truncate(5_000_000)
 
 
-def open_folder(path: Path) -> None:
-    path.parent.chmod(0o777)
-
-
-def linked_folder(path: Path) -> None:
-    real = path.parent.rename(path.parent.with_name("elsewhere"))
-    path.parent.symlink_to(real)
+TAMPERING: dict[str, Callable[[Path], object]] = {
+    "symbolic link": lambda path: path.symlink_to(path.rename(path.parents[1] / "elsewhere.json")),
+    "pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "directory": lambda path: (path.unlink(), path.mkdir()),
+    "writable by others": lambda path: path.chmod(0o606),
+    "writable by the group": lambda path: path.chmod(0o660),
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-5]),
+    "another shape": lambda path: path.write_text('["5", "6"]'),
+    "far too large": far_too_large,
+    "open folder": lambda path: path.parent.chmod(0o777),
+    "linked folder": lambda path: path.parent.symlink_to(
+        path.parent.rename(path.parent.with_name("elsewhere"))
+    ),
+}
 
 
 @pytest.mark.parametrize("name", ["telegram-approved.json", "telegram-pending.json"])
-@pytest.mark.parametrize(
-    "tamper",
-    [
-        symbolic_link,
-        pipe,
-        directory,
-        writable_by_others,
-        writable_by_the_group,
-        cut_short,
-        another_shape,
-        far_too_large,
-        open_folder,
-        linked_folder,
-    ],
-    ids=lambda tamper: tamper.__name__,
-)
-async def test_untrusted_file_admits_no_user(
-    setup: AuthSetup, tamper: Callable[[Path], None], name: str
-) -> None:
+@pytest.mark.parametrize("how", TAMPERING)
+async def test_untrusted_file_admits_no_user(setup, how, name):
     setup.store.approve("telegram", setup.store.request("telegram", "5").code)
     code = setup.store.request("telegram", "6").code
     path = setup.folder / name
-    tamper(path)
+    TAMPERING[how](path)
     before = path.lstat()
     with pytest.raises(ConfigError) as no:
         setup.store.approve("telegram", code)
     assert no.value.hint
     assert not (await setup.says("6")).allowed
-    if "approved" in name or "folder" in tamper.__name__.split("_"):
+    if "approved" in name or "folder" in how:
         assert not (await setup.says("5")).allowed
     after = path.lstat()
     assert (before.st_ino, before.st_size) == (after.st_ino, after.st_size), "it is left as it is"
 
 
-def test_damaged_rate_limits_stop_approvals(setup: AuthSetup) -> None:
+def test_damaged_rate_limits_stop_approvals(setup):
     code = setup.store.request("telegram", "5").code
     (setup.folder / "_rate_limits.json").write_text("{}garbage")
     with pytest.raises(ConfigError, match="damaged"):
@@ -427,7 +332,7 @@ def test_damaged_rate_limits_stop_approvals(setup: AuthSetup) -> None:
     ],
     ids=["empty", "free", "endless", "not_a_hash"],
 )
-def test_a_forged_hash_matches_nothing(setup: AuthSetup, forged: dict[str, Any]) -> None:
+def test_a_forged_hash_matches_nothing(setup, forged):
     setup.store.request("telegram", "5")
     path = setup.folder / "telegram-pending.json"
     pending = msgspec.json.decode(path.read_bytes())
@@ -436,7 +341,7 @@ def test_a_forged_hash_matches_nothing(setup: AuthSetup, forged: dict[str, Any])
     refused(setup.store, WRONG)
 
 
-def test_temporary_file_of_a_crash_is_ignored(setup: AuthSetup) -> None:
+def test_temporary_file_of_a_crash_is_ignored(setup):
     setup.store.request("telegram", "5")
     left = setup.folder / ".telegram-approved.json.abc.tmp"
     left.write_text('{"5": {}}')

@@ -1,8 +1,5 @@
 """People who pass for others, and people who want to do more than they may. See test_attacks.py."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from hermes.config.settings.platforms import GatewaySettings
@@ -15,7 +12,7 @@ ALLOWED = "12345"
 
 
 @pytest.fixture
-def setup(tmp_path: Path) -> AuthSetup:
+def setup(tmp_path):
     return AuthSetup(tmp_path)
 
 
@@ -60,7 +57,7 @@ def setup(tmp_path: Path) -> AuthSetup:
         pytest.param({"user": "*"}, id="a_star"),
     ],
 )
-async def test_impostors_are_refused(setup: AuthSetup, facts: dict[str, Any], kind: str) -> None:
+async def test_impostors_are_refused(setup, facts, kind):
     setup.variables["TELEGRAM_ALLOWED_USERS"] = f"{ALLOWED}, 67890,"
     wanted = {"chat_type": kind, **facts}
     admission = await setup.says(wanted.pop("user", "999"), wanted.pop("text", "hello"), **wanted)
@@ -85,9 +82,7 @@ async def test_impostors_are_refused(setup: AuthSetup, facts: dict[str, Any], ki
         pytest.param("email", "strasse@x.org", "stra\u00dfe@x.org", id="sharp_s"),
     ],
 )
-async def test_look_alikes_are_strangers(
-    setup: AuthSetup, platform: str, listed: str, user: str
-) -> None:
+async def test_look_alikes_are_strangers(setup, platform, listed, user):
     setup.variables[f"{platform.upper()}_ALLOWED_USERS"] = listed
     assert not (await setup.says(user, platform=platform)).allowed
     assert (await setup.says(listed, platform=platform)).allowed, "the real one is let in"
@@ -97,9 +92,7 @@ async def test_look_alikes_are_strangers(
     ("platform", "listed", "user"),
     [("email", "Ann@X.org", "ann@x.ORG"), ("matrix", "@Ann:x.org", "@ann:x.org")],
 )
-async def test_letter_case_is_ignored_where_the_platform_ignores_it(
-    setup: AuthSetup, platform: str, listed: str, user: str
-) -> None:
+async def test_letter_case_is_ignored_where_the_platform_ignores_it(setup, platform, listed, user):
     setup.variables[f"{platform.upper()}_ALLOWED_USERS"] = listed
     assert (await setup.says(user, platform=platform)).allowed
 
@@ -111,21 +104,19 @@ async def test_letter_case_is_ignored_where_the_platform_ignores_it(
     "listed", ["", ",", ",,,", " , ", "\t", "\n", "1*", "*1", "**", "* *", "'*'", '"*"', ".*", "?"]
 )
 @pytest.mark.parametrize("name", ["TELEGRAM_ALLOWED_USERS", "GATEWAY_ALLOWED_USERS"])
-async def test_list_without_user_ids_admits_no_user(
-    setup: AuthSetup, name: str, listed: str
-) -> None:
+async def test_list_without_user_ids_admits_no_user(setup, name, listed):
     setup.variables[name] = listed
     for user in ("", " ", "1", "12", "21", "a", ","):
         assert not (await setup.says(user, chat_type="group")).allowed
 
 
 @pytest.mark.parametrize("said", ["ture", "truee", "TELEGRAM", "*", "none", "-1", "2", "null"])
-async def test_unclear_switch_is_off(setup: AuthSetup, said: str) -> None:
+async def test_unclear_switch_is_off(setup, said):
     setup.variables |= {"TELEGRAM_ALLOW_ALL_USERS": said, "GATEWAY_ALLOW_ALL_USERS": said}
     assert not (await setup.says("5")).allowed
 
 
-async def test_allow_all_excludes_anonymous_authors_and_bots(setup: AuthSetup) -> None:
+async def test_allow_all_excludes_anonymous_authors_and_bots(setup):
     setup.variables["TELEGRAM_ALLOW_ALL_USERS"] = "true"
     assert not (await setup.says("", chat_type="group")).allowed
     assert not (await setup.says("5", is_bot=True)).allowed
@@ -177,9 +168,7 @@ async def test_allow_all_excludes_anonymous_authors_and_bots(setup: AuthSetup) -
         ),
     ],
 )
-def test_ids_cannot_form_the_key_of_another_conversation(
-    attacker: SessionSource, victim: SessionSource
-) -> None:
+def test_ids_cannot_form_the_key_of_another_conversation(attacker, victim):
     for alone in (True, False):
         keys = [
             build_session_key(source, group_sessions_per_user=alone, thread_sessions_per_user=alone)
@@ -188,7 +177,7 @@ def test_ids_cannot_form_the_key_of_another_conversation(
         assert keys[0] != keys[1]
 
 
-def test_user_ids_cannot_reach_notes_of_the_owner_or_of_a_chat() -> None:
+def test_user_ids_cannot_reach_notes_of_the_owner_or_of_a_chat():
     for user in ("", "chat:c", "../..", " ", "\x00"):
         scope = memory_scope(SessionSource("p", "d", user_id=user))
         assert scope.user not in ("", "p:chat:c")
@@ -209,38 +198,38 @@ def test_user_ids_cannot_reach_notes_of_the_owner_or_of_a_chat() -> None:
         "/approve session always",
     ],
 )  # fmt: skip
-def test_owner_commands_are_refused_in_every_spelling(role: str, command: str) -> None:
+def test_owner_commands_are_refused_in_every_spelling(role, command):
     assert may(role, command, GatewaySettings()) != ""  # type: ignore[arg-type]
 
 
-async def test_user_id_star_is_a_guest(setup: AuthSetup) -> None:
+async def test_user_id_star_is_a_guest(setup):
     setup.variables["TELEGRAM_ALLOWED_USERS"] = "*"
     assert (await setup.says("*")).role == "guest"
 
 
-async def test_paired_user_is_a_member(setup: AuthSetup) -> None:
+async def test_paired_user_is_a_member(setup):
     setup.store.approve("telegram", code_in((await setup.says("5", user_name="owner")).reply))
     assert (await setup.says("5", user_name="owner")).role == "member"
 
 
-async def test_two_listed_users_are_members(setup: AuthSetup) -> None:
+async def test_two_listed_users_are_members(setup):
     setup.variables["TELEGRAM_ALLOWED_USERS"] = "5,6"
     assert [(await setup.says(user)).role for user in "56"] == ["member", "member"]
 
 
-async def test_owner_of_another_platform_is_a_guest(tmp_path: Path) -> None:
+async def test_owner_of_another_platform_is_a_guest(tmp_path):
     setup = AuthSetup(tmp_path, owners=("discord:5", ":5", "5", "telegram:", "telegram"))
     setup.variables["GATEWAY_ALLOW_ALL_USERS"] = "true"
     assert (await setup.says("5")).role == "guest"
     assert (await setup.says("discord:5")).role == "guest"
 
 
-async def test_user_listed_for_all_platforms_is_a_member(setup: AuthSetup) -> None:
+async def test_user_listed_for_all_platforms_is_a_member(setup):
     setup.variables["GATEWAY_ALLOWED_USERS"] = "5"
     assert (await setup.says("5")).role == "member"
 
 
-def test_a_guest_cannot_run_commands_or_change_files() -> None:
+def test_a_guest_cannot_run_commands_or_change_files():
     given = set(toolsets_for("guest", GatewaySettings()) or ())
     forbidden = {"terminal", "file", "code_execution", "delegation", "cronjob", "messaging",
                  "memory", "skills", "browser", "session_search", "all", "hermes-cli"}  # fmt: skip

@@ -1,7 +1,7 @@
 """A gateway in this process, on a platform in this process, with a scripted model."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -16,12 +16,8 @@ from hermes.gateway import outbox, runner, worker
 from hermes.gateway.chat_session import ChatSession
 from hermes.gateway.runner import GatewayRunner
 from hermes.gateway.supervisor import Patience, Supervisor
-from tests.fakes.local.server import (
-    LocalServer,
-    PressRequest,
-    SayRequest,
-    ShownMessage,
-)
+from hermes.sdk.platforms import MessageEvent
+from tests.fakes.local.server import LocalServer, ShownMessage
 
 LONG = 100.0
 """Seconds after which a missing event fails the test; long, since the machine may be busy."""
@@ -63,14 +59,11 @@ class GatewayHarness:
             script = echo if model is None else model
             self._server = self._servers.enter_context(ModelServer(script))
         overrides = {
-            "model.provider": "custom",
-            "model.base_url": f"{self.server.url}/v1",
-            "model.default": "lab-model",
-            "sessions.auto_title": False,
-            "display.tool_progress": "off",
-            "gateway.drain_seconds": 0,
+            "model.provider": "custom", "model.base_url": f"{self.server.url}/v1",
+            "model.default": "lab-model", "sessions.auto_title": False,
+            "display.tool_progress": "off", "gateway.drain_seconds": 0,
             **{key.replace("__", "."): value for key, value in settings.items()},
-        }
+        }  # fmt: skip
         home = Home(self.home)
         runner = GatewayRunner(home, load(home, overrides), note=self.notes.append)
         self.runner, self._task = runner, asyncio.create_task(runner.run())
@@ -97,10 +90,16 @@ class GatewayHarness:
         return code
 
     def say(self, text: str, user: str = "anna", chat: str = "", **more: Any) -> str:
-        return self.platform.say(SayRequest(chat=chat or user, user=user, text=text, **more)).id
+        return self.platform.say(chat or user, user, text, **more).id
+
+    def event(self, said: str) -> MessageEvent:
+        """A message as the gateway receives it."""
+        assert self.runner is not None
+        adapter = self.runner.gateway.supervisors[0].adapter
+        return adapter.connection.event(self.platform.log.said[said])
 
     def press(self, shown: ShownMessage, data: str, user: str = "anna") -> None:
-        self.platform.press(PressRequest(id=shown.id, data=data, user=user))
+        self.platform.press(shown.id, data, user)
 
     def shown(self, chat: str = "anna") -> list[ShownMessage]:
         return self.platform.shown(chat)
@@ -164,9 +163,7 @@ class GatewayHarness:
 
 
 @pytest.fixture
-async def harness(
-    hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[GatewayHarness]:
+async def harness(hermes_home, tmp_path, monkeypatch):
     for module, name, value in PAUSES:
         monkeypatch.setattr(module, name, value)
     platform = LocalServer()

@@ -1,13 +1,10 @@
 """One message in, one answer out."""
 
-from pathlib import Path
-
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step, echo
-from tests.integration.gateway.chats.conftest import GatewayHarness
 
 
-async def test_a_message_gets_one_answer_that_quotes_it(harness: GatewayHarness) -> None:
+async def test_a_message_gets_one_answer_that_quotes_it(harness):
     await harness.open()
     said = harness.say("how are you")
     shown = await harness.wait_for("how are you")
@@ -16,7 +13,7 @@ async def test_a_message_gets_one_answer_that_quotes_it(harness: GatewayHarness)
     assert harness.texts() == ["how are you"]
 
 
-async def test_a_message_that_comes_twice_is_answered_once(harness: GatewayHarness) -> None:
+async def test_a_message_that_comes_twice_is_answered_once(harness):
     await harness.open()
     said = harness.say("once only")
     await harness.wait_for("once only")
@@ -26,7 +23,7 @@ async def test_a_message_that_comes_twice_is_answered_once(harness: GatewayHarne
     assert harness.texts() == ["once only", "and now"]
 
 
-async def test_a_long_answer_comes_in_parts_in_their_order(harness: GatewayHarness) -> None:
+async def test_a_long_answer_comes_in_parts_in_their_order(harness):
     long = "\n\n".join(f"paragraph {number} " + "word " * 60 for number in range(40))
     await harness.open([long])
     await harness.ask("tell me", "paragraph 39")
@@ -37,7 +34,7 @@ async def test_a_long_answer_comes_in_parts_in_their_order(harness: GatewayHarne
     assert next_batch.index("paragraph 3 ") < next_batch.index("paragraph 30 ")
 
 
-async def test_people_do_not_see_each_others_conversations(harness: GatewayHarness) -> None:
+async def test_people_do_not_see_each_others_conversations(harness):
     await harness.open()
     await harness.ask("my secret is plum", "plum")
     await harness.ask("hello", "hello", user="ben")
@@ -45,7 +42,7 @@ async def test_people_do_not_see_each_others_conversations(harness: GatewayHarne
     assert "plum" not in str(last)
 
 
-async def test_conversation_continues_after_a_restart(harness: GatewayHarness) -> None:
+async def test_conversation_continues_after_a_restart(harness):
     await harness.open(["noted", "it was plum"])
     await harness.ask("remember plum", "noted")
     assert await harness.close() == 0
@@ -54,9 +51,7 @@ async def test_conversation_continues_after_a_restart(harness: GatewayHarness) -
     assert "remember plum" in str(harness.server.calls[-1].body["messages"])
 
 
-async def test_a_turn_cut_off_by_a_stop_is_finished_after_the_next_start(
-    harness: GatewayHarness,
-) -> None:
+async def test_a_turn_cut_off_by_a_stop_is_finished_after_the_next_start(harness):
     stalled = Step((Text("never"),), faults=(Stall(0),))
     await harness.open([stalled, "here it is"])
     await harness.begin("take your time")
@@ -68,9 +63,7 @@ async def test_a_turn_cut_off_by_a_stop_is_finished_after_the_next_start(
     assert [text for text in harness.texts() if "restart" not in text] == ["here it is"]
 
 
-async def test_messages_of_the_downtime_are_answered_in_order(
-    harness: GatewayHarness,
-) -> None:
+async def test_messages_of_the_downtime_are_answered_in_order(harness):
     for number in range(4):
         harness.say(f"message {number}")
     await harness.open(display__busy_input_mode="queue")
@@ -79,7 +72,7 @@ async def test_messages_of_the_downtime_are_answered_in_order(
     assert harness.texts() == [f"message {number}" for number in range(4)]
 
 
-async def test_failing_model_is_reported_without_a_traceback(harness: GatewayHarness) -> None:
+async def test_failing_model_is_reported_without_a_traceback(harness):
     with ModelServer([]) as server:
         address = server.url
     with ModelServer(echo) as server:
@@ -91,7 +84,7 @@ async def test_failing_model_is_reported_without_a_traceback(harness: GatewayHar
         assert len(harness.shown()) == 1
 
 
-async def test_text_that_grows_ends_as_the_answer_in_one_message(harness: GatewayHarness) -> None:
+async def test_text_that_grows_ends_as_the_answer_in_one_message(harness):
     answer = "one two three four five six seven eight nine ten"
     await harness.open(
         [Step((Text(answer),), faults=(Stall(3, seconds=0.3),))],
@@ -106,7 +99,7 @@ async def test_text_that_grows_ends_as_the_answer_in_one_message(harness: Gatewa
     assert shown.edits >= 1
 
 
-async def test_text_before_a_tool_call_is_a_separate_message(harness: GatewayHarness) -> None:
+async def test_text_before_a_tool_call_is_a_separate_message(harness):
     look = Step((Text("I look first."), ToolCall("c1", "todo", "{}")))
     await harness.open([look, "done"])
     await harness.ask("do it", "done")
@@ -114,7 +107,7 @@ async def test_text_before_a_tool_call_is_a_separate_message(harness: GatewayHar
     assert harness.texts() == ["I look first.", "done"]
 
 
-async def test_tool_calls_are_shown_in_one_message_that_grows(harness: GatewayHarness) -> None:
+async def test_tool_calls_are_shown_in_one_message_that_grows(harness):
     calls = [Step((ToolCall(f"c{at}", "todo", "{}"),)) for at in range(3)]
     await harness.open([*calls, "done"], display__tool_progress="all")
     await harness.ask("do it", "done")
@@ -122,7 +115,7 @@ async def test_tool_calls_are_shown_in_one_message_that_grows(harness: GatewayHa
     assert [text.count("todo") for text in harness.texts()] == [3, 0]
 
 
-async def test_a_picture_reaches_the_model(harness: GatewayHarness, tmp_path: Path) -> None:
+async def test_a_picture_reaches_the_model(harness, tmp_path):
     picture = tmp_path / "cat.png"
     picture.write_bytes(bytes.fromhex("89504e470d0a1a0a") + b"\0" * 32)
     await harness.open(["a cat"])
@@ -131,7 +124,7 @@ async def test_a_picture_reaches_the_model(harness: GatewayHarness, tmp_path: Pa
     assert "data:image/png;base64," in str(harness.server.calls[0].body["messages"])
 
 
-async def test_bare_mention_in_reply_asks_about_the_quoted_message(harness: GatewayHarness) -> None:
+async def test_bare_mention_in_reply_asks_about_the_quoted_message(harness):
     await harness.open()
     said = harness.say("a long story")
     await harness.wait_for("a long story")

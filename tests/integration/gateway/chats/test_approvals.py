@@ -1,7 +1,6 @@
 """Questions of the agent in a chat."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ LOCAL = {"gateway__terminal": "local"}
 
 
 @pytest.fixture
-def cwd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cwd(tmp_path, monkeypatch):
     """Where Anna, who is the owner, works."""
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna")
     folder = tmp_path / "work"
@@ -28,9 +27,7 @@ def cwd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("answer", ["/approve", "yes", "OK", "/approve session"])
-async def test_consent_in_words_lets_the_command_run(
-    harness: GatewayHarness, cwd: Path, answer: str
-) -> None:
+async def test_consent_in_words_lets_the_command_run(harness, cwd, answer):
     await harness.open([RISKY, "removed"], **LOCAL, gateway__cwd=str(cwd))
     harness.say("clean up")
     await harness.wait_for("rm -rf junk")
@@ -40,9 +37,7 @@ async def test_consent_in_words_lets_the_command_run(
 
 
 @pytest.mark.parametrize("answer", ["/deny", "no"])
-async def test_refusal_in_words_keeps_it_from_running(
-    harness: GatewayHarness, cwd: Path, answer: str
-) -> None:
+async def test_refusal_in_words_keeps_it_from_running(harness, cwd, answer):
     await harness.open([RISKY, "left alone"], **LOCAL, gateway__cwd=str(cwd))
     harness.say("clean up")
     await harness.wait_for("rm -rf junk")
@@ -51,7 +46,7 @@ async def test_refusal_in_words_keeps_it_from_running(
     assert (cwd / "junk").exists()
 
 
-async def test_a_button_gives_consent(harness: GatewayHarness, cwd: Path) -> None:
+async def test_a_button_gives_consent(harness, cwd):
     await harness.open([RISKY, "removed"], **LOCAL, gateway__cwd=str(cwd))
     harness.say("clean up")
     shown = await harness.wait_for("rm -rf junk")
@@ -64,9 +59,9 @@ async def test_a_button_gives_consent(harness: GatewayHarness, cwd: Path) -> Non
     assert not (cwd / "junk").exists()
 
 
-async def test_other_members_cannot_approve(harness: GatewayHarness) -> None:
+async def test_other_members_cannot_approve(harness):
     """Ben may talk to the agent too, but it was Anna who was asked."""
-    await harness.open([RISKY, "left alone"], **LOCAL, approvals__timeout=1)
+    await harness.open([RISKY, "left alone"], **LOCAL)
     harness.say("@hermes clean up", chat="room", chat_type="group")
     shown = await harness.wait_for("rm -rf junk", chat="room")
     for _ in range(2):
@@ -74,12 +69,12 @@ async def test_other_members_cannot_approve(harness: GatewayHarness) -> None:
     await harness.wait_for("ben: this question is for another person", chat="room")
     harness.say("/approve", user="ben", chat="room", chat_type="group")
     await harness.wait_for("no approval is pending", chat="room")
+    harness.press(shown, shown.buttons[-1].data)
     await harness.wait_for("left alone", chat="room")
-    assert "was not answered in time" in str(harness.server.calls[-1].body["messages"][-1])
     assert sum("another person" in text for text in harness.texts("room")) == 1
 
 
-async def test_late_button_presses_get_one_notice(harness: GatewayHarness, cwd: Path) -> None:
+async def test_late_button_presses_get_one_notice(harness, cwd):
     await harness.open([RISKY, "left alone", "noted"], **LOCAL, gateway__cwd=str(cwd))
     harness.say("clean up")
     shown = await harness.wait_for("rm -rf junk")
@@ -93,7 +88,7 @@ async def test_late_button_presses_get_one_notice(harness: GatewayHarness, cwd: 
     assert (cwd / "junk").exists()
 
 
-async def test_only_an_owner_may_allow_for_always(harness: GatewayHarness) -> None:
+async def test_only_an_owner_may_allow_for_always(harness):
     await harness.open([RISKY, "left alone"], **LOCAL)
     harness.say("clean up")
     shown = await harness.wait_for("rm -rf junk")
@@ -104,18 +99,17 @@ async def test_only_an_owner_may_allow_for_always(harness: GatewayHarness) -> No
     await harness.wait_for("left alone")
 
 
-async def test_silence_is_a_refusal(harness: GatewayHarness, cwd: Path) -> None:
+async def test_silence_is_a_refusal(harness, cwd):
     await harness.open(
         [RISKY, "left alone"], **LOCAL, gateway__cwd=str(cwd), approvals__timeout=0.3
     )
     await harness.ask("clean up", "left alone")
+    assert "was not answered in time" in str(harness.server.calls[-1].body["messages"][-1])
     assert (cwd / "junk").exists()
 
 
 @pytest.mark.parametrize("answer", ["2", "blue"])
-async def test_a_question_is_answered_by_the_next_message(
-    harness: GatewayHarness, answer: str
-) -> None:
+async def test_a_question_is_answered_by_the_next_message(harness, answer):
     await harness.open([ASKS, "blue it is"])
     harness.say("paint")
     await harness.wait_for("1. red")
@@ -126,7 +120,7 @@ async def test_a_question_is_answered_by_the_next_message(
     assert len(harness.server.calls) == 2
 
 
-async def test_a_button_answers_a_question(harness: GatewayHarness) -> None:
+async def test_a_button_answers_a_question(harness):
     await harness.open([ASKS, "blue it is"])
     harness.say("paint")
     shown = await harness.wait_for("1. red")
@@ -134,12 +128,12 @@ async def test_a_button_answers_a_question(harness: GatewayHarness) -> None:
     await harness.wait_for("blue it is")
 
 
-async def test_without_a_question_approve_says_so(harness: GatewayHarness) -> None:
+async def test_without_a_question_approve_says_so(harness):
     await harness.open([])
     await harness.ask("/approve", "no approval is pending")
 
 
-async def test_consent_is_asked_for_in_every_turn(harness: GatewayHarness, cwd: Path) -> None:
+async def test_consent_is_asked_for_in_every_turn(harness, cwd):
     await harness.open(["hello", RISKY, "removed"], **LOCAL, gateway__cwd=str(cwd))
     await harness.ask("hi", "hello")
     await harness.wait_idle()
@@ -150,7 +144,7 @@ async def test_consent_is_asked_for_in_every_turn(harness: GatewayHarness, cwd: 
     assert not (cwd / "junk").exists()
 
 
-async def test_owner_can_approve_for_another_person(harness: GatewayHarness) -> None:
+async def test_owner_can_approve_for_another_person(harness):
     await harness.open([RISKY, "done"], **LOCAL, gateway__owners=["local:ben"])
     harness.say("@hermes clean up", chat="room", chat_type="group")
     await harness.wait_for("rm -rf junk", chat="room")
@@ -175,9 +169,7 @@ async def late(harness: GatewayHarness, text: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["the setting of the platform", "the platform"])
-async def test_a_patient_platform_waits_longer_for_consent(
-    harness: GatewayHarness, cwd: Path, by: str
-) -> None:
+async def test_a_patient_platform_waits_longer_for_consent(harness, cwd, by):
     said = {"approvals__platform_timeouts": {"local": 60}} if "setting" in by else {}
     runner = await harness.open(
         [RISKY, "removed"], **LOCAL, **RETRY_SECONDS, **said, gateway__cwd=str(cwd)
@@ -191,7 +183,7 @@ async def test_a_patient_platform_waits_longer_for_consent(
     assert not (cwd / "junk").exists()
 
 
-async def test_a_patient_platform_waits_longer_for_an_answer(harness: GatewayHarness) -> None:
+async def test_a_patient_platform_waits_longer_for_an_answer(harness):
     patient(await harness.open([ASKS, "thanks"], **RETRY_SECONDS))
     harness.say("choose")
     await late(harness, "Which?")
@@ -200,5 +192,5 @@ async def test_a_patient_platform_waits_longer_for_an_answer(harness: GatewayHar
     assert "The user answers: blue" in str(harness.server.calls[-1].body)
 
 
-def test_mail_gives_people_time() -> None:
+def test_mail_gives_people_time():
     assert MANIFEST.patience >= 3600

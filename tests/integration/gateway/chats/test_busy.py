@@ -6,13 +6,12 @@ import pytest
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import Stall, Step, echo
-from tests.integration.gateway.chats.conftest import GatewayHarness
 
 STALLED = Step((Text("never"),), faults=(Stall(0),))
 SLOW = Step((ToolCall("c1", "terminal", '{"command": "sleep 600"}'),))
 
 
-async def test_a_newer_message_stops_the_turn_and_is_answered(harness: GatewayHarness) -> None:
+async def test_a_newer_message_stops_the_turn_and_is_answered(harness):
     await harness.open([STALLED, "the second"])
     await harness.begin("first")
     await harness.ask("second", "the second")
@@ -22,9 +21,7 @@ async def test_a_newer_message_stops_the_turn_and_is_answered(harness: GatewayHa
     assert "first" in said and "second" in said
 
 
-async def test_messages_that_stopped_a_turn_are_answered_together(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_messages_that_stopped_a_turn_are_answered_together(harness, monkeypatch):
     await harness.open([STALLED, "both"])
     harness.hold_turns(monkeypatch)
     await harness.begin("first")
@@ -37,7 +34,7 @@ async def test_messages_that_stopped_a_turn_are_answered_together(
     assert harness.texts() == ["both"]
 
 
-async def test_queued_messages_are_answered_one_after_the_other(harness: GatewayHarness) -> None:
+async def test_queued_messages_are_answered_one_after_the_other(harness):
     await harness.open(echo, display__busy_input_mode="queue")
     for number in range(5):
         harness.say(f"message {number}")
@@ -46,9 +43,9 @@ async def test_queued_messages_are_answered_one_after_the_other(harness: Gateway
     assert harness.texts() == [f"message {number}" for number in range(5)]
 
 
-async def test_steering_message_reaches_the_running_turn(harness: GatewayHarness) -> None:
+async def test_steering_message_reaches_the_running_turn(harness):
     step = Step((ToolCall("c1", "clarify", '{"question": "go on?"}'),))
-    await harness.open([step, "turned left"], display__busy_input_mode="steer", clarify__timeout=1)
+    await harness.open([step, "turned left"], display__busy_input_mode="steer")
     harness.say("drive", chat="road")
     await harness.wait_for("go on?", chat="road")
     harness.say("turn left", user="anna", chat="road")
@@ -60,9 +57,7 @@ async def test_steering_message_reaches_the_running_turn(harness: GatewayHarness
 @pytest.mark.parametrize("words", ["listen to me", "/steer listen to me"])
 @pytest.mark.parametrize("shown", ["all", "off"])
 @pytest.mark.parametrize("streaming", [False, True])
-async def test_text_before_a_steering_message_is_shown(
-    harness: GatewayHarness, words: str, shown: str, streaming: bool
-) -> None:
+async def test_text_before_a_steering_message_is_shown(harness, words, shown, streaming):
     slow = Step((Text("the first answer"),), faults=(Stall(0, seconds=0.5),))
     await harness.open(
         [slow, "the second answer"],
@@ -81,7 +76,7 @@ async def test_text_before_a_steering_message_is_shown(
 
 
 @pytest.mark.parametrize("command", ["/stop", "/STOP", "/stop@our_bot"])
-async def test_stop_ends_the_turn_at_once(harness: GatewayHarness, command: str) -> None:
+async def test_stop_ends_the_turn_at_once(harness, command):
     await harness.open([STALLED, "again"])
     await harness.begin("begin")
     await harness.ask(command, "Stopped.")
@@ -90,7 +85,7 @@ async def test_stop_ends_the_turn_at_once(harness: GatewayHarness, command: str)
     assert harness.texts() == ["Stopped.", "again"]
 
 
-async def test_stop_ends_a_command_that_runs(harness: GatewayHarness) -> None:
+async def test_stop_ends_a_command_that_runs(harness):
     runner = await harness.open([SLOW, "never"][:1], gateway__terminal="local")
     harness.say("sleep")
     await harness.until(
@@ -103,21 +98,21 @@ async def test_stop_ends_a_command_that_runs(harness: GatewayHarness) -> None:
     assert harness.texts() == ["Stopped."]
 
 
-async def test_status_is_answered_while_the_agent_works(harness: GatewayHarness) -> None:
+async def test_status_is_answered_while_the_agent_works(harness):
     await harness.open([STALLED])
     await harness.begin("begin")
     await harness.ask("/status", "Session:")
     await harness.ask("/stop", "Stopped.")
 
 
-async def test_the_model_cannot_be_changed_under_a_running_turn(harness: GatewayHarness) -> None:
+async def test_the_model_cannot_be_changed_under_a_running_turn(harness):
     await harness.open([STALLED])
     await harness.begin("begin")
     await harness.ask("/model other", "A turn is running")
     await harness.ask("/stop", "Stopped.")
 
 
-async def test_new_ends_the_turn_and_begins_anew(harness: GatewayHarness) -> None:
+async def test_new_ends_the_turn_and_begins_anew(harness):
     await harness.open([STALLED, "fresh"])
     await harness.begin("old business")
     await harness.ask("/new", "A new conversation")
@@ -125,7 +120,7 @@ async def test_new_ends_the_turn_and_begins_anew(harness: GatewayHarness) -> Non
     assert "old business" not in str(harness.server.calls[-1].body["messages"])
 
 
-async def test_queue_keeps_a_message_for_after_the_turn(harness: GatewayHarness) -> None:
+async def test_queue_keeps_a_message_for_after_the_turn(harness):
     slow = Step((Text("first done"),), faults=(Stall(0, seconds=0.5),))
     await harness.open([slow, "then this"])
     await harness.begin("begin")
@@ -136,7 +131,7 @@ async def test_queue_keeps_a_message_for_after_the_turn(harness: GatewayHarness)
     assert harness.texts() == ["Kept for after this turn.", "first done", "then this"]
 
 
-async def test_a_busy_chat_does_not_hold_up_another(harness: GatewayHarness) -> None:
+async def test_a_busy_chat_does_not_hold_up_another(harness):
     def answer(request):
         return STALLED if "slow" in str(request.body["messages"][-1]) else echo(request)
 

@@ -5,8 +5,6 @@ import logging
 import stat
 from pathlib import Path
 
-import pytest
-
 from hermes import __version__
 from hermes.config.installation import Checkout, Package
 from hermes.core.messages import ToolCall
@@ -14,14 +12,13 @@ from hermes.core.testing import ModelServer, Step, echo
 from hermes.gateway.runner import GatewayRunner
 from hermes.gateway.services import RESTART
 from hermes.gateway.updates import NOTE, OUTPUT
-from tests.integration.gateway.chats.conftest import GatewayHarness
 
 OPEN = {"display__tool_progress_command": True}
 TODO = Step((ToolCall("c1", "todo", '{"todos": []}'),))
 PACKAGE = Package("pipx", "pipx install --force git+https://x", "pipx uninstall hermes")
 
 
-async def test_verbose_is_there_only_when_the_settings_say_so(harness: GatewayHarness) -> None:
+async def test_verbose_is_there_only_when_the_settings_say_so(harness):
     await harness.open()
     await harness.ask("/verbose", "There is no command `/verbose`")
     shown = await harness.ask("/help", "/status")
@@ -29,7 +26,7 @@ async def test_verbose_is_there_only_when_the_settings_say_so(harness: GatewayHa
     assert "/verbose" not in harness.texts()[-1]
 
 
-async def test_verbose_affects_one_chat_and_survives_a_restart(harness: GatewayHarness) -> None:
+async def test_verbose_affects_one_chat_and_survives_a_restart(harness):
     await harness.open([TODO, "first", TODO, "second", TODO, "third"], **OPEN)
     await harness.ask("/verbose all", "Tool calls in this chat: all")
     await harness.ask("go", "first")
@@ -45,7 +42,7 @@ async def test_verbose_affects_one_chat_and_survives_a_restart(harness: GatewayH
     assert sum("**todo**" in text for text in harness.texts()) == 2, "it is kept over a restart"
 
 
-async def test_verbose_goes_through_all_modes(harness: GatewayHarness) -> None:
+async def test_verbose_goes_through_all_modes(harness):
     await harness.open(**OPEN)
     for mode in ("new", "all", "verbose", "off"):
         await harness.ask("/verbose", f"Tool calls in this chat: {mode}")
@@ -71,9 +68,7 @@ def installed(runner: GatewayRunner, folder: Path, program: Path) -> None:
     runner.gateway.updates.command = (str(program),)
 
 
-async def test_after_an_update_the_new_version_tells(
-    harness: GatewayHarness, tmp_path: Path
-) -> None:
+async def test_after_an_update_the_new_version_tells(harness, tmp_path):
     owners = {"gateway__owners": ["local:anna"]}
     runner = await harness.open(**owners)
     installed(runner, tmp_path, program(tmp_path, check=10, update=0))
@@ -89,9 +84,7 @@ async def test_after_an_update_the_new_version_tells(
     assert (harness.home / "logs" / OUTPUT).is_file()
 
 
-async def test_failed_update_is_reported_without_a_restart(
-    harness: GatewayHarness, tmp_path: Path
-) -> None:
+async def test_failed_update_is_reported_without_a_restart(harness, tmp_path):
     runner = await harness.open(gateway__owners=["local:anna"])
     installed(runner, tmp_path, program(tmp_path, check=0, update=0))
     await harness.ask("/update", "looked")
@@ -103,9 +96,7 @@ async def test_failed_update_is_reported_without_a_restart(
     await harness.ask("still here", "still here")
 
 
-async def test_update_note_for_a_removed_platform_does_not_prevent_the_start(
-    harness: GatewayHarness,
-) -> None:
+async def test_update_note_for_a_removed_platform_does_not_prevent_the_start(harness):
     harness.home.mkdir(exist_ok=True)
     target = {"platform": "telegram", "chat_id": "1"}
     (harness.home / NOTE).write_text(json.dumps({"target": target, "before": "1.0"}))
@@ -114,9 +105,7 @@ async def test_update_note_for_a_removed_platform_does_not_prevent_the_start(
     await harness.until(lambda: not (harness.home / NOTE).exists(), "the note is gone")
 
 
-async def test_interrupted_update_is_reported(
-    harness: GatewayHarness,
-) -> None:
+async def test_interrupted_update_is_reported(harness):
     harness.home.mkdir(exist_ok=True)
     target = {"platform": "local", "chat_id": "anna"}
     (harness.home / NOTE).write_text(json.dumps({"target": target, "before": "1.0"}))
@@ -124,14 +113,12 @@ async def test_interrupted_update_is_reported(
     await harness.wait_for("stopped while an update ran")
 
 
-async def test_only_an_owner_may_update(harness: GatewayHarness) -> None:
+async def test_only_an_owner_may_update(harness):
     await harness.open(gateway__owners=["local:anna"])
     await harness.ask("/update", "Only an owner may use /update", user="ben")
 
 
-async def test_refused_update_names_the_alternative(
-    harness: GatewayHarness, tmp_path: Path
-) -> None:
+async def test_refused_update_names_the_alternative(harness, tmp_path):
     runner = await harness.open(gateway__owners=["local:anna"])
     runner.gateway.updates.found = PACKAGE
     shown = await harness.ask("/update", "pipx installed Hermes here")
@@ -140,7 +127,7 @@ async def test_refused_update_names_the_alternative(
     await harness.ask("/update", "is not a git repository")
 
 
-async def test_the_list_of_models_is_fetched_once_a_day(harness: GatewayHarness) -> None:
+async def test_the_list_of_models_is_fetched_once_a_day(harness):
     def asked() -> int:
         return sum(each.path.endswith("/models") for each in harness.server.requests)
 
@@ -155,9 +142,7 @@ async def test_the_list_of_models_is_fetched_once_a_day(harness: GatewayHarness)
     assert asked() == 1
 
 
-async def test_an_endpoint_without_a_list_costs_a_line_in_the_log(
-    harness: GatewayHarness, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_endpoint_without_a_list_costs_a_line_in_the_log(harness, caplog):
     caplog.set_level(logging.INFO)
     with ModelServer(echo) as server:
         runner = await harness.open(server)

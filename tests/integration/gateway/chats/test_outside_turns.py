@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,6 @@ from hermes.core.testing import Step
 from hermes.gateway import turn_view
 from hermes.gateway.process import read_state
 from hermes.gateway.turn_view import DisplayOptions
-from tests.integration.gateway.chats.conftest import GatewayHarness
 
 HANDLER = """
 import json, pathlib
@@ -24,7 +22,7 @@ async def handle(event_type, context):
 
 
 @pytest.fixture
-def free_port() -> int:
+def free_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
@@ -35,14 +33,14 @@ def send(target: str, message: str) -> Step:
     return Step((ToolCall("c1", "send_message", given),))
 
 
-async def test_the_result_of_background_work_comes_to_the_chat(harness: GatewayHarness) -> None:
+async def test_the_result_of_background_work_comes_to_the_chat(harness):
     await harness.open()
     await harness.ask("/background count the stars", "Started")
     shown = await harness.wait_for("(session ")
     assert shown.text.endswith("count the stars")
 
 
-async def test_a_message_is_sent_to_another_chat_and_known_there(harness: GatewayHarness) -> None:
+async def test_a_message_is_sent_to_another_chat_and_known_there(harness):
     steps = ["hi ben", send("local:ben", "anna sends regards"), "sent", "from anna"]
     await harness.open(steps, approvals__mode="off")
     await harness.ask("hello", "hi ben", user="ben")
@@ -53,15 +51,13 @@ async def test_a_message_is_sent_to_another_chat_and_known_there(harness: Gatewa
     assert "anna sends regards" in str(harness.server.calls[-1].body["messages"])
 
 
-async def test_model_learns_of_an_unknown_target(harness: GatewayHarness) -> None:
+async def test_model_learns_of_an_unknown_target(harness):
     await harness.open([send("signal:1", "x"), "I cannot"], approvals__mode="off")
     await harness.ask("greet", "I cannot")
     assert "there is no platform" in str(harness.server.calls[-1].body["messages"][-1])
 
 
-async def test_hooks_are_called_and_a_broken_one_is_harmless(
-    harness: GatewayHarness,
-) -> None:
+async def test_hooks_are_called_and_a_broken_one_is_harmless(harness):
     for name, handler in (("good", HANDLER), ("bad", "def handle(*_):\n    raise KeyError('x')\n")):
         folder = harness.home / "hooks" / name
         folder.mkdir(parents=True)
@@ -79,7 +75,7 @@ async def test_hooks_are_called_and_a_broken_one_is_harmless(
     assert heard["command:status"]["user_id"] == "anna"
 
 
-async def test_hooks_are_called_for_a_new_conversation(harness: GatewayHarness) -> None:
+async def test_hooks_are_called_for_a_new_conversation(harness):
     folder = harness.home / "hooks" / "notes"
     folder.mkdir(parents=True)
     (folder / "HOOK.yaml").write_text("events: [session:start, session:end, session:reset]\n")
@@ -101,9 +97,7 @@ async def test_hooks_are_called_for_a_new_conversation(harness: GatewayHarness) 
     assert {facts["session_key"] for facts in heard.values()} == {"agent:main:local:dm:anna"}
 
 
-async def test_a_conversation_that_is_over_is_left_and_a_new_one_begins(
-    harness: GatewayHarness,
-) -> None:
+async def test_a_conversation_that_is_over_is_left_and_a_new_one_begins(harness):
     runner = await harness.open(
         ["noted", "new here"], session_reset__mode="idle", session_reset__idle_minutes=1
     )
@@ -116,7 +110,7 @@ async def test_a_conversation_that_is_over_is_left_and_a_new_one_begins(
     assert (await runner.gateway.store.info(chat.session_id)).end_reason == "session_reset"
 
 
-async def test_maintenance_ends_conversations_that_are_over(harness: GatewayHarness) -> None:
+async def test_maintenance_ends_conversations_that_are_over(harness):
     runner = await harness.open(session_reset__mode="idle", session_reset__idle_minutes=1)
     await harness.ask("hello", "hello")
     await harness.wait_idle()
@@ -132,9 +126,7 @@ async def test_maintenance_ends_conversations_that_are_over(harness: GatewayHarn
     assert runner.gateway.open_agents() == {}
 
 
-async def test_memory_of_a_closed_session_is_saved_before_it_expires(
-    harness: GatewayHarness,
-) -> None:
+async def test_memory_of_a_closed_session_is_saved_before_it_expires(harness):
     idle = {"session_reset__mode": "idle", "session_reset__idle_minutes": 1}
     await harness.open(["hello", "nothing to save"])
     await harness.ask("hi", "hello")
@@ -152,11 +144,11 @@ async def test_memory_of_a_closed_session_is_saved_before_it_expires(
     assert runner.gateway.open_agents() == {}
 
 
-async def test_the_state_file_says_how_it_fares(harness: GatewayHarness) -> None:
+async def test_the_state_file_says_how_it_fares(harness):
     runner = await harness.open()
     await harness.ask("hello", "hello")
     await harness.wait_idle()
-    await runner.gateway.status.write("running")
+    await runner.gateway.status.write()
     state = read_state(harness.home)
     assert state is not None
     (adapter,) = state.adapters
@@ -166,19 +158,19 @@ async def test_the_state_file_says_how_it_fares(harness: GatewayHarness) -> None
     assert read_state(harness.home).state == "stopped"
 
 
-async def test_prometheus_sees_messages_and_answers(harness: GatewayHarness) -> None:
+async def test_prometheus_sees_messages_and_answers(harness):
     runner = await harness.open()
     await harness.ask("hello", "hello")
     await harness.wait_idle()
-    text = runner.gateway.status.metrics_text().decode()
+    text = runner.gateway.status.metrics.text().decode()
     assert 'hermes_messages_received_total{platform="local"} 1.0' in text
     assert 'hermes_answers_total{outcome="ok",platform="local"} 1.0' in text
     assert 'hermes_platform_up{platform="local"} 1.0' in text
 
 
 async def test_boot_file_runs_at_the_start_and_is_reported_to_the_home_channel(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    harness, monkeypatch
+):
     harness.home.mkdir(exist_ok=True)
     (harness.home / "BOOT.md").write_text("Say that you are up.")
     monkeypatch.setenv("LOCAL_HOME_CHANNEL", "lobby")
@@ -187,9 +179,7 @@ async def test_boot_file_runs_at_the_start_and_is_reported_to_the_home_channel(
     assert "Say that you are up." in str(harness.server.calls[0].body["messages"])
 
 
-async def test_the_home_channel_is_set_from_the_chat(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_home_channel_is_set_from_the_chat(harness, monkeypatch):
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna")
     runner = await harness.open()
     await harness.ask("/sethome", "home channel of Local")
@@ -197,7 +187,7 @@ async def test_the_home_channel_is_set_from_the_chat(
     assert runner.gateway.targets.homes()["local"].chat_id == "anna"
 
 
-async def test_reconnected_platform_gets_waiting_messages(harness: GatewayHarness) -> None:
+async def test_reconnected_platform_gets_waiting_messages(harness):
     runner = await harness.open()
     await harness.ask("hello", "hello")
     runner.gateway.supervisors[0].check()
@@ -211,7 +201,7 @@ async def test_reconnected_platform_gets_waiting_messages(harness: GatewayHarnes
     await harness.wait_for("are you there")
 
 
-async def test_news_of_a_process_come_to_the_chat(harness: GatewayHarness, tmp_path: Path) -> None:
+async def test_news_of_a_process_come_to_the_chat(harness, tmp_path):
     given = json.dumps(
         {"command": "sleep 1; echo finished", "background": True, "notify_on_complete": True}
     )
@@ -229,7 +219,7 @@ async def test_news_of_a_process_come_to_the_chat(harness: GatewayHarness, tmp_p
     await harness.wait_idle()
 
 
-async def test_prometheus_can_ask_over_http(harness: GatewayHarness, free_port: int) -> None:
+async def test_prometheus_can_ask_over_http(harness, free_port):
     runner = await harness.open(gateway__metrics_port=free_port)
     await runner.began.wait()
     reader, writer = await asyncio.open_connection("127.0.0.1", free_port)
@@ -240,9 +230,7 @@ async def test_prometheus_can_ask_over_http(harness: GatewayHarness, free_port: 
     writer.close()
 
 
-async def test_parts_of_an_answer_come_with_a_pause_where_that_is_wanted(
-    harness: GatewayHarness,
-) -> None:
+async def test_parts_of_an_answer_come_with_a_pause_where_that_is_wanted(harness):
     await harness.open(
         ["word " * 2000],
         human_delay__mode="custom",
@@ -255,9 +243,7 @@ async def test_parts_of_an_answer_come_with_a_pause_where_that_is_wanted(
     assert second.at - first.at >= 0.15
 
 
-async def test_reaction_shows_the_outcome(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_reaction_shows_the_outcome(harness, monkeypatch):
     on = DisplayOptions(reactions=True)
     monkeypatch.setattr(turn_view, "display_options", lambda _settings, _platform: on)
     await harness.open()

@@ -2,19 +2,16 @@
 
 import re
 
-import pytest
-
 from hermes.core.testing import ModelServer
 from hermes.gateway.pairing import PairingStore
 from hermes.util.concurrency import SystemClock
-from tests.integration.gateway.chats.conftest import GatewayHarness
 
 
 def tools(server: ModelServer) -> set[str]:
     return {each["function"]["name"] for each in server.calls[-1].body.get("tools", ())}
 
 
-async def test_a_stranger_gets_a_code_and_is_let_in_by_it(harness: GatewayHarness) -> None:
+async def test_a_stranger_gets_a_code_and_is_let_in_by_it(harness):
     await harness.open()
     shown = await harness.ask("let me in", "pairing code", user="carl")
     code = re.search(r"code is (\S+);", shown.text)[1]
@@ -23,7 +20,7 @@ async def test_a_stranger_gets_a_code_and_is_let_in_by_it(harness: GatewayHarnes
     await harness.ask("hello", "hello", user="carl")
 
 
-async def test_stranger_in_a_group_is_ignored(harness: GatewayHarness) -> None:
+async def test_stranger_in_a_group_is_ignored(harness):
     await harness.open()
     harness.say("hey", user="carl", chat="room", chat_type="group", reply_to="")
     await harness.ask("hello", "hello")
@@ -31,9 +28,7 @@ async def test_stranger_in_a_group_is_ignored(harness: GatewayHarness) -> None:
     assert len(harness.server.calls) == 1
 
 
-async def test_invitation_of_an_owner_admits_a_user(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_invitation_of_an_owner_admits_a_user(harness, monkeypatch):
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna")
     await harness.open()
     shown = await harness.ask("/pair", "gives access to the first")
@@ -42,15 +37,13 @@ async def test_invitation_of_an_owner_admits_a_user(
     await harness.ask("hello", "hello", user="carl")
 
 
-async def test_members_may_not_use_the_commands_of_owners(harness: GatewayHarness) -> None:
+async def test_members_may_not_use_the_commands_of_owners(harness):
     await harness.open()
     for command in ("/yolo", "/restart", "/pair", "/sethome", "/model x --global"):
         await harness.ask(command, f"Only an owner may use /{command[1:].split()[0]}")
 
 
-async def test_help_lists_allowed_commands(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_help_lists_allowed_commands(harness, monkeypatch):
     monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
     quick = {"deploy": {"command": "echo x"}}
     await harness.open(gateway__owners=["local:ben"], quick_commands=quick)
@@ -64,9 +57,7 @@ async def test_help_lists_allowed_commands(
     assert [word in lists["stranger"] for word in words] == [False, False, False, False]
 
 
-async def test_guests_have_few_tools(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_guests_have_few_tools(harness, monkeypatch):
     monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
     await harness.open()
     await harness.ask("hello", "hello", user="anna")
@@ -77,9 +68,7 @@ async def test_guests_have_few_tools(
     assert "web_search" in tools(harness.server)
 
 
-async def test_conversations_of_other_users_cannot_be_resumed(
-    harness: GatewayHarness,
-) -> None:
+async def test_conversations_of_other_users_cannot_be_resumed(harness):
     runner = await harness.open()
     await harness.ask("my plan is plum", "plum")
     session = next(iter(runner.gateway.open_agents().values())).session_id
@@ -93,7 +82,7 @@ async def test_conversations_of_other_users_cannot_be_resumed(
     await harness.ask("/resume", session)
 
 
-async def test_notes_are_separate_for_each_user(harness: GatewayHarness) -> None:
+async def test_notes_are_separate_for_each_user(harness):
     await harness.open()
     memories = harness.home / "memories"
     await harness.ask("hello", "hello")
@@ -104,7 +93,7 @@ async def test_notes_are_separate_for_each_user(harness: GatewayHarness) -> None
     assert "anna" in prompts[0] and "anna" not in prompts[1]
 
 
-async def test_commands_of_a_chat_run_in_a_sandbox_by_default(harness: GatewayHarness) -> None:
+async def test_commands_of_a_chat_run_in_a_sandbox_by_default(harness):
     runner = await harness.open()
     await harness.ask("hello", "hello")
     (agent,) = runner.gateway.open_agents().values()
@@ -113,7 +102,7 @@ async def test_commands_of_a_chat_run_in_a_sandbox_by_default(harness: GatewayHa
     assert session.place.folder.startswith(str(harness.home / "workspaces"))
 
 
-async def test_a_group_has_a_conversation_for_each_person(harness: GatewayHarness) -> None:
+async def test_a_group_has_a_conversation_for_each_person(harness):
     await harness.open()
     await harness.ask("plum", "plum", user="anna", chat="room")
     harness.say("@hermes pear", user="anna", chat="team", chat_type="group")
@@ -123,7 +112,7 @@ async def test_a_group_has_a_conversation_for_each_person(harness: GatewayHarnes
     assert "pear" not in str(harness.server.calls[-1].body["messages"])
 
 
-async def test_a_cap_for_each_user_holds(harness: GatewayHarness) -> None:
+async def test_a_cap_for_each_user_holds(harness):
     harness.home.mkdir(exist_ok=True)
     (harness.home / "config.yaml").write_text(
         "providers: {custom: {models: {lab-model: {price: {input: 3, output: 15}}}}}\n"
@@ -133,7 +122,7 @@ async def test_a_cap_for_each_user_holds(harness: GatewayHarness) -> None:
     assert "gateway.user_day_usd" in shown.text
 
 
-async def test_role_without_toolsets_has_no_tools(harness: GatewayHarness) -> None:
+async def test_role_without_toolsets_has_no_tools(harness):
     """No tools, not the usual ones."""
     await harness.open(gateway__role_toolsets={"member": []})
     await harness.ask("hello", "hello", user="ben")

@@ -1,7 +1,5 @@
 """Plugins that look at messages before the agent does."""
 
-from tests.integration.gateway.chats.conftest import GatewayHarness
-
 PLUGIN = """
 def look(event, gateway, session_store, **_):
     if "spam" in event.text:
@@ -14,7 +12,7 @@ def register(ctx):
 """
 
 
-async def test_a_plugin_skips_and_rewrites_messages(harness: GatewayHarness) -> None:
+async def test_a_plugin_skips_and_rewrites_messages(harness):
     folder = harness.home / "plugins" / "watch"
     folder.mkdir(parents=True)
     (folder / "plugin.yaml").write_text("name: watch\nversion: '1'\ndescription: looks\n")

@@ -3,20 +3,19 @@
 import asyncio
 
 import httpx2
-import pytest
 
 from hermes.core.errors import StoreError
 from hermes.core.messages import Text
 from hermes.core.testing import Stall, Step
 from hermes.gateway.process import read_state
-from tests.integration.gateway.chats.conftest import LONG, GatewayHarness
+from tests.integration.gateway.chats.conftest import LONG
 from tests.postgres_server import free_port
 
 STALLED = Step((Text("never"),), faults=(Stall(1),))
 PATIENT = {"gateway__drain_seconds": 3600}
 
 
-async def test_second_stop_does_not_wait_for_turns(harness: GatewayHarness) -> None:
+async def test_second_stop_does_not_wait_for_turns(harness):
     runner = await harness.open([STALLED, "after that"], **PATIENT)
     await harness.begin("begin")
     runner.stop()
@@ -28,9 +27,7 @@ async def test_second_stop_does_not_wait_for_turns(harness: GatewayHarness) -> N
     await harness.wait_for("after that")
 
 
-async def test_stop_is_orderly_when_the_store_is_unavailable(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stop_is_orderly_when_the_store_is_unavailable(harness, monkeypatch):
     runner = await harness.open([STALLED])
     await harness.begin("begin")
 
@@ -43,9 +40,7 @@ async def test_stop_is_orderly_when_the_store_is_unavailable(
     assert read_state(harness.home).state == "stopped"
 
 
-async def test_api_clients_are_drained_and_informed(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_api_clients_are_drained_and_informed(harness, monkeypatch):
     port = free_port()
     monkeypatch.setenv("API_SERVER_PORT", str(port))
     asked = {"stream": True, "messages": [{"role": "user", "content": "begin"}]}
@@ -64,9 +59,7 @@ async def test_api_clients_are_drained_and_informed(
     assert "the server is stopping" in reported
 
 
-async def test_refused_platform_is_reported_once(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_refused_platform_is_reported_once(harness, monkeypatch):
     monkeypatch.setenv("API_SERVER_PORT", "99999")
     await harness.open(platforms__api_server__enabled=True)
     await harness.until(lambda: "not a port" in "".join(harness.notes), "the note")

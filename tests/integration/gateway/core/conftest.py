@@ -1,7 +1,5 @@
 """The harness of the chats, for what happens inside the gateway."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.integration.gateway.chats.conftest import harness
@@ -10,7 +8,7 @@ __all__ = ["harness"]
 
 
 @pytest.fixture
-def picture(tmp_path: Path) -> Path:
+def picture(tmp_path):
     made = tmp_path / "cat.png"
     made.write_bytes(bytes.fromhex("89504e470d0a1a0a") + b"\0" * 32)
     return made

@@ -3,14 +3,11 @@
 import asyncio
 import json
 import re
-from pathlib import Path
-
-import pytest
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import RecordedRequest, Stall, Step, echo
 from hermes.gateway import gateway
-from hermes.gateway.platforms.local.adapter import LocalFile
+from hermes.gateway.platforms.local import LocalFile
 from hermes.gateway.session_keys import (
     background_key,
     background_name,
@@ -33,7 +30,7 @@ async def chat_rows(harness: GatewayHarness) -> list[str]:
     return [each.session_key for each in await harness.runner.gateway.store.chats.select()]
 
 
-def test_background_keys_differ_from_chat_keys() -> None:
+def test_background_keys_differ_from_chat_keys():
     key = background_key("agent:main:local:dm:anna:5", 17, 1_893_553_445.5)
     assert background_name(key) == "bg_030405_000011"
     assert background_name("background:17:agent:main:local:dm:anna:5") == "bg_17", "an older one"
@@ -42,7 +39,7 @@ def test_background_keys_differ_from_chat_keys() -> None:
     assert build_session_key.__module__ == background_key.__module__
 
 
-async def test_its_result_comes_once_and_nothing_is_left(harness: GatewayHarness) -> None:
+async def test_its_result_comes_once_and_nothing_is_left(harness):
     await harness.open()
     begun = await harness.ask("/background count the stars", "Started `bg_")
     name = re.search(r"`(bg_\d{6}_[0-9a-f]{6})`", begun.text)
@@ -57,7 +54,7 @@ async def test_its_result_comes_once_and_nothing_is_left(harness: GatewayHarness
     await harness.ask("/agents", "Nothing runs in the background.")
 
 
-async def test_background_task_continues_after_a_restart(harness: GatewayHarness) -> None:
+async def test_background_task_continues_after_a_restart(harness):
     steps = iter([TODO, STALLED, Step((Text("a thousand"),))])
     await harness.open(lambda _request: next(steps))
     await harness.ask("/background count the stars", "Started `bg_")
@@ -72,9 +69,7 @@ async def test_background_task_continues_after_a_restart(harness: GatewayHarness
     assert [each["role"] for each in said[1:]] == ["user", "assistant", "tool"]
 
 
-async def test_background_task_is_answered_once_after_a_store_failure(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_background_task_is_answered_once_after_a_store_failure(harness, monkeypatch):
     monkeypatch.setattr(gateway, "SAVE_SECONDS", 0.05)
     runner = await harness.open()
     answer, reached = runner.gateway.store.inbox.answer, asyncio.Event()
@@ -98,9 +93,7 @@ async def test_background_task_is_answered_once_after_a_store_failure(
     assert len(harness.server.calls) == 1
 
 
-async def test_the_command_cut_off_begins_one_task(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_command_cut_off_begins_one_task(harness, monkeypatch):
     monkeypatch.setattr(gateway, "SAVE_SECONDS", 0.05)
     runner = await harness.open()
     reached = asyncio.Event()
@@ -121,9 +114,7 @@ async def test_the_command_cut_off_begins_one_task(
     assert len(harness.server.calls) == 1
 
 
-async def test_the_home_channel_gets_the_result_too(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_home_channel_gets_the_result_too(harness, monkeypatch):
     monkeypatch.setenv("LOCAL_HOME_CHANNEL", "lobby")
     await harness.open()
     await harness.ask("/background count the stars", "Started `bg_")
@@ -135,7 +126,7 @@ async def test_the_home_channel_gets_the_result_too(
     assert sum("count the trees (session " in text for text in harness.texts("lobby")) == 1
 
 
-async def test_stop_ends_it_and_it_says_nothing(harness: GatewayHarness) -> None:
+async def test_stop_ends_it_and_it_says_nothing(harness):
     await harness.open(counting)
     await harness.ask("/background count the stars", "Started `bg_")
     await harness.until(lambda: harness.server.calls, "the call")
@@ -148,9 +139,7 @@ async def test_stop_ends_it_and_it_says_nothing(harness: GatewayHarness) -> None
     assert not any("(session " in text for text in harness.texts())
 
 
-async def test_background_task_asks_no_questions(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_background_task_asks_no_questions(harness, monkeypatch):
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna")
     risky = Step((ToolCall("c1", "terminal", json.dumps({"command": "rm -rf junk"})),))
     await harness.open([risky, "I may not"], gateway__terminal="local")
@@ -159,7 +148,7 @@ async def test_background_task_asks_no_questions(
     assert len(harness.texts()) == 2
 
 
-async def test_a_picture_goes_with_the_task(harness: GatewayHarness, picture: Path) -> None:
+async def test_a_picture_goes_with_the_task(harness, picture):
     await harness.open()
     harness.say("/background describe it", files=(LocalFile("image", str(picture)),))
     await harness.wait_for("(session ")

@@ -1,12 +1,10 @@
 """Commands that are answered whatever the agent does, and those that come with files."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
-from hermes.gateway.platforms.local.adapter import LocalFile
-from tests.integration.gateway.chats.conftest import GatewayHarness
+from hermes.gateway.platforms.local import LocalFile
 
 KEY = "agent:main:local:dm:anna"
 SKILL = "---\nname: look\ndescription: look at things\n---\n\nLook closely.\n"
@@ -23,11 +21,8 @@ SKILL = "---\nname: look\ndescription: look at things\n---\n\nLook closely.\n"
     ],
 )
 async def test_commands_do_not_wait_for_an_agent_to_be_opened(
-    harness: GatewayHarness,
-    monkeypatch: pytest.MonkeyPatch,
-    command: str,
-    answer: str,
-) -> None:
+    harness, monkeypatch, command, answer
+):
     runner = await harness.open()
     opening, gate = asyncio.Event(), asyncio.Event()
     agent = runner.gateway.app.agent
@@ -46,7 +41,7 @@ async def test_commands_do_not_wait_for_an_agent_to_be_opened(
     await harness.wait_idle()
 
 
-async def test_to_ask_for_the_status_is_not_to_talk(harness: GatewayHarness) -> None:
+async def test_to_ask_for_the_status_is_not_to_talk(harness):
     runner = await harness.open()
     await harness.ask("/status", "Session: none yet")
     await harness.ask("hello", "hello")
@@ -62,9 +57,7 @@ async def test_to_ask_for_the_status_is_not_to_talk(harness: GatewayHarness) -> 
     assert after.session_id == before.session_id
 
 
-async def test_a_status_that_waited_for_the_next_start_is_not_talking_either(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_status_that_waited_for_the_next_start_is_not_talking_either(harness, monkeypatch):
     runner = await harness.open()
     await harness.ask("hello", "hello")
     await harness.wait_idle()
@@ -74,7 +67,7 @@ async def test_a_status_that_waited_for_the_next_start_is_not_talking_either(
         raise OSError
 
     monkeypatch.setattr(runner.gateway, "reply_now", broken)
-    monkeypatch.setattr(runner.gateway, "_on_side_task_done", lambda *_given: None)
+    monkeypatch.setattr(runner.gateway.worker(KEY), "wake", lambda: None)
     said = harness.say("/status")
     await harness.until(lambda: said not in str(harness.platform.log.waiting), "kept")
     await harness.close()
@@ -84,7 +77,7 @@ async def test_a_status_that_waited_for_the_next_start_is_not_talking_either(
     assert (await runner.gateway.store.chats.get(KEY)).last_active == before.last_active
 
 
-async def test_a_picture_goes_with_a_skill(harness: GatewayHarness, picture: Path) -> None:
+async def test_a_picture_goes_with_a_skill(harness, picture):
     folder = harness.home / "skills" / "look"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(SKILL)

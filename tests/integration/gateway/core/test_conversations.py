@@ -25,9 +25,7 @@ async def idle(harness: GatewayHarness) -> None:
 
 
 @pytest.mark.parametrize("opened_by", ["a turn", "a command"])
-async def test_work_of_another_process_is_read_again(
-    harness: GatewayHarness, opened_by: str
-) -> None:
+async def test_work_of_another_process_is_read_again(harness, opened_by):
     runner = await harness.open(["noted", "I know"])
     await harness.ask("my fruit is plum", "noted")
     if opened_by == "a command":
@@ -48,9 +46,7 @@ async def test_work_of_another_process_is_read_again(
     assert "plum" in said and "my car is red" in said
 
 
-async def test_a_right_is_given_back_though_the_next_was_refused(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_right_is_given_back_though_the_next_was_refused(harness, monkeypatch):
     """Another process handled the rest meanwhile."""
     runner = await harness.open()
     claim, store, claims = runner.gateway.claim, runner.gateway.store, iter([True])
@@ -70,9 +66,7 @@ async def test_a_right_is_given_back_though_the_next_was_refused(
     assert await store.chats.owners() == ()
 
 
-async def test_a_conversation_taken_up_in_another_chat_is_not_lost_to_the_first(
-    harness: GatewayHarness,
-) -> None:
+async def test_a_conversation_taken_up_in_another_chat_is_not_lost_to_the_first(harness):
     runner = await harness.open()
     await harness.ask("plum", "plum")
     agent = runner.gateway.open_agents().get(KEY)
@@ -83,7 +77,7 @@ async def test_a_conversation_taken_up_in_another_chat_is_not_lost_to_the_first(
     assert "pear" in str(harness.server.calls[-1].body["messages"])
 
 
-async def test_a_conversation_is_not_ended_under_a_turn(harness: GatewayHarness) -> None:
+async def test_a_conversation_is_not_ended_under_a_turn(harness):
     """The old one is over; while it is looked at, a message comes."""
     slow = Step((Text("here"),), faults=(Stall(0, seconds=0.5),))
     runner = await harness.open(
@@ -113,7 +107,7 @@ async def test_a_conversation_is_not_ended_under_a_turn(harness: GatewayHarness)
     assert "hello" in str(harness.server.calls[-1].body["messages"])
 
 
-async def test_maintenance_makes_the_daily_backup(harness: GatewayHarness) -> None:
+async def test_maintenance_makes_the_daily_backup(harness):
     runner = await harness.open()
     await harness.ask("hello", "hello")
     for _ in range(2):
@@ -122,9 +116,7 @@ async def test_maintenance_makes_the_daily_backup(harness: GatewayHarness) -> No
     assert len(list(root.glob("backups/sessions/state-*.db"))) == 1
 
 
-async def test_a_platform_is_worked_on_though_the_store_failed_as_it_came(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_platform_is_worked_on_though_the_store_failed_as_it_came(harness, monkeypatch):
     runner = await harness.open()
     await harness.ask("hello", "hello")
     waiting, faults = runner.gateway.store.inbox.pending_chats, [StoreError("busy")]
@@ -143,7 +135,7 @@ async def test_a_platform_is_worked_on_though_the_store_failed_as_it_came(
     await harness.ask("are you there", "are you there")
 
 
-async def test_concurrent_opens_share_one_agent(harness: GatewayHarness) -> None:
+async def test_concurrent_opens_share_one_agent(harness):
     runner = await harness.open()
     harness.say("hello")
     await harness.wait_for("hello")
@@ -159,9 +151,7 @@ async def test_concurrent_opens_share_one_agent(harness: GatewayHarness) -> None
     assert sessions == [live]
 
 
-async def test_two_chats_in_one_conversation_are_answered_one_after_the_other(
-    harness: GatewayHarness,
-) -> None:
+async def test_two_chats_in_one_conversation_are_answered_one_after_the_other(harness):
     slow = Step((Text("slow answer"),), faults=(Stall(0, seconds=0.5),))
     steps = iter(["noted", slow, "quick answer"])
     runner = await harness.open(lambda _request: next(steps))
@@ -181,9 +171,7 @@ async def test_two_chats_in_one_conversation_are_answered_one_after_the_other(
     assert "slow answer" in str(harness.server.calls[-1].body["messages"])
 
 
-async def test_a_conversation_that_is_worked_on_cannot_be_had_in_another_chat(
-    harness: GatewayHarness,
-) -> None:
+async def test_a_conversation_that_is_worked_on_cannot_be_had_in_another_chat(harness):
     slow = Step((Text("there"),), faults=(Stall(0, seconds=0.5),))
     steps = iter(["noted", slow, "a new one"])
     runner = await harness.open(lambda _request: next(steps))
@@ -198,9 +186,7 @@ async def test_a_conversation_that_is_worked_on_cannot_be_had_in_another_chat(
     assert "plum" not in str(harness.server.calls[-1].body["messages"])
 
 
-async def test_mirrored_message_is_appended_between_turns(
-    harness: GatewayHarness,
-) -> None:
+async def test_mirrored_message_is_appended_between_turns(harness):
     slow = Step((Text("slow answer"),), faults=(Stall(0, seconds=0.5),))
     runner = await harness.open(["noted", slow, "I know"])
     await harness.ask("plum", "noted")
@@ -218,9 +204,7 @@ async def test_mirrored_message_is_appended_between_turns(
     assert agent.history == kept
 
 
-async def test_mirrored_message_survives_a_crash(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_mirrored_message_survives_a_crash(harness, monkeypatch):
     """The platform has the message, but that is not recorded yet."""
     monkeypatch.setattr(outbox, "IDLE_SECONDS", 0.05)
     runner = await harness.open()
@@ -242,9 +226,7 @@ async def test_mirrored_message_survives_a_crash(
     assert harness.texts().count("the train is late") == 1
 
 
-async def test_mirrored_message_is_appended_once_after_failures(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_mirrored_message_is_appended_once_after_failures(harness, monkeypatch):
     monkeypatch.setattr(gateway, "SAVE_SECONDS", 0.05)
     runner = await harness.open()
     await harness.ask("plum", "plum")

@@ -10,12 +10,11 @@ from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import Stall, Step
 from hermes.gateway import outbox, turn_view
 from hermes.gateway.hooks import TurnEvents
-from hermes.gateway.outgoing import (
+from hermes.gateway.outbox import (
     REPEAT_MARK,
     OutgoingMeta,
     compose_items,
     decode_message,
-    lane,
     mark_repeated,
 )
 from hermes.gateway.runner import GatewayRunner
@@ -31,7 +30,6 @@ from hermes.sdk.platforms import (
     SendUnsure,
 )
 from hermes.store.records import OutboxItem
-from tests.integration.gateway.chats.conftest import GatewayHarness
 
 ANSWER = "one two three four five six seven eight nine ten"
 HERE = (("local", ""),)
@@ -57,7 +55,7 @@ class Fickle:
 
 
 @pytest.fixture
-def fickle(monkeypatch: pytest.MonkeyPatch):
+def fickle(monkeypatch):
     def make(runner: GatewayRunner, name: str, *faults: Exception | None) -> Fickle:
         adapter = runner.gateway.supervisors[0].adapter
         made = Fickle(adapter, name, *faults)
@@ -69,7 +67,7 @@ def fickle(monkeypatch: pytest.MonkeyPatch):
 
 async def in_doubt(runner: GatewayRunner, chat: str, *, by: str = "", now: float = 0.0) -> None:
     """A message whose sending process ended before it got the response."""
-    while not runner.gateway._ready:
+    while not runner.gateway.ready:
         await asyncio.sleep(0.01)
     can = runner.gateway.manifests["local"].capabilities
     made = compose_items("in doubt", OutgoingMeta(chat, ChatTarget("local", chat)), can)
@@ -78,18 +76,14 @@ async def in_doubt(runner: GatewayRunner, chat: str, *, by: str = "", now: float
     runner.gateway.outbox.wake()
 
 
-async def test_failing_verification_does_not_block_sending(
-    harness: GatewayHarness, fickle: Any
-) -> None:
+async def test_failing_verification_does_not_block_sending(harness, fickle):
     runner = await harness.open()
     fickle(runner, "was_delivered", ValueError("a fault of the library"))
     await in_doubt(runner, "x")
     await harness.ask("hello", "hello")
 
 
-async def test_a_connection_that_a_message_finds_broken_is_made_anew_at_once(
-    harness: GatewayHarness,
-) -> None:
+async def test_a_connection_that_a_message_finds_broken_is_made_anew_at_once(harness):
     runner = await harness.open()
     await harness.ask("hello", "hello")
     await harness.platform.drop()
@@ -97,9 +91,9 @@ async def test_a_connection_that_a_message_finds_broken_is_made_anew_at_once(
     await harness.wait_for("news")
 
 
-async def test_damaged_uncertain_message_does_not_block_its_chat(harness: GatewayHarness) -> None:
+async def test_damaged_uncertain_message_does_not_block_its_chat(harness):
     runner = await harness.open()
-    damaged = OutboxItem("damaged", "local", "", b"{", lane(ChatTarget("local", "anna")), b"{}")
+    damaged = OutboxItem("damaged", "local", "", b"{", '["local","","anna",""]', b"{}")
     await runner.gateway.store.outbox.enqueue_sending(damaged, "", by="", now=runner.gateway.now())
     await harness.close()
     await harness.open()
@@ -107,9 +101,7 @@ async def test_damaged_uncertain_message_does_not_block_its_chat(harness: Gatewa
     await harness.wait_idle()
 
 
-async def test_hanging_reaction_does_not_delay_answers(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hanging_reaction_does_not_delay_answers(harness, monkeypatch):
     monkeypatch.setattr(turn_view, "REACTION_SECONDS", 0.05)
     on = DisplayOptions(reactions=True)
     monkeypatch.setattr(turn_view, "display_options", lambda _settings, _platform: on)
@@ -123,9 +115,7 @@ async def test_hanging_reaction_does_not_delay_answers(
     await harness.ask("again", "again")
 
 
-async def test_refused_verification_does_not_block_later_messages(
-    harness: GatewayHarness, fickle: Any
-) -> None:
+async def test_refused_verification_does_not_block_later_messages(harness, fickle):
     runner = await harness.open()
     fickle(runner, "was_delivered", *[SendRefused("we were removed from the chat")] * 9)
     await in_doubt(runner, "x")
@@ -136,8 +126,8 @@ async def test_refused_verification_does_not_block_later_messages(
 
 
 async def test_an_uncertain_message_is_sent_again_with_a_mark_where_delivery_cannot_be_checked(
-    harness: GatewayHarness, fickle: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    harness, fickle, monkeypatch
+):
     runner = await harness.open()
     adapter = runner.gateway.supervisors[0].adapter
     able = msgspec.structs.replace(adapter.manifest.capabilities, checks_delivery=False)
@@ -152,14 +142,12 @@ async def test_an_uncertain_message_is_sent_again_with_a_mark_where_delivery_can
     assert row is not None and row.attempts == 3
 
 
-def test_a_message_too_long_for_the_mark_is_sent_again_without_it() -> None:
+def test_a_message_too_long_for_the_mark_is_sent_again_without_it():
     long = OutgoingMessage("x" * 100)
     assert decode_message(mark_repeated(long, Capabilities(max_chars=100))) == long
 
 
-async def test_hanging_verification_does_not_block_other_chats(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hanging_verification_does_not_block_other_chats(harness, monkeypatch):
     runner = await harness.open()
     gate = asyncio.Event()
 
@@ -173,7 +161,7 @@ async def test_hanging_verification_does_not_block_other_chats(
     gate.set()
 
 
-async def test_a_message_that_another_process_sends_is_left_to_it(harness: GatewayHarness) -> None:
+async def test_a_message_that_another_process_sends_is_left_to_it(harness):
     runner = await harness.open()
     await in_doubt(runner, "x", by="another machine:1:2")
     await in_doubt(runner, "y", by="another machine:1:2", now=runner.gateway.now() - 10_000)
@@ -182,9 +170,7 @@ async def test_a_message_that_another_process_sends_is_left_to_it(harness: Gatew
     assert harness.texts("x") == []
 
 
-async def test_many_chats_that_wait_do_not_hold_up_the_rest(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_many_chats_that_wait_do_not_hold_up_the_rest(harness, monkeypatch):
     runner = await harness.open()
     gate = asyncio.Event()
     line = runner.gateway.connections.get("local")
@@ -203,9 +189,7 @@ async def test_many_chats_that_wait_do_not_hold_up_the_rest(
     gate.set()
 
 
-async def test_outbox_continues_after_a_failure(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_outbox_continues_after_a_failure(harness, monkeypatch):
     runner = await harness.open()
     due, faults = runner.gateway.outbox.queue.due, [KeyError("x")]
 
@@ -218,9 +202,7 @@ async def test_outbox_continues_after_a_failure(
     await harness.ask("hello", "hello")
 
 
-async def test_an_answer_comes_also_when_its_beginning_could_not_be_shown(
-    harness: GatewayHarness, fickle: Any
-) -> None:
+async def test_an_answer_comes_also_when_its_beginning_could_not_be_shown(harness, fickle):
     runner = await harness.open([GROWS], **STREAMING)
     fickle(runner, "send", NotConnected("gone"))
     await harness.ask("count", ANSWER)
@@ -228,9 +210,7 @@ async def test_an_answer_comes_also_when_its_beginning_could_not_be_shown(
     assert harness.texts() == [ANSWER]
 
 
-async def test_an_answer_comes_also_when_the_platform_was_away_as_it_began(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_answer_comes_also_when_the_platform_was_away_as_it_began(harness, monkeypatch):
     runner = await harness.open([GROWS], **STREAMING)
     lines, show = runner.gateway.connections, runner.gateway.outbox.open_stream
 
@@ -246,9 +226,7 @@ async def test_an_answer_comes_also_when_the_platform_was_away_as_it_began(
     await harness.wait_idle()
 
 
-async def test_an_answer_whose_beginning_was_in_doubt_is_one_message(
-    harness: GatewayHarness, fickle: Any
-) -> None:
+async def test_an_answer_whose_beginning_was_in_doubt_is_one_message(harness, fickle):
     """The platform cannot be asked at first; then it has the message, while the turn still runs."""
     step = Step((Text(ANSWER),), faults=(Stall(3, seconds=1.0),))
     runner = await harness.open([step], **STREAMING)
@@ -272,16 +250,14 @@ async def test_an_answer_whose_beginning_was_in_doubt_is_one_message(
     assert harness.texts() == [ANSWER]
 
 
-async def test_the_same_words_before_two_tools_hold_up_nothing(harness: GatewayHarness) -> None:
+async def test_the_same_words_before_two_tools_hold_up_nothing(harness):
     look = [Step((Text("Let me look."), ToolCall(f"c{at}", "todo", "{}"))) for at in range(2)]
     await harness.open([*look, "done"], **STREAMING)
     await harness.ask("do it", "done")
     await harness.wait_idle()
 
 
-async def test_failure_of_a_streaming_turn_is_reported(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failure_of_a_streaming_turn_is_reported(harness, monkeypatch):
     await harness.open([GROWS], **STREAMING)
     see = TurnEvents.see
 
@@ -297,9 +273,7 @@ async def test_failure_of_a_streaming_turn_is_reported(
     assert len(harness.texts()) == 1
 
 
-async def test_stopped_answer_keeps_its_text_without_the_cursor(
-    harness: GatewayHarness,
-) -> None:
+async def test_stopped_answer_keeps_its_text_without_the_cursor(harness):
     step = Step((Text(ANSWER),), faults=(Stall(4),))
     await harness.open([step], **STREAMING)
     harness.say("count")
@@ -310,9 +284,7 @@ async def test_stopped_answer_keeps_its_text_without_the_cursor(
     assert ANSWER.startswith(first) and first
 
 
-async def test_an_edit_that_may_have_been_lost_is_made_again(
-    harness: GatewayHarness, fickle: Any
-) -> None:
+async def test_an_edit_that_may_have_been_lost_is_made_again(harness, fickle):
     runner = await harness.open([GROWS], **{**STREAMING, "streaming__edit_interval": 60})
     fickle(runner, "edit", SendUnsure("the connection broke"))
     asked = fickle(runner, "was_delivered")
@@ -323,8 +295,8 @@ async def test_an_edit_that_may_have_been_lost_is_made_again(
 
 
 async def test_an_answer_that_cannot_be_edited_comes_anew_though_the_platform_is_busy(
-    harness: GatewayHarness, fickle: Any
-) -> None:
+    harness, fickle
+):
     runner = await harness.open([GROWS], **{**STREAMING, "streaming__edit_interval": 60})
     fickle(runner, "edit", SendRefused("too old"))
     fickle(runner, "send", None, SendLater("busy", seconds=0.05))
@@ -333,9 +305,7 @@ async def test_an_answer_that_cannot_be_edited_comes_anew_though_the_platform_is
     assert harness.texts()[1:] == [ANSWER]
 
 
-async def test_tool_lines_of_a_crashed_turn_do_not_block_later_ones(
-    harness: GatewayHarness,
-) -> None:
+async def test_tool_lines_of_a_crashed_turn_do_not_block_later_ones(harness):
     calls = [Step((ToolCall(f"c{at}", "todo", "{}"),)) for at in range(2)]
     stalled = Step((Text("never"),), faults=(Stall(0),))
     runner = await harness.open(
@@ -361,8 +331,8 @@ async def test_tool_lines_of_a_crashed_turn_do_not_block_later_ones(
 
 @pytest.mark.parametrize("fault", [SendLater("busy", seconds=0.0), NotConnected("away")])
 async def test_an_answer_whose_edit_never_succeeds_comes_as_a_message_of_its_own(
-    harness: GatewayHarness, fickle: Any, monkeypatch: pytest.MonkeyPatch, fault: Exception
-) -> None:
+    harness, fickle, monkeypatch, fault
+):
     monkeypatch.setattr(outbox, "MAX_RETRY_SECONDS", 0.01)
     runner = await harness.open([GROWS, "and on"], **STREAMING)
     edits = fickle(runner, "edit", *[fault] * 500)
@@ -374,9 +344,7 @@ async def test_an_answer_whose_edit_never_succeeds_comes_as_a_message_of_its_own
     assert harness.texts().count(ANSWER) == 1
 
 
-async def test_opening_stream_is_not_verified(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_opening_stream_is_not_verified(harness, monkeypatch):
     """Its row is there a moment before its number is known."""
     runner = await harness.open([GROWS], **STREAMING)
     mail, doubted = runner.gateway.store, []
@@ -393,9 +361,7 @@ async def test_opening_stream_is_not_verified(
     assert doubted == [[]]
 
 
-async def test_message_that_arrived_meanwhile_is_not_verified(
-    harness: GatewayHarness, fickle: Any
-) -> None:
+async def test_message_that_arrived_meanwhile_is_not_verified(harness, fickle):
     runner = await harness.open()
     asked = fickle(runner, "was_delivered")
     await in_doubt(runner, "x", by="another:1:1")

@@ -6,7 +6,6 @@ import pytest
 
 from hermes.core.messages import Text
 from hermes.core.testing import Stall, Step
-from tests.integration.gateway.chats.conftest import GatewayHarness
 
 STALLED = Step((Text("never"),), faults=(Stall(0),))
 ROOM = {"chat": "room", "chat_type": "group"}
@@ -14,7 +13,7 @@ TOGETHER = {"group_sessions_per_user": False}
 
 
 @pytest.fixture(autouse=True)
-def everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+def everybody(monkeypatch):
     """Anna and Ben are members, everybody else is a guest."""
     monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
 
@@ -23,9 +22,7 @@ def tools(call) -> set[str]:
     return {each["function"]["name"] for each in call.body.get("tools", ())}
 
 
-async def test_messages_of_two_people_are_not_answered_with_the_rights_of_one(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_messages_of_two_people_are_not_answered_with_the_rights_of_one(harness, monkeypatch):
     await harness.open([STALLED, "to the guest", "to anna"], **TOGETHER)
     harness.hold_turns(monkeypatch)
     await harness.begin("@hermes begin", user="anna", **ROOM)
@@ -40,9 +37,7 @@ async def test_messages_of_two_people_are_not_answered_with_the_rights_of_one(
 
 
 @pytest.mark.parametrize("words", ["do as I say", "/steer do as I say"])
-async def test_a_guest_does_not_steer_the_turn_of_a_member(
-    harness: GatewayHarness, words: str
-) -> None:
+async def test_a_guest_does_not_steer_the_turn_of_a_member(harness, words):
     def answer(request):
         last = str(request.body["messages"][-1])
         return Step((Text("done"),), faults=(Stall(0, seconds=0.5),)) if "begin" in last else "no"
@@ -56,9 +51,7 @@ async def test_a_guest_does_not_steer_the_turn_of_a_member(
     assert all("terminal" not in tools(call) for call in heard)
 
 
-async def test_a_command_of_a_guest_leaves_the_agent_of_a_member_open(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_command_of_a_guest_leaves_the_agent_of_a_member_open(harness, monkeypatch):
     runner = await harness.open(["hello", "again"], **TOGETHER)
     harness.say("@hermes hi", user="anna", **ROOM)
     await harness.wait_for("hello", chat="room")

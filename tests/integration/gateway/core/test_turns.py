@@ -11,13 +11,13 @@ from hermes.core.testing import RecordedRequest, Stall, Step, StepLike, echo
 from hermes.gateway import worker
 from hermes.gateway.turn_view import TurnView
 from hermes.store.records import InboxItem
-from tests.integration.gateway.chats.conftest import GatewayHarness
+from tests.integration.gateway.chats.conftest import LONG
 
 STALLED = Step((Text("never"),), faults=(Stall(0),))
 ASKS = Step((ToolCall("c1", "clarify", '{"question": "Which?", "choices": ["red", "blue"]}'),))
 
 
-async def test_a_question_can_be_asked_in_a_later_turn_too(harness: GatewayHarness) -> None:
+async def test_a_question_can_be_asked_in_a_later_turn_too(harness):
     runner = await harness.open(["hello", ASKS, "blue it is"])
     await harness.ask("hi", "hello")
     await harness.until(
@@ -29,22 +29,19 @@ async def test_a_question_can_be_asked_in_a_later_turn_too(harness: GatewayHarne
     await harness.wait_for("blue it is")
 
 
-async def test_a_chat_that_only_gave_commands_leaves_nothing_behind(
-    harness: GatewayHarness,
-) -> None:
+async def test_a_chat_that_only_gave_commands_leaves_nothing_behind(harness):
     runner = await harness.open(gateway__live_agents=1)
     await harness.ask("/usage", "No model was called yet.")
     await harness.ask("/usage", "No model was called yet.", user="ben")
     await harness.until(lambda: len(runner.gateway._workers) == 1, "only the open conversation")
 
 
-async def test_two_answers_to_one_question_the_second_is_a_message(harness: GatewayHarness) -> None:
+async def test_two_answers_to_one_question_the_second_is_a_message(harness):
     runner = await harness.open([ASKS, "blue it is", "noted"], display__busy_input_mode="queue")
     harness.say("paint")
     await harness.wait_for("1. red")
     receive = runner.gateway.receive
-    said = [harness.platform.log.said[key] for key in harness.platform.log.said]
-    event = runner.gateway.supervisors[0].adapter._event(said[-1])
+    event = harness.event(list(harness.platform.log.said)[-1])
     for number, text in enumerate(("blue", "and thick")):
         changed = type(event)(event.source, f"x{number}", text, addressed=True)
         asyncio.ensure_future(receive(changed))  # noqa: RUF006 - the harness waits for the answers
@@ -53,17 +50,15 @@ async def test_two_answers_to_one_question_the_second_is_a_message(harness: Gate
     assert "and thick" in str(harness.server.calls[-1].body["messages"][-1])
 
 
-async def test_stop_counts_also_before_the_model_is_asked(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stop_counts_also_before_the_model_is_asked(harness, monkeypatch):
     await harness.open()
     going, gate = asyncio.Event(), asyncio.Event()
 
-    async def slow(_gateway: object, _agent: object) -> None:
+    async def slow(_gateway: object, _events: object) -> None:
         going.set()
         await gate.wait()
 
-    monkeypatch.setattr(worker, "compact_if_needed", slow)
+    monkeypatch.setattr(worker, "build_user_message", slow)
     harness.say("begin")
     await going.wait()
     await harness.ask("/stop", "Stopped.")
@@ -73,9 +68,7 @@ async def test_stop_counts_also_before_the_model_is_asked(
     assert harness.texts() == ["Stopped."]
 
 
-async def test_short_store_failure_only_delays_the_answer(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_short_store_failure_only_delays_the_answer(harness, monkeypatch):
     runner = await harness.open()
     claim, failures = runner.gateway.claim, [StoreError("busy")]
 
@@ -90,8 +83,8 @@ async def test_short_store_failure_only_delays_the_answer(
 
 @pytest.mark.parametrize("words", ["hello", "/stop"])
 async def test_message_is_answered_if_the_store_failed_after_the_commit(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch, words: str
-) -> None:
+    harness, monkeypatch, words
+):
     """The connection to the store broke between the commit and its answer."""
 
     def answer(request: RecordedRequest) -> StepLike:
@@ -113,9 +106,7 @@ async def test_message_is_answered_if_the_store_failed_after_the_commit(
 
 
 @pytest.mark.parametrize("mode", ["interrupt", "steer"])
-async def test_message_in_work_does_not_stop_its_own_turn(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
+async def test_message_in_work_does_not_stop_its_own_turn(harness, monkeypatch, mode):
     slow = Step((Text("a thought"),), faults=(Stall(0, seconds=0.3),))
     runner = await harness.open(["hello", slow], display__busy_input_mode=mode)
     await harness.ask("hi", "hello")
@@ -132,9 +123,7 @@ async def test_message_in_work_does_not_stop_its_own_turn(
     await harness.wait_idle()
 
 
-async def test_a_command_with_a_fault_is_answered(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_command_with_a_fault_is_answered(harness, monkeypatch):
     runner = await harness.open()
 
     def broken() -> str:
@@ -146,8 +135,8 @@ async def test_a_command_with_a_fault_is_answered(
 
 
 async def test_a_message_that_comes_while_the_right_to_a_chat_is_given_back_is_answered(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    harness, monkeypatch
+):
     slow = Step((Text("the second"),), faults=(Stall(0, seconds=0.4),))
     runner = await harness.open(["the first", slow])
     release, said = runner.gateway.release, asyncio.Event()
@@ -164,44 +153,38 @@ async def test_a_message_that_comes_while_the_right_to_a_chat_is_given_back_is_a
     await harness.wait_for("the second")
 
 
-async def test_the_gateway_stops_also_while_a_turn_is_being_prepared(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_gateway_stops_also_while_a_turn_is_being_prepared(harness, monkeypatch):
     await harness.open()
     going = asyncio.Event()
 
-    async def forever(_gateway: object, _agent: object) -> None:
+    async def forever(_gateway: object, _events: object) -> None:
         going.set()
         await asyncio.Event().wait()
 
     with monkeypatch.context() as patched:
-        patched.setattr(worker, "compact_if_needed", forever)
+        patched.setattr(worker, "build_user_message", forever)
         harness.say("begin")
         await going.wait()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LONG):
             await harness.close()
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("chat ")]
     await harness.open()
     await harness.wait_for("begin")
 
 
-async def test_while_the_gateway_waits_for_turns_commands_are_answered(
-    harness: GatewayHarness,
-) -> None:
-    await harness.open([STALLED], gateway__drain_seconds=15)
+async def test_while_the_gateway_waits_for_turns_commands_are_answered(harness):
+    await harness.open([STALLED], gateway__drain_seconds=3600)
     await harness.begin("begin")
     assert harness.runner is not None
     harness.runner.stop()
     await asyncio.sleep(0.1)
     await harness.ask("/stop", "Stopped.")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LONG):
         await harness.close()
 
 
 @pytest.mark.parametrize("words", ["turn left", "/steer turn left"])
-async def test_steering_message_is_answered_once_after_a_restart(
-    harness: GatewayHarness, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_steering_message_is_answered_once_after_a_restart(harness, words, monkeypatch):
     end = TurnView.close
 
     async def slow(view: TurnView) -> int:
@@ -224,9 +207,7 @@ async def test_steering_message_is_answered_once_after_a_restart(
     assert "turn left" in str(harness.server.calls[-1].body["messages"][-1])
 
 
-async def test_steering_message_of_a_stopped_turn_gets_its_own_turn(
-    harness: GatewayHarness,
-) -> None:
+async def test_steering_message_of_a_stopped_turn_gets_its_own_turn(harness):
     runner = await harness.open([STALLED, "left it is"], display__busy_input_mode="steer")
     await harness.begin("drive")
     harness.say("turn left")
@@ -238,20 +219,18 @@ async def test_steering_message_of_a_stopped_turn_gets_its_own_turn(
     await harness.wait_idle()
 
 
-async def test_a_message_with_half_a_character_is_answered(harness: GatewayHarness) -> None:
+async def test_a_message_with_half_a_character_is_answered(harness):
     runner = await harness.open(echo)
     said = harness.say("hello")
     await harness.wait_for("hello")
-    event = runner.gateway.supervisors[0].adapter._event(harness.platform.log.said[said])
+    event = harness.event(said)
     assert await runner.gateway.receive(
         type(event)(event.source, "half", "broken \ud83d text", addressed=True)
     )
     await harness.wait_for("broken")
 
 
-async def test_damaged_message_does_not_block_others(
-    harness: GatewayHarness, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_damaged_message_does_not_block_others(harness, caplog):
     runner = await harness.open()
     store, key = runner.gateway.store, "agent:main:local:dm:anna"
     await store.inbox.receive(
@@ -266,9 +245,7 @@ async def test_damaged_message_does_not_block_others(
     assert count.unreadable_in == 1
 
 
-async def test_process_without_the_lease_writes_nothing(
-    harness: GatewayHarness,
-) -> None:
+async def test_process_without_the_lease_writes_nothing(harness):
     """Another machine took the chat over while the model was thinking."""
     slow = Step((Text("too late"),), faults=(Stall(0, seconds=0.5),))
     runner = await harness.open(["hello", slow, "in time"])
@@ -292,16 +269,16 @@ async def test_process_without_the_lease_writes_nothing(
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept before", "said meanwhile"])
-async def test_a_stop_of_before_the_restart_counts_for_the_turn_that_was_cut_off(
-    harness: GatewayHarness, kept: bool
-) -> None:
+async def test_a_stop_of_before_the_restart_counts_for_the_turn_that_was_cut_off(harness, kept):
     def answer(request: RecordedRequest) -> StepLike:
         return "went on" if "hello" in str(request.body["messages"][-1]) else STALLED
 
     runner = await harness.open(answer)
     said = await harness.begin("begin")
     if kept:  # and the gateway was killed before it could look at it
-        event = runner.gateway.supervisors[0].adapter._event(harness.platform.log.said[said])
+        event = runner.gateway.supervisors[0].adapter.connection.event(
+            harness.platform.log.said[said]
+        )
         stop = msgspec.json.encode(msgspec.structs.replace(event, text="/stop"))
         key = "agent:main:local:dm:anna"
         await runner.gateway.store.inbox.receive(InboxItem("local", "", "s", key, stop), 1.0)

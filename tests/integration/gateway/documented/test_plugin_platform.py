@@ -1,9 +1,7 @@
 """A platform that a plugin brings, in a gateway that a script starts: all by documented names."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
@@ -72,7 +70,7 @@ plugins:
 
 
 @pytest.fixture
-def home(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(hermes_home, monkeypatch):
     folder = hermes_home / "plugins" / "lines"
     folder.mkdir(parents=True)
     (folder / "plugin.yaml").write_text("name: lines\nversion: 1.0.0\ndescription: lines\n")
@@ -88,7 +86,7 @@ def home(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-async def port(home: Path) -> AsyncIterator[int]:
+async def port(home):
     runner = import_module("gateway.run").GatewayRunner()
     assert await runner.start()
     assert (home / "gateway.pid").is_file()
@@ -100,7 +98,7 @@ async def port(home: Path) -> AsyncIterator[int]:
     assert not (home / "gateway.pid").exists()
 
 
-async def test_a_platform_of_a_plugin_answers(port: int) -> None:
+async def test_a_platform_of_a_plugin_answers(port):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     async with asyncio.timeout(LONG):
         writer.write(b"anna: hello there\n")
@@ -112,11 +110,11 @@ async def test_a_platform_of_a_plugin_answers(port: int) -> None:
     writer.close()
 
 
-async def test_one_gateway_runs_in_a_home(port: int) -> None:
+async def test_one_gateway_runs_in_a_home(port):
     with pytest.raises(HermesError, match="running already"):
         await import_module("gateway.run").start_gateway()
 
 
-async def test_with_nothing_set_up_there_is_nothing_to_run(hermes_home: Path) -> None:
+async def test_with_nothing_set_up_there_is_nothing_to_run(hermes_home):
     with pytest.raises(HermesError, match="no platform is set up"):
         await import_module("hermes.compat.gateway").start_gateway()

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-LEAK = b"LEAK"
-"""In every file that must not leave."""
+LEAK = b"LEAK"  #: In every file that must not leave.
 KEY = "sk-or-v1-0123456789abcdef-the-key-of-the-gateway"
 
 IN_THE_USER_HOME = (
@@ -50,12 +49,9 @@ class Treasure:
         """Plant files in the working folder that lead out of it; their paths."""
         outside = self.user_home / "Documents" / "tax.txt"
         links = {
-            "link.txt": outside,
-            "environ.txt": Path("/proc/self/environ"),
-            "above": self.user_home,
-            "loop": folder / "loop",
-            "relative.txt": Path("../" * 20 + "etc/passwd"),
-        }
+            "link.txt": outside, "environ.txt": Path("/proc/self/environ"), "above": self.user_home,
+            "loop": folder / "loop", "relative.txt": Path("../" * 20 + "etc/passwd"),
+        }  # fmt: skip
         for name, target in links.items():
             (folder / name).symlink_to(target)
         os.link(outside, folder / "hard.txt")
@@ -86,7 +82,7 @@ class Treasure:
 
 
 @pytest.fixture
-def treasure(user_home: Path, hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Treasure:
+def treasure(user_home, hermes_home, monkeypatch):
     monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
     hermes_home.mkdir()
     treasure = Treasure(user_home, hermes_home)

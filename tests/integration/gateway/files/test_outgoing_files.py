@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,7 @@ OUTSIDE = "is outside this conversation's folder"
 
 
 @pytest.fixture(params=["local", "telegram", "slack"])
-async def harness(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[BaseHarness]:
+async def harness(request, tmp_path, monkeypatch):
     folder = tmp_path / "platform"
     folder.mkdir()
     match request.param:
@@ -77,18 +74,13 @@ class Scene:
         home = Home(self.treasure.hermes_home)
         with ModelServer(steps) as server:
             said = {
-                "model.provider": "custom",
-                "model.base_url": f"{server.url}/v1",
-                "model.default": "lab-model",
-                "sessions.auto_title": False,
-                "display.tool_progress": "off",
-                "gateway.drain_seconds": 0,
-                "gateway.cwd": str(self.work),
-                "gateway.terminal": "local",
+                "model.provider": "custom", "model.base_url": f"{server.url}/v1",
+                "model.default": "lab-model", "sessions.auto_title": False,
+                "display.tool_progress": "off", "gateway.drain_seconds": 0,
+                "gateway.cwd": str(self.work), "gateway.terminal": "local",
                 "gateway.owners": [f"{self.platform}:{self.harness.user_id('ann')}"],
-                "approvals.mode": "off",
-                **settings,
-            }
+                "approvals.mode": "off", **settings,
+            }  # fmt: skip
             runner = GatewayRunner(home, load(home, said), note=print, quiet=True)
             task = asyncio.create_task(runner.run())
             try:
@@ -129,7 +121,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(harness: BaseHarness, treasure: Treasure, tmp_path: Path) -> Scene:
+def scene(harness, treasure, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     return Scene(harness, treasure, work)
@@ -148,7 +140,7 @@ def check_refusals(shown: list[Shown], reason: str) -> None:
 
 
 @pytest.mark.parametrize("user", ["ann", "bob"])
-async def test_only_files_of_the_own_folder_are_sent(scene: Scene, user: str) -> None:
+async def test_only_files_of_the_own_folder_are_sent(scene, user):
     folder = scene.folder(user)
     answer = scene.treasure.answer(folder, folder / "report.txt")
     shown = await scene.ask(user, [answer])
@@ -157,7 +149,7 @@ async def test_only_files_of_the_own_folder_are_sent(scene: Scene, user: str) ->
     assert scene.copies() == scene.uploads() == [GOOD]
 
 
-async def test_guests_get_no_files(scene: Scene) -> None:
+async def test_guests_get_no_files(scene):
     folder = scene.folder("carl")
     answer = scene.treasure.answer(folder, folder / "report.txt")
     shown = await scene.ask("carl", [answer])
@@ -166,7 +158,7 @@ async def test_guests_get_no_files(scene: Scene) -> None:
     assert scene.copies() == scene.uploads() == []
 
 
-async def test_home_as_working_folder_keeps_keys_and_hidden_files(scene: Scene) -> None:
+async def test_home_as_working_folder_keeps_keys_and_hidden_files(scene):
     """The default of `gateway.cwd` is the owner's home."""
     home = scene.treasure.user_home
     scene.work = home
@@ -183,7 +175,7 @@ async def test_home_as_working_folder_keeps_keys_and_hidden_files(scene: Scene) 
     assert scene.copies() == [GOOD]
 
 
-async def test_file_made_by_a_tool_is_sent(scene: Scene) -> None:
+async def test_file_made_by_a_tool_is_sent(scene):
     path = scene.folder("bob") / "plots" / "a b.txt"
     arguments = f'{{"path": "{path}", "content": "{GOOD.decode()}"}}'
     write = Step((ToolCall("c1", "write_file", arguments),))
@@ -192,7 +184,7 @@ async def test_file_made_by_a_tool_is_sent(scene: Scene) -> None:
     assert scene.copies() == [GOOD]
 
 
-async def test_file_of_the_chat_can_be_sent_back_there_only(scene: Scene) -> None:
+async def test_file_of_the_chat_can_be_sent_back_there_only(scene):
     paths: list[str] = []
     came = File("document", "notes.csv", b"a,b\n1,2\n")
 
@@ -210,7 +202,7 @@ async def test_file_of_the_chat_can_be_sent_back_there_only(scene: Scene) -> Non
     assert OUTSIDE in shown[-1].text
 
 
-async def test_send_message_follows_the_same_rule(scene: Scene) -> None:
+async def test_send_message_follows_the_same_rule(scene):
     """The tool sends into another chat: the owner's."""
     folder = scene.folder("bob")
     text = scene.treasure.answer(folder, folder / "report.txt")
@@ -228,7 +220,7 @@ async def test_send_message_follows_the_same_rule(scene: Scene) -> None:
 
 @pytest.mark.parametrize("harness", ["local"], indirect=True)
 @pytest.mark.requires("bwrap")
-async def test_a_sandbox_sends_from_its_own_folder(scene: Scene) -> None:
+async def test_a_sandbox_sends_from_its_own_folder(scene):
     folder = scene.folder("bob")
     answer = scene.treasure.answer(folder, folder / "report.txt")
     command = json.dumps({"command": f"printf made > {folder}/made.txt"})
@@ -239,7 +231,7 @@ async def test_a_sandbox_sends_from_its_own_folder(scene: Scene) -> None:
     check_refusals(shown, OUTSIDE)
 
 
-async def test_replaced_file_does_not_change_what_is_sent(scene: Scene) -> None:
+async def test_replaced_file_does_not_change_what_is_sent(scene):
     """The answer is stored, and the file is swapped before the platform takes it."""
     folder = scene.folder("bob")
     good = folder / "report.txt"

@@ -8,8 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -46,7 +44,7 @@ with claim_home(home, now=time.time()) as me:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
+def home(tmp_path):
     home = Home(tmp_path / "home")
     yield home
     if left := running_gateway(home.root):
@@ -58,7 +56,7 @@ def started(home: Home, *words: str) -> GatewayProcess:
     return process.start_in_background(home, command)
 
 
-def test_gateway_starts_in_the_background_and_stops_on_request(home: Home) -> None:
+def test_gateway_starts_in_the_background_and_stops_on_request(home):
     found = started(home)
     assert running_gateway(home.root) == found
     assert stop_gateway(found, seconds=20)
@@ -66,7 +64,7 @@ def test_gateway_starts_in_the_background_and_stops_on_request(home: Home) -> No
     assert not (home.root / "gateway.pid").exists()
 
 
-def test_unresponsive_gateway_is_killed_only_by_force(home: Home) -> None:
+def test_unresponsive_gateway_is_killed_only_by_force(home):
     found = started(home, "deaf")
     assert not stop_gateway(found, seconds=0.1)
     assert running_gateway(home.root) == found
@@ -74,7 +72,7 @@ def test_unresponsive_gateway_is_killed_only_by_force(home: Home) -> None:
     assert is_gone(found)
 
 
-def test_a_killed_gateway_leaves_the_home_free(home: Home) -> None:
+def test_a_killed_gateway_leaves_the_home_free(home):
     found = started(home)
     os.kill(found.pid, signal.SIGKILL)
     assert stop_gateway(found, seconds=20), "it is gone already"
@@ -84,7 +82,7 @@ def test_a_killed_gateway_leaves_the_home_free(home: Home) -> None:
         assert running_gateway(home.root) is not None
 
 
-def test_gateway_that_cannot_start_reports_why(home: Home) -> None:
+def test_gateway_that_cannot_start_reports_why(home):
     home.root.mkdir()
     home.logs.mkdir()
     (home.logs / "gateway.out").write_text("of yesterday\n")
@@ -94,7 +92,7 @@ def test_gateway_that_cannot_start_reports_why(home: Home) -> None:
     assert "gateway.out" in failed.value.hint
 
 
-def test_a_second_one_is_refused_while_the_first_runs(home: Home) -> None:
+def test_a_second_one_is_refused_while_the_first_runs(home):
     found = started(home)
     with (
         pytest.raises(HermesError, match=rf"running already \(process {found.pid}\)"),
@@ -104,7 +102,7 @@ def test_a_second_one_is_refused_while_the_first_runs(home: Home) -> None:
     assert stop_gateway(found, seconds=20)
 
 
-def test_gateway_with_broken_settings_can_be_stopped(home: Home) -> None:
+def test_gateway_with_broken_settings_can_be_stopped(home):
     """But it is not restarted: it would not come back."""
     found = started(home)
     home.config_file.write_text("model: [oops\n")
@@ -115,7 +113,7 @@ def test_gateway_with_broken_settings_can_be_stopped(home: Home) -> None:
     assert (done.code, is_gone(found)) == (0, True), done.err
 
 
-def test_stop_reports_running_turns(home: Home) -> None:
+def test_stop_reports_running_turns(home):
     found = started(home)
     state = GatewayState(found.pid, "running", 1.0, 1.0, turns=2)
     write_state(home.root, state)
@@ -124,14 +122,12 @@ def test_stop_reports_running_turns(home: Home) -> None:
 
 
 @pytest.fixture
-def no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_service(tmp_path, monkeypatch):
     monkeypatch.setattr("hermes.gateway.services.BOOTED", tmp_path / "no-systemd")
 
 
 @pytest.mark.usefixtures("no_service")
-def test_start_reports_why_a_platform_failed(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_start_reports_why_a_platform_failed(home, tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_SOCKET", str(tmp_path / "missing"))
     hermes = Hermes("gateway", home.root)
     done = hermes("start")
@@ -146,9 +142,7 @@ def test_start_reports_why_a_platform_failed(
 
 
 @pytest.mark.usefixtures("no_service")
-async def test_start_reports_connected_platforms(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_start_reports_connected_platforms(home, tmp_path, monkeypatch):
     """Also of what lacks variables, and of a port that is taken; it runs all the same."""
     platform = LocalServer()
     await platform.listen(tmp_path / "s")
@@ -179,11 +173,8 @@ async def test_start_reports_connected_platforms(
 
 
 @pytest.mark.usefixtures("no_service")
-def test_gateway_without_platforms_runs_scheduled_jobs(home: Home) -> None:
-    hermes, jobs = (
-        Hermes("gateway", home.root),
-        Hermes("cron", home.root),
-    )
+def test_gateway_without_platforms_runs_scheduled_jobs(home):
+    hermes, jobs = (Hermes("gateway", home.root), Hermes("cron", home.root))
     done = hermes("start")
     assert done.code == 1
     assert "no platform is set up, and there is no scheduled job" in done.err
@@ -199,7 +190,7 @@ def test_gateway_without_platforms_runs_scheduled_jobs(home: Home) -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 @pytest.mark.parametrize("system", [True, False], ids=["machine", "user"])
-def test_systemd_takes_the_service(tmp_path: Path, system: bool) -> None:
+def test_systemd_takes_the_service(tmp_path, system):
     program = tmp_path / "a b $c %d"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -220,7 +211,7 @@ def test_systemd_takes_the_service(tmp_path: Path, system: bool) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_error_of_systemd_is_reported(tmp_path: Path) -> None:
+def test_error_of_systemd_is_reported(tmp_path):
     job = ServiceSpec((str(tmp_path / "gone"),), {}, tmp_path, tmp_path, 45)
     with pytest.raises(ServiceFailed, match=r"systemd does not accept the service: .*gone"):
         verify_unit(unit_text(job, "x", system=False), "hermes-gateway.service")

@@ -26,7 +26,7 @@ Far = Callable[..., AbstractAsyncContextManager[Served]]
 
 
 @pytest.fixture
-def far(tmp_path: Path) -> Far:
+def far(tmp_path):
     return lambda script=echo: serving(tmp_path / "far", script)
 
 
@@ -45,13 +45,11 @@ async def ends(far: Served) -> list[str | None]:
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
+def key(monkeypatch):
     monkeypatch.setenv(PROXY_KEY, KEY)
 
 
-async def test_the_other_hermes_answers_and_knows_the_conversation(
-    harness: GatewayHarness, far: Far
-) -> None:
+async def test_the_other_hermes_answers_and_knows_the_conversation(harness, far):
     def script(request: RecordedRequest) -> StepLike:
         return f"{len(request.body['messages']) - 1} messages so far"
 
@@ -65,7 +63,7 @@ async def test_the_other_hermes_answers_and_knows_the_conversation(
     assert harness.texts() == ["1 messages so far", "3 messages so far"]
 
 
-async def test_nothing_of_this_side_goes_along(harness: GatewayHarness, far: Far) -> None:
+async def test_nothing_of_this_side_goes_along(harness, far):
     harness.home.mkdir(exist_ok=True)
     (harness.home / "SOUL.md").write_text("You are the near one.")
     async with far() as other, near(harness, other) as runner:
@@ -76,18 +74,14 @@ async def test_nothing_of_this_side_goes_along(harness: GatewayHarness, far: Far
         assert agent.system.text == REMOTE_PROMPT
 
 
-async def test_status_shows_that_the_remote_context_length_is_unknown(
-    harness: GatewayHarness, far: Far
-) -> None:
+async def test_status_shows_that_the_remote_context_length_is_unknown(harness, far):
     async with far() as other, near(harness, other):
         await harness.ask("hello", "hello")
         shown = await harness.ask("/status", "Context")
         assert "tokens; how many there may be is not known here" in shown.text
 
 
-async def test_an_answer_grows_and_tools_over_there_are_seen(
-    harness: GatewayHarness, far: Far
-) -> None:
+async def test_an_answer_grows_and_tools_over_there_are_seen(harness, far):
     script = [
         Step((Text("let me look"), ToolCall("c1", "todo", '{"todos": []}'))),
         "The list is empty, as far as I can see from over here.",
@@ -99,7 +93,7 @@ async def test_an_answer_grows_and_tools_over_there_are_seen(
         assert any("**todo**" in text for text in harness.texts())
 
 
-async def test_stop_ends_the_turn_over_there(harness: GatewayHarness, far: Far) -> None:
+async def test_stop_ends_the_turn_over_there(harness, far):
     script = [Step((Text("never"),), faults=(Stall(1),)), "here again"]
     async with far(script) as other, near(harness, other):
         harness.say("begin")
@@ -111,9 +105,7 @@ async def test_stop_ends_the_turn_over_there(harness: GatewayHarness, far: Far) 
         await harness.ask("and now", "here again")
 
 
-async def test_a_turn_that_broke_off_is_not_asked_for_twice(
-    harness: GatewayHarness, far: Far
-) -> None:
+async def test_a_turn_that_broke_off_is_not_asked_for_twice(harness, far):
     """What it did over there would be done again."""
     with ModelServer([Step((Text("I begin"),), faults=(Cut(after=1),))]) as other:
         await harness.open(other, gateway__proxy_url=other.url)
@@ -124,12 +116,7 @@ async def test_a_turn_that_broke_off_is_not_asked_for_twice(
     assert "the connection to the other Hermes was cut" in shown.text
 
 
-async def test_wrong_key_is_reported_without_showing_it(
-    harness: GatewayHarness,
-    far: Far,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_wrong_key_is_reported_without_showing_it(harness, far, monkeypatch, caplog):
     monkeypatch.setenv(PROXY_KEY, "a-key-that-is-wrong")
     caplog.set_level(logging.DEBUG)
     async with far() as other, near(harness, other):
@@ -140,7 +127,7 @@ async def test_wrong_key_is_reported_without_showing_it(
     assert "the other Hermes refused the key" in caplog.text, "also at the start"
 
 
-async def test_unreachable_proxy_is_reported(harness: GatewayHarness) -> None:
+async def test_unreachable_proxy_is_reported(harness):
     with ModelServer([]) as unused:
         await harness.open(unused, gateway__proxy_url=f"http://127.0.0.1:{free_port()}")
         shown = await harness.ask("hello", "cannot reach the other Hermes")
@@ -156,9 +143,7 @@ async def test_unreachable_proxy_is_reported(harness: GatewayHarness) -> None:
         ("https://hermes.example.org", "", "GATEWAY_PROXY_KEY is not set"),
     ],
 )
-async def test_wrong_settings_keep_it_from_starting(
-    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch, url: str, key: str, message: str
-) -> None:
+async def test_wrong_settings_keep_it_from_starting(harness, monkeypatch, url, key, message):
     monkeypatch.setenv(PROXY_KEY, key)
     with ModelServer([]) as unused, pytest.raises(ConfigError, match=message) as failed:
         await harness.open(unused, gateway__proxy_url=url)
@@ -166,9 +151,7 @@ async def test_wrong_settings_keep_it_from_starting(
     assert "secret-word" not in f"{failed.value} {failed.value.hint}"
 
 
-async def test_guests_are_not_let_through(
-    harness: GatewayHarness, far: Far, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_guests_are_not_let_through(harness, far, monkeypatch):
     """The other side could not keep them from using the terminal."""
     monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
     async with far() as other, near(harness, other):
@@ -177,8 +160,8 @@ async def test_guests_are_not_let_through(
 
 
 async def test_files_of_this_machine_are_not_sent_because_the_other_names_them(
-    harness: GatewayHarness, far: Far, tmp_path: Path
-) -> None:
+    harness, far, tmp_path
+):
     file = tmp_path / "private.txt"
     file.write_text("mine")
     async with far([f"Look:\nMEDIA:{file}"]) as other, near(harness, other):
@@ -188,9 +171,7 @@ async def test_files_of_this_machine_are_not_sent_because_the_other_names_them(
     assert not any(each.media for each in harness.shown())
 
 
-async def test_conversations_had_here_are_not_gone_on_with_there(
-    harness: GatewayHarness, far: Far
-) -> None:
+async def test_conversations_had_here_are_not_gone_on_with_there(harness, far):
     with ModelServer(["said here"]) as here:
         await harness.open(here)
         await harness.ask("hello", "said here")
@@ -204,15 +185,13 @@ async def test_conversations_had_here_are_not_gone_on_with_there(
         assert REMOTE_PROMPT not in str(here.calls[-1].body)
 
 
-async def test_the_model_is_the_business_of_the_other(harness: GatewayHarness, far: Far) -> None:
+async def test_the_model_is_the_business_of_the_other(harness, far):
     async with far() as other, near(harness, other):
         await harness.ask("/model gpt-5", "chooses its model itself")
         await harness.ask("hello", "hello")
 
 
-async def test_a_second_gateway_in_a_process_of_its_own(
-    harness: GatewayHarness, tmp_path: Path
-) -> None:
+async def test_a_second_gateway_in_a_process_of_its_own(harness, tmp_path):
     home, port = tmp_path / "second", free_port()
     home.mkdir()
     with ModelServer(echo) as model:
@@ -221,12 +200,9 @@ async def test_a_second_gateway_in_a_process_of_its_own(
             f"  base_url: {model.url}/v1\nplatforms:\n  api_server:\n    enabled: true\n"
         )
         variables = {
-            **os.environ,
-            "PYTHONPATH": str(SOURCES),
-            "HERMES_HOME": str(home),
-            "API_SERVER_KEY": KEY,
-            "API_SERVER_PORT": str(port),
-        }
+            **os.environ, "PYTHONPATH": str(SOURCES), "HERMES_HOME": str(home),
+            "API_SERVER_KEY": KEY, "API_SERVER_PORT": str(port),
+        }  # fmt: skip
         variables.pop("LOCAL_SOCKET")
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "hermes", "gateway", "run",

@@ -15,8 +15,8 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.testing import ModelServer, RecordedRequest, StepLike, echo
 from hermes.gateway.platforms.api_server.adapter import ApiServer
-from hermes.gateway.platforms.api_server.manifest import MANIFEST
-from hermes.gateway.platforms.api_server.options import ApiOptions
+from hermes.gateway.platforms.api_server.http import ApiOptions
+from hermes.gateway.platforms.manifests import API_SERVER
 from hermes.sdk.platforms import AdapterContext, MessageEvent
 
 KEY = "the key of the tests"
@@ -30,7 +30,7 @@ class Served:
     def __init__(self, adapter: ApiServer, app: App, model: ModelServer, key: str) -> None:
         self.adapter, self.app, self.model, self.key = adapter, app, model, key
         self.url = f"http://127.0.0.1:{adapter.port}"
-        self.http = httpx2.AsyncClient(base_url=self.url, headers=self.headers, timeout=30)
+        self.http = httpx2.AsyncClient(base_url=self.url, headers=self.headers, timeout=100)
 
     @property
     def port(self) -> int:
@@ -75,7 +75,7 @@ async def serving(
         loaded = load(home)
         async with App(home, loaded, ProgressLine(StringIO()), lambda _text: None) as app:
             context = AdapterContext(
-                MANIFEST,
+                API_SERVER,
                 loaded.variable,
                 None,
                 loaded.settings.platforms.api_server,
@@ -95,7 +95,7 @@ async def serving(
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Serve:
+def serve(tmp_path):
     def serve(script: Script = echo, **more: Any) -> AbstractAsyncContextManager[Served]:
         return serving(tmp_path, script, **more)
 
@@ -103,7 +103,7 @@ def serve(tmp_path: Path) -> Serve:
 
 
 @pytest.fixture
-async def served(serve: Serve) -> AsyncIterator[Served]:
+async def served(serve):
     """One that says back what it hears."""
     async with serve() as server:
         yield server

@@ -48,11 +48,7 @@ def post(server: Served, path: str, body: Any, *lines: str) -> bytes:
     """A whole request; `lines` are more headers."""
     data = json.dumps(body).encode()
     head = [
-        f"POST {path} HTTP/1.1",
-        "Host: localhost",
-        f"Authorization: Bearer {server.key}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(data)}",
-        *lines,
-    ]
+        f"POST {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {server.key}",
+        "Content-Type: application/json", f"Content-Length: {len(data)}", *lines,
+    ]  # fmt: skip
     return "\r\n".join([*head, "", ""]).encode() + data

@@ -5,7 +5,7 @@ from typing import Any
 
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Refuse, Stall, Step, StepLike
-from tests.integration.platforms.api_server.conftest import Serve, Served, chat
+from tests.integration.platforms.api_server.conftest import chat
 
 SESSION = "x-hermes-session-id"
 
@@ -23,7 +23,7 @@ async def ask(http: Any, *texts: str, **more: Any) -> Any:
     return answer
 
 
-async def test_conversation_continues_with_a_byte_stable_prefix(served: Served) -> None:
+async def test_conversation_continues_with_a_byte_stable_prefix(served):
     first = await ask(served.http, "one")
     second = await ask(served.http, "one", "one", "two", stream=True)
     third = await ask(served.http, "one", "one", "two", " two\n", "three")
@@ -37,7 +37,7 @@ async def test_conversation_continues_with_a_byte_stable_prefix(served: Served) 
     assert (await served.app.store.info(first.headers[SESSION])).source == "api-server"
 
 
-async def test_an_edited_or_repeated_question_begins_another_session(served: Served) -> None:
+async def test_an_edited_or_repeated_question_begins_another_session(served):
     first = await ask(served.http, "one")
     await ask(served.http, "one", "one", "two")
     again = await ask(served.http, "one", "one", "two")
@@ -50,7 +50,7 @@ async def test_an_edited_or_repeated_question_begins_another_session(served: Ser
     assert [each["content"] for each in bodies[3][1:]] == ["one", "ONE", "two"]
 
 
-async def test_conversation_continues_after_its_agent_was_closed(serve: Serve) -> None:
+async def test_conversation_continues_after_its_agent_was_closed(serve):
     async with serve(settings="  live_agents: 1\n") as server:
         first = await ask(server.http, "one")
         await ask(server.http, "something else")
@@ -58,9 +58,7 @@ async def test_conversation_continues_after_its_agent_was_closed(serve: Serve) -
         assert again.headers[SESSION] == first.headers[SESSION]
 
 
-async def test_client_instructions_follow_the_system_prompt_and_are_not_stored(
-    served: Served,
-) -> None:
+async def test_client_instructions_follow_the_system_prompt_and_are_not_stored(served):
     body = {"messages": [{"role": "system", "content": "Speak like a pirate."}, *said("hi")]}
     answer = await served.http.post("/v1/chat/completions", json=body)
     system = served.model.calls[0].body["messages"][0]
@@ -71,7 +69,7 @@ async def test_client_instructions_follow_the_system_prompt_and_are_not_stored(
     assert "pirate" not in info.system_prompt
 
 
-async def test_a_picture_reaches_the_model(served: Served) -> None:
+async def test_a_picture_reaches_the_model(served):
     pixel = "data:image/png;base64,iVBORw0KGgo="
     parts = [
         {"type": "text", "text": "what is it?"},
@@ -82,7 +80,7 @@ async def test_a_picture_reaches_the_model(served: Served) -> None:
     assert served.model.calls[0].body["messages"][-1]["content"] == parts
 
 
-async def test_a_session_can_be_named(served: Served) -> None:
+async def test_a_session_can_be_named(served):
     first = await ask(served.http, "one")
     name = first.headers[SESSION]
     answer = await served.http.post(
@@ -96,7 +94,7 @@ async def test_a_session_can_be_named(served: Served) -> None:
     assert (gone.status_code, gone.json()["error"]["code"]) == (404, "session_not_found")
 
 
-async def test_session_of_another_surface_is_not_found(served: Served) -> None:
+async def test_session_of_another_surface_is_not_found(served):
     store = served.app.store
     await store.create("private", source="cli", model="m", system_prompt="p")
     answer = await served.http.post(
@@ -105,7 +103,7 @@ async def test_session_of_another_surface_is_not_found(served: Served) -> None:
     assert answer.status_code == 404
 
 
-async def test_busy_session_gets_409(serve: Serve) -> None:
+async def test_busy_session_gets_409(serve):
     def script(request: RecordedRequest) -> StepLike:
         text = str(request.body["messages"][-1]["content"])
         return Step((Text("wait a moment"),), faults=(Stall(),)) if text == "hold" else text
@@ -122,7 +120,7 @@ async def test_busy_session_gets_409(serve: Serve) -> None:
         assert (busy.status_code, busy.json()["error"]["code"]) == (409, "session_busy")
 
 
-async def test_after_a_failure_the_client_can_ask_again(serve: Serve) -> None:
+async def test_after_a_failure_the_client_can_ask_again(serve):
     async with serve(lambda _request: answers.pop(0)) as server:
         answers: list[StepLike] = ["one", Refuse("unauthorized"), "two"]
         await ask(server.http, "one")
@@ -135,7 +133,7 @@ async def test_after_a_failure_the_client_can_ask_again(serve: Serve) -> None:
         ] == "two"
 
 
-async def test_fifty_concurrent_requests_get_their_own_answers(served: Served) -> None:
+async def test_fifty_concurrent_requests_get_their_own_answers(served):
     answers = await asyncio.gather(*[ask(served.http, f"number {n}") for n in range(50)])
     for number, answer in enumerate(answers):
         assert answer.json()["choices"][0]["message"]["content"] == f"number {number}"

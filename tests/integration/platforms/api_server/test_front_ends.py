@@ -9,8 +9,8 @@ import pytest
 
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
-from hermes.gateway.platforms.api_server.options import ApiOptions
-from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
+from hermes.gateway.platforms.api_server.http import ApiOptions
+from tests.integration.platforms.api_server.conftest import KEY, Served, chat
 from tests.integration.platforms.api_server.raw import dialled, post
 from tests.integration.platforms.api_server.test_openai_sdk import async_client
 
@@ -39,24 +39,14 @@ ASKED: dict[str, dict[str, Any]] = {
         "messages": [HI, {"role": "assistant", "content": ""}, HI],
     },
     "LibreChat, with tools of its own": {
-        "model": "hermes",
-        "user": "65f0",
-        "messages": [HI],
-        "stream": True,
-        "temperature": 0.7,
+        "model": "hermes", "user": "65f0", "messages": [HI], "stream": True, "temperature": 0.7,
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
-        "tool_choice": "auto",
-        "parallel_tool_calls": True,
+        "tool_choice": "auto", "parallel_tool_calls": True,
     },
     "LobeChat, a question": {
-        "model": "hermes",
-        "messages": [{"role": "developer", "content": "Be kind."}, HI],
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "frequency_penalty": 0,
-        "presence_penalty": 0,
-        "top_p": 1,
-        "n": 1,
+        "model": "hermes", "messages": [{"role": "developer", "content": "Be kind."}, HI],
+        "stream": True, "stream_options": {"include_usage": True}, "frequency_penalty": 0,
+        "presence_penalty": 0, "top_p": 1, "n": 1,
     },
     "AnythingLLM, with a picture": {
         "model": "hermes",
@@ -89,19 +79,13 @@ ASKED: dict[str, dict[str, Any]] = {
         "stream": True,
     },
     "Jan, everything null": {
-        "model": "hermes",
-        "messages": [{**HI, "name": None, "tool_calls": None}],
-        "stream": True,
-        "stream_options": None,
-        "n": None,
-        "stop": None,
-        "user": None,
-        "response_format": None,
+        "model": "hermes", "messages": [{**HI, "name": None, "tool_calls": None}], "stream": True,
+        "stream_options": None, "n": None, "stop": None, "user": None, "response_format": None,
     },
-}
+}  # fmt: skip
 
 
-async def test_requests_of_known_front_ends_are_answered(served: Served) -> None:
+async def test_requests_of_known_front_ends_are_answered(served):
     failures = {name: await failure(served, body) for name, body in ASKED.items()}
     assert {name: why for name, why in failures.items() if why} == {}
 
@@ -123,7 +107,7 @@ async def failure(served: Served, body: dict[str, Any]) -> str:
     return "" if complete and has_usage == bool(body.get("stream_options")) else answer.text
 
 
-async def test_paths_may_end_with_a_slash(served: Served) -> None:
+async def test_paths_may_end_with_a_slash(served):
     for path in ("/v1/models", "/v1/models/", "/health/"):
         assert (await served.http.get(path)).status_code == 200
         assert (await served.http.head(path)).status_code == 200
@@ -132,7 +116,7 @@ async def test_paths_may_end_with_a_slash(served: Served) -> None:
     assert (lost.status_code, "ends with /v1" in lost.text) == (404, True)
 
 
-async def test_model_can_be_retrieved(served: Served) -> None:
+async def test_model_can_be_retrieved(served):
     async with async_client(served) as client:
         assert (await client.models.retrieve("hermes")).id == "hermes"
         with pytest.raises(openai.NotFoundError):
@@ -143,7 +127,7 @@ class Title(pydantic.BaseModel):
     title: str
 
 
-async def test_response_format_becomes_an_instruction(serve: Serve) -> None:
+async def test_response_format_becomes_an_instruction(serve):
     async with (
         serve(lambda _request: '{"title": "Plum"}') as server,
         async_client(server) as client,
@@ -157,7 +141,7 @@ async def test_response_format_becomes_an_instruction(serve: Serve) -> None:
             assert json.loads(reply)["required"] == ["title"]
 
 
-async def test_head_request_gets_no_stream(serve: Serve) -> None:
+async def test_head_request_gets_no_stream(serve):
     async with serve(holding) as server:
         run = (await server.http.post("/v1/runs", json={"input": HELD})).json()["run_id"]
         head = await server.http.head(f"/v1/runs/{run}/events")
@@ -165,7 +149,7 @@ async def test_head_request_gets_no_stream(serve: Serve) -> None:
         await server.http.post(f"/v1/runs/{run}/stop")
 
 
-async def test_overload_gets_503_with_retry_after(serve: Serve) -> None:
+async def test_overload_gets_503_with_retry_after(serve):
     options = ApiOptions(port=0, key=KEY, max_turns=1)
     async with serve(holding, options=options) as server:
         run = (await server.http.post("/v1/runs", json={"input": HELD})).json()["run_id"]
@@ -176,7 +160,7 @@ async def test_overload_gets_503_with_retry_after(serve: Serve) -> None:
         await server.http.post(f"/v1/runs/{run}/stop")
 
 
-async def test_client_that_leaves_while_waiting_starts_no_turn(serve: Serve) -> None:
+async def test_client_that_leaves_while_waiting_starts_no_turn(serve):
     async with serve(holding) as server:
         body = {"input": HELD, "conversation": "plan", "stream": True}
         first, second = await dialled(server), await dialled(server)

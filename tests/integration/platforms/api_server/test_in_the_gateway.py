@@ -1,8 +1,6 @@
 """A whole gateway with nothing but the API server: its turns are counted as those of chats are."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -23,9 +21,7 @@ def holding(request: RecordedRequest) -> StepLike:
 
 
 @pytest.fixture
-async def http(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[httpx2.AsyncClient]:
+async def http(tmp_path, monkeypatch):
     monkeypatch.setenv("API_SERVER_PORT", "0")
     home = Home(tmp_path / "home")
     home.root.mkdir()
@@ -43,13 +39,13 @@ async def http(
         while supervisor.health.state != "healthy":
             await asyncio.sleep(0.01)
         base = f"http://127.0.0.1:{supervisor.adapter.port}"
-        async with httpx2.AsyncClient(base_url=base, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=base, timeout=100) as client:
             yield client
         runner.stop()
         await work
 
 
-async def test_status_and_metrics_know_its_turns(http: httpx2.AsyncClient) -> None:
+async def test_status_and_metrics_know_its_turns(http):
     before = (await http.get("/health/detailed")).json()["gateway"]
     assert before["adapters"][0]["detail"] == str(http.base_url).rstrip("/")
     assert before["adapters"][0]["last_in"] is None
@@ -74,9 +70,7 @@ async def state(http: httpx2.AsyncClient) -> dict[str, object]:
     return found
 
 
-async def test_answers_of_the_api_name_files_and_send_none(
-    http: httpx2.AsyncClient, tmp_path: Path
-) -> None:
+async def test_answers_of_the_api_name_files_and_send_none(http, tmp_path):
     text = "MEDIA:/proc/self/environ"
     reply = (await http.post("/v1/chat/completions", json=chat(text))).json()
     assert reply["choices"][0]["message"]["content"] == text

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from typing import Any
 
 import openai
 import pytest
@@ -11,7 +10,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import RecordedRequest, Refuse, StepLike
-from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
+from tests.integration.platforms.api_server.conftest import KEY, Served, chat
 from tests.integration.sdk.strict import checked
 
 TODO = ToolCall("call_1", "todo", '{"todos":[{"id":"1","content":"x","status":"pending"}]}')
@@ -34,7 +33,7 @@ def async_client(server: Served) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=0)
 
 
-async def test_the_sync_client_talks_in_every_way(served: Served) -> None:
+async def test_the_sync_client_talks_in_every_way(served):
     def talk() -> list[str]:
         with sync_client(served) as client:
             whole = client.chat.completions.create(**chat("one"))
@@ -45,17 +44,14 @@ async def test_the_sync_client_talks_in_every_way(served: Served) -> None:
                 final = events.get_final_response()
             names = [model.id for model in client.models.list()]
             return [
-                whole.choices[0].message.content or "",
-                said,
-                response.output_text,
-                final.output_text,
-                *names,
-            ]
+                whole.choices[0].message.content or "", said, response.output_text,
+                final.output_text, *names,
+            ]  # fmt: skip
 
     assert await asyncio.to_thread(talk) == ["one", "two", "three", "four", "hermes"]
 
 
-async def test_the_async_client_talks_in_every_way(served: Served) -> None:
+async def test_the_async_client_talks_in_every_way(served):
     async with async_client(served) as client:
         whole = await client.chat.completions.create(**chat("one"))
         assert whole.choices[0].message.content == "one"
@@ -84,7 +80,7 @@ async def test_the_async_client_talks_in_every_way(served: Served) -> None:
             await client.responses.retrieve(second.id)
 
 
-async def test_responses_match_the_types_of_the_openai_sdk(serve: Serve) -> None:
+async def test_responses_match_the_types_of_the_openai_sdk(serve):
     async with serve(asks_a_tool) as server:
         whole = await server.http.post("/v1/chat/completions", json=chat("go"))
         checked(ChatCompletion, whole.json())
@@ -102,7 +98,7 @@ async def test_responses_match_the_types_of_the_openai_sdk(serve: Serve) -> None
             checked(ResponseStreamEvent, json.loads(data), extensions=OURS)
 
 
-async def test_tool_progress_is_ignored_by_other_clients(serve: Serve) -> None:
+async def test_tool_progress_is_ignored_by_other_clients(serve):
     async with serve(asks_a_tool) as server:
         text = (await server.http.post("/v1/chat/completions", json=chat("go", stream=True))).text
         events = [block for block in text.split("\n\n") if "hermes.tool.progress" in block]
@@ -117,15 +113,12 @@ async def test_tool_progress_is_ignored_by_other_clients(serve: Serve) -> None:
         assert "".join(said) == "Let me see.\n\nAll done."
 
 
-async def test_calls_of_our_tools_are_items_of_a_response(serve: Serve) -> None:
+async def test_calls_of_our_tools_are_items_of_a_response(serve):
     async with serve(asks_a_tool) as server, async_client(server) as client:
         response = await client.responses.create(model="m", input="go")
         assert [item.type for item in response.output] == [
-            "message",
-            "function_call",
-            "function_call_output",
-            "message",
-        ]
+            "message", "function_call", "function_call_output", "message",
+        ]  # fmt: skip
         kinds: list[str] = []
         async with client.responses.stream(model="m", input="go") as events:
             kinds.extend([event.type async for event in events])
@@ -135,7 +128,7 @@ async def test_calls_of_our_tools_are_items_of_a_response(serve: Serve) -> None:
         assert final.output_text == "Let me see.All done."
 
 
-async def test_model_failure_raises_an_api_error(serve: Serve) -> None:
+async def test_model_failure_raises_an_api_error(serve):
     async with serve(lambda _request: Refuse("unauthorized")) as server:
         async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=KEY) as client:
             with pytest.raises(openai.InternalServerError):
@@ -161,9 +154,7 @@ async def test_model_failure_raises_an_api_error(serve: Serve) -> None:
         ({"messages": [{"role": "user", "content": [{"type": "file"}]}]}, openai.BadRequestError),
     ],
 )
-async def test_bad_requests_use_the_error_format_of_openai(
-    served: Served, body: dict[str, Any], kind: type[openai.APIStatusError]
-) -> None:
+async def test_bad_requests_use_the_error_format_of_openai(served, body, kind):
     async with async_client(served) as client:
         with pytest.raises(kind) as reply:
             await client.post("/chat/completions", cast_to=object, body=body)
@@ -171,7 +162,7 @@ async def test_bad_requests_use_the_error_format_of_openai(
     assert set(reply.value.body) == {"message", "type", "param", "code"}
 
 
-async def test_a_wrong_key_is_an_authentication_error(served: Served) -> None:
+async def test_a_wrong_key_is_an_authentication_error(served):
     client = openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="wrong", max_retries=0)
     async with client:
         with pytest.raises(openai.AuthenticationError):

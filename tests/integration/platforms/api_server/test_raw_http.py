@@ -10,9 +10,9 @@ import pytest
 
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
-from hermes.gateway.platforms.api_server.options import ApiOptions
+from hermes.gateway.platforms.api_server.http import ApiOptions
 from hermes.store.records import SessionFilter
-from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
+from tests.integration.platforms.api_server.conftest import KEY, Served, chat
 from tests.integration.platforms.api_server.raw import dialled, post
 
 CHAT = "/v1/chat/completions"
@@ -39,7 +39,7 @@ NO_HTTP = (
 )
 
 
-async def test_invalid_http_gets_an_error_and_the_connection_is_closed(served: Served) -> None:
+async def test_invalid_http_gets_an_error_and_the_connection_is_closed(served):
     for data in NO_HTTP:
         wire = await dialled(served)
         await wire.send(data)
@@ -51,7 +51,7 @@ async def test_invalid_http_gets_an_error_and_the_connection_is_closed(served: S
     assert (await served.http.get("/health")).json() == {"status": "ok"}
 
 
-async def test_a_request_that_comes_byte_by_byte_is_answered(served: Served) -> None:
+async def test_a_request_that_comes_byte_by_byte_is_answered(served):
     wire = await dialled(served)
     for byte in post(served, CHAT, chat("slowly")):
         await wire.send(bytes([byte]))
@@ -61,7 +61,7 @@ async def test_a_request_that_comes_byte_by_byte_is_answered(served: Served) -> 
     wire.close()
 
 
-async def test_pipelined_requests_are_answered_in_order(served: Served) -> None:
+async def test_pipelined_requests_are_answered_in_order(served):
     wire = await dialled(served)
     await wire.send(post(served, CHAT, chat("first")) + post(served, CHAT, chat("second")))
     for text in ("first", "second"):
@@ -70,24 +70,25 @@ async def test_pipelined_requests_are_answered_in_order(served: Served) -> None:
     wire.close()
 
 
-async def test_large_bodies_and_slow_clients_are_refused(serve: Serve) -> None:
-    options = ApiOptions(port=0, key=KEY, max_body_bytes=2000, body_seconds=0.05, head_seconds=0.05)
-    async with serve(options=options) as server:
+async def refused(server: Served, data: bytes, status: int) -> None:
+    wire = await dialled(server)
+    await wire.send(data)
+    assert (await wire.answer())[0] == status
+    assert await wire.rest() == b""
+    wire.close()
+
+
+async def test_large_bodies_and_slow_clients_are_refused(serve):
+    async with serve(options=ApiOptions(port=0, key=KEY, max_body_bytes=2000)) as server:
         whole = post(server, CHAT, chat("x" * 3000))
         response = whole.replace(b"Content-Length", b"Transfer-Encoding: chunked\r\nX-Length")
         head, _, body = response.partition(b"\r\n\r\n")
         chunked = head + b"\r\n\r\n" + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-        for data, status in (
-            (whole, 413),
-            (chunked, 413),
-            (whole[:300], 413),
-            (post(server, CHAT, chat("x" * 100))[:-50], 408),
-        ):
-            wire = await dialled(server)
-            await wire.send(data)
-            assert (await wire.answer())[0] == status
-            assert await wire.rest() == b""
-            wire.close()
+        for data in (whole, chunked, whole[:300]):
+            await refused(server, data, 413)
+    async with serve(options=ApiOptions(port=0, key=KEY, body_seconds=0.05)) as server:
+        await refused(server, post(server, CHAT, chat("x" * 100))[:-50], 408)
+    async with serve(options=ApiOptions(port=0, key=KEY, head_seconds=0.05)) as server:
         for data in (b"", b"GET /health HTTP/1.1\r\nHost:"):
             wire = await dialled(server)
             await wire.send(data)
@@ -96,7 +97,7 @@ async def test_large_bodies_and_slow_clients_are_refused(serve: Serve) -> None:
             wire.close()
 
 
-async def test_far_too_large_body_gets_413(serve: Serve) -> None:
+async def test_far_too_large_body_gets_413(serve):
     """Not by a connection that is reset while it sends."""
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -113,7 +114,7 @@ async def test_far_too_large_body_gets_413(serve: Serve) -> None:
             )
 
 
-async def test_only_json_is_read(served: Served) -> None:
+async def test_only_json_is_read(served):
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         response = await served.http.post(CHAT, content=b"{}", headers={"content-type": kind})
         assert response.status_code == 415
@@ -122,7 +123,7 @@ async def test_only_json_is_read(served: Served) -> None:
     assert plain.status_code == 200
 
 
-async def test_a_client_that_leaves_stops_its_turn(serve: Serve) -> None:
+async def test_a_client_that_leaves_stops_its_turn(serve):
     async with serve(holding) as server:
         for body in (chat(HELD, stream=True), chat(HELD)):
             wire = await dialled(server)
@@ -138,7 +139,7 @@ async def test_a_client_that_leaves_stops_its_turn(serve: Serve) -> None:
         assert [info.end_reason for info in infos] == ["interrupted"] * 2
 
 
-async def test_a_response_and_a_reset_connection_do_not_harm_the_others(serve: Serve) -> None:
+async def test_a_response_and_a_reset_connection_do_not_harm_the_others(serve):
     async with serve(holding) as server:
         wires = [await dialled(server) for _ in range(20)]
         for wire in wires:
@@ -153,7 +154,7 @@ async def test_a_response_and_a_reset_connection_do_not_harm_the_others(serve: S
             await asyncio.sleep(0.01)
 
 
-async def test_a_silent_stream_shows_that_it_is_alive(serve: Serve) -> None:
+async def test_a_silent_stream_shows_that_it_is_alive(serve):
     options = ApiOptions(port=0, key=KEY, beat_seconds=0.02)
     async with serve(holding, options=options) as server:
         wire = await dialled(server)
@@ -163,7 +164,7 @@ async def test_a_silent_stream_shows_that_it_is_alive(serve: Serve) -> None:
         wire.close()
 
 
-async def test_client_that_never_reads_is_disconnected(serve: Serve) -> None:
+async def test_client_that_never_reads_is_disconnected(serve):
     options = ApiOptions(port=0, key=KEY, send_seconds=0.1)
     async with serve(options=options, metrics=lambda: b"x" * 30_000_000) as server:
         head = f"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {KEY}\r\n\r\n"
@@ -176,7 +177,7 @@ async def test_client_that_never_reads_is_disconnected(serve: Serve) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_stop_ends_streams_with_an_error_event(serve: Serve) -> None:
+async def test_stop_ends_streams_with_an_error_event(serve):
     async with serve(holding) as server:
         wire = await dialled(server)
         await wire.send(post(server, CHAT, chat(HELD, stream=True)))
@@ -189,16 +190,14 @@ async def test_stop_ends_streams_with_an_error_event(serve: Serve) -> None:
         await server.adapter.disconnect()
 
 
-async def test_existing_objects_are_frozen_for_garbage_collection(
-    serve: Serve,
-) -> None:
+async def test_existing_objects_are_frozen_for_garbage_collection(serve):
     async with serve(holding) as server:
         assert gc.get_freeze_count() > 0
         await server.adapter.disconnect()
         assert gc.get_freeze_count() == 0
 
 
-async def test_draining_server_is_healthy_and_accepts_no_requests(serve: Serve) -> None:
+async def test_draining_server_is_healthy_and_accepts_no_requests(serve):
     """Else its supervisor would start it again in the middle of that."""
     async with serve(holding) as server:
         wire, idle = await dialled(server), await dialled(server)

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from tests.integration.platforms.api_server.conftest import Serve, Served
+from tests.integration.platforms.api_server.conftest import Served
 
 SESSION = "x-hermes-session-id"
 
@@ -23,7 +23,7 @@ def heard(server: Served) -> list[str]:
     return [each["content"] for each in server.model.calls[-1].body["messages"][1:]]
 
 
-async def test_last_answer_is_continued_in_its_session(served: Served) -> None:
+async def test_last_answer_is_continued_in_its_session(served):
     first = await respond(served.http, "one", instructions="Be brief.")
     second = await respond(served.http, "two", previous_response_id=first["id"])
     assert heard(served) == ["one", "one", "two"]
@@ -34,7 +34,7 @@ async def test_last_answer_is_continued_in_its_session(served: Served) -> None:
     assert not systems[1].endswith("Be brief.")  # only for the answer it was said with
 
 
-async def test_older_answer_is_continued_without_later_messages(served: Served) -> None:
+async def test_older_answer_is_continued_without_later_messages(served):
     first = await respond(served.http, "one")
     second = await respond(served.http, "two", previous_response_id=first["id"])
     other = await respond(served.http, "three", previous_response_id=first["id"])
@@ -44,7 +44,7 @@ async def test_older_answer_is_continued_without_later_messages(served: Served) 
     assert heard(served) == ["one", "one", "two", "two", "four"]
 
 
-async def test_two_continuations_of_one_answer_do_not_mix(served: Served) -> None:
+async def test_two_continuations_of_one_answer_do_not_mix(served):
     first = await respond(served.http, "one")
     asked = [respond(served.http, f"q{n}", previous_response_id=first["id"]) for n in range(4)]
     answers = await asyncio.gather(*asked)
@@ -54,7 +54,7 @@ async def test_two_continuations_of_one_answer_do_not_mix(served: Served) -> Non
     assert all([m["content"] for m in each[:-1]] == ["one", "one"] for each in reply)
 
 
-async def test_stored_answers_survive_a_restart(serve: Serve) -> None:
+async def test_stored_answers_survive_a_restart(serve):
     async with serve() as server:
         first = await respond(server.http, "one")
     async with serve() as server:
@@ -64,7 +64,7 @@ async def test_stored_answers_survive_a_restart(serve: Serve) -> None:
         assert second["hermes"]["session_id"] == first["hermes"]["session_id"]
 
 
-async def test_answers_of_a_named_conversation_are_serialized(served: Served) -> None:
+async def test_answers_of_a_named_conversation_are_serialized(served):
     asked = [respond(served.http, f"q{n}", conversation={"id": "plan"}) for n in range(4)]
     answers = await asyncio.gather(*asked)
     last = await respond(served.http, "end", conversation="plan")
@@ -75,7 +75,7 @@ async def test_answers_of_a_named_conversation_are_serialized(served: Served) ->
     assert len(served.model.calls[-2].body["messages"]) == 10
 
 
-async def test_unstored_answer_is_not_found(served: Served) -> None:
+async def test_unstored_answer_is_not_found(served):
     answer = await respond(served.http, "one", store=False)
     assert answer["store"] is False
     gone = await served.http.get(f"/v1/responses/{answer['id']}")
@@ -88,7 +88,7 @@ async def test_unstored_answer_is_not_found(served: Served) -> None:
     )
 
 
-async def test_more_than_one_message_can_be_added(served: Served) -> None:
+async def test_more_than_one_message_can_be_added(served):
     first = await respond(served.http, "one")
     items = [
         {"role": "user", "content": "two"},
@@ -99,7 +99,7 @@ async def test_more_than_one_message_can_be_added(served: Served) -> None:
     assert heard(served) == ["one", "one", "two", "2", "three"]
 
 
-async def test_invalid_combinations_are_refused(served: Served) -> None:
+async def test_invalid_combinations_are_refused(served):
     for body, param in (
         ({"input": "x", "background": True}, "background"),
         ({"input": "x", "conversation": "a", "previous_response_id": "b"}, "conversation"),
@@ -112,7 +112,7 @@ async def test_invalid_combinations_are_refused(served: Served) -> None:
     assert (await served.http.delete("/v1/responses/resp_0")).status_code == 404
 
 
-async def test_stream_equals_the_stored_response(served: Served) -> None:
+async def test_stream_equals_the_stored_response(served):
     text = (await served.http.post("/v1/responses", json={"input": "hi", "stream": True})).text
     last = json.loads(text.strip().split("data: ")[-1])
     assert last["type"] == "response.completed"

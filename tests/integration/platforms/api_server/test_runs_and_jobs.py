@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 from hermes.config.home import Home
@@ -11,9 +10,9 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
 from hermes.cron import JobService
-from hermes.gateway.platforms.api_server.options import ApiOptions
+from hermes.gateway.platforms.api_server.http import ApiOptions
 from hermes.util.concurrency import SystemClock
-from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
+from tests.integration.platforms.api_server.conftest import KEY, chat
 
 
 class Jobs:
@@ -60,7 +59,7 @@ def holding(_request: RecordedRequest) -> StepLike:
     return Step((Text("one two three"),), faults=(Stall(after=1),))
 
 
-async def test_run_starts_at_once_and_its_events_can_be_replayed(served: Served) -> None:
+async def test_run_starts_at_once_and_its_events_can_be_replayed(served):
     begun = await served.http.post("/v1/runs", json={"input": "go", "instructions": "Be brief."})
     assert begun.status_code == 202
     run = begun.json()
@@ -83,7 +82,7 @@ async def test_run_starts_at_once_and_its_events_can_be_replayed(served: Served)
     assert reply == ["go", "go", "on"]
 
 
-async def test_run_continues_without_client_and_can_be_stopped(serve: Serve) -> None:
+async def test_run_continues_without_client_and_can_be_stopped(serve):
     async with serve(holding) as server:
         run = (await server.http.post("/v1/runs", json={"input": "go"})).json()["run_id"]
         async with server.http.stream("GET", f"/v1/runs/{run}/events") as stream:
@@ -96,14 +95,14 @@ async def test_run_continues_without_client_and_can_be_stopped(serve: Serve) -> 
         assert (await server.http.post(f"/v1/runs/{run}/stop")).json()["status"] == "finished"
 
 
-async def test_invalid_runs_are_refused(served: Served) -> None:
+async def test_invalid_runs_are_refused(served):
     assert (await served.http.get("/v1/runs/run_0/events")).status_code == 404
     assert (await served.http.post("/v1/runs", json={"input": ""})).status_code == 400
     body = {"input": "x", "session_id": "nowhere"}
     assert (await served.http.post("/v1/runs", json=body)).status_code == 404
 
 
-async def test_jobs(serve: Serve) -> None:
+async def test_jobs(serve):
     async with serve(scheduler=Jobs()) as server:
         wanted = {"schedule": "every 2h", "prompt": "look", "skills": ["a"]}
         made = await server.http.post("/api/jobs", json=wanted)
@@ -126,7 +125,7 @@ async def test_jobs(serve: Serve) -> None:
         assert (await server.http.post("/api/jobs", json={"schedule": 7})).status_code == 400
 
 
-async def test_job_with_unknown_names_is_refused(serve: Serve, tmp_path: Path) -> None:
+async def test_job_with_unknown_names_is_refused(serve, tmp_path):
     home = Home(tmp_path / "home")
     desk = JobService.for_home(home, load(home), None, SystemClock())
     async with serve(scheduler=desk) as server:
@@ -146,7 +145,7 @@ async def test_job_with_unknown_names_is_refused(serve: Serve, tmp_path: Path) -
         assert f"use one of these ids: {', '.join(ids)}" in both.json()["error"]["message"]
 
 
-async def test_job_uses_the_backend_of_clients(serve: Serve, tmp_path: Path) -> None:
+async def test_job_uses_the_backend_of_clients(serve, tmp_path):
     home = Home(tmp_path / "home")
     desk = JobService.for_home(home, load(home), None, SystemClock())
     of_the_terminal = (await desk.create({"schedule": "every 2h", "prompt": "look"}))["id"]
@@ -161,7 +160,7 @@ async def test_job_uses_the_backend_of_clients(serve: Serve, tmp_path: Path) -> 
         assert changed.json()["job"]["by"] == {"backend": "sandbox"}
 
 
-async def test_unknown_objects_get_404(served: Served) -> None:
+async def test_unknown_objects_get_404(served):
     for path, status in (("/api/jobs", 503), ("/metrics", 404), ("/nothing", 404)):
         reply = await served.http.get(path)
         assert reply.status_code == status
@@ -170,7 +169,7 @@ async def test_unknown_objects_get_404(served: Served) -> None:
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
 
 
-async def test_metrics_and_health(serve: Serve) -> None:
+async def test_metrics_and_health(serve):
     more = {"metrics": lambda: b"up 1\n", "status": lambda: {"telegram": "ok"}}
     async with serve(**more) as server:
         figures = await server.http.get("/metrics")
@@ -186,7 +185,7 @@ async def test_metrics_and_health(serve: Serve) -> None:
             assert (await server.http.get(path, headers={"Authorization": ""})).status_code == 401
 
 
-async def test_configured_origin_can_use_it_from_a_browser(serve: Serve) -> None:
+async def test_configured_origin_can_use_it_from_a_browser(serve):
     page = "http://localhost:3000"
     options = ApiOptions(port=0, key=KEY, origins=(page,))
     async with serve(options=options) as server:
@@ -205,7 +204,7 @@ async def test_configured_origin_can_use_it_from_a_browser(serve: Serve) -> None
         assert "access-control-allow-origin" not in other.headers
 
 
-async def test_without_a_key_browsers_are_refused(serve: Serve) -> None:
+async def test_without_a_key_browsers_are_refused(serve):
     async with serve(options=ApiOptions(port=0)) as server:
         path = "/v1/chat/completions"
         assert (await server.http.post(path, json=chat("hi"))).status_code == 200
@@ -222,7 +221,7 @@ async def test_without_a_key_browsers_are_refused(serve: Serve) -> None:
         assert len(server.model.calls) == calls
 
 
-async def test_concurrent_requests_with_one_key_run_one_turn(served: Served) -> None:
+async def test_concurrent_requests_with_one_key_run_one_turn(served):
     headers = {"Idempotency-Key": "k1"}
     asked = [
         served.http.post("/v1/chat/completions", json=chat("once"), headers=headers)

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ Started = Callable[..., contextlib.AbstractAsyncContextManager[DiscordHarness]]
 
 
 @pytest.fixture
-def discord_with(tmp_path: Path) -> Started:
+def discord_with(tmp_path):
     """`async with discord_with(settings, VARIABLE="value") as harness`."""
 
     @contextlib.asynccontextmanager

@@ -6,14 +6,7 @@ from typing import Any
 
 from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import ChatType
-from hermes.sdk.testing.platforms.harness import (
-    TROUBLES,
-    BaseHarness,
-    File,
-    Saying,
-    Shown,
-    Trouble,
-)
+from hermes.sdk.testing.platforms.harness import TROUBLES, BaseHarness, File, Saying, Shown, Trouble
 from hermes_plugins.platforms.discord.adapter import DiscordAdapter
 from hermes_plugins.platforms.discord.manifest import MANIFEST, DiscordSettings
 from tests.fakes.discord import FakeDiscord

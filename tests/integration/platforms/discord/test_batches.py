@@ -9,16 +9,14 @@ from hermes.sdk.platforms import MessageEvent
 from hermes.sdk.testing.platforms.driving import Inbox, connected
 from hermes.sdk.testing.platforms.harness import File
 from hermes_plugins.platforms.discord.manifest import DiscordSettings
-from tests.integration.platforms.discord.conftest import Started
 from tests.integration.platforms.discord.harness import DiscordHarness
 
 DELAY, SPLIT = "HERMES_DISCORD_TEXT_BATCH_DELAY_SECONDS", "HERMES_DISCORD_TEXT_BATCH_SPLIT_DELAY"
 SOON = {DELAY: "0.05"}
-NEVER = {DELAY: "10"}
-"""Longer than any of these tests takes."""
+NEVER = {DELAY: "10"}  #: Longer than any of these tests takes.
 
 
-async def test_batch_is_one_message_with_the_id_of_the_first(discord_with: Started) -> None:
+async def test_batch_is_one_message_with_the_id_of_the_first(discord_with):
     async with discord_with(**NEVER) as harness, connected(harness) as (_, inbox):
         first = await harness.says("one")
         await harness.says("two")
@@ -30,13 +28,13 @@ async def test_batch_is_one_message_with_the_id_of_the_first(discord_with: Start
         assert inbox.texts() == ["one\ntwo\nthree", "/status"]
 
 
-async def test_a_single_one_comes_when_its_time_is_over(discord_with: Started) -> None:
+async def test_a_single_one_comes_when_its_time_is_over(discord_with):
     async with discord_with(**SOON) as harness, connected(harness) as (_, inbox):
         first = await harness.says("one")
         assert (await inbox.take("one")).message_id == first
 
 
-async def test_the_rest_of_a_long_text_needs_no_mention(discord_with: Started) -> None:
+async def test_the_rest_of_a_long_text_needs_no_mention(discord_with):
     """All parts but the last are full; the last part ends the wait."""
     variables = {**NEVER, SPLIT: "0.05"}
     async with (
@@ -85,16 +83,11 @@ async def ends_with_a_used_command(harness: DiscordHarness) -> str:
 @pytest.mark.parametrize(
     "ending",
     [
-        ends_with_somebody_else,
-        ends_with_a_command,
-        ends_with_a_file,
-        ends_with_a_reply,
+        ends_with_somebody_else, ends_with_a_command, ends_with_a_file, ends_with_a_reply,
         ends_with_a_used_command,
     ],
-)
-async def test_something_else_ends_the_waiting_and_comes_after(
-    discord_with: Started, ending: object
-) -> None:
+)  # fmt: skip
+async def test_something_else_ends_the_waiting_and_comes_after(discord_with, ending):
     async with discord_with(**NEVER) as harness, connected(harness) as (_, inbox):
         await harness.says("one", chat_type="group", user="ann")
         await harness.says("two", chat_type="group", user="ann")
@@ -103,7 +96,7 @@ async def test_something_else_ends_the_waiting_and_comes_after(
         assert inbox.texts()[:2] == ["one\ntwo", after]
 
 
-async def test_batch_does_not_delay_another_channel(discord_with: Started) -> None:
+async def test_batch_does_not_delay_another_channel(discord_with):
     async with discord_with(**NEVER) as harness, connected(harness) as (_, inbox):
         await harness.says("here", chat_type="group")
         await harness.says("/status")
@@ -111,9 +104,7 @@ async def test_batch_does_not_delay_another_channel(discord_with: Started) -> No
         assert inbox.texts() == ["/status"]
 
 
-async def test_unfinished_batch_is_delivered_in_parts_after_a_kill(
-    discord_with: Started,
-) -> None:
+async def test_unfinished_batch_is_delivered_in_parts_after_a_kill(discord_with):
     async with discord_with(**NEVER) as harness:
         async with connected(harness) as (_, inbox):
             names = [await harness.says(text) for text in ("one", "two")]
@@ -128,9 +119,7 @@ async def test_unfinished_batch_is_delivered_in_parts_after_a_kill(
             ]
 
 
-async def test_joined_batch_stays_joined_after_a_kill_before_the_acknowledgement(
-    discord_with: Started,
-) -> None:
+async def test_joined_batch_stays_joined_after_a_kill_before_the_acknowledgement(discord_with):
     """The gateway has them under the name of the first; whatever is told apart now, or joined with
     more, would be lost or answered twice."""
     kept: list[MessageEvent] = []
@@ -163,9 +152,7 @@ async def test_joined_batch_stays_joined_after_a_kill_before_the_acknowledgement
             ]
 
 
-async def test_a_single_text_kept_before_a_kill_is_not_joined_with_what_came_since(
-    discord_with: Started,
-) -> None:
+async def test_a_single_text_kept_before_a_kill_is_not_joined_with_what_came_since(discord_with):
     async with discord_with() as harness:
         async with connected(harness) as (_, inbox):
             first = await harness.says("one")
@@ -185,7 +172,7 @@ async def test_a_single_text_kept_before_a_kill_is_not_joined_with_what_came_sin
             assert [each.message_id for each in inbox.kept[:2]] == [first, second]
 
 
-async def test_texts_that_cannot_be_noted_as_one_are_given_singly(discord_with: Started) -> None:
+async def test_texts_that_cannot_be_noted_as_one_are_given_singly(discord_with):
     inbox = Inbox()
     async with discord_with(**NEVER) as harness, connected(harness, inbox):
         await harness.says("one")

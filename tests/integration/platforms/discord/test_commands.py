@@ -7,7 +7,6 @@ from hermes.sdk.platforms import Button, OutgoingMessage
 from hermes.sdk.testing.platforms.driving import Inbox, connected, talking, target_of
 from hermes_plugins.platforms.discord.manifest import DiscordSettings
 from tests.fakes.discord.world import Json
-from tests.integration.platforms.discord.conftest import Started
 from tests.integration.platforms.discord.harness import OPEN
 
 COMMANDS = (("status", "Shows what is going on"), ("model", "Changes the model"))
@@ -19,9 +18,7 @@ FOREIGN: Json = {"id": "9", "type": 1, "name": "dice", "description": "Rolls", "
     ("policy", "expected"),
     [("safe", ["status", "model", "dice"]), ("bulk", ["status", "model"]), ("off", ["dice"])],
 )
-async def test_the_menu_is_kept_as_the_policy_says(
-    discord_with: Started, policy: str, expected: list[str]
-) -> None:
+async def test_the_menu_is_kept_as_the_policy_says(discord_with, policy, expected):
     async with discord_with(DISCORD_COMMAND_SYNC_POLICY=policy) as harness:
         harness.commands, rest = COMMANDS, harness.fake.rest
         rest.commands = [FOREIGN]
@@ -30,7 +27,7 @@ async def test_the_menu_is_kept_as_the_policy_says(
             assert [command["name"] for command in rest.commands] == expected
 
 
-async def test_a_menu_that_is_right_is_left_alone(discord_with: Started) -> None:
+async def test_a_menu_that_is_right_is_left_alone(discord_with):
     async with discord_with() as harness:
         harness.commands, rest = COMMANDS, harness.fake.rest
         for _ in range(2):
@@ -40,7 +37,7 @@ async def test_a_menu_that_is_right_is_left_alone(discord_with: Started) -> None
         assert len(writes) == 1
 
 
-async def test_command_is_acknowledged_before_it_is_accepted(discord_with: Started) -> None:
+async def test_command_is_acknowledged_before_it_is_accepted(discord_with):
     """Discord gives three seconds; the gateway may take longer."""
     inbox = Inbox()
     inbox.refusals = 2
@@ -60,7 +57,7 @@ async def test_command_is_acknowledged_before_it_is_accepted(discord_with: Start
         await fake.until(lambda: fake.rest.forgotten == [f"token-of-{number}"])
 
 
-async def test_a_command_in_private_comes_from_the_private_chat(discord_with: Started) -> None:
+async def test_a_command_in_private_comes_from_the_private_chat(discord_with):
     async with discord_with() as harness, talking(harness) as (_, inbox, event):
         chat = int(event.source.chat_id)
         await harness.fake.uses(chat, harness.user(), {"name": "status"})
@@ -68,7 +65,7 @@ async def test_a_command_in_private_comes_from_the_private_chat(discord_with: St
         assert command.source == event.source
 
 
-async def test_a_command_in_a_thread_comes_from_the_thread(discord_with: Started) -> None:
+async def test_a_command_in_a_thread_comes_from_the_thread(discord_with):
     async with discord_with() as harness, connected(harness) as (_, inbox):
         fake, ann = harness.fake, harness.user("ann")
         lobby = int(harness.chat_id("", "group"))
@@ -78,7 +75,7 @@ async def test_a_command_in_a_thread_comes_from_the_thread(discord_with: Started
         assert (source.chat_id, source.thread_id) == (str(lobby), str(thread))
 
 
-async def test_command_in_an_ignored_channel_gets_a_private_refusal(discord_with: Started) -> None:
+async def test_command_in_an_ignored_channel_gets_a_private_refusal(discord_with):
     async with discord_with() as harness:
         lobby = harness.chat_id("", "group")
         harness.settings = msgspec.structs.replace(OPEN, ignored_channels=(lobby,))
@@ -90,7 +87,7 @@ async def test_command_in_an_ignored_channel_gets_a_private_refusal(discord_with
             assert inbox.offered == []
 
 
-async def test_a_button_changes_nothing_by_itself(discord_with: Started) -> None:
+async def test_a_button_changes_nothing_by_itself(discord_with):
     async with (
         discord_with(DiscordSettings()) as harness,
         talking(harness) as (adapter, inbox, event),

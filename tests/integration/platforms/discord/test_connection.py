@@ -1,7 +1,5 @@
 """Discord's gateway: what breaks, what is resumed, and what was written meanwhile."""
 
-from pathlib import Path
-
 import pytest
 
 from hermes.gateway.directory import ChatDirectory, refresh_names
@@ -11,20 +9,15 @@ from hermes.sdk.testing.platforms.driving import Inbox, connected, failure, talk
 from hermes.util.concurrency import SystemClock
 from tests.fakes.discord.sockets import MESSAGE_CONTENT
 from tests.fakes.discord.world import NEWS
-from tests.integration.platforms.discord.conftest import Started
 
 
-async def test_connection_requests_message_content_and_sends_heartbeats(
-    discord_with: Started,
-) -> None:
+async def test_connection_requests_message_content_and_sends_heartbeats(discord_with):
     async with discord_with() as harness, connected(harness):
         assert harness.fake.gateway.intents & MESSAGE_CONTENT
         await harness.fake.until(lambda: harness.fake.gateway.heartbeats)
 
 
-async def test_missing_intent_is_refused_with_the_setting_to_enable(
-    discord_with: Started,
-) -> None:
+async def test_missing_intent_is_refused_with_the_setting_to_enable(discord_with):
     async with discord_with() as harness:
         harness.fake.gateway.intents_allowed = False
         error = await failure(harness.adapter().connect(Inbox().receive))
@@ -32,9 +25,7 @@ async def test_missing_intent_is_refused_with_the_setting_to_enable(
         assert "Message Content Intent" in error.hint
 
 
-async def test_missing_token_is_refused_with_the_name_of_the_variable(
-    discord_with: Started,
-) -> None:
+async def test_missing_token_is_refused_with_the_name_of_the_variable(discord_with):
     async with discord_with(DISCORD_BOT_TOKEN="") as harness:
         error = await failure(harness.adapter().connect(Inbox().receive))
         assert isinstance(error, CredentialsRefused)
@@ -42,9 +33,7 @@ async def test_missing_token_is_refused_with_the_name_of_the_variable(
 
 
 @pytest.mark.parametrize("how", ["cut", "asked", "invalid but resumable"])
-async def test_a_broken_connection_is_resumed_without_loss_or_doubles(
-    discord_with: Started, how: str
-) -> None:
+async def test_a_broken_connection_is_resumed_without_loss_or_doubles(discord_with, how):
     async with discord_with() as harness, talking(harness) as (_, inbox, _):
         fake = harness.fake
         if how == "cut":
@@ -60,9 +49,7 @@ async def test_a_broken_connection_is_resumed_without_loss_or_doubles(
         assert inbox.texts() == ["hello", "meanwhile 0", "meanwhile 1", "meanwhile 2"]
 
 
-async def test_after_a_lost_session_what_was_missed_is_asked_for_and_comes_once(
-    discord_with: Started,
-) -> None:
+async def test_after_a_lost_session_what_was_missed_is_asked_for_and_comes_once(discord_with):
     async with discord_with() as harness, talking(harness) as (_, inbox, _):
         fake = harness.fake
         await fake.invalidate()
@@ -79,9 +66,7 @@ async def test_after_a_lost_session_what_was_missed_is_asked_for_and_comes_once(
         assert private == [f"private {number}" for number in range(3)]
 
 
-async def test_missed_messages_are_delivered_from_every_server_and_thread(
-    discord_with: Started,
-) -> None:
+async def test_missed_messages_are_delivered_from_every_server_and_thread(discord_with):
     """Also from channels that had no messages before."""
     async with discord_with() as harness:
         fake, ann = harness.fake, harness.user("ann")
@@ -100,9 +85,7 @@ async def test_missed_messages_are_delivered_from_every_server_and_thread(
             assert [source.thread_id for source in sources] == ["", str(thread), ""]
 
 
-async def test_accepted_messages_are_not_delivered_again_after_a_restart(
-    discord_with: Started,
-) -> None:
+async def test_accepted_messages_are_not_delivered_again_after_a_restart(discord_with):
     async with discord_with() as harness:
         async with talking(harness):
             pass
@@ -112,7 +95,7 @@ async def test_accepted_messages_are_not_delivered_again_after_a_restart(
             assert [event.text for event in inbox.offered] == ["new"]
 
 
-async def test_a_server_that_was_down_is_read_when_it_is_back(discord_with: Started) -> None:
+async def test_a_server_that_was_down_is_read_when_it_is_back(discord_with):
     async with discord_with() as harness, talking(harness) as (_, inbox, _):
         fake, number = harness.fake, str(harness.server)
         await fake.gateway.dispatch("GUILD_DELETE", {"id": number, "unavailable": True})
@@ -122,7 +105,7 @@ async def test_a_server_that_was_down_is_read_when_it_is_back(discord_with: Star
         await inbox.take("unheard")
 
 
-async def test_forbidden_channel_does_not_hide_the_others(discord_with: Started) -> None:
+async def test_forbidden_channel_does_not_hide_the_others(discord_with):
     async with discord_with() as harness:
         fake, ann = harness.fake, harness.user("ann")
         secret = fake.text_channel(harness.server, "secret")
@@ -136,7 +119,7 @@ async def test_forbidden_channel_does_not_hide_the_others(discord_with: Started)
             assert inbox.texts() == ["for us"]
 
 
-async def test_damaged_read_position_stops_nothing(discord_with: Started, tmp_path: Path) -> None:
+async def test_damaged_read_position_stops_nothing(discord_with, tmp_path):
     note = tmp_path / "state" / "seen.json"
     note.parent.mkdir()
     note.write_text("{ damaged")
@@ -145,9 +128,7 @@ async def test_damaged_read_position_stops_nothing(discord_with: Started, tmp_pa
     assert b"floor" in note.read_bytes()
 
 
-async def test_read_position_is_saved_while_running(
-    discord_with: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_read_position_is_saved_while_running(discord_with, tmp_path, monkeypatch):
     """A crash says no goodbye."""
     monkeypatch.setattr("hermes.sdk.platforms.inbound.WRITE_INTERVAL", 0.01)
     note = tmp_path / "state" / "seen.json"
@@ -156,9 +137,7 @@ async def test_read_position_is_saved_while_running(
         await harness.fake.until(lambda: note.exists() and chat in note.read_bytes())
 
 
-async def test_chats_are_known_by_name_and_by_server_where_names_are_equal(
-    discord_with: Started,
-) -> None:
+async def test_chats_are_known_by_name_and_by_server_where_names_are_equal(discord_with):
     async with discord_with() as harness:
         fake, ann = harness.fake, harness.user("ann")
         second = fake.world.server("work")
@@ -173,7 +152,7 @@ async def test_chats_are_known_by_name_and_by_server_where_names_are_equal(
             assert chats[str(thread)] == "#plans / budget"
 
 
-async def test_a_limit_is_obeyed_before_discord_must_refuse(discord_with: Started) -> None:
+async def test_a_limit_is_obeyed_before_discord_must_refuse(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         fake, target = harness.fake, target_of(event.source)
         fake.rest.remaining[f"POST /channels/{target.chat_id}/messages"] = 1
@@ -186,7 +165,7 @@ async def test_a_limit_is_obeyed_before_discord_must_refuse(discord_with: Starte
         await adapter.typing(target)  # another limit
 
 
-async def test_a_limit_of_the_whole_account_holds_for_everything(discord_with: Started) -> None:
+async def test_a_limit_of_the_whole_account_holds_for_everything(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         fake, target = harness.fake, target_of(event.source)
         fake.rest.reset_after = 30.0
@@ -197,9 +176,7 @@ async def test_a_limit_of_the_whole_account_holds_for_everything(discord_with: S
         await adapter.probe()  # Discord is there all the same
 
 
-async def test_a_used_command_is_acknowledged_whatever_the_limit_of_the_account(
-    discord_with: Started,
-) -> None:
+async def test_a_used_command_is_acknowledged_whatever_the_limit_of_the_account(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, inbox, event):
         fake = harness.fake
         fake.rest.reset_after = 30.0
@@ -210,7 +187,7 @@ async def test_a_used_command_is_acknowledged_whatever_the_limit_of_the_account(
         assert number in fake.rest.acknowledged
 
 
-async def test_a_machine_that_is_shut_out_asks_nothing_more(discord_with: Started) -> None:
+async def test_a_machine_that_is_shut_out_asks_nothing_more(discord_with):
     """Further requests would extend the ban."""
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         fake, target = harness.fake, target_of(event.source)
@@ -222,9 +199,7 @@ async def test_a_machine_that_is_shut_out_asks_nothing_more(discord_with: Starte
         assert len(fake.rest.calls) == calls
 
 
-async def test_a_page_of_a_server_before_discord_refuses_nothing_for_good(
-    discord_with: Started,
-) -> None:
+async def test_a_page_of_a_server_before_discord_refuses_nothing_for_good(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
         harness.fake.rest.troubles.append("blocked_page")
@@ -232,7 +207,7 @@ async def test_a_page_of_a_server_before_discord_refuses_nothing_for_good(
         assert await adapter.send(target, OutgoingMessage("x"), "x")
 
 
-async def test_exhausted_session_limit_prevents_connecting(discord_with: Started) -> None:
+async def test_exhausted_session_limit_prevents_connecting(discord_with):
     """Discord revokes the token of a client that keeps connecting."""
     async with discord_with() as harness:
         harness.fake.rest.sessions_left = 0
@@ -242,9 +217,7 @@ async def test_exhausted_session_limit_prevents_connecting(discord_with: Started
         assert harness.fake.gateway.identified == 0
 
 
-async def test_unreadable_event_does_not_stop_delivery(
-    discord_with: Started,
-) -> None:
+async def test_unreadable_event_does_not_stop_delivery(discord_with):
     """Neither when it comes nor when it is asked for as missed."""
     broken = {"poll": {"question": {"text": "?"}, "answers": [], "expiry": None}}
     broken["poll"] |= {"allow_multiselect": False, "layout_type": 1}
@@ -263,9 +236,7 @@ async def test_unreadable_event_does_not_stop_delivery(
             await inbox.take("live")
 
 
-async def test_a_channel_made_since_is_found_by_its_name(
-    discord_with: Started, tmp_path: Path
-) -> None:
+async def test_a_channel_made_since_is_found_by_its_name(discord_with, tmp_path):
     async with discord_with() as harness, connected(harness) as (adapter, _):
         lines, known = (
             ConnectionRegistry(SystemClock()),

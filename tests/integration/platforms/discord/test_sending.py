@@ -7,7 +7,6 @@ import pytest
 
 from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import (
-    AdapterError,
     Button,
     ChatTarget,
     DeliveryUnknown,
@@ -20,7 +19,6 @@ from hermes.sdk.platforms import (
 from hermes.sdk.testing.platforms.driving import connected, failure, query_of, talking, target_of
 from hermes.sdk.testing.platforms.harness import File
 from hermes_plugins.platforms.discord.manifest import AllowedMentions
-from tests.integration.platforms.discord.conftest import Started
 from tests.integration.platforms.discord.harness import OPEN
 
 EVERYBODY = AllowedMentions(everyone=True, roles=True)
@@ -34,9 +32,7 @@ EVERYBODY = AllowedMentions(everyone=True, roles=True)
         (AllowedMentions(users=False, replied_user=False), {"parse": []}),
     ],
 )
-async def test_answers_ping_only_whom_they_may(
-    discord_with: Started, allowed: AllowedMentions, expected: dict[str, object]
-) -> None:
+async def test_answers_ping_only_whom_they_may(discord_with, allowed, expected):
     settings = msgspec.structs.replace(OPEN, allow_mentions=allowed)
     async with discord_with(settings) as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
@@ -45,7 +41,7 @@ async def test_answers_ping_only_whom_they_may(
         assert message["_allowed"] == expected
 
 
-async def test_quotes_can_be_switched_off(discord_with: Started) -> None:
+async def test_quotes_can_be_switched_off(discord_with):
     async with discord_with() as harness:
         harness.connection = Platform(reply_to_mode="off")
         async with talking(harness) as (adapter, _, event):
@@ -55,22 +51,20 @@ async def test_quotes_can_be_switched_off(discord_with: Started) -> None:
             assert shown.reply_to == ""
 
 
-async def test_an_answer_to_a_message_that_is_gone_is_shown_without_it(
-    discord_with: Started,
-) -> None:
+async def test_an_answer_to_a_message_that_is_gone_is_shown_without_it(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         await adapter.send(target_of(event.source), OutgoingMessage("so", reply_to="123"), "q-1")
         assert [each.text for each in await harness.shown(event.source.chat_id)] == ["so"]
 
 
-async def test_silent_messages_ring_nowhere(discord_with: Started) -> None:
+async def test_silent_messages_ring_nowhere(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         await adapter.send(target_of(event.source), OutgoingMessage("psst", silent=True), "s-1")
         (message,) = harness.fake.ours(int(event.source.chat_id))
         assert message["_flags"] == 1 << 12
 
 
-async def test_buttons_go_away_with_an_edit(discord_with: Started) -> None:
+async def test_buttons_go_away_with_an_edit(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
         buttons = tuple(Button(f"Choice {n} " + "x" * 90, f"pick:{n}") for n in range(7))
@@ -82,14 +76,14 @@ async def test_buttons_go_away_with_an_edit(discord_with: Started) -> None:
         assert (shown.text, shown.buttons) == ("Done: 3", ())
 
 
-async def test_reactions_can_be_switched_off(discord_with: Started) -> None:
+async def test_reactions_can_be_switched_off(discord_with):
     settings = msgspec.structs.replace(OPEN, reactions=False)
     async with discord_with(settings) as harness, talking(harness) as (adapter, _, event):
         await adapter.react(target_of(event.source), event.message_id, "👀")
         assert await harness.reactions(event.message_id) == []
 
 
-async def test_reaction_to_a_missing_message_is_ignored(discord_with: Started) -> None:
+async def test_reaction_to_a_missing_message_is_ignored(discord_with):
     """A slash command has an id, but nothing to react to."""
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         await adapter.react(target_of(event.source), "123", "👀")
@@ -99,16 +93,14 @@ async def test_reaction_to_a_missing_message_is_ignored(discord_with: Started) -
     ("trouble", "error"),
     [("forbidden", SendRefused), ("bad_gateway", SendUnsure), ("server_error", SendLater)],
 )
-async def test_response_status_maps_to_the_send_error(
-    discord_with: Started, trouble: str, error: type[AdapterError]
-) -> None:
+async def test_response_status_maps_to_the_send_error(discord_with, trouble, error):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         harness.fake.rest.troubles.append(trouble)
         outcome = await failure(adapter.send(target_of(event.source), OutgoingMessage("x"), "e-1"))
         assert isinstance(outcome, error)
 
 
-async def test_too_long_a_text_and_a_chat_that_is_none_are_refused(discord_with: Started) -> None:
+async def test_too_long_a_text_and_a_chat_that_is_none_are_refused(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
         long = await failure(adapter.send(target, OutgoingMessage("x" * 2001), "l-1"))
@@ -120,9 +112,7 @@ async def test_too_long_a_text_and_a_chat_that_is_none_are_refused(discord_with:
         assert isinstance(nowhere, SendRefused)
 
 
-async def test_files_that_are_too_large_together_are_refused(
-    discord_with: Started, tmp_path: Path
-) -> None:
+async def test_files_that_are_too_large_together_are_refused(discord_with, tmp_path):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         path = tmp_path / "big.bin"
         with path.open("wb") as file:
@@ -134,9 +124,7 @@ async def test_files_that_are_too_large_together_are_refused(
         assert isinstance(error, SendRefused)
 
 
-async def test_a_file_whose_address_is_too_old_is_fetched_by_a_new_one(
-    discord_with: Started,
-) -> None:
+async def test_a_file_whose_address_is_too_old_is_fetched_by_a_new_one(discord_with):
     async with discord_with() as harness, connected(harness) as (adapter, inbox):
         await harness.says(
             "old", files=(File("document", "a.pdf", b"%PDF-1.4", "application/pdf"),)
@@ -152,16 +140,14 @@ async def test_a_file_whose_address_is_too_old_is_fetched_by_a_new_one(
 # in doubt
 
 
-async def test_sending_twice_shows_one_message(discord_with: Started) -> None:
+async def test_sending_twice_shows_one_message(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
         ids = {await adapter.send(target, OutgoingMessage("once"), "same-key") for _ in range(2)}
         assert [each.id for each in await harness.shown(target.chat_id)] == list(ids)
 
 
-async def test_a_message_is_found_long_after_its_nonce_was_forgotten(
-    discord_with: Started, tmp_path: Path
-) -> None:
+async def test_a_message_is_found_long_after_its_nonce_was_forgotten(discord_with, tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("a")
     media = (Media("document", "a.txt", path=str(path)),)
@@ -189,7 +175,7 @@ async def test_a_message_is_found_long_after_its_nonce_was_forgotten(
             assert await adapter.was_delivered(query, target, other) is None
 
 
-async def test_too_much_talk_since_then_leaves_it_unknown(discord_with: Started) -> None:
+async def test_too_much_talk_since_then_leaves_it_unknown(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target, ann = target_of(event.source), harness.user("ann")
         for number in range(500):
@@ -199,9 +185,7 @@ async def test_too_much_talk_since_then_leaves_it_unknown(discord_with: Started)
         assert isinstance(error, DeliveryUnknown)
 
 
-async def test_our_own_message_seen_by_the_gateway_settles_the_doubt(
-    discord_with: Started,
-) -> None:
+async def test_our_own_message_seen_by_the_gateway_settles_the_doubt(discord_with):
     """The answer to the request was lost, but Discord announced the message."""
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("same words")
@@ -214,7 +198,7 @@ async def test_our_own_message_seen_by_the_gateway_settles_the_doubt(
             assert await adapter.was_delivered(query, target, message) == found
 
 
-async def test_deleted_chat_has_no_delivered_message(discord_with: Started) -> None:
+async def test_deleted_chat_has_no_delivered_message(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
         del harness.fake.world.channels[int(target.chat_id)]
@@ -222,9 +206,7 @@ async def test_deleted_chat_has_no_delivered_message(discord_with: Started) -> N
         assert await adapter.was_delivered(query, target, OutgoingMessage("x")) is None
 
 
-async def test_reply_without_history_permission_quotes_nothing(
-    discord_with: Started, tmp_path: Path
-) -> None:
+async def test_reply_without_history_permission_quotes_nothing(discord_with, tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("a")
     media = (Media("document", path.name, "text/plain", path=str(path)),)

@@ -10,7 +10,6 @@ from hermes.sdk.platforms import ChatTarget, MessageEvent, OutgoingMessage
 from hermes.sdk.testing.platforms.driving import Inbox, connected, failure, target_of
 from hermes_plugins.platforms.discord.manifest import DiscordSettings
 from tests.fakes.discord.world import FORUM, OPEN_THREADS, PERMISSIONS, PIN, Json
-from tests.integration.platforms.discord.conftest import Started
 from tests.integration.platforms.discord.harness import DiscordHarness
 
 CALM = DiscordSettings(auto_thread=False)
@@ -24,7 +23,7 @@ async def heard(harness: DiscordHarness, inbox: Inbox, *messages: Json) -> list[
     return [event.text for event in inbox.kept if event.message_id in ids]
 
 
-async def test_only_mentions_and_replies_are_delivered_in_servers(discord_with: Started) -> None:
+async def test_only_mentions_and_replies_are_delivered_in_servers(discord_with):
     async with discord_with(CALM) as harness, connected(harness) as (adapter, inbox):
         await harness.says("among us", chat_type="group")
         await harness.says("you there", chat_type="group", mention=True)
@@ -36,7 +35,7 @@ async def test_only_mentions_and_replies_are_delivered_in_servers(discord_with: 
         assert all(event.addressed for event in inbox.kept)
 
 
-async def test_the_role_of_the_bot_is_a_mention_too(discord_with: Started) -> None:
+async def test_the_role_of_the_bot_is_a_mention_too(discord_with):
     async with discord_with(CALM) as harness, connected(harness) as (_, inbox):
         role = harness.fake.world.servers[harness.server]["roles"][1]["id"]
         lobby = int(harness.chat_id("", "group"))
@@ -53,9 +52,7 @@ async def test_the_role_of_the_bot_is_a_mention_too(discord_with: Started) -> No
         ("allowed_channels", ["asked"]),
     ],
 )
-async def test_channels_have_rules_of_their_own(
-    discord_with: Started, setting: str, expected: list[str]
-) -> None:
+async def test_channels_have_rules_of_their_own(discord_with, setting, expected):
     async with discord_with(CALM) as harness:
         lobby = harness.chat_id("", "group")
         other = harness.fake.text_channel(harness.server, "other")
@@ -75,9 +72,7 @@ async def test_channels_have_rules_of_their_own(
 @pytest.mark.parametrize(
     ("value", "expected"), [("none", []), ("mentions", ["asked"]), ("all", ["beep", "asked"])]
 )
-async def test_messages_of_bots_are_delivered_as_configured(
-    discord_with: Started, value: str, expected: list[str]
-) -> None:
+async def test_messages_of_bots_are_delivered_as_configured(discord_with, value, expected):
     settings = DiscordSettings(require_mention=False, auto_thread=False)
     async with (
         discord_with(settings, DISCORD_ALLOW_BOTS=value) as harness,
@@ -92,8 +87,8 @@ async def test_messages_of_bots_are_delivered_as_configured(
 
 @pytest.mark.parametrize(("value", "comes"), [("true", False), ("false", True)])
 async def test_message_that_mentions_only_others_is_ignored_as_configured(
-    discord_with: Started, value: str, comes: bool
-) -> None:
+    discord_with, value, comes
+):
     settings = DiscordSettings(require_mention=False, auto_thread=False)
     async with (
         discord_with(settings, DISCORD_IGNORE_NO_MENTION=value) as harness,
@@ -105,7 +100,7 @@ async def test_message_that_mentions_only_others_is_ignored_as_configured(
         assert await heard(harness, inbox, said) == (["@Bob look"] if comes else [])
 
 
-async def test_pins_joins_and_webhooks_are_ignored(discord_with: Started) -> None:
+async def test_pins_joins_and_webhooks_are_ignored(discord_with):
     """Pins, joins and webhooks."""
     async with discord_with() as harness, connected(harness) as (_, inbox):
         fake, ann = harness.fake, harness.user("ann")
@@ -116,9 +111,7 @@ async def test_pins_joins_and_webhooks_are_ignored(discord_with: Started) -> Non
         assert await heard(harness, inbox, pin, hook, said) == ["said"]
 
 
-async def test_stickers_cards_of_programs_and_forwarded_messages_come_as_text(
-    discord_with: Started,
-) -> None:
+async def test_stickers_cards_of_programs_and_forwarded_messages_come_as_text(discord_with):
     async with discord_with() as harness, connected(harness) as (_, inbox):
         fake, ann = harness.fake, harness.user("ann")
         robot = harness.user("robot", bot=True)
@@ -137,15 +130,12 @@ async def test_stickers_cards_of_programs_and_forwarded_messages_come_as_text(
         poll |= {"layout_type": 1, "expiry": "2030-01-01T00:00:00+00:00"}
         fifth = await fake.says(lobby, ann, "", poll=poll)
         assert await heard(harness, inbox, first, second, third, fourth, fifth) == [
-            "[sticker: wave]",
-            "news\nBuild failed\nred\nBranch: main",
-            "https://example.org",
-            "[forwarded] the original",
-            "[poll: Tea? – tea / no]",
-        ]
+            "[sticker: wave]", "news\nBuild failed\nred\nBranch: main", "https://example.org",
+            "[forwarded] the original", "[poll: Tea? – tea / no]",
+        ]  # fmt: skip
 
 
-async def test_names_stand_for_mentions(discord_with: Started) -> None:
+async def test_names_stand_for_mentions(discord_with):
     async with discord_with() as harness, connected(harness) as (_, inbox):
         bob, lobby = harness.user("bob"), harness.chat_id("", "group")
         text = f"ask <@{bob['id']}> in <#{lobby}> <:smile:123>"
@@ -158,7 +148,7 @@ async def test_names_stand_for_mentions(discord_with: Started) -> None:
         await inbox.take("ask @Bob in #lobby :smile:")
 
 
-async def test_the_roles_of_the_writer_come_with_the_message(discord_with: Started) -> None:
+async def test_the_roles_of_the_writer_come_with_the_message(discord_with):
     """Also with a missed message, when users are allowed by role."""
     async with discord_with(DISCORD_ALLOWED_ROLES="1,2") as harness:
         fake, ann = harness.fake, harness.user("ann")
@@ -182,7 +172,7 @@ async def mentioned(harness: DiscordHarness, inbox: Inbox, **more: Any) -> Messa
     return await inbox.take("please help")
 
 
-async def test_mention_opens_a_thread_for_the_conversation(discord_with: Started) -> None:
+async def test_mention_opens_a_thread_for_the_conversation(discord_with):
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         thread = event.source.thread_id
@@ -197,7 +187,7 @@ async def test_mention_opens_a_thread_for_the_conversation(discord_with: Started
         assert target_of(answer.source) == target_of(event.source)
 
 
-async def test_typing_and_answer_use_one_new_thread(discord_with: Started) -> None:
+async def test_typing_and_answer_use_one_new_thread(discord_with):
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         await adapter.typing(target_of(event.source))
@@ -207,7 +197,7 @@ async def test_typing_and_answer_use_one_new_thread(discord_with: Started) -> No
         assert len(opened) == 1
 
 
-async def test_two_messages_at_once_open_one_thread(discord_with: Started) -> None:
+async def test_two_messages_at_once_open_one_thread(discord_with):
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         sends = (
@@ -220,9 +210,7 @@ async def test_two_messages_at_once_open_one_thread(discord_with: Started) -> No
         assert len(await harness.shown(event.source.chat_id)) == 2
 
 
-async def test_reactions_and_quotes_know_that_the_first_message_is_outside(
-    discord_with: Started,
-) -> None:
+async def test_reactions_and_quotes_know_that_the_first_message_is_outside(discord_with):
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         target = target_of(event.source)
@@ -233,7 +221,7 @@ async def test_reactions_and_quotes_know_that_the_first_message_is_outside(
         assert (shown.text, shown.reply_to) == ("so", "")
 
 
-async def test_no_thread_where_none_is_wanted_or_allowed(discord_with: Started) -> None:
+async def test_no_thread_where_none_is_wanted_or_allowed(discord_with):
     async with discord_with(DiscordSettings()) as harness:
         lobby = harness.chat_id("", "group")
         harness.settings = DiscordSettings(no_thread_channels=(lobby,))
@@ -246,9 +234,7 @@ async def test_no_thread_where_none_is_wanted_or_allowed(discord_with: Started) 
             assert (await inbox.take("in the hall")).source.thread_id == ""
 
 
-async def test_active_thread_needs_no_mention_after_a_restart(
-    discord_with: Started,
-) -> None:
+async def test_active_thread_needs_no_mention_after_a_restart(discord_with):
     async with discord_with(CALM) as harness:
         async with connected(harness) as (adapter, inbox):
             await harness.says("not yet", chat_type="group", thread="garden")
@@ -261,9 +247,7 @@ async def test_active_thread_needs_no_mention_after_a_restart(
             assert inbox.texts() == ["go on"]
 
 
-async def test_posts_of_a_forum_are_threads_and_new_ones_can_be_made(
-    discord_with: Started,
-) -> None:
+async def test_posts_of_a_forum_are_threads_and_new_ones_can_be_made(discord_with):
     async with discord_with() as harness:
         fake, ann = harness.fake, harness.user("ann")
         forum = fake.world.channel(FORUM, "questions", harness.server)
@@ -284,7 +268,7 @@ async def test_posts_of_a_forum_are_threads_and_new_ones_can_be_made(
             assert [message["content"] for message in fake.ours(int(made))] == ["News of tonight"]
 
 
-async def test_a_thread_of_a_message_that_is_gone_is_refused(discord_with: Started) -> None:
+async def test_a_thread_of_a_message_that_is_gone_is_refused(discord_with):
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         harness.fake.world.messages[int(event.source.chat_id)].clear()

@@ -140,7 +140,7 @@ def running_dovecot() -> Iterator[Dovecot]:
         yield Dovecot(folder, **ports)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=20)
+        process.wait(timeout=100)
         shutil.rmtree(folder, ignore_errors=True)
 
 

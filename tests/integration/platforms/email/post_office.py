@@ -34,8 +34,7 @@ class Proxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
-        self.poison = b""
-        """What the connection breaks at."""
+        self.poison = b""  #: What the connection breaks at.
 
     async def open(self) -> None:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port)

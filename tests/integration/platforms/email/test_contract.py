@@ -1,12 +1,8 @@
 """Mail passes the contract of all adapters, with a real IMAP server and SMTP."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from hermes.sdk.testing.platforms.driving import talking
-from hermes.sdk.testing.platforms.harness import Harness
 from hermes.sdk.testing.platforms.suite import (
     AdapterContract,
     ChatGoneContract,
@@ -19,7 +15,6 @@ from hermes.sdk.testing.platforms.suite import (
     ServerErrorContract,
     ThreadsContract,
 )
-from tests.integration.platforms.email.dovecot import Dovecot
 from tests.integration.platforms.email.post_office import PostOffice
 
 
@@ -36,12 +31,12 @@ class TestEmail(
     AdapterContract,
 ):
     @pytest.fixture
-    async def harness(self, dovecot: Dovecot, tmp_path: Path) -> AsyncIterator[Harness]:
+    async def harness(self, dovecot, tmp_path):
         office = await PostOffice.start(dovecot, tmp_path, saves_sent=True, idle=False)
         yield office
         await office.close()
 
-    async def test_the_source_says_exactly_who_wrote_where(self, harness: Harness) -> None:
+    async def test_the_source_says_exactly_who_wrote_where(self, harness):
         """As for all, except that every mail is in a thread: that of its first mail."""
         async with talking(harness) as (adapter, _, event):
             source = event.source

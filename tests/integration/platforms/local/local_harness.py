@@ -4,30 +4,17 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from hermes.gateway.platforms.local.adapter import LocalAdapter
-from hermes.gateway.platforms.local.manifest import MANIFEST
+from hermes.gateway.platforms.local import LocalAdapter
+from hermes.gateway.platforms.manifests import LOCAL
 from hermes.sdk.platforms import ChatType, PlatformManifest
-from hermes.sdk.testing.platforms.harness import (
-    TROUBLES,
-    BaseHarness,
-    File,
-    Saying,
-    Shown,
-    Trouble,
-)
-from tests.fakes.local.server import (
-    ChatLog,
-    LocalFile,
-    LocalServer,
-    PressRequest,
-    SayRequest,
-)
+from hermes.sdk.testing.platforms.harness import TROUBLES, BaseHarness, File, Saying, Shown, Trouble
+from tests.fakes.local.server import ChatLog, LocalFile, LocalServer
 
 TOKEN = "a-token-nobody-may-see"
 
 
 class LocalHarness(BaseHarness):
-    manifest: PlatformManifest = MANIFEST
+    manifest: PlatformManifest = LOCAL
     troubles = TROUBLES
     features = frozenset({"groups", "replies", "bots", "keeps"})
     secrets = (TOKEN,)
@@ -51,16 +38,14 @@ class LocalHarness(BaseHarness):
     async def says(self, text: str, **how: Any) -> str:
         said = Saying(**how)
         return self.platform.say(
-            SayRequest(
-                chat=self.chat_id(said.chat, said.chat_type),
-                user=self.user_id(said.user),
-                text=f"@hermes {text}" if said.mention else text,
-                chat_type=said.chat_type,
-                thread=said.thread,
-                reply_to=said.reply_to,
-                files=tuple(self._attached(file) for file in said.files),
-                bot=said.bot,
-            )
+            self.chat_id(said.chat, said.chat_type),
+            self.user_id(said.user),
+            f"@hermes {text}" if said.mention else text,
+            chat_type=said.chat_type,
+            thread=said.thread,
+            reply_to=said.reply_to,
+            files=tuple(self._attached(file) for file in said.files),
+            bot=said.bot,
         ).id
 
     def _attached(self, file: File) -> LocalFile:
@@ -72,7 +57,7 @@ class LocalHarness(BaseHarness):
         self.platform.redeliver(message_id)
 
     async def presses(self, message_id: str, data: str, *, chat: str = "", user: str = "") -> None:
-        self.platform.press(PressRequest(message_id, data, self.user_id(user)))
+        self.platform.press(message_id, data, self.user_id(user))
 
     async def shown(self, chat: str = "") -> list[Shown]:
         return [

@@ -1,8 +1,5 @@
 """The local platform passes what every platform must."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from hermes.sdk.testing.platforms.suite import (
@@ -25,7 +22,7 @@ class TestLocal(
     ChatContract,
 ):
     @pytest.fixture
-    async def harness(self, tmp_path: Path) -> AsyncIterator[LocalHarness]:
+    async def harness(self, tmp_path):
         harness = LocalHarness(tmp_path)
         await harness.platform.listen(harness.socket)
         yield harness

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.gateway.platforms.local.adapter import LocalAdapter
-from hermes.gateway.platforms.local.manifest import MANIFEST
+from hermes.gateway.platforms.local import LocalAdapter
+from hermes.gateway.platforms.manifests import LOCAL
 from hermes.sdk.platforms import (
     AdapterContext,
     ChatTarget,
@@ -22,7 +22,7 @@ from hermes.sdk.platforms import (
     release_scoped_lock,
 )
 from hermes.sdk.testing.platforms.driving import Inbox
-from tests.fakes.local.server import ChatLog, SayRequest, ShownMessage, read_journal
+from tests.fakes.local.server import ChatLog, ServerRequest, ShownMessage, read_journal
 
 REPOSITORY = Path(__file__).parents[4]
 PROGRAM = "tests.fakes.local.server"
@@ -39,13 +39,13 @@ import asyncio, sys
 from pathlib import Path
 from hermes.sdk.platforms.contract import Button, ChatTarget, OutgoingMessage
 from hermes.sdk.platforms.contract import AdapterContext
-from hermes.gateway.platforms.local.adapter import LocalAdapter
-from hermes.gateway.platforms.local.manifest import MANIFEST
+from hermes.gateway.platforms.local import LocalAdapter
+from hermes.gateway.platforms.manifests import LOCAL
 
 async def main():
     folder, seen = Path(sys.argv[1]), asyncio.Queue()
     here = {"LOCAL_SOCKET": "-"}.get
-    context = AdapterContext(MANIFEST, here, None, None, folder, folder, folder)
+    context = AdapterContext(LOCAL, here, None, None, folder, folder, folder)
     adapter = LocalAdapter(context)
     async def receive(event):
         await seen.put(event)
@@ -71,7 +71,7 @@ def environment() -> dict[str, str]:
 def adapter_of(folder: Path, socket: str) -> LocalAdapter:
     values = {"LOCAL_SOCKET": socket, "LOCAL_TOKEN": "t"}
     return LocalAdapter(
-        AdapterContext(MANIFEST, values.get, None, None, folder / "cache", folder, folder / "locks")
+        AdapterContext(LOCAL, values.get, None, None, folder / "cache", folder, folder / "locks")
     )
 
 
@@ -80,7 +80,7 @@ async def started(folder: Path) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", PROGRAM, *map(str, words), env=environment()
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         while True:
             try:
                 _, writer = await asyncio.open_unix_connection(folder / "s")
@@ -102,7 +102,7 @@ async def person(folder: Path, *requests: dict) -> list[dict]:
     return answers
 
 
-async def test_the_platform_outlives_a_gateway_and_even_itself(tmp_path: Path) -> None:
+async def test_the_platform_outlives_a_gateway_and_even_itself(tmp_path):
     process = await started(tmp_path)
     await person(
         tmp_path,
@@ -144,7 +144,7 @@ async def test_the_platform_outlives_a_gateway_and_even_itself(tmp_path: Path) -
     assert keys == ["key-1", "key-2"]
 
 
-async def test_a_person_can_watch_and_a_stranger_cannot_send(tmp_path: Path) -> None:
+async def test_a_person_can_watch_and_a_stranger_cannot_send(tmp_path):
     process = await started(tmp_path)
     (refused,) = await person(tmp_path, {"op": "send", "chat": "c", "text": "forged", "key": "k"})
     assert refused["error"] == "credentials"
@@ -170,10 +170,10 @@ async def test_a_person_can_watch_and_a_stranger_cannot_send(tmp_path: Path) -> 
     await process.wait()
 
 
-def test_a_journal_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_journal_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path):
     journal = tmp_path / "journal"
     room = ChatLog(journal)
-    room.say(SayRequest("c", "ann", "whole"))
+    room.say(ServerRequest("say", chat="c", user="ann", text="whole"))
     room.close()
     with journal.open("ab") as file:
         file.write(b'{"op":"said","id":"in-2","ch')
@@ -182,7 +182,7 @@ def test_a_journal_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) ->
     room.close()
 
 
-async def test_a_terminal_is_a_chat(tmp_path: Path) -> None:
+async def test_a_terminal_is_a_chat(tmp_path):
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", ECHO, str(tmp_path)),
         stdin=asyncio.subprocess.PIPE,
@@ -190,7 +190,7 @@ async def test_a_terminal_is_a_chat(tmp_path: Path) -> None:
         env=environment(),
     )
     assert process.stdin and process.stdout
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         process.stdin.write(b"hello\n\n")
         assert await process.stdout.readuntil(b"indeed\n") == b"you said hello\n indeed\n"
         process.stdin.write(b"may I\n")
@@ -201,7 +201,7 @@ async def test_a_terminal_is_a_chat(tmp_path: Path) -> None:
         assert await process.wait() == 0
 
 
-def test_a_killed_process_frees_its_lock(tmp_path: Path) -> None:
+def test_a_killed_process_frees_its_lock(tmp_path):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)],
         stdin=subprocess.PIPE,

@@ -1,19 +1,15 @@
 """One homeserver for all tests of Matrix."""
 
 import os
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from tests.integration.platforms.matrix.harness import MatrixHarness
-from tests.integration.platforms.matrix.homeserver import Homeserver, running_homeserver
+from tests.integration.platforms.matrix.homeserver import running_homeserver
 
 
 @pytest.fixture(scope="session")
-def homeserver(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Homeserver:
+def homeserver(request, tmp_path_factory):
     base, is_worker = tmp_path_factory.getbasetemp(), hasattr(request.config, "workerinput")
     folder = (base.parent if is_worker else base) / "synapse"
     folder.mkdir(exist_ok=True)
@@ -21,7 +17,7 @@ def homeserver(
 
 
 @pytest.fixture
-async def matrix(homeserver: Homeserver, tmp_path: Path) -> AsyncIterator[MatrixHarness]:
+async def matrix(homeserver, tmp_path):
     harness = await MatrixHarness.start(tmp_path, homeserver)
     yield harness
     await harness.close()

@@ -25,10 +25,7 @@ class Friend:
     async def room(self, us: str) -> str:
         """An encrypted one, and we are in it."""
         room_id = await self.account.create(
-            invite=[us],
-            is_direct=True,
-            preset="trusted_private_chat",
-            initial_state=[ENCRYPTED],
+            invite=[us], is_direct=True, preset="trusted_private_chat", initial_state=[ENCRYPTED]
         )
         while us not in await self.account.members(room_id):
             pass

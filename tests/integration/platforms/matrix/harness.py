@@ -9,14 +9,7 @@ import aiohttp
 
 from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import ChatType
-from hermes.sdk.testing.platforms.harness import (
-    TROUBLES,
-    BaseHarness,
-    File,
-    Saying,
-    Shown,
-    Trouble,
-)
+from hermes.sdk.testing.platforms.harness import TROUBLES, BaseHarness, File, Saying, Shown, Trouble
 from hermes_plugins.platforms.matrix.adapter import MatrixAdapter
 from hermes_plugins.platforms.matrix.manifest import MANIFEST, MatrixSettings
 from tests.integration.platforms.matrix.homeserver import Homeserver

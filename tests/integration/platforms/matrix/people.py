@@ -7,8 +7,7 @@ from urllib.parse import quote
 import aiohttp
 
 Json = dict[str, Any]
-Login = tuple[str, str, str]
-"""User id, token and device id."""
+Login = tuple[str, str, str]  #: User id, token and device id.
 PASSWORD = "correct-horse-battery"
 
 

@@ -21,10 +21,8 @@ REFUSALS: dict[str, tuple[int, dict[str, Any]]] = {
 class Proxy(Site):
     def __init__(self, target: str) -> None:
         self._target = target
-        self.troubles: list[str] = []
-        """Of the next sends."""
-        self.calls: list[str] = []
-        """Method and path of each call that came in."""
+        self.troubles: list[str] = []  #: Of the next sends.
+        self.calls: list[str] = []  #: Method and path of each call that came in.
         self._syncs: list[bytes] = []
         self._replay: asyncio.Future[bytes] | None = None
 

@@ -8,7 +8,6 @@ from hermes.sdk.testing.platforms.suite import (
     GroupRepliesContract,
     RepliesContract,
 )
-from tests.integration.platforms.matrix.harness import MatrixHarness
 
 
 class TestMatrix(RepliesContract, GroupRepliesContract, DeliveryCheckContract, ChatContract):
@@ -16,5 +15,5 @@ class TestMatrix(RepliesContract, GroupRepliesContract, DeliveryCheckContract, C
     """A send has a name of its own, so it is made again when its connection breaks."""
 
     @pytest.fixture
-    def harness(self, matrix: MatrixHarness) -> MatrixHarness:
+    def harness(self, matrix):
         return matrix

@@ -1,7 +1,6 @@
 """Encrypted rooms, with a user of another client."""
 
 import logging
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -25,26 +24,23 @@ from hermes.sdk.testing.platforms.driving import (
     query_of,
     target_of,
 )
-from tests.integration.platforms.matrix.friend import Friend, friend_of
-from tests.integration.platforms.matrix.harness import MatrixHarness
+from tests.integration.platforms.matrix.friend import friend_of
 from tests.integration.platforms.matrix.people import PASSWORD
 
 
 @pytest.fixture
-def matrix(matrix: MatrixHarness) -> MatrixHarness:
+def matrix(matrix):
     matrix.variables["MATRIX_ENCRYPTION"] = "true"
     return matrix
 
 
 @pytest.fixture
-async def friend(matrix: MatrixHarness, tmp_path: Path) -> AsyncIterator[Friend]:
+async def friend(matrix, tmp_path):
     async with friend_of(matrix, tmp_path / "friend") as friend:
         yield friend
 
 
-async def test_both_read_each_other_also_after_a_restart(
-    matrix: MatrixHarness, friend: Friend
-) -> None:
+async def test_both_read_each_other_also_after_a_restart(matrix, friend):
     async with connected(matrix) as (adapter, inbox):
         room_id = await friend.room(matrix.us.user_id)
         await friend.say(room_id, "a secret")
@@ -75,16 +71,14 @@ def _answer(event_id: str) -> dict[str, object]:
     return {"m.relates_to": {"m.in_reply_to": {"event_id": event_id}}}
 
 
-async def test_keys_are_readable_only_by_their_owner(matrix: MatrixHarness) -> None:
+async def test_keys_are_readable_only_by_their_owner(matrix):
     async with connected(matrix):
         folder = matrix.folder / "state" / "keys"
         assert not folder.stat().st_mode & 0o077
         assert [file.stat().st_mode & 0o777 for file in folder.iterdir()] == [0o600]
 
 
-async def test_message_with_a_late_key_is_reported_once_and_delivered_later(
-    matrix: MatrixHarness, friend: Friend, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_message_with_a_late_key_is_reported_once_and_delivered_later(matrix, friend, caplog):
     async with connected(matrix) as (_, inbox):
         room_id = await friend.room(matrix.us.user_id)
         keys = await friend.say_before_the_key(room_id, "what is this")
@@ -107,9 +101,7 @@ async def test_message_with_a_late_key_is_reported_once_and_delivered_later(
         assert inbox.texts() == ["the end"]
 
 
-async def test_files_are_encrypted_both_ways(
-    matrix: MatrixHarness, friend: Friend, tmp_path: Path
-) -> None:
+async def test_files_are_encrypted_both_ways(matrix, friend, tmp_path):
     async with connected(matrix) as (adapter, inbox):
         room_id = await friend.room(matrix.us.user_id)
         sealed, keys = encrypt_attachment(b"%PDF-1.4 plans")
@@ -145,9 +137,7 @@ async def test_files_are_encrypted_both_ways(
         assert opened == b"for you"
 
 
-async def test_a_broken_connection_neither_doubles_nor_loses_a_message(
-    matrix: MatrixHarness, friend: Friend
-) -> None:
+async def test_a_broken_connection_neither_doubles_nor_loses_a_message(matrix, friend):
     async with connected(matrix) as (adapter, inbox):
         room_id = await friend.room(matrix.us.user_id)
         await friend.say(room_id, "hello")
@@ -164,9 +154,7 @@ async def test_a_broken_connection_neither_doubles_nor_loses_a_message(
     assert [each["type"] for each in ours] == ["m.room.member", "m.room.encrypted"]
 
 
-async def test_message_of_a_lost_device_is_neither_found_nor_sent_again(
-    matrix: MatrixHarness, friend: Friend
-) -> None:
+async def test_message_of_a_lost_device_is_neither_found_nor_sent_again(matrix, friend):
     async with connected(matrix) as (adapter, _):
         room_id = await friend.room(matrix.us.user_id)
         target, message = ChatTarget("matrix", room_id), OutgoingMessage("there", plain="there")
@@ -183,9 +171,7 @@ async def test_message_of_a_lost_device_is_neither_found_nor_sent_again(
         )
 
 
-async def test_without_encryption_nothing_is_sent_in_the_clear(
-    matrix: MatrixHarness, friend: Friend, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_without_encryption_nothing_is_sent_in_the_clear(matrix, friend, caplog):
     matrix.variables["MATRIX_ENCRYPTION"] = "false"
     async with connected(matrix, Inbox()) as (adapter, inbox):
         room_id = await friend.room(matrix.us.user_id)

@@ -3,7 +3,6 @@
 from hermes.gateway.session_keys import build_session_key
 from hermes.sdk.platforms import OutgoingMessage
 from hermes.sdk.testing.platforms.driving import connected, query_of, talking, target_of
-from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import Account, path
 
 
@@ -12,7 +11,7 @@ async def upgraded(person: Account, room_id: str) -> str:
     return str(answer["replacement_room"])
 
 
-async def test_conversation_continues_in_the_upgraded_room(matrix: MatrixHarness) -> None:
+async def test_conversation_continues_in_the_upgraded_room(matrix):
     async with talking(matrix, group=True) as (adapter, inbox, event):
         owner, old, target = await matrix.person(), event.source.chat_id, target_of(event.source)
         before = OutgoingMessage("before")
@@ -43,7 +42,7 @@ async def test_conversation_continues_in_the_upgraded_room(matrix: MatrixHarness
         assert new not in chats
 
 
-async def test_private_chat_is_followed_after_an_invitation(matrix: MatrixHarness) -> None:
+async def test_private_chat_is_followed_after_an_invitation(matrix):
     async with talking(matrix) as (_, inbox, event):
         owner = await matrix.person()
         new = await upgraded(owner, event.source.chat_id)
@@ -53,9 +52,7 @@ async def test_private_chat_is_followed_after_an_invitation(matrix: MatrixHarnes
         assert build_session_key(after.source) == build_session_key(event.source)
 
 
-async def test_answer_in_a_thread_of_the_old_room_is_sent_to_the_new_one(
-    matrix: MatrixHarness,
-) -> None:
+async def test_answer_in_a_thread_of_the_old_room_is_sent_to_the_new_one(matrix):
     async with talking(matrix, group=True) as (adapter, inbox, event):
         owner = await matrix.person()
         await matrix.says("about this", chat_type="group", thread="topic")
@@ -71,9 +68,7 @@ async def test_answer_in_a_thread_of_the_old_room_is_sent_to_the_new_one(
         assert (shown.text, shown.thread) == ("an answer", "")
 
 
-async def test_a_room_that_pretends_to_replace_another_one_is_not_believed(
-    matrix: MatrixHarness,
-) -> None:
+async def test_a_room_that_pretends_to_replace_another_one_is_not_believed(matrix):
     async with talking(matrix, group=True) as (_, inbox, event):
         stranger = await matrix.person("mallory")
         false = {"predecessor": {"room_id": event.source.chat_id, "event_id": event.message_id}}

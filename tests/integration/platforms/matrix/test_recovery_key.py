@@ -91,7 +91,7 @@ async def signatures(matrix: MatrixHarness) -> dict[str, Any]:
     return device
 
 
-async def test_the_device_is_signed_by_its_owner(matrix: MatrixHarness) -> None:
+async def test_the_device_is_signed_by_its_owner(matrix):
     recovery, signer = await account_with_recovery_key(matrix)
     matrix.variables |= {"MATRIX_ENCRYPTION": "true", "MATRIX_RECOVERY_KEY": written(recovery)}
     for _ in range(2):
@@ -106,9 +106,7 @@ async def test_the_device_is_signed_by_its_owner(matrix: MatrixHarness) -> None:
 
 
 @pytest.mark.parametrize("key", [written(bytes(32)), "abcd efgh"])
-async def test_wrong_key_is_logged_and_harms_nothing(
-    matrix: MatrixHarness, key: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_wrong_key_is_logged_and_harms_nothing(matrix, key, caplog):
     await account_with_recovery_key(matrix)
     matrix.variables |= {"MATRIX_ENCRYPTION": "true", "MATRIX_RECOVERY_KEY": key}
     async with connected(matrix) as (_, inbox):

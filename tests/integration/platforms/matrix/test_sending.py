@@ -26,9 +26,7 @@ from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import PASSWORD, path
 
 
-async def test_a_key_used_twice_shows_one_message_also_after_a_restart(
-    matrix: MatrixHarness,
-) -> None:
+async def test_a_key_used_twice_shows_one_message_also_after_a_restart(matrix):
     async with talking(matrix) as (adapter, _, event):
         target = target_of(event.source)
         first = await adapter.send(target, OutgoingMessage("only one"), "key")
@@ -38,9 +36,7 @@ async def test_a_key_used_twice_shows_one_message_also_after_a_restart(
     assert len(await matrix.shown(target.chat_id)) == 1
 
 
-async def test_a_connection_that_stays_broken_leaves_doubt_and_one_message(
-    matrix: MatrixHarness,
-) -> None:
+async def test_a_connection_that_stays_broken_leaves_doubt_and_one_message(matrix):
     async with talking(matrix) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("in doubt", plain="in doubt")
         matrix.trouble("cut_after", times=9)
@@ -51,7 +47,7 @@ async def test_a_connection_that_stays_broken_leaves_doubt_and_one_message(
         assert len(await shown_with(matrix, "in doubt", target.chat_id)) == 1
 
 
-async def test_a_new_token_of_the_same_device_shows_one_message(matrix: MatrixHarness) -> None:
+async def test_a_new_token_of_the_same_device_shows_one_message(matrix):
     """With a password the device stays the same, whatever becomes of the token."""
     _by_password(matrix)
     async with talking(matrix) as (adapter, _, event):
@@ -67,7 +63,7 @@ async def test_a_new_token_of_the_same_device_shows_one_message(matrix: MatrixHa
     assert len(await matrix.shown(target.chat_id)) == 1
 
 
-async def test_message_sent_by_another_device_is_found(matrix: MatrixHarness) -> None:
+async def test_message_sent_by_another_device_is_found(matrix):
     async with talking(matrix) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("there", plain="there")
         query = query_of("key")
@@ -82,7 +78,7 @@ async def test_message_sent_by_another_device_is_found(matrix: MatrixHarness) ->
         assert await adapter.was_delivered(never, target, message) is None
 
 
-async def test_a_password_logs_in_once(matrix: MatrixHarness) -> None:
+async def test_a_password_logs_in_once(matrix):
     _by_password(matrix)
     matrix.variables["MATRIX_DEVICE_ID"] = "OURS"
     for _ in range(2):
@@ -93,7 +89,7 @@ async def test_a_password_logs_in_once(matrix: MatrixHarness) -> None:
     assert (matrix.folder / "state" / "login.json").stat().st_mode & 0o777 == 0o600
 
 
-async def test_wrong_password_is_reported_without_showing_it(matrix: MatrixHarness) -> None:
+async def test_wrong_password_is_reported_without_showing_it(matrix):
     _by_password(matrix)
     matrix.variables["MATRIX_PASSWORD"] = "hunter2-hunter2"
     error = await failure(matrix.adapter().connect(Inbox().receive))
@@ -101,14 +97,14 @@ async def test_wrong_password_is_reported_without_showing_it(matrix: MatrixHarne
     assert "hunter2" not in str(error)
 
 
-async def test_token_of_another_user_is_refused(matrix: MatrixHarness) -> None:
+async def test_token_of_another_user_is_refused(matrix):
     matrix.variables["MATRIX_USER_ID"] = "@other:localhost"
     error = await failure(matrix.adapter().connect(Inbox().receive))
     assert isinstance(error, CredentialsRefused)
     assert matrix.us.user_id in str(error)
 
 
-async def test_room_without_membership_is_refused(matrix: MatrixHarness) -> None:
+async def test_room_without_membership_is_refused(matrix):
     async with talking(matrix, group=True) as (adapter, _, event):
         owner, room_id = await matrix.person(), event.source.chat_id
         await owner.call("POST", path("rooms", room_id, "kick"), {"user_id": matrix.us.user_id})
@@ -119,7 +115,7 @@ async def test_room_without_membership_is_refused(matrix: MatrixHarness) -> None
             assert isinstance(outcome, SendRefused), chat
 
 
-async def test_a_message_waits_when_the_login_is_refused(matrix: MatrixHarness) -> None:
+async def test_a_message_waits_when_the_login_is_refused(matrix):
     async with talking(matrix) as (adapter, _, event):
         await matrix.refuse_credentials()
         outcome = await attempt(adapter, target_of(event.source), OutgoingMessage("later"), "key")
@@ -127,7 +123,7 @@ async def test_a_message_waits_when_the_login_is_refused(matrix: MatrixHarness) 
         assert outcome.seconds > 1
 
 
-async def test_a_room_can_be_named_by_its_address(matrix: MatrixHarness) -> None:
+async def test_a_room_can_be_named_by_its_address(matrix):
     owner = await matrix.person()
     name = matrix.us.user_id[1:].partition(":")[0]
     room_id = await owner.create(room_alias_name=name, preset="public_chat", name="home")
@@ -139,7 +135,7 @@ async def test_a_room_can_be_named_by_its_address(matrix: MatrixHarness) -> None
         assert sent in {event["event_id"] for event in await owner.events(room_id)}
 
 
-async def test_a_reaction_from_before_a_restart_can_be_taken_back(matrix: MatrixHarness) -> None:
+async def test_a_reaction_from_before_a_restart_can_be_taken_back(matrix):
     async with talking(matrix) as (adapter, _, event):
         target, message_id = target_of(event.source), event.message_id
         await adapter.react(target, message_id, "👀")
@@ -148,14 +144,14 @@ async def test_a_reaction_from_before_a_restart_can_be_taken_back(matrix: Matrix
         assert await matrix.reactions(message_id, target.chat_id) == []
 
 
-async def test_reactions_can_be_turned_off(matrix: MatrixHarness) -> None:
+async def test_reactions_can_be_turned_off(matrix):
     matrix.variables["MATRIX_REACTIONS"] = "false"
     async with talking(matrix) as (adapter, _, event):
         await adapter.react(target_of(event.source), event.message_id, "👀")
         assert await matrix.reactions(event.message_id, event.source.chat_id) == []
 
 
-async def test_messages_mention_no_user_and_are_html_with_plain_text(matrix: MatrixHarness) -> None:
+async def test_messages_mention_no_user_and_are_html_with_plain_text(matrix):
     async with talking(matrix) as (adapter, _, event):
         target, owner = target_of(event.source), await matrix.person()
         text = "<p>1 &lt; 2</p><ul><li>so</li></ul>"
@@ -167,10 +163,10 @@ async def test_messages_mention_no_user_and_are_html_with_plain_text(matrix: Mat
         assert (content["msgtype"], content["m.mentions"]) == ("m.notice", {})
 
 
-async def test_login_that_ends_during_sync_is_detected(matrix: MatrixHarness) -> None:
+async def test_login_that_ends_during_sync_is_detected(matrix):
     async with talking(matrix) as (adapter, _, _):
         await matrix.refuse_credentials()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while not isinstance(await failure(adapter.probe()), CredentialsRefused):
                 await asyncio.sleep(0.01)
 

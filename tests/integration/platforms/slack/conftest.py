@@ -1,13 +1,10 @@
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from tests.integration.platforms.slack.harness import SlackHarness
 
 
 @pytest.fixture
-async def slack(tmp_path: Path) -> AsyncIterator[SlackHarness]:
+async def slack(tmp_path):
     harness = await SlackHarness.start(tmp_path)
     yield harness
     await harness.close()

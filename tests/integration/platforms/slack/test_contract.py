@@ -8,10 +8,9 @@ from hermes.sdk.testing.platforms.suite import (
     DeliveryCheckContract,
     FormatRefusedContract,
 )
-from tests.integration.platforms.slack.harness import SlackHarness
 
 
 class TestSlack(ButtonsContract, FormatRefusedContract, DeliveryCheckContract, ChatContract):
     @pytest.fixture
-    async def harness(self, slack: SlackHarness) -> SlackHarness:
+    async def harness(self, slack):
         return slack

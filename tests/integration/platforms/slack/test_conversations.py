@@ -1,7 +1,6 @@
 """Channels, threads, workspaces, commands: what people on Slack expect."""
 
 import asyncio
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,10 +11,9 @@ from hermes.sdk.platforms import Button, ChatTarget, OutgoingMessage, SendRefuse
 from hermes.sdk.testing.platforms.driving import Inbox, attempt, connected, talking, target_of
 from hermes.util.concurrency import SystemClock
 from hermes_plugins.platforms.slack.manifest import SlackSettings
-from tests.integration.platforms.slack.harness import SlackHarness
 
 
-async def test_a_mention_in_a_channel_is_answered_in_its_thread(slack: SlackHarness) -> None:
+async def test_a_mention_in_a_channel_is_answered_in_its_thread(slack):
     async with talking(slack, group=True) as (adapter, _, event):
         assert event.message_id.endswith(event.source.thread_id)
         await adapter.send(target_of(event.source), OutgoingMessage("here"), "thread-1")
@@ -24,9 +22,7 @@ async def test_a_mention_in_a_channel_is_answered_in_its_thread(slack: SlackHarn
 
 
 @pytest.mark.parametrize("off", ["reply_in_thread", "reply_to_mode"])
-async def test_answers_go_to_the_channel_where_that_is_wanted(
-    slack: SlackHarness, off: str
-) -> None:
+async def test_answers_go_to_the_channel_where_that_is_wanted(slack, off):
     if off == "reply_in_thread":
         slack.set_extra(reply_in_thread=False)
     else:
@@ -38,9 +34,7 @@ async def test_answers_go_to_the_channel_where_that_is_wanted(
         assert shown.thread == ""
 
 
-async def test_the_first_part_of_an_answer_is_shown_in_the_channel_too(
-    slack: SlackHarness,
-) -> None:
+async def test_the_first_part_of_an_answer_is_shown_in_the_channel_too(slack):
     slack.set_extra(reply_broadcast=True)
     async with talking(slack, group=True) as (adapter, _, event):
         target = target_of(event.source)
@@ -50,9 +44,7 @@ async def test_the_first_part_of_an_answer_is_shown_in_the_channel_too(
         assert subtypes == ["thread_broadcast", None]
 
 
-async def test_message_without_a_mention_is_ignored_and_its_user_not_looked_up(
-    slack: SlackHarness,
-) -> None:
+async def test_message_without_a_mention_is_ignored_and_its_user_not_looked_up(slack):
     slack.settings = SlackSettings(mention_patterns=("hey bot",))
     async with connected(slack) as (_, inbox):
         await slack.says("among ourselves", chat_type="group", user="ann")
@@ -64,9 +56,7 @@ async def test_message_without_a_mention_is_ignored_and_its_user_not_looked_up(
         ]
 
 
-async def test_active_thread_needs_no_new_mention_even_after_a_restart(
-    slack: SlackHarness,
-) -> None:
+async def test_active_thread_needs_no_new_mention_even_after_a_restart(slack):
     slack.settings = SlackSettings()
     async with talking(slack, group=True) as (adapter, inbox, event):
         await adapter.send(target_of(event.source), OutgoingMessage("I am here"), "talk-1")
@@ -81,9 +71,7 @@ async def test_active_thread_needs_no_new_mention_even_after_a_restart(
         assert inbox.once() == ["still there?", "done"]
 
 
-async def test_mention_in_a_thread_carries_the_first_message_of_the_thread(
-    slack: SlackHarness,
-) -> None:
+async def test_mention_in_a_thread_carries_the_first_message_of_the_thread(slack):
     async with connected(slack) as (_, inbox):
         await slack.says("what do you think?", chat_type="group", thread="garden", mention=True)
         event = await inbox.take("what do you think?")
@@ -91,7 +79,7 @@ async def test_mention_in_a_thread_carries_the_first_message_of_the_thread(
         assert event.reply_to_id == f"{event.source.chat_id}:{event.source.thread_id}"
 
 
-async def test_people_and_channels_are_known_by_name(slack: SlackHarness) -> None:
+async def test_people_and_channels_are_known_by_name(slack):
     ann, lobby = slack.user("ann"), slack.channel("lobby")
     async with connected(slack) as (_, inbox):
         me = slack.fake.team.me
@@ -101,7 +89,7 @@ async def test_people_and_channels_are_known_by_name(slack: SlackHarness) -> Non
         assert (event.source.user_name, event.source.chat_name) == ("Bob", "#lobby")
 
 
-async def test_message_is_delivered_when_slack_refuses_the_names(slack: SlackHarness) -> None:
+async def test_message_is_delivered_when_slack_refuses_the_names(slack):
     slack.fake.api.refusals = {
         "users.info": ["missing_scope"],
         "conversations.info": ["missing_scope"],
@@ -111,7 +99,7 @@ async def test_message_is_delivered_when_slack_refuses_the_names(slack: SlackHar
         assert (await inbox.take("hello")).source.user_name == ""
 
 
-async def test_user_of_another_workspace_has_an_id_with_that_workspace(slack: SlackHarness) -> None:
+async def test_user_of_another_workspace_has_an_id_with_that_workspace(slack):
     """In a channel that two workspaces share, ids of both may be the same."""
     async with connected(slack) as (_, inbox):
         channel = slack.channel("shared")
@@ -120,7 +108,7 @@ async def test_user_of_another_workspace_has_an_id_with_that_workspace(slack: Sl
         assert event.source.user_id == f"T0AFAR/{slack.user_id('ann')}"
 
 
-async def test_several_workspaces_are_served_by_one_app(slack: SlackHarness) -> None:
+async def test_several_workspaces_are_served_by_one_app(slack):
     other = slack.fake.world.team("other", "xoxb-2-other-workspace")
     slack.variables["SLACK_BOT_TOKEN"] = f"{slack.fake.token}, {other.token}"
     user = slack.fake.world.user("eve", other.id)
@@ -143,15 +131,13 @@ async def test_several_workspaces_are_served_by_one_app(slack: SlackHarness) -> 
         )
 
 
-async def test_revoked_token_of_one_workspace_does_not_affect_the_others(
-    slack: SlackHarness,
-) -> None:
+async def test_revoked_token_of_one_workspace_does_not_affect_the_others(slack):
     slack.variables["SLACK_BOT_TOKEN"] = f"{slack.fake.token},xoxb-3-revoked"
     async with talking(slack) as (adapter, _, _):
         await adapter.probe()
 
 
-async def test_a_person_can_be_written_to_by_their_id(slack: SlackHarness) -> None:
+async def test_a_person_can_be_written_to_by_their_id(slack):
     async with connected(slack) as (adapter, _):
         target = ChatTarget("slack", slack.user_id("ann"))
         sent = await adapter.send(target, OutgoingMessage("hello"), "person-1")
@@ -163,16 +149,11 @@ async def test_a_person_can_be_written_to_by_their_id(slack: SlackHarness) -> No
 @pytest.mark.parametrize(
     ("command", "text", "said"),
     [
-        ("/hermes", "/stop", "/stop"),
-        ("/hermes", "what &lt; that?", "what < that?"),
-        ("/hermes", "", "/help"),
-        ("/status", "", "/status"),
-        ("/queue", "later", "/queue later"),
+        ("/hermes", "/stop", "/stop"), ("/hermes", "what &lt; that?", "what < that?"),
+        ("/hermes", "", "/help"), ("/status", "", "/status"), ("/queue", "later", "/queue later"),
     ],
-)
-async def test_a_slash_command_comes_as_if_it_was_written(
-    slack: SlackHarness, command: str, text: str, said: str
-) -> None:
+)  # fmt: skip
+async def test_a_slash_command_comes_as_if_it_was_written(slack, command, text, said):
     async with connected(slack) as (_, inbox):
         envelope = await slack.fake.uses(slack.channel("", "dm"), slack.user(), text, command)
         event = await inbox.take(said)
@@ -181,9 +162,7 @@ async def test_a_slash_command_comes_as_if_it_was_written(
         assert event.addressed
 
 
-async def test_command_in_a_channel_without_membership_is_answered_in_private(
-    slack: SlackHarness,
-) -> None:
+async def test_command_in_a_channel_without_membership_is_answered_in_private(slack):
     ann = slack.user("ann")
     between_people = slack.fake.world.channel("T0NOTOURS", is_im=True, user="U0BOB")["id"]
     closed = slack.channel("closed")
@@ -196,7 +175,7 @@ async def test_command_in_a_channel_without_membership_is_answered_in_private(
             assert (event.source.chat_id, event.source.chat_type) == (private, "dm")
 
 
-async def test_a_command_that_is_not_kept_is_not_acknowledged(slack: SlackHarness) -> None:
+async def test_a_command_that_is_not_kept_is_not_acknowledged(slack):
     inbox = Inbox()
     inbox.refusals = 1_000_000
     async with connected(slack, inbox):
@@ -205,7 +184,7 @@ async def test_a_command_that_is_not_kept_is_not_acknowledged(slack: SlackHarnes
         assert envelope not in slack.fake.sockets.acknowledged
 
 
-async def test_answers_begin_as_the_settings_say(slack: SlackHarness) -> None:
+async def test_answers_begin_as_the_settings_say(slack):
     slack.settings = msgspec.structs.replace(slack.settings, reply_prefix="*Hermes*: <")
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
@@ -217,7 +196,7 @@ async def test_answers_begin_as_the_settings_say(slack: SlackHarness) -> None:
         assert texts == ["*Hermes*: <grown", "second part"]
 
 
-async def test_status_is_cleared_after_the_answer(slack: SlackHarness) -> None:
+async def test_status_is_cleared_after_the_answer(slack):
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
         await adapter.typing(target)
@@ -225,9 +204,7 @@ async def test_status_is_cleared_after_the_answer(slack: SlackHarness) -> None:
         assert [status for _, _, status in slack.fake.api.statuses] == ["is thinking...", ""]
 
 
-async def test_a_workspace_without_that_ability_is_not_asked_for_it_again(
-    slack: SlackHarness,
-) -> None:
+async def test_a_workspace_without_that_ability_is_not_asked_for_it_again(slack):
     slack.fake.api.refusals = {"assistant.threads.setStatus": ["missing_scope"] * 3}
     async with talking(slack) as (adapter, _, event):
         for _ in range(3):
@@ -235,9 +212,7 @@ async def test_a_workspace_without_that_ability_is_not_asked_for_it_again(
         assert slack.fake.api.count("assistant.threads.setStatus") == 1
 
 
-async def test_in_an_enterprise_people_have_one_id_in_all_its_workspaces(
-    slack: SlackHarness,
-) -> None:
+async def test_in_an_enterprise_people_have_one_id_in_all_its_workspaces(slack):
     """Otherwise users of another workspace could not press the buttons of their questions."""
     slack.fake.team.enterprise = "E0OURS"
     ann, eve = slack.user("ann"), slack.user("eve")
@@ -261,9 +236,7 @@ async def test_in_an_enterprise_people_have_one_id_in_all_its_workspaces(
         assert (await inbox.press("yes")).source.user_id == ann["id"]
 
 
-async def test_user_of_another_workspace_without_an_enterprise_stays_foreign(
-    slack: SlackHarness,
-) -> None:
+async def test_user_of_another_workspace_without_an_enterprise_stays_foreign(slack):
     ann = slack.user("ann")
     ann["enterprise_user"] = {"id": ann["id"], "enterprise_id": ""}
     async with connected(slack) as (_, inbox):
@@ -274,9 +247,7 @@ async def test_user_of_another_workspace_without_an_enterprise_stays_foreign(
         assert {each.source.user_id for each in inbox.kept} == {f"T0AFAR/{ann['id']}"}
 
 
-async def test_a_command_does_not_wait_long_for_what_slack_knows_of_the_channel(
-    slack: SlackHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_command_does_not_wait_long_for_what_slack_knows_of_the_channel(slack, monkeypatch):
     """Slack shows the user a failure after three seconds."""
     monkeypatch.setattr("hermes_plugins.platforms.slack.client.LOOKUP_SECONDS", 0.05)
     async with connected(slack) as (_, inbox):
@@ -291,9 +262,7 @@ async def test_a_command_does_not_wait_long_for_what_slack_knows_of_the_channel(
             slack.fake.api.stuck["conversations.info"].set()
 
 
-async def test_newly_joined_channel_is_found_by_its_name(
-    slack: SlackHarness, tmp_path: Path
-) -> None:
+async def test_newly_joined_channel_is_found_by_its_name(slack, tmp_path):
     async with connected(slack) as (adapter, _):
         lines, known = (
             ConnectionRegistry(SystemClock()),

@@ -1,7 +1,5 @@
 """Exactly once, and honest about what went wrong."""
 
-from pathlib import Path
-
 import pytest
 
 from hermes.sdk.platforms import (
@@ -24,35 +22,27 @@ from hermes.sdk.testing.platforms.driving import (
     talking,
     target_of,
 )
-from tests.integration.platforms.slack.harness import SlackHarness
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ("channel_not_found", SendRefused),
-        ("is_archived", SendRefused),
-        ("not_in_channel", SendRefused),
-        ("missing_scope", SendRefused),
-        ("invalid_auth", CredentialsRefused),
-        ("account_inactive", CredentialsRefused),
-        ("token_revoked", CredentialsRefused),
-        ("ratelimited", SendLater),
-        ("service_unavailable", SendLater),
-        ("internal_error", SendUnsure),
+        ("channel_not_found", SendRefused), ("is_archived", SendRefused),
+        ("not_in_channel", SendRefused), ("missing_scope", SendRefused),
+        ("invalid_auth", CredentialsRefused), ("account_inactive", CredentialsRefused),
+        ("token_revoked", CredentialsRefused), ("ratelimited", SendLater),
+        ("service_unavailable", SendLater), ("internal_error", SendUnsure),
         ("fatal_error", SendUnsure),
     ],
-)
-async def test_an_error_of_slack_says_what_to_do(
-    slack: SlackHarness, error: str, kind: type[Exception]
-) -> None:
+)  # fmt: skip
+async def test_an_error_of_slack_says_what_to_do(slack, error, kind):
     async with talking(slack) as (adapter, _, event):
         slack.fake.api.refusals = {"chat.postMessage": [error]}
         outcome = await attempt(adapter, target_of(event.source), OutgoingMessage("x"), "error-1")
         assert type(outcome) is kind
 
 
-async def test_a_message_in_a_thread_is_found_after_a_cut(slack: SlackHarness) -> None:
+async def test_a_message_in_a_thread_is_found_after_a_cut(slack):
     async with talking(slack, group=True) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("in doubt")
         query = query_of("doubt-1", after_id=adapter.newest(target))  # type: ignore[attr-defined]
@@ -64,7 +54,7 @@ async def test_a_message_in_a_thread_is_found_after_a_cut(slack: SlackHarness) -
         assert await adapter.was_delivered(other, target, message) is None
 
 
-async def test_a_message_is_found_without_knowing_what_was_before_it(slack: SlackHarness) -> None:
+async def test_a_message_is_found_without_knowing_what_was_before_it(slack):
     async with talking(slack) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("there")
         sent = await adapter.send(target, message, "there-1")
@@ -74,7 +64,7 @@ async def test_a_message_is_found_without_knowing_what_was_before_it(slack: Slac
         assert await adapter.was_delivered(query_of("there-1"), target, message) == sent
 
 
-async def test_delivery_in_an_unreadable_channel_is_unknown(slack: SlackHarness) -> None:
+async def test_delivery_in_an_unreadable_channel_is_unknown(slack):
     async with talking(slack) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("x")
         query = query_of("x-1")
@@ -83,9 +73,7 @@ async def test_delivery_in_an_unreadable_channel_is_unknown(slack: SlackHarness)
             assert type(await failure(adapter.was_delivered(query, target, message))) is kind
 
 
-async def test_a_message_with_a_file_in_doubt_is_sent_once(
-    slack: SlackHarness, tmp_path: Path
-) -> None:
+async def test_a_message_with_a_file_in_doubt_is_sent_once(slack, tmp_path):
     path = tmp_path / "report.pdf"
     path.write_bytes(b"%PDF-1.4")
     message = OutgoingMessage("look", media=(Media("document", path.name, path=str(path)),))
@@ -102,9 +90,7 @@ async def test_a_message_with_a_file_in_doubt_is_sent_once(
         assert await adapter.was_delivered(query, target, message) == shown.id
 
 
-async def test_a_file_that_slack_did_not_take_is_sent_again(
-    slack: SlackHarness, tmp_path: Path
-) -> None:
+async def test_a_file_that_slack_did_not_take_is_sent_again(slack, tmp_path):
     path = tmp_path / "report.pdf"
     path.write_bytes(b"%PDF-1.4")
     message = OutgoingMessage(media=(Media("document", path.name, path=str(path)),))
@@ -120,9 +106,7 @@ async def test_a_file_that_slack_did_not_take_is_sent_again(
         assert [each.media for each in await slack.shown(target.chat_id)] == [("report.pdf",)]
 
 
-async def test_files_go_into_the_thread_with_words_and_buttons(
-    slack: SlackHarness, tmp_path: Path
-) -> None:
+async def test_files_go_into_the_thread_with_words_and_buttons(slack, tmp_path):
     paths = [tmp_path / "one.txt", tmp_path / "two.txt"]
     for path in paths:
         path.write_text(path.name)
@@ -135,7 +119,7 @@ async def test_files_go_into_the_thread_with_words_and_buttons(
         assert (shown.thread, shown.text) == (event.source.thread_id, "keep them?")
 
 
-async def test_buttons_go_away_with_an_edit_that_has_none(slack: SlackHarness) -> None:
+async def test_buttons_go_away_with_an_edit_that_has_none(slack):
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
         asked = OutgoingMessage("x" * 3500, buttons=(Button("Yes", "yes"),))
@@ -145,7 +129,7 @@ async def test_buttons_go_away_with_an_edit_that_has_none(slack: SlackHarness) -
         assert (shown.text, shown.buttons) == ("answered", ())
 
 
-async def test_an_edit_that_is_too_long_is_refused(slack: SlackHarness) -> None:
+async def test_an_edit_that_is_too_long_is_refused(slack):
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
         sent = await adapter.send(target, OutgoingMessage("short"), "long-1")
@@ -154,7 +138,7 @@ async def test_an_edit_that_is_too_long_is_refused(slack: SlackHarness) -> None:
         )
 
 
-async def test_plain_text_shows_signs_of_markup_as_they_are(slack: SlackHarness) -> None:
+async def test_plain_text_shows_signs_of_markup_as_they_are(slack):
     async with talking(slack) as (adapter, _, event):
         slack.trouble("format_refused")
         message = OutgoingMessage("*a* &lt; b", plain="a < b & <!everyone>")
@@ -163,13 +147,13 @@ async def test_plain_text_shows_signs_of_markup_as_they_are(slack: SlackHarness)
         assert message_there["text"] == "a &lt; b &amp; &lt;!everyone&gt;"
 
 
-async def test_reaction_unknown_to_slack_is_ignored(slack: SlackHarness) -> None:
+async def test_reaction_unknown_to_slack_is_ignored(slack):
     async with talking(slack) as (adapter, _, event):
         await adapter.react(target_of(event.source), event.message_id, "🦩")
         await adapter.react(target_of(event.source), "D1:command:1.2.x", "👀")
 
 
-async def test_send_to_an_unknown_chat_is_refused(slack: SlackHarness) -> None:
+async def test_send_to_an_unknown_chat_is_refused(slack):
     async with connected(slack) as (adapter, _):
         for chat in ("", "C0NOSUCH", "U0NOSUCH"):
             outcome = await attempt(

@@ -20,9 +20,7 @@ def envelope_of(slack: SlackHarness, text: str) -> Json:
     )
 
 
-async def test_a_message_is_acknowledged_once_it_is_kept_and_not_before(
-    slack: SlackHarness,
-) -> None:
+async def test_a_message_is_acknowledged_once_it_is_kept_and_not_before(slack):
     arrived, may_end = asyncio.Event(), asyncio.Event()
 
     async def receive(event: MessageEvent) -> bool:
@@ -43,7 +41,7 @@ async def test_a_message_is_acknowledged_once_it_is_kept_and_not_before(
         await adapter.disconnect()
 
 
-async def test_message_redelivered_during_acceptance_is_accepted_once(slack: SlackHarness) -> None:
+async def test_message_redelivered_during_acceptance_is_accepted_once(slack):
     """Slack waits a moment for our acknowledgement and then sends the message again."""
     offered: list[str] = []
 
@@ -67,7 +65,7 @@ async def test_message_redelivered_during_acceptance_is_accepted_once(slack: Sla
         await adapter.disconnect()
 
 
-async def test_a_mention_comes_as_two_events_and_is_one_message(slack: SlackHarness) -> None:
+async def test_a_mention_comes_as_two_events_and_is_one_message(slack):
     async with connected(slack) as (_, inbox):
         await slack.says("hello", chat_type="group", mention=True)
         await slack.says("after it", chat_type="group")
@@ -77,7 +75,7 @@ async def test_a_mention_comes_as_two_events_and_is_one_message(slack: SlackHarn
         await slack.fake.until(lambda: len(slack.fake.sockets.acknowledged) == len(frames) == 3)
 
 
-async def test_mention_in_a_channel_without_membership_is_delivered(slack: SlackHarness) -> None:
+async def test_mention_in_a_channel_without_membership_is_delivered(slack):
     slack.settings = SlackSettings()
     channel = slack.channel("elsewhere")
     slack.fake.world.channels[channel]["is_member"] = False
@@ -99,9 +97,7 @@ async def test_mention_in_a_channel_without_membership_is_delivered(slack: Slack
     ],
     ids=["edit", "deletion", "join", "topic", "other event", "wrong shape", "no message"],
 )
-async def test_events_that_are_not_user_messages_are_acknowledged_and_ignored(
-    slack: SlackHarness, event: Json
-) -> None:
+async def test_events_that_are_not_user_messages_are_acknowledged_and_ignored(slack, event):
     channel = slack.channel()
     async with connected(slack) as (_, inbox):
         told = {"channel": channel, "channel_type": "channel", "ts": "1700000000.000100"}
@@ -113,9 +109,7 @@ async def test_events_that_are_not_user_messages_are_acknowledged_and_ignored(
 
 
 @pytest.mark.parametrize("reason", ["refresh_requested", "warning"])
-async def test_a_new_connection_is_made_when_slack_asks_for_it(
-    slack: SlackHarness, reason: str
-) -> None:
+async def test_a_new_connection_is_made_when_slack_asks_for_it(slack, reason):
     async with talking(slack) as (adapter, inbox, _):
         await slack.fake.sockets.disconnect(reason)
         await slack.says("in between")
@@ -126,7 +120,7 @@ async def test_a_new_connection_is_made_when_slack_asks_for_it(
         assert inbox.once() == ["hello", "in between", "after it"]
 
 
-async def test_thread_messages_missed_while_offline_are_delivered(slack: SlackHarness) -> None:
+async def test_thread_messages_missed_while_offline_are_delivered(slack):
     slack.settings = SlackSettings()
     async with talking(slack, group=True) as (adapter, _, event):
         await adapter.send(target_of(event.source), OutgoingMessage("here I am"), "thread-1")
@@ -140,9 +134,7 @@ async def test_thread_messages_missed_while_offline_are_delivered(slack: SlackHa
         assert (await inbox.take("go on")).source.thread_id == thread
 
 
-async def test_missed_messages_are_fetched_over_pages_and_within_rate_limits(
-    slack: SlackHarness,
-) -> None:
+async def test_missed_messages_are_fetched_over_pages_and_within_rate_limits(slack):
     async with talking(slack):
         pass
     slack.fake.api.page = 2
@@ -155,9 +147,7 @@ async def test_missed_messages_are_fetched_over_pages_and_within_rate_limits(
         assert inbox.once() == [*(f"missed {number}" for number in range(5)), "now"]
 
 
-async def test_a_channel_that_cannot_be_read_does_not_hide_the_others(
-    slack: SlackHarness,
-) -> None:
+async def test_a_channel_that_cannot_be_read_does_not_hide_the_others(slack):
     slack.channel("closed")
     async with talking(slack):
         pass
@@ -167,23 +157,19 @@ async def test_a_channel_that_cannot_be_read_does_not_hide_the_others(
         await inbox.take("missed")
 
 
-async def test_invalid_app_token_is_refused_with_its_variable(
-    slack: SlackHarness,
-) -> None:
+async def test_invalid_app_token_is_refused_with_its_variable(slack):
     slack.variables["SLACK_APP_TOKEN"] = "xapp-1-wrong"
     error = await failure(slack.adapter().connect(Inbox().receive))
     assert isinstance(error, CredentialsRefused)
     assert "SLACK_APP_TOKEN" in (error.hint or "")
 
 
-async def test_unanswered_socket_mode_is_not_reported_as_wrong_credentials(
-    slack: SlackHarness,
-) -> None:
+async def test_unanswered_socket_mode_is_not_reported_as_wrong_credentials(slack):
     slack.fake.api.refusals = {"apps.connections.open": ["internal_error"]}
     assert isinstance(await failure(slack.adapter().connect(Inbox().receive)), NotConnected)
 
 
-async def test_events_dropped_by_the_rate_limit_are_fetched(slack: SlackHarness) -> None:
+async def test_events_dropped_by_the_rate_limit_are_fetched(slack):
     """Of more than 30,000 events in an hour Slack leaves out a minute, and says so."""
     slack.clock = HastyClock()
     async with talking(slack) as (_, inbox, _):
@@ -194,9 +180,7 @@ async def test_events_dropped_by_the_rate_limit_are_fetched(slack: SlackHarness)
         await inbox.take("left out")
 
 
-async def test_a_slow_look_at_a_thread_does_not_hold_up_the_acknowledgement(
-    slack: SlackHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_look_at_a_thread_does_not_hold_up_the_acknowledgement(slack, monkeypatch):
     monkeypatch.setattr("hermes_plugins.platforms.slack.inbound.LOOKUP_SECONDS", 0.05)
     async with connected(slack) as (_, inbox):
         slack.fake.api.stuck["conversations.replies"] = asyncio.Event()

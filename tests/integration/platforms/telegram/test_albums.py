@@ -4,12 +4,11 @@ import asyncio
 
 from hermes.sdk.testing.platforms.driving import Inbox, connected
 from hermes.sdk.testing.platforms.harness import File
-from tests.fakes.telegram.harness import TelegramHarness
 
 PICTURES = tuple(File("image", f"{n}.png", bytes([n] * 10)) for n in range(3))
 
 
-async def test_an_album_is_one_message_with_its_caption(telegram: TelegramHarness) -> None:
+async def test_an_album_is_one_message_with_its_caption(telegram):
     async with connected(telegram) as (adapter, inbox):
         first = await telegram.says("our holiday", files=PICTURES)
         event = await inbox.take("our holiday")
@@ -20,7 +19,7 @@ async def test_an_album_is_one_message_with_its_caption(telegram: TelegramHarnes
         assert len(inbox.kept) == 1
 
 
-async def test_words_after_an_album_come_after_it(telegram: TelegramHarness) -> None:
+async def test_words_after_an_album_come_after_it(telegram):
     async with connected(telegram) as (_, inbox):
         await telegram.says("our holiday", files=PICTURES)
         await telegram.says("where was it?")
@@ -29,7 +28,7 @@ async def test_words_after_an_album_come_after_it(telegram: TelegramHarness) -> 
         assert len(inbox.kept[0].media) == 3
 
 
-async def test_an_album_survives_a_crash_before_it_was_whole(telegram: TelegramHarness) -> None:
+async def test_an_album_survives_a_crash_before_it_was_whole(telegram):
     adapter = telegram.adapter(album=60.0)
     inbox = Inbox()
     await adapter.connect(inbox.receive)
@@ -43,7 +42,7 @@ async def test_an_album_survives_a_crash_before_it_was_whole(telegram: TelegramH
     assert list((telegram.folder / "state" / "albums").iterdir()) == []
 
 
-async def test_an_album_that_is_not_kept_is_offered_again(telegram: TelegramHarness) -> None:
+async def test_an_album_that_is_not_kept_is_offered_again(telegram):
     inbox = Inbox()
     inbox.refusals = 1
     async with connected(telegram, inbox):
@@ -54,7 +53,7 @@ async def test_an_album_that_is_not_kept_is_offered_again(telegram: TelegramHarn
         assert len({event.message_id for event in inbox.offered}) == 2
 
 
-async def test_a_part_delivered_again_is_not_a_second_message(telegram: TelegramHarness) -> None:
+async def test_a_part_delivered_again_is_not_a_second_message(telegram):
     async with connected(telegram) as (_, inbox):
         await telegram.says("our holiday", files=PICTURES)
         await inbox.take("our holiday")
@@ -71,7 +70,7 @@ async def test_a_part_delivered_again_is_not_a_second_message(telegram: Telegram
         assert len(after.kept) == 1
 
 
-async def test_two_chats_with_albums_do_not_mix(telegram: TelegramHarness) -> None:
+async def test_two_chats_with_albums_do_not_mix(telegram):
     async with connected(telegram) as (_, inbox):
         await telegram.says("ann's", chat="ann", user="ann", files=PICTURES)
         await telegram.says("bob's", chat="bob", user="bob", files=PICTURES[:2])

@@ -9,12 +9,11 @@ from hermes.sdk.testing.platforms.suite import (
     GroupRepliesContract,
     RepliesContract,
 )
-from tests.fakes.telegram.harness import TelegramHarness
 
 
 class TestTelegram(
     ButtonsContract, RepliesContract, GroupRepliesContract, FormatRefusedContract, ChatContract
 ):
     @pytest.fixture
-    async def harness(self, telegram: TelegramHarness) -> TelegramHarness:
+    async def harness(self, telegram):
         return telegram

@@ -7,19 +7,15 @@ from hermes.gateway.session_keys import build_session_key
 from hermes.sdk.platforms import Button, OutgoingMessage
 from hermes.sdk.testing.platforms.driving import connected, target_of
 from hermes.sdk.testing.platforms.harness import File
-from tests.fakes.telegram.harness import TelegramHarness
-from tests.fakes.telegram.world import Chat
 
 
 @pytest.fixture
-def places(telegram: TelegramHarness) -> tuple[Chat, Chat]:
+def places(telegram):
     world = telegram.fake.world
     return world.chat(-55, "group", "old"), world.chat(-1_000_000_000_055, "supergroup", "new")
 
 
-async def test_conversation_of_a_moved_group_continues_after_a_restart(
-    telegram: TelegramHarness, places: tuple[Chat, Chat]
-) -> None:
+async def test_conversation_of_a_moved_group_continues_after_a_restart(telegram, places):
     old, new = places
     async with connected(telegram) as (_, inbox):
         await telegram.says("before", chat=str(old.id), chat_type="group")
@@ -41,9 +37,7 @@ async def test_conversation_of_a_moved_group_continues_after_a_restart(
         assert {chat.chat_id for chat in await adapter.chats()} == {"-55"}
 
 
-async def test_buttons_and_albums_go_on_there_too(
-    telegram: TelegramHarness, places: tuple[Chat, Chat]
-) -> None:
+async def test_buttons_and_albums_go_on_there_too(telegram, places):
     old, new = places
     async with connected(telegram) as (adapter, inbox):
         await telegram.fake.moves(old, new)
@@ -60,9 +54,7 @@ async def test_buttons_and_albums_go_on_there_too(
         ) == msgspec.structs.replace(source, user_id="", user_name="")
 
 
-async def test_a_move_that_only_a_send_tells_of_keeps_the_conversation(
-    telegram: TelegramHarness, places: tuple[Chat, Chat]
-) -> None:
+async def test_a_move_that_only_a_send_tells_of_keeps_the_conversation(telegram, places):
     """What Telegram had for us for longer than a day is lost."""
     old, new = places
     async with connected(telegram) as (adapter, inbox):

@@ -12,10 +12,9 @@ from hermes_plugins.platforms.telegram.manifest import (
     TelegramPlatform,
     TelegramSettings,
 )
-from tests.fakes.telegram.harness import TelegramHarness
 
 
-async def test_update_is_confirmed_only_when_accepted(telegram: TelegramHarness) -> None:
+async def test_update_is_confirmed_only_when_accepted(telegram):
     arrived, may_end = asyncio.Event(), asyncio.Event()
 
     async def receive(event: MessageEvent) -> bool:
@@ -36,7 +35,7 @@ async def test_update_is_confirmed_only_when_accepted(telegram: TelegramHarness)
         await adapter.disconnect()
 
 
-async def test_a_gateway_killed_while_keeping_gets_it_again(telegram: TelegramHarness) -> None:
+async def test_a_gateway_killed_while_keeping_gets_it_again(telegram):
     arrived = asyncio.Event()
 
     async def receive(event: MessageEvent) -> bool:
@@ -53,7 +52,7 @@ async def test_a_gateway_killed_while_keeping_gets_it_again(telegram: TelegramHa
         await inbox.take("precious")
 
 
-async def test_a_passing_conflict_is_got_over(telegram: TelegramHarness) -> None:
+async def test_a_passing_conflict_is_got_over(telegram):
     async with connected(telegram) as (adapter, inbox):
         while telegram.fake._waiting is None:
             await asyncio.sleep(0.01)
@@ -63,7 +62,7 @@ async def test_a_passing_conflict_is_got_over(telegram: TelegramHarness) -> None
         await adapter.probe()
 
 
-async def test_another_poller_is_named_as_the_trouble(telegram: TelegramHarness) -> None:
+async def test_another_poller_is_named_as_the_trouble(telegram):
     async with connected(telegram) as (adapter, _):
         while telegram.fake._waiting is None:
             await asyncio.sleep(0.01)
@@ -79,7 +78,7 @@ async def test_another_poller_is_named_as_the_trouble(telegram: TelegramHarness)
         pytest.fail("the probe was content with a connection that gets nothing")
 
 
-async def test_a_bad_gateway_in_between_loses_nothing(telegram: TelegramHarness) -> None:
+async def test_a_bad_gateway_in_between_loses_nothing(telegram):
     async with connected(telegram) as (_, inbox):
         await telegram.says("one")
         await inbox.take("one")
@@ -91,7 +90,7 @@ async def test_a_bad_gateway_in_between_loses_nothing(telegram: TelegramHarness)
         assert inbox.once() == ["one", "two", "three"]
 
 
-async def test_unreadable_update_does_not_block_later_ones(telegram: TelegramHarness) -> None:
+async def test_unreadable_update_does_not_block_later_ones(telegram):
     async with connected(telegram) as (_, inbox):
         await telegram.fake.push("message", {"message_id": "?", "chat": 7})
         await telegram.says("after it")
@@ -99,7 +98,7 @@ async def test_unreadable_update_does_not_block_later_ones(telegram: TelegramHar
         assert len(inbox.offered) == 1
 
 
-async def test_edited_messages_are_not_asked_for(telegram: TelegramHarness) -> None:
+async def test_edited_messages_are_not_asked_for(telegram):
     async with connected(telegram) as (_, inbox):
         await telegram.says("first words")
         await inbox.take("first words")
@@ -110,7 +109,7 @@ async def test_edited_messages_are_not_asked_for(telegram: TelegramHarness) -> N
         assert inbox.texts() == ["first words", "done"]
 
 
-async def test_a_webhook_that_was_set_before_is_removed(telegram: TelegramHarness) -> None:
+async def test_a_webhook_that_was_set_before_is_removed(telegram):
     telegram.fake.webhook = {"url": "https://old.example"}
     async with connected(telegram) as (_, inbox):
         await telegram.says("hello")
@@ -118,7 +117,7 @@ async def test_a_webhook_that_was_set_before_is_removed(telegram: TelegramHarnes
     assert telegram.fake.webhook == {}
 
 
-async def test_the_menu_has_our_commands_under_telegrams_names(telegram: TelegramHarness) -> None:
+async def test_the_menu_has_our_commands_under_telegrams_names(telegram):
     async with connected(telegram) as (_, inbox):
         names = [command["command"] for command in telegram.fake.world.commands]
         assert names == ["stop", "reload_mcp"]
@@ -126,14 +125,14 @@ async def test_the_menu_has_our_commands_under_telegrams_names(telegram: Telegra
         await inbox.take("/reload-mcp now")
 
 
-async def test_missing_token_is_refused_with_where_to_get_one(telegram: TelegramHarness) -> None:
+async def test_missing_token_is_refused_with_where_to_get_one(telegram):
     telegram.variables.pop("TELEGRAM_BOT_TOKEN")
     error = await failure(telegram.adapter().connect(Inbox().receive))
     assert isinstance(error, CredentialsRefused)
     assert "@BotFather" in error.hint
 
 
-async def test_a_proxy_is_used(telegram: TelegramHarness) -> None:
+async def test_a_proxy_is_used(telegram):
     telegram.variables["TELEGRAM_API_BASE_URL"] = "http://telegram.invalid"
     telegram.settings = TelegramSettings(proxy_url=telegram.fake.url)
     async with connected(telegram) as (adapter, inbox):
@@ -143,9 +142,7 @@ async def test_a_proxy_is_used(telegram: TelegramHarness) -> None:
 
 
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "nonsense://x"])
-async def test_invalid_proxy_is_refused_and_releases_the_lock(
-    telegram: TelegramHarness, proxy: str
-) -> None:
+async def test_invalid_proxy_is_refused_and_releases_the_lock(telegram, proxy):
     telegram.settings = TelegramSettings(proxy_url=proxy)
     error = await failure(telegram.adapter().connect(Inbox().receive))
     assert isinstance(error, NotConnected)
@@ -154,9 +151,7 @@ async def test_invalid_proxy_is_refused_and_releases_the_lock(
         pass
 
 
-async def test_fallback_addresses_are_tried_when_the_first_is_away(
-    telegram: TelegramHarness,
-) -> None:
+async def test_fallback_addresses_are_tried_when_the_first_is_away(telegram):
     telegram.variables["TELEGRAM_API_BASE_URL"] = f"http://127.0.0.2:{telegram.fake.port}"
     extra = TelegramExtra(fallback_ips=("127.0.0.3", "127.0.0.1"))
     telegram.connection = msgspec.structs.replace(TelegramPlatform(), extra=extra)
@@ -165,9 +160,7 @@ async def test_fallback_addresses_are_tried_when_the_first_is_away(
         await inbox.take("around the corner")
 
 
-async def test_after_a_conflict_what_was_missed_is_asked_for_at_once(
-    telegram: TelegramHarness,
-) -> None:
+async def test_after_a_conflict_what_was_missed_is_asked_for_at_once(telegram):
     async with connected(telegram) as (_, inbox):
         await telegram.says("one")
         await inbox.take("one")
@@ -181,9 +174,7 @@ async def test_after_a_conflict_what_was_missed_is_asked_for_at_once(
         assert 0.0 in polls[before:]
 
 
-async def test_a_page_of_a_server_before_telegram_does_not_revoke_the_token(
-    telegram: TelegramHarness,
-) -> None:
+async def test_a_page_of_a_server_before_telegram_does_not_revoke_the_token(telegram):
     """404 is what Telegram itself says to a token it does not know, but in its own words."""
     async with connected(telegram) as (adapter, inbox):
         await telegram.says("one")
@@ -196,9 +187,7 @@ async def test_a_page_of_a_server_before_telegram_does_not_revoke_the_token(
         await adapter.probe()
 
 
-async def test_a_menu_larger_than_telegram_takes_is_shown_shortened(
-    telegram: TelegramHarness,
-) -> None:
+async def test_a_menu_larger_than_telegram_takes_is_shown_shortened(telegram):
     telegram.commands = tuple((f"command{number}", "words " * 60) for number in range(120))
     async with connected(telegram):
         shown = telegram.fake.world.commands
@@ -206,9 +195,7 @@ async def test_a_menu_larger_than_telegram_takes_is_shown_shortened(
         assert all(each["description"].endswith("…") for each in shown)
 
 
-async def test_a_menu_that_is_refused_all_the_same_is_cut(
-    telegram: TelegramHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_menu_that_is_refused_all_the_same_is_cut(telegram, monkeypatch):
     monkeypatch.setattr("tests.fakes.telegram.api.MAX_MENU", 2_000)
     telegram.commands = tuple((f"command{number}", "words " * 60) for number in range(120))
     async with connected(telegram):

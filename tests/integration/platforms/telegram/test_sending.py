@@ -14,19 +14,12 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
 )
-from hermes.sdk.testing.platforms.driving import (
-    Inbox,
-    attempt,
-    connected,
-    talking,
-    target_of,
-)
+from hermes.sdk.testing.platforms.driving import Inbox, attempt, connected, talking, target_of
 from hermes_plugins.platforms.telegram.manifest import (
     TelegramExtra,
     TelegramPlatform,
     TelegramSettings,
 )
-from tests.fakes.telegram.harness import TelegramHarness
 
 
 @pytest.fixture
@@ -36,7 +29,7 @@ def picture(tmp_path):
     return Media("image", "a.png", "image/png", path=str(path))
 
 
-async def test_html_is_shown_as_formatting(telegram: TelegramHarness) -> None:
+async def test_html_is_shown_as_formatting(telegram):
     async with talking(telegram) as (adapter, _, event):
         await adapter.send(
             target_of(event.source), OutgoingMessage("<b>a</b> &lt; b", plain="a < b"), "k"
@@ -45,7 +38,7 @@ async def test_html_is_shown_as_formatting(telegram: TelegramHarness) -> None:
         assert (shown.text, shown.raw) == ("a < b", "<b>a</b> &lt; b")
 
 
-async def test_broken_html_is_sent_plain_and_edited_plain(telegram: TelegramHarness) -> None:
+async def test_broken_html_is_sent_plain_and_edited_plain(telegram):
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)
         sent = await adapter.send(target, OutgoingMessage("<b>a", plain="a"), "k")
@@ -54,9 +47,7 @@ async def test_broken_html_is_sent_plain_and_edited_plain(telegram: TelegramHarn
         assert (await telegram.shown())[0].text == "b"
 
 
-async def test_long_caption_is_sent_before_the_picture(
-    telegram: TelegramHarness, picture: Media
-) -> None:
+async def test_long_caption_is_sent_before_the_picture(telegram, picture):
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)
         words, answered = "long " * 300, event.message_id
@@ -67,9 +58,7 @@ async def test_long_caption_is_sent_before_the_picture(
         assert (second.media, second.text, second.reply_to) == (("a.png",), "", "")
 
 
-async def test_caption_of_a_picture_can_be_edited(
-    telegram: TelegramHarness, picture: Media
-) -> None:
+async def test_caption_of_a_picture_can_be_edited(telegram, picture):
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)
         sent = await adapter.send(target, OutgoingMessage("one", media=(picture,)), "k")
@@ -78,9 +67,7 @@ async def test_caption_of_a_picture_can_be_edited(
         assert (shown.text, shown.media) == ("two", ("a.png",))
 
 
-async def test_a_button_that_does_not_fit_is_refused_before_anything_is_sent(
-    telegram: TelegramHarness,
-) -> None:
+async def test_a_button_that_does_not_fit_is_refused_before_anything_is_sent(telegram):
     async with talking(telegram) as (adapter, _, event):
         out = OutgoingMessage("May I?", buttons=(Button("Yes", "x" * 65),))
         outcome = await attempt(adapter, target_of(event.source), out, "k")
@@ -88,9 +75,7 @@ async def test_a_button_that_does_not_fit_is_refused_before_anything_is_sent(
         assert await telegram.shown() == []
 
 
-async def test_a_press_is_answered_at_once_even_when_it_cannot_be_kept(
-    telegram: TelegramHarness,
-) -> None:
+async def test_a_press_is_answered_at_once_even_when_it_cannot_be_kept(telegram):
     async with talking(telegram) as (adapter, inbox, event):
         out = OutgoingMessage("May I?", buttons=(Button("Yes", "yes"),))
         sent = await adapter.send(target_of(event.source), out, "k")
@@ -101,7 +86,7 @@ async def test_a_press_is_answered_at_once_even_when_it_cannot_be_kept(
         assert press.reply_to_id == sent
 
 
-async def test_reply_to_a_deleted_message_is_still_sent(telegram: TelegramHarness) -> None:
+async def test_reply_to_a_deleted_message_is_still_sent(telegram):
     async with talking(telegram) as (adapter, _, event):
         telegram.chat().messages.clear()
         out = OutgoingMessage("anyway", reply_to=event.message_id)
@@ -109,9 +94,7 @@ async def test_reply_to_a_deleted_message_is_still_sent(telegram: TelegramHarnes
         assert (await telegram.shown())[0].reply_to == ""
 
 
-async def test_a_group_that_became_a_supergroup_is_written_to_where_it_is(
-    telegram: TelegramHarness,
-) -> None:
+async def test_a_group_that_became_a_supergroup_is_written_to_where_it_is(telegram):
     world = telegram.fake.world
     old, new = world.chat(-55, "group", "old"), world.chat(-1_000_000_000_055, "supergroup", "new")
     old.moved_to = new.id
@@ -124,9 +107,7 @@ async def test_a_group_that_became_a_supergroup_is_written_to_where_it_is(
     assert [shown.text for shown in await telegram.shown(str(new.id))] == ["changed", "and again"]
 
 
-async def test_numbers_of_the_old_group_mean_nothing_in_the_supergroup(
-    telegram: TelegramHarness,
-) -> None:
+async def test_numbers_of_the_old_group_mean_nothing_in_the_supergroup(telegram):
     """Its messages are numbered anew: an old number names another message there."""
     world = telegram.fake.world
     old, new = world.chat(-55, "group", "old"), world.chat(-1_000_000_000_055, "supergroup", "new")
@@ -145,7 +126,7 @@ async def test_numbers_of_the_old_group_mean_nothing_in_the_supergroup(
         assert shown == {"in the supergroup": "", "quoting": ""}
 
 
-async def test_a_public_chat_is_found_by_its_name(telegram: TelegramHarness) -> None:
+async def test_a_public_chat_is_found_by_its_name(telegram):
     channel = telegram.fake.world.chat(-1_000_000_000_077, "channel", "News")
     channel.username = "@DailyNews"
     target = ChatTarget("telegram", "@dailynews")
@@ -161,9 +142,7 @@ async def test_a_public_chat_is_found_by_its_name(telegram: TelegramHarness) -> 
         assert "@dailynews" in [chat.name for chat in await adapter.chats()]
 
 
-async def test_forbidden_voice_message_is_sent_as_audio(
-    telegram: TelegramHarness, tmp_path: Path
-) -> None:
+async def test_forbidden_voice_message_is_sent_as_audio(telegram, tmp_path):
     path = tmp_path / "a.ogg"
     path.write_bytes(b"OggS")
     voice = Media("voice", "a.ogg", "audio/ogg", path=str(path))
@@ -174,9 +153,7 @@ async def test_forbidden_voice_message_is_sent_as_audio(
         assert "audio" in message
 
 
-async def test_a_picture_refused_twice_is_sent_all_the_same(
-    telegram: TelegramHarness, picture: Media
-) -> None:
+async def test_a_picture_refused_twice_is_sent_all_the_same(telegram, picture):
     """First as a picture, then for its words."""
     async with talking(telegram) as (adapter, _, event):
         telegram.fake.troubles.append("no_picture")
@@ -187,9 +164,7 @@ async def test_a_picture_refused_twice_is_sent_all_the_same(
 
 
 @pytest.mark.parametrize("page", ["forbidden_page", "not_found_page"])
-async def test_a_page_of_a_server_before_telegram_refuses_nothing_for_good(
-    telegram: TelegramHarness, page: str
-) -> None:
+async def test_a_page_of_a_server_before_telegram_refuses_nothing_for_good(telegram, page):
     async with talking(telegram) as (adapter, _, event):
         target, message = target_of(event.source), OutgoingMessage("precious")
         telegram.fake.troubles.append(page)
@@ -198,7 +173,7 @@ async def test_a_page_of_a_server_before_telegram_refuses_nothing_for_good(
         assert [shown.text for shown in await telegram.shown()] == ["precious"]
 
 
-async def test_the_general_topic_of_a_forum_is_answered_in_it(telegram: TelegramHarness) -> None:
+async def test_the_general_topic_of_a_forum_is_answered_in_it(telegram):
     async with connected(telegram) as (adapter, inbox):
         await telegram.says("in a topic", chat_type="group", thread="garden")
         await telegram.says("in general", chat_type="group")
@@ -212,14 +187,14 @@ async def test_the_general_topic_of_a_forum_is_answered_in_it(telegram: Telegram
         assert [shown.thread for shown in await telegram.shown(str(place.id))] == [""]
 
 
-async def test_a_topic_that_is_gone_is_refused(telegram: TelegramHarness) -> None:
+async def test_a_topic_that_is_gone_is_refused(telegram):
     async with talking(telegram, group=True) as (adapter, _, event):
         target = msgspec.structs.replace(target_of(event.source), thread_id="99")
         outcome = await attempt(adapter, target, OutgoingMessage("anybody?"), "k")
         assert isinstance(outcome, SendRefused)
 
 
-async def test_topics_of_private_chats_are_made_once(telegram: TelegramHarness) -> None:
+async def test_topics_of_private_chats_are_made_once(telegram):
     chat = telegram.chat()
     topics = ({"chat_id": chat.id, "topics": [{"name": "Cooking"}, {"name": "Work"}]},)
     telegram.connection = TelegramPlatform(extra=TelegramExtra(dm_topics=topics))
@@ -232,18 +207,14 @@ async def test_topics_of_private_chats_are_made_once(telegram: TelegramHarness) 
     assert [method for method, _ in telegram.fake.api.calls].count("createForumTopic") == 2
 
 
-async def test_a_topic_telegram_refuses_does_not_stop_the_gateway(
-    telegram: TelegramHarness,
-) -> None:
+async def test_a_topic_telegram_refuses_does_not_stop_the_gateway(telegram):
     topics = ({"chat_id": 4711, "topics": [{"name": "Nowhere"}]},)
     telegram.connection = TelegramPlatform(extra=TelegramExtra(dm_topics=topics))
     async with connected(telegram) as (adapter, _):
         await adapter.probe()
 
 
-async def test_reactions_that_telegram_lacks_are_replaced_or_left_out(
-    telegram: TelegramHarness,
-) -> None:
+async def test_reactions_that_telegram_lacks_are_replaced_or_left_out(telegram):
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)
         await adapter.react(target, event.message_id, "✅")
@@ -252,21 +223,21 @@ async def test_reactions_that_telegram_lacks_are_replaced_or_left_out(
         assert await telegram.reactions(event.message_id) == ["👍"]
 
 
-async def test_without_the_setting_there_are_no_reactions(telegram: TelegramHarness) -> None:
+async def test_without_the_setting_there_are_no_reactions(telegram):
     telegram.settings = TelegramSettings()
     async with talking(telegram) as (adapter, _, event):
         await adapter.react(target_of(event.source), event.message_id, "👍")
         assert await telegram.reactions(event.message_id) == []
 
 
-async def test_a_revoked_token_keeps_messages_for_later(telegram: TelegramHarness) -> None:
+async def test_a_revoked_token_keeps_messages_for_later(telegram):
     async with talking(telegram) as (adapter, _, event):
         await telegram.refuse_credentials()
         outcome = await attempt(adapter, target_of(event.source), OutgoingMessage("later"), "k")
         assert isinstance(outcome, SendLater)
 
 
-async def test_a_server_that_is_away_means_surely_not_sent(telegram: TelegramHarness) -> None:
+async def test_a_server_that_is_away_means_surely_not_sent(telegram):
     inbox = Inbox()
     async with connected(telegram, inbox) as (adapter, _):
         await telegram.says("hello")
@@ -277,7 +248,7 @@ async def test_a_server_that_is_away_means_surely_not_sent(telegram: TelegramHar
 
 
 @pytest.mark.parametrize("chat", ["", "somebody", "@nobody", "1;2"])
-async def test_invalid_chat_is_refused(telegram: TelegramHarness, chat: str) -> None:
+async def test_invalid_chat_is_refused(telegram, chat):
     async with connected(telegram) as (adapter, _):
         outcome = await attempt(
             adapter, ChatTarget("telegram", chat), OutgoingMessage("hello"), "k"
@@ -285,9 +256,7 @@ async def test_invalid_chat_is_refused(telegram: TelegramHarness, chat: str) -> 
         assert isinstance(outcome, SendRefused)
 
 
-async def test_after_a_rate_limit_only_the_missing_parts_are_sent(
-    telegram: TelegramHarness, tmp_path: Path
-) -> None:
+async def test_after_a_rate_limit_only_the_missing_parts_are_sent(telegram, tmp_path):
     message = three_files(tmp_path)
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)
@@ -299,9 +268,7 @@ async def test_after_a_rate_limit_only_the_missing_parts_are_sent(
         assert shown[0].id == first
 
 
-async def test_an_uncertain_message_of_several_parts_is_sent_again_as_a_whole(
-    telegram: TelegramHarness, tmp_path: Path
-) -> None:
+async def test_an_uncertain_message_of_several_parts_is_sent_again_as_a_whole(telegram, tmp_path):
     message = three_files(tmp_path)
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)

@@ -1,7 +1,6 @@
 """Telegram calls us: the secret counts, and 200 is said only to what was kept."""
 
 import socket
-from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -16,7 +15,7 @@ HEADER = "X-Telegram-Bot-Api-Secret-Token"
 
 
 @pytest.fixture
-async def hooked(telegram: TelegramHarness) -> AsyncIterator[TelegramHarness]:
+async def hooked(telegram):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     telegram.variables |= {
@@ -37,7 +36,7 @@ async def status(telegram: TelegramHarness, secret: str | None, body: bytes, **m
         return answer.status
 
 
-async def test_messages_come_and_answers_go(hooked: TelegramHarness) -> None:
+async def test_messages_come_and_answers_go(hooked):
     async with connected(hooked) as (adapter, inbox):
         await hooked.says("by call")
         event = await inbox.take("by call")
@@ -46,7 +45,7 @@ async def test_messages_come_and_answers_go(hooked: TelegramHarness) -> None:
     assert [shown.text for shown in await hooked.shown()] == ["answer"]
 
 
-async def test_rejected_update_is_delivered_again(hooked: TelegramHarness) -> None:
+async def test_rejected_update_is_delivered_again(hooked):
     inbox = Inbox()
     inbox.refusals, inbox.faults = 1, 1
     async with connected(hooked, inbox):
@@ -57,15 +56,13 @@ async def test_rejected_update_is_delivered_again(hooked: TelegramHarness) -> No
 
 
 @pytest.mark.parametrize("secret", [None, "", "very-secret_Worx", "VERY-SECRET_WORD", "ü"])
-async def test_a_call_with_another_secret_is_forged(
-    hooked: TelegramHarness, secret: str | None
-) -> None:
+async def test_a_call_with_another_secret_is_forged(hooked, secret):
     async with connected(hooked) as (_, inbox):
         assert await status(hooked, secret, b'{"update_id": 1}') == 403
         assert inbox.offered == []
 
 
-async def test_calls_that_make_no_sense_are_refused(hooked: TelegramHarness) -> None:
+async def test_calls_that_make_no_sense_are_refused(hooked):
     async with connected(hooked) as (_, inbox):
         assert await status(hooked, SECRET, b"{") == 400
         assert await status(hooked, SECRET, b"[1]") == 400
@@ -75,7 +72,7 @@ async def test_calls_that_make_no_sense_are_refused(hooked: TelegramHarness) -> 
         assert inbox.offered == []
 
 
-async def test_without_a_secret_a_new_one_is_made(hooked: TelegramHarness) -> None:
+async def test_without_a_secret_a_new_one_is_made(hooked):
     hooked.variables.pop("TELEGRAM_WEBHOOK_SECRET")
     async with connected(hooked) as (_, inbox):
         assert await status(hooked, "", b'{"update_id": 1}') == 403
@@ -83,13 +80,13 @@ async def test_without_a_secret_a_new_one_is_made(hooked: TelegramHarness) -> No
         await inbox.take("by the right one")
 
 
-async def test_a_webhook_changed_by_others_is_noticed(hooked: TelegramHarness) -> None:
+async def test_a_webhook_changed_by_others_is_noticed(hooked):
     async with connected(hooked) as (adapter, _):
         hooked.fake.webhook = {"url": "https://somebody.else"}
         assert isinstance(await failure(adapter.probe()), NotConnected)
 
 
-async def test_a_port_in_use_is_named(hooked: TelegramHarness) -> None:
+async def test_a_port_in_use_is_named(hooked):
     port = int(hooked.variables["TELEGRAM_WEBHOOK_PORT"])
     with socket.create_server(("0.0.0.0", port)):
         error = await failure(hooked.adapter().connect(Inbox().receive))
@@ -97,7 +94,7 @@ async def test_a_port_in_use_is_named(hooked: TelegramHarness) -> None:
     assert str(port) in str(error)
 
 
-async def test_invalid_values_are_refused_with_the_variable(hooked: TelegramHarness) -> None:
+async def test_invalid_values_are_refused_with_the_variable(hooked):
     for name, value in (("PORT", "99999"), ("PORT", "x"), ("SECRET", "with blanks")):
         before = hooked.variables[f"TELEGRAM_WEBHOOK_{name}"]
         hooked.variables[f"TELEGRAM_WEBHOOK_{name}"] = value
@@ -107,7 +104,7 @@ async def test_invalid_values_are_refused_with_the_variable(hooked: TelegramHarn
         hooked.variables[f"TELEGRAM_WEBHOOK_{name}"] = before
 
 
-async def test_an_album_by_calls_is_one_message(hooked: TelegramHarness) -> None:
+async def test_an_album_by_calls_is_one_message(hooked):
     """Each part must be answered before the next is called in."""
     files = tuple(File("image", f"{n}.png", bytes([n])) for n in range(3))
     async with connected(hooked) as (_, inbox):
@@ -115,9 +112,7 @@ async def test_an_album_by_calls_is_one_message(hooked: TelegramHarness) -> None
         assert len((await inbox.take("three")).media) == 3
 
 
-async def test_failed_webhook_calls_are_reported_once(
-    hooked: TelegramHarness, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_failed_webhook_calls_are_reported_once(hooked, caplog):
     inbox = Inbox()
     inbox.refusals = 1_000_000
     async with connected(hooked, inbox) as (adapter, _):

@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 import hmac
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from hermes.core.errors import UsageError
 from hermes.core.ports import Attachments
 from hermes.core.testing.http_server import LoopbackServer, RecordedRequest
 from hermes.core.testing.http_server import Outgoing as Reply
+from hermes.gateway.platforms.manifests import WEBHOOK
 from hermes.gateway.platforms.webhook.adapter import WebhookAdapter
-from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.sdk.platforms import (
     AdapterError,
     ChatTarget,
@@ -91,7 +91,7 @@ def _reply(status: int, body: Any, headers: dict[str, str] | None = None) -> Rep
 
 
 class Stage(BaseHarness):
-    manifest = MANIFEST
+    manifest = WEBHOOK
 
     def __init__(self, folder: Path, github: FakeGitHub) -> None:
         super().__init__(folder)
@@ -101,6 +101,7 @@ class Stage(BaseHarness):
         self.listening: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "secret": SECRET}
         self.routes: dict[str, Any] = {"one": {"prompt": "{action} {number}"}}
         self.unset: dict[str, tuple[str, ...]] = {}
+        self.adapters: list[WebhookAdapter] = []
 
     def adapter(self) -> WebhookAdapter:
         extra = WebhookPlatform().extra
@@ -111,8 +112,10 @@ class Stage(BaseHarness):
         return WebhookAdapter(context)
 
     async def started(self) -> WebhookAdapter:
+        """A connected adapter; the fixture disconnects it."""
         adapter = self.adapter()
         await adapter.connect(self.inbox.receive)
+        self.adapters.append(adapter)
         return adapter
 
     async def call(
@@ -140,15 +143,18 @@ def _signed(body: bytes) -> str:
 
 
 @pytest.fixture
-def github() -> Iterator[FakeGitHub]:
+def github():
     server = FakeGitHub()
     yield server
     server.close()
 
 
 @pytest.fixture
-async def stage(tmp_path: Path, github: FakeGitHub) -> AsyncIterator[Stage]:
-    yield Stage(tmp_path, github)
+async def stage(tmp_path, github):
+    stage = Stage(tmp_path, github)
+    yield stage
+    for adapter in stage.adapters:
+        await adapter.disconnect()
 
 
 async def raw(port: int, text: bytes, *, then_leave: bool = False) -> bytes:
@@ -158,13 +164,13 @@ async def raw(port: int, text: bytes, *, then_leave: bool = False) -> bytes:
     await writer.drain()
     if then_leave:
         writer.write_eof()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         answer = await reader.read(65536)
     writer.close()
     return answer
 
 
-async def test_a_call_becomes_a_message(stage: Stage) -> None:
+async def test_a_call_becomes_a_message(stage):
     adapter = await stage.started()
     async with httpx2.AsyncClient(verify=False) as web:
         health = await web.get(f"http://127.0.0.1:{adapter.port}/health")
@@ -182,7 +188,7 @@ async def test_a_call_becomes_a_message(stage: Stage) -> None:
     await adapter.disconnect()
 
 
-async def test_call_that_is_not_stored_is_refused_and_accepted_on_retry(stage: Stage) -> None:
+async def test_call_that_is_not_stored_is_refused_and_accepted_on_retry(stage):
     stage.inbox.refusals, adapter = 1, await stage.started()
     assert (await stage.call(adapter)).status_code == 503
     assert (await stage.call(adapter)).status_code == 202
@@ -190,10 +196,9 @@ async def test_call_that_is_not_stored_is_refused_and_accepted_on_retry(stage: S
     assert (await stage.call(adapter, "d-2")).status_code == 503
     assert (await stage.call(adapter, "d-2")).status_code == 202
     assert [event.message_id for event in stage.inbox.kept] == ["one:d-1", "one:d-2"]
-    await adapter.disconnect()
 
 
-async def test_probe_fails_when_the_server_does_not_answer(stage: Stage) -> None:
+async def test_probe_fails_when_the_server_does_not_answer(stage):
     adapter = stage.adapter()
     assert isinstance(await failure(adapter.probe()), NotConnected)
     for _ in range(2):
@@ -203,18 +208,15 @@ async def test_probe_fails_when_the_server_does_not_answer(stage: Stage) -> None
         assert isinstance(await failure(adapter.probe()), NotConnected)
 
 
-async def test_used_port_is_reported(stage: Stage) -> None:
+async def test_used_port_is_reported(stage):
     adapter = await stage.started()
     stage.listening["port"] = adapter.port
     error = await failure(stage.adapter().connect(stage.inbox.receive))
     assert isinstance(error, NotConnected)
     assert str(adapter.port) in str(error)
-    await adapter.disconnect()
 
 
-async def test_unset_secret_is_logged_at_start(
-    stage: Stage, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_unset_secret_is_logged_at_start(stage, caplog):
     stage.listening["secret"] = ""
     stage.routes |= {"two": {"secret": "${REVIEW_SECRET}"}, "three": {"secret": SECRET}}
     stage.unset = {"WEBHOOK_SECRET": ("MY_SECRET",)}
@@ -225,26 +227,24 @@ async def test_unset_secret_is_logged_at_start(
     ]
     assert (await stage.call(adapter)).status_code == 401
     assert (await stage.call(adapter, route="three")).status_code == 202
-    await adapter.disconnect()
 
 
 @pytest.mark.parametrize("routes", [{"a b": {}}, {"a": {"promt": "x"}}, {"a": {"events": 1}}])
-async def test_invalid_route_is_reported_at_start(stage: Stage, routes: dict[str, Any]) -> None:
+async def test_invalid_route_is_reported_at_start(stage, routes):
     stage.routes = routes
     error = await failure(stage.adapter().connect(stage.inbox.receive))
     assert isinstance(error, CredentialsRefused)
 
 
-async def test_an_answer_goes_to_the_log(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_answer_goes_to_the_log(stage, caplog):
     adapter = await stage.started()
     await stage.call(adapter)
     with caplog.at_level(logging.INFO):
         await adapter.send(ChatTarget("webhook", "one:d-1"), OutgoingMessage("all done"), "k-1")
     assert "all done" in caplog.text
-    await adapter.disconnect()
 
 
-async def test_an_answer_goes_to_the_chat_of_the_route_once(stage: Stage) -> None:
+async def test_an_answer_goes_to_the_chat_of_the_route_once(stage):
     stage.routes["one"] |= {"deliver": "telegram", "deliver_extra": {"chat_id": "-100{number}"}}
     adapter = await stage.started()
     await stage.call(adapter)
@@ -256,21 +256,17 @@ async def test_an_answer_goes_to_the_chat_of_the_route_once(stage: Stage) -> Non
     assert stage.outbox.sent == {"webhook:k-1": ("telegram:-1007", "all done")}
     query = query_of("k-1")
     assert await adapter.was_delivered(query, target, OutgoingMessage("all done")) is None
-    await adapter.disconnect()
 
 
-async def test_far_too_large_body_gets_413(stage: Stage) -> None:
+async def test_far_too_large_body_gets_413(stage):
     """Not by a connection that is reset while it sends."""
     adapter = await stage.started()
     for _ in range(3):
         answer = await stage.post(adapter, bytes(50_000_000), {"Content-Type": "application/json"})
         assert (answer.status_code, answer.json()) == (413, {"error": "the body is too large"})
-    await adapter.disconnect()
 
 
-async def test_an_answer_to_a_chat_that_is_not_there_is_refused(
-    stage: Stage, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_answer_to_a_chat_that_is_not_there_is_refused(stage, caplog):
     stage.routes["one"] |= {"deliver": "nowhere:1"}
     adapter = await stage.started()
     await stage.call(adapter)
@@ -284,7 +280,7 @@ async def test_an_answer_to_a_chat_that_is_not_there_is_refused(
     assert isinstance(await failure(late), NotConnected)
 
 
-async def test_an_answer_becomes_a_comment_once(stage: Stage) -> None:
+async def test_an_answer_becomes_a_comment_once(stage):
     stage.routes["one"] |= {"deliver": "github_comment", "deliver_extra": PLACE}
     adapter = await stage.started()
     await stage.call(adapter)
@@ -299,7 +295,6 @@ async def test_an_answer_becomes_a_comment_once(stage: Stage) -> None:
     assert stage.github.comments[0]["body"].startswith("looks good\n\n<!-- hermes:")
     other = query_of("k-2")
     assert await adapter.was_delivered(other, target, message) is None
-    await adapter.disconnect()
 
 
 @pytest.mark.parametrize(
@@ -312,9 +307,7 @@ async def test_an_answer_becomes_a_comment_once(stage: Stage) -> None:
         ({"number": 7}, {"repo": "ann/meadow"}, "ann/meadow/issues/7"),
     ],
 )
-async def test_a_comment_goes_where_the_call_came_from(
-    stage: Stage, said: dict[str, Any], extra: dict[str, Any], place: str
-) -> None:
+async def test_a_comment_goes_where_the_call_came_from(stage, said, extra, place):
     stage.routes["one"] |= {"deliver": "github_comment", "deliver_extra": extra}
     adapter = await stage.started()
     body = msgspec.json.encode({"repository": {"full_name": "ann/garden"}, **said})
@@ -324,22 +317,17 @@ async def test_a_comment_goes_where_the_call_came_from(
         await adapter.send(ChatTarget("webhook", "one:d-1"), OutgoingMessage("hi"), "k-1")
     (asked,) = stage.github.requests
     assert asked.path == f"/repos/{place}/comments"
-    await adapter.disconnect()
 
 
-async def test_github_errors_are_distinguished(stage: Stage) -> None:
+async def test_github_errors_are_distinguished(stage):
     stage.routes["one"] |= {"deliver": "github_comment", "deliver_extra": PLACE}
     adapter = await stage.started()
     await stage.call(adapter)
     cases: list[tuple[int, dict[str, str], type[AdapterError]]] = [
-        (404, {}, SendRefused),
-        (403, {}, SendRefused),
-        (422, {}, SendRefused),
-        (403, {"x-ratelimit-remaining": "0"}, SendLater),
-        (429, {"retry-after": "7"}, SendLater),
-        (500, {}, SendLater),
-        (504, {}, SendUnsure),
-    ]
+        (404, {}, SendRefused), (403, {}, SendRefused), (422, {}, SendRefused),
+        (403, {"x-ratelimit-remaining": "0"}, SendLater), (429, {"retry-after": "7"}, SendLater),
+        (500, {}, SendLater), (504, {}, SendUnsure),
+    ]  # fmt: skip
     for status, headers, expected in cases:
         stage.github.next = [(status, headers)]
         error = await failure(
@@ -348,19 +336,13 @@ async def test_github_errors_are_distinguished(stage: Stage) -> None:
         assert type(error) is expected
         if "retry-after" in headers:
             assert getattr(error, "seconds", 0) == 7.0
-    await adapter.disconnect()
 
 
-async def test_a_call_cannot_choose_another_address(stage: Stage) -> None:
+async def test_a_call_cannot_choose_another_address(stage):
     places = [
-        ("../../user", "7"),
-        ("ann/..", "7"),
-        ("ann/garden/../../x", "7"),
-        ("ann/garden?x=", "7"),
-        ("ann/garden", "7/../8"),
-        ("ann/garden", "{missing}"),
-        ("ann/garden", "７"),
-    ]
+        ("../../user", "7"), ("ann/..", "7"), ("ann/garden/../../x", "7"), ("ann/garden?x=", "7"),
+        ("ann/garden", "7/../8"), ("ann/garden", "{missing}"), ("ann/garden", "７"),
+    ]  # fmt: skip
     for number, (repo, issue) in enumerate(places):
         extra = {"repo": repo, "pr_number": issue}
         stage.routes[f"r{number}"] = {"deliver": "github_comment", "deliver_extra": extra}
@@ -371,10 +353,9 @@ async def test_a_call_cannot_choose_another_address(stage: Stage) -> None:
         assert isinstance(await failure(sending), SendRefused)
     assert len(stage.inbox.kept) == len(places)
     assert stage.github.requests == []
-    await adapter.disconnect()
 
 
-async def test_a_text_may_go_out_without_the_agent(stage: Stage) -> None:
+async def test_a_text_may_go_out_without_the_agent(stage):
     only = {"deliver_only": True, "deliver": "telegram:5", "prompt": "PR {number} {action}"}
     stage.routes["one"] = only
     adapter = await stage.started()
@@ -395,10 +376,9 @@ async def test_a_text_may_go_out_without_the_agent(stage: Stage) -> None:
     await adapter.disconnect()
     adapter = await stage.started()
     assert (await stage.call(adapter, "d-3")).status_code == 503
-    await adapter.disconnect()
 
 
-async def test_call_cannot_make_the_gateway_send_files(stage: Stage, tmp_path: Path) -> None:
+async def test_call_cannot_make_the_gateway_send_files(stage, tmp_path):
     private = tmp_path / "private.txt"
     private.write_text("a secret")
     stage.routes["one"] = {"deliver_only": True, "deliver": "telegram:5", "prompt": "See: {title}"}
@@ -407,12 +387,9 @@ async def test_call_cannot_make_the_gateway_send_files(stage: Stage, tmp_path: P
     ((_target, text),) = stage.outbox.sent.values()
     assert text.endswith(f"MEDIA:{private}")  # it stays text: no attachments are given
     assert stage.outbox.attachments == [None]
-    await adapter.disconnect()
 
 
-async def test_silent_connections_do_not_block_others(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_silent_connections_do_not_block_others(stage, monkeypatch):
     monkeypatch.setattr(TimeLimitedProtocol, "head_seconds", 0.05)
     adapter = await stage.started()
     idle = [await asyncio.open_connection("127.0.0.1", adapter.port) for _ in range(210)]
@@ -422,11 +399,11 @@ async def test_silent_connections_do_not_block_others(
         with contextlib.suppress(ConnectionError):
             assert await reader.read() == b""
         writer.close()
+    monkeypatch.undo()
     assert (await stage.call(adapter)).status_code == 202
-    await adapter.disconnect()
 
 
-async def test_malformed_requests_do_no_harm(stage: Stage) -> None:
+async def test_malformed_requests_do_no_harm(stage):
     adapter = await stage.started()
     head = b"POST /webhooks/one HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     body = b'{"a": 1}'
@@ -451,7 +428,6 @@ async def test_malformed_requests_do_no_harm(stage: Stage) -> None:
     assert b" 413 " in await raw(adapter.port, huge)
     assert stage.inbox.offered == []
     await adapter.probe()
-    await adapter.disconnect()
 
 
 @pytest.mark.parametrize(
@@ -462,9 +438,7 @@ async def test_malformed_requests_do_no_harm(stage: Stage) -> None:
         {"X-Signature": "{}"},
     ],
 )
-async def test_replayed_github_call_is_refused_after_a_restart(
-    stage: Stage, named: dict[str, str]
-) -> None:
+async def test_replayed_github_call_is_refused_after_a_restart(stage, named):
     """GitHub signs no time, so it could be played again on any day, under any name."""
     adapter = await stage.started()
     assert (await stage.call(adapter)).json()["status"] == "accepted"
@@ -478,10 +452,9 @@ async def test_replayed_github_call_is_refused_after_a_restart(
     assert len(stage.inbox.kept) == 1
     # What GitHub itself delivers once more has the same name.
     assert (await stage.call(adapter)).status_code in (200, 202)
-    await adapter.disconnect()
 
 
-async def test_same_body_of_another_sender_is_accepted_after_a_restart(stage: Stage) -> None:
+async def test_same_body_of_another_sender_is_accepted_after_a_restart(stage):
     body = b'{"disk": "full"}'
     said = {"Content-Type": "application/json", "X-Signature": _signed(body)}
     for name in ("one", "two"):

@@ -1,19 +1,23 @@
 """Access without a key is for programs on this machine; with one, for clients that send it."""
 
 import pytest
+from starlette.applications import Starlette
 
-from hermes.gateway.platforms.api_server.app import USUAL_HEADERS, AccessPolicy
-from hermes.gateway.platforms.api_server.http import ApiError
-from hermes.gateway.platforms.api_server.options import ApiOptions
+from hermes.gateway.platforms.api_server.app import USUAL_HEADERS, AccessMiddleware
+from hermes.gateway.platforms.api_server.http import ApiError, ApiOptions
 
 KEY = "correct horse battery"
 HERE = {"host": "127.0.0.1:8642"}
 
 
+def access(options: ApiOptions) -> AccessMiddleware:
+    return AccessMiddleware(Starlette(), options)
+
+
 def check(options: ApiOptions, headers: dict[str, str], *, is_public: bool = False) -> int:
     """The status it is refused with; 0 when it is let in."""
     try:
-        AccessPolicy(options).check(headers, is_public=is_public)
+        access(options).check(headers, is_public=is_public)
     except ApiError as refused:
         assert KEY not in str(refused)
         return refused.status
@@ -23,61 +27,42 @@ def check(options: ApiOptions, headers: dict[str, str], *, is_public: bool = Fal
 @pytest.mark.parametrize(
     "given",
     [
-        "",
-        "Bearer",
-        "Bearer ",
-        f"Basic {KEY}",
-        KEY,
-        f"Bearer {KEY[:-1]}",
-        f"Bearer {KEY}x",
-        f"Bearer {KEY.upper()}",
-        f"Bearer {KEY.title()}",
-        f"Bearer\t{KEY}",
-        f"Bearer {KEY}, Bearer {KEY}",
-        f"Bearer wrong, Bearer {KEY}",
-        f'Bearer "{KEY}"',
-        f"Bearer {KEY}\0",
-        "Bearer *",
-        "Bearer null",
-        "Bearer ÿÿÿÿÿÿÿÿÿÿÿÿÿÿÿÿ",
-        f"Token {KEY}",
+        "", "Bearer", "Bearer ", f"Basic {KEY}", KEY, f"Bearer {KEY[:-1]}", f"Bearer {KEY}x",
+        f"Bearer {KEY.upper()}", f"Bearer {KEY.title()}", f"Bearer\t{KEY}",
+        f"Bearer {KEY}, Bearer {KEY}", f"Bearer wrong, Bearer {KEY}", f'Bearer "{KEY}"',
+        f"Bearer {KEY}\0", "Bearer *", "Bearer null", "Bearer ÿÿÿÿÿÿÿÿÿÿÿÿÿÿÿÿ", f"Token {KEY}",
         f"BearerX {KEY}",
     ],
-)
-def test_a_wrong_key_is_refused(given: str) -> None:
+)  # fmt: skip
+def test_a_wrong_key_is_refused(given):
     assert check(ApiOptions(key=KEY), {**HERE, "authorization": given}) == 401
 
 
 @pytest.mark.parametrize("given", [f"Bearer {KEY}", f"bearer {KEY}", f"BEARER  {KEY} "])
-def test_right_key_is_accepted_from_any_host(given: str) -> None:
+def test_right_key_is_accepted_from_any_host(given):
     headers = {"host": "evil.example", "origin": "https://evil.example", "authorization": given}
     assert check(ApiOptions(key=KEY), headers) == 0
 
 
-def test_key_may_contain_non_ascii_characters() -> None:
+def test_key_may_contain_non_ascii_characters():
     key = "schlüssel-für-das-tor"
     sent = f"Bearer {key}".encode().decode("latin-1")
     assert check(ApiOptions(key=key), {"authorization": sent}) == 0
     assert check(ApiOptions(key=key), {"authorization": f"Bearer {key}"}) == 401
 
 
-def test_health_needs_no_key() -> None:
+def test_health_needs_no_key():
     assert check(ApiOptions(key=KEY), HERE, is_public=True) == 0
 
 
 @pytest.mark.parametrize(
     "host",
     [
-        "127.0.0.1",
-        "127.0.0.1:8642",
-        "localhost",
-        "LOCALHOST:1",
-        "[::1]",
-        "[::1]:8642",
+        "127.0.0.1", "127.0.0.1:8642", "localhost", "LOCALHOST:1", "[::1]", "[::1]:8642",
         "127.1.2.3",
     ],
-)
-def test_without_a_key_loopback_hosts_are_accepted(host: str) -> None:
+)  # fmt: skip
+def test_without_a_key_loopback_hosts_are_accepted(host):
     assert check(ApiOptions(), {"host": host}) == 0
 
 
@@ -108,7 +93,7 @@ def test_without_a_key_loopback_hosts_are_accepted(host: str) -> None:
         "[::1",
     ],
 )
-def test_without_a_key_other_host_names_are_refused(host: str) -> None:
+def test_without_a_key_other_host_names_are_refused(host):
     assert check(ApiOptions(), {"host": host}) == 403
 
 
@@ -116,38 +101,36 @@ def test_without_a_key_other_host_names_are_refused(host: str) -> None:
     "origin",
     ["https://evil.example", "null", "http://127.0.0.1:3000", "http://localhost", "file://", "x"],
 )
-def test_without_a_key_web_pages_are_refused(origin: str) -> None:
+def test_without_a_key_web_pages_are_refused(origin):
     assert check(ApiOptions(), {**HERE, "origin": origin}) == 403
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_without_a_key_cross_site_requests_without_origin_are_refused(site: str) -> None:
+def test_without_a_key_cross_site_requests_without_origin_are_refused(site):
     assert check(ApiOptions(), {**HERE, "sec-fetch-site": site}) == 403
     assert check(ApiOptions(), {**HERE, "sec-fetch-site": "none"}) == 0
 
 
-def test_configured_origins_are_accepted() -> None:
+def test_configured_origins_are_accepted():
     options = ApiOptions(origins=("http://localhost:3000",))
     assert check(options, {**HERE, "origin": "http://localhost:3000"}) == 0
     for other in ("http://localhost:30000", "http://localhost", "https://localhost:3000"):
         assert check(options, {**HERE, "origin": other}) == 403
 
 
-def test_preflight_is_answered_for_configured_origins_only() -> None:
-    policy = AccessPolicy(ApiOptions(origins=("http://localhost:3000",)))
+def test_preflight_is_answered_for_configured_origins_only():
+    policy = access(ApiOptions(origins=("http://localhost:3000",)))
     asked = {"access-control-request-method": "POST"}
     headers = policy.preflight({**asked, "origin": "http://localhost:3000"})
     assert headers is not None
     assert headers["Access-Control-Max-Age"] == "600"
     assert policy.preflight({**asked, "origin": "http://evil.example"}) is None
     assert policy.preflight({"origin": "http://localhost:3000"}) is None
-    assert (
-        AccessPolicy(ApiOptions()).preflight({**asked, "origin": "http://localhost:3000"}) is None
-    )
+    assert access(ApiOptions()).preflight({**asked, "origin": "http://localhost:3000"}) is None
 
 
-def test_preflight_returns_requested_headers_unless_invalid() -> None:
-    policy = AccessPolicy(ApiOptions(origins=("*",), key=KEY))
+def test_preflight_returns_requested_headers_unless_invalid():
+    policy = access(ApiOptions(origins=("*",), key=KEY))
     asked = {"origin": "http://a", "access-control-request-method": "POST"}
     name = "access-control-request-headers"
     for given, returned in (
@@ -159,14 +142,14 @@ def test_preflight_returns_requested_headers_unless_invalid() -> None:
         assert headers["Access-Control-Allow-Headers"] == returned
 
 
-def test_responses_name_the_allowed_origin() -> None:
+def test_responses_name_the_allowed_origin():
     name = "Access-Control-Allow-Origin"
-    assert AccessPolicy(ApiOptions()).response_headers({"origin": "http://a"}) == {
+    assert access(ApiOptions()).response_headers({"origin": "http://a"}) == {
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
     }
-    named = AccessPolicy(ApiOptions(origins=("http://a",), key=KEY))
+    named = access(ApiOptions(origins=("http://a",), key=KEY))
     assert named.response_headers({"origin": "http://a"})[name] == "http://a"
     assert name not in named.response_headers({"origin": "http://b"})
-    anyone = AccessPolicy(ApiOptions(origins=("*",), key=KEY))
+    anyone = access(ApiOptions(origins=("*",), key=KEY))
     assert anyone.response_headers({"origin": "http://b"})[name] == "*"

@@ -1,7 +1,5 @@
 """Messages of clients become a conversation, or the error names the wrong part."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
@@ -14,8 +12,7 @@ from hermes.gateway.platforms.api_server.chat import (
     split_conversation,
     to_message,
 )
-from hermes.gateway.platforms.api_server.http import ApiError, ApiRequest
-from hermes.gateway.platforms.api_server.options import ApiOptions
+from hermes.gateway.platforms.api_server.http import ApiError, ApiOptions, ApiRequest
 from hermes.gateway.platforms.api_server.responses import InputItem, input_messages
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
@@ -44,7 +41,7 @@ def user(content: object) -> dict[str, object]:
     return {"role": "user", "content": content}
 
 
-def test_system_messages_become_instructions() -> None:
+def test_system_messages_become_instructions():
     talk = read(
         {"role": "system", "content": "Be brief."},
         user("hi"),
@@ -57,13 +54,13 @@ def test_system_messages_become_instructions() -> None:
     assert talk.message == User.say("again")
 
 
-def test_images_are_accepted_inline() -> None:
+def test_images_are_accepted_inline():
     picture = {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}}
     talk = read(user([{"type": "text", "text": "what is it?"}, picture]))
     assert talk.message == User((Text("what is it?"), Image(PIXEL)))
 
 
-def test_tool_calls_of_the_client_are_kept_as_history() -> None:
+def test_tool_calls_of_the_client_are_kept_as_history():
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     talk = read(
         user("go"),
@@ -91,7 +88,7 @@ def test_tool_calls_of_the_client_are_kept_as_history() -> None:
         {"type": "video_url"},
     ],
 )
-def test_other_content_types_are_unsupported(part: dict[str, object]) -> None:
+def test_other_content_types_are_unsupported(part):
     caught = refused(msgspec.json.encode({"messages": [user([part])]}))
     assert caught.code == "unsupported_content_type"
     assert caught.param == "messages[0].content[0]"
@@ -100,13 +97,8 @@ def test_other_content_types_are_unsupported(part: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("body", "param"),
     [
-        (b"", ""),
-        (b"{", ""),
-        (b"[]", ""),
-        (b'"x"', ""),
-        (b"{}", ""),
-        (b'{"messages": []}', "messages"),
-        (b'{"messages": "hi"}', "messages"),
+        (b"", ""), (b"{", ""), (b"[]", ""), (b'"x"', ""), (b"{}", ""),
+        (b'{"messages": []}', "messages"), (b'{"messages": "hi"}', "messages"),
         (b'{"messages": [{"role": "king", "content": "x"}]}', "messages[0].role"),
         (b'{"messages": [{"role": "user", "content": 7}]}', "messages[0].content"),
         (b'{"messages": [{"role": "user"}]}', "messages"),
@@ -116,15 +108,14 @@ def test_other_content_types_are_unsupported(part: dict[str, object]) -> None:
         (b'{"messages": [{"role": "tool", "content": "x"}]}', "messages"),
         (b'{"messages": [{"role": "user", "content": "x"}], "n": 2}', "n"),
         (b'{"messages": [{"role": "user", "content": "x"}], "stream": "yes"}', "stream"),
-        (b'{"messages": [{"role": "user", "content": "\xff"}]}', ""),
-        (b"[" * 100_000, ""),
+        (b'{"messages": [{"role": "user", "content": "\xff"}]}', ""), (b"[" * 100_000, ""),
     ],
-)
-def test_bad_requests_name_the_invalid_field(body: bytes, param: str) -> None:
+)  # fmt: skip
+def test_bad_requests_name_the_invalid_field(body, param):
     assert refused(body).param == param
 
 
-def test_system_message_at_the_end_is_the_question() -> None:
+def test_system_message_at_the_end_is_the_question():
     """So NextChat asks for a summary, and others for a title."""
     brief = {"role": "system", "content": "Be brief."}
     talk = read(brief, user("hi"), answer("Hello."), {"role": "system", "content": "Sum up."})
@@ -135,7 +126,7 @@ def test_system_message_at_the_end_is_the_question() -> None:
     assert (alone.instructions, alone.message) == ("", User.say("Make a title."))
 
 
-def test_conversation_that_ends_with_an_answer_is_continued() -> None:
+def test_conversation_that_ends_with_an_answer_is_continued():
     """So Open WebUI asks for more of an answer."""
     talk = read(user("Count."), answer("One, two,"))
     assert talk.history == (User.say("Count."), Assistant((Text("One, two,"),)))
@@ -143,7 +134,7 @@ def test_conversation_that_ends_with_an_answer_is_continued() -> None:
     assert read(user("Go on.")).message == User.say("Go on.")
 
 
-def test_invalid_history_is_repaired() -> None:
+def test_invalid_history_is_repaired():
     call = {"id": "c1", "type": "function", "function": {"name": "f"}}
     called = {"role": "assistant", "content": None, "tool_calls": [call]}
     stray = {"role": "tool", "tool_call_id": "c9", "content": "x"}
@@ -158,17 +149,17 @@ def answer(text: str) -> dict[str, object]:
     return {"role": "assistant", "content": text}
 
 
-def test_image_with_invalid_base64_is_refused() -> None:
+def test_image_with_invalid_base64_is_refused():
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,???"}}
     assert "base64" in str(refused(msgspec.json.encode({"messages": [user([picture])]})))
 
 
-def test_unknown_fields_are_ignored() -> None:
+def test_unknown_fields_are_ignored():
     talk = read(user("hi"), tools=[{"type": "function"}], temperature=9, whatever={"a": [1]})
     assert talk.message == User.say("hi")
 
 
-def test_input_items_become_messages() -> None:
+def test_input_items_become_messages():
     assert input_messages("hi") == [User.say("hi")]
     items = [
         InputItem(role="user", content="go"),
@@ -185,7 +176,7 @@ def test_input_items_become_messages() -> None:
     ]
 
 
-def test_parallel_calls_stay_in_one_reply() -> None:
+def test_parallel_calls_stay_in_one_reply():
     items = [
         InputItem(role="user", content="go"),
         InputItem("message", "assistant", "Let me see."),
@@ -205,7 +196,7 @@ def test_parallel_calls_stay_in_one_reply() -> None:
 
 
 @pytest.mark.parametrize("item", [InputItem("item_reference"), InputItem("message")])
-def test_unsupported_input_item_is_refused(item: InputItem) -> None:
+def test_unsupported_input_item_is_refused(item):
     with pytest.raises(ApiError) as caught:
         input_messages([item])
     assert caught.value.param == "input[0]"
@@ -215,7 +206,7 @@ SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}}
 
 
 @pytest.mark.parametrize("given", [None, "json", {}, {"type": "text"}, {"type": 7}, []])
-def test_plain_text_format_adds_no_instruction(given: Any) -> None:
+def test_plain_text_format_adds_no_instruction(given):
     assert format_instructions(given) == ""
 
 
@@ -226,7 +217,7 @@ def test_plain_text_format_adds_no_instruction(given: Any) -> None:
         {"type": "json_schema", "name": "t", "schema": SCHEMA},
     ],
 )
-def test_schema_is_found_in_both_places(given: Any) -> None:
+def test_schema_is_found_in_both_places(given):
     assert format_instructions(given).endswith(
         '{"type":"object","properties":{"title":{"type":"string"}}}'
     )
@@ -236,5 +227,5 @@ def test_schema_is_found_in_both_places(given: Any) -> None:
     "given",
     [{"type": "json_object"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": 7}],
 )
-def test_json_object_without_schema_adds_the_json_instruction(given: Any) -> None:
+def test_json_object_without_schema_adds_the_json_instruction(given):
     assert format_instructions(given) == ONLY_JSON

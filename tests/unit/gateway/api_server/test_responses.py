@@ -45,7 +45,7 @@ def build(*events: Event) -> tuple[list[Fields], ResponseObject]:
     return sent, builder.response
 
 
-def test_events_of_a_turn_with_a_tool() -> None:
+def test_events_of_a_turn_with_a_tool():
     call = ToolCall("c1", "todo", '{"a":1}')
     sent, response = build(
         TurnStarted("s1", "m", "p"),
@@ -58,20 +58,10 @@ def test_events_of_a_turn_with_a_tool() -> None:
         finished(),
     )
     assert [each["type"] for each in sent] == [
-        "response.created",
-        "response.in_progress",
-        *SAID,
-        *FINISHED,
-        f"{ITEM}.added",
-        f"{ARGUMENTS}.delta",
-        f"{ARGUMENTS}.done",
-        f"{ITEM}.done",
-        f"{ITEM}.added",
-        f"{ITEM}.done",
-        *SAID,
-        *FINISHED,
-        "response.completed",
-    ]
+        "response.created", "response.in_progress", *SAID, *FINISHED, f"{ITEM}.added",
+        f"{ARGUMENTS}.delta", f"{ARGUMENTS}.done", f"{ITEM}.done", f"{ITEM}.added", f"{ITEM}.done",
+        *SAID, *FINISHED, "response.completed",
+    ]  # fmt: skip
     first, called, result, second = response.output
     assert isinstance(first, MessageItem)
     assert first.content == [OutputText("a")]
@@ -86,13 +76,13 @@ def test_events_of_a_turn_with_a_tool() -> None:
     assert set(places) == {0, 1, 2, 3}
 
 
-def test_truncated_answer_is_incomplete() -> None:
+def test_truncated_answer_is_incomplete():
     sent, response = build(TextDelta("b"), TextFinished("b"), finished("truncated"))
     assert sent[-1]["type"] == "response.incomplete"
     assert response.incomplete_details is not None
 
 
-def test_failure_closes_the_open_message() -> None:
+def test_failure_closes_the_open_message():
     sent, response = build(TextDelta("half a sen"), finished("failed", "the model is gone"))
     assert [each["type"] for each in sent[2:]] == [*SAID, *FINISHED, "response.failed"]
     assert response.status == "failed"

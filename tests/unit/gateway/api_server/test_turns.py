@@ -26,7 +26,7 @@ def agent(name: str) -> Agent:
     return cast("Agent", name)
 
 
-async def test_taken_agent_is_not_found_again() -> None:
+async def test_taken_agent_is_not_found_again():
     live = ApiAgentPool(Leaving(), 3)
     await live.keep("s1", agent("one"), ("a", "b"))
     kept = live.take("b")
@@ -36,7 +36,7 @@ async def test_taken_agent_is_not_found_again() -> None:
     assert live.count == 0
 
 
-async def test_oldest_agent_is_closed_and_its_session_remembered() -> None:
+async def test_oldest_agent_is_closed_and_its_session_remembered():
     leaving = Leaving()
     live = ApiAgentPool(leaving, 2)
     for number in range(3):
@@ -47,7 +47,7 @@ async def test_oldest_agent_is_closed_and_its_session_remembered() -> None:
     assert (kept.agent, kept.session_id) == (None, "s0")
 
 
-async def test_newer_conversation_replaces_one_with_the_same_key() -> None:
+async def test_newer_conversation_replaces_one_with_the_same_key():
     leaving = Leaving()
     live = ApiAgentPool(leaving, 9)
     await live.keep("s1", agent("one"), ("same", session_key("s1")))
@@ -59,7 +59,7 @@ async def test_newer_conversation_replaces_one_with_the_same_key() -> None:
     assert kept.agent == "two"
 
 
-async def test_close_closes_all_agents() -> None:
+async def test_close_closes_all_agents():
     leaving = Leaving()
     live = ApiAgentPool(leaving, 9)
     await live.keep("s1", agent("one"), ("a",))
@@ -75,7 +75,7 @@ def key(*messages: Message, around: str = "") -> str:
     return digest.key
 
 
-def test_equal_conversations_have_the_same_key() -> None:
+def test_equal_conversations_have_the_same_key():
     said = (User.say("hi"), Assistant((Text("Hello!"),)))
     assert key(*said) == key(User.say(" hi\n"), Assistant((Text("Hello! "),)))
     digest = ConversationDigest("")
@@ -85,19 +85,14 @@ def test_equal_conversations_have_the_same_key() -> None:
     assert key(aside, said[1]) == key(*said)
 
 
-def test_different_conversations_have_different_keys() -> None:
+def test_different_conversations_have_different_keys():
     variants = [
-        key(User.say("hi")),
-        key(User.say("hi"), around="another system prompt"),
-        key(User.say("hi"), Assistant((Text("hi"),))),
-        key(User.say("h"), User.say("i")),
+        key(User.say("hi")), key(User.say("hi"), around="another system prompt"),
+        key(User.say("hi"), Assistant((Text("hi"),))), key(User.say("h"), User.say("i")),
         key(User((Text("h"), Text("i")))),
-        key(User((Text("hi"), Image("data:image/png;base64,AA==")))),
-        key(Assistant((Text("hi"),))),
-        key(ToolResult("c1", "t", "hi")),
-        key(ToolResult("c2", "t", "hi")),
-        key(),
-    ]
+        key(User((Text("hi"), Image("data:image/png;base64,AA==")))), key(Assistant((Text("hi"),))),
+        key(ToolResult("c1", "t", "hi")), key(ToolResult("c2", "t", "hi")), key(),
+    ]  # fmt: skip
     assert len(set(variants)) == len(variants)
 
 
@@ -112,33 +107,33 @@ def spoken(*events: Event | str) -> str:
     return speech.text
 
 
-def test_deltas_are_sent_as_they_arrive() -> None:
+def test_deltas_are_sent_as_they_arrive():
     assert spoken("Hello ", "there", TextFinished("Hello there")) == "Hello there"
 
 
-def test_reply_without_deltas_is_sent() -> None:
+def test_reply_without_deltas_is_sent():
     assert spoken(TextFinished("whole")) == "whole"
 
 
-def test_replies_of_one_turn_are_separated() -> None:
+def test_replies_of_one_turn_are_separated():
     assert spoken("a", TextFinished("a"), "b", TextFinished("b")) == "a\n\nb"
 
 
-def test_truncated_reply_is_continued_without_separator() -> None:
+def test_truncated_reply_is_continued_without_separator():
     cut = UsageReported(Usage(), finish_reason="length")
     assert spoken("Hel", TextFinished("Hel"), cut, "lo", TextFinished("lo")) == "Hello"
 
 
-def test_retry_repeats_no_text() -> None:
+def test_retry_repeats_no_text():
     assert spoken("Hello", AGAIN, "Hel", "lo the", "re", TextFinished("Hello there")) == (
         "Hello there"
     )
 
 
-def test_different_text_of_a_fallback_model_is_appended() -> None:
+def test_different_text_of_a_fallback_model_is_appended():
     other = FellBack("p", "m", "gone")
     assert spoken("Hello", other, "Go", "od day", TextFinished("Good day")) == ("Hello\n\nGood day")
 
 
-def test_shorter_text_of_a_retry_removes_nothing() -> None:
+def test_shorter_text_of_a_retry_removes_nothing():
     assert spoken("Hello there", AGAIN, "Hello", TextFinished("Hello")) == "Hello there"

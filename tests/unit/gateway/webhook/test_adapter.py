@@ -2,13 +2,12 @@
 
 import os
 import time
-from pathlib import Path
 
 from hermes.gateway.platforms.webhook import adapter
 from hermes.gateway.platforms.webhook.adapter import DeliveryStore, ReplyDelivery
 
 
-def test_old_deliveries_are_deleted(tmp_path: Path) -> None:
+def test_old_deliveries_are_deleted(tmp_path):
     kept = DeliveryStore(tmp_path)
     kept.save("one:1", ReplyDelivery("log"))
     (file,) = tmp_path.iterdir()

@@ -11,18 +11,18 @@ from starlette.applications import Starlette
 
 from hermes.app import App
 from hermes.config.loader import describe
-from hermes.gateway.platforms.api_server.app import (
-    SECURITY_HEADERS,
-    ServerEndpoints,
-    create_app,
-)
+from hermes.gateway.platforms.api_server.app import SECURITY_HEADERS, ServerEndpoints, create_app
 from hermes.gateway.platforms.api_server.chat import ChatCompletions
-from hermes.gateway.platforms.api_server.http import CLOSE, JSON, bad_request
-from hermes.gateway.platforms.api_server.idempotency import IdempotencyCache
-from hermes.gateway.platforms.api_server.jobs import JobsEndpoint
-from hermes.gateway.platforms.api_server.options import ApiOptions, read_options
+from hermes.gateway.platforms.api_server.http import (
+    CLOSE,
+    JSON,
+    ApiOptions,
+    IdempotencyCache,
+    bad_request,
+    read_options,
+)
 from hermes.gateway.platforms.api_server.responses import ResponsesEndpoint
-from hermes.gateway.platforms.api_server.runs import RunsEndpoint
+from hermes.gateway.platforms.api_server.runs import JobsEndpoint, RunsEndpoint
 from hermes.gateway.platforms.api_server.turns import ApiTurns
 from hermes.sdk.platforms import (
     Adapter,
@@ -61,8 +61,7 @@ class _Protocol(TimeLimitedProtocol):
 
 
 class ApiServer(Adapter):
-    """Serves `context.extra["app"]`. Requests do not use the inbox and outbox: the client waits
-    for the answer."""
+    """Serves `context.extra["app"]`, without inbox and outbox: the client waits for the answer."""
 
     def __init__(self, context: AdapterContext, options: ApiOptions | None = None) -> None:
         """`options` replaces those of the settings and variables."""
@@ -135,8 +134,7 @@ class ApiServer(Adapter):
             await self._turns.drain(seconds)
 
     async def disconnect(self) -> None:
-        """Let running turns finish for `gateway.drain_seconds`, then stop them and inform their
-        clients."""
+        """Let turns finish for `gateway.drain_seconds`, then stop them and inform their clients."""
         server, serving, turns = self._server, self._serving, self._turns
         self._server = self._serving = self._turns = None
         if server is None or serving is None or turns is None:

@@ -1,10 +1,9 @@
-"""The application of the API server: access control, routes with their OpenAPI document, and
-general endpoints."""
+"""The application of the API server: access, routes, OpenAPI, and general endpoints."""
 
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -18,25 +17,24 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hermes import __version__
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.api_server.http import (
+    ANY,
     CLOSE,
+    EVENT_STREAM,
     JSON,
+    KEY_HEADER,
+    REPLAYED,
     SESSION_HEADER,
     ApiError,
+    ApiOptions,
     ApiRequest,
     ErrorBody,
     EventStream,
+    Handler,
+    IdempotencyCache,
     error_response,
     json_response,
     not_found,
 )
-from hermes.gateway.platforms.api_server.idempotency import (
-    KEY_HEADER,
-    MAX_KEY_CHARS,
-    REPLAYED,
-    Handler,
-    IdempotencyCache,
-)
-from hermes.gateway.platforms.api_server.options import ANY, ApiOptions
 from hermes.gateway.platforms.api_server.turns import ApiTurns
 from hermes.sdk.platforms import BodyTooLarge, EarlyResponse
 from hermes.util.http import is_loopback
@@ -53,41 +51,45 @@ SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-
 PUBLIC_PATHS = frozenset({"/health", "/v1/health"})  #: Paths that need no key.
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 EVENT_HEADER = "Last-Event-ID"
-TURN_ERRORS = (404, 409, 429, 502, 503)  #: Statuses of operations that run a turn.
+TURN: dict[str, Any] = {"errors": (404, 409, 429, 502, 503)}  #: For operations that run a turn.
+STREAMED_TURN = {**TURN, "media_type": EVENT_STREAM}
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::[0-9]{1,5})?", re.ASCII)
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~ ,-]{1,2000}", re.ASCII)
 
 
-class AccessPolicy:
+class AccessMiddleware:
     """Checks keys and origins.
 
     Without a key, every program on this machine may use the API, but a browser on this machine acts
     for any web page. So the requested address must be a loopback one (a DNS name that points here
     is not), and a page must be one of the configured origins.
+
+    As a middleware it checks access before the route, so that clients without it do not learn which
+    paths exist. Inside, a repeated header is one header with both values, so that a second key is
+    never overlooked, and paths have no trailing slash, because clients join paths in different
+    ways.
     """
 
-    def __init__(self, options: ApiOptions) -> None:
-        self._key = options.key.encode()
+    def __init__(self, app: ASGIApp, options: ApiOptions) -> None:
+        self._app, self._key = app, options.key.encode()
         self._origins = frozenset(options.origins)
 
     def check(self, headers: Mapping[str, str], *, is_public: bool = False) -> None:
         """Raise `ApiError` if the client has no access. A public operation needs no key."""
         if not self._key:
             self._check_local(headers)
-        elif not is_public and not self._has_key(headers.get("authorization", "")):
-            raise ApiError(
-                401,
-                "this needs the key of the server, as `Authorization: Bearer KEY`",
-                code="invalid_api_key",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
-
-    def _has_key(self, authorization: str) -> bool:
-        scheme, _, key = authorization.partition(" ")
-        # Headers were decoded as Latin-1; compare the bytes as they were sent.
-        same = hmac.compare_digest(key.strip(" ").encode("latin-1"), self._key)
-        return same and scheme.lower() == "bearer"
+        elif not is_public:
+            scheme, _, key = headers.get("authorization", "").partition(" ")
+            # Headers were decoded as Latin-1; compare the bytes as they were sent.
+            same = hmac.compare_digest(key.strip(" ").encode("latin-1"), self._key)
+            if not same or scheme.lower() != "bearer":
+                raise ApiError(
+                    401,
+                    "this needs the key of the server, as `Authorization: Bearer KEY`",
+                    code="invalid_api_key",
+                    headers={"WWW-Authenticate": "Bearer"},
+                )
 
     def _check_local(self, headers: Mapping[str, str]) -> None:
         host = _HOST.fullmatch(headers.get("host", "").lower())
@@ -111,7 +113,6 @@ class AccessPolicy:
         return ANY in self._origins or origin.lower() in self._origins
 
     def response_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of every response to this request."""
         if not self._origins:
             return SECURITY_HEADERS
         origin = headers.get("origin", "")
@@ -128,27 +129,15 @@ class AccessPolicy:
         if not self._allows(headers.get("origin", "")):
             return None
         wanted = headers.get("access-control-request-headers", "")
+        allowed = wanted if _HEADER_NAMES.fullmatch(wanted) else USUAL_HEADERS
         fields = {
             "Access-Control-Allow-Methods": METHODS,
-            "Access-Control-Allow-Headers": (
-                wanted if _HEADER_NAMES.fullmatch(wanted) else USUAL_HEADERS
-            ),
+            "Access-Control-Allow-Headers": allowed,
             "Access-Control-Max-Age": MAX_AGE,
         }
         if headers.get("access-control-request-private-network") == "true":
             fields["Access-Control-Allow-Private-Network"] = "true"
         return fields
-
-
-class AccessMiddleware:
-    """Checks access before the route, so that clients without it do not learn which paths exist.
-
-    Inside, a repeated header is one header with both values, so that a second key is never
-    overlooked, and paths have no trailing slash, because clients join paths in different ways.
-    """
-
-    def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
-        self._app, self._policy = app, policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: dict[str, str] = {}
@@ -160,7 +149,7 @@ class AccessMiddleware:
         scope = {**scope, "path": path, "headers": pairs}
         common = [
             (name.lower().encode(), value.encode("latin-1"))
-            for name, value in self._policy.response_headers(headers).items()
+            for name, value in self.response_headers(headers).items()
         ]
 
         async def send_with_headers(message: Message) -> None:
@@ -170,12 +159,12 @@ class AccessMiddleware:
 
         app = self._app
         try:
-            fields = self._policy.preflight(headers) if method == "OPTIONS" else None
+            fields = self.preflight(headers) if method == "OPTIONS" else None
             if fields is not None:
                 app = Response(status_code=204, headers=fields)
             else:
                 is_public = path in PUBLIC_PATHS and method in ("GET", "HEAD")
-                self._policy.check(headers, is_public=is_public)
+                self.check(headers, is_public=is_public)
         except ApiError as error:
             app = error_response(error)
         await app(scope, receive, send_with_headers)
@@ -184,13 +173,11 @@ class AccessMiddleware:
 class Operation(msgspec.Struct, frozen=True):
     method: str
     path: str
-    name: str
-    summary: str
     result: Any = None  #: The type of the JSON of a successful response; None if it is not JSON.
-    status: int = 200
-    errors: tuple[int, ...] = ()  #: Statuses besides those that every such operation can have.
     body: Any = None  #: The type of the JSON body of the request.
     headers: tuple[str, ...] = ()  #: Headers that the operation reads.
+    status: int = 200
+    errors: tuple[int, ...] = ()  #: Statuses besides those that every such operation can have.
     media_type: str = ""  #: Another media type that the response may have.
 
     @property
@@ -199,14 +186,14 @@ class Operation(msgspec.Struct, frozen=True):
         return KEY_HEADER in self.headers
 
 
-def operation(route: str, name: str, summary: str, **more: Any) -> Callable[[F], F]:
-    """Declare the decorated handler as the operation of a route, such as `GET /health`; `more` are
-    fields of `Operation`."""
+def operation(route: str, *fields: Any, **more: Any) -> Callable[[F], F]:
+    """Declare the decorated handler as the operation of a route, such as `GET /health`, with fields
+    of `Operation` from `result` on. openapi.json has its name and summary."""
     method, _, path = route.partition(" ")
 
     def declare(handler: F) -> F:
         others = getattr(handler, "operations", ())
-        declared = (Operation(method, path, name, summary, **more), *others)
+        declared = (Operation(method, path, *fields, **more), *others)
         setattr(handler, "operations", declared)  # noqa: B010 - mypy knows no such attribute
         return handler
 
@@ -229,19 +216,13 @@ def create_app(
     async def openapi(_request: Request) -> Response:
         return Response(document, media_type=JSON)
 
+    routes = [
+        Route(each.path, _make_endpoint(each, handler, options, idempotency), methods=[each.method])
+        for each, handler in found
+    ]
     app = Starlette(
-        routes=[
-            *(
-                Route(
-                    each.path,
-                    _make_endpoint(each, handler, options, idempotency),
-                    methods=[each.method],
-                )
-                for each, handler in found
-            ),
-            Route(OPENAPI.path, openapi),
-        ],
-        middleware=[Middleware(AccessMiddleware, AccessPolicy(options))],
+        routes=[*routes, Route(OPENAPI.path, openapi)],
+        middleware=[Middleware(AccessMiddleware, options)],
         exception_handlers={404: _no_route, 405: _no_method},
     )
     app.router.redirect_slashes = False
@@ -298,37 +279,9 @@ class OpenApiDocument(msgspec.Struct, frozen=True):
     paths: Json
 
 
-OPENAPI = Operation("GET", "/openapi.json", "openapi", "This document", OpenApiDocument)
-ERRORS = {
-    400: "The request is invalid, or asks for something impossible.",
-    401: "The key is missing or wrong.",
-    403: "Without a key, only programs on this machine and configured web pages have access.",
-    404: "It does not exist.",
-    408: "The request was not complete in time.",
-    409: "A turn is already running in this session.",
-    413: "The body is too large.",
-    415: "The body is not JSON.",
-    422: "This Idempotency-Key was used for another request.",
-    429: "The budget is spent, or the model gets too many requests.",
-    500: "The server has an error.",
-    502: "The model failed.",
-    503: "The server is overloaded, is stopping, or lacks a component.",
-}
-HEADERS: dict[str, Json] = {
-    KEY_HEADER: {
-        "description": "A request that was sent with it in the last five minutes gets the same"
-        " answer and does not run again.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS},
-    },
-    SESSION_HEADER: {
-        "description": "Continue this session: only the last message is used.",
-        "schema": {"type": "string"},
-    },
-    EVENT_HEADER: {
-        "description": "The last event that was received; later ones are sent.",
-        "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999},
-    },
-}
+OPENAPI = Operation("GET", "/openapi.json", OpenApiDocument)
+TEXTS = Path(__file__).with_name("openapi.json")
+"""Texts of the OpenAPI document: about the API, its errors, request headers and operations."""
 
 
 def openapi_document(operations: Iterable[Operation], *, has_key: bool) -> Json:
@@ -339,26 +292,23 @@ def openapi_document(operations: Iterable[Operation], *, has_key: bool) -> Json:
         unique, ref_template="#/components/schemas/{name}"
     )
     schemas = {id(kind): schema for kind, schema in zip(unique, made, strict=True)}
+    texts: Json = msgspec.json.decode(TEXTS.read_bytes())
     paths: Json = {}
     for each in listed:
         needs_key = has_key and each.path not in PUBLIC_PATHS
-        described = _describe(each, schemas, needs_key=needs_key)
+        described = _describe(each, schemas, texts, needs_key=needs_key)
         paths.setdefault(each.path, {})[each.method.lower()] = described
-    bearer = {"type": "http", "scheme": "bearer", "description": "API_SERVER_KEY"}
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "Hermes API server",
-            "version": __version__,
-            "description": "Fields of OpenAI's API that are not listed here are ignored: the agent"
-            " has its own model, tools and limits.",
-        },
+        "info": {**texts["info"], "version": __version__},
         "paths": paths,
-        "components": {"schemas": components, "securitySchemes": {"bearer": bearer}},
+        "components": {"schemas": components, "securitySchemes": {"bearer": texts["bearer"]}},
     }
 
 
-def _describe(operation: Operation, schemas: Mapping[int, Json], *, needs_key: bool) -> Json:
+def _describe(
+    operation: Operation, schemas: Mapping[int, Json], texts: Json, *, needs_key: bool
+) -> Json:
     statuses = {400, 403, 500, *operation.errors}
     if operation.body is not None:
         statuses |= {408, 413, 415}
@@ -374,11 +324,10 @@ def _describe(operation: Operation, schemas: Mapping[int, Json], *, needs_key: b
     responses: Json = {str(operation.status): {"description": "Success", "content": content}}
     error = {JSON: {"schema": schemas[id(ErrorBody)]}}
     for status in sorted(statuses):
-        description = ERRORS.get(status, HTTPStatus(status).phrase)
+        description = texts["errors"][str(status)]
         responses[str(status)] = {"description": description, "content": error}
     described: Json = {
-        "operationId": operation.name,
-        "summary": operation.summary,
+        **texts["operations"][f"{operation.method} {operation.path}"],
         "responses": responses,
         "security": [{"bearer": []}] if needs_key else [],
     }
@@ -388,7 +337,7 @@ def _describe(operation: Operation, schemas: Mapping[int, Json], *, needs_key: b
         for name in re.findall(r"\{(\w+)\}", operation.path)
     ]
     parameters += [
-        {"name": name, "in": "header", "required": False, **HEADERS[name]}
+        {"name": name, "in": "header", "required": False, **texts["headers"][name]}
         for name in operation.headers
     ]
     if parameters:
@@ -426,8 +375,6 @@ class ModelList(msgspec.Struct, frozen=True):
 
 
 class ServerEndpoints:
-    """Endpoints about the server itself."""
-
     def __init__(
         self,
         turns: ApiTurns,
@@ -441,12 +388,12 @@ class ServerEndpoints:
         self._started_at = clock.monotonic()
         self._card = ModelCard(model_name, int(clock.now().timestamp()))
 
-    @operation("GET /health", "health", "Whether it works", result=HealthStatus)
-    @operation("GET /v1/health", "v1_health", "The same", result=HealthStatus)
+    @operation("GET /health", HealthStatus)
+    @operation("GET /v1/health", HealthStatus)
     async def health(self, _request: ApiRequest) -> Response:
         return json_response(HealthStatus())
 
-    @operation("GET /health/detailed", "health_detailed", "Current state", result=DetailedHealth)
+    @operation("GET /health/detailed", DetailedHealth)
     async def detailed(self, _request: ApiRequest) -> Response:
         return json_response(
             DetailedHealth(
@@ -459,19 +406,17 @@ class ServerEndpoints:
             )
         )
 
-    @operation("GET /v1/models", "models", "The models", result=ModelList)
+    @operation("GET /v1/models", ModelList)
     async def models(self, _request: ApiRequest) -> Response:
         return json_response(ModelList([self._card]))
 
-    @operation("GET /v1/models/{model_id}", "model", "A model", result=ModelCard)
+    @operation("GET /v1/models/{model_id}", ModelCard)
     async def model(self, request: ApiRequest) -> Response:
         if request.path_params["model_id"] != self._model_name:
             raise not_found(f"the only model is {self._model_name}", "model_not_found")
         return json_response(self._card)
 
-    @operation(
-        "GET /metrics", "metrics", "Metrics for Prometheus", media_type=METRICS, errors=(404,)
-    )
+    @operation("GET /metrics", media_type=METRICS, errors=(404,))
     async def metrics(self, _request: ApiRequest) -> Response:
         if self._metrics is None:
             raise not_found("there are no metrics", "no_metrics")

@@ -1,5 +1,4 @@
-"""POST /v1/chat/completions: the client sends the whole conversation each time. Unknown fields of
-its messages are ignored."""
+"""POST /v1/chat/completions: the client sends the whole conversation each time."""
 
 import binascii
 import re
@@ -16,7 +15,6 @@ from starlette.responses import Response
 from hermes.core.events import ToolFinished, ToolStarted, TurnFinished
 from hermes.core.messages import (
     Assistant,
-    AssistantPart,
     Image,
     Message,
     System,
@@ -27,11 +25,10 @@ from hermes.core.messages import (
     UserPart,
 )
 from hermes.core.model import Usage
-from hermes.gateway.platforms.api_server.app import TURN_ERRORS, operation
+from hermes.gateway.platforms.api_server.app import STREAMED_TURN, operation
 from hermes.gateway.platforms.api_server.http import (
-    EVENT_STREAM,
+    KEY_HEADER,
     SESSION_HEADER,
-    ApiError,
     ApiRequest,
     EventStream,
     bad_request,
@@ -39,7 +36,6 @@ from hermes.gateway.platforms.api_server.http import (
     sse_event,
     turn_error,
 )
-from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER
 from hermes.gateway.platforms.api_server.turns import (
     ApiTurn,
     ApiTurns,
@@ -57,8 +53,6 @@ class ImageUrl(msgspec.Struct, frozen=True):
 
 
 class ContentPart(msgspec.Struct, frozen=True):
-    """A part of a message."""
-
     type: str  #: `text` or `image_url`; in responses `input_text`, `output_text` or `input_image`.
     text: str | None = None
     image_url: ImageUrl | str | None = None
@@ -128,24 +122,25 @@ def to_message(message: ChatMessage, param: str) -> Message:
         case "system" | "developer":
             return System(_text(message.content, param))
         case "user":
-            return User(_parts(message.content, param))
+            content = message.content
+            if content is None or isinstance(content, str):
+                return User.say(content or "")
+            parts = (
+                _convert_part(part, f"{param}.content[{number}]")
+                for number, part in enumerate(content)
+            )
+            return User(tuple(parts))
         case "assistant":
-            return _assistant(message, param)
+            text = _text(message.content, param)
+            calls = (
+                ToolCall(call.id, call.function.name, call.function.arguments)
+                for call in message.tool_calls or ()
+                if call.function is not None
+            )
+            return Assistant((*((Text(text),) if text else ()), *calls))
         case "tool" | "function":
             name = message.name or ""
             return ToolResult(message.tool_call_id or name, name, _text(message.content, param))
-
-
-def _assistant(message: ChatMessage, param: str) -> Assistant:
-    parts: list[AssistantPart] = []
-    if text := _text(message.content, param):
-        parts.append(Text(text))
-    parts.extend(
-        ToolCall(call.id, call.function.name, call.function.arguments)
-        for call in message.tool_calls or ()
-        if call.function is not None
-    )
-    return Assistant(tuple(parts))
 
 
 def _text(content: str | list[ContentPart] | None, param: str) -> str:
@@ -154,28 +149,23 @@ def _text(content: str | list[ContentPart] | None, param: str) -> str:
     for number, part in enumerate(content):
         if part.type not in TEXTS and part.type != "refusal":
             where = f"{param}.content[{number}]"
-            raise _unsupported(f"{part.type[:100]} is not possible here", where)
+            message = f"{part.type[:100]} is not possible here"
+            raise bad_request(message, param=where, code=UNSUPPORTED)
     return "\n".join(part.text or part.refusal or "" for part in content)
-
-
-def _parts(content: str | list[ContentPart] | None, param: str) -> tuple[UserPart, ...]:
-    if content is None or isinstance(content, str):
-        return (Text(content or ""),)
-    return tuple(
-        _convert_part(part, f"{param}.content[{number}]") for number, part in enumerate(content)
-    )
 
 
 def _convert_part(part: ContentPart, param: str) -> UserPart:
     if part.type in TEXTS:
         return Text(part.text or "")
     if part.type not in IMAGES:
-        raise _unsupported(f"content of the type {part.type[:100]!r} cannot be used", param)
+        message = f"content of the type {part.type[:100]!r} cannot be used"
+        raise bad_request(message, param=param, code=UNSUPPORTED)
     given = part.image_url
     url = given if isinstance(given, str) else given.url if given else ""
     start = _DATA.match(url)
     if start is None:
-        raise _unsupported("an image must come inline, as data:image/…;base64,…", param)
+        message = "an image must come inline, as data:image/…;base64,…"
+        raise bad_request(message, param=param, code=UNSUPPORTED)
     try:
         b64decode(url[start.end() :], validate=True)
     except (binascii.Error, ValueError):
@@ -183,18 +173,13 @@ def _convert_part(part: ContentPart, param: str) -> UserPart:
     return Image(url)
 
 
-def _unsupported(message: str, param: str) -> ApiError:
-    return bad_request(message, param=param, code=UNSUPPORTED)
-
-
 ONLY_JSON = "Your last answer must be valid JSON and nothing else: no words around it, no fences."
 
 
 def format_instructions(response_format: Any) -> str:
-    """Return the instruction for a requested response format (`response_format`, `text.format`);
-    "" for plain text."""
-    given = response_format
-    if not isinstance(given, dict) or given.get("type") not in ("json_object", "json_schema"):
+    """Return the instruction for a requested response format; "" for plain text."""
+    given = response_format if isinstance(response_format, dict) else {}
+    if given.get("type") not in ("json_object", "json_schema"):
         return ""
     inner = given.get("json_schema", given)
     schema = inner.get("schema") if isinstance(inner, dict) else None
@@ -204,11 +189,11 @@ def format_instructions(response_format: Any) -> str:
 
 
 def join_texts(*texts: str | None) -> str:
-    """Join instructions from several places."""
     return "\n\n".join(filter(None, texts))
 
 
 PROGRESS = "hermes.tool.progress"
+HEADERS = (KEY_HEADER, SESSION_HEADER)
 DONE = b"data: [DONE]\n\n"
 
 INCOMPLETE_REASONS = frozenset({"truncated", "max_iterations", "iteration_budget"})
@@ -227,24 +212,15 @@ class ChatRequest(msgspec.Struct, frozen=True):
     n: Annotated[int, Meta(ge=1, le=1)] | None = None
     user: str | None = None
     response_format: Any = None
-    """`json_object` and `json_schema` become instructions for the agent; its answer is not
-    validated."""
-
-
-class PromptTokenDetails(msgspec.Struct, frozen=True):
-    cached_tokens: int
-
-
-class CompletionTokenDetails(msgspec.Struct, frozen=True):
-    reasoning_tokens: int
+    """`json_object` and `json_schema` become instructions; the answer is not validated."""
 
 
 class ChatUsage(msgspec.Struct, frozen=True):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
-    prompt_tokens_details: PromptTokenDetails
-    completion_tokens_details: CompletionTokenDetails
+    prompt_tokens_details: dict[str, int]
+    completion_tokens_details: dict[str, int]
 
 
 class AnswerMessage(msgspec.Struct, frozen=True):
@@ -269,53 +245,6 @@ class ChatCompletion(msgspec.Struct, frozen=True):
     object: Literal["chat.completion"] = "chat.completion"
 
 
-class CompletionDelta(msgspec.Struct, frozen=True, omit_defaults=True):
-    role: str | None = None
-    content: str | None = None
-
-
-class ChunkChoice(msgspec.Struct, frozen=True):
-    delta: CompletionDelta
-    finish_reason: str | None = None
-    index: int = 0
-    logprobs: None = None
-
-
-class ToolProgress(msgspec.Struct, frozen=True):
-    """The event `hermes.tool.progress`: a chunk without content, so that clients which do not
-    know it can ignore it."""
-
-    id: str
-    created: int
-    model: str
-    choices: list[ChunkChoice]
-    tool: str
-    call_id: str
-    status: str  #: `started`, `finished` or `failed`.
-    object: str = "chat.completion.chunk"
-    label: str = ""  #: The subject of the call in a few words.
-    seconds: float | None = None
-
-
-class CompletionChunk(msgspec.Struct, frozen=True):
-    id: str
-    created: int
-    model: str
-    choices: list[ChunkChoice]
-    object: str = "chat.completion.chunk"
-    usage: ChatUsage | msgspec.UnsetType | None = msgspec.UNSET
-
-
-def to_chat_usage(usage: Usage) -> ChatUsage:
-    return ChatUsage(
-        usage.prompt,
-        usage.output,
-        usage.total,
-        PromptTokenDetails(usage.cache_read),
-        CompletionTokenDetails(usage.reasoning),
-    )
-
-
 def call_label(arguments: str) -> str:
     """Return the first text in the arguments of a call, shortened."""
     try:
@@ -331,16 +260,7 @@ class ChatCompletions:
     def __init__(self, turns: ApiTurns, model_name: str, now: Callable[[], float]) -> None:
         self._turns, self._model_name, self._now = turns, model_name, now
 
-    @operation(
-        "POST /v1/chat/completions",
-        "chat_completion",
-        "Answer a conversation",
-        result=ChatCompletion,
-        media_type=EVENT_STREAM,
-        errors=TURN_ERRORS,
-        body=ChatRequest,
-        headers=(KEY_HEADER, SESSION_HEADER),
-    )
+    @operation("POST /v1/chat/completions", ChatCompletion, ChatRequest, HEADERS, **STREAMED_TURN)
     async def create(self, request: ApiRequest) -> Response:
         wanted = request.decode(ChatRequest)
         talk = split_conversation(
@@ -358,95 +278,89 @@ class ChatCompletions:
             request.on_disconnect,
         )
         digest.add_messages((talk.message,))
-        completion_id, created = f"chatcmpl-{secrets.token_hex(12)}", int(self._now())
-        writer = _CompletionWriter(completion_id, created, wanted.model or self._model_name)
+        common: dict[str, Any] = {
+            "id": f"chatcmpl-{secrets.token_hex(12)}",
+            "created": int(self._now()),
+            "model": wanted.model or self._model_name,
+        }
         headers = {SESSION_HEADER: turn.session_id}
-        if not wanted.stream:
-            return await _complete(turn, writer, digest, headers)
-        options = wanted.stream_options
-        has_usage = bool(options and options.include_usage)
-        stream = _stream(turn, writer, digest, has_usage=has_usage)
-        return EventStream(request, stream, headers, turn.close)
-
-
-async def _complete(
-    turn: ApiTurn, writer: "_CompletionWriter", digest: ConversationDigest, headers: dict[str, str]
-) -> Response:
-    end = await turn.run_to_end(lambda end: digest.key_after("assistant", answer_text(end)))
-    error = turn_error(end)
-    if error is not None:
-        error.headers |= headers
-        raise error
-    return json_response(writer.completion(end), headers=headers)
+        if wanted.stream:
+            options = wanted.stream_options
+            with_usage = bool(options and options.include_usage)
+            stream = _stream(turn, common, digest, with_usage=with_usage)
+            return EventStream(request, stream, headers, turn.close)
+        end: TurnFinished | None = None
+        async with aclosing(turn.events()) as events:
+            async for event in events:
+                if isinstance(event, TurnFinished):
+                    end = event
+                    turn.keep_as(digest.key_after("assistant", answer_text(end)))
+        if end is None:
+            raise RuntimeError("a turn ended without its last event")
+        if error := turn_error(end):
+            error.headers |= headers
+            raise error
+        choice = CompletionChoice(AnswerMessage(answer_text(end)), _finish_reason(end))
+        completion = ChatCompletion(**common, choices=[choice], usage=_usage(end.usage))
+        return json_response(completion, headers=headers)
 
 
 async def _stream(
-    turn: ApiTurn, writer: "_CompletionWriter", digest: ConversationDigest, *, has_usage: bool
+    turn: ApiTurn, common: dict[str, Any], digest: ConversationDigest, *, with_usage: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield the role, the text, the finish reason, and the usage if the client asked for it."""
-    usage = None if has_usage else msgspec.UNSET
+    common = {**common, "object": "chat.completion.chunk"}
+    usage = {"usage": None} if with_usage else {}
+
+    def chunk(delta: dict[str, str], finish: str | None = None) -> bytes:
+        return sse_event({**common, "choices": [_choice(delta, finish)], **usage})
+
     text = AppendOnlyText()
-    yield writer.chunk(CompletionDelta("assistant", ""), usage=usage)
+    yield chunk({"role": "assistant", "content": ""})
     async with aclosing(turn.events()) as events:
         async for event in events:
             if piece := text.feed(event):
-                yield writer.chunk(CompletionDelta(content=piece), usage=usage)
+                yield chunk({"content": piece})
             elif isinstance(event, ToolStarted | ToolFinished):
-                yield writer.progress(event)
+                yield sse_event({**common, **_tool_progress(event)}, PROGRESS)
             elif isinstance(event, TurnFinished):
                 turn.keep_as(
                     digest.key_after("assistant", answer_text(event)),
                     digest.key_after("assistant", text.text),
                 )
-                for last in writer.end(event, usage):
-                    yield last
+                if error := turn_error(event):
+                    yield sse_event(error.body)
+                    continue
+                yield chunk({}, _finish_reason(event))
+                if with_usage:
+                    yield sse_event({**common, "choices": [], "usage": _usage(event.usage)})
     yield DONE
 
 
-class _CompletionWriter:
-    """Creates the JSON of one completion."""
+def _choice(delta: dict[str, str], finish: str | None = None) -> dict[str, Any]:
+    return {"delta": delta, "finish_reason": finish, "index": 0, "logprobs": None}
 
-    def __init__(self, completion_id: str, created: int, model: str) -> None:
-        self._common = (completion_id, created, model)
 
-    def completion(self, end: TurnFinished) -> ChatCompletion:
-        choice = CompletionChoice(AnswerMessage(answer_text(end)), _finish_reason(end))
-        return ChatCompletion(*self._common, [choice], to_chat_usage(end.usage))
+def _tool_progress(event: ToolStarted | ToolFinished) -> dict[str, Any]:
+    """Return the fields of the event `hermes.tool.progress`: a chunk without content, so that
+    clients which do not know it can ignore it."""
+    fields: dict[str, Any] = {"choices": [_choice({})], "label": "", "seconds": None}
+    if isinstance(event, ToolStarted):
+        call = event.call
+        fields |= {"tool": call.name, "call_id": call.id, "status": "started"}
+        return fields | {"label": call_label(call.arguments)}
+    fields |= {"tool": event.name, "call_id": event.call_id, "seconds": round(event.seconds, 3)}
+    return fields | {"status": "failed" if event.failed else "finished"}
 
-    def chunk(
-        self,
-        delta: CompletionDelta,
-        finish: str | None = None,
-        usage: msgspec.UnsetType | None = None,
-    ) -> bytes:
-        return sse_event(CompletionChunk(*self._common, [ChunkChoice(delta, finish)], usage=usage))
 
-    def progress(self, event: ToolStarted | ToolFinished) -> bytes:
-        empty = [ChunkChoice(CompletionDelta())]
-        if isinstance(event, ToolStarted):
-            call = event.call
-            label = call_label(call.arguments)
-            progress = ToolProgress(
-                *self._common, empty, call.name, call.id, "started", label=label
-            )
-        else:
-            status = "failed" if event.failed else "finished"
-            seconds = round(event.seconds, 3)
-            progress = ToolProgress(
-                *self._common, empty, event.name, event.call_id, status, seconds=seconds
-            )
-        return sse_event(progress, PROGRESS)
-
-    def end(self, end: TurnFinished, usage: msgspec.UnsetType | None) -> list[bytes]:
-        error = turn_error(end)
-        if error is not None:
-            return [sse_event(error.body)]
-        pieces = [self.chunk(CompletionDelta(), _finish_reason(end), usage)]
-        if usage is None:
-            pieces.append(
-                sse_event(CompletionChunk(*self._common, [], usage=to_chat_usage(end.usage)))
-            )
-        return pieces
+def _usage(usage: Usage) -> ChatUsage:
+    return ChatUsage(
+        usage.prompt,
+        usage.output,
+        usage.total,
+        {"cached_tokens": usage.cache_read},
+        {"reasoning_tokens": usage.reasoning},
+    )
 
 
 def answer_text(end: TurnFinished) -> str:

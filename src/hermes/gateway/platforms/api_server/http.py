@@ -1,18 +1,23 @@
-"""Requests and responses of the API server: errors in OpenAI's format, JSON bodies, server-sent
-events."""
+"""Requests and responses of the API server: options, errors in OpenAI's format, JSON bodies,
+server-sent events, and repeated requests with an `Idempotency-Key`."""
 
 import asyncio
+import hashlib
 import logging
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from math import ceil
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.requests import Request, empty_receive
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from hermes.config.environment import describe_unset, unset_names
+from hermes.config.settings.platforms import ApiServerPlatform
 from hermes.core.errors import (
     BudgetSpent,
     ConfigError,
@@ -27,8 +32,9 @@ from hermes.core.errors import (
     UsageError,
 )
 from hermes.core.events import TurnFinished
-from hermes.gateway.platforms.api_server.options import ApiOptions
-from hermes.sdk.platforms import ClientDisconnected, read_body
+from hermes.core.ports import Clock
+from hermes.sdk.platforms import ClientDisconnected, CredentialsRefused, cancel_and_wait, read_body
+from hermes.util.http import is_loopback
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +74,89 @@ _BY_EXIT_CODE = {
 }
 """Status and code by the exit code of a turn."""
 
+MIN_KEY_CHARS = 16
+HOST, PORT, MODEL_NAME = "127.0.0.1", 8642, "hermes"
+ANY = "*"
+NEW_KEY = "`openssl rand -hex 24` makes a good one"
+NAMES = ("HOST", "PORT", "KEY", "CORS_ORIGINS", "MODEL_NAME")
+
+
+class ApiOptions(msgspec.Struct, frozen=True):
+    host: str = HOST
+    port: int = PORT  #: 0 takes any free port.
+    key: str = ""
+    """The key that clients must send; "" admits programs on this machine and no web page."""
+    origins: tuple[str, ...] = ()  #: Web pages that may use the API; `*` means all.
+    model_name: str = MODEL_NAME
+    max_body_bytes: int = 16_000_000
+    max_turns: int = 2000  #: Maximum number of turns at the same time.
+    body_seconds: float = 30.0
+    """Seconds without data after which an incomplete request is dropped."""
+    head_seconds: float = 15.0
+    """Seconds after which a client that has not sent its headers is dropped."""
+    send_seconds: float = 60.0  #: Seconds after which a client that does not read is dropped.
+    beat_seconds: float = 15.0
+    """Seconds without data after which a stream sends a keep-alive comment."""
+
+
+def read_options(
+    variable: Callable[[str], str | None],
+    connection: ApiServerPlatform = ApiServerPlatform(),  # noqa: B008 - frozen
+    unset: Callable[[str], tuple[str, ...]] = lambda _name: (),
+) -> ApiOptions:
+    """Read the options from config.yaml (`connection`), then from variables; `unset` returns the
+    missing references of one. Raises `CredentialsRefused` for settings that would admit anyone."""
+    values = {name: (variable(f"API_SERVER_{name}") or "").strip() for name in NAMES}
+    extra = connection.extra
+    host = extra.host.strip() or values["HOST"] or HOST
+    pages = extra.cors_origins or values["CORS_ORIGINS"].split(",")
+    origins = tuple(filter(None, map(_parse_origin, pages)))
+    key = connection.token.strip() or extra.key.strip() or values["KEY"]
+    _check_key(key, unset)
+    if not key and not is_loopback(host):
+        raise CredentialsRefused(
+            f"others can reach {host}, where it is to listen, but there is no API_SERVER_KEY",
+            hint=f"set API_SERVER_KEY ({NEW_KEY}), or leave API_SERVER_HOST out",
+        )
+    if not key and ANY in origins:
+        raise CredentialsRefused(
+            "API_SERVER_CORS_ORIGINS is *, so every web page could use the terminal",
+            hint="name the pages, or set API_SERVER_KEY",
+        )
+    text = values["PORT"] if extra.port is None else str(extra.port)
+    port = int(text) if text.isascii() and text.isdigit() else -1 if text else PORT
+    if not 0 <= port < 65536:
+        raise CredentialsRefused(f"API_SERVER_PORT is {text}, which is not a port")
+    name = extra.model_name.strip() or values["MODEL_NAME"] or MODEL_NAME
+    return ApiOptions(host, port, key, origins, name)
+
+
+def _check_key(key: str, unset: Callable[[str], tuple[str, ...]]) -> None:
+    """Raise `CredentialsRefused` for a key that is configured but missing, or too short."""
+    if names := unset_names(key) if key else unset("API_SERVER_KEY"):
+        raise CredentialsRefused(
+            f"the key of the API server is missing: {describe_unset(names)}",
+            hint=f"hermes config set {names[0]} KEY; {NEW_KEY}",
+        )
+    if key and len(key) < MIN_KEY_CHARS:
+        raise CredentialsRefused(
+            f"API_SERVER_KEY is shorter than {MIN_KEY_CHARS} characters, and it guards a terminal",
+            hint=NEW_KEY,
+        )
+
+
+def _parse_origin(text: str) -> str:
+    """Normalise an origin as browsers write it: no trailing slash, lower case."""
+    text = text.strip().rstrip("/")
+    if text in ("", ANY, "null"):
+        return text
+    if not urlsplit(text).netloc:
+        raise CredentialsRefused(
+            f"API_SERVER_CORS_ORIGINS has {text}, which is not an origin",
+            hint="an origin looks like https://chat.example.com",
+        )
+    return text.lower()
+
 
 class ErrorDetails(msgspec.Struct, frozen=True):
     message: str
@@ -81,8 +170,6 @@ class ErrorBody(msgspec.Struct, frozen=True):
 
 
 class ApiError(HermesError):
-    """An error response for the client."""
-
     def __init__(
         self,
         status: int,
@@ -119,8 +206,7 @@ def retry_after(seconds: float) -> dict[str, str]:
 
 
 def to_api_error(error: Exception) -> ApiError:
-    """Return the error for the client. An unexpected one is logged, and the client learns nothing
-    of it."""
+    """Return the error for the client, who learns nothing of an unexpected one."""
     if isinstance(error, ApiError):
         return error
     if not isinstance(error, HermesError):
@@ -180,8 +266,7 @@ class ApiRequest(Request):
         return ApiRequest(self.scope, self.options, content=self.content, is_detached=True)
 
     async def read(self) -> None:
-        """Read the whole body. Raises `ApiError` if it is not JSON, or too slow, and
-        `BodyTooLarge`."""
+        """Read the whole body. Raises `ApiError` and `BodyTooLarge`."""
         kind = self.headers.get("content-type", JSON).partition(";")[0].strip().lower()
         if kind != JSON and not kind.endswith("+json"):
             message = f"the body must be {JSON}, not {kind[:100]}"
@@ -208,11 +293,9 @@ class ApiRequest(Request):
             place = where.rstrip("`").removeprefix("$.").removeprefix("$")
             raise bad_request(f"{text} at {place or 'the top'}", param=place) from None
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            deep = isinstance(error, RecursionError)
-            reason = "it is nested too deeply" if deep else str(error)
-            raise bad_request(
-                f"the body is not valid JSON: {reason}", code="invalid_json"
-            ) from None
+            reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            message = f"the body is not valid JSON: {reason}"
+            raise bad_request(message, code="invalid_json") from None
 
     def on_disconnect(self, callback: Callable[[], object]) -> None:
         """Call back when the client leaves before its response; at once if it has left already."""
@@ -231,9 +314,7 @@ class ApiRequest(Request):
 
     async def stop_watching(self) -> None:
         """Stop before the end of a response is sent, which would look like a client that left."""
-        if self._watcher is not None and not self._watcher.done():
-            self._watcher.cancel()
-            await asyncio.wait([self._watcher])
+        await cancel_and_wait(self._watcher)
 
 
 class EventStream(StreamingResponse):
@@ -276,8 +357,7 @@ class EventStream(StreamingResponse):
                     self._has_written = True
                     await send(_body(piece, more=True))
         finally:
-            keeping_alive.cancel()
-            await asyncio.wait([keeping_alive])
+            await cancel_and_wait(keeping_alive)
 
     async def _keep_alive(self, send: Send) -> None:
         while True:
@@ -308,3 +388,152 @@ def sse_event(data: Any, name: str = "", number: int | None = None) -> bytes:
         head = f"id: {number}\n{head}"
     encoded = data if isinstance(data, bytes) else msgspec.json.encode(data)
     return head.encode() + b"data: " + encoded + b"\n\n"
+
+
+Handler = Callable[[ApiRequest], Awaitable[Response]]
+
+KEY_HEADER = "Idempotency-Key"
+MAX_KEY_CHARS = 255
+KEEP_SECONDS = 300.0
+"""After the response is complete: a client may have waited that long before it retries."""
+MAX_REPLIES = 1000
+MAX_BYTES = 64_000_000
+REPLAYED = "Idempotent-Replayed"
+
+
+class Recording:
+    """Pieces of a stream, which several readers can follow from any position."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._grown = asyncio.Event()  #: Replaced when it is set.
+        self.is_complete = False
+        self.size = 0
+
+    async def record(self, pieces: AsyncGenerator[bytes, None]) -> None:
+        """Record all of `pieces`, and an error event if they fail."""
+        try:
+            async with aclosing(with_error_event(pieces)) as whole:
+                async for piece in whole:
+                    self._pieces.append(piece)
+                    self.size += len(piece)
+                    self._wake()
+        finally:
+            self.is_complete = True
+            self._wake()
+
+    def _wake(self) -> None:
+        self._grown.set()
+        self._grown = asyncio.Event()
+
+    async def play(self, start: int = 0) -> AsyncGenerator[bytes, None]:
+        """Yield the pieces from number `start` on, until the end."""
+        while True:
+            while start < len(self._pieces):
+                yield self._pieces[start]
+                start += 1
+            if self.is_complete:
+                return
+            await self._grown.wait()
+
+
+class _CachedReply:
+    def __init__(self, digest: bytes, work: "asyncio.Task[Response]") -> None:
+        self.digest, self.work = digest, work
+        """The digest of the request, and the task of its handler."""
+        self.recording: Recording | None = None
+        self.completed_at: float | None = None
+
+    @property
+    def size(self) -> int:
+        if self.recording is not None:
+            return self.recording.size
+        return len(self.work.result().body) if self.completed_at is not None else 0
+
+    async def reply(self, request: ApiRequest) -> Response:
+        """Return a response of its own for `request`."""
+        done = await asyncio.shield(self.work)
+        if self.recording is not None:
+            reply: Response = EventStream(request, self.recording.play())
+        else:
+            reply = Response(done.body, done.status_code)
+        reply.raw_headers = list(done.raw_headers)
+        return reply
+
+
+class IdempotencyCache:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._replies: OrderedDict[tuple[str, str], _CachedReply] = OrderedDict()
+        """By path and key."""
+        self._recorders: set[asyncio.Task[None]] = set()
+
+    async def run_once(self, request: ApiRequest, handler: Handler) -> Response:
+        """Return the response of `handler`, or its stored response to the same request. The work
+        continues when the client leaves, who will retry then. Raises `ApiError` for a different
+        request with the same key."""
+        key = request.headers.get(KEY_HEADER)
+        if key is None:
+            return await handler(request)
+        if not key or len(key) > MAX_KEY_CHARS:
+            raise bad_request(f"{KEY_HEADER} has 1 to {MAX_KEY_CHARS} characters")
+        self._evict()
+        session = request.headers.get(SESSION_HEADER, "")
+        digest = hashlib.sha256(session.encode() + b"\0" + request.content).digest()
+        name = request.scope["path"], key
+        cached = self._replies.get(name)
+        if cached is None:
+            work = asyncio.ensure_future(handler(request.detach()))
+            new = self._replies[name] = _CachedReply(digest, work)
+            work.add_done_callback(lambda _work: self._replied(name, new))
+            return await new.reply(request)
+        if cached.digest != digest:
+            raise ApiError(
+                422,
+                "this Idempotency-Key was used for another request",
+                code="idempotency_key_reused",
+            )
+        reply = await cached.reply(request)
+        reply.headers[REPLAYED] = "true"
+        return reply
+
+    def _replied(self, name: tuple[str, str], cached: _CachedReply) -> None:
+        """Record the stream. A failure is not kept, so that it can be retried."""
+        work = cached.work
+        if work.cancelled() or work.exception() is not None or work.result().status_code >= 500:
+            if self._replies.get(name) is cached:
+                del self._replies[name]
+            return
+        response = work.result()
+        if not isinstance(response, EventStream):
+            cached.completed_at = self._clock.monotonic()
+            return
+        cached.recording = Recording()
+        recorder = asyncio.ensure_future(cached.recording.record(response.pieces))
+        self._recorders.add(recorder)
+
+        def recorded(recorder: "asyncio.Task[None]") -> None:
+            self._recorders.discard(recorder)
+            cached.completed_at = self._clock.monotonic()
+
+        recorder.add_done_callback(recorded)
+
+    def _evict(self) -> None:
+        """Remove expired responses, and the oldest ones beyond the limits."""
+        oldest = self._clock.monotonic() - KEEP_SECONDS
+        size = sum(cached.size for cached in self._replies.values())
+        for name, cached in tuple(self._replies.items()):
+            if cached.completed_at is None:
+                continue
+            full = len(self._replies) >= MAX_REPLIES or size > MAX_BYTES
+            if full or cached.completed_at < oldest:
+                size -= cached.size
+                del self._replies[name]
+
+    async def close(self) -> None:
+        works = [cached.work for cached in self._replies.values()]
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+        await cancel_and_wait(*self._recorders)
+        self._replies.clear()

@@ -8,15 +8,14 @@ from typing import Annotated, Any, Literal
 from weakref import WeakValueDictionary
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 from msgspec.structs import replace
 from starlette.responses import Response
 
 from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.events import Event, TextFinished, ToolFinished, ToolStarted, TurnFinished
 from hermes.core.messages import Assistant, Message, ToolCall, User
-from hermes.core.model import Usage
-from hermes.gateway.platforms.api_server.app import TURN_ERRORS, operation
+from hermes.gateway.platforms.api_server.app import STREAMED_TURN, operation
 from hermes.gateway.platforms.api_server.chat import (
     UNSUPPORTED,
     ChatMessage,
@@ -29,8 +28,8 @@ from hermes.gateway.platforms.api_server.chat import (
     to_message,
 )
 from hermes.gateway.platforms.api_server.http import (
-    EVENT_STREAM,
     JSON,
+    KEY_HEADER,
     SESSION_HEADER,
     ApiError,
     ApiRequest,
@@ -41,13 +40,7 @@ from hermes.gateway.platforms.api_server.http import (
     sse_event,
     turn_error,
 )
-from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER
-from hermes.gateway.platforms.api_server.turns import (
-    ApiTurn,
-    ApiTurns,
-    AppendOnlyText,
-    TurnRequest,
-)
+from hermes.gateway.platforms.api_server.turns import ApiTurn, ApiTurns, AppendOnlyText, TurnRequest
 from hermes.store import SessionStore, StoredResponse, repair_history
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
@@ -117,38 +110,17 @@ class FunctionOutputItem(msgspec.Struct, frozen=True, tag_field="type", tag="fun
 Item = MessageItem | FunctionCallItem | FunctionOutputItem
 
 
-class InputTokenDetails(msgspec.Struct, frozen=True):
-    cached_tokens: int
-    cache_write_tokens: int
-
-
-class OutputTokenDetails(msgspec.Struct, frozen=True):
-    reasoning_tokens: int
-
-
 class ResponseUsage(msgspec.Struct, frozen=True):
     input_tokens: int
-    input_tokens_details: InputTokenDetails
+    input_tokens_details: dict[str, int]
     output_tokens: int
-    output_tokens_details: OutputTokenDetails
+    output_tokens_details: dict[str, int]
     total_tokens: int
 
 
 class ResponseError(msgspec.Struct, frozen=True):
     code: str
     message: str
-
-
-class IncompleteReason(msgspec.Struct, frozen=True):
-    reason: str
-
-
-class TextFormat(msgspec.Struct, frozen=True):
-    type: str = "text"
-
-
-class TextSettings(msgspec.Struct, frozen=True):
-    format: TextFormat = TextFormat()
 
 
 class SessionPosition(msgspec.Struct, frozen=True):
@@ -167,7 +139,7 @@ class ResponseObject(msgspec.Struct, frozen=True):
     output: list[Item] = []
     usage: ResponseUsage | None = None
     error: ResponseError | None = None
-    incomplete_details: IncompleteReason | None = None
+    incomplete_details: dict[str, str] | None = None
     instructions: str | None = None
     previous_response_id: str | None = None
     conversation: ConversationRef | None = None
@@ -180,7 +152,7 @@ class ResponseObject(msgspec.Struct, frozen=True):
     temperature: float | None = None
     top_p: float | None = None
     max_output_tokens: int | None = None
-    text: TextSettings = TextSettings()
+    text: dict[str, dict[str, str]] = field(default_factory=lambda: {"format": {"type": "text"}})
     truncation: Literal["disabled"] = "disabled"
 
 
@@ -188,16 +160,6 @@ class ResponseDeleted(msgspec.Struct, frozen=True):
     id: str
     object: Literal["response"] = "response"
     deleted: Literal[True] = True
-
-
-def to_response_usage(usage: Usage) -> ResponseUsage:
-    return ResponseUsage(
-        usage.prompt,
-        InputTokenDetails(usage.cache_read, usage.cache_write),
-        usage.output,
-        OutputTokenDetails(usage.reasoning),
-        usage.total,
-    )
 
 
 IGNORED = frozenset({"reasoning"})
@@ -265,13 +227,21 @@ class ResponseBuilder:
                 yield self._part_event("response.content_part.added", part=OutputText(""))
             yield self._part_event("response.output_text.delta", delta=text, logprobs=[])
         match event:
-            case TextFinished() | TurnFinished():
-                yield from self._finish_message()
+            case TextFinished() | TurnFinished() if self._message is not None:
+                part = OutputText(self._text.text)
+                yield self._part_event("response.output_text.done", text=part.text, logprobs=[])
+                yield self._part_event("response.content_part.done", part=part)
+                yield self._item_done(replace(self._message, content=[part], status="completed"))
+                self._message, self._text = None, AppendOnlyText()
             case ToolStarted():
                 call = event.call
-                yield from self._add_call(
-                    FunctionCallItem(_new_id("fc"), call.id, call.name, call.arguments)
-                )
+                item = FunctionCallItem(_new_id("fc"), call.id, call.name, call.arguments)
+                yield self._item_added(replace(item, arguments="", status="in_progress"))
+                kind = "response.function_call_arguments"
+                position = {"item_id": item.id, "output_index": len(self._items)}
+                yield self._event(f"{kind}.delta", **position, delta=item.arguments)
+                yield self._event(f"{kind}.done", **position, arguments=item.arguments)
+                yield self._item_done(item)
             case ToolFinished():
                 output = FunctionOutputItem(_new_id("fco"), event.call_id, event.result)
                 yield self._item_added(output)
@@ -281,44 +251,29 @@ class ResponseBuilder:
 
     def finish(self, end: TurnFinished, *, messages: int) -> ResponseObject:
         """Return the final response; `messages` is the length of the conversation."""
-        error = self.error = turn_error(end)
+        error, usage = turn_error(end), end.usage
+        self.error = error
         cut = end.exit_reason == "truncated"
         self.response = replace(
             self.response,
             status="failed" if error else "incomplete" if cut else "completed",
             output=list(self._items),
-            usage=to_response_usage(end.usage),
-            error=ResponseError(error.code, str(error)) if error else None,
-            incomplete_details=(
-                IncompleteReason("max_output_tokens") if cut and not error else None
+            usage=ResponseUsage(
+                usage.prompt,
+                {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
+                usage.output,
+                {"reasoning_tokens": usage.reasoning},
+                usage.total,
             ),
+            error=ResponseError(error.code, str(error)) if error else None,
+            incomplete_details={"reason": "max_output_tokens"} if cut and not error else None,
             hermes=replace(self.response.hermes, session_id=end.session_id, messages=messages),
         )
         return self.response
 
-    def fail(self, error: ResponseError) -> None:
-        self.response = replace(self.response, status="failed", error=error)
-
     def final_event(self) -> Fields:
         """Return the last event, after `finish`."""
         return self._event(f"response.{self.response.status}", response=self.response)
-
-    def _finish_message(self) -> Iterator[Fields]:
-        if self._message is None:
-            return
-        text = OutputText(self._text.text)
-        yield self._part_event("response.output_text.done", text=text.text, logprobs=[])
-        yield self._part_event("response.content_part.done", part=text)
-        yield self._item_done(replace(self._message, content=[text], status="completed"))
-        self._message, self._text = None, AppendOnlyText()
-
-    def _add_call(self, item: FunctionCallItem) -> Iterator[Fields]:
-        yield self._item_added(replace(item, arguments="", status="in_progress"))
-        kind = "response.function_call_arguments"
-        position = {"item_id": item.id, "output_index": len(self._items)}
-        yield self._event(f"{kind}.delta", **position, delta=item.arguments)
-        yield self._event(f"{kind}.done", **position, arguments=item.arguments)
-        yield self._item_done(item)
 
     def _item_added(self, item: Item) -> Fields:
         index = len(self._items)
@@ -360,14 +315,7 @@ class ResponsesEndpoint:
         """Locks of named conversations, in which one answer is written at a time."""
 
     @operation(
-        "POST /v1/responses",
-        "response",
-        "Answer, and keep the conversation",
-        result=ResponseObject,
-        media_type=EVENT_STREAM,
-        errors=TURN_ERRORS,
-        body=ResponseRequest,
-        headers=(KEY_HEADER,),
+        "POST /v1/responses", ResponseObject, ResponseRequest, (KEY_HEADER,), **STREAMED_TURN
     )
     async def create(self, request: ApiRequest) -> Response:
         wanted = request.decode(ResponseRequest)
@@ -386,7 +334,7 @@ class ResponsesEndpoint:
         try:
             if request.has_left:
                 raise ApiError(400, "the client left")
-            previous = await self._previous(name, wanted.previous_response_id or "")
+            previous = await self._previous(name, wanted.previous_response_id)
             turn_request = await self._turn_request(wanted, talk, previous)
             turn = await self._turns.begin(turn_request, request.on_disconnect)
         except BaseException:
@@ -395,12 +343,7 @@ class ResponsesEndpoint:
         turn.on_close(lambda _failed: lock.release())
         return await self._answer(request, wanted, turn, previous, name)
 
-    @operation(
-        "GET /v1/responses/{response_id}",
-        "stored_response",
-        "A stored answer",
-        result=ResponseObject,
-    )
+    @operation("GET /v1/responses/{response_id}", ResponseObject)
     async def get(self, request: ApiRequest) -> Response:
         response_id = request.path_params["response_id"]
         stored = await self._store.responses.get(response_id, self._now())
@@ -408,27 +351,22 @@ class ResponsesEndpoint:
             raise _not_stored(response_id)
         return Response(stored.body, media_type=JSON)
 
-    @operation(
-        "DELETE /v1/responses/{response_id}",
-        "delete_response",
-        "Delete a stored answer",
-        result=ResponseDeleted,
-    )
+    @operation("DELETE /v1/responses/{response_id}", ResponseDeleted)
     async def delete(self, request: ApiRequest) -> Response:
         response_id = request.path_params["response_id"]
         if not await self._store.responses.delete(response_id):
             raise _not_stored(response_id)
         return json_response(ResponseDeleted(response_id))
 
-    async def _previous(self, name: str, response_id: str) -> StoredResponse | None:
+    async def _previous(self, name: str, response_id: str | None) -> StoredResponse | None:
         """Return the answer to continue from; None if there is none. Raises `ApiError`."""
         if name:
             return await self._store.responses.last(name, self._now())
-        if not response_id:
-            return None
-        stored = await self._store.responses.get(response_id, self._now())
-        if stored is None:
-            raise _no_previous(response_id)
+        stored = None
+        if response_id:
+            stored = await self._store.responses.get(response_id, self._now())
+            if stored is None:
+                raise _no_previous(response_id)
         return stored
 
     async def _turn_request(
@@ -497,42 +435,33 @@ class ResponsesEndpoint:
                 async for fields in events:
                     yield sse_event(fields, fields["type"])
         except StoreError as error:
-            builder.fail(ResponseError("store_failed", str(error)))
+            failed = ResponseError("store_failed", str(error))
+            builder.response = replace(builder.response, status="failed", error=failed)
         last = builder.final_event()
         yield sse_event(last, last["type"])
 
     async def _run(
         self, turn: ApiTurn, builder: ResponseBuilder, previous: StoredResponse | None
     ) -> AsyncGenerator[Fields, None]:
-        """Run the turn and yield the events of its response, which is stored at the end."""
+        """Run the turn and yield its events. The result is stored before the client gets it."""
         async with aclosing(turn.events()) as events:
             async for event in events:
                 for fields in builder.feed(event):
                     yield fields
-                if isinstance(event, TurnFinished):
-                    await self._store_result(turn, builder, event, previous)
-
-    async def _store_result(
-        self,
-        turn: ApiTurn,
-        builder: ResponseBuilder,
-        end: TurnFinished,
-        previous: StoredResponse | None,
-    ) -> None:
-        """Store the result before the client receives it."""
-        response = builder.finish(end, messages=len(turn.agent.history))
-        if response.status == "failed" or not response.store:
-            return
-        turn.keep_as(_agent_key(response.id))
-        stored = StoredResponse(
-            response.id,
-            msgspec.json.encode(response),
-            end.session_id,
-            response.conversation.id if response.conversation else "",
-            previous.id if previous else "",
-            response.created_at,
-        )
-        await self._store.responses.save(stored, self._now())
+                if not isinstance(event, TurnFinished):
+                    continue
+                response = builder.finish(event, messages=len(turn.agent.history))
+                if response.status != "failed" and response.store:
+                    turn.keep_as(_agent_key(response.id))
+                    stored = StoredResponse(
+                        response.id,
+                        msgspec.json.encode(response),
+                        event.session_id,
+                        response.conversation.id if response.conversation else "",
+                        previous.id if previous else "",
+                        response.created_at,
+                    )
+                    await self._store.responses.save(stored, self._now())
 
 
 def _agent_key(response_id: str) -> str:

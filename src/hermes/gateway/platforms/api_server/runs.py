@@ -1,36 +1,36 @@
-"""POST /v1/runs: turns that continue without a client, whose events can be read at any time."""
+"""/v1/runs: turns that continue without a client; /api/jobs: the scheduled jobs."""
 
-import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
+from hermes.core.errors import UsageError
 from hermes.core.events import to_json
-from hermes.gateway.platforms.api_server.app import EVENT_HEADER, TURN_ERRORS, operation
+from hermes.core.ports import Scheduler
+from hermes.gateway.platforms.api_server.app import EVENT_HEADER, TURN, operation
 from hermes.gateway.platforms.api_server.chat import join_texts, split_conversation
 from hermes.gateway.platforms.api_server.http import (
     EVENT_STREAM,
+    KEY_HEADER,
+    ApiError,
     ApiRequest,
     EventStream,
+    Recording,
     bad_request,
     json_response,
     not_found,
     sse_event,
 )
-from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER, Recording
 from hermes.gateway.platforms.api_server.responses import InputItem, input_messages
-from hermes.gateway.platforms.api_server.turns import (
-    ApiTurn,
-    ApiTurns,
-    TurnRequest,
-    session_key,
-)
+from hermes.gateway.platforms.api_server.turns import ApiTurn, ApiTurns, TurnRequest, session_key
+from hermes.sdk.platforms import TaskSet
+from hermes.tools import HARMLESS_FIELDS
 
 MAX_BYTES = 64_000_000
 MAX_RUNS = 256
@@ -63,18 +63,9 @@ class RunsEndpoint:
     def __init__(self, turns: ApiTurns) -> None:
         self._turns = turns
         self._runs: OrderedDict[str, _Run] = OrderedDict()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
-    @operation(
-        "POST /v1/runs",
-        "run",
-        "Start a turn that continues without the client",
-        result=RunStarted,
-        status=202,
-        errors=TURN_ERRORS,
-        body=RunRequest,
-        headers=(KEY_HEADER,),
-    )
+    @operation("POST /v1/runs", RunStarted, RunRequest, (KEY_HEADER,), status=202, **TURN)
     async def create(self, request: ApiRequest) -> Response:
         wanted = request.decode(RunRequest)
         talk = split_conversation(input_messages(wanted.input), "input")
@@ -91,18 +82,10 @@ class RunsEndpoint:
         self._evict()
         run = self._runs[run_id] = _Run(turn)
         turn.keep_as(session_key(turn.session_id))
-        task = asyncio.ensure_future(run.recording.record(_event_stream(turn)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(run.recording.record(_event_stream(turn)))
         return json_response(RunStarted(run_id, turn.session_id), 202)
 
-    @operation(
-        "GET /v1/runs/{run_id}/events",
-        "run_events",
-        "All events of a run, from the beginning to its end",
-        media_type=EVENT_STREAM,
-        headers=(EVENT_HEADER,),
-    )
+    @operation("GET /v1/runs/{run_id}/events", None, None, (EVENT_HEADER,), media_type=EVENT_STREAM)
     async def events(self, request: ApiRequest) -> Response:
         """Stream all events, or those after the last one that the client has seen."""
         run = self._run(request)
@@ -112,14 +95,13 @@ class RunsEndpoint:
         start = int(seen) + 1 if seen else 0
         return EventStream(request, run.recording.play(start))
 
-    @operation("POST /v1/runs/{run_id}/stop", "stop_run", "Stop it", result=RunStopped)
+    @operation("POST /v1/runs/{run_id}/stop", RunStopped)
     async def stop(self, request: ApiRequest) -> Response:
         run = self._run(request)
-        is_complete = run.recording.is_complete
-        if not is_complete:
-            run.turn.stop("stopped by the client")
-        status: Literal["finished", "stopping"] = "finished" if is_complete else "stopping"
-        return json_response(RunStopped(request.path_params["run_id"], status))
+        if run.recording.is_complete:
+            return json_response(RunStopped(request.path_params["run_id"], "finished"))
+        run.turn.stop("stopped by the client")
+        return json_response(RunStopped(request.path_params["run_id"], "stopping"))
 
     def _run(self, request: ApiRequest) -> _Run:
         run = self._runs.get(request.path_params["run_id"])
@@ -144,3 +126,97 @@ async def _event_stream(turn: ApiTurn) -> AsyncGenerator[bytes, None]:
         async for event in events:
             yield sse_event(to_json(event), str(event.__struct_config__.tag), number)
             number += 1
+
+
+Text = str | UnsetType | None
+Names = str | list[str] | UnsetType | None
+Record = dict[str, Any]
+
+
+class JobChanges(msgspec.Struct, frozen=True):
+    """The fields of a job. null clears a field."""
+
+    schedule: Text = UNSET  #: `every 2h`, `30m`, `0 9 * * *`, or a time.
+    prompt: Text = UNSET
+    name: Text = UNSET
+    repeat: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType | None = UNSET
+    deliver: Names = UNSET
+    skills: Names = UNSET
+    model: Text = UNSET
+    provider: Text = UNSET
+    base_url: Text = UNSET
+    script: Text = UNSET
+    workdir: Text = UNSET
+    context_from: Names = UNSET
+    enabled_toolsets: Names = UNSET
+    budget_usd: Annotated[float, Meta(ge=0)] | UnsetType | None = UNSET
+
+
+class JobRecord(msgspec.Struct, frozen=True):
+    job: Record
+
+
+class JobList(msgspec.Struct, frozen=True):
+    jobs: list[Record]
+
+
+class JobsEndpoint:
+    def __init__(self, scheduler: Scheduler | None, backend: str = "") -> None:
+        """`backend` is where commands of clients run; their jobs may not use another one."""
+        self._given_scheduler = scheduler
+        self._limits = {"by": {"backend": backend}} if backend else {}
+
+    @property
+    def _scheduler(self) -> Scheduler:
+        if self._given_scheduler is None:
+            raise ApiError(503, "jobs are not scheduled here", code="no_scheduler")
+        return self._given_scheduler
+
+    @operation("GET /api/jobs", JobList, errors=(503,))
+    async def list(self, _request: ApiRequest) -> Response:
+        return json_response(JobList(await self._scheduler.list()))
+
+    @operation("POST /api/jobs", JobRecord, JobChanges, (KEY_HEADER,), status=201, errors=(503,))
+    async def create(self, request: ApiRequest) -> Response:
+        fields = msgspec.to_builtins(request.decode(JobChanges))
+        return json_response(JobRecord(await self._scheduler.create(fields | self._limits)), 201)
+
+    @operation("GET /api/jobs/{job_id}", JobRecord, errors=(503,))
+    async def get(self, request: ApiRequest) -> Response:
+        return json_response(JobRecord(await self._job(request)))
+
+    @operation("PATCH /api/jobs/{job_id}", JobRecord, JobChanges, errors=(503,))
+    async def update(self, request: ApiRequest) -> Response:
+        changes = msgspec.to_builtins(request.decode(JobChanges))
+        job = await self._job(request)
+        limits = self._limits if changes.keys() - set(HARMLESS_FIELDS) else {}
+        return json_response(JobRecord(await self._scheduler.update(job["id"], changes | limits)))
+
+    @operation("DELETE /api/jobs/{job_id}", JobRecord, errors=(503,))
+    async def remove(self, request: ApiRequest) -> Response:
+        return await self._do(request, self._scheduler.remove)
+
+    @operation("POST /api/jobs/{job_id}/pause", JobRecord, errors=(503,))
+    async def pause(self, request: ApiRequest) -> Response:
+        return await self._do(request, self._scheduler.pause)
+
+    @operation("POST /api/jobs/{job_id}/resume", JobRecord, errors=(503,))
+    async def resume(self, request: ApiRequest) -> Response:
+        return await self._do(request, self._scheduler.resume)
+
+    @operation("POST /api/jobs/{job_id}/run", JobRecord, errors=(503,))
+    async def run(self, request: ApiRequest) -> Response:
+        return await self._do(request, self._scheduler.run)
+
+    async def _do(
+        self, request: ApiRequest, action: Callable[[str], Awaitable[Record]]
+    ) -> Response:
+        job = await self._job(request)
+        return json_response(JobRecord(await action(job["id"])))
+
+    async def _job(self, request: ApiRequest) -> Record:
+        try:
+            return await self._scheduler.get(request.path_params["job_id"])
+        except UsageError as error:
+            text = f"{error}; {error.hint}" if error.hint else str(error)
+            raise not_found(text, "job_not_found") from error

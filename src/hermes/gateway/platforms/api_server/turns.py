@@ -1,5 +1,4 @@
-"""Turns for API requests: find or create the agent, run it, stop it, and keep it for the next
-request."""
+"""Turns for API requests: find, run, stop and keep the agent."""
 
 import asyncio
 import hashlib
@@ -14,29 +13,25 @@ from hermes.agent import Agent
 from hermes.app import App, SessionRequest
 from hermes.core.errors import SessionNotFound
 from hermes.core.events import Event, TextFinished, TurnFinished, UsageReported
-from hermes.core.messages import Aside, Image, Message, Text, ToolResult, User
+from hermes.core.messages import Aside, Image, Message, ToolResult, User
 from hermes.core.model import FellBack, Retrying, TextDelta
-from hermes.gateway.platforms.api_server.http import ApiError, not_found, retry_after
-from hermes.gateway.platforms.api_server.manifest import MANIFEST
-from hermes.gateway.platforms.api_server.options import ApiOptions
+from hermes.gateway.platforms.api_server.http import ApiError, ApiOptions, not_found, retry_after
+from hermes.gateway.platforms.manifests import API_SERVER
 
 MAX_KNOWN = 4096
 """Maximum number of conversations whose session is remembered, with or without an open agent."""
 
 
-class KeptSession:
+class KeptSession(msgspec.Struct, eq=False):
     """A session that can continue, and its agent while that is open."""
 
-    def __init__(self, session_id: str, agent: Agent | None, keys: tuple[str, ...]) -> None:
-        self.session_id, self.agent, self.keys = session_id, agent, keys
+    session_id: str
+    agent: Agent | None
+    keys: tuple[str, ...]
 
 
 class ApiAgentPool:
-    """The most recently used agents.
-
-    A caller that takes an agent owns it alone; a second request that continues from the same point
-    gets none.
-    """
+    """The most recently used agents. A caller that takes an agent owns it alone."""
 
     def __init__(self, leave: Callable[[Agent], Awaitable[None]], most: int) -> None:
         self._leave, self._most = leave, most
@@ -83,11 +78,9 @@ class ApiAgentPool:
         self._ready.pop(kept, None)
 
     async def close(self) -> None:
-        agents = list(self._ready.values())
         self._sessions.clear()
-        self._ready.clear()
-        for agent in agents:
-            await self._leave(agent)
+        while self._ready:
+            await self._leave(self._ready.popitem()[1])
 
 
 def session_key(session_id: str) -> str:
@@ -123,19 +116,16 @@ class ConversationDigest:
 
 
 def _texts(message: Message) -> Iterator[str]:
-    if isinstance(message, User):
-        for part in message.parts:
-            match part:
-                case Image():
-                    yield part.url
-                case Aside():
-                    pass
-                case Text():
-                    yield part.text
+    if not isinstance(message, User):
+        yield message.text
+        if isinstance(message, ToolResult):
+            yield message.call_id
         return
-    yield message.text
-    if isinstance(message, ToolResult):
-        yield message.call_id
+    for part in message.parts:
+        if isinstance(part, Image):
+            yield part.url
+        elif not isinstance(part, Aside):
+            yield part.text
 
 
 SOURCE = "api-server"
@@ -157,7 +147,7 @@ class ApiTurn:
 
     def __init__(self, turns: "ApiTurns", request: TurnRequest) -> None:
         self._turns, self.request = turns, request
-        self._agent: Agent | None = None
+        self.opened: Agent | None = None  #: Set by `ApiTurns.begin`.
         self._stop_reason = ""
         self._callbacks: list[Callable[[bool], object]] = []
         self._is_closed = False
@@ -165,17 +155,13 @@ class ApiTurn:
 
     @property
     def agent(self) -> Agent:
-        if self._agent is None:
+        if self.opened is None:
             raise RuntimeError("the turn was not begun")
-        return self._agent
+        return self.opened
 
     @property
     def session_id(self) -> str:
         return self.agent.session_id
-
-    def set_agent(self, agent: Agent) -> None:
-        self._agent = agent
-        agent.extra_system_prompt = self.request.instructions
 
     def on_close(self, callback: Callable[[bool], object]) -> None:
         """Call back at the end of the turn, with whether it failed."""
@@ -187,12 +173,11 @@ class ApiTurn:
 
     def stop(self, reason: str = "the client left") -> None:
         self._stop_reason = reason
-        if self._agent is not None:
-            self._agent.interrupt(reason)
+        if self.opened is not None:
+            self.opened.interrupt(reason)
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Run the turn and yield its events; the last one is `TurnFinished`. Then the agent is
-        kept or closed."""
+        """Run the turn and yield its events up to `TurnFinished`. Then keep or close the agent."""
         end: TurnFinished | None = None
         try:
             async with aclosing(self.agent.run(self.request.message)) as events:
@@ -205,18 +190,6 @@ class ApiTurn:
         finally:
             await self.close(end)
 
-    async def run_to_end(self, key_of: Callable[[TurnFinished], str]) -> TurnFinished:
-        """Run the turn and return only its last event."""
-        end: TurnFinished | None = None
-        async with aclosing(self.events()) as events:
-            async for event in events:
-                if isinstance(event, TurnFinished):
-                    end = event
-                    self.keep_as(key_of(end))
-        if end is None:
-            raise RuntimeError("a turn ended without its last event")
-        return end
-
     async def close(self, end: TurnFinished | None = None) -> None:
         """End the turn. May be called again."""
         if self._is_closed:
@@ -226,7 +199,7 @@ class ApiTurn:
         for callback in self._callbacks:
             callback(has_failed)
         has_succeeded = end is not None and not end.error and not end.interrupted
-        await self._turns.finish(self, self._agent, self._keys if has_succeeded else ())
+        await self._turns.finish(self, self.opened, self._keys if has_succeeded else ())
 
 
 class ApiTurns:
@@ -270,12 +243,13 @@ class ApiTurns:
             raise ApiError(503, "too many turns are running", code="overloaded", headers=headers)
         turn = ApiTurn(self, request)
         if self._count_turn is not None:
-            turn.on_close(self._count_turn(MANIFEST.name))
+            turn.on_close(self._count_turn(API_SERVER.name))
         self._running[turn] = ""
         self._idle.clear()
         on_disconnect(turn.stop)
         try:
-            turn.set_agent(await self._find_agent(turn))
+            turn.opened = agent = await self._find_agent(turn)
+            agent.extra_system_prompt = request.instructions
         except BaseException:
             await turn.close()
             raise
@@ -317,7 +291,6 @@ class ApiTurns:
         )
 
     def is_busy(self, session_id: str) -> bool:
-        """Return whether a turn runs in the session."""
         return session_id in self._running.values()
 
     async def check_session(self, session_id: str) -> None:
@@ -368,11 +341,8 @@ SEPARATOR = "\n\n"  #: Separator between two replies of one turn.
 
 
 class AppendOnlyText:
-    """The text of a turn for a client that cannot remove what it has received.
-
-    After a retry the model repeats its text: the part that is equal is not sent again; a different
-    text is sent after what was already sent.
-    """
+    """The text of a turn for a client that cannot remove what it has received: what the model
+    repeats after a retry is not sent again, and a different text follows what was sent."""
 
     def __init__(self) -> None:
         self.text = ""  #: Everything that was sent.

@@ -94,6 +94,7 @@ def create_app(handler: WebhookHandler) -> Starlette:
 
 class WebhookServer(Connection):
     port = 0  #: The port it listens on, once open.
+    address = ""
 
     def __init__(
         self, context: AdapterContext, receive: Receive, clock: Clock, store: StoreCall
@@ -116,22 +117,6 @@ class WebhookServer(Connection):
         self._handler = WebhookHandler(self.routes, self._limits, clock, store)
 
     async def open(self) -> None:
-        self._warn()
-        app = create_app(self._handler)
-        self._server = await serve_http(
-            self, app, self._host, self._configured_port, hint=PORT_HINT
-        )
-        self.port = self._server.port
-
-    @property
-    def address(self) -> str:
-        return http_address(self._host, self.port)
-
-    async def ping(self) -> None:
-        """Request our own /health."""
-        await self._server.check_health()
-
-    def _warn(self) -> None:
         routes, limits = self.routes.all(), self._limits
         for name, each in routes.items():
             secret = each.secret or limits.secret
@@ -141,6 +126,13 @@ class WebhookServer(Connection):
                 log.warning("webhook route %s %s", name, known)
         if not routes:
             log.warning("there is no webhook route yet: hermes webhook subscribe NAME")
+        app, port = create_app(self._handler), self._configured_port
+        self._server = await serve_http(self, app, self._host, port, hint=PORT_HINT)
+        self.port = self._server.port
+        self.address = http_address(self._host, self.port)
+
+    async def ping(self) -> None:
+        await self._server.check_health()
 
 
 KEEP_SECONDS = 30 * 86400.0
@@ -159,8 +151,7 @@ class ReplyDelivery(msgspec.Struct, frozen=True):
 
 
 class DeliveryStore:
-    """Where the replies to requests go: one small file per request, kept until the reply was
-    sent."""
+    """Where replies go: one small file per request, kept until the reply was sent."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -180,7 +171,6 @@ class DeliveryStore:
             return None
 
     def clean(self) -> None:
-        """Delete old deliveries."""
         self._cleaned = time.time()
         before = self._cleaned - KEEP_SECONDS
         for file in self._folder.glob("*.json"):
@@ -216,15 +206,12 @@ _USUAL = (
 
 
 class IssueRef(msgspec.Struct, frozen=True):
-    """An issue or pull request."""
-
     repo: str
     number: str
 
     @classmethod
     def parse(cls, extra: dict[str, str]) -> "IssueRef":
-        """Parse `deliver_extra`. Raises `SendRefused` if it is invalid; the values may come from
-        the request."""
+        """Parse `deliver_extra`, which may come from the request. Raises `SendRefused`."""
         repo = extra.get("repo", "")
         number = extra.get("pr_number") or extra.get("issue_number") or extra.get("number") or ""
         if not _REPO.fullmatch(repo) or _DOTS & set(repo.split("/")):
@@ -340,7 +327,6 @@ class WebhookAdapter(ConnectedAdapter[WebhookServer]):
 
     @property
     def port(self) -> int:
-        """The port it listens on, once connected."""
         return self.connection.port
 
     async def connect(self, receive: Receive) -> None:
@@ -353,21 +339,18 @@ class WebhookAdapter(ConnectedAdapter[WebhookServer]):
 
     async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         """Send a reply to the log, to GitHub, or to the chat that the route names."""
-        chat = _chat(target)
-        text = message.text or message.plain
+        chat, text = _chat(target), message.text or message.plain
         try:
-            return await self._send(self._delivery(chat), chat, text, key)
+            delivery = self._delivery(chat)
+            if delivery.deliver == "github_comment":
+                return await self._github.post(IssueRef.parse(delivery.extra), text, key)
+            if delivery.deliver != "log":
+                return await self._send_to_chat(delivery, text, key)
         except SendRefused as error:
             log.error("the answer to webhook call %s cannot be delivered: %s", chat, error)
             raise
-
-    async def _send(self, delivery: ReplyDelivery, chat: str, text: str, key: str) -> str:
-        if delivery.deliver == "log":
-            log.info("answer to webhook call %s: %s", chat, text)
-            return key
-        if delivery.deliver == "github_comment":
-            return await self._github.post(IssueRef.parse(delivery.extra), text, key)
-        return await self._send_to_chat(delivery, text, key)
+        log.info("answer to webhook call %s: %s", chat, text)
+        return key
 
     async def was_delivered(
         self,
@@ -375,64 +358,52 @@ class WebhookAdapter(ConnectedAdapter[WebhookServer]):
         target: ChatTarget,
         message: OutgoingMessage,  # noqa: ARG002 - the key is sufficient
     ) -> str | None:
-        """Return whether a reply was delivered. A log line may be repeated, and the outbox of a
-        chat stores a key once."""
+        """Only comments are checked: log lines may repeat, and the outbox stores a key once."""
         delivery = self._delivery(_chat(target))
         if delivery.deliver != "github_comment":
             return None
         return await self._github.find(IssueRef.parse(delivery.extra), query.key, query.created_at)
 
     async def _store(self, receive: Receive, route: WebhookRoute, call: WebhookCall) -> bool:
-        """Store a request as a message. A unique body is remembered for as long as deliveries
-        are."""
-        name, body = f"{call.route}:{call.delivery}", f"\0{call.body}"  # such a route cannot exist
+        """Store a request as a message, or deliver its text without the agent. A unique body is
+        remembered for as long as deliveries are."""
+        chat, body = f"{call.route}:{call.delivery}", f"\0{call.body}"  # such a route cannot exist
         before = await asyncio.to_thread(self._deliveries.find, body) if call.body else None
-        if before is not None and before.deliver != name:
+        if before is not None and before.deliver != chat:
             raise DuplicateCall
-        stored = await self._store_message(receive, route, call)
-        if stored and call.is_unique:
-            await asyncio.to_thread(self._deliveries.save, body, ReplyDelivery(name))
-        return stored
-
-    async def _store_message(
-        self, receive: Receive, route: WebhookRoute, call: WebhookCall
-    ) -> bool:
-        chat = f"{call.route}:{call.delivery}"
-        extra = {
-            name: requests.render(value, call.data, requests.line)
-            for name, value in to_texts(route.deliver_extra).items()
-        }
-        usual = issue_fields(call.data) if route.deliver == "github_comment" else {}
-        delivery = ReplyDelivery(route.deliver, usual | extra)
+        extra = issue_fields(call.data) if route.deliver == "github_comment" else {}
+        for name, value in to_texts(route.deliver_extra).items():
+            extra[name] = requests.render(value, call.data, requests.line)
+        delivery = ReplyDelivery(route.deliver, extra)
         if route.deliver_only:
-            return await self._deliver_only(route, call, delivery)
-        await asyncio.to_thread(self._deliveries.save, chat, delivery)
-        source = SessionSource(
-            platform="webhook",
-            chat_id=chat,
-            user_id=f"webhook:{call.route}",
-            user_name=call.route,
-            chat_name=route.description or call.route,
-        )
-        sent_at = self._clock.now().timestamp()
-        text = build_prompt(route, call)
-        event = MessageEvent(source, chat, text, addressed=True, sent_at=sent_at)
-        return await deliver_once(receive, event)
+            text = requests.render(route.prompt or "{__raw__}", call.data, requests.plain)
+            await self._deliver_only(chat, delivery, text)
+        else:
+            await asyncio.to_thread(self._deliveries.save, chat, delivery)
+            source = SessionSource(
+                platform="webhook",
+                chat_id=chat,
+                user_id=f"webhook:{call.route}",
+                user_name=call.route,
+                chat_name=route.description or call.route,
+            )
+            sent_at, text = self._clock.now().timestamp(), build_prompt(route, call)
+            event = MessageEvent(source, chat, text, addressed=True, sent_at=sent_at)
+            if not await deliver_once(receive, event):
+                return False
+        if call.is_unique:
+            await asyncio.to_thread(self._deliveries.save, body, ReplyDelivery(chat))
+        return True
 
-    async def _deliver_only(
-        self, route: WebhookRoute, call: WebhookCall, delivery: ReplyDelivery
-    ) -> bool:
-        """Deliver the text without the agent; the own outbox sends what is not for a chat."""
-        chat = f"{call.route}:{call.delivery}"
-        text = requests.render(route.prompt or "{__raw__}", call.data, requests.plain)
+    async def _deliver_only(self, chat: str, delivery: ReplyDelivery, text: str) -> None:
+        """Deliver a text; the own outbox sends what is not for a chat."""
         if delivery.deliver == "log":
             log.info("webhook call %s: %s", chat, text)
-            return True
+            return
         if delivery.deliver == "github_comment":
             await asyncio.to_thread(self._deliveries.save, chat, delivery)
             delivery = ReplyDelivery(f"webhook:{chat}")
         await self._send_to_chat(delivery, text, f"webhook-only:{chat}")
-        return True
 
     async def _send_to_chat(self, delivery: ReplyDelivery, text: str, key: str) -> str:
         if self._outbox is None:
@@ -458,12 +429,11 @@ class WebhookAdapter(ConnectedAdapter[WebhookServer]):
 def build_prompt(route: WebhookRoute, call: WebhookCall) -> str:
     """Return the text for the agent. It never starts with text of the request, so a request
     cannot give commands such as /stop."""
-    about = ABOUT.format(route=call.route, event=call.event or "unknown", tag=requests.TAG)
-    skills = f"Load these skills first with skill_view: {', '.join(route.skills)}." * bool(
-        route.skills
-    )
-    text = requests.render(route.prompt or "{__raw__}", call.data, requests.fence)
-    return "\n\n".join(part for part in (about, skills, text) if part)
+    parts = [ABOUT.format(route=call.route, event=call.event or "unknown", tag=requests.TAG)]
+    if route.skills:
+        parts.append(f"Load these skills first with skill_view: {', '.join(route.skills)}.")
+    parts.append(requests.render(route.prompt or "{__raw__}", call.data, requests.fence))
+    return "\n\n".join(filter(None, parts))
 
 
 def _chat(target: ChatTarget) -> str:

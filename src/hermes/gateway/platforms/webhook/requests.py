@@ -35,14 +35,9 @@ from hermes.util.text import clean
 _EVENTS = ("x-github-event", "x-gitlab-event")
 GITHUB = "x-github-delivery"
 NAMES = (
-    GITHUB,
-    "idempotency-key",
-    "x-gitlab-event-uuid",
-    "webhook-id",
-    "x-webhook-id",
-    "x-delivery-id",
-    "x-request-id",
-)
+    GITHUB, "idempotency-key", "x-gitlab-event-uuid", "webhook-id", "x-webhook-id",
+    "x-delivery-id", "x-request-id",
+)  # fmt: skip
 """Headers with the id of a request, which is the same for a retry."""
 _SAFE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _SAFE_EVENT = re.compile(r"[A-Za-z0-9_.: -]{1,64}")
@@ -50,8 +45,7 @@ MAX_FIELDS = 1000
 
 
 def parse_payload(content_type: str, body: bytes) -> Any:
-    """Decode a JSON body or a form; GitHub's form holds JSON in `payload`. Raises
-    `HttpRequestRefused`."""
+    """Decode a JSON body or a form; GitHub's form holds JSON in `payload`."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind in ("", "application/json") or kind.endswith("+json"):
         return _json(body)
@@ -177,7 +171,9 @@ class WebhookHandler:
             is_unique=timeless and GITHUB in request.headers,
         )
         fields = {"route": name, "event": call.event, "delivery_id": delivery}
-        if not _accepts(route, call.event):
+        # GitHub's first request is a ping, which only tests the address.
+        events = tuple(map(canonical_event, route.events))
+        if canonical_event(call.event) not in events if events else call.event == "ping":
             return JSONResponse({"status": "ignored", **fields})
         named = any(request.headers.get(each) for each in NAMES)
         if (proof.signed or not named) and digest in self._recent:
@@ -187,10 +183,13 @@ class WebhookHandler:
             raise HttpRequestRefused(429, "too many calls", **{"Retry-After": "60"})
         self._recent.add(digest)
         try:
-            stored = await self._store(route, call)
+            stored = await self._store_call(route, call)
         except DuplicateCall:
             log.warning("webhook route %s: a repeated call has another id", name)
             return JSONResponse({"status": "duplicate", **fields})
+        except (HermesError, OSError) as error:
+            log.error("a call of webhook route %s cannot be stored: %s", name, error)
+            stored = False
         if not stored:
             self._recent.remove(digest)
             raise HttpRequestRefused(
@@ -220,19 +219,6 @@ class WebhookHandler:
             peer = request.client.host if request.client else "?"
             log.warning("webhook route %s refused a call from %s: %s", name, peer, error)
             raise HttpRequestRefused(401, "the signature is missing or wrong") from None
-
-    async def _store(self, route: WebhookRoute, call: WebhookCall) -> bool:
-        try:
-            return await self._store_call(route, call)
-        except (HermesError, OSError) as error:
-            log.error("a call of webhook route %s cannot be stored: %s", call.route, error)
-            return False
-
-
-def _accepts(route: WebhookRoute, event: str) -> bool:
-    if route.events:
-        return canonical_event(event) in map(canonical_event, route.events)
-    return event != "ping"  # GitHub's first request, which only tests the address
 
 
 def _check_local(request: Request) -> None:
@@ -314,13 +300,11 @@ def _at(data: Any, path: str) -> Any:
 
 def _text(value: Any, limit: int) -> str:
     if isinstance(value, str):
-        return _cut(value, TEXT_CHARS)
-    indent = 2 if isinstance(value, dict | list) else None
-    try:
-        return _cut(json.dumps(value, ensure_ascii=False, indent=indent), limit)
-    except RecursionError:
-        return "[nested too deeply to show]"
-
-
-def _cut(text: str, limit: int) -> str:
+        text, limit = value, TEXT_CHARS
+    else:
+        indent = 2 if isinstance(value, dict | list) else None
+        try:
+            text = json.dumps(value, ensure_ascii=False, indent=indent)
+        except RecursionError:
+            return "[nested too deeply to show]"
     return text if len(text) <= limit else f"{text[:limit]}…"

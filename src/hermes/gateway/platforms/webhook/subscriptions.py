@@ -33,8 +33,7 @@ class WebhookRoute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     events: tuple[str, ...] = ()  #: Accepted event types; empty means all.
     secret: str = ""  #: The secret that signs requests; "" uses the common secret.
     prompt: str = ""
-    """The prompt: `{dot.path}` is a value of the request, `{__raw__}` all of it. "" means all of
-    it."""
+    """`{dot.path}` is a value of the request, `{__raw__}` or "" all of it."""
     skills: tuple[str, ...] = ()  #: Skills that the agent loads first.
     deliver: str = "log"
     """Where the reply goes: `log`, `github_comment`, or a chat: `telegram`, `telegram:-100:17`."""
@@ -64,7 +63,6 @@ def secret_problem(secret: str, *, on_loopback: bool) -> str:
 
 
 def secret_warning(secret: str) -> str:
-    """Return a warning about a usable secret."""
     if secret == NO_AUTH:
         return f"accepts unsigned calls: {NO_AUTH}"
     if len(secret) < SHORT_SECRET:
@@ -109,15 +107,13 @@ def load_routes(path: Path) -> dict[str, WebhookRoute]:
 
 
 def save_routes(path: Path, routes: Mapping[str, WebhookRoute]) -> None:
-    """Replace the file as a whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = msgspec.json.format(msgspec.json.encode(dict(routes)), indent=2)
     write_bytes(path, text + b"\n", mode=0o600)
 
 
 class WebhookRoutes:
-    """The current routes. Those of config.yaml take precedence over the file. A file that cannot
-    be read changes nothing."""
+    """The routes of config.yaml and of the file. An unreadable file changes nothing."""
 
     def __init__(self, fixed: Mapping[str, WebhookRoute], path: Path) -> None:
         self._fixed, self._path = fixed, path

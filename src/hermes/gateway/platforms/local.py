@@ -15,11 +15,11 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TextIO
+from typing import Any, TextIO
 
 import msgspec
+from msgspec.structs import replace
 
-from hermes.gateway.platforms.local.manifest import HERE
 from hermes.sdk.platforms import (
     AdapterContext,
     AdapterError,
@@ -50,7 +50,10 @@ from hermes.sdk.platforms import (
     strip_mention,
 )
 
+HERE = "-"  #: The value of LOCAL_SOCKET for the terminal the gateway runs in.
 MAX_LINE = 16 * 1024 * 1024
+MENTION_NAME = "hermes"  #: Users write this name after an @ to address us.
+FORMAT_REFUSED = "format_refused"
 
 
 class LocalFile(msgspec.Struct, frozen=True):
@@ -80,68 +83,29 @@ class UserMessage(msgspec.Struct, frozen=True, tag_field="op", tag="said", omit_
     at: float = 0.0
 
 
-class MessageStored(msgspec.Struct, frozen=True, tag_field="op", tag="kept"):
-    """The gateway has stored a user's message; it is not delivered again."""
+class LocalRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the gateway sends. Which fields count depends on `op`:
 
-    id: str
+    hello: role, token; send: chat, text, key, thread, reply_to, media, buttons; edit: id, text;
+    typing: chat; react: id, emoji, on; find: key, answered with the id of the message or null;
+    chats: answered with a list of [chat, type]; ping. Without an answer, kept: the message `id` is
+    stored; not_kept: it could not be stored and is delivered again.
+    """
 
-
-class MessageRejected(msgspec.Struct, frozen=True, tag_field="op", tag="not_kept"):
-    """The gateway could not store the message; it is delivered again."""
-
-    id: str
-
-
-class HelloRequest(msgspec.Struct, frozen=True, tag_field="op", tag="hello"):
+    op: str
     n: int = 0
-    role: Literal["gateway", "person"] = "person"
-    token: str = ""
-
-
-class SendRequest(msgspec.Struct, frozen=True, tag_field="op", tag="send", omit_defaults=True):
-    n: int
-    chat: str
-    text: str
-    key: str
+    id: str = ""
+    chat: str = ""
+    text: str = ""
+    key: str = ""
     thread: str = ""
     reply_to: str = ""
     media: tuple[str, ...] = ()
     buttons: tuple[Button, ...] = ()
-
-
-class EditRequest(msgspec.Struct, frozen=True, tag_field="op", tag="edit"):
-    n: int
-    id: str
-    text: str
-
-
-class FindRequest(msgspec.Struct, frozen=True, tag_field="op", tag="find"):
-    """Return the id of the message with this key, or null."""
-
-    n: int
-    key: str
-
-
-class TypingRequest(msgspec.Struct, frozen=True, tag_field="op", tag="typing"):
-    n: int
-    chat: str
-
-
-class ReactRequest(msgspec.Struct, frozen=True, tag_field="op", tag="react"):
-    n: int
-    id: str
-    emoji: str
+    emoji: str = ""
     on: bool = True
-
-
-class ChatsRequest(msgspec.Struct, frozen=True, tag_field="op", tag="chats"):
-    """Return a list of [chat, type]."""
-
-    n: int
-
-
-class PingRequest(msgspec.Struct, frozen=True, tag_field="op", tag="ping"):
-    n: int
+    role: str = ""
+    token: str = ""
 
 
 class LocalReply(msgspec.Struct, frozen=True, tag_field="op", tag="answer", omit_defaults=True):
@@ -155,22 +119,10 @@ _frames = msgspec.json.Decoder(LocalReply | UserMessage)
 _encoder = msgspec.json.Encoder()
 Deliver = Callable[[UserMessage], Awaitable[bool]]
 """Passes a message to the gateway; returns True if it was stored."""
-Question = Callable[[int], msgspec.Struct]  #: Makes the request with a number.
 
 
 def encode_frame(frame: msgspec.Struct) -> bytes:
     return _encoder.encode(frame) + b"\n"
-
-
-class LocalChannel(Protocol):
-    """A way to the platform: a socket, or this terminal."""
-
-    async def request(self, question: Question) -> LocalReply:
-        """Make a request. Raises `NotConnected` when it was certainly not read, and `SendUnsure`
-        when the connection broke before the reply."""
-        ...
-
-    async def close(self) -> None: ...
 
 
 class SocketChannel:
@@ -185,14 +137,16 @@ class SocketChannel:
         self._deliveries = TaskSet()
         self._reader_task = asyncio.create_task(self._read())
 
-    async def request(self, question: Question) -> LocalReply:
+    async def request(self, request: LocalRequest) -> LocalReply:
+        """Make a request. Raises `NotConnected` when it was certainly not read, and `SendUnsure`
+        when the connection broke before the reply."""
         if self._reader_task.done() or self._writer.is_closing():
             raise NotConnected("the local platform is not connected")
         number = next(self._numbers)
         future: asyncio.Future[LocalReply] = asyncio.get_running_loop().create_future()
         self._pending[number] = future
         try:
-            self._writer.write(encode_frame(question(number)))
+            self._writer.write(encode_frame(replace(request, n=number)))
             return await future
         finally:
             self._pending.pop(number, None)
@@ -221,8 +175,8 @@ class SocketChannel:
                     future.set_exception(SendUnsure("the connection to the local platform broke"))
 
     async def _receive(self, message: UserMessage) -> None:
-        word = MessageStored if await self._deliver(message) else MessageRejected
-        self._writer.write(encode_frame(word(message.id)))
+        op = "kept" if await self._deliver(message) else "not_kept"
+        self._writer.write(encode_frame(LocalRequest(op, id=message.id)))
 
 
 TERMINAL_CHAT = "terminal"  #: The name of the only chat and its only user.
@@ -231,15 +185,14 @@ REDELIVERY_SECONDS = 0.05  #: Seconds until a rejected message is delivered agai
 
 
 class TerminalChat:
-    """A platform with one chat, on stdin and stdout. It lives as long as its adapter, across
-    reconnections."""
+    """A platform with one chat, on stdin and stdout, that survives reconnections."""
 
     def __init__(self, lines: TextIO | None = None, out: TextIO | None = None) -> None:
         self._lines, self._out = lines or sys.stdin, out or sys.stdout
         self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
         self._typed: deque[UserMessage] = deque()  #: Messages that the gateway has not stored yet.
         self._arrived = asyncio.Event()
-        self._shown: dict[str, SendRequest] = {}
+        self._shown: dict[str, LocalRequest] = {}
         self._choices = ""  #: The last message with buttons.
         self._last = ("", "")  #: Id and text of the last printed message.
         self._reads = False
@@ -257,27 +210,26 @@ class TerminalChat:
     async def close(self) -> None:
         await cancel_and_wait(self._delivery)
 
-    async def request(self, question: Question) -> LocalReply:
+    async def request(self, request: LocalRequest) -> LocalReply:
         number = next(self._numbers)
-        match question(number):
-            case SendRequest() as sent:
-                if not sent.text.strip() and not sent.media:
-                    return LocalReply(number, error="empty")
-                return LocalReply(number, self._show(f"out-{self._prefix}-{number}", sent))
-            case EditRequest(id=name, text=text):
-                if name not in self._shown:
-                    return LocalReply(number, error="unknown")
-                return LocalReply(
-                    number, self._show(name, msgspec.structs.replace(self._shown[name], text=text))
-                )
-            case FindRequest(key=key):
-                found = (name for name, sent in self._shown.items() if sent.key == key)
+        match request.op:
+            case "send" if not request.text.strip() and not request.media:
+                return LocalReply(number, error="empty")
+            case "send":
+                return LocalReply(number, self._show(f"out-{self._prefix}-{number}", request))
+            case "edit" if request.id not in self._shown:
+                return LocalReply(number, error="unknown")
+            case "edit":
+                edited = replace(self._shown[request.id], text=request.text)
+                return LocalReply(number, self._show(request.id, edited))
+            case "find":
+                found = (name for name, sent in self._shown.items() if sent.key == request.key)
                 return LocalReply(number, next(found, None))
-            case ChatsRequest():
+            case "chats":
                 return LocalReply(number, [(TERMINAL_CHAT, "dm")])
         return LocalReply(number)  # a terminal shows neither reactions nor who is typing
 
-    def _show(self, name: str, message: SendRequest) -> str:
+    def _show(self, name: str, message: LocalRequest) -> str:
         """Print a message; of a text that only grew, the new part."""
         if self._shown.get(name) == message:
             return name
@@ -297,7 +249,6 @@ class TerminalChat:
         return name
 
     def handle_line(self, line: str) -> None:
-        """Handle a typed line."""
         text = line.rstrip("\n")
         self._last = ("", "")
         buttons = self._shown[self._choices].buttons if self._choices else ()
@@ -346,142 +297,60 @@ _ERRORS: dict[str, Callable[[LocalReply], AdapterError]] = {
 
 
 class LocalConnection(Connection):
-    channel: LocalChannel
+    channel: SocketChannel | TerminalChat
 
     def __init__(
-        self,
-        context: AdapterContext,
-        receive: Receive,
-        socket: str,
-        reach: Callable[[Deliver], Awaitable[LocalChannel]],
-        event: Callable[[UserMessage], MessageEvent],
+        self, context: AdapterContext, receive: Receive, socket: str, terminal: TerminalChat | None
     ) -> None:
         super().__init__(context, receive)
         self._token = context.variable("LOCAL_TOKEN") or ""
         self.identities = (f"{socket}\0{self._token}",)
-        self._reach, self._event = reach, event
+        self._socket, self._terminal = socket, terminal
 
     async def open(self) -> None:
-        self.channel = await self._reach(lambda said: deliver_once(self.receive, self._event(said)))
+        if self._terminal is not None:
+            self._terminal.open(self._deliver)
+            self.channel = self._terminal
+        else:
+            try:
+                streams = await asyncio.open_unix_connection(self._socket, limit=MAX_LINE)
+            except OSError as error:
+                problem = NotConnected(f"the local platform cannot be reached: {error.strerror}")
+                problem.hint = "start it, or correct LOCAL_SOCKET"
+                raise problem from error
+            self.channel = SocketChannel(*streams, self._deliver)
         self.resources.push_async_callback(self.channel.close)
-        await self.request(lambda n: HelloRequest(n, "gateway", self._token))
+        await self.request("hello", role="gateway", token=self._token)
 
     async def ping(self) -> None:
-        await self.request(PingRequest)
+        await self.request("ping")
 
-    async def request(self, question: Question) -> LocalReply:
+    async def request(self, op: str, **fields: Any) -> Any:
         """Make a request that may be repeated: a broken connection causes no uncertainty."""
         try:
-            return raise_for_error(await self.channel.request(question))
+            return raise_for_error(await self.channel.request(LocalRequest(op, **fields)))
         except SendUnsure as error:
             raise NotConnected(str(error)) from error
 
-
-def raise_for_error(answer: LocalReply) -> LocalReply:
-    if not answer.error:
-        return answer
-    known = _ERRORS.get(answer.error)
-    raise known(answer) if known else SendRefused(f"the local platform says: {answer.error}")
-
-
-MENTION_NAME = "hermes"  #: Users write this name after an @ to address us.
-FORMAT_REFUSED = "format_refused"
-
-
-class LocalAdapter(ConnectedAdapter[LocalConnection]):
-    def __init__(self, context: AdapterContext) -> None:
-        super().__init__(context)
-        self._socket = context.variable("LOCAL_SOCKET") or HERE
-        self._cache = MediaCache(context.cache)
-        self._terminal: TerminalChat | None = None
-
-    def make_connection(self, receive: Receive) -> LocalConnection:
-        return LocalConnection(self.context, receive, self._socket, self._open_channel, self._event)
-
-    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
-        limit = self.manifest.capabilities.max_upload_bytes
-        for media in message.media:
-            open_upload(media, limit)
-        names = tuple(media.name or Path(media.path).name for media in message.media)
-
-        def request(number: int, text: str) -> SendRequest:
-            return SendRequest(
-                n=number,
-                chat=target.chat_id,
-                text=text,
-                key=key,
-                thread=target.thread_id,
-                reply_to=message.reply_to,
-                media=names,
-                buttons=message.buttons,
-            )
-
-        return str((await self._write(request, message)).value)
-
-    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:  # noqa: ARG002 - the signature is given
-        await self._write(lambda n, text: EditRequest(n, message_id, text), message)
-
-    async def was_delivered(
-        self,
-        query: DeliveryQuery,
-        target: ChatTarget,  # noqa: ARG002 - the signature is given
-        message: OutgoingMessage,  # noqa: ARG002 - the signature is given
-    ) -> str | None:
-        reply = await self.connection.request(lambda n: FindRequest(n, query.key))
-        return None if reply.value is None else str(reply.value)
-
-    async def typing(self, target: ChatTarget) -> None:
-        await self.connection.request(lambda n: TypingRequest(n, target.chat_id))
-
-    async def react(
-        self,
-        target: ChatTarget,  # noqa: ARG002 - the signature is given
-        message_id: str,
-        emoji: str,
-        *,
-        on: bool = True,
-    ) -> None:
-        await self.connection.request(lambda n: ReactRequest(n, message_id, emoji, on))
-
-    async def fetch(self, media: Media, limit: int) -> Media:
-        return await self._cache.copy(Path(media.ref), media, limit)
-
-    async def chats(self) -> Sequence[ChatInfo]:
-        found = (await self.connection.request(ChatsRequest)).value
-        return [ChatInfo(chat, chat, chat_type) for chat, chat_type in found]
-
-    async def _write(
-        self, request: Callable[[int, str], msgspec.Struct], message: OutgoingMessage
-    ) -> LocalReply:
-        channel = self.connection.channel
-        answer = await channel.request(lambda n: request(n, message.text))
+    async def write(self, request: LocalRequest, message: OutgoingMessage) -> Any:
+        """Send or edit a message, without formatting if the platform refuses it."""
+        answer = await self.channel.request(replace(request, text=message.text))
         if answer.error == FORMAT_REFUSED:
-            answer = await channel.request(lambda n: request(n, message.plain))
+            answer = await self.channel.request(replace(request, text=message.plain))
         return raise_for_error(answer)
 
-    async def _open_channel(self, deliver: Deliver) -> LocalChannel:
-        if self._socket == HERE:
-            self._terminal = self._terminal or TerminalChat()
-            self._terminal.open(deliver)
-            return self._terminal
-        try:
-            streams = await asyncio.open_unix_connection(self._socket, limit=MAX_LINE)
-        except OSError as error:
-            problem = NotConnected(f"the local platform cannot be reached: {error.strerror}")
-            problem.hint = "start it, or correct LOCAL_SOCKET"
-            raise problem from error
-        return SocketChannel(*streams, deliver)
+    async def _deliver(self, said: UserMessage) -> bool:
+        return await deliver_once(self.receive, self.event(said))
 
-    def _event(self, said: UserMessage) -> MessageEvent:
+    def event(self, said: UserMessage) -> MessageEvent:
         source = SessionSource(
-            platform=self.manifest.name,
+            platform=self.context.manifest.name,
             chat_id=said.chat,
             chat_type=said.chat_type,
             user_id=said.user,
             user_name=said.user,
             chat_name=said.chat,
             thread_id=said.thread,
-            account=self.account,
             is_bot=said.bot,
         )
         named = mentions(said.text, (MENTION_NAME,))
@@ -496,3 +365,69 @@ class LocalAdapter(ConnectedAdapter[LocalConnection]):
             sent_at=said.at,
             button=said.button,
         )
+
+
+def raise_for_error(answer: LocalReply) -> Any:
+    """Return the value of a reply, or raise its error."""
+    if not answer.error:
+        return answer.value
+    known = _ERRORS.get(answer.error)
+    raise known(answer) if known else SendRefused(f"the local platform says: {answer.error}")
+
+
+class LocalAdapter(ConnectedAdapter[LocalConnection]):
+    def __init__(self, context: AdapterContext) -> None:
+        super().__init__(context)
+        self._socket = context.variable("LOCAL_SOCKET") or HERE
+        self._cache = MediaCache(context.cache)
+        self._terminal = TerminalChat() if self._socket == HERE else None
+
+    def make_connection(self, receive: Receive) -> LocalConnection:
+        return LocalConnection(self.context, receive, self._socket, self._terminal)
+
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
+        limit = self.manifest.capabilities.max_upload_bytes
+        for media in message.media:
+            open_upload(media, limit)
+        request = LocalRequest(
+            "send",
+            chat=target.chat_id,
+            key=key,
+            thread=target.thread_id,
+            reply_to=message.reply_to,
+            media=tuple(media.name or Path(media.path).name for media in message.media),
+            buttons=message.buttons,
+        )
+        return str(await self.connection.write(request, message))
+
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:  # noqa: ARG002 - the signature is given
+        await self.connection.write(LocalRequest("edit", id=message_id), message)
+
+    async def was_delivered(
+        self,
+        query: DeliveryQuery,
+        target: ChatTarget,  # noqa: ARG002 - the signature is given
+        message: OutgoingMessage,  # noqa: ARG002 - the signature is given
+    ) -> str | None:
+        found = await self.connection.request("find", key=query.key)
+        return None if found is None else str(found)
+
+    async def typing(self, target: ChatTarget) -> None:
+        await self.connection.request("typing", chat=target.chat_id)
+
+    async def react(
+        self,
+        target: ChatTarget,  # noqa: ARG002 - the signature is given
+        message_id: str,
+        emoji: str,
+        *,
+        on: bool = True,
+    ) -> None:
+        await self.connection.request("react", id=message_id, emoji=emoji, on=on)
+
+    async def fetch(self, media: Media, limit: int) -> Media:
+        return await self._cache.copy(Path(media.ref), media, limit)
+
+    async def chats(self) -> Sequence[ChatInfo]:
+        found = await self.connection.request("chats")
+        return [ChatInfo(chat, chat, chat_type) for chat, chat_type in found]
