@@ -6,12 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.skills.index import SkillIndex
-from hermes.skills.prompt import (
-    INTRODUCTION,
-    SHORT_TEXT,
-    search_skills,
-    skills_prompt,
-)
+from hermes.skills.prompt import INTRODUCTION, SHORT_TEXT, search_skills, skills_prompt
 from hermes.skills.skill import SkillRoot, Source, UsageRecord, VisibilityContext
 from tests.unit.skills.skill_files import LINUX, listing_of, put, skills_in
 

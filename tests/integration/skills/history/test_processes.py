@@ -144,7 +144,7 @@ async def test_half_an_undo_is_finished_and_a_file_changed_since_is_kept(skills)
     changes = await skills.history._require_history().changes("", new.id)
     change = SkillChange("undo", ("a",), "undo it", Author.USER, paths=tuple(names), undoes=new.id)
     updates = tuple(FileUpdate(each.path, each.before) for each in changes)
-    skills.history._journal.open(PendingChange(change, updates))
+    skills.history._write_journal(PendingChange(change, updates))
     assert '"puts": [' in (skills.folder / ".history/intent.json").read_text()  # file format
     skills.put(names[0], "old")
     skills.put(names[1], "by hand")
@@ -159,6 +159,6 @@ async def test_a_file_that_was_not_yet_in_its_place_is_cleared_away(skills):
     mine = skills.put("a/.notes.tmp", "mine")
     elsewhere = skills.put("b/.SKILL.md.ab12_xyz.tmp", "another's")
     change = SkillChange("edit", ("a",), "two", Author.AGENT, paths=("a",))
-    skills.history._journal.open(PendingChange(change))
+    skills.history._write_journal(PendingChange(change))
     await skills.change("c/SKILL.md", "1", "last")
     assert [each.exists() for each in (left, mine, elsewhere)] == [False, True, True]

