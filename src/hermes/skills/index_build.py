@@ -8,13 +8,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.security.injection import scan
-from hermes.skills.index import (
-    COMMON_WORDS,
-    SkillListing,
-    cache_key,
-    split_words,
-    stem,
-)
+from hermes.skills.index import COMMON_WORDS, SkillListing, cache_key, split_words, stem
 from hermes.skills.parse import (
     as_text,
     category_of,

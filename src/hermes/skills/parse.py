@@ -562,12 +562,7 @@ def read_skill(file: Path, root: SkillRoot) -> Skill:
 
 
 def parse_skill(
-    text: str,
-    folder: Path,
-    root: SkillRoot,
-    warnings: tuple[str, ...] = (),
-    *,
-    brief: bool = False,
+    text: str, folder: Path, root: SkillRoot, warnings: tuple[str, ...] = (), *, brief: bool = False
 ) -> Skill:
     """Parse the text of a SKILL.md. Raises `SkillInvalid`.
 

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from hermes.skills.scanner.rules import TABLES, LineIndex, find_all
+from hermes.skills.scanner.rules import TABLES, LineIndex, find_all, table_pattern
 
 # Commands in files of other kinds: Dockerfiles, makefiles, workflows, packages, crontabs
 
@@ -14,35 +14,19 @@ _RUN = re.compile(r"^[ \t]*(?:RUN|CMD|ENTRYPOINT)[ \t]+((?:[^\n]*\\\n)*[^\n]*)",
 _MOUNT = re.compile(r"^(?:--\w+=\S+\s+)+")
 _RECIPE = re.compile(r"^[ \t]+([^\s#].*)$", re.MULTILINE)
 _MAKE_SHELL = re.compile(r"\$\(shell[ \t]+([^\n]{3,500})\)")
-_STEP = re.compile(
-    r"^([ \t-]*)(?:run|script|command|cmd|shell|before_script|args)[ \t]*:[ \t]*(.*)$", re.MULTILINE
-)
-_EXEC = re.compile(
-    r"(?:^|\\n)[ \t]*Exec(?:Start\w*|Stop\w*|Reload)?[ \t]*=[ \t]*[-@+!:]{0,3}"
-    r"((?:[^\s\\])(?:[^\n\\]|\\(?!n)){2,500})",
-    re.MULTILINE,
-)
-_CRON = re.compile(
-    r"(?:^|([\"'])|\s)(?:(?:[\d*][\d*/,-]{0,20}[ \t]{1,9}){4}[\d*a-zA-Z][\w*/,-]{0,20}"
-    r"|@(?:reboot|hourly|daily|weekly|monthly))[ \t]{1,9}"
-    r"(?:root[ \t]{1,9})?([/~\w$\"'][^\n]{3,500})",
-    re.MULTILINE,
-)
+_STEP = table_pattern("pieces_step")
+_EXEC = table_pattern("pieces_exec")
+_CRON = table_pattern("pieces_cron")
 _INLINE = re.compile(r"\bpython[\d.]*\s+(?:-[A-Za-z]\s+){0,3}-c\s+([\"'])")
 _HEREDOC_PYTHON = re.compile(r"\bpython[\d.]*\s+-?\s*<<-?\s*[\"']?(\w{1,40})[\"']?[^\n]*")
 _BY_DATABASE = re.compile(
     r"(?:\bPROGRAM\s{1,9}|\bxp_cmdshell\s{1,9}|\bsys_exec\()'([^'\n]{3,500})'", re.IGNORECASE
 )
-_SSH = re.compile(
-    r"(?:^|\\n)[ \t]*(?:ProxyCommand|LocalCommand)[ \t]+(\S[^\n]{2,500})", re.MULTILINE
-)
+_SSH = table_pattern("pieces_ssh")
 _PLIST = re.compile(r"<string>([^<\n]{8,500})</string>")
 _SCRIPT = re.compile(r'"(\w[\w:.-]*)"\s*:\s*"((?:[^"\\\n]|\\.){1,2000})"')
 _SCRIPT_LINE = re.compile(r'"\w[\w:.-]*"\s*:\s*"((?:[^"\\\n]|\\.){4,2000})"')
-_COMMAND = re.compile(
-    r'"(?:command|cmd|run|script|exec|shell|args|\w+Command|hook|program)"\s*:\s*'
-    r'"((?:[^"\\\n]|\\.){4,2000})"'
-)
+_COMMAND = table_pattern("pieces_command")
 _AT_INSTALL: Final = frozenset({"preinstall", "install", "postinstall", "prepare", "prepublish"})
 MAX_CELLS: Final = 500
 MAX_INLINE_CHARS: Final = 4_000
@@ -162,17 +146,8 @@ def _workflow_steps(text: str) -> Iterator[tuple[int, str]]:
 
 # Warnings: text that advises against the code it shows
 
-_PROHIBITION = re.compile(
-    r"\b(?:never|do\s+not|don['’]?t|must\s+not|mustn['’]?t|should\s+not|shouldn['’]?t|avoid|"
-    r"refuse\s+to|rather\s+than|instead\s+of)\s+(?:\w+\s+){0,2}?"
-    r"(?:run|execut\w+|us(?:e|ing)|past\w+|do|typ\w+|copy\w*|allow\w*|writ\w+|commit\w*|suggest\w*|"
-    r"install\w*|pip\w+|follow\w*|obey\w*|act\w*|call\w*|accept\w*|add\w*|ask\w*|turn\w*|set\w*|"
-    r"disabl\w+|put\w*|store|send\w*|show\w*|print\w*|includ\w+|read\w*)\b",
-    re.IGNORECASE,
-)
-_EXCEPTION = re.compile(
-    r"\b(?:without|unless|until|except|skip|forget|fail)\b|\bbefore\s+running", re.IGNORECASE
-)
+_PROHIBITION = table_pattern("pieces_prohibition")
+_EXCEPTION = table_pattern("pieces_exception")
 """`Never run this without sudo` tells the reader to run it."""
 _ATTACK_WORD = (
     r"(?:attacks?|attackers?|malicious|malware|exploits?|backdoors?|jailbreaks?|injections?|"
@@ -187,16 +162,8 @@ _ATTACK_EXAMPLE = re.compile(
     rf"\b{_ATTACK_WORD}\b[^.!?\n]{{0,80}}\b{_EXAMPLE_WORD}\b|\b{_EXAMPLE_WORD}\b[^.!?\n]{{0,80}}\b{_ATTACK_WORD}\b",
     re.IGNORECASE,
 )
-_BAD_HABIT = re.compile(
-    r"(?:^|\n)\W*(?:bad|wrong|anti-?patterns?|red\s+flags?|vulnerable|insecure|unsafe|"
-    r"what\s+never\b|don['’]?ts?\b)\b|❌|🚫|⛔",
-    re.IGNORECASE,
-)
-_RUN_ORDER = re.compile(
-    r"(?:^|[.!?:;]\s+|\bthen\s+|\bnow\s+|\bfirst\s+|\bplease\s+|\bmust\s+|\band\s+)"
-    r"(?:run|execute|paste|start|type|install|apply)\b",
-    re.IGNORECASE,
-)
+_BAD_HABIT = table_pattern("pieces_bad_habit")
+_RUN_ORDER = table_pattern("pieces_run_order")
 
 
 def is_warning(text: str) -> bool:
@@ -214,16 +181,8 @@ def is_warning(text: str) -> bool:
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*(?:\{?[ \t]*\.?([\w+#-]*))?")
 _HEADING = re.compile(r"#{1,6}\s")
 _SPAN = re.compile(r"(!?)(`{1,2})(?!`)([^`\n]{3,1000})\2(?!`)")
-_RUN_VERB = re.compile(
-    r"\b(?:run|runs|running|execute|start|type|paste|enter|call|invoke|use|launch|issue|export|"
-    r"set|then|via|do|with|by)\b[^.!?\n]{0,120}\Z",
-    re.IGNORECASE,
-)
-_BARE_COMMAND = re.compile(
-    r"(?<![\w`/.-])(?:sudo\s+)?(?:curl|wget|bash|sh|rm|dd|nc|ncat|eval|base64|python3?|powershell|"
-    r"iwr|irm|chmod|crontab|echo|npm|pip3?)\s+(?=[^\n`]{0,200}(?:\||\s-[a-zA-Z]|https?://|\$\())"
-    r"[^\n`]{4,300}"
-)
+_RUN_VERB = table_pattern("pieces_run_verb")
+_BARE_COMMAND = table_pattern("pieces_bare_command")
 """A command line in a sentence without any marks."""
 _PIPED = re.compile(r"(\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b)\s+[A-Za-z].*")
 """Where the sentence continues after a command."""
@@ -347,11 +306,7 @@ _FENCES: Final = {
     **{each: kind for kind, names in TABLES.fences.items() for each in names.split()},
 }
 _SHEBANG = re.compile(r"#!.{0,40}?\b(python|node|deno|bun|ruby|perl|php|pwsh|(?:ba|z|k|da|fi)?sh)")
-_COMMAND_LINE = re.compile(
-    r"^[ \t]*(?:\$ |sudo |curl |wget |rm |git |docker |pip3? |npm |npx |python3? |bash |sh |cat |"
-    r"echo |export |chmod |cd |nc |dd |eval |ssh |crontab |tar |base64 |apt |brew |kubectl |make )",
-    re.MULTILINE,
-)
+_COMMAND_LINE = table_pattern("pieces_command_line")
 _PROMPT = re.compile(r"^[ \t]*(?:[\w.@~:/-]*[$%#>]|>>>) ?", re.MULTILINE)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from hermes.security.danger.files import VITAL
 from hermes.skills.scanner import python_dataflow as flow
 from hermes.skills.scanner.python_dataflow import DataFlow, Labels
-from hermes.skills.scanner.rules import RULES, TABLES, RuleHit, word_list
+from hermes.skills.scanner.rules import RULES, TABLES, RuleHit, table_pattern, word_list
 from hermes.skills.scanner.shell import analyze_shell, dangerous_hits
 from hermes.skills.scanner.signatures import (
     COLLECTOR,
@@ -24,10 +24,7 @@ from hermes.skills.scanner.signatures import (
 
 _RUNNERS, _LOADERS = word_list("python_runners"), word_list("python_loaders")
 _SHELLS, _PROGRAMS = word_list("python_shells"), word_list("python_programs")
-_SEND = re.compile(
-    r"\.(?:post|put|patch|get|request|head|delete|send\w*|urlopen|Request|urlretrieve|store?\w*|"
-    r"stor(?:binary|lines)|gethostbyname\w*|getaddrinfo|resolve|query|upload\w*|write|connect)\Z"
-)
+_SEND = table_pattern("python_send")
 _SEND_LOOSELY = re.compile(r"\?\.(?:post|put|sendall|sendto|sendmail|send_message|urlopen)\Z")
 """Methods of unknown objects, in a script that uses the network."""
 _LOGIN_KEYWORDS: Final = frozenset({"headers", "auth", "cert", "cookies", "verify", "timeout"})
@@ -43,9 +40,7 @@ _DANGEROUS_NAMES = word_list("python_dangerous_names")
 _MACHINE_CODE = word_list("machine_code")
 _MODULES: Final = frozenset({"os", "subprocess", "socket", "pty", "ctypes", "base64", "builtins"})
 _PRIVATE: Final = frozenset({flow.SECRET, flow.ENVIRONMENT, flow.TYPED})
-_OWN_ABOVE = re.compile(
-    r"(?:\.\./){2}.*(?:config\.yaml|approvals|auth\.json|SOUL\.md|\.env|\.hermes)\b|\.\./\.hermes/"
-)
+_OWN_ABOVE = table_pattern("python_own_above")
 _MIN_SCRIPT_CHARS: Final = 15
 _MAX_NODES: Final = 120_000
 _MAX_DEPTH: Final = 2

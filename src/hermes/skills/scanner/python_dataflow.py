@@ -12,7 +12,7 @@ from typing import Final
 
 from hermes.security import SECRET_NAME
 from hermes.security.danger.files import VITAL
-from hermes.skills.scanner.rules import word_list
+from hermes.skills.scanner.rules import table_pattern, word_list
 from hermes.skills.scanner.signatures import STARTUP as PLACES
 from hermes.skills.scanner.signatures import is_credential_store, is_env_file
 
@@ -263,11 +263,7 @@ STARTUP, MACHINE, ENV_FILE, FILES = "startup", "machine", "env file", "files of 
 KEY: Final = "key:"  #: Followed by the name of an environment variable.
 NO_LABELS: Final[Labels] = frozenset()
 MAX_ROUNDS: Final = 8
-_NETWORK = re.compile(
-    r"(?:requests|httpx2?|aiohttp|urllib\.request|urllib2|urllib3|http\.client|socket|smtplib|"
-    r"ftplib|websockets?|dns|telnetlib|paramiko|pycurl|treq|grequests|asyncio\.open_connection)"
-    r"(?![\w])(?!\.gethostname|\.getfqdn|\.exceptions|\.Error)"
-)
+_NETWORK = table_pattern("python_dataflow_network")
 _LABELS_BY_FUNCTION: Final = {
     **dict.fromkeys(word_list("screen_functions"), SCREEN),
     **dict.fromkeys(("pynput.keyboard.Listener", "keyboard.record", "keyboard.on_press"), TYPED),
@@ -277,9 +273,7 @@ _LABELS_BY_FUNCTION: Final = {
 _TEXT_BUILDERS: Final = frozenset({*DECODERS, "map", "chr"})
 _REQUEST_FIELDS: Final = frozenset({"self.path", "self.rfile", "self.headers"})
 _OUTPUT_FUNCTIONS = word_list("output_functions")
-_ABOUT_MACHINE = re.compile(
-    r"(?:id|whoami|hostname|uname|env|printenv|ifconfig|ip a\w*|netstat|history|cat /etc/\w+)\b"
-)
+_ABOUT_MACHINE = table_pattern("python_dataflow_about_machine")
 _CLIPBOARD = re.compile(r"(?:pbpaste|wl-paste|xclip|xsel)\b")
 _MUTATING_METHODS: Final = frozenset(
     {"append", "extend", "add", "update", "insert", "write", "put", "setdefault"}

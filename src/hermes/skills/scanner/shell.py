@@ -26,6 +26,7 @@ from hermes.skills.scanner.rules import (
     TABLES,
     RuleHit,
     is_at_least,
+    table_pattern,
     word_list,
 )
 from hermes.skills.scanner.signatures import (
@@ -53,13 +54,9 @@ _PACKERS: Final = frozenset({"tar", "zip", "cp", "7z", "gpg", "cat", "rsync", "o
 _HEADER_OPTIONS: Final = frozenset(
     {"-H", "--header", "-u", "--user", "--oauth2-bearer", "-A", "-b"}
 )
-_DATA = re.compile(
-    r"-(?:d|F|T|-data\S*|-form|-upload-file|-post-(?:data|file)\S*|-body-\S+)\b|\S*@"
-)
+_DATA = table_pattern("shell_data")
 _CODE = re.compile(r"^(?:diff|archive|bundle|show|log\b.*-p\b|format-patch)")
-_CA_TOOLS = re.compile(
-    r"update-ca-certificates|update-ca-trust|trust anchor|security add-trusted-cert|certutil -A"
-)
+_CA_TOOLS = table_pattern("shell_ca_tools")
 _UNCHECKED = re.compile(r"config\b.*(?:http\.sslVerify|strict-ssl)[ =]+(?:false|0)\b")
 _SOCKET = re.compile(r"/dev/(?:tcp|udp)/")
 
@@ -186,26 +183,17 @@ def _foreign_key(invocation: Invocation) -> bool:
 _PLACEHOLDER = re.compile(rf"/dev/(?:sd[XYNx](?!\w)|disk[XN]|rdisk[XN]|<|{UNKNOWN}|mmcblkX|your)")
 _IMAGE = re.compile(r"\bif=\S+\.(?:img|iso|raw|xz|gz|zst|bin)\b")
 _SYSTEM_DISK = re.compile(r"/dev/(?:sda|nvme0n1|vda|hda|xvda|disk0)(?:p?\d+)?(?!\w)")
-_LOOSENS = re.compile(
-    r"yolo|approvals\S*\s+\S*(?:off|auto|never|allow)|allowlist|accept-hooks|ignore-rules"
-    r"|security\.|pairing\s+approve|hooks\s+accept",
-    re.IGNORECASE,
-)
+_LOOSENS = table_pattern("shell_loosens")
 _TO_OWNER = re.compile(r"\b0?[46][0-7]{3}\b|\bu\+\w*s|(?:^|\s)\+s|=ep\b|\+ep\b")
 _SHELL_FILE = re.compile(r"/(?:ba|z|da|k)?sh\Z|/\.[\w-]+\Z|\A(?:/tmp|/var/tmp|/dev/shm)/")
 _OTHER_COPIES: Final = frozenset({"ssh", "scp", "rsync", "rclone", "gh", "logger", "smbclient"})
 _REMOTE_TOOLS: Final = frozenset({"chisel", "tmate", "ttyd", "gotty", "shellinabox", "xterm"})
 _PROBES: Final = frozenset({"", "echo", "printf", ":", "true", "cat", "timeout", "head", "read"})
-_MAIN_FOLDER = re.compile(
-    r"(?:~|/home/[^/]+|/Users/[^/]+)/(?:Documents|Desktop|Pictures|Photos|Music|Videos|Movies)"
-    r"(?:/|/\*)?"
-)
+_MAIN_FOLDER = table_pattern("shell_main_folder")
 _NAMED_AT_HOME = re.compile(r"(?:~|/home/\w+)\s(?:-type\s\w\s)?-i?name\s[\"']?[\w*.]*[\w.]{3}")
 """A search in the home folder that is limited to files of one name."""
 _FOR_ALL = re.compile(r"\b0?777\b|a\+\w*w")
-_UNPROTECTED = re.compile(
-    r"setenforce 0|ufw disable|ip6?tables (?:-F|--flush)\s*\Z|nft flush ruleset"
-)
+_UNPROTECTED = table_pattern("shell_unprotected")
 _WHOLE_HOST = re.compile(r"(?:-v|--volume)[= ]/:|chroot\s+/host|source=/,|--target[= ]1\b|-t 1\b")
 
 

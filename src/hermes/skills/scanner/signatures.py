@@ -53,10 +53,7 @@ CREDENTIAL_STORE = re.compile(
 )
 """Files with keys and passwords, in the text of any language."""
 _PUBLIC_FILE = re.compile(r"\.pub\Z|known_hosts|authorized_keys|\.ssh[/\\]config|\.aws[/\\]config")
-_STORE_NAMES = re.compile(
-    r"/id_(?:rsa|dsa|ecdsa|ed25519)\Z|/(?:wallet\.dat|logins\.json|key4\.db|cookies\.sqlite"
-    r"|Login Data|Local State|Web Data)\Z"
-)
+_STORE_NAMES = table_pattern("signatures_store_names")
 STARTUP = re.compile(
     rf"(?:{_HOMES}[/\\]|(?<![\w.-]))(?:{_any_of(STARTUP_FILES)})(?![\w.])"
     r"|/etc/(?:profile(?:\.d)?|rc\.local|cron\S*|systemd/system|init\.d|ld\.so\.preload)"

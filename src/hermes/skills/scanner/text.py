@@ -24,6 +24,7 @@ from hermes.skills.scanner.rules import (
     ScanRule,
     cap_severity,
     find_all,
+    table_pattern,
 )
 from hermes.skills.scanner.signatures import HERMES_FILE, is_credential_store, is_env_file
 
@@ -75,13 +76,9 @@ def _orders() -> tuple[ProseOrder, ...]:
 _OWN_NEGATION: Final = frozenset({"never_asks", "hides_deeds", "claims_safety"})
 """Rules about prohibitions: a `never` before them is part of the order."""
 _WRAPPED = re.compile(r"(?<=\S)\n(?![\s#>|*-]|\d+[.)]\s|```)")
-_NEGATED = re.compile(
-    r"\b(?:never|not|n['’]t|avoid|without|refuse|unless|cannot)\b[^.!?\n]{0,60}\Z", re.IGNORECASE
-)
+_NEGATED = table_pattern("text_negated")
 _SENTENCE = re.compile(r"[.!?]\s|\n\s*\n|\n[-*|>#\d]")
-_COMPOUND = re.compile(
-    r"\b(?:instruction|rule|prompt|guideline|message|restriction)s?-[A-Za-z]+", re.I
-)
+_COMPOUND = table_pattern("text_compound")
 _CONFIG_GIVEN = re.compile(r"\s(?:-K|--config)[ =]?-(?:\s|$)")
 """curl reads its options, including the password, from its input."""
 _CONTEXT_CHARS: Final = 200
@@ -169,16 +166,9 @@ def stray_character_hits(found: list[InjectionFinding]) -> Iterator[RuleHit]:
 _LINK = re.compile(r"\]\(\s{0,3}<?([^()\s<>]{1,400})")
 _UPWARD = re.compile(r"(?:\.\.[/\\]){2,40}[\w.~$-][\w./\\~$-]{0,200}")
 _FROM_SKILL = re.compile(r"HERMES_SKILL_DIR\}?[\"']?(?:/\.\.){2,20}(/[\w./-]{1,200})?")
-_DECLARED = re.compile(
-    r"^required_credential_files:[ \t]*\n((?:[ \t]+[^\n]*\n|-[^\n]*\n|\n){1,60})", re.MULTILINE
-)
-_PATH = re.compile(
-    r"\bpath:\s*[\"']?([^\s\"',}]{1,300})|^\s*-\s+[\"']?([\w~./\\$-]{1,300})[\"']?\s*$",
-    re.MULTILINE,
-)
-_SYSTEM = re.compile(
-    r"(?:\.\./)+(?:etc|proc|root|home|Users|var|dev)/|\.\.[/\\](?:Windows|System32)"
-)
+_DECLARED = table_pattern("text_declared")
+_PATH = table_pattern("text_path")
+_SYSTEM = table_pattern("text_system")
 
 
 def link_hits(text: str) -> Iterator[RuleHit]:
@@ -219,15 +209,11 @@ def _reaches_sensitive_path(path: str) -> bool:
 
 # Encoded texts: base64, hexadecimal, escapes, character codes, split strings
 
-_BASE64 = re.compile(
-    r"(?<![A-Za-z0-9+/_=-])(?<!base64,)[A-Za-z0-9+/_-]{32,20000}={0,2}(?![A-Za-z0-9+/_-])"
-)
+_BASE64 = table_pattern("text_base64")
 _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}){20,10000}(?![0-9A-Fa-f])")
 _ESCAPES = re.compile(r"(?:\\x[0-9A-Fa-f]{2}|\\[0-3][0-7]{2}|\\u00[0-9A-Fa-f]{2}){4,5000}")
 _ESCAPE = re.compile(r"\\x([0-9A-Fa-f]{2})|\\([0-3][0-7]{2})|\\u00([0-9A-Fa-f]{2})")
-_CODES = re.compile(
-    r"(?:fromCharCode|\[char\[\]\]|chr)\s*\(?\s*\(?((?:\s*\d{2,3}\s*,){5,5000}\s*\d{2,3})"
-)
+_CODES = table_pattern("text_codes")
 _PLUS = re.compile(r"[\"']\s{0,9}\+\s{0,9}[\"']")
 _MIN_CONCATENATIONS: Final = 3
 MAX_ENCODED_TEXTS: Final = 200  #: Encoded texts of one file that are decoded.
@@ -309,10 +295,7 @@ _CODECS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], bytes]], .
 
 _LOOSE_SECRET: Final = frozenset({"authorization", "bearer", "cookie", "://", "=", "pass", "."})
 """Hints of patterns that ordinary examples match too."""
-_EXAMPLE = re.compile(
-    r"example|xxx|your|placeholder|dummy|sample|0{6}|1{6}|123456|abcdef|\.\.\.|test_?key|fake|<|\{",
-    re.IGNORECASE,
-)
+_EXAMPLE = table_pattern("text_example")
 _BODY = re.compile(r"[A-Za-z0-9+/=]{32}")
 _SHAPES = tuple(shape for shape in SECRET_SHAPES if shape.hints[0] not in _LOOSE_SECRET)
 
