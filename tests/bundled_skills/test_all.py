@@ -47,27 +47,14 @@ def test_there_are_enough_skills_for_daily_use() -> None:
 
 
 DAILY_USES = {
-    "git": "git-workflow",
-    "code review": "code-review",
-    "debugging": "systematic-debugging",
-    "test-driven work": "test-driven-development",
-    "research": "web-research",
-    "arXiv": "arxiv",
-    "documents and PDF": "ocr-and-documents",
-    "spreadsheets": "spreadsheets-xlsx",
-    "notes": "notes",
-    "email by CLI": "email-by-cli",
-    "calendars": "calendars",
-    "containers": "docker-containers",
-    "servers": "linux-server",
-    "data analysis": "data-analysis-csv",
-    "plotting": "plotting",
-    "web scraping": "web-scraping",
-    "image work": "image-work",
-    "writing": "writing-and-editing",
-    "meeting notes": "meeting-notes",
-    "home automation": "home-assistant",
-}
+    "git": "git-workflow", "code review": "code-review", "debugging": "systematic-debugging",
+    "test-driven work": "test-driven-development", "research": "web-research", "arXiv": "arxiv",
+    "documents and PDF": "ocr-and-documents", "spreadsheets": "spreadsheets-xlsx", "notes": "notes",
+    "email by CLI": "email-by-cli", "calendars": "calendars", "containers": "docker-containers",
+    "servers": "linux-server", "data analysis": "data-analysis-csv", "plotting": "plotting",
+    "web scraping": "web-scraping", "image work": "image-work", "writing": "writing-and-editing",
+    "meeting notes": "meeting-notes", "home automation": "home-assistant",
+}  # fmt: skip
 
 
 def test_each_daily_use_has_its_skill() -> None:

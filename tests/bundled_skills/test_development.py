@@ -24,17 +24,13 @@ def diff(file: str, *added: str, start: int = 1) -> str:
 @pytest.mark.parametrize(
     ("line", "kind"),
     [
-        ("<<<<<<< HEAD", "conflict"),
-        ("    console.log(user)", "debug"),
+        ("<<<<<<< HEAD", "conflict"), ("    console.log(user)", "debug"),
         ('password = "hunter2hunter2"', "secret"),
-        ("-----BEGIN OPENSSH PRIVATE KEY-----", "secret"),
-        ("@pytest.mark.skip", "disabled-test"),
-        ("it.only('adds', () => {})", "disabled-test"),
-        ("except Exception:", "swallowed-error"),
-        ('DATA = "/home/alice/data.csv"', "machine-path"),
-        ("# TODO: later", "unfinished"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----", "secret"), ("@pytest.mark.skip", "disabled-test"),
+        ("it.only('adds', () => {})", "disabled-test"), ("except Exception:", "swallowed-error"),
+        ('DATA = "/home/alice/data.csv"', "machine-path"), ("# TODO: later", "unfinished"),
     ],
-)
+)  # fmt: skip
 def test_suspicious_added_lines_are_found(run: Run, line: str, kind: str) -> None:
     done = run(
         "code-review/diff_check.py", "--json", stdin=diff("tests/a.txt", "ok", line, start=7)

@@ -278,16 +278,12 @@ async def test_inaccessible_repository_fails_without_a_prompt(hub: Hub, smart_ht
 @pytest.mark.parametrize(
     "address",
     [
-        "git+ext::sh -c touch%20/tmp/x",
-        "ssh://-oProxyCommand=touch/x.git",
-        "git+--upload-pack=touch",
-        "https://user:secret@example.com/x.git",
-        "http://example.com/x.git",
-        "git://example.com/x.git",
-        "file:///tmp/x.git#--upload-pack=touch:a",
-        "file:///tmp/x.git#main:../../etc",
+        "git+ext::sh -c touch%20/tmp/x", "ssh://-oProxyCommand=touch/x.git",
+        "git+--upload-pack=touch", "https://user:secret@example.com/x.git",
+        "http://example.com/x.git", "git://example.com/x.git",
+        "file:///tmp/x.git#--upload-pack=touch:a", "file:///tmp/x.git#main:../../etc",
     ],
-)
+)  # fmt: skip
 async def test_addresses_that_could_run_something_are_not_used(hub: Hub, address: str):
     with pytest.raises((UsageError, HubError)):
         await hub.prepare(address)

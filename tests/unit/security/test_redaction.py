@@ -91,17 +91,13 @@ KNOWN = 'pläin "va/lue" +1 ü'
 @pytest.mark.parametrize(
     "spelling",
     [
-        KNOWN,
-        quote(KNOWN, safe=""),
-        quote_plus(KNOWN),
-        json.dumps(KNOWN),
-        json.dumps(KNOWN, ensure_ascii=False),
-        base64.b64encode(KNOWN.encode()).decode(),
+        KNOWN, quote(KNOWN, safe=""), quote_plus(KNOWN), json.dumps(KNOWN),
+        json.dumps(KNOWN, ensure_ascii=False), base64.b64encode(KNOWN.encode()).decode(),
         base64.b64encode(f"user:{KNOWN}".encode()).decode(),
         base64.b64encode(f"me:{KNOWN}:x".encode()).decode(),
         base64.urlsafe_b64encode(f"u:{KNOWN}".encode()).decode(),
     ],
-)
+)  # fmt: skip
 def test_a_known_secret_is_found_in_every_spelling(spelling):
     redacted = Redactor([KNOWN]).redact(f"<{spelling}>")
     assert REDACTION_MARK in redacted

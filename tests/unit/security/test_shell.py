@@ -164,15 +164,10 @@ def test_the_program_behind_a_wrapper_is_found(command: str, expected: tuple[str
 @pytest.mark.parametrize(
     "command",
     [
-        "grep rm -r src",
-        "timeout 5 grep bash -c x",
-        "git log -- rm -r",
-        "apt install python -y",
-        "command -v rm -r",
-        "./tool 'rm -r x'",
-        "tool 'rm -r x'",
+        "grep rm -r src", "timeout 5 grep bash -c x", "git log -- rm -r", "apt install python -y",
+        "command -v rm -r", "./tool 'rm -r x'", "tool 'rm -r x'",
     ],
-)
+)  # fmt: skip
 def test_quoted_text_is_not_a_program(command: str) -> None:
     assert not {"rm", "bash", "python"} & {
         each.name for each in unfold_command(command).invocations

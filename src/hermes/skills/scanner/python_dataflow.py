@@ -109,7 +109,8 @@ class ConstantValues:
             case ast.JoinedStr(values=parts):
                 return self._joined([self.folded(part) for part in parts], "")
             case ast.List(elts=members) | ast.Tuple(elts=members) | ast.Set(elts=members):
-                return _all_known([self.folded(member) for member in members])
+                known = [self.folded(member) for member in members]
+                return None if None in known else tuple(each for each in known if each is not None)
             case ast.BinOp(left=left, op=ast.Add() | ast.Div() as op, right=right):
                 return _add_values(self.folded(left), self.folded(right), isinstance(op, ast.Div))
             case (
@@ -191,11 +192,6 @@ def _literal(value: object) -> Value | None:
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return value if isinstance(value, (str, int)) and not isinstance(value, bool) else None
-
-
-def _all_known(values: list[Value | None]) -> tuple[Value, ...] | None:
-    known = tuple(value for value in values if value is not None)
-    return known if len(known) == len(values) else None
 
 
 def _add_values(left: Value | None, right: Value | None, path: bool) -> Value | None:
@@ -386,7 +382,9 @@ class DataFlow:
         if name.rpartition(".")[2] in _SEARCHES and HOME in self.labels(node.func, *node.args):
             yield FILES
         if name in _OUTPUT_FUNCTIONS and node.args:
-            program = self._program(node.args[0])
+            value = self.values.folded(node.args[0])
+            program = value[0] if isinstance(value, tuple) and value else value
+            program = program if isinstance(program, str) else ""
             if _ABOUT_MACHINE.match(program):
                 yield MACHINE
             if _CLIPBOARD.match(program):
@@ -397,12 +395,6 @@ class DataFlow:
             yield _LABELS_BY_FUNCTION[name]
         if self.is_network(name):
             yield NETWORK
-
-    def _program(self, command: ast.expr) -> str:
-        """Return the started program, as far as it is known."""
-        value = self.values.folded(command)
-        first = value[0] if isinstance(value, tuple) and value else value
-        return first if isinstance(first, str) else ""
 
     def _in_folder(self, folder: ast.expr, *rest: ast.expr) -> Labels:
         """A path in a folder loses the label of that folder, unless a search found it."""
@@ -425,7 +417,10 @@ class DataFlow:
             case ast.AugAssign(target=target, value=value):
                 self._mark(target, self.labels(value))
             case ast.For() | ast.AsyncFor() | ast.comprehension():
-                self._loop(node)
+                self._mark(node.target, self.labels(node.iter))
+                members = self.values.folded(node.iter)
+                if isinstance(node.target, ast.Name) and isinstance(members, tuple) and members:
+                    self.values.variables.setdefault(node.target.id, members[0])
             case ast.withitem(context_expr=value, optional_vars=target) if target is not None:
                 self._bind(target, value)
             case ast.Call():
@@ -437,13 +432,6 @@ class DataFlow:
                     if isinstance(each, ast.Return) and each.value
                 ]
                 self._add(name, self.labels(*returned))
-
-    def _loop(self, node: ast.For | ast.AsyncFor | ast.comprehension) -> None:
-        """Bind the loop variable; for constants, to the first one."""
-        self._mark(node.target, self.labels(node.iter))
-        members = self.values.folded(node.iter)
-        if isinstance(node.target, ast.Name) and isinstance(members, tuple) and members:
-            self.values.variables.setdefault(node.target.id, members[0])
 
     def _bind(self, target: ast.expr, value: ast.expr) -> None:
         self._mark(target, self.labels(value))

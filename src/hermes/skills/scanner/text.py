@@ -47,18 +47,13 @@ class ProseOrder(msgspec.Struct, frozen=True):
         for match in first.finditer(text):
             end = match.end()
             for part in rest:
-                end = _find_after(part, text, end)
-                if end < 0:
+                stop = text.find("\n", end, end + _MAX_GAP)
+                found = part.search(text, end, stop if stop >= 0 else end + _MAX_GAP)
+                if found is None:
                     break
+                end = found.end()
             else:
                 yield match.start()
-
-
-def _find_after(part: re.Pattern[str], text: str, start: int) -> int:
-    """Return where the next part ends, or -1 when it does not follow."""
-    stop = text.find("\n", start, start + _MAX_GAP)
-    found = part.search(text, start, stop if stop >= 0 else start + _MAX_GAP)
-    return found.end() if found else -1
 
 
 @cache
