@@ -6,6 +6,8 @@ fence are refused.
 
 from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
 from hermes.core.errors import LeaseLost, StoreConflict
 from hermes.store.engine import Database
 from hermes.store.records import ChatLease, ChatRow
@@ -120,7 +122,7 @@ def check_lease(database: Database, lease: ChatLease, now: float | None = None) 
     """
     assignment, values = ("owner = owner", ()) if now is None else ("last_active = ?", (now,))
     statement = f"UPDATE chats SET {assignment} WHERE {_LEASE}"
-    if not database.change(statement, (*values, *_lease_values(lease))):
+    if not database.change(statement, (*values, *to_columns(*astuple(lease)))):
         raise LeaseLost(
             f"another process works on the chat {lease.session_key} by now",
             hint="Nothing to do: it answers what is waiting there.",
@@ -136,19 +138,15 @@ def renew(database: Database, owner: str, until: float) -> int:
 def release(database: Database, lease: ChatLease) -> None:
     """Free the chat for other processes. A lost lease is ignored."""
     statement = f"UPDATE chats SET owner = '', lease_until = 0 WHERE {_LEASE}"
-    database.change(statement, _lease_values(lease))
+    database.change(statement, to_columns(*astuple(lease)))
 
 
 def delete(database: Database, lease: ChatLease) -> None:
     """Delete the chat. A lost lease is ignored."""
-    database.change(f"DELETE FROM chats WHERE {_LEASE}", _lease_values(lease))
+    database.change(f"DELETE FROM chats WHERE {_LEASE}", to_columns(*astuple(lease)))
 
 
 def owners(database: Database) -> tuple[str, ...]:
     """Return the processes that hold leases."""
     rows = database.rows("SELECT DISTINCT owner FROM chats WHERE owner <> '' ORDER BY owner")
     return tuple(str(row[0]) for row in rows)
-
-
-def _lease_values(lease: ChatLease) -> list[object]:
-    return to_columns(lease.session_key, lease.owner, lease.fence)

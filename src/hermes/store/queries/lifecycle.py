@@ -334,12 +334,11 @@ def clear_messages(database: Database, session_id: str) -> None:
 
 
 def stats(backend: Backend, database: Database) -> StoreStats:
+    summed = (*NUMBERS[3:9], "coalesce(actual_cost_usd, estimated_cost_usd)")
+    sums = ", ".join(f"coalesce(sum({column}), 0)" for column in summed)
     totals = database.rows(
         "SELECT count(*), count(archived_at), min(started_at), max(started_at),"
-        " coalesce(sum(tool_call_count), 0), coalesce(sum(input_tokens), 0),"
-        " coalesce(sum(output_tokens), 0), coalesce(sum(cache_read_tokens), 0),"
-        " coalesce(sum(cache_write_tokens), 0), coalesce(sum(reasoning_tokens), 0),"
-        " coalesce(sum(coalesce(actual_cost_usd, estimated_cost_usd)), 0) FROM sessions"
+        f" {sums} FROM sessions"
     )
     count, archived, oldest, newest, tool_calls, *tokens, cost = totals[0]
     by_role = _counts(database, "role", "messages")
