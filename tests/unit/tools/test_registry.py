@@ -12,6 +12,7 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
 from hermes.core.tool import Effect, ToolContext
+from hermes.sdk.testing.tools import call_tool, load_plugin
 from hermes.tools.registry import (
     SERVICE_TOOLS,
     ToolDeps,
@@ -102,6 +103,28 @@ async def test_plugins_tool_runs_as_it_is_documented(registry, deps):
     assert await tool.handler(context(), {"place": "Rome"}) == '{"sky": "blue"}'
     assert (seen["args"], seen["task_id"]) == ({"place": "Rome"}, "s1")
     assert seen["thread"] is not threading.main_thread()
+
+
+PLUGIN = '''
+from hermes.sdk import Effect, ToolContext, ToolDeps, tool
+
+@tool(toolset="sky", effect=Effect.READ, unavailable=lambda deps: "")
+async def phase(deps: ToolDeps, call: ToolContext, day: int = 1) -> str:
+    """Tell the phase of the moon."""
+    return f"full on day {day} for {call.session_id} at {deps.place.name}"
+
+def register(ctx):
+    ctx.register_tool(phase)
+'''
+
+
+def test_plugin_registers_a_decorated_tool(tmp_path):
+    (tmp_path / "moon").mkdir()
+    (tmp_path / "moon/plugin.yaml").write_text("name: moon\nversion: 1.0.0\n")
+    (tmp_path / "moon/__init__.py").write_text(PLUGIN)
+    phase = load_plugin(tmp_path / "moon").tools["phase"]
+    assert (phase.toolset, list(phase.spec.parameters["properties"])) == ("sky", ["day"])
+    assert call_tool(phase, {"day": 3}) == "full on day 3 for session at test"
 
 
 async def test_async_handler_is_awaited_and_data_becomes_json(registry, deps):
