@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -40,9 +40,9 @@ from hermes.sdk.platforms import (
     ChatTarget,
     ChatType,
     CredentialField,
-    Dialect,
     Media,
     MediaCache,
+    MessageDialect,
     MessageEvent,
     NotConnected,
     OutgoingMessage,
@@ -162,7 +162,7 @@ def register_platform(
     label: str = "",
     credentials: Iterable[str] = (),
     max_chars: int = 4000,
-    dialect: Dialect = "markdown",
+    dialect: MessageDialect | Literal["plain", "markdown"] = "markdown",
 ) -> None:
     """Add a platform; one of the same name that a plugin added before is replaced. `adapter` is
     called with a `PlatformConfig`. `credentials` are the variables it needs, the token first. Texts

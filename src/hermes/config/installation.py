@@ -16,7 +16,7 @@ import msgspec
 
 import hermes
 from hermes.core.errors import HermesError
-from hermes.util.extras import EXTRAS, install_hint, is_installed
+from hermes.util.extras import extras, install_hint, is_installed
 
 DISTRIBUTION = "hermes"
 LAUNCHER = "hermes"
@@ -171,7 +171,7 @@ async def ensure_extra(
     failed_at, failure = _FAILURES.get(name, (-RETRY_SECONDS, None))
     if failure is not None and monotonic() - failed_at < RETRY_SECONDS:
         raise failure
-    report(f"installing the packages for {EXTRAS[name].summary} (once) …\n")
+    report(f"installing the packages for {extras()[name].summary} (once) …\n")
     try:
         await install(name)
     except InstallFailed as error:

@@ -15,7 +15,7 @@ import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal import Argv, Host, Notify, Running, Sink, log_notice
-from hermes.util.extras import EXTRAS, install_hint
+from hermes.util.extras import Extra, extras, install_hint
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
@@ -82,6 +82,11 @@ class TerminalManifest(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()  #: Variables that must be set.
     questions: tuple[tuple[str, str], ...] = ()
     """Settings of `terminal` that `hermes setup terminal` asks for, with the question."""
+
+    @property
+    def extra(self) -> Extra | None:
+        """For a bundled backend: the extra of its name, which installs `package`."""
+        return Extra(f"commands {self.summary}", "hermes setup terminal") if self.package else None
 
     def load(self) -> TerminalBackend:
         if not isinstance(self.backend, str):
@@ -214,7 +219,9 @@ class CloudHost(ABC):
         try:
             self._sdk = import_module(self.name)
         except ImportError as error:
-            hint = install_hint(self.name) if self.name in EXTRAS else "install it in Hermes' .venv"
+            hint = (
+                install_hint(self.name) if self.name in extras() else "install it in Hermes' .venv"
+            )
             raise BackendUnavailable(
                 f"the package {self.name} is not installed", hint=hint
             ) from error

@@ -8,8 +8,8 @@ from hermes.core.ports import Clock
 from hermes.sdk.platforms import ChatType
 from hermes.sdk.testing.platforms.harness import (
     TROUBLES,
-    BaseHarness,
     File,
+    Harness,
     HastyClock,
     Saying,
     Shown,
@@ -27,7 +27,7 @@ KINDS = {"image": "photo", "voice": "voice", "audio": "audio", "video": "video"}
 COMMANDS = (("stop", "Stop the turn"), ("reload-mcp", "Connect to MCP servers again"))
 
 
-class TelegramHarness(BaseHarness):
+class TelegramHarness(Harness):
     manifest = MANIFEST
     troubles = TROUBLES
     features = frozenset({"groups", "replies", "bots", "keeps"})

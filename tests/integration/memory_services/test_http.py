@@ -15,7 +15,7 @@ from hermes.sdk.memory import (
     ServicePaused,
     quote_segment,
 )
-from hermes.sdk.memory.client import MAX_BYTES
+from hermes.sdk.memory.service import MAX_BYTES
 from tests.integration.memory_services.fakes import KEY
 from tests.integration.memory_services.site import Fault, Request, Site
 from tests.unit.security.certificates import server_and_trust

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from hermes.cli.commands import setup
-from hermes.util.extras import EXTRAS
+from hermes.util.extras import extras
 from tests.unit.cli.conftest import Run
 
 
@@ -165,7 +165,7 @@ def test_setup_reports_what_was_installed_and_the_next_step(hermes, installed):
         0,
         [
             "installed 2 packages for postgres: psycopg 3.3, psycopg-binary 3.3",
-            f"next: {EXTRAS['postgres'].next_step}",
+            f"next: {extras()['postgres'].next_step}",
         ],
     )
 

@@ -14,7 +14,7 @@ import pytest
 
 from hermes.cli.commands.setup import NAMES
 from hermes.gateway.platforms.registry import extra_of, shipped_manifests
-from hermes.util.extras import BASE, EXTRAS, install_hint
+from hermes.util.extras import BASE, extras, install_hint
 from scripts import locks, setup
 from scripts.portable import committed
 
@@ -79,7 +79,7 @@ def test_installations_by_name_are_found_and_other_commands_are_not() -> None:
 
 
 def test_every_text_names_something_that_can_be_set_up() -> None:
-    known = {*NAMES, *EXTRAS}
+    known = {*NAMES, *extras()}
     wrong = {
         f"{name}: hermes setup {word}"
         for name, text in texts()
@@ -102,8 +102,8 @@ def test_every_hint_in_the_source_names_an_extra() -> None:
                 else:
                     assert ast.unparse(argument) in computed, path
     assert {"otel", "postgres", "web", "local"} <= seen
-    assert {"modal", "daytona"} <= set(EXTRAS)
-    assert seen <= set(EXTRAS)
+    assert {"modal", "daytona"} <= set(extras())
+    assert seen <= set(extras())
 
 
 def test_a_hint_for_what_does_not_exist_is_an_error() -> None:
@@ -114,14 +114,14 @@ def test_a_hint_for_what_does_not_exist_is_an_error() -> None:
 
 def test_every_extra_is_described_and_documented_and_no_section_has_its_name() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert {*project["optional-dependencies"], BASE} == set(EXTRAS)
-    assert not set(EXTRAS) & set(NAMES)
+    assert {*project["optional-dependencies"], BASE} == set(extras())
+    assert not set(extras()) & set(NAMES)
     page = (ROOT / "docs" / "how-to" / "set-up.md").read_text()
-    for name, extra in EXTRAS.items():
+    for name, extra in extras().items():
         assert f"| `{name}` | {extra.summary} |" in page
 
 
-@pytest.mark.parametrize("name", EXTRAS)
+@pytest.mark.parametrize("name", extras())
 def test_every_package_of_an_extra_is_pinned_with_a_hash(name: str) -> None:
     pins = setup.pins_of(ROOT, name)
     assert pins
@@ -139,7 +139,7 @@ def test_the_extra_of_a_platform_has_the_modules_it_needs() -> None:
         extra = extra_of(platform)
         if not platform.needs:
             continue
-        assert extra in EXTRAS, platform.name
+        assert extra in extras(), platform.name
         there = {setup.normalise(pin.name) for pin in setup.pins_of(ROOT, extra)}
         for module in platform.needs:
             assert there & {setup.normalise(each) for each in owners[module]}, (extra, module)

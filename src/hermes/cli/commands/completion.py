@@ -15,7 +15,7 @@ from hermes.cli.context import Cli, Command, arg
 from hermes.cli.main import COMMANDS, DEFAULT
 from hermes.config.schema import leaf_keys
 from hermes.providers import ENDPOINTS
-from hermes.util.extras import EXTRAS
+from hermes.util.extras import extras
 
 ROOT = "hermes"
 MARK = "# {shell} completion of hermes, written by `hermes completion {shell}`\n"
@@ -109,7 +109,7 @@ def _values(action: argparse.Action, path: str) -> str:
         return ""  # a new name
     words: Iterable[object] = action.choices or ()
     if action.dest == "section" and path == f"{ROOT} setup":
-        words = (*SETUP_SECTIONS, *EXTRAS)
+        words = (*SETUP_SECTIONS, *extras())
     elif action.metavar == "PROVIDER" or action.dest == "provider":
         words = [endpoint.id for endpoint in ENDPOINTS]
     elif action.dest == "key" and path.startswith(f"{ROOT} config "):

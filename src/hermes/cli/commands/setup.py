@@ -36,7 +36,7 @@ from hermes.ops import CredentialService, SetupRecord, reset_settings
 from hermes.providers import CUSTOM, LOCAL, endpoints
 from hermes.tools import switch_toolsets
 from hermes.util.concurrency import SystemClock
-from hermes.util.extras import EXTRAS, install_hint
+from hermes.util.extras import extras, install_hint
 from hermes.util.lazy import bundled_manifest, bundled_names
 from hermes.util.text import many
 
@@ -386,7 +386,7 @@ def summary(cli: Cli) -> Iterator[str]:
 
 
 EXTRAS_HELP = "extras, to install the packages for something optional:\n" + "\n".join(
-    f"  {name:<{max(map(len, EXTRAS))}}  {each.summary}" for name, each in EXTRAS.items()
+    f"  {name:<{max(map(len, extras()))}}  {each.summary}" for name, each in extras().items()
 )
 
 
@@ -407,16 +407,16 @@ NAMES = ("model", "tts", "terminal", "gateway", "tools", "agent")
 
 
 def run(args: Namespace, cli: Cli) -> int:
-    if args.section in EXTRAS:
+    if args.section in extras():
         if installed := asyncio.run(install_extra(args.section)):
             packages = f"{many(len(installed), 'package')} for {args.section}"
             cli.say(f"installed {packages}: {', '.join(installed)}")
         else:
             cli.say(f"{args.section} is already installed")
-        cli.say(f"next: {EXTRAS[args.section].next_step}")
+        cli.say(f"next: {extras()[args.section].next_step}")
         return 0
     if args.section and args.section not in NAMES:
-        close = " or ".join(get_close_matches(args.section, [*NAMES, *EXTRAS], n=3))
+        close = " or ".join(get_close_matches(args.section, [*NAMES, *extras()], n=3))
         hint = f"did you mean {close}?" if close else "`hermes setup --help` lists them"
         problem = f"there is nothing to set up with the name {args.section!r}"
         raise UsageError(problem, hint=hint)

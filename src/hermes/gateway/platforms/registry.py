@@ -28,7 +28,7 @@ from hermes.sdk.platforms import (
     UserIdFormat,
 )
 from hermes.terminal import SANDBOX_PROBE, is_installed, probe_program
-from hermes.util.extras import EXTRAS
+from hermes.util.extras import extras
 
 added: dict[str, PlatformManifest] = {}
 """Platforms that plugins of this process added by the documented function."""
@@ -115,7 +115,7 @@ def install_libraries(platform: PlatformManifest) -> bool:
 
 def extra_of(platform: PlatformManifest) -> str | None:
     """Return the extra with the library of a platform; None if there is none."""
-    if platform.name in EXTRAS:
+    if platform.name in extras():
         return platform.name
     return SERVER if set(platform.needs) <= {"starlette", "uvicorn"} else None
 

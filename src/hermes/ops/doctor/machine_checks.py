@@ -28,7 +28,7 @@ from hermes.ops.doctor.check import DoctorContext, DoctorFinding, Findings, ok, 
 from hermes.ops.logs import LogFilter, files_of, last_entries
 from hermes.providers import LOCAL
 from hermes.terminal import SANDBOX_PROBE, is_installed, probe_program
-from hermes.util.extras import BASE, EXTRAS, install_hint
+from hermes.util.extras import BASE, extras, install_hint
 from hermes.util.text import human_duration, human_size, many
 
 PRIVATE_FILES = (
@@ -216,7 +216,7 @@ def _extras(settings: Settings) -> list[Requirement]:
         ("opentelemetry-sdk", "otel"): settings.telemetry.enabled,
     }
     terminal = find_terminal(settings.terminal.backend)
-    if terminal and terminal.package in EXTRAS:
+    if terminal and terminal.package in extras():
         on[terminal.package, terminal.package] = True
     return [Requirement(name, "", extra) for (name, extra), needed in on.items() if needed]
 

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
         Dict, Dicts, Inspectable, MemoryManager, MemoryProvider, find_provider, safe_name,
         strip_fences,
     )
-    from hermes.sdk.memory.client import (
-        SLOW_SECONDS, WRITE_SECONDS, ServiceCircuitBreaker, ServiceClient, ServiceError,
-        ServiceNotFound, ServicePaused, parse_address, quote_segment,
-    )
     from hermes.sdk.memory.service import (
-        MAX_LISTED, MIRRORED_TARGETS, OWNER, HttpServiceProvider, ServiceInfo, ServiceOptions,
-        ServiceProvider, ServiceScope, ServiceTool, bullet_list, change_options, not_initialized,
-        objects_in, open_client, options_file, read_notes, read_options, read_variable,
-        redact_outgoing, redact_query, safe_id, search_tool, service_scope, store_tool, to_entry,
+        MAX_LISTED, MIRRORED_TARGETS, OWNER, SLOW_SECONDS, WRITE_SECONDS, HttpServiceProvider,
+        ServiceCircuitBreaker, ServiceClient, ServiceError, ServiceInfo, ServiceNotFound,
+        ServiceOptions, ServicePaused, ServiceProvider, ServiceScope, ServiceTool, bullet_list,
+        change_options, not_initialized, objects_in, open_client, options_file, parse_address,
+        quote_segment, read_notes, read_options, read_variable, redact_outgoing, redact_query,
+        safe_id, search_tool, service_scope, store_tool, to_entry,
     )
     # fmt: on
     # isort: on

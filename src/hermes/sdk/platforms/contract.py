@@ -15,6 +15,7 @@ from hermes.config.loader import Variable
 from hermes.config.settings.base import PlatformBehaviour, PlatformConnectionSettings
 from hermes.config.settings.platforms import Platform
 from hermes.core.errors import HermesError
+from hermes.util.extras import Extra
 
 ChatType = Literal["dm", "group", "channel"]
 MediaKind = Literal["image", "voice", "audio", "video", "document"]
@@ -97,16 +98,51 @@ class ChatTarget(msgspec.Struct, frozen=True):
     account: str = ""
 
 
-Dialect = Literal["plain", "markdown", "discord", "telegram", "slack", "matrix", "email"]
-"""How text is formatted: `telegram` and `matrix` are HTML, `slack` is mrkdwn, the rest Markdown."""
-
 TRUE_WORDS = frozenset({"true", "1", "yes", "on"})
 FALSE_WORDS = frozenset({"false", "0", "no", "off"})
 ALL_MEDIA: tuple[str, ...] = get_args(MediaKind)
+WEB_SCHEMES = ("http://", "https://", "mailto:", "tel:")
 
 Receive = Callable[[MessageEvent], Awaitable[bool]]
 """Passes a message to the gateway. True: the message is stored, so the adapter may acknowledge it
 to the platform. False: it cannot be stored now and must be delivered again."""
+
+
+def _quote_lines(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+
+class MessageDialect(msgspec.Struct, frozen=True, kw_only=True):
+    """How a platform writes each element of Markdown. By default: as plain text.
+
+    Functions get code and addresses as they are, and all other text already rendered.
+    """
+
+    text: Callable[[str], str] = str  #: Escapes what would be markup.
+    strong: tuple[str, str] = ("", "")  #: Before and after bold text.
+    em: tuple[str, str] = ("", "")  #: Before and after italic text.
+    s: tuple[str, str] = ("", "")  #: Before and after struck text.
+    code: Callable[[str], str] = str
+    link: Callable[[str, str], str] = "{} ({})".format  #: Takes the label and the address.
+    url: Callable[[str], str] = str  #: An address without a label.
+    schemes: tuple[str, ...] = WEB_SCHEMES  #: Links to other addresses are written as text.
+    line_break: str = "\n"
+    paragraph: Callable[[str], str] = str
+    """Also escapes marks that count only at the beginning of a line."""
+    bare_paragraphs: bool = False
+    """A paragraph that is alone, or first in the item of a list, is written without `paragraph`."""
+    fence: Callable[[str, str], str] = lambda _language, code: code
+    """Takes the language, "" if it is unknown, and the code."""
+    heading: Callable[[int, str], str] = lambda _level, label: label
+    quote: Callable[[str], str] = _quote_lines
+    quotes_nest: bool = True
+    bullet: str = "- "
+    listing: Callable[[int | None, Sequence[str]], str] | None = None
+    """Takes the first number, None for bullets, and the items; None for lines with `bullet`."""
+    table: Callable[[Sequence[Sequence[str]]], str] | None = None
+    """Takes the rows, the header first; None for a `fence` with aligned columns."""
+    rule: str = "──────────"
+    between: str = "\n\n"  #: Between two blocks.
 
 
 class RateLimit(msgspec.Struct, frozen=True):
@@ -119,7 +155,7 @@ class RateLimit(msgspec.Struct, frozen=True):
 class Capabilities(msgspec.Struct, frozen=True):
     max_chars: int  #: Limit of one message, in the units of `counts`.
     counts: Literal["characters", "utf16", "bytes"] = "characters"
-    dialect: Dialect = "plain"
+    dialect: MessageDialect | Literal["plain", "markdown"] = "plain"
     edits: bool = False
     typing: bool = False
     reactions: bool = False
@@ -178,8 +214,7 @@ class PlatformManifest(msgspec.Struct, frozen=True):
     capabilities: Capabilities
     credentials: tuple[CredentialField, ...] = ()
     needs: tuple[str, ...] = ()
-    """Modules of its library, which the extra of the same name installs (see `hermes.util.extras`).
-    """
+    """Modules of its library. For a bundled platform, the extra of its name installs them."""
     env_prefix: str = ""  #: `TELEGRAM` of `TELEGRAM_ALLOWED_USERS`.
     home_variable: str = ""  #: When it is not `<env_prefix>_HOME_CHANNEL`.
     users: UserIdFormat = ANY_ID  #: `hermes gateway setup` rejects ids that do not match.
@@ -199,6 +234,12 @@ class PlatformManifest(msgspec.Struct, frozen=True):
     connection: type[PlatformConnectionSettings] = Platform  #: `platforms.<name>` of config.yaml.
     variables: tuple[Variable, ...] = ()  #: Environment variables that set keys of these sections.
     prompt_hint: str = ""  #: What the model is told about the platform.
+
+    @property
+    def extra(self) -> Extra | None:
+        """For a bundled platform: the extra of its name, which installs `needs`."""
+        next_step = f"hermes gateway setup {self.name}"
+        return Extra(f"the platform {self.label}", next_step) if self.needs else None
 
 
 class AdapterContext(msgspec.Struct, frozen=True):

@@ -1,11 +1,14 @@
 """The manifest of the Discord platform."""
 
+import re
+
 from msgspec import field
 
 from hermes.sdk.platforms import (
     ALL_MEDIA,
     Capabilities,
     CredentialField,
+    MessageDialect,
     PlatformBehaviour,
     PlatformManifest,
     RateLimit,
@@ -36,6 +39,42 @@ class DiscordSettings(PlatformBehaviour, frozen=True):
     allow_mentions: AllowedMentions = AllowedMentions()
 
 
+_ZERO_WIDTH_SPACE = "\u200b"
+_SPECIAL = re.compile(r"([\\*_~`|\[\]])")
+_LINE_START = re.compile(r"^([^\S\n]*)((?:-#|#{1,3}|>{1,3}|[-+])(?=\s))", re.MULTILINE)
+_NUMBER = re.compile(r"^([^\S\n]*\d+)(?=\.\s)", re.MULTILINE)
+
+
+def _code(code: str) -> str:
+    marks = "``" if "`" in code else "`"
+    padding = " " if code.startswith("`") or code.endswith("`") else ""
+    return f"{marks}{padding}{code.replace('``', _ZERO_WIDTH_SPACE.join('``'))}{padding}{marks}"
+
+
+def _fence(language: str, code: str) -> str:
+    return f"```{language}\n{code.replace('```', _ZERO_WIDTH_SPACE.join('```'))}\n```"
+
+
+def _heading(level: int, label: str) -> str:
+    if not label:
+        return ""
+    return f"{'#' * level} {label}" if level <= 3 else f"**{label.replace('**', '')}**"
+
+
+DIALECT = MessageDialect(
+    text=lambda text: _SPECIAL.sub(r"\\\1", text),
+    strong=("**", "**"),
+    em=("*", "*"),
+    s=("~~", "~~"),
+    code=_code,
+    link=lambda label, url: f"[{label}]({url.replace('(', '%28').replace(')', '%29')})",
+    fence=_fence,
+    heading=_heading,
+    quote=lambda text: "> " + text.replace("\n", "\n> "),
+    quotes_nest=False,
+    paragraph=lambda text: _NUMBER.sub(r"\1\\", _LINE_START.sub(r"\1\\\2", text)),
+)
+
 MANIFEST = PlatformManifest(
     name="discord",
     label="Discord",
@@ -43,7 +82,7 @@ MANIFEST = PlatformManifest(
     capabilities=Capabilities(
         max_chars=2000,
         counts="utf16",  # Discord counts code points; this never counts fewer
-        dialect="discord",
+        dialect=DIALECT,
         edits=True,
         typing=True,
         reactions=True,

@@ -8,6 +8,7 @@ from hermes.sdk.platforms import (
     AddressFormat,
     Capabilities,
     CredentialField,
+    MessageDialect,
     PlatformConnectionSettings,
     PlatformManifest,
     RateLimit,
@@ -20,13 +21,24 @@ class EmailPlatform(PlatformConnectionSettings, frozen=True):
     skip_attachments: bool = False  #: Leave attachments alone.
 
 
+def _underline(level: int, label: str) -> str:
+    return f"{label}\n{('=' if level == 1 else '-') * min(len(label), 72)}" if label else ""
+
+
+DIALECT = MessageDialect(
+    link="{} <{}>".format,
+    fence=lambda _language, code: "\n".join(f"    {line}".rstrip() for line in code.split("\n")),
+    heading=_underline,
+    rule="-" * 40,
+)
+
 MANIFEST = PlatformManifest(
     name="email",
     label="Email",
     adapter="hermes_plugins.platforms.email.adapter:EmailAdapter",
     capabilities=Capabilities(
         max_chars=100_000,
-        dialect="email",
+        dialect=DIALECT,
         threads=True,
         media_in=("image", "audio", "video", "document"),
         media_out=("image", "voice", "audio", "video", "document"),

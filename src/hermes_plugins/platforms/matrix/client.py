@@ -1,5 +1,6 @@
-"""Access to the homeserver: options, HTTP, errors, login and the state of rooms."""
+"""Access to the homeserver: options, HTTP, errors, login, rooms and the read position."""
 
+import asyncio
 import contextlib
 import logging
 import time
@@ -25,11 +26,15 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
     load_state,
+    remember,
     translate_errors,
 )
 from hermes_plugins.platforms.matrix.manifest import MatrixSettings
 
 logger = logging.getLogger(__name__)
+MAX_THREADS = 200
+MAX_UNDECRYPTED = 200
+MAX_REPLACED = 500
 HINT = "Set MATRIX_HOMESERVER and MATRIX_ACCESS_TOKEN, or MATRIX_USER_ID and MATRIX_PASSWORD."
 MESSAGE, STICKER, ENCRYPTED = "m.room.message", "m.sticker", "m.room.encrypted"  #: Types of events.
 Json = dict[str, Any]
@@ -445,6 +450,141 @@ class MatrixRooms:
         direct = {room_id for ids in self._direct.values() for room_id in ids}
         for room in rooms:
             room.direct = room.direct or room.id in direct
+
+
+class UndecryptedEvent(msgspec.Struct, frozen=True):
+    """An encrypted message whose key has not arrived yet."""
+
+    room_id: str
+    event: Json
+
+
+class RoomInvite(msgspec.Struct, frozen=True):
+    by: str
+    direct: bool = False  #: It is to be a private chat.
+    via: str = ""  #: A homeserver that knows the room, when we were not invited.
+
+
+class ReplacedRoom(msgspec.Struct, frozen=True):
+    """A room that was replaced by another one."""
+
+    by: str
+    group: bool  #: It was a group, however many members are left.
+
+
+class _StoredPosition(msgspec.Struct):
+    user_id: str = ""
+    since: str = ""  #: The homeserver's token for the position up to which everything was handled.
+    threads: list[str] = []  #: Threads we take part in, most recently used last.
+    invites: dict[str, RoomInvite] = {}  #: Rooms to join.
+    replaced: dict[str, ReplacedRoom] = {}
+    origins: dict[str, str] = {}
+    """First room of each conversation that moved, by its current room."""
+    sealed: list[UndecryptedEvent] = []
+    taken: list[str] = []
+    """Events after `since` that were handled: the sync they came with was not finished."""
+
+
+class SyncPosition:
+    """How far we have read, and what is still to be done, across restarts."""
+
+    def __init__(self, file: Path, user_id: str) -> None:
+        """A state of another account is ignored."""
+        self._file, self._lock = file, asyncio.Lock()
+        what = "the read position of Matrix"
+        found = load_state(file, _StoredPosition, _StoredPosition(), what)
+        self._state = found if found.user_id == user_id else _StoredPosition(user_id)
+        self._changed = False
+        self._writing: asyncio.Future[None] | None = None
+
+    @property
+    def since(self) -> str:
+        return self._state.since
+
+    @property
+    def invites(self) -> dict[str, RoomInvite]:
+        return dict(self._state.invites)
+
+    @property
+    def sealed(self) -> tuple[UndecryptedEvent, ...]:
+        return tuple(self._state.sealed)
+
+    def has_thread(self, thread_id: str) -> bool:
+        return thread_id in self._state.threads
+
+    def advance(self, since: str) -> None:
+        self._changed |= since != self._state.since or bool(self._state.taken)
+        self._state.since, self._state.taken = since, []
+
+    def mark_handled(self, event_id: str) -> None:
+        self._state.taken.append(event_id)
+        self._changed = True
+
+    def is_handled(self, event_id: str) -> bool:
+        return event_id in self._state.taken
+
+    def add_invite(self, room_id: str, invite: RoomInvite) -> None:
+        self._state.invites[room_id] = invite
+        self._changed = True
+
+    def remove_invite(self, room_id: str) -> None:
+        """Remove an invite that is settled."""
+        self._changed |= self._state.invites.pop(room_id, None) is not None
+
+    def replaced(self, room_id: str) -> ReplacedRoom | None:
+        return self._state.replaced.get(room_id)
+
+    def record_replaced(self, room_id: str, replaced: ReplacedRoom) -> None:
+        remember(self._state.replaced, room_id, replaced, MAX_REPLACED)
+        self._changed = True
+
+    def origin(self, room_id: str) -> str:
+        """Return the room in which a conversation began."""
+        return self._state.origins.get(room_id, room_id)
+
+    def successors(self, origin: str) -> list[str]:
+        """Return the rooms a conversation moved to, the latest last."""
+        return [room for room, first in self._state.origins.items() if first == origin]
+
+    def record_successor(self, old: str, new: str) -> str:
+        """Record that a conversation continues in another room; return the room in which it
+        began."""
+        if new not in self._state.origins:
+            remember(self._state.origins, new, self.origin(old), MAX_REPLACED)
+            self._changed = True
+        return self.origin(new)
+
+    def add_thread(self, thread_id: str) -> None:
+        if not self.has_thread(thread_id):
+            self._state.threads = [*self._state.threads, thread_id][-MAX_THREADS:]
+            self._changed = True
+
+    def add_undecrypted(self, sealed: UndecryptedEvent) -> None:
+        self._state.sealed = [*self._state.sealed, sealed][-MAX_UNDECRYPTED:]
+        self._changed = True
+
+    def remove_undecrypted(self, sealed: UndecryptedEvent) -> None:
+        self._state.sealed.remove(sealed)
+        self._changed = True
+
+    async def save(self) -> None:
+        """Write the state to disk if it changed. Without it the same messages are read again after
+        a restart."""
+        async with self._lock:
+            if self._writing is not None:  # started by a call that was cancelled
+                await asyncio.wait([self._writing])
+            if not self._changed:
+                return
+            self._changed, data = False, msgspec.json.encode(self._state)
+            self._writing = asyncio.ensure_future(asyncio.to_thread(self._write, data))
+            await asyncio.shield(self._writing)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            write_bytes(self._file, data, mode=0o600)
+        except OSError as error:
+            self._changed = True
+            logger.error("the read position of Matrix cannot be written: %s", error.strerror)
 
 
 async def _read_response(answer: aiohttp.ClientResponse) -> Json:

@@ -1,10 +1,16 @@
 """The manifest of the Matrix platform."""
 
+from collections.abc import Sequence
+from functools import partial
+from html import escape
+
 from hermes.sdk.platforms import (
     ALL_MEDIA,
+    WEB_SCHEMES,
     AddressFormat,
     Capabilities,
     CredentialField,
+    MessageDialect,
     PlatformBehaviour,
     PlatformManifest,
     RateLimit,
@@ -21,6 +27,52 @@ class MatrixSettings(PlatformBehaviour, frozen=True):
     reactions: bool = True  #: Show progress by reactions.
 
 
+_escape = partial(escape, quote=False)
+
+
+def _link(label: str, url: str) -> str:
+    return f'<a href="{escape(url)}">{label}</a>'
+
+
+def _fence(language: str, code: str) -> str:
+    attribute = f' class="language-{language}"' if language else ""
+    return f"<pre><code{attribute}>{_escape(code)}\n</code></pre>"
+
+
+def _list(first: int | None, items: Sequence[str]) -> str:
+    tag = "ul" if first is None else "ol"
+    start = f' start="{first}"' if first not in (None, 1) else ""
+    return f"<{tag}{start}>{''.join(f'<li>{item}</li>' for item in items)}</{tag}>"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{cell}</th>" for cell in rows[0])
+    cells = ("".join(f"<td>{cell}</td>" for cell in row) for row in rows[1:])
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+DIALECT = MessageDialect(
+    text=_escape,
+    strong=("<strong>", "</strong>"),
+    em=("<em>", "</em>"),
+    s=("<del>", "</del>"),
+    code=lambda code: f"<code>{_escape(code)}</code>",
+    link=_link,
+    url=lambda url: _link(_escape(url), url),
+    schemes=(*WEB_SCHEMES, "matrix:"),
+    line_break="<br>",
+    paragraph="<p>{}</p>".format,
+    bare_paragraphs=True,
+    fence=_fence,
+    heading="<h{0}>{1}</h{0}>".format,
+    quote="<blockquote>{}</blockquote>".format,
+    listing=_list,
+    table=_table,
+    rule="<hr>",
+    between="\n",
+)
+
 MANIFEST = PlatformManifest(
     name="matrix",
     label="Matrix",
@@ -29,7 +81,7 @@ MANIFEST = PlatformManifest(
         # An event has at most 65,536 bytes and holds the text twice, encrypted a third more.
         max_chars=20_000,
         counts="bytes",
-        dialect="matrix",
+        dialect=DIALECT,
         edits=True,
         typing=True,
         reactions=True,

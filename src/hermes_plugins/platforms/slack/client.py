@@ -206,11 +206,6 @@ def readable_text(text: str, names: SlackNames = NO_NAMES, me: str = "") -> str:
     return "".join([*pieces, unescape_text(text[end:])])
 
 
-def escape_text(text: str) -> str:
-    """Escape plain text for Slack."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 def unescape_text(text: str) -> str:
     return _ENTITY.sub(lambda found: _ENTITIES[found[0]], text)
 

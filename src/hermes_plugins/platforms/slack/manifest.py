@@ -1,11 +1,16 @@
 """The manifest of the Slack platform."""
 
+import re
+from functools import partial
+from html import escape
+
 from msgspec import field
 
 from hermes.sdk.platforms import (
     ALL_MEDIA,
     Capabilities,
     CredentialField,
+    MessageDialect,
     PlatformBehaviour,
     PlatformConnectionSettings,
     PlatformManifest,
@@ -32,6 +37,35 @@ class SlackPlatform(PlatformConnectionSettings, frozen=True):
     extra: SlackExtra = SlackExtra()
 
 
+_ZERO_WIDTH_SPACE = "\u200b"
+escape_text = partial(escape, quote=False)
+_MARK = re.compile(r"(?<!\w)([*_~])(?=\S)|(`)")
+_QUOTE_LINE = re.compile(r"^([^\S\n]*)(?=&gt;)", re.MULTILINE)
+
+
+def _url(url: str) -> str:
+    return escape_text(url).replace("|", "%7C")
+
+
+def _fence(_language: str, code: str) -> str:  # Slack would show the language as code
+    return f"```\n{escape_text(code).replace('```', _ZERO_WIDTH_SPACE.join('```'))}\n```"
+
+
+DIALECT = MessageDialect(
+    text=lambda text: _MARK.sub(lambda mark: mark[0] + _ZERO_WIDTH_SPACE, escape_text(text)),
+    strong=("*", "*"),
+    em=("_", "_"),
+    s=("~", "~"),
+    code=lambda code: f"`{escape_text(code).replace('`', 'ˋ')}`",
+    link=lambda label, url: f"<{_url(url)}|{label.replace('|', '¦')}>",
+    url=lambda url: f"<{_url(url)}>",
+    fence=_fence,
+    heading=lambda _level, label: f"*{label.replace('*', '')}*" if label else "",
+    quote=lambda text: "> " + text.replace("\n", "\n> "),
+    paragraph=lambda text: _QUOTE_LINE.sub(rf"\1{_ZERO_WIDTH_SPACE}", text),
+    bullet="• ",
+)
+
 MANIFEST = PlatformManifest(
     name="slack",
     label="Slack",
@@ -39,7 +73,7 @@ MANIFEST = PlatformManifest(
     capabilities=Capabilities(
         max_chars=3900,  # 4,000 is what an edit may have
         counts="utf16",
-        dialect="slack",
+        dialect=DIALECT,
         edits=True,
         typing=True,
         reactions=True,

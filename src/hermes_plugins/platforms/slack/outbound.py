@@ -38,7 +38,6 @@ from hermes_plugins.platforms.slack.client import (
     SlackOptions,
     SlackWorkspace,
     error_code,
-    escape_text,
     map_connect_error,
     retry_rate_limited,
     timestamp_at,
@@ -47,6 +46,7 @@ from hermes_plugins.platforms.slack.client import (
     translate_invisible_errors,
 )
 from hermes_plugins.platforms.slack.inbound import fetch_after
+from hermes_plugins.platforms.slack.manifest import escape_text
 
 logger = logging.getLogger(__name__)
 METADATA_EVENT = "hermes_message"

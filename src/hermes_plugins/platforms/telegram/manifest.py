@@ -1,14 +1,18 @@
 """The manifest of the Telegram platform."""
 
+from functools import partial
+from html import escape
 from typing import Any
 
 from msgspec import field
 
 from hermes.sdk.platforms import (
     ALL_MEDIA,
+    WEB_SCHEMES,
     AddressFormat,
     Capabilities,
     CredentialField,
+    MessageDialect,
     PlatformBehaviour,
     PlatformConnectionSettings,
     PlatformManifest,
@@ -40,6 +44,31 @@ class TelegramPlatform(PlatformConnectionSettings, frozen=True):
     extra: TelegramExtra = TelegramExtra()
 
 
+_escape = partial(escape, quote=False)
+
+
+def _fence(language: str, code: str) -> str:
+    if language:
+        return f'<pre><code class="language-{language}">{_escape(code)}</code></pre>'
+    return f"<pre>{_escape(code)}</pre>"
+
+
+DIALECT = MessageDialect(
+    text=_escape,
+    strong=("<b>", "</b>"),
+    em=("<i>", "</i>"),
+    s=("<s>", "</s>"),
+    code=lambda code: f"<code>{_escape(code)}</code>",
+    link=lambda label, url: f'<a href="{escape(url)}">{label}</a>',
+    url=_escape,
+    schemes=(*WEB_SCHEMES, "tg://"),
+    fence=_fence,
+    heading=lambda _level, label: f"<b>{label}</b>" if label else "",
+    quote="<blockquote>{}</blockquote>".format,
+    quotes_nest=False,
+    bullet="• ",
+)
+
 MANIFEST = PlatformManifest(
     name="telegram",
     label="Telegram",
@@ -47,7 +76,7 @@ MANIFEST = PlatformManifest(
     capabilities=Capabilities(
         max_chars=4060,  # 4096, with room for the mark of a message that is sent again
         counts="utf16",
-        dialect="telegram",
+        dialect=DIALECT,
         edits=True,
         typing=True,
         reactions=True,

@@ -13,7 +13,7 @@ from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Step
 from hermes.gateway.runner import GatewayRunner
 from hermes.memory.notes import safe_name
-from hermes.sdk.testing.platforms.harness import BaseHarness, File, Shown
+from hermes.sdk.testing.platforms.harness import File, Harness, Shown
 from hermes_plugins.platforms.slack import client as slack_options
 from tests.fakes.telegram.harness import TelegramHarness
 from tests.integration.gateway.files.conftest import LEAK, Treasure
@@ -54,7 +54,7 @@ async def harness(request, tmp_path, monkeypatch):
 class Scene:
     """A gateway on one platform: ann is its owner, bob a member, everybody else a guest."""
 
-    def __init__(self, harness: BaseHarness, treasure: Treasure, work: Path) -> None:
+    def __init__(self, harness: Harness, treasure: Treasure, work: Path) -> None:
         self.harness, self.treasure, self.work = harness, treasure, work
         self.platform = harness.manifest.name
 

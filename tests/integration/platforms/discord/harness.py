@@ -6,7 +6,7 @@ from typing import Any
 
 from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import ChatType
-from hermes.sdk.testing.platforms.harness import TROUBLES, BaseHarness, File, Saying, Shown, Trouble
+from hermes.sdk.testing.platforms.harness import TROUBLES, File, Harness, Saying, Shown, Trouble
 from hermes_plugins.platforms.discord.adapter import DiscordAdapter
 from hermes_plugins.platforms.discord.manifest import MANIFEST, DiscordSettings
 from tests.fakes.discord import FakeDiscord
@@ -16,7 +16,7 @@ SOMEBODY, PRIVATE, GROUP = "somebody", "private", "lobby"
 OPEN = DiscordSettings(require_mention=False, auto_thread=False)
 
 
-class DiscordHarness(BaseHarness):
+class DiscordHarness(Harness):
     manifest = MANIFEST
     features = frozenset({"groups", "replies", "bots", "keeps"})
     troubles = TROUBLES - {"format_refused"}

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from hermes.sdk.platforms import MessageEvent
-from hermes.sdk.testing.platforms.driving import Inbox, connected
-from hermes.sdk.testing.platforms.harness import File
+from hermes.sdk.testing.platforms.harness import File, Inbox, connected
 from hermes_plugins.platforms.discord.manifest import DiscordSettings
 from tests.integration.platforms.discord.harness import DiscordHarness
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from hermes.sdk.platforms import Button, OutgoingMessage
-from hermes.sdk.testing.platforms.driving import Inbox, connected, talking, target_of
+from hermes.sdk.testing.platforms.harness import Inbox, connected, talking
 from hermes_plugins.platforms.discord.manifest import DiscordSettings
 from tests.fakes.discord.world import Json
 from tests.integration.platforms.discord.harness import OPEN
@@ -93,7 +93,7 @@ async def test_a_button_changes_nothing_by_itself(discord_with):
         talking(harness) as (adapter, inbox, event),
     ):
         out = OutgoingMessage("May I?", buttons=(Button("Yes", "yes:1"),))
-        sent = await adapter.send(target_of(event.source), out, "b-1")
+        sent = await adapter.send(event.source.target, out, "b-1")
         await harness.presses(sent, "yes:1")
         press = await inbox.press("yes:1")
         assert harness.fake.rest.acknowledged[press.message_id] == {"type": UPDATE_LATER}

@@ -5,7 +5,7 @@ import pytest
 from hermes.gateway.directory import ChatDirectory, refresh_names
 from hermes.gateway.supervisor import ConnectionRegistry
 from hermes.sdk.platforms import CredentialsRefused, NotConnected, OutgoingMessage, SendLater
-from hermes.sdk.testing.platforms.driving import Inbox, connected, failure, talking, target_of
+from hermes.sdk.testing.platforms.harness import Inbox, connected, failure, talking
 from hermes.util.concurrency import SystemClock
 from tests.fakes.discord.sockets import MESSAGE_CONTENT
 from tests.fakes.discord.world import NEWS
@@ -154,7 +154,7 @@ async def test_chats_are_known_by_name_and_by_server_where_names_are_equal(disco
 
 async def test_a_limit_is_obeyed_before_discord_must_refuse(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        fake, target = harness.fake, target_of(event.source)
+        fake, target = harness.fake, event.source.target
         fake.rest.remaining[f"POST /channels/{target.chat_id}/messages"] = 1
         fake.rest.reset_after = 30.0
         await adapter.send(target, OutgoingMessage("one"), "one")
@@ -167,7 +167,7 @@ async def test_a_limit_is_obeyed_before_discord_must_refuse(discord_with):
 
 async def test_a_limit_of_the_whole_account_holds_for_everything(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        fake, target = harness.fake, target_of(event.source)
+        fake, target = harness.fake, event.source.target
         fake.rest.reset_after = 30.0
         fake.rest.troubles.append("global_limit")
         await failure(adapter.send(target, OutgoingMessage("one"), "one"))
@@ -181,7 +181,7 @@ async def test_a_used_command_is_acknowledged_whatever_the_limit_of_the_account(
         fake = harness.fake
         fake.rest.reset_after = 30.0
         fake.rest.troubles.append("global_limit")
-        await failure(adapter.send(target_of(event.source), OutgoingMessage("one"), "one"))
+        await failure(adapter.send(event.source.target, OutgoingMessage("one"), "one"))
         number = await fake.uses(int(event.source.chat_id), harness.user(), {"name": "status"})
         await inbox.take("/status")
         assert number in fake.rest.acknowledged
@@ -190,7 +190,7 @@ async def test_a_used_command_is_acknowledged_whatever_the_limit_of_the_account(
 async def test_a_machine_that_is_shut_out_asks_nothing_more(discord_with):
     """Further requests would extend the ban."""
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        fake, target = harness.fake, target_of(event.source)
+        fake, target = harness.fake, event.source.target
         fake.rest.troubles.append("blocked_for_long")
         error = await failure(adapter.send(target, OutgoingMessage("one"), "one"))
         assert isinstance(error, SendLater)
@@ -201,7 +201,7 @@ async def test_a_machine_that_is_shut_out_asks_nothing_more(discord_with):
 
 async def test_a_page_of_a_server_before_discord_refuses_nothing_for_good(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         harness.fake.rest.troubles.append("blocked_page")
         assert isinstance(await failure(adapter.send(target, OutgoingMessage("x"), "x")), SendLater)
         assert await adapter.send(target, OutgoingMessage("x"), "x")

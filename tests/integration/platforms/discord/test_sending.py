@@ -16,8 +16,13 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
 )
-from hermes.sdk.testing.platforms.driving import connected, failure, query_of, talking, target_of
-from hermes.sdk.testing.platforms.harness import File
+from hermes.sdk.testing.platforms.harness import (
+    File,
+    connected,
+    failure,
+    query_of,
+    talking,
+)
 from hermes_plugins.platforms.discord.manifest import AllowedMentions
 from tests.integration.platforms.discord.harness import OPEN
 
@@ -35,7 +40,7 @@ EVERYBODY = AllowedMentions(everyone=True, roles=True)
 async def test_answers_ping_only_whom_they_may(discord_with, allowed, expected):
     settings = msgspec.structs.replace(OPEN, allow_mentions=allowed)
     async with discord_with(settings) as harness, talking(harness) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         await adapter.send(target, OutgoingMessage("@everyone look"), "p-1")
         (message,) = harness.fake.ours(int(target.chat_id))
         assert message["_allowed"] == expected
@@ -46,27 +51,27 @@ async def test_quotes_can_be_switched_off(discord_with):
         harness.connection = Platform(reply_to_mode="off")
         async with talking(harness) as (adapter, _, event):
             out = OutgoingMessage("so", reply_to=event.message_id)
-            await adapter.send(target_of(event.source), out, "q-1")
+            await adapter.send(event.source.target, out, "q-1")
             (shown,) = await harness.shown(event.source.chat_id)
             assert shown.reply_to == ""
 
 
 async def test_an_answer_to_a_message_that_is_gone_is_shown_without_it(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        await adapter.send(target_of(event.source), OutgoingMessage("so", reply_to="123"), "q-1")
+        await adapter.send(event.source.target, OutgoingMessage("so", reply_to="123"), "q-1")
         assert [each.text for each in await harness.shown(event.source.chat_id)] == ["so"]
 
 
 async def test_silent_messages_ring_nowhere(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        await adapter.send(target_of(event.source), OutgoingMessage("psst", silent=True), "s-1")
+        await adapter.send(event.source.target, OutgoingMessage("psst", silent=True), "s-1")
         (message,) = harness.fake.ours(int(event.source.chat_id))
         assert message["_flags"] == 1 << 12
 
 
 async def test_buttons_go_away_with_an_edit(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         buttons = tuple(Button(f"Choice {n} " + "x" * 90, f"pick:{n}") for n in range(7))
         sent = await adapter.send(target, OutgoingMessage("Which?", buttons=buttons), "b-1")
         (shown,) = await harness.shown(target.chat_id)
@@ -79,14 +84,14 @@ async def test_buttons_go_away_with_an_edit(discord_with):
 async def test_reactions_can_be_switched_off(discord_with):
     settings = msgspec.structs.replace(OPEN, reactions=False)
     async with discord_with(settings) as harness, talking(harness) as (adapter, _, event):
-        await adapter.react(target_of(event.source), event.message_id, "👀")
+        await adapter.react(event.source.target, event.message_id, "👀")
         assert await harness.reactions(event.message_id) == []
 
 
 async def test_reaction_to_a_missing_message_is_ignored(discord_with):
     """A slash command has an id, but nothing to react to."""
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        await adapter.react(target_of(event.source), "123", "👀")
+        await adapter.react(event.source.target, "123", "👀")
 
 
 @pytest.mark.parametrize(
@@ -96,13 +101,13 @@ async def test_reaction_to_a_missing_message_is_ignored(discord_with):
 async def test_response_status_maps_to_the_send_error(discord_with, trouble, error):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         harness.fake.rest.troubles.append(trouble)
-        outcome = await failure(adapter.send(target_of(event.source), OutgoingMessage("x"), "e-1"))
+        outcome = await failure(adapter.send(event.source.target, OutgoingMessage("x"), "e-1"))
         assert isinstance(outcome, error)
 
 
 async def test_too_long_a_text_and_a_chat_that_is_none_are_refused(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         long = await failure(adapter.send(target, OutgoingMessage("x" * 2001), "l-1"))
         assert isinstance(long, SendRefused)
         assert "50035" in str(long)
@@ -119,7 +124,7 @@ async def test_files_that_are_too_large_together_are_refused(discord_with, tmp_p
             file.truncate(6_000_000)
         media = (Media("document", path=str(path)), Media("document", path=str(path)))
         error = await failure(
-            adapter.send(target_of(event.source), OutgoingMessage(media=media), "m-1")
+            adapter.send(event.source.target, OutgoingMessage(media=media), "m-1")
         )
         assert isinstance(error, SendRefused)
 
@@ -142,7 +147,7 @@ async def test_a_file_whose_address_is_too_old_is_fetched_by_a_new_one(discord_w
 
 async def test_sending_twice_shows_one_message(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         ids = {await adapter.send(target, OutgoingMessage("once"), "same-key") for _ in range(2)}
         assert [each.id for each in await harness.shown(target.chat_id)] == list(ids)
 
@@ -153,7 +158,7 @@ async def test_a_message_is_found_long_after_its_nonce_was_forgotten(discord_wit
     media = (Media("document", "a.txt", path=str(path)),)
     async with discord_with() as harness:
         async with talking(harness) as (adapter, _, event):
-            target, message = target_of(event.source), OutgoingMessage("long ago")
+            target, message = event.source.target, OutgoingMessage("long ago")
             before = adapter.newest(target)  # type: ignore[attr-defined]
             assert before == event.message_id
             ids = [
@@ -177,7 +182,7 @@ async def test_a_message_is_found_long_after_its_nonce_was_forgotten(discord_wit
 
 async def test_too_much_talk_since_then_leaves_it_unknown(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        target, ann = target_of(event.source), harness.user("ann")
+        target, ann = event.source.target, harness.user("ann")
         for number in range(500):
             harness.fake.world.message(int(target.chat_id), ann, f"{number}")
         query = query_of("k-1", after_id=event.message_id)
@@ -188,7 +193,7 @@ async def test_too_much_talk_since_then_leaves_it_unknown(discord_with):
 async def test_our_own_message_seen_by_the_gateway_settles_the_doubt(discord_with):
     """The answer to the request was lost, but Discord announced the message."""
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        target, message = target_of(event.source), OutgoingMessage("same words")
+        target, message = event.source.target, OutgoingMessage("same words")
         await adapter.send(target, message, "k-1")
         harness.fake.rest.troubles.append("cut_after")
         await failure(adapter.send(target, message, "k-2"))
@@ -200,7 +205,7 @@ async def test_our_own_message_seen_by_the_gateway_settles_the_doubt(discord_wit
 
 async def test_deleted_chat_has_no_delivered_message(discord_with):
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         del harness.fake.world.channels[int(target.chat_id)]
         query = query_of("k-1")
         assert await adapter.was_delivered(query, target, OutgoingMessage("x")) is None
@@ -211,7 +216,7 @@ async def test_reply_without_history_permission_quotes_nothing(discord_with, tmp
     path.write_text("a")
     media = (Media("document", path.name, "text/plain", path=str(path)),)
     async with discord_with() as harness, talking(harness, group=True) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         harness.fake.rest.no_history.add(int(target.chat_id))
         for number, files in enumerate(((), media)):
             out = OutgoingMessage(f"answer {number}", reply_to=event.message_id, media=files)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hermes.sdk.platforms import ChatTarget, MessageEvent, OutgoingMessage
-from hermes.sdk.testing.platforms.driving import Inbox, connected, failure, target_of
+from hermes.sdk.testing.platforms.harness import Inbox, connected, failure
 from hermes_plugins.platforms.discord.manifest import DiscordSettings
 from tests.fakes.discord.world import FORUM, OPEN_THREADS, PERMISSIONS, PIN, Json
 from tests.integration.platforms.discord.harness import DiscordHarness
@@ -28,7 +28,7 @@ async def test_only_mentions_and_replies_are_delivered_in_servers(discord_with):
         await harness.says("among us", chat_type="group")
         await harness.says("you there", chat_type="group", mention=True)
         event = await inbox.take("you there")
-        ours = await adapter.send(target_of(event.source), OutgoingMessage("yes?"), "a-1")
+        ours = await adapter.send(event.source.target, OutgoingMessage("yes?"), "a-1")
         await harness.says("I answer", chat_type="group", reply_to=ours)
         await inbox.take("I answer")
         assert inbox.texts() == ["you there", "I answer"]
@@ -177,21 +177,21 @@ async def test_mention_opens_a_thread_for_the_conversation(discord_with):
         event = await mentioned(harness, inbox)
         thread = event.source.thread_id
         assert int(thread) not in harness.fake.world.channels  # not answered yet
-        await adapter.send(target_of(event.source), OutgoingMessage("of course"), "t-1")
+        await adapter.send(event.source.target, OutgoingMessage("of course"), "t-1")
         assert harness.fake.world.channels[int(thread)]["name"] == "please help"
         (shown,) = await harness.shown(event.source.chat_id)
         assert (shown.text, shown.thread) == ("of course", thread)
         await harness.says("thank you", chat_type="group", thread=thread)
         answer = await inbox.take("thank you")
         assert answer.addressed
-        assert target_of(answer.source) == target_of(event.source)
+        assert answer.source.target == event.source.target
 
 
 async def test_typing_and_answer_use_one_new_thread(discord_with):
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
-        await adapter.typing(target_of(event.source))
-        await adapter.send(target_of(event.source), OutgoingMessage("here"), "t-1")
+        await adapter.typing(event.source.target)
+        await adapter.send(event.source.target, OutgoingMessage("here"), "t-1")
         assert harness.fake.rest.typings == [int(event.source.thread_id)]
         opened = [call for call in harness.fake.rest.calls if call.endswith("/threads")]
         assert len(opened) == 1
@@ -201,7 +201,7 @@ async def test_two_messages_at_once_open_one_thread(discord_with):
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         sends = (
-            adapter.send(target_of(event.source), OutgoingMessage(f"part {n}"), f"t-{n}")
+            adapter.send(event.source.target, OutgoingMessage(f"part {n}"), f"t-{n}")
             for n in (1, 2)
         )
         await asyncio.gather(*sends)
@@ -213,7 +213,7 @@ async def test_two_messages_at_once_open_one_thread(discord_with):
 async def test_reactions_and_quotes_know_that_the_first_message_is_outside(discord_with):
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
-        target = target_of(event.source)
+        target = event.source.target
         await adapter.react(target, event.message_id, "👀")
         assert await harness.reactions(event.message_id) == ["👀"]
         await adapter.send(target, OutgoingMessage("so", reply_to=event.message_id), "t-1")
@@ -240,7 +240,7 @@ async def test_active_thread_needs_no_mention_after_a_restart(discord_with):
             await harness.says("not yet", chat_type="group", thread="garden")
             await harness.says("now", chat_type="group", thread="garden", mention=True)
             event = await inbox.take("now")
-            await adapter.send(target_of(event.source), OutgoingMessage("yes"), "g-1")
+            await adapter.send(event.source.target, OutgoingMessage("yes"), "g-1")
         async with connected(harness) as (_, inbox):
             await harness.says("go on", chat_type="group", thread="garden")
             assert (await inbox.take("go on")).addressed
@@ -256,7 +256,7 @@ async def test_posts_of_a_forum_are_threads_and_new_ones_can_be_made(discord_wit
             await fake.says(post, ann, "how does it work?")
             event = await inbox.take("how does it work?")
             assert (event.source.chat_id, event.source.thread_id) == (str(forum), str(post))
-            await adapter.send(target_of(event.source), OutgoingMessage("well"), "f-1")
+            await adapter.send(event.source.target, OutgoingMessage("well"), "f-1")
             assert [message["content"] for message in fake.ours(post)] == ["well"]
             made = await adapter.send(
                 ChatTarget("discord", str(forum)), OutgoingMessage("News\nof today"), "f-2"
@@ -272,5 +272,5 @@ async def test_a_thread_of_a_message_that_is_gone_is_refused(discord_with):
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         harness.fake.world.messages[int(event.source.chat_id)].clear()
-        error = await failure(adapter.send(target_of(event.source), OutgoingMessage("late"), "t-1"))
+        error = await failure(adapter.send(event.source.target, OutgoingMessage("late"), "t-1"))
         assert "10008" in str(error)

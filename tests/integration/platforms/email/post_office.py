@@ -17,7 +17,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword
 from aiosmtpd.smtp import Session as SmtpSession
 
 from hermes.sdk.platforms import ChatType
-from hermes.sdk.testing.platforms.harness import BaseHarness, Saying, Shown, Trouble
+from hermes.sdk.testing.platforms.harness import Harness, Saying, Shown, Trouble
 from hermes.util.concurrency import SystemClock
 from hermes_plugins.platforms.email.adapter import EmailAdapter
 from hermes_plugins.platforms.email.manifest import MANIFEST, EmailPlatform
@@ -162,7 +162,7 @@ def bare(header: Any) -> str:
     return str(header or "").strip().removeprefix("<").removesuffix(">")
 
 
-class PostOffice(BaseHarness):
+class PostOffice(Harness):
     """`Harness`. `saves_sent`: the server keeps sent mail by itself, as the large ones do."""
 
     manifest = MANIFEST

@@ -2,17 +2,14 @@
 
 import pytest
 
-from hermes.sdk.testing.platforms.driving import talking
+from hermes.sdk.testing.platforms.harness import talking
 from hermes.sdk.testing.platforms.suite import (
     AdapterContract,
-    ChatGoneContract,
-    CutsContract,
     DeliveryCheckContract,
     KeepsContract,
     MediaInContract,
     MediaOutContract,
     RepliesContract,
-    ServerErrorContract,
     ThreadsContract,
 )
 from tests.integration.platforms.email.post_office import PostOffice
@@ -25,9 +22,6 @@ class TestEmail(
     MediaInContract,
     MediaOutContract,
     DeliveryCheckContract,
-    ServerErrorContract,
-    ChatGoneContract,
-    CutsContract,
     AdapterContract,
 ):
     @pytest.fixture

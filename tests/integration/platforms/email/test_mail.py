@@ -10,15 +10,14 @@ import msgspec
 import pytest
 
 from hermes.sdk.platforms import DeliveryUnknown, NotConnected, OutgoingMessage, SendUnsure
-from hermes.sdk.testing.platforms.driving import (
+from hermes.sdk.testing.platforms.harness import (
+    File,
     Inbox,
     attempt,
     connected,
     failure,
     query_of,
-    target_of,
 )
-from hermes.sdk.testing.platforms.harness import File
 from tests.integration.platforms.email.dovecot import PASSWORD
 from tests.integration.platforms.email.post_office import PostOffice, bare
 
@@ -138,7 +137,7 @@ async def test_sent_mail_is_kept_among_the_sent_once(office, dovecot, tmp_path):
         async with connected(each) as (adapter, inbox):
             await each.says("hello")
             event = await inbox.take("hello")
-            await adapter.send(target_of(event.source), OutgoingMessage("answer"), "sent-1")
+            await adapter.send(event.source.target, OutgoingMessage("answer"), "sent-1")
         assert seen(each, "Sent") == [True]
     await saving.close()
 
@@ -147,7 +146,7 @@ async def test_mail_in_doubt_is_never_sent_again(office):
     """It keeps no sent mail, so a mail in doubt is never sent again."""
     async with connected(office) as (adapter, inbox):
         await office.says("hello")
-        target, message = target_of((await inbox.take("hello")).source), OutgoingMessage("in doubt")
+        target, message = (await inbox.take("hello")).source.target, OutgoingMessage("in doubt")
         office.trouble("cut_after")
         assert isinstance(await attempt(adapter, target, message, "doubt-1"), SendUnsure)
     async with connected(office) as (adapter, _):
@@ -163,7 +162,7 @@ async def test_an_answer_stays_in_its_thread_with_every_mail_program(office):
         event = await inbox.take("Subject: A question\n\nhow are you?")
         assert event.source.thread_id == first
         answer = OutgoingMessage("fine", reply_to=first)
-        ours = await adapter.send(target_of(event.source), answer, "thread-1")
+        ours = await adapter.send(event.source.target, answer, "thread-1")
         mail = office.smtp.mails[0]
         assert (mail["Subject"], bare(mail["In-Reply-To"])) == ("Re: A question", first)
         assert mail["Auto-Submitted"] == "auto-replied"
@@ -172,14 +171,14 @@ async def test_an_answer_stays_in_its_thread_with_every_mail_program(office):
         again = await inbox.take("good")
         assert again.source.thread_id == first
         assert again.reply_to_text == "fine"
-        await adapter.send(target_of(again.source), OutgoingMessage("bye"), "thread-2")
+        await adapter.send(again.source.target, OutgoingMessage("bye"), "thread-2")
         assert office.smtp.mails[1]["Subject"] == "Re: A question"
 
 
 async def test_a_mail_of_our_own_begins_a_thread(office):
     async with connected(office) as (adapter, inbox):
         await office.says("hello")
-        target = target_of((await inbox.take("hello")).source)
+        target = (await inbox.take("hello")).source.target
         bare_target = msgspec.structs.replace(target, thread_id="")
         ours = await adapter.send(
             bare_target, OutgoingMessage("Report of today\nall well"), "cron-1"

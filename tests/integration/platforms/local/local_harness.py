@@ -7,13 +7,13 @@ from typing import Any
 from hermes.gateway.platforms.local import LocalAdapter
 from hermes.gateway.platforms.manifests import LOCAL
 from hermes.sdk.platforms import ChatType, PlatformManifest
-from hermes.sdk.testing.platforms.harness import TROUBLES, BaseHarness, File, Saying, Shown, Trouble
+from hermes.sdk.testing.platforms.harness import TROUBLES, File, Harness, Saying, Shown, Trouble
 from tests.fakes.local.server import ChatLog, LocalFile, LocalServer
 
 TOKEN = "a-token-nobody-may-see"
 
 
-class LocalHarness(BaseHarness):
+class LocalHarness(Harness):
     manifest: PlatformManifest = LOCAL
     troubles = TROUBLES
     features = frozenset({"groups", "replies", "bots", "keeps"})

@@ -6,7 +6,6 @@ from hermes.sdk.testing.platforms.suite import (
     ButtonsContract,
     ChatContract,
     DeliveryCheckContract,
-    FormatRefusedContract,
     GroupRepliesContract,
     RepliesContract,
 )
@@ -17,7 +16,6 @@ class TestLocal(
     ButtonsContract,
     RepliesContract,
     GroupRepliesContract,
-    FormatRefusedContract,
     DeliveryCheckContract,
     ChatContract,
 ):

@@ -21,7 +21,7 @@ from hermes.sdk.platforms import (
     acquire_scoped_lock,
     release_scoped_lock,
 )
-from hermes.sdk.testing.platforms.driving import Inbox
+from hermes.sdk.testing.platforms.harness import Inbox
 from tests.fakes.local.server import ChatLog, ServerRequest, ShownMessage, read_journal
 
 REPOSITORY = Path(__file__).parents[4]

@@ -9,7 +9,7 @@ import aiohttp
 
 from hermes.config.settings.platforms import Platform
 from hermes.sdk.platforms import ChatType
-from hermes.sdk.testing.platforms.harness import TROUBLES, BaseHarness, File, Saying, Shown, Trouble
+from hermes.sdk.testing.platforms.harness import TROUBLES, File, Harness, Saying, Shown, Trouble
 from hermes_plugins.platforms.matrix.adapter import MatrixAdapter
 from hermes_plugins.platforms.matrix.manifest import MANIFEST, MatrixSettings
 from tests.integration.platforms.matrix.homeserver import Homeserver
@@ -21,7 +21,7 @@ OPEN = MatrixSettings(require_mention=False, auto_thread=False)
 MSGTYPES = {"image": "m.image", "video": "m.video", "document": "m.file"}
 
 
-class MatrixHarness(BaseHarness):
+class MatrixHarness(Harness):
     manifest = MANIFEST
     features = frozenset({"groups", "replies", "bots", "keeps"})
     troubles = TROUBLES - {"format_refused"}

@@ -16,13 +16,12 @@ from hermes.sdk.platforms import (
     OutgoingMessage,
     SendRefused,
 )
-from hermes.sdk.testing.platforms.driving import (
+from hermes.sdk.testing.platforms.harness import (
     Inbox,
     attempt,
     connected,
     failure,
     query_of,
-    target_of,
 )
 from tests.integration.platforms.matrix.friend import friend_of
 from tests.integration.platforms.matrix.people import PASSWORD
@@ -46,7 +45,7 @@ async def test_both_read_each_other_also_after_a_restart(matrix, friend):
         await friend.say(room_id, "a secret")
         event = await inbox.take("a secret")
         assert event.source.chat_type == "dm"
-        target = target_of(event.source)
+        target = event.source.target
         sent = await adapter.send(target, OutgoingMessage("<b>kept</b>", plain="kept"), "one")
         heard = await friend.hears(room_id, "kept")
         assert heard["formatted_body"] == "<b>kept</b>"
@@ -125,7 +124,7 @@ async def test_files_are_encrypted_both_ways(matrix, friend, tmp_path):
         path.write_bytes(b"for you")
         media = Media("document", "note.txt", "text/plain", path=str(path))
         out = OutgoingMessage("see there", plain="see there", media=(media,))
-        await adapter.send(target_of(event.source), out, "file")
+        await adapter.send(event.source.target, out, "file")
         heard = await friend.hears(room_id, "see there")
         answer = await friend.client.download(heard["file"]["url"])
         assert isinstance(answer, nio.MemoryDownloadResponse)
@@ -141,7 +140,7 @@ async def test_a_broken_connection_neither_doubles_nor_loses_a_message(matrix, f
     async with connected(matrix) as (adapter, inbox):
         room_id = await friend.room(matrix.us.user_id)
         await friend.say(room_id, "hello")
-        target = target_of((await inbox.take("hello")).source)
+        target = (await inbox.take("hello")).source.target
         matrix.trouble("cut_after", times=9)
         assert isinstance(
             await attempt(adapter, target, OutgoingMessage("once"), "one"), AdapterError

@@ -2,7 +2,7 @@
 
 from hermes.gateway.session_keys import build_session_key
 from hermes.sdk.platforms import OutgoingMessage
-from hermes.sdk.testing.platforms.driving import connected, query_of, talking, target_of
+from hermes.sdk.testing.platforms.harness import connected, query_of, talking
 from tests.integration.platforms.matrix.people import Account, path
 
 
@@ -13,7 +13,7 @@ async def upgraded(person: Account, room_id: str) -> str:
 
 async def test_conversation_continues_in_the_upgraded_room(matrix):
     async with talking(matrix, group=True) as (adapter, inbox, event):
-        owner, old, target = await matrix.person(), event.source.chat_id, target_of(event.source)
+        owner, old, target = await matrix.person(), event.source.chat_id, event.source.target
         before = OutgoingMessage("before")
         sent = await adapter.send(target, before, "k0")
         new = await upgraded(owner, old)
@@ -34,7 +34,7 @@ async def test_conversation_continues_in_the_upgraded_room(matrix):
         later = await inbox.take("after a restart")
         assert later.source.chat_id == old
         answer = OutgoingMessage("still here", reply_to=later.message_id)
-        await adapter.send(target_of(later.source), answer, "k2")
+        await adapter.send(later.source.target, answer, "k2")
         shown = (await matrix.shown(new))[-1]
         assert (shown.text, shown.reply_to) == ("still here", later.message_id)
         chats = {chat.chat_id for chat in await adapter.chats()}
@@ -63,7 +63,7 @@ async def test_answer_in_a_thread_of_the_old_room_is_sent_to_the_new_one(matrix)
             pass
         await owner.say(new, "here")
         await inbox.take("here")
-        await adapter.send(target_of(threaded.source), OutgoingMessage("an answer"), "k")
+        await adapter.send(threaded.source.target, OutgoingMessage("an answer"), "k")
         (shown,) = await matrix.shown(new)
         assert (shown.text, shown.thread) == ("an answer", "")
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from hermes.sdk.platforms import MessageEvent, OutgoingMessage
-from hermes.sdk.testing.platforms.driving import Inbox, connected, talking, target_of
+from hermes.sdk.testing.platforms.harness import Inbox, connected, talking
 from hermes_plugins.platforms.matrix.manifest import MatrixSettings
 from tests.integration.platforms.matrix.people import path
 
@@ -106,7 +106,7 @@ async def test_mention_opens_a_thread_for_the_conversation(matrix):
         first = await matrix.says("the weather?", chat_type="group", mention=True)
         event = await inbox.take("the weather?")
         assert (event.source.thread_id, event.source.chat_type) == (first, "group")
-        await adapter.send(target_of(event.source), OutgoingMessage("fine", reply_to=first), "one")
+        await adapter.send(event.source.target, OutgoingMessage("fine", reply_to=first), "one")
         (shown,) = await matrix.shown(event.source.chat_id)
         assert (shown.thread, shown.text) == (first, "fine")
     async with connected(matrix) as (_, inbox):

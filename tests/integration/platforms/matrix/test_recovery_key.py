@@ -13,7 +13,7 @@ from Crypto.Protocol.KDF import HKDF
 from Crypto.PublicKey import ECC
 from Crypto.Signature import eddsa
 
-from hermes.sdk.testing.platforms.driving import connected
+from hermes.sdk.testing.platforms.harness import connected
 from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import PASSWORD, path
 

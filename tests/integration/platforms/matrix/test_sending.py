@@ -12,7 +12,7 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
 )
-from hermes.sdk.testing.platforms.driving import (
+from hermes.sdk.testing.platforms.harness import (
     Inbox,
     attempt,
     connected,
@@ -20,7 +20,6 @@ from hermes.sdk.testing.platforms.driving import (
     query_of,
     shown_with,
     talking,
-    target_of,
 )
 from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import PASSWORD, path
@@ -28,7 +27,7 @@ from tests.integration.platforms.matrix.people import PASSWORD, path
 
 async def test_a_key_used_twice_shows_one_message_also_after_a_restart(matrix):
     async with talking(matrix) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         first = await adapter.send(target, OutgoingMessage("only one"), "key")
         assert await adapter.send(target, OutgoingMessage("only one"), "key") == first
     async with connected(matrix) as (adapter, _):
@@ -38,7 +37,7 @@ async def test_a_key_used_twice_shows_one_message_also_after_a_restart(matrix):
 
 async def test_a_connection_that_stays_broken_leaves_doubt_and_one_message(matrix):
     async with talking(matrix) as (adapter, _, event):
-        target, message = target_of(event.source), OutgoingMessage("in doubt", plain="in doubt")
+        target, message = event.source.target, OutgoingMessage("in doubt", plain="in doubt")
         matrix.trouble("cut_after", times=9)
         assert isinstance(await attempt(adapter, target, message, "key"), SendUnsure)
         matrix.proxy.troubles.clear()
@@ -51,7 +50,7 @@ async def test_a_new_token_of_the_same_device_shows_one_message(matrix):
     """With a password the device stays the same, whatever becomes of the token."""
     _by_password(matrix)
     async with talking(matrix) as (adapter, _, event):
-        target, message = target_of(event.source), OutgoingMessage("only one", plain="only one")
+        target, message = event.source.target, OutgoingMessage("only one", plain="only one")
         first = await adapter.send(target, message, "key")
     login = _login(matrix)
     await _logged_out(matrix, login["token"])
@@ -65,7 +64,7 @@ async def test_a_new_token_of_the_same_device_shows_one_message(matrix):
 
 async def test_message_sent_by_another_device_is_found(matrix):
     async with talking(matrix) as (adapter, _, event):
-        target, message = target_of(event.source), OutgoingMessage("there", plain="there")
+        target, message = event.source.target, OutgoingMessage("there", plain="there")
         query = query_of("key")
         never = query_of("never")
         first = await adapter.send(target, message, "key")
@@ -118,7 +117,7 @@ async def test_room_without_membership_is_refused(matrix):
 async def test_a_message_waits_when_the_login_is_refused(matrix):
     async with talking(matrix) as (adapter, _, event):
         await matrix.refuse_credentials()
-        outcome = await attempt(adapter, target_of(event.source), OutgoingMessage("later"), "key")
+        outcome = await attempt(adapter, event.source.target, OutgoingMessage("later"), "key")
         assert isinstance(outcome, SendLater)
         assert outcome.seconds > 1
 
@@ -137,7 +136,7 @@ async def test_a_room_can_be_named_by_its_address(matrix):
 
 async def test_a_reaction_from_before_a_restart_can_be_taken_back(matrix):
     async with talking(matrix) as (adapter, _, event):
-        target, message_id = target_of(event.source), event.message_id
+        target, message_id = event.source.target, event.message_id
         await adapter.react(target, message_id, "👀")
     async with connected(matrix) as (adapter, _):
         await adapter.react(target, message_id, "👀", on=False)
@@ -147,13 +146,13 @@ async def test_a_reaction_from_before_a_restart_can_be_taken_back(matrix):
 async def test_reactions_can_be_turned_off(matrix):
     matrix.variables["MATRIX_REACTIONS"] = "false"
     async with talking(matrix) as (adapter, _, event):
-        await adapter.react(target_of(event.source), event.message_id, "👀")
+        await adapter.react(event.source.target, event.message_id, "👀")
         assert await matrix.reactions(event.message_id, event.source.chat_id) == []
 
 
 async def test_messages_mention_no_user_and_are_html_with_plain_text(matrix):
     async with talking(matrix) as (adapter, _, event):
-        target, owner = target_of(event.source), await matrix.person()
+        target, owner = event.source.target, await matrix.person()
         text = "<p>1 &lt; 2</p><ul><li>so</li></ul>"
         await adapter.send(target, OutgoingMessage(text, plain="1 < 2\n- so", silent=True), "key")
         content = (await owner.events(target.chat_id))[-1]["content"]

@@ -8,7 +8,7 @@ import msgspec
 
 from hermes.core.ports import Clock
 from hermes.sdk.platforms import ChatType
-from hermes.sdk.testing.platforms.harness import TROUBLES, BaseHarness, Saying, Shown, Trouble
+from hermes.sdk.testing.platforms.harness import TROUBLES, Harness, Saying, Shown, Trouble
 from hermes.util.concurrency import SystemClock
 from hermes_plugins.platforms.slack.adapter import SlackAdapter
 from hermes_plugins.platforms.slack.client import message_id, split_chat, timestamp_of
@@ -21,7 +21,7 @@ SOMEBODY, PRIVATE, GROUP = "somebody", "private", "lobby"
 OPEN = SlackSettings(require_mention=False)
 
 
-class SlackHarness(BaseHarness):
+class SlackHarness(Harness):
     manifest = MANIFEST
     features = frozenset({"groups", "bots", "keeps"})
     troubles = TROUBLES

@@ -6,11 +6,10 @@ from hermes.sdk.testing.platforms.suite import (
     ButtonsContract,
     ChatContract,
     DeliveryCheckContract,
-    FormatRefusedContract,
 )
 
 
-class TestSlack(ButtonsContract, FormatRefusedContract, DeliveryCheckContract, ChatContract):
+class TestSlack(ButtonsContract, DeliveryCheckContract, ChatContract):
     @pytest.fixture
     async def harness(self, slack):
         return slack

@@ -8,7 +8,7 @@ import pytest
 from hermes.gateway.directory import ChatDirectory, refresh_names
 from hermes.gateway.supervisor import ConnectionRegistry
 from hermes.sdk.platforms import Button, ChatTarget, OutgoingMessage, SendRefused
-from hermes.sdk.testing.platforms.driving import Inbox, attempt, connected, talking, target_of
+from hermes.sdk.testing.platforms.harness import Inbox, attempt, connected, talking
 from hermes.util.concurrency import SystemClock
 from hermes_plugins.platforms.slack.manifest import SlackSettings
 
@@ -16,7 +16,7 @@ from hermes_plugins.platforms.slack.manifest import SlackSettings
 async def test_a_mention_in_a_channel_is_answered_in_its_thread(slack):
     async with talking(slack, group=True) as (adapter, _, event):
         assert event.message_id.endswith(event.source.thread_id)
-        await adapter.send(target_of(event.source), OutgoingMessage("here"), "thread-1")
+        await adapter.send(event.source.target, OutgoingMessage("here"), "thread-1")
         (shown,) = await slack.shown(event.source.chat_id)
         assert shown.thread == event.source.thread_id
 
@@ -29,7 +29,7 @@ async def test_answers_go_to_the_channel_where_that_is_wanted(slack, off):
         slack.connection = msgspec.structs.replace(slack.connection, reply_to_mode="off")
     async with talking(slack, group=True) as (adapter, _, event):
         assert event.source.thread_id == ""
-        await adapter.send(target_of(event.source), OutgoingMessage("here"), "channel-1")
+        await adapter.send(event.source.target, OutgoingMessage("here"), "channel-1")
         (shown,) = await slack.shown(event.source.chat_id)
         assert shown.thread == ""
 
@@ -37,7 +37,7 @@ async def test_answers_go_to_the_channel_where_that_is_wanted(slack, off):
 async def test_the_first_part_of_an_answer_is_shown_in_the_channel_too(slack):
     slack.set_extra(reply_broadcast=True)
     async with talking(slack, group=True) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         await adapter.send(target, OutgoingMessage("first", reply_to=event.message_id), "part-1")
         await adapter.send(target, OutgoingMessage("second"), "part-2")
         subtypes = [each.get("subtype") for each in slack.fake.ours(slack.channel())]
@@ -59,7 +59,7 @@ async def test_message_without_a_mention_is_ignored_and_its_user_not_looked_up(s
 async def test_active_thread_needs_no_new_mention_even_after_a_restart(slack):
     slack.settings = SlackSettings()
     async with talking(slack, group=True) as (adapter, inbox, event):
-        await adapter.send(target_of(event.source), OutgoingMessage("I am here"), "talk-1")
+        await adapter.send(event.source.target, OutgoingMessage("I am here"), "talk-1")
         thread = event.source.thread_id
         await slack.says("and now?", chat_type="group", thread=thread)
         assert (await inbox.take("and now?")).addressed
@@ -120,9 +120,9 @@ async def test_several_workspaces_are_served_by_one_app(slack):
         assert home.source.chat_id == slack.chat_id()
         assert there.source.chat_id == f"{other.id}/{channel}"
         assert there.source.user_id == f"{other.id}/{user['id']}"
-        sent = await adapter.send(target_of(there.source), OutgoingMessage("to you"), "other-1")
+        sent = await adapter.send(there.source.target, OutgoingMessage("to you"), "other-1")
         assert [each["text"] for each in slack.fake.ours(channel)] == ["to you"]
-        await adapter.edit(target_of(there.source), sent, OutgoingMessage("to you too"))
+        await adapter.edit(there.source.target, sent, OutgoingMessage("to you too"))
         assert [each["text"] for each in slack.fake.ours(channel)] == ["to you too"]
         assert f"{other.id}/{channel}" in {chat.chat_id for chat in await adapter.chats()}
         nowhere = ChatTarget("slack", "T0NOWHERE/C1")
@@ -187,7 +187,7 @@ async def test_a_command_that_is_not_kept_is_not_acknowledged(slack):
 async def test_answers_begin_as_the_settings_say(slack):
     slack.settings = msgspec.structs.replace(slack.settings, reply_prefix="*Hermes*: <")
     async with talking(slack) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         answer = OutgoingMessage("growing", reply_to=event.message_id)
         sent = await adapter.send(target, answer, "prefix-1")
         await adapter.edit(target, sent, msgspec.structs.replace(answer, text="grown"))
@@ -198,7 +198,7 @@ async def test_answers_begin_as_the_settings_say(slack):
 
 async def test_status_is_cleared_after_the_answer(slack):
     async with talking(slack) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         await adapter.typing(target)
         await adapter.send(target, OutgoingMessage("the answer"), "typing-1")
         assert [status for _, _, status in slack.fake.api.statuses] == ["is thinking...", ""]
@@ -208,7 +208,7 @@ async def test_a_workspace_without_that_ability_is_not_asked_for_it_again(slack)
     slack.fake.api.refusals = {"assistant.threads.setStatus": ["missing_scope"] * 3}
     async with talking(slack) as (adapter, _, event):
         for _ in range(3):
-            await adapter.typing(target_of(event.source))
+            await adapter.typing(event.source.target)
         assert slack.fake.api.count("assistant.threads.setStatus") == 1
 
 
@@ -230,7 +230,7 @@ async def test_in_an_enterprise_people_have_one_id_in_all_its_workspaces(slack):
         asked = [given["user"] for name, given in slack.fake.api.calls if name == "users.info"]
         assert sorted(asked) == sorted([ann["id"], eve["id"]])
         out = OutgoingMessage("May I?", buttons=(Button("Yes", "yes"),))
-        sent = await adapter.send(target_of(ours.source), out, "ask-1")
+        sent = await adapter.send(ours.source.target, out, "ask-1")
         ann["team_id"] = "T0B"
         await slack.presses(sent, "yes", user=ann["id"])
         assert (await inbox.press("yes")).source.user_id == ann["id"]

@@ -14,13 +14,12 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
 )
-from hermes.sdk.testing.platforms.driving import (
+from hermes.sdk.testing.platforms.harness import (
     attempt,
     connected,
     failure,
     query_of,
     talking,
-    target_of,
 )
 
 
@@ -38,13 +37,13 @@ from hermes.sdk.testing.platforms.driving import (
 async def test_an_error_of_slack_says_what_to_do(slack, error, kind):
     async with talking(slack) as (adapter, _, event):
         slack.fake.api.refusals = {"chat.postMessage": [error]}
-        outcome = await attempt(adapter, target_of(event.source), OutgoingMessage("x"), "error-1")
+        outcome = await attempt(adapter, event.source.target, OutgoingMessage("x"), "error-1")
         assert type(outcome) is kind
 
 
 async def test_a_message_in_a_thread_is_found_after_a_cut(slack):
     async with talking(slack, group=True) as (adapter, _, event):
-        target, message = target_of(event.source), OutgoingMessage("in doubt")
+        target, message = event.source.target, OutgoingMessage("in doubt")
         query = query_of("doubt-1", after_id=adapter.newest(target))  # type: ignore[attr-defined]
         slack.trouble("cut_after")
         assert isinstance(await attempt(adapter, target, message, "doubt-1"), SendUnsure)
@@ -56,7 +55,7 @@ async def test_a_message_in_a_thread_is_found_after_a_cut(slack):
 
 async def test_a_message_is_found_without_knowing_what_was_before_it(slack):
     async with talking(slack) as (adapter, _, event):
-        target, message = target_of(event.source), OutgoingMessage("there")
+        target, message = event.source.target, OutgoingMessage("there")
         sent = await adapter.send(target, message, "there-1")
         await adapter.edit(target, sent, OutgoingMessage("there, and changed"))
         slack.fake.api.page = 1
@@ -66,7 +65,7 @@ async def test_a_message_is_found_without_knowing_what_was_before_it(slack):
 
 async def test_delivery_in_an_unreadable_channel_is_unknown(slack):
     async with talking(slack) as (adapter, _, event):
-        target, message = target_of(event.source), OutgoingMessage("x")
+        target, message = event.source.target, OutgoingMessage("x")
         query = query_of("x-1")
         for error, kind in (("missing_scope", DeliveryUnknown), ("internal_error", NotConnected)):
             slack.fake.api.refusals = {"conversations.history": [error]}
@@ -78,7 +77,7 @@ async def test_a_message_with_a_file_in_doubt_is_sent_once(slack, tmp_path):
     path.write_bytes(b"%PDF-1.4")
     message = OutgoingMessage("look", media=(Media("document", path.name, path=str(path)),))
     async with talking(slack) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         query = query_of("file-1", after_id=event.message_id)
         assert await adapter.was_delivered(query, target, message) is None
         slack.trouble("cut_after")
@@ -95,7 +94,7 @@ async def test_a_file_that_slack_did_not_take_is_sent_again(slack, tmp_path):
     path.write_bytes(b"%PDF-1.4")
     message = OutgoingMessage(media=(Media("document", path.name, path=str(path)),))
     async with talking(slack) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         query = query_of("again-1")
         slack.fake.api.uploading.refuse = 1
         assert isinstance(await attempt(adapter, target, message, "again-1"), SendLater)
@@ -113,7 +112,7 @@ async def test_files_go_into_the_thread_with_words_and_buttons(slack, tmp_path):
     media = tuple(Media("document", path.name, path=str(path)) for path in paths)
     async with talking(slack, group=True) as (adapter, _, event):
         message = OutgoingMessage("keep them?", media=media, buttons=(Button("Yes", "keep"),))
-        await adapter.send(target_of(event.source), message, "two-1")
+        await adapter.send(event.source.target, message, "two-1")
         (shown,) = await slack.shown(event.source.chat_id)
         assert (shown.media, shown.buttons) == (("one.txt", "two.txt"), ("keep",))
         assert (shown.thread, shown.text) == (event.source.thread_id, "keep them?")
@@ -121,7 +120,7 @@ async def test_files_go_into_the_thread_with_words_and_buttons(slack, tmp_path):
 
 async def test_buttons_go_away_with_an_edit_that_has_none(slack):
     async with talking(slack) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         asked = OutgoingMessage("x" * 3500, buttons=(Button("Yes", "yes"),))
         sent = await adapter.send(target, asked, "buttons-1")
         await adapter.edit(target, sent, OutgoingMessage("answered"))
@@ -131,7 +130,7 @@ async def test_buttons_go_away_with_an_edit_that_has_none(slack):
 
 async def test_an_edit_that_is_too_long_is_refused(slack):
     async with talking(slack) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         sent = await adapter.send(target, OutgoingMessage("short"), "long-1")
         assert isinstance(
             await failure(adapter.edit(target, sent, OutgoingMessage("x" * 5000))), SendRefused
@@ -142,15 +141,15 @@ async def test_plain_text_shows_signs_of_markup_as_they_are(slack):
     async with talking(slack) as (adapter, _, event):
         slack.trouble("format_refused")
         message = OutgoingMessage("*a* &lt; b", plain="a < b & <!everyone>")
-        await adapter.send(target_of(event.source), message, "plain-1")
+        await adapter.send(event.source.target, message, "plain-1")
         (message_there,) = slack.fake.ours(slack.channel("", "dm"))
         assert message_there["text"] == "a &lt; b &amp; &lt;!everyone&gt;"
 
 
 async def test_reaction_unknown_to_slack_is_ignored(slack):
     async with talking(slack) as (adapter, _, event):
-        await adapter.react(target_of(event.source), event.message_id, "🦩")
-        await adapter.react(target_of(event.source), "D1:command:1.2.x", "👀")
+        await adapter.react(event.source.target, event.message_id, "🦩")
+        await adapter.react(event.source.target, "D1:command:1.2.x", "👀")
 
 
 async def test_send_to_an_unknown_chat_is_refused(slack):

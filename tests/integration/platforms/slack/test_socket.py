@@ -5,8 +5,13 @@ import asyncio
 import pytest
 
 from hermes.sdk.platforms import CredentialsRefused, MessageEvent, NotConnected, OutgoingMessage
-from hermes.sdk.testing.platforms.driving import Inbox, connected, failure, talking, target_of
-from hermes.sdk.testing.platforms.harness import HastyClock
+from hermes.sdk.testing.platforms.harness import (
+    HastyClock,
+    Inbox,
+    connected,
+    failure,
+    talking,
+)
 from hermes_plugins.platforms.slack.manifest import SlackSettings
 from tests.fakes.slack.world import Json
 from tests.integration.platforms.slack.harness import SlackHarness
@@ -123,7 +128,7 @@ async def test_a_new_connection_is_made_when_slack_asks_for_it(slack, reason):
 async def test_thread_messages_missed_while_offline_are_delivered(slack):
     slack.settings = SlackSettings()
     async with talking(slack, group=True) as (adapter, _, event):
-        await adapter.send(target_of(event.source), OutgoingMessage("here I am"), "thread-1")
+        await adapter.send(event.source.target, OutgoingMessage("here I am"), "thread-1")
     thread = event.source.thread_id
     await slack.says("go on", chat_type="group", thread=thread)
     await slack.says("among ourselves", chat_type="group")

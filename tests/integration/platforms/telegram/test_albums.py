@@ -2,8 +2,7 @@
 
 import asyncio
 
-from hermes.sdk.testing.platforms.driving import Inbox, connected
-from hermes.sdk.testing.platforms.harness import File
+from hermes.sdk.testing.platforms.harness import File, Inbox, connected
 
 PICTURES = tuple(File("image", f"{n}.png", bytes([n] * 10)) for n in range(3))
 

@@ -5,15 +5,12 @@ import pytest
 from hermes.sdk.testing.platforms.suite import (
     ButtonsContract,
     ChatContract,
-    FormatRefusedContract,
     GroupRepliesContract,
     RepliesContract,
 )
 
 
-class TestTelegram(
-    ButtonsContract, RepliesContract, GroupRepliesContract, FormatRefusedContract, ChatContract
-):
+class TestTelegram(ButtonsContract, RepliesContract, GroupRepliesContract, ChatContract):
     @pytest.fixture
     async def harness(self, telegram):
         return telegram

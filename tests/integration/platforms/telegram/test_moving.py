@@ -5,8 +5,7 @@ import pytest
 
 from hermes.gateway.session_keys import build_session_key
 from hermes.sdk.platforms import Button, OutgoingMessage
-from hermes.sdk.testing.platforms.driving import connected, target_of
-from hermes.sdk.testing.platforms.harness import File
+from hermes.sdk.testing.platforms.harness import File, connected
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ async def test_conversation_of_a_moved_group_continues_after_a_restart(telegram,
         event = await inbox.take("later")
         assert build_session_key(event.source) == build_session_key(before)
         answer = OutgoingMessage("here", reply_to=event.message_id)
-        await adapter.send(target_of(event.source), answer, "k")
+        await adapter.send(event.source.target, answer, "k")
         (shown,) = await telegram.shown(str(new.id))
         assert (shown.text, shown.reply_to) == ("here", event.message_id)
         assert {chat.chat_id for chat in await adapter.chats()} == {"-55"}
@@ -46,7 +45,7 @@ async def test_buttons_and_albums_go_on_there_too(telegram, places):
         source = (await inbox.take("look")).source
         assert source.chat_id == "-55"
         buttons = (Button("Yes", "yes"),)
-        sent = await adapter.send(target_of(source), OutgoingMessage("sure?", buttons=buttons), "k")
+        sent = await adapter.send(source.target, OutgoingMessage("sure?", buttons=buttons), "k")
         await telegram.presses(sent, "yes", chat=str(new.id))
         pressed = (await inbox.press("yes")).source
         assert msgspec.structs.replace(
@@ -61,6 +60,6 @@ async def test_a_move_that_only_a_send_tells_of_keeps_the_conversation(telegram,
         await telegram.says("before", chat=str(old.id), chat_type="group")
         source = (await inbox.take("before")).source
         old.moved_to = new.id
-        await adapter.send(target_of(source), OutgoingMessage("are you there?"), "k")
+        await adapter.send(source.target, OutgoingMessage("are you there?"), "k")
         await telegram.says("yes", chat=str(new.id), chat_type="group")
         assert (await inbox.take("yes")).source.chat_id == source.chat_id

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hermes.sdk.platforms import CredentialsRefused, MessageEvent, NotConnected
-from hermes.sdk.testing.platforms.driving import Inbox, connected, failure
+from hermes.sdk.testing.platforms.harness import Inbox, connected, failure
 from hermes_plugins.platforms.telegram.manifest import (
     TelegramExtra,
     TelegramPlatform,

@@ -14,7 +14,7 @@ from hermes.sdk.platforms import (
     SendRefused,
     SendUnsure,
 )
-from hermes.sdk.testing.platforms.driving import Inbox, attempt, connected, talking, target_of
+from hermes.sdk.testing.platforms.harness import Inbox, attempt, connected, talking
 from hermes_plugins.platforms.telegram.manifest import (
     TelegramExtra,
     TelegramPlatform,
@@ -32,7 +32,7 @@ def picture(tmp_path):
 async def test_html_is_shown_as_formatting(telegram):
     async with talking(telegram) as (adapter, _, event):
         await adapter.send(
-            target_of(event.source), OutgoingMessage("<b>a</b> &lt; b", plain="a < b"), "k"
+            event.source.target, OutgoingMessage("<b>a</b> &lt; b", plain="a < b"), "k"
         )
         (shown,) = await telegram.shown()
         assert (shown.text, shown.raw) == ("a < b", "<b>a</b> &lt; b")
@@ -40,7 +40,7 @@ async def test_html_is_shown_as_formatting(telegram):
 
 async def test_broken_html_is_sent_plain_and_edited_plain(telegram):
     async with talking(telegram) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         sent = await adapter.send(target, OutgoingMessage("<b>a", plain="a"), "k")
         assert (await telegram.shown())[0].text == "a"
         await adapter.edit(target, sent, OutgoingMessage("<x>b", plain="b"))
@@ -49,7 +49,7 @@ async def test_broken_html_is_sent_plain_and_edited_plain(telegram):
 
 async def test_long_caption_is_sent_before_the_picture(telegram, picture):
     async with talking(telegram) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         words, answered = "long " * 300, event.message_id
         out = OutgoingMessage(words, plain=words, media=(picture,), reply_to=answered)
         sent = await adapter.send(target, out, "k")
@@ -60,7 +60,7 @@ async def test_long_caption_is_sent_before_the_picture(telegram, picture):
 
 async def test_caption_of_a_picture_can_be_edited(telegram, picture):
     async with talking(telegram) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         sent = await adapter.send(target, OutgoingMessage("one", media=(picture,)), "k")
         await adapter.edit(target, sent, OutgoingMessage("two"))
         (shown,) = await telegram.shown()
@@ -70,7 +70,7 @@ async def test_caption_of_a_picture_can_be_edited(telegram, picture):
 async def test_a_button_that_does_not_fit_is_refused_before_anything_is_sent(telegram):
     async with talking(telegram) as (adapter, _, event):
         out = OutgoingMessage("May I?", buttons=(Button("Yes", "x" * 65),))
-        outcome = await attempt(adapter, target_of(event.source), out, "k")
+        outcome = await attempt(adapter, event.source.target, out, "k")
         assert isinstance(outcome, SendRefused)
         assert await telegram.shown() == []
 
@@ -78,7 +78,7 @@ async def test_a_button_that_does_not_fit_is_refused_before_anything_is_sent(tel
 async def test_a_press_is_answered_at_once_even_when_it_cannot_be_kept(telegram):
     async with talking(telegram) as (adapter, inbox, event):
         out = OutgoingMessage("May I?", buttons=(Button("Yes", "yes"),))
-        sent = await adapter.send(target_of(event.source), out, "k")
+        sent = await adapter.send(event.source.target, out, "k")
         inbox.refusals = 2
         await telegram.presses(sent, "yes")
         press = await inbox.press("yes")
@@ -90,7 +90,7 @@ async def test_reply_to_a_deleted_message_is_still_sent(telegram):
     async with talking(telegram) as (adapter, _, event):
         telegram.chat().messages.clear()
         out = OutgoingMessage("anyway", reply_to=event.message_id)
-        await adapter.send(target_of(event.source), out, "k")
+        await adapter.send(event.source.target, out, "k")
         assert (await telegram.shown())[0].reply_to == ""
 
 
@@ -148,7 +148,7 @@ async def test_forbidden_voice_message_is_sent_as_audio(telegram, tmp_path):
     voice = Media("voice", "a.ogg", "audio/ogg", path=str(path))
     async with talking(telegram) as (adapter, _, event):
         telegram.fake.troubles.append("voice_forbidden")
-        await adapter.send(target_of(event.source), OutgoingMessage(media=(voice,)), "k")
+        await adapter.send(event.source.target, OutgoingMessage(media=(voice,)), "k")
         (message,) = telegram.chat().ours()
         assert "audio" in message
 
@@ -158,7 +158,7 @@ async def test_a_picture_refused_twice_is_sent_all_the_same(telegram, picture):
     async with talking(telegram) as (adapter, _, event):
         telegram.fake.troubles.append("no_picture")
         out = OutgoingMessage("<b>broken", plain="broken", media=(picture,))
-        await adapter.send(target_of(event.source), out, "k")
+        await adapter.send(event.source.target, out, "k")
         (message,) = telegram.chat().ours()
         assert ("document" in message, message["caption"]) == (True, "broken")
 
@@ -166,7 +166,7 @@ async def test_a_picture_refused_twice_is_sent_all_the_same(telegram, picture):
 @pytest.mark.parametrize("page", ["forbidden_page", "not_found_page"])
 async def test_a_page_of_a_server_before_telegram_refuses_nothing_for_good(telegram, page):
     async with talking(telegram) as (adapter, _, event):
-        target, message = target_of(event.source), OutgoingMessage("precious")
+        target, message = event.source.target, OutgoingMessage("precious")
         telegram.fake.troubles.append(page)
         assert isinstance(await attempt(adapter, target, message, "k"), SendUnsure)
         await adapter.send(target, message, "k")
@@ -179,9 +179,9 @@ async def test_the_general_topic_of_a_forum_is_answered_in_it(telegram):
         await telegram.says("in general", chat_type="group")
         topic, general = await inbox.take("in a topic"), await inbox.take("in general")
         assert general.source.thread_id == "1" != topic.source.thread_id
-        await adapter.send(target_of(general.source), OutgoingMessage("here"), "k")
-        await adapter.typing(target_of(general.source))
-        await adapter.typing(target_of(topic.source))
+        await adapter.send(general.source.target, OutgoingMessage("here"), "k")
+        await adapter.typing(general.source.target)
+        await adapter.typing(topic.source.target)
         place = telegram.chat("", "group")
         assert place.typing == [1, int(topic.source.thread_id)]
         assert [shown.thread for shown in await telegram.shown(str(place.id))] == [""]
@@ -189,7 +189,7 @@ async def test_the_general_topic_of_a_forum_is_answered_in_it(telegram):
 
 async def test_a_topic_that_is_gone_is_refused(telegram):
     async with talking(telegram, group=True) as (adapter, _, event):
-        target = msgspec.structs.replace(target_of(event.source), thread_id="99")
+        target = msgspec.structs.replace(event.source.target, thread_id="99")
         outcome = await attempt(adapter, target, OutgoingMessage("anybody?"), "k")
         assert isinstance(outcome, SendRefused)
 
@@ -216,7 +216,7 @@ async def test_a_topic_telegram_refuses_does_not_stop_the_gateway(telegram):
 
 async def test_reactions_that_telegram_lacks_are_replaced_or_left_out(telegram):
     async with talking(telegram) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         await adapter.react(target, event.message_id, "✅")
         assert await telegram.reactions(event.message_id) == ["👍"]
         await adapter.react(target, event.message_id, "🧯")
@@ -226,14 +226,14 @@ async def test_reactions_that_telegram_lacks_are_replaced_or_left_out(telegram):
 async def test_without_the_setting_there_are_no_reactions(telegram):
     telegram.settings = TelegramSettings()
     async with talking(telegram) as (adapter, _, event):
-        await adapter.react(target_of(event.source), event.message_id, "👍")
+        await adapter.react(event.source.target, event.message_id, "👍")
         assert await telegram.reactions(event.message_id) == []
 
 
 async def test_a_revoked_token_keeps_messages_for_later(telegram):
     async with talking(telegram) as (adapter, _, event):
         await telegram.refuse_credentials()
-        outcome = await attempt(adapter, target_of(event.source), OutgoingMessage("later"), "k")
+        outcome = await attempt(adapter, event.source.target, OutgoingMessage("later"), "k")
         assert isinstance(outcome, SendLater)
 
 
@@ -243,7 +243,7 @@ async def test_a_server_that_is_away_means_surely_not_sent(telegram):
         await telegram.says("hello")
         event = await inbox.take("hello")
         await telegram.gone()
-        outcome = await attempt(adapter, target_of(event.source), OutgoingMessage("later"), "k")
+        outcome = await attempt(adapter, event.source.target, OutgoingMessage("later"), "k")
         assert isinstance(outcome, SendLater)
 
 
@@ -259,7 +259,7 @@ async def test_invalid_chat_is_refused(telegram, chat):
 async def test_after_a_rate_limit_only_the_missing_parts_are_sent(telegram, tmp_path):
     message = three_files(tmp_path)
     async with talking(telegram) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         telegram.fake.troubles.extend(["", "rate_limited"])
         assert isinstance(await attempt(adapter, target, message, "k"), SendLater)
         first = await adapter.send(target, message, "k")
@@ -271,7 +271,7 @@ async def test_after_a_rate_limit_only_the_missing_parts_are_sent(telegram, tmp_
 async def test_an_uncertain_message_of_several_parts_is_sent_again_as_a_whole(telegram, tmp_path):
     message = three_files(tmp_path)
     async with talking(telegram) as (adapter, _, event):
-        target = target_of(event.source)
+        target = event.source.target
         telegram.fake.troubles.extend(["", "cut_before"])
         assert isinstance(await attempt(adapter, target, message, "k"), SendUnsure)
         await adapter.send(target, message, "k")

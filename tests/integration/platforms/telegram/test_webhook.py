@@ -6,8 +6,7 @@ import aiohttp
 import pytest
 
 from hermes.sdk.platforms import CredentialsRefused, NotConnected, OutgoingMessage
-from hermes.sdk.testing.platforms.driving import Inbox, connected, failure, target_of
-from hermes.sdk.testing.platforms.harness import File
+from hermes.sdk.testing.platforms.harness import File, Inbox, connected, failure
 from tests.fakes.telegram.harness import TelegramHarness
 
 SECRET = "very-secret_Word"
@@ -40,7 +39,7 @@ async def test_messages_come_and_answers_go(hooked):
     async with connected(hooked) as (adapter, inbox):
         await hooked.says("by call")
         event = await inbox.take("by call")
-        await adapter.send(target_of(event.source), OutgoingMessage("answer"), "key-1")
+        await adapter.send(event.source.target, OutgoingMessage("answer"), "key-1")
         await adapter.probe()
     assert [shown.text for shown in await hooked.shown()] == ["answer"]
 

@@ -31,8 +31,7 @@ from hermes.sdk.platforms import (
     SendUnsure,
     TimeLimitedProtocol,
 )
-from hermes.sdk.testing.platforms.driving import Inbox, failure, query_of
-from hermes.sdk.testing.platforms.harness import BaseHarness
+from hermes.sdk.testing.platforms.harness import Harness, Inbox, failure, query_of
 
 SECRET = "the-secret-of-the-route"
 TOKEN = "ghp_the_token_of_the_owner"
@@ -90,7 +89,7 @@ def _reply(status: int, body: Any, headers: dict[str, str] | None = None) -> Rep
     return Reply(status, said, [msgspec.json.encode(body)])
 
 
-class Stage(BaseHarness):
+class Stage(Harness):
     manifest = WEBHOOK
 
     def __init__(self, folder: Path, github: FakeGitHub) -> None:

@@ -5,13 +5,15 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 from aiohttp import web
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hermes.config.schema import declarations
+from hermes.sdk import platforms
 from hermes.sdk.platforms import (
     AdapterContext,
     Capabilities,
@@ -196,3 +198,11 @@ class SmallAdapter(ConnectedAdapter[Small]):
 
 
 MANIFEST = PlatformManifest("small", "Small", "nowhere", Capabilities(max_chars=100))
+DIALECTS: dict[str, Any] = {"plain": "plain", "markdown": "markdown"} | {
+    manifest.name: manifest.capabilities.dialect for manifest in cast("Any", declarations())
+}
+
+
+def convert(text: str, dialect: str) -> str:
+    """Render Markdown in the dialect of a bundled platform, or in one of the general ones."""
+    return platforms.convert(text, DIALECTS[dialect])

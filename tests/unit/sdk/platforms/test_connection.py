@@ -28,7 +28,7 @@ from hermes.sdk.platforms import (
     serve_http,
     translate_errors,
 )
-from hermes.sdk.testing.platforms.driving import Inbox, describe_error, failure
+from hermes.sdk.testing.platforms.harness import Inbox, describe_error, failure
 from tests.unit.sdk.platforms.kinds import (
     MANIFEST,
     TOKEN,

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.sdk.platforms import convert
+from tests.unit.sdk.platforms.kinds import DIALECTS, convert
 
-DIALECTS = ("plain", "markdown", "discord", "telegram", "slack", "matrix", "email")
 TELEGRAM_TAGS = {"b", "i", "s", "code", "pre", "a", "blockquote"}
 MATRIX_TAGS = {
     *("h1", "h2", "h3", "h4", "h5", "h6", "p", "strong", "em", "del", "code", "pre", "a", "br"),
@@ -194,21 +193,8 @@ PIECES = st.lists(
     st.sampled_from(
         [
             *("*", "**", "_", "__", "~~", "`", "```", "```py\n", "\n", "\n\n", "- ", "1. ", "  "),
-            *(
-                "> ",
-                "# ",
-                "[",
-                "](",
-                ")",
-                "http://a.b/c_d",
-                "|",
-                "|---|\n",
-                "\\",
-                "<",
-                "&",
-                "x",
-                "ä",
-            ),
+            *("> ", "# ", "[", "](", ")", "http://a.b/c_d", "|", "|---|\n", "\\", "<", "&", "x"),
+            "ä",
             *("word", "😀", "!", "\t", "---\n", '"', "</b>", "&amp;"),
         ]
     ),

@@ -11,10 +11,10 @@ from hermes.sdk.platforms import (
     Media,
     OutgoingMessage,
     compose,
-    convert,
     measure,
     split_text,
 )
+from tests.unit.sdk.platforms.kinds import DIALECTS, convert
 
 FAMILY = "👩‍👩‍👧‍👦"
 
@@ -139,7 +139,7 @@ def test_code_of_every_part_is_closed(text, limit) -> None:
         assert convert(part, "markdown") == part.strip("\n")
 
 
-TELEGRAM = Capabilities(4096, "utf16", "telegram", media_out=("image", "document"))
+TELEGRAM = Capabilities(4096, "utf16", DIALECTS["telegram"], media_out=("image", "document"))
 
 
 def test_an_answer_is_in_the_dialect_and_also_plain() -> None:

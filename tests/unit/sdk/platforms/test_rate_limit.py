@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes.sdk.platforms import RateLimit, RateLimiter
-from hermes.sdk.platforms.rate_limit import PRUNE_AT
+from hermes.sdk.platforms.outbound import PRUNE_AT
 from tests.unit.gateway.hand_clock import HandClock, settle
 
 MANY = RateLimit(1000, 1.0)

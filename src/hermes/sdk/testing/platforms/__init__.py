@@ -3,5 +3,5 @@ provide. They need pytest and anyio."""
 
 import pytest
 
-for _module in ("core_cases", "feature_cases", "media_cases", "trouble_cases", "driving"):
+for _module in ("core_cases", "harness", "suite"):
     pytest.register_assert_rewrite(f"{__name__}.{_module}")

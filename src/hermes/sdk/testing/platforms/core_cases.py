@@ -4,21 +4,24 @@ import asyncio
 import logging
 import os
 import time
+from typing import Any
 
 import pytest
 
 from hermes.sdk.platforms import (
     Adapter,
     AdapterError,
-    ChatTarget,
     CredentialsRefused,
     NotConnected,
     OutgoingMessage,
+    SendLater,
     SendRefused,
+    SendUnsure,
     compose,
 )
-from hermes.sdk.testing.platforms.driving import (
+from hermes.sdk.testing.platforms.harness import (
     PATIENCE,
+    Harness,
     Inbox,
     attempt,
     connected,
@@ -26,9 +29,7 @@ from hermes.sdk.testing.platforms.driving import (
     failure,
     shown_with,
     talking,
-    target_of,
 )
-from hermes.sdk.testing.platforms.harness import Harness
 
 WORDS = {
     "accents": "Grüße aus Düsseldorf, naïve café",
@@ -40,6 +41,15 @@ WORDS = {
     "several lines": "one\n\ntwo\n  three",
     "a command": "/stop now",
 }
+OUTCOMES: dict[str, Any] = {
+    "rate_limited": SendLater,
+    "server_error": SendLater | SendUnsure,
+    "chat_gone": SendRefused,
+    "cut_before": SendLater | SendUnsure | NotConnected,
+    "cut_after": SendUnsure,  # `SendLater` would have the gateway send it again: shown twice
+    "format_refused": str,  # sent without formatting
+}
+"""What a send must come to in each trouble."""
 
 
 class ConnectionCases:
@@ -139,7 +149,7 @@ class ConnectionCases:
                 await self._as_the_supervisor_does(adapter, inbox)
             assert inbox.kept
             assert await adapter.send(
-                target_of(inbox.kept[0].source), OutgoingMessage("back"), "back-1"
+                inbox.kept[0].source.target, OutgoingMessage("back"), "back-1"
             )
 
     async def _as_the_supervisor_does(self, adapter: Adapter, inbox: Inbox) -> None:
@@ -251,7 +261,7 @@ class InboundCases:
 
     async def test_our_own_messages_do_not_come_back(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, inbox, event):
-            await adapter.send(target_of(event.source), OutgoingMessage("ours"), "ours-1")
+            await adapter.send(event.source.target, OutgoingMessage("ours"), "ours-1")
             await harness.says("theirs")
             await inbox.take("theirs")
             assert "ours" not in inbox.texts()
@@ -266,9 +276,7 @@ class InboundCases:
 class OutboundCases:
     async def test_a_sent_message_is_shown_under_its_id(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
-            message_id = await adapter.send(
-                target_of(event.source), OutgoingMessage("answer"), "key-1"
-            )
+            message_id = await adapter.send(event.source.target, OutgoingMessage("answer"), "key-1")
             (shown,) = await harness.shown(event.source.chat_id)
             assert (shown.id, shown.text.strip(), shown.edits) == (message_id, "answer", 0)
             assert (shown.media, shown.buttons) == ((), ())
@@ -277,7 +285,7 @@ class OutboundCases:
         async with talking(harness) as (adapter, _, event):
             for number in range(4):
                 out = OutgoingMessage(f"part {number}")
-                await adapter.send(target_of(event.source), out, f"part-{number}")
+                await adapter.send(event.source.target, out, f"part-{number}")
             shown = [message.text.strip() for message in await harness.shown(event.source.chat_id)]
             assert shown == [f"part {number}" for number in range(4)]
 
@@ -286,7 +294,7 @@ class OutboundCases:
             for name in ("ann", "bob"):
                 await harness.says(f"from {name}", chat=name, user=name)
             ann, bob = await inbox.take("from ann"), await inbox.take("from bob")
-            await adapter.send(target_of(ann.source), OutgoingMessage("for ann only"), "ann-1")
+            await adapter.send(ann.source.target, OutgoingMessage("for ann only"), "ann-1")
             assert len(await shown_with(harness, "for ann only", ann.source.chat_id)) == 1
             assert await harness.shown(bob.source.chat_id) == []
 
@@ -295,7 +303,7 @@ class OutboundCases:
             names = ("ann", "bob", "cy")
             for name in names:
                 await harness.says(f"from {name}", chat=name, user=name)
-            targets = [target_of((await inbox.take(f"from {name}")).source) for name in names]
+            targets = [(await inbox.take(f"from {name}")).source.target for name in names]
             sends = [adapter.send(t, OutgoingMessage("to all"), f"{t.chat_id}-1") for t in targets]
             ids = await asyncio.gather(*sends)
             assert all(ids)
@@ -307,30 +315,28 @@ class OutboundCases:
     )
     async def test_text_is_shown_as_it_was_sent(self, harness: Harness, text: str) -> None:
         async with talking(harness) as (adapter, _, event):
-            await adapter.send(
-                target_of(event.source), OutgoingMessage(text, plain=text), "words-1"
-            )
+            await adapter.send(event.source.target, OutgoingMessage(text, plain=text), "words-1")
             assert [m.text.strip() for m in await harness.shown(event.source.chat_id)] == [text]
 
     async def test_markdown_of_the_agent_is_shown_readable(self, harness: Harness) -> None:
         words = "**bold** & <tag> `code`"
         (message,) = compose(words, harness.manifest.capabilities)
         async with talking(harness) as (adapter, _, event):
-            await adapter.send(target_of(event.source), message, "markdown-1")
+            await adapter.send(event.source.target, message, "markdown-1")
             (shown,) = await harness.shown(event.source.chat_id)
             assert [word for word in ("bold", "& <tag>", "code") if word not in shown.text] == []
 
     async def test_a_message_at_the_limit_is_shown_whole(self, harness: Harness) -> None:
         text = "x" * min(harness.manifest.capabilities.max_chars, 100_000)
         async with talking(harness) as (adapter, _, event):
-            await adapter.send(target_of(event.source), OutgoingMessage(text, plain=text), "long-1")
+            await adapter.send(event.source.target, OutgoingMessage(text, plain=text), "long-1")
             (shown,) = await harness.shown(event.source.chat_id)
             assert len(shown.text.replace("\n", "")) == len(text)
 
     async def test_blanks_are_refused_for_good_or_shown(self, harness: Harness) -> None:
         """Never tried for ever, which would hold up the chat."""
         async with talking(harness) as (adapter, _, event):
-            target = target_of(event.source)
+            target = event.source.target
             outcome = await attempt(adapter, target, OutgoingMessage(" \n "), "blank-1")
             assert isinstance(outcome, str | SendRefused)
             await adapter.send(target, OutgoingMessage("after it"), "blank-2")
@@ -338,7 +344,7 @@ class OutboundCases:
 
     async def test_nothing_is_sent_without_a_connection(self, harness: Harness) -> None:
         async with talking(harness) as (_, _, event):
-            target = target_of(event.source)
+            target = event.source.target
         assert isinstance(
             await attempt(harness.adapter(), target, OutgoingMessage("too early"), "early-1"),
             AdapterError,
@@ -347,11 +353,39 @@ class OutboundCases:
 
     async def test_nothing_is_sent_after_a_disconnect(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
-            target: ChatTarget = target_of(event.source)
+            target = event.source.target
         outcome = await attempt(adapter, target, OutgoingMessage("too late"), "late-1")
         assert isinstance(outcome, AdapterError)
         assert not isinstance(outcome, SendRefused)  # it may be sent later
         assert await harness.shown(target.chat_id) == []
+
+
+class TroubleCases:
+    """Platforms that refuse, limit or break."""
+
+    sdk_retries: frozenset[str] = frozenset()
+    """Troubles that the platform's client library gets over by itself: the message is there after
+    all, once. The test class of such a platform says so here."""
+
+    async def test_each_trouble_of_a_send_has_its_outcome(self, harness: Harness) -> None:
+        for kind in sorted(harness.troubles):
+            async with talking(harness) as (adapter, _, event):
+                target, text = event.source.target, kind.replace("_", " ")
+                message = OutgoingMessage(f"*{text}*" if kind == "format_refused" else text, text)
+                harness.trouble(kind)  # type: ignore[arg-type]
+                outcome = await attempt(adapter, target, message, kind)
+                expected = str if kind in self.sdk_retries else OUTCOMES[kind]
+                assert isinstance(outcome, expected), (kind, outcome)
+                is_shown = isinstance(outcome, str) or kind == "cut_after"
+                assert len(await shown_with(harness, text, target.chat_id)) == int(is_shown), kind
+                if isinstance(outcome, SendRefused):
+                    await adapter.probe()
+                if kind in ("rate_limited", "server_error") and not is_shown:
+                    seconds = getattr(outcome, "seconds", 0.1)
+                    assert 0 < seconds <= 3600
+                    await asyncio.sleep(min(seconds, 2.0))
+                    await adapter.send(target, message, kind)
+                    assert len(await shown_with(harness, text, target.chat_id)) == 1, kind
 
 
 class HonestyCases:
@@ -379,7 +413,7 @@ class HonestyCases:
             for number, kind in enumerate(sorted(harness.troubles)):
                 harness.trouble(kind)  # type: ignore[arg-type]
                 out = OutgoingMessage("x", plain="x")
-                outcome = await attempt(adapter, target_of(event.source), out, f"secret-{number}")
+                outcome = await attempt(adapter, event.source.target, out, f"secret-{number}")
                 if isinstance(outcome, Exception):
                     errors.append(outcome)
             second = harness.adapter()

@@ -15,14 +15,14 @@ from hermes_plugins.platforms.matrix.client import (
     MatrixClient,
     MatrixError,
     MatrixRooms,
+    SyncPosition,
     retry_until_final,
 )
-from hermes_plugins.platforms.matrix.sync import (
+from hermes_plugins.platforms.matrix.inbound import (
     INVITES_PER_USER,
     MAX_ATTEMPTS,
     MAX_PAGES,
     InviteHandler,
-    SyncPosition,
     fetch_new_events,
     since_entered,
 )

@@ -3,7 +3,7 @@
 import msgspec
 
 from hermes.sdk.platforms import Media, OutgoingMessage
-from hermes_plugins.platforms.matrix.outbound import (
+from hermes_plugins.platforms.matrix.adapter import (
     add_relation,
     edit_content,
     file_content,

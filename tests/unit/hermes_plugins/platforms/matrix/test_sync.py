@@ -18,19 +18,16 @@ from hermes_plugins.platforms.matrix.client import (
     MatrixError,
     MatrixOptions,
     MatrixRooms,
+    RoomInvite,
+    SyncPosition,
+    UndecryptedEvent,
     map_connect_error,
     map_error,
     read_options,
 )
 from hermes_plugins.platforms.matrix.encryption import WrongRecoveryKey, decode_recovery_key
+from hermes_plugins.platforms.matrix.inbound import InviteHandler, RoomUpgrades
 from hermes_plugins.platforms.matrix.manifest import MANIFEST, MatrixSettings
-from hermes_plugins.platforms.matrix.sync import (
-    InviteHandler,
-    RoomInvite,
-    RoomUpgrades,
-    SyncPosition,
-    UndecryptedEvent,
-)
 
 ME = "@hermes:example.org"
 
