@@ -224,7 +224,7 @@ def telemetry_of(wanted: TelemetrySettings, redact: Callable[[str], str]) -> Tel
         )
     # Only processes with telemetry load a plugin here.
     from hermes.plugins import import_folder
-    from hermes.plugins.manifest import BUNDLED
+    from hermes.plugins.discovery import BUNDLED
 
     try:
         start: StartTelemetry = import_folder(BUNDLED / "telemetry" / "otlp").start

@@ -4,6 +4,6 @@
 process. The modules here adapt ours to the documented form; Hermes itself does not use them.
 """
 
-from hermes.compat.finder import install, uninstall
+from hermes.compat.names import install, uninstall
 
 __all__ = ["install", "uninstall"]

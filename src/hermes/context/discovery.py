@@ -17,7 +17,7 @@ from hermes.plugins import (
     plugin_info,
     run_foreign_code,
 )
-from hermes.plugins.manifest import BUNDLED
+from hermes.plugins.discovery import BUNDLED
 
 FAILURE_HINT = "fix the plugin, or choose another: hermes config set context.engine compressor"
 COMPRESSOR = PluginInfo("compressor", "sums up the middle of the conversation")

@@ -11,15 +11,14 @@ from hermes.util.lazy import lazy_getattr
 if TYPE_CHECKING:
     # isort: off
     # fmt: off
-    from hermes.mcp.caller import Caller
     from hermes.mcp.catalog import CatalogCache, RemoteTool, ServerCatalog
     from hermes.mcp.connection import McpOptions, TransportFactory, program_environment
-    from hermes.mcp.errors import (
-        LoginFailed, LoginRequired, McpError, ServerUnauthorized, ServerUnavailable,
-    )
     from hermes.mcp.hub import McpHub, ProbeResult, ServerStatus, probe
+    from hermes.mcp.session import Caller
     from hermes.mcp.tools import offered_tools
-    from hermes.mcp.transport import McpLimits
+    from hermes.mcp.transport import (
+        LoginFailed, LoginRequired, McpError, McpLimits, ServerUnauthorized, ServerUnavailable,
+    )
     # fmt: on
     # isort: on
 

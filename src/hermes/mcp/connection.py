@@ -19,22 +19,22 @@ from hermes.config.environment import is_secret_variable, unset_names, variables
 from hermes.config.settings import McpServer
 from hermes.core.errors import ToolError, ToolTimedOut
 from hermes.core.ports import Clock
-from hermes.mcp.caller import CallTicket
 from hermes.mcp.catalog import CatalogCache, ServerCatalog, admit_tools
-from hermes.mcp.elicitation import Elicitation
-from hermes.mcp.errors import (
+from hermes.mcp.oauth import StoredLoginAuthorizer
+from hermes.mcp.requests import Elicitation, Sampling
+from hermes.mcp.session import MAX_ITEMS, CallTicket, ListResult, McpSession, TicketHandler
+from hermes.mcp.transport import (
     ForeignEndpointError,
     HttpStatusError,
     McpError,
+    McpLimits,
+    McpTransport,
     ServerRefused,
     ServerUnauthorized,
     ServerUnavailable,
     SessionExpiredError,
+    one_line,
 )
-from hermes.mcp.oauth import StoredLoginAuthorizer
-from hermes.mcp.sampling import Sampling
-from hermes.mcp.session import MAX_ITEMS, ListResult, McpSession, TicketHandler
-from hermes.mcp.transport import McpLimits, McpTransport, one_line
 from hermes.security import REDACTION_MARK, Redactor
 from hermes.util.circuit_breaker import CircuitBreaker
 from hermes.util.concurrency import in_thread

@@ -17,18 +17,18 @@ import msgspec
 
 from hermes import __version__
 from hermes.core.errors import HermesError
-from hermes.mcp.errors import (
+from hermes.mcp.transport import (
     ConnectionLostError,
     ForeignEndpointError,
     HttpStatusError,
     HttpTransientError,
     McpError,
+    McpTransport,
     ServerUnauthorized,
     ServerUnavailable,
     ServerUnreachable,
     SessionExpiredError,
 )
-from hermes.mcp.transport import McpTransport
 from hermes.util.http import LateTls, is_header_value, json_object
 from hermes.util.jsonrpc import JsonRpcMessage, decode
 from hermes.util.text import human_size

@@ -17,13 +17,12 @@ from hermes.config.settings import McpServer
 from hermes.core.errors import ToolError, UsageError
 from hermes.core.ports import Clock
 from hermes.core.tool import Tool
-from hermes.mcp.caller import NO_CALLER, Caller
 from hermes.mcp.catalog import RemoteTool, ServerCatalog
 from hermes.mcp.connection import ConnectionState, McpOptions, ServerConnection, TransportFactory
-from hermes.mcp.errors import ServerRefused
 from hermes.mcp.oauth import StoredLoginAuthorizer
-from hermes.mcp.session import McpSession, ServerInfo
+from hermes.mcp.session import NO_CALLER, Caller, McpSession, ServerInfo
 from hermes.mcp.tools import assign_names, origins, resource_line, session_tools
+from hermes.mcp.transport import ServerRefused
 from hermes.util.concurrency import SystemClock
 
 log = logging.getLogger(__name__)

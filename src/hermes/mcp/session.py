@@ -1,25 +1,32 @@
-"""A session with a server: handshake, requests with a timeout, lists in pages, notifications."""
+"""A session with a server: handshake, requests with a timeout, lists in pages, notifications; and
+the session of Hermes behind a call, with its user and its model."""
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from hermes import __version__
 from hermes.core.errors import HermesError, ToolTimedOut
-from hermes.mcp.caller import CallTicket
-from hermes.mcp.errors import (
+from hermes.core.model import ModelRequest, Reply
+from hermes.core.ports import Clarifier
+from hermes.core.tool import ToolContext
+from hermes.mcp.transport import (
+    VERSIONS,
     ConnectionLostError,
     McpError,
+    McpLimits,
+    McpTransport,
+    ServerLog,
     ServerRefused,
     ServerUnavailable,
     SessionExpiredError,
+    one_line,
 )
-from hermes.mcp.transport import VERSIONS, McpLimits, McpTransport, ServerLog, one_line
 from hermes.util.jsonrpc import JsonRpcConnection, JsonRpcMessage, RpcError, RpcResultMissing
 
 MAX_PAGES, MAX_ITEMS = 50, 1_000  #: Bounds of a list; further items are left out.
@@ -31,9 +38,59 @@ LOG_LEVELS = {
     "alert": logging.ERROR,
     "emergency": logging.ERROR,
 }
-
-
 NOISE_CHARS = 100
+MAX_PAUSE_SECONDS = 900.0
+"""Total time for which a call may be paused, so that a server cannot ask endlessly."""
+
+
+class Sampler(Protocol):
+    """Asks a model on behalf of a server."""
+
+    async def ask(self, request: ModelRequest, wishes: tuple[str, ...]) -> Reply:
+        """Ask the first known model of `wishes` (best first), or the default model.
+
+        Raises `ProviderError`.
+        """
+        ...
+
+
+class Caller(msgspec.Struct, frozen=True, eq=False):
+    """The session behind some tools."""
+
+    clarifier: Clarifier | None = None  #: None without a user: questions of servers are declined.
+    sampler: Sampler | None = None
+    asking: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+    """Held during a question, because a user answers one at a time."""
+
+
+NO_CALLER = Caller()
+
+
+class CallTicket:
+    """One call in progress. Its `deadline` is suspended while the user answers a question."""
+
+    def __init__(self, call: ToolContext, caller: Caller) -> None:
+        self.call, self.caller = call, caller
+        self.deadline: asyncio.Timeout | None = None
+        self._patience = MAX_PAUSE_SECONDS
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        deadline = self.deadline
+        when = deadline.when() if deadline is not None else None
+        if deadline is None or when is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        began, left = loop.time(), when - loop.time()
+        deadline.reschedule(when + self._patience)
+        try:
+            yield
+        finally:
+            self._patience = max(0.0, self._patience - (loop.time() - began))
+            if self.deadline is deadline:  # the call has not ended meanwhile
+                deadline.reschedule(loop.time() + left)
+
 
 TicketHandler = Callable[[dict[str, Any], CallTicket | None], Awaitable[Any]]
 """Answers a request of the server. The ticket is that of the call the request belongs to, if it is

@@ -10,8 +10,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hermes.core.errors import ToolError
-from hermes.mcp.errors import ConnectionLostError, McpError, ServerUnavailable
-from hermes.mcp.transport import LOG_LINE_CHARS, McpLimits, McpTransport, ServerLog
+from hermes.mcp.transport import (
+    LOG_LINE_CHARS,
+    ConnectionLostError,
+    McpError,
+    McpLimits,
+    McpTransport,
+    ServerLog,
+    ServerUnavailable,
+)
 from hermes.terminal import Lifeline, Running, process_family, spawn
 from hermes.util.jsonrpc import decode
 from hermes.util.text import human_size

@@ -12,12 +12,11 @@ from hermes.config.settings import McpServer
 from hermes.core.errors import ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.mcp.caller import Caller, CallTicket
 from hermes.mcp.catalog import RemoteTool, ServerCatalog
 from hermes.mcp.connection import ErrorRedactor, ServerConnection
-from hermes.mcp.elicitation import show_url
-from hermes.mcp.errors import URL_ELICITATION_REQUIRED, ServerRefused
-from hermes.mcp.session import ListResult
+from hermes.mcp.requests import show_url
+from hermes.mcp.session import Caller, CallTicket, ListResult
+from hermes.mcp.transport import URL_ELICITATION_REQUIRED, ServerRefused
 from hermes.util.text import clean, cut_middle, human_size
 
 # Names of server tools for the model.

@@ -30,7 +30,7 @@ from hermes.plugins import (
     read_manifest_data,
     run_foreign_code,
 )
-from hermes.plugins.manifest import BUNDLED, CODE
+from hermes.plugins.discovery import BUNDLED, CODE
 
 log = logging.getLogger(__name__)
 

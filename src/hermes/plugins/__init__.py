@@ -15,9 +15,10 @@ if TYPE_CHECKING:
         RegistrationKind, SetUp,
     )
     from hermes.plugins.discovery import (
-        Plugin, PluginKind, PluginOrigin, PluginPlaces, PluginSelection, PluginState,
-        cache_commands, cached_commands, checkout_folders, choose_provider, default_places,
-        find_plugins, forget_plugin, set_enabled,
+        Plugin, PluginInfo, PluginKind, PluginManifest, PluginOrigin, PluginPlaces, PluginSelection,
+        PluginState, RequiredVariable, bundled_infos, cache_commands, cached_commands,
+        checkout_folders, choose_provider, default_places, find_plugins, forget_plugin, is_plugin,
+        plugin_folders, plugin_info, read_manifest, read_manifest_data, set_enabled,
     )
     from hermes.plugins.hooks import HookRunner, parse_event
     from hermes.plugins.installer import PluginFetcher, PluginInstaller, parse_source
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
         describe_error, run_foreign_code,
     )
     from hermes.plugins.loader import PluginVariables, import_folder, load_extension, load_plugins
-    from hermes.plugins.manifest import (
-        PluginInfo, PluginManifest, RequiredVariable, bundled_infos, is_plugin, plugin_folders,
-        plugin_info, read_manifest, read_manifest_data,
-    )
     from hermes.plugins.shell_hooks import (
         HookApprovals, HookOptions, HookRun, HookSpec, ShellHooks, find_program, hook_files,
         parse_answer, parse_hooks,

@@ -13,8 +13,7 @@ import msgspec
 
 from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.plugins.discovery import PROVIDER_FOLDERS
-from hermes.plugins.manifest import CODE, PluginManifest, read_manifest
+from hermes.plugins.discovery import CODE, PROVIDER_FOLDERS, PluginManifest, read_manifest
 from hermes.util import files
 from hermes.util.http import is_loopback
 

@@ -22,6 +22,8 @@ from hermes.plugins.context import (
     discard_registrations,
 )
 from hermes.plugins.discovery import (
+    BUNDLED,
+    CODE,
     Plugin,
     PluginKind,
     PluginOrigin,
@@ -29,6 +31,7 @@ from hermes.plugins.discovery import (
     PluginSelection,
     PluginState,
     find_plugins,
+    read_manifest_data,
 )
 from hermes.plugins.isolation import (
     PluginFailed,
@@ -37,7 +40,6 @@ from hermes.plugins.isolation import (
     run_foreign_code,
     run_with_timeout,
 )
-from hermes.plugins.manifest import BUNDLED, CODE, read_manifest_data
 
 
 class NamedExtension(Protocol):

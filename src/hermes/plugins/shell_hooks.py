@@ -47,14 +47,6 @@ class HookRun(msgspec.Struct, frozen=True):
     failure: str = ""  #: Why it failed; empty if it succeeded.
 
 
-class HookEnvironment(msgspec.Struct, frozen=True):
-    """Folder and environment of a hook."""
-
-    folder: str
-    environment: Mapping[str, str]  #: The complete environment of a hook, without secrets.
-    lifeline: Any  #: A `terminal.here.lifeline.Lifeline`.
-
-
 def payload(name: HookName, details: Mapping[str, Any], folder: str) -> bytes:
     """Return the JSON for a hook's standard input."""
     session = (details.get(key) for key in ("session_id", "task_id", "parent_session_id"))
@@ -80,8 +72,9 @@ def split_command(command: str) -> list[str]:
     return [str(Path(word).expanduser()) if word.startswith("~/") else word for word in split]
 
 
-async def run_command(command: str, data: bytes, seconds: float, where: HookEnvironment) -> HookRun:
-    """Run a command until it ends or the time is up, then stop all its processes."""
+async def run_command(command: str, data: bytes, seconds: float, **place: Any) -> HookRun:
+    """Run a command until it ends or the time is up, then stop all its processes. `place` has the
+    `environment`, `cwd` and `lifeline` of `spawn`."""
     try:
         argv = split_command(command)
     except ValueError as error:
@@ -92,14 +85,7 @@ async def run_command(command: str, data: bytes, seconds: float, where: HookEnvi
     output, errors = _Bounded(MAX_OUTPUT_BYTES), _Bounded(MAX_ERROR_BYTES)
     began = time.monotonic()
     try:
-        process = await spawn(
-            argv,
-            environment=where.environment,
-            cwd=where.folder,
-            on_output=output.add,
-            on_error=errors.add,
-            lifeline=where.lifeline,
-        )
+        process = await spawn(argv, on_output=output.add, on_error=errors.add, **place)
     except ToolError as error:
         return HookRun(None, failure=str(error))
     code, failure = None, ""
@@ -407,9 +393,14 @@ class ShellHooks:
 
             self._lifeline = Lifeline()
         folder = self._options.folder()
-        where = HookEnvironment(folder, self._options.environment, self._lifeline)
-        data = payload(hook.event, details, folder)
-        return await run_command(hook.command, data, hook.timeout, where)
+        return await run_command(
+            hook.command,
+            payload(hook.event, details, folder),
+            hook.timeout,
+            environment=self._options.environment,
+            cwd=folder,
+            lifeline=self._lifeline,
+        )
 
     async def _is_approved(self, hook: HookSpec) -> bool | None:
         """Return the user's decision, or None if no user can be asked."""

@@ -12,24 +12,17 @@ from hermes.core.ports import Observer
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    # isort: off
+    # fmt: off
     from hermes import __version__
     from hermes.core.events import (
-        ApprovalAnswered,
-        ApprovalAsked,
-        Compacted,
-        CompactionStarted,
-        Event,
-        ModelCalled,
-        SubagentFinished,
-        SubagentStarted,
-        TextFinished,
-        ToolFinished,
-        ToolStarted,
-        TurnFinished,
-        TurnStarted,
-        UsageReported,
+        ApprovalAnswered, ApprovalAsked, Compacted, CompactionStarted, Event, ModelCalled,
+        SubagentFinished, SubagentStarted, TextFinished, ToolFinished, ToolStarted, TurnFinished,
+        TurnStarted, UsageReported,
     )
     from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta, Usage
+    # fmt: on
+    # isort: on
 
 __all__ = [
     "ApprovalAnswered", "ApprovalAsked", "Compacted", "CompactionStarted", "Event", "FellBack",

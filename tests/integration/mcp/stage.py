@@ -15,7 +15,7 @@ from hermes.core.events import Event
 from hermes.core.ports import Clock
 from hermes.core.tool import Tool, ToolContext
 from hermes.mcp import Caller, McpHub, McpOptions
-from hermes.mcp.caller import NO_CALLER
+from hermes.mcp.session import NO_CALLER
 from hermes.util.concurrency import SystemClock
 
 PROGRAM = str(Path(__file__).with_name("program.py"))

@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.events import QuestionAnswered, QuestionAsked
 from hermes.mcp import Caller
-from hermes.mcp.caller import NO_CALLER
+from hermes.mcp.session import NO_CALLER
 from tests.integration.mcp.stage import Stage, inside, program
 from tests.integration.mcp.web import Site
 

@@ -11,7 +11,7 @@ from hermes.core.errors import Overloaded
 from hermes.core.messages import Assistant, Image, Text, ToolCall, ToolResult, User
 from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.mcp import Caller
-from hermes.mcp.caller import NO_CALLER
+from hermes.mcp.session import NO_CALLER
 from tests.integration.mcp.stage import Stage, program
 
 SAY_HI = {

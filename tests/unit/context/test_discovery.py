@@ -9,7 +9,7 @@ import pytest
 from hermes.context.discovery import find_engine, list_engines
 from hermes.context.engine import ContextEngine, Dicts
 from hermes.core.errors import ConfigError
-from hermes.plugins.manifest import PluginInfo
+from hermes.plugins.discovery import PluginInfo
 from hermes_plugins.context.lcm import LcmEngine
 
 MANIFEST = "name: tiny\ndescription: Keeps the last messages.\nversion: 1.2.0\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.plugins.manifest import PluginManifest, RequiredVariable, read_manifest
+from hermes.plugins.discovery import PluginManifest, RequiredVariable, read_manifest
 
 
 def read(folder: Path, text: str) -> PluginManifest:

@@ -31,7 +31,7 @@ from hermes.plugins import (
     parse_source,
     set_enabled,
 )
-from hermes.plugins.manifest import BUILT_IN
+from hermes.plugins.discovery import BUILT_IN
 
 # The plugins of a profile with their state, including bundled providers.
 

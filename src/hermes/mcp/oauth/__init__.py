@@ -11,10 +11,9 @@ from hermes.util.lazy import lazy_getattr
 if TYPE_CHECKING:
     # isort: off
     # fmt: off
-    from hermes.mcp.oauth.addresses import may_carry_tokens
     from hermes.mcp.oauth.flow import LoginOptions, McpLoginPrompt, login, logout
     from hermes.mcp.oauth.logins import (
-        LoginStore, McpLogin, StoredLoginAuthorizer, stored_authorizer,
+        LoginStore, McpLogin, StoredLoginAuthorizer, may_carry_tokens, stored_authorizer,
     )
     # fmt: on
     # isort: on

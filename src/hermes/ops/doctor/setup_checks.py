@@ -59,7 +59,7 @@ from hermes.plugins import (
     find_program,
     parse_hooks,
 )
-from hermes.plugins.manifest import BUILT_IN, CODE
+from hermes.plugins.discovery import BUILT_IN, CODE
 from hermes.providers import LOCAL, NO_KEY_REASON, ModelChoice, Target
 from hermes.providers.credentials import AuthFile, stored_providers
 from hermes.providers.local import Weights, resolve_weights, runtime_is_installed, sha256_of

@@ -11,8 +11,8 @@ import pytest
 from hermes.core.errors import HermesError
 from hermes.core.testing.http_server import Outgoing, RecordedRequest
 from hermes.mcp import LoginFailed, LoginRequired
-from hermes.mcp.errors import ServerUnreachable
 from hermes.mcp.oauth import McpLoginPrompt
+from hermes.mcp.transport import ServerUnreachable
 from tests.integration.mcp.oauth.guarded import LoginSite, Site, browse, form_of, query_of, reply
 from tests.integration.mcp.oauth.scene import Scene
 

@@ -10,8 +10,8 @@ import pytest
 from hermes.config.settings import McpServer
 from hermes.core.testing.http_server import Outgoing, RecordedRequest
 from hermes.mcp import LoginFailed, LoginRequired, McpHub
-from hermes.mcp.errors import ServerUnreachable
 from hermes.mcp.oauth import LoginStore, logout
+from hermes.mcp.transport import ServerUnreachable
 from tests.integration.mcp.oauth.guarded import WRITE, form_of, query_of, reply
 from tests.integration.mcp.oauth.scene import NAME, Scene
 

@@ -3,8 +3,8 @@
 import pytest
 
 from hermes.mcp import LoginFailed
-from hermes.mcp.oauth import addresses
-from hermes.mcp.oauth.addresses import MAX_SCOPE_CHARS, join_scopes, parse_bearer_challenge
+from hermes.mcp.oauth import logins as addresses
+from hermes.mcp.oauth.logins import MAX_SCOPE_CHARS, join_scopes, parse_bearer_challenge
 
 
 @pytest.mark.parametrize(
