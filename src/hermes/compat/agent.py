@@ -231,11 +231,7 @@ class AIAgent:
     async def _begin(self, system: str, history: tuple[Message, ...], task_id: str) -> Agent:
         request = self._request
         self._app = App(
-            self._home,
-            self._loaded,
-            self._callbacks.progress,
-            tell,
-            state_db=self._state_db,
+            self._home, self._loaded, self._callbacks.progress, tell, state_db=self._state_db
         )
         self._agent = await self._app.agent(
             msgspec.structs.replace(

@@ -158,9 +158,7 @@ def _completion(reply: Reply) -> SimpleNamespace:
         provider=reply.provider,
         choices=[SimpleNamespace(index=0, message=said, finish_reason=message.finish_reason)],
         usage=SimpleNamespace(
-            prompt_tokens=usage.prompt,
-            completion_tokens=usage.output,
-            total_tokens=usage.total,
+            prompt_tokens=usage.prompt, completion_tokens=usage.output, total_tokens=usage.total
         ),
     )
 

@@ -96,11 +96,7 @@ class BasePlatformAdapter:
         raise NotImplementedError
 
     async def send_message(
-        self,
-        chat_id: str,
-        text: str,
-        reply_to: str | None = None,
-        metadata: Options | None = None,
+        self, chat_id: str, text: str, reply_to: str | None = None, metadata: Options | None = None
     ) -> SendResult:
         """`metadata` contains the `thread_id`, if any, and a `key` unique to the message."""
         raise NotImplementedError

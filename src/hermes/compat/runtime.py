@@ -193,8 +193,7 @@ def build_environment_hints() -> str:
 
 
 def build_skills_system_prompt(
-    available_tools: Iterable[str] | None = None,
-    available_toolsets: Iterable[str] | None = None,
+    available_tools: Iterable[str] | None = None, available_toolsets: Iterable[str] | None = None
 ) -> str:
     """Return the skill list as a prompt in this folder has it; "" if there is none.
 

@@ -30,13 +30,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError, ToolError, ToolUnknown
 from hermes.core.ports import HookName, Hooks, NoHooks
 from hermes.core.tool import Concern, Tool, ToolContext
-from hermes.memory import (
-    BuiltinMemory,
-    MemoryOptions,
-    MemoryScope,
-    apply_action,
-    open_memory,
-)
+from hermes.memory import BuiltinMemory, MemoryOptions, MemoryScope, apply_action, open_memory
 from hermes.security import BROKEN_RULES, TEXT_RULES, PathGuard, Redactor, examine_command
 from hermes.tools import (
     ALL_TOOLS,

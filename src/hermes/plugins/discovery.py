@@ -1,5 +1,4 @@
-"""Find plugins, read their plugin.yaml, and decide which of them are loaded. No code of a plugin runs
-here."""
+"""Find plugins, read plugin.yaml, and decide which are loaded. No code of a plugin runs here."""
 
 import logging
 import re

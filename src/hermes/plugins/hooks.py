@@ -49,10 +49,7 @@ ALLOWING = ("", "allow", "approve", "continue")  #: Decisions in an answer that 
 
 MAX_TEXT_CHARS = 50_000  #: Characters of context or of a reason that a hook can return.
 
-CHAINED = {
-    HookName.TRANSFORM_TOOL_RESULT: "result",
-    HookName.TRANSFORM_TERMINAL_OUTPUT: "output",
-}
+CHAINED = {HookName.TRANSFORM_TOOL_RESULT: "result", HookName.TRANSFORM_TERMINAL_OUTPUT: "output"}
 """Hooks that change a text, by the argument that passes it from one hook to the next."""
 
 

@@ -8,9 +8,7 @@ from tests.integration.mcp.stage import ManualClock, Stage, inside, program
 from tests.integration.mcp.web import Site
 
 
-async def test_hostile_tools_are_repaired_or_left_out_with_one_notice(
-    stage: Stage,
-) -> None:
+async def test_hostile_tools_are_repaired_or_left_out_with_one_notice(stage: Stage) -> None:
     hub = stage.hub(program("liar"))
     tools = await stage.tools(hub)
     names = [name for name in tools if "resource" not in name and "prompt" not in name]
@@ -92,9 +90,7 @@ async def test_server_that_never_starts_is_reported_once(stage: Stage) -> None:
     ]
 
 
-async def test_refused_tool_list_is_reported_and_a_refused_call_is_not(
-    stage: Stage,
-) -> None:
+async def test_refused_tool_list_is_reported_and_a_refused_call_is_not(stage: Stage) -> None:
     assert await stage.hub({"shy": program("refuses")}).tools() == []
     reported = ["The MCP server shy cannot be used: shy: no licence"]
     assert stage.notices == reported

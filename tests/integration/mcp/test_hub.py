@@ -50,10 +50,7 @@ async def test_reading_tools_need_no_approval_and_acting_ones_do(stage: Stage) -
             McpTools(exclude=("echo", "act"), resources=False, prompts=False),
             ["drop_table", "look_up"],
         ),
-        (
-            McpTools(include=("echo",), exclude=("echo",), resources=False, prompts=False),
-            ["echo"],
-        ),
+        (McpTools(include=("echo",), exclude=("echo",), resources=False, prompts=False), ["echo"]),
         (only("none", prompts=False), ["list_resources", "read_resource"]),
     ],
 )

@@ -52,9 +52,7 @@ async def test_a_program_that_dies_in_a_call_is_an_error_and_the_next_call_start
     assert await stage.act(hub, "big 3") == "yyy"
 
 
-async def test_missing_program_is_reported_once_and_the_session_begins(
-    stage: Stage,
-) -> None:
+async def test_missing_program_is_reported_once_and_the_session_begins(stage: Stage) -> None:
     hub = stage.hub({"nowhere": McpServer(command="no-such-program"), "srv": program()})
     assert "mcp_srv_echo" in await stage.tools(hub)
     assert "mcp_srv_echo" in await stage.tools(hub)
@@ -199,9 +197,7 @@ async def test_a_program_that_writes_something_else_is_not_called_slow(
     assert "connect_timeout" not in reported
 
 
-async def test_program_silent_after_the_greeting_is_reported_with_the_step(
-    stage: Stage,
-) -> None:
+async def test_program_silent_after_the_greeting_is_reported_with_the_step(stage: Stage) -> None:
     server_info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
     answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": server_info})
     script = f"read -r line; echo {shlex.quote(answer)}; exec sleep 30"

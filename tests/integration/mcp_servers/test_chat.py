@@ -105,8 +105,7 @@ def test_a_server_asks_the_model_of_the_conversation(
     everything = node_server("everything", "stdio")
     server_settings = {"command": everything.command, "args": list(everything.args)}
     configured(
-        mcp_servers={"all": server_settings},
-        command_allowlist=["mcp:all:trigger-sampling-request"],
+        mcp_servers={"all": server_settings}, command_allowlist=["mcp:all:trigger-sampling-request"]
     )
     ask = call("mcp_all_trigger_sampling_request", prompt="a colour?", maxTokens=20)
     with ModelServer([ask, "Mauve.", "The server likes mauve."]) as server:

@@ -16,15 +16,7 @@ import pytest
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
 from hermes.mcp.oauth import LoginStore, McpLogin
-from tests.integration.chat.conftest import (
-    HERMES,
-    UNTITLED,
-    at,
-    hermes,
-    terminal,
-    untitled,
-    work,
-)
+from tests.integration.chat.conftest import HERMES, UNTITLED, at, hermes, terminal, untitled, work
 from tests.integration.mcp.oauth.guarded import WRITE, GuardedSite, LoginSite
 
 __all__ = ["hermes", "terminal", "untitled", "work"]

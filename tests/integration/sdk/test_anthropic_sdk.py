@@ -5,12 +5,7 @@ import pytest
 
 from hermes.core.messages import Text, Thinking
 from hermes.core.model import Usage
-from hermes.core.testing import (
-    ErrorEvent,
-    Headers,
-    ModelServer,
-    Step,
-)
+from hermes.core.testing import ErrorEvent, Headers, ModelServer, Step
 from hermes.core.testing.script import REFUSALS
 from tests.integration.sdk.wires import CALLS, EXPECTED, HIDDEN, MESSAGES, SAID, SIGNED, THOUGHTS
 

@@ -7,13 +7,7 @@ from openai.types.responses.response_reasoning_item import ResponseReasoningItem
 
 from hermes.core.messages import Text, Thinking
 from hermes.core.model import Usage
-from hermes.core.testing import (
-    ErrorEvent,
-    Headers,
-    Interleave,
-    ModelServer,
-    Step,
-)
+from hermes.core.testing import ErrorEvent, Headers, Interleave, ModelServer, Step
 from hermes.core.testing.script import REFUSALS
 from tests.integration.sdk.strict import checked, events_of
 from tests.integration.sdk.wires import CALLS, CHAT, ITEM, RESPONSES, SAID, WIRES, Wire

@@ -69,9 +69,7 @@ def test_other_names_are_not_answered_for() -> None:
             __import__(name)
 
 
-def test_importing_a_documented_module_loads_nothing_before_a_name_is_used(
-    tmp_path: Path,
-) -> None:
+def test_importing_a_documented_module_loads_nothing_before_a_name_is_used(tmp_path: Path) -> None:
     code = """
 import sys
 import run_agent, cli, tools.registry

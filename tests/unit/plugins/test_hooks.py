@@ -142,8 +142,7 @@ async def test_methods_objects_and_coroutines_can_listen(runner: HookRunner) -> 
 async def test_answers_keep_the_order_of_registration_without_the_nones(stage: Stage) -> None:
     for name, answer in (("a", "'first'"), ("b", "None"), ("c", "'third'")):
         stage.plugin(
-            name,
-            f"def register(ctx): ctx.register_hook('pre_llm_call', lambda **_: {answer})\n",
+            name, f"def register(ctx): ctx.register_hook('pre_llm_call', lambda **_: {answer})\n"
         )
     stage.load("a", "b", "c")
     assert await stage.hooks.fire(HookName.PRE_LLM_CALL, **sample(HookName.PRE_LLM_CALL)) == [
@@ -235,9 +234,7 @@ async def test_a_listener_cannot_fill_the_window_of_the_model(
     assert "9,950,000 characters left out" in text
 
 
-async def test_error_is_reported_without_the_generated_module_name(
-    stage: Stage,
-) -> None:
+async def test_error_is_reported_without_the_generated_module_name(stage: Stage) -> None:
     stage.load_with(
         """
         class Odd(Exception):

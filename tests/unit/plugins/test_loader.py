@@ -36,10 +36,7 @@ BAD = {
         "'my tool' is not a valid name",
     ),
     "bad_hook": ("def register(ctx): ctx.register_hook('pre_tool_call', 5)", "is not callable"),
-    "bad_more": (
-        "def register(ctx):\n    ctx.register_skill('guide', 'nowhere')",
-        "SKILL.md",
-    ),
+    "bad_more": ("def register(ctx):\n    ctx.register_skill('guide', 'nowhere')", "SKILL.md"),
 }
 
 

@@ -105,9 +105,7 @@ async def test_a_hook_is_given_the_event_as_json(scene: Scene) -> None:
 
 async def test_value_that_is_not_json_is_named_by_its_type(scene: Scene) -> None:
     hook = HookSpec(
-        HookName.PRE_GATEWAY_DISPATCH,
-        scene.script("json.dump(said, open('got.json', 'w'))"),
-        30,
+        HookName.PRE_GATEWAY_DISPATCH, scene.script("json.dump(said, open('got.json', 'w'))"), 30
     )
     details = {"event": {"text": "hi"}, "gateway": object(), "session_store": scene}
     await scene.hooks(hook, accept=True).run(hook.event, details)

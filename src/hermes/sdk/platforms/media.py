@@ -59,12 +59,7 @@ class MediaCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    async def save(
-        self,
-        data: bytes | AsyncIterable[bytes],
-        media: Media,
-        limit: int,
-    ) -> Media:
+    async def save(self, data: bytes | AsyncIterable[bytes], media: Media, limit: int) -> Media:
         """Write the file to the cache; return `media` with its path and size.
 
         Raises `MediaTooLarge` as soon as more than `limit` bytes arrived, and `AdapterError` when

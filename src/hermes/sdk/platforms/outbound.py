@@ -339,10 +339,7 @@ def measure(text: str, counts: Counts) -> int:
 
 
 def split_text(
-    text: str,
-    limit: int,
-    counts: Counts = "characters",
-    convert: Callable[[str], str] = str,
+    text: str, limit: int, counts: Counts = "characters", convert: Callable[[str], str] = str
 ) -> list[str]:
     """Split Markdown into parts of at most `limit` after `convert`. Parts without visible text are
     dropped. A single grapheme is a part even when it is too long."""

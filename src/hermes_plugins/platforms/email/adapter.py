@@ -40,11 +40,7 @@ from hermes_plugins.platforms.email.client import (
     MailHead,
     read_options,
 )
-from hermes_plugins.platforms.email.inbound import (
-    MailWatcher,
-    NewMailSignal,
-    ParsedMail,
-)
+from hermes_plugins.platforms.email.inbound import MailWatcher, NewMailSignal, ParsedMail
 from hermes_plugins.platforms.email.outbound import (
     MailJournal,
     SendStage,

@@ -125,11 +125,7 @@ class TelegramConnection(Connection):
 
 class TelegramAdapter(ConnectedAdapter[TelegramConnection]):
     def __init__(
-        self,
-        context: AdapterContext,
-        *,
-        clock: Clock | None = None,
-        album_wait: float = 0.8,
+        self, context: AdapterContext, *, clock: Clock | None = None, album_wait: float = 0.8
     ) -> None:
         """`album_wait`: seconds to wait for further parts of an album."""
         super().__init__(context)

@@ -160,11 +160,7 @@ class SpanObserver:
         return under(running[0] if len(running) == 1 else self._turn)
 
     def _start(
-        self,
-        name: str,
-        about: Values,
-        kind: SpanKind = SpanKind.INTERNAL,
-        began: int | None = None,
+        self, name: str, about: Values, kind: SpanKind = SpanKind.INTERNAL, began: int | None = None
     ) -> Span:
         """Start a span of the turn. `began` is in nanoseconds."""
         session = {"gen_ai.conversation.id": self._session} if self._session else {}

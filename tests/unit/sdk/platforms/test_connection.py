@@ -207,9 +207,7 @@ async def test_a_connect_that_is_cancelled_leaves_nothing_behind(tmp_path: Path)
     assert not adapter.is_connected
 
 
-async def test_connection_made_after_disconnect_is_closed(
-    tmp_path: Path,
-) -> None:
+async def test_connection_made_after_disconnect_is_closed(tmp_path: Path) -> None:
     adapter = stepping(tmp_path)
     connecting = asyncio.create_task(adapter.connect(Inbox().receive))
     await asyncio.sleep(0)

@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.sdk.platforms import (
-    Capabilities,
-    Media,
-    OutgoingMessage,
-    compose,
-    measure,
-    split_text,
-)
+from hermes.sdk.platforms import Capabilities, Media, OutgoingMessage, compose, measure, split_text
 from tests.unit.sdk.platforms.kinds import DIALECTS, convert
 
 FAMILY = "👩‍👩‍👧‍👦"

@@ -336,10 +336,7 @@ class DeliveryCheckContract:
 
     async def test_an_absent_message_is_not_found(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
-            target, message = (
-                event.source.target,
-                OutgoingMessage("not there", plain="not there"),
-            )
+            target, message = (event.source.target, OutgoingMessage("not there", plain="not there"))
             query = query_of("absent-1", after_id=event.message_id)
             assert await adapter.was_delivered(query, target, message) is None
             await adapter.send(target, message, "absent-1")
@@ -347,10 +344,7 @@ class DeliveryCheckContract:
 
     async def test_a_message_lost_with_its_connection_is_sent_again(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
-            target, message = (
-                event.source.target,
-                OutgoingMessage("made good", plain="made good"),
-            )
+            target, message = (event.source.target, OutgoingMessage("made good", plain="made good"))
             harness.trouble("cut_before")
             outcome = await attempt(adapter, target, message, "good-1")
         async with connected(harness) as (adapter, _):

@@ -189,16 +189,8 @@ CASES = {
         "Yes",
         "Sure?",
     ),
-    "in German": (
-        "Ja.\n\nAm 16.11.2026 um 10:00 schrieb Hermes:\n> Sicher?",
-        "Ja.",
-        "Sicher?",
-    ),
-    "above it": (
-        "Am 16.11.2026 schrieb Hermes:\n> Sicher?\n\nJa, sehr.",
-        "Ja, sehr.",
-        "Sicher?",
-    ),
+    "in German": ("Ja.\n\nAm 16.11.2026 um 10:00 schrieb Hermes:\n> Sicher?", "Ja.", "Sicher?"),
+    "above it": ("Am 16.11.2026 schrieb Hermes:\n> Sicher?\n\nJa, sehr.", "Ja, sehr.", "Sicher?"),
     "Outlook": (
         "Go on.\n\n-----Original Message-----\nFrom: Hermes\nSent: Monday\nTo: Ann\n\nShall I?",
         "Go on.",

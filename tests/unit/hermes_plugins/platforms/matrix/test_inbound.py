@@ -79,10 +79,7 @@ def test_a_message_says_who_wrote_it_when() -> None:
             "[location: Home geo:1,2]",
         ),
         ({"msgtype": "m.image", "body": "a.png", "url": "mxc://h/1"}, ""),
-        (
-            {"msgtype": "m.image", "body": "look", "filename": "a.png", "url": "mxc://h/1"},
-            "look",
-        ),
+        ({"msgtype": "m.image", "body": "look", "filename": "a.png", "url": "mxc://h/1"}, "look"),
         ({"msgtype": "m.image", "body": "lost.png"}, "lost.png"),
         ({"msgtype": "made.up", "body": "still text"}, "still text"),
     ],

@@ -79,10 +79,7 @@ def test_reply_to_own_message_is_addressed(home: SlackWorkspace) -> None:
 
 @pytest.mark.parametrize(
     "more",
-    [
-        {"bot_id": "B2"},
-        {"subtype": "bot_message", "bot_id": "B2", "user": "", "username": "ci"},
-    ],
+    [{"bot_id": "B2"}, {"subtype": "bot_message", "bot_id": "B2", "user": "", "username": "ci"}],
 )
 def test_programs_are_known_as_such(home: SlackWorkspace, more: dict[str, Any]) -> None:
     event = inbound.make_event(said(text="beep", **more), home)
