@@ -1,14 +1,16 @@
 """Parsing Telegram updates."""
 
 import itertools
+import tomllib
+from pathlib import Path
 from typing import Any
 
-import pytest
 from telegram import Update
 
 from hermes.sdk.platforms import MessageEvent
 from hermes_plugins.platforms.telegram.inbound import BotIdentity, UpdateParser
 
+CORPUS = tomllib.loads(Path(__file__).with_name("corpus.toml").read_text("utf-8"))
 BOT = {"id": 7, "is_bot": True, "first_name": "Hermes", "username": "HermesBot"}
 ANN = {"id": 11, "is_bot": False, "first_name": "Ann", "last_name": "Lee", "username": "ann"}
 PRIVATE = {"id": 11, "type": "private", "first_name": "Ann", "last_name": "Lee"}
@@ -27,13 +29,6 @@ def message(chat: dict[str, Any] = PRIVATE, **content: Any) -> dict[str, Any]:
         "chat": chat,
         "from": ANN,
         **content,
-    }
-
-
-def mention(text: str, offset: int, length: int, **more: Any) -> dict[str, Any]:
-    return {
-        "text": text,
-        "entities": [{"type": "mention", "offset": offset, "length": length, **more}],
     }
 
 
@@ -71,30 +66,10 @@ def test_a_supergroup_is_known_as_the_group_it_was_and_its_messages_as_its_own()
     assert event.message_id.startswith("-1009:")
 
 
-@pytest.mark.parametrize(
-    ("content", "text", "addressed"),
-    [
-        (mention("@HermesBot what now?", 0, 10), "what now?", True),
-        (mention("what now, @hermesbot", 10, 10), "what now,", True),
-        (mention("😀 @HermesBot hi", 3, 10), "😀 @HermesBot hi", True),
-        (mention("@HermesBotty hi", 0, 12), "@HermesBotty hi", False),
-        (mention("@ann hi", 0, 4), "@ann hi", False),
-        ({"text": "write to x@HermesBot"}, "write to x@HermesBot", False),
-        ({"text": "among ourselves"}, "among ourselves", False),
-        ({"text": "/stop"}, "/stop", True),
-        ({"text": "/Stop@hermesbot now"}, "/stop now", True),
-        ({"text": "/reload_mcp"}, "/reload-mcp", True),
-        ({"text": "/reload-mcp"}, "/reload-mcp", True),
-        ({"text": "/theirs"}, "/theirs", False),
-        ({"text": "/etc/passwd is a file"}, "/etc/passwd is a file", False),
-        ({"text": "/home/me@host is mine"}, "/home/me@host is mine", False),
-    ],
-)
-def test_addressed_messages_are_detected_in_groups(
-    content: dict[str, Any], text: str, addressed: bool
-) -> None:
-    event = taken(message(GROUP, **content))
-    assert (event.text, event.addressed) == (text, addressed)
+def test_addressed_messages_are_detected_in_groups() -> None:
+    for content, text, addressed in CORPUS["addressed"]:
+        event = taken(message(GROUP, **content))
+        assert (event.text, event.addressed) == (text, addressed), content
 
 
 def test_command_for_another_bot_is_not_addressed() -> None:
@@ -177,19 +152,9 @@ def test_words_in_a_message_never_change_who_wrote_it() -> None:
     assert event.source.user_id == "11"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"new_chat_members": [ANN]},
-        {"left_chat_member": ANN},
-        {"new_chat_title": "x"},
-        {"delete_chat_photo": True},
-        {"migrate_to_chat_id": -1009},
-        {"forum_topic_created": {"name": "Garden", "icon_color": 1}},
-    ],
-)
-def test_service_updates_are_not_messages(content: dict[str, Any]) -> None:
-    assert read(message(GROUP, **content)) is None
+def test_service_updates_are_not_messages() -> None:
+    for content in CORPUS["service_updates"]:
+        assert read(message(GROUP, **content)) is None, content
 
 
 def test_own_and_edited_messages_are_ignored() -> None:
@@ -201,38 +166,10 @@ def test_own_and_edited_messages_are_ignored() -> None:
 FILE = {"file_id": "F", "file_unique_id": "U", "file_size": 42}
 
 
-@pytest.mark.parametrize(
-    ("content", "kind", "name"),
-    [
-        ({"voice": {**FILE, "duration": 2, "mime_type": "audio/ogg"}}, "voice", "voice.ogg"),
-        ({"audio": {**FILE, "duration": 2, "file_name": "a.mp3"}}, "audio", "a.mp3"),
-        ({"video": {**FILE, "duration": 2, "width": 1, "height": 1}}, "video", "video.mp4"),
-        ({"video_note": {**FILE, "duration": 2, "length": 1}}, "video", "video.mp4"),
-        (
-            {
-                "animation": {
-                    **FILE,
-                    "duration": 2,
-                    "width": 1,
-                    "height": 1,
-                    "file_name": "a.gif.mp4",
-                }
-            },
-            "video",
-            "a.gif.mp4",
-        ),
-        (
-            {"document": {**FILE, "file_name": "a.pdf", "mime_type": "application/pdf"}},
-            "document",
-            "a.pdf",
-        ),
-        ({"document": {**FILE, "file_name": "a.png", "mime_type": "image/png"}}, "image", "a.png"),
-        ({"document": FILE}, "document", "document"),
-    ],
-)
-def test_files_come_as_what_they_are(content: dict[str, Any], kind: str, name: str) -> None:
-    (media,) = taken(message(**content)).media
-    assert (media.kind, media.name, media.size, media.ref) == (kind, name, 42, "F")
+def test_files_come_as_what_they_are() -> None:
+    for content, kind, name in CORPUS["files"]:
+        (media,) = taken(message(**content)).media
+        assert (media.kind, media.name, media.size, media.ref) == (kind, name, 42, "F")
 
 
 def test_the_largest_form_of_a_photo_is_taken() -> None:
@@ -240,41 +177,9 @@ def test_the_largest_form_of_a_photo_is_taken() -> None:
     assert taken(message(photo=sizes)).media[0].ref == "P1000"
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (
-            {
-                "sticker": {
-                    **FILE,
-                    "width": 1,
-                    "height": 1,
-                    "is_animated": False,
-                    "is_video": False,
-                    "type": "regular",
-                    "emoji": "🐱",
-                }
-            },
-            "[sticker 🐱]",
-        ),
-        ({"location": {"latitude": 52.5, "longitude": 13.4}}, "[location: 52.5, 13.4]"),
-        (
-            {
-                "location": {"latitude": 1.0, "longitude": 2.0},
-                "venue": {
-                    "location": {"latitude": 1.0, "longitude": 2.0},
-                    "title": "Café",
-                    "address": "Main 1",
-                },
-            },
-            "[place: Café, Main 1 (1.0, 2.0)]",
-        ),
-        ({"contact": {"first_name": "Bob", "phone_number": "+491"}}, "[contact: Bob, +491]"),
-        ({"dice": {"emoji": "🎲", "value": 4}}, "[🎲 4]"),
-    ],
-)
-def test_message_without_text_is_described_in_words(content: dict[str, Any], words: str) -> None:
-    assert taken(message(**content)).text == words
+def test_message_without_text_is_described_in_words() -> None:
+    for content, words in CORPUS["described"]:
+        assert taken(message(**content)).text == words
 
 
 def test_button_press_has_the_user_who_pressed() -> None:
