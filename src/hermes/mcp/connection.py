@@ -35,6 +35,7 @@ from hermes.mcp.transport import (
     SessionExpiredError,
     one_line,
 )
+from hermes.plugins import describe_error
 from hermes.security import REDACTION_MARK, Redactor
 from hermes.util.circuit_breaker import CircuitBreaker
 from hermes.util.concurrency import in_thread
@@ -377,9 +378,8 @@ class ServerConnection:
             self._session = session = await self._open_session()
         except McpError as error:
             self._failed(error)
-            reason = one_line(
-                f"{self.redactor.redact(str(error))}{_hint_text(error)}", NOTICE_CHARS
-            )
+            error.args = (self.redactor.redact(str(error)),)
+            reason = one_line(describe_error(error), NOTICE_CHARS)
             self._cache.failed(self.name, self.settings, reason)
             raise
 
@@ -457,7 +457,7 @@ class ServerConnection:
             capabilities={
                 "roots": {},
                 **self._sampling.capabilities(),
-                **self._elicitation.capabilities(),
+                "elicitation": {"form": {}},
             },
             limits=self._options.limits,
             on_changed=self._on_list_changed,
@@ -557,10 +557,9 @@ class ServerConnection:
         if self._closed or known or works:
             return
         self._reported = True
-        how = (
-            "failed" if self.kind and not isinstance(error, ServerUnavailable) else "cannot be used"
-        )
-        self.notify(f"The MCP server {self.name} {how}: {error}{_hint_text(error)}")
+        was_connected = bool(self.kind) and not isinstance(error, ServerUnavailable)
+        how = "failed" if was_connected else "cannot be used"
+        self.notify(f"The MCP server {self.name} {how}: {describe_error(error)}")
 
     def _drop(self, session: McpSession | None) -> None:
         """Stop using the session now and close it in the background."""
@@ -590,10 +589,6 @@ class ServerConnection:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
-
-
-def _hint_text(error: ToolError) -> str:
-    return f" ({error.hint})" if error.hint else ""
 
 
 async def _only_connect(_session: McpSession) -> None:

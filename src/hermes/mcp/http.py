@@ -21,7 +21,6 @@ from hermes.mcp.transport import (
     ConnectionLostError,
     ForeignEndpointError,
     HttpStatusError,
-    HttpTransientError,
     McpError,
     McpTransport,
     ServerUnauthorized,
@@ -61,9 +60,14 @@ class McpHttpClient:
         authorizer: "StoredLoginAuthorizer | None",
         max_bytes: int,
     ) -> None:
-        self.name, self.url = name, _parse_url(name, url)
-        self._headers, self._authorizer = _check_headers(name, headers), authorizer
-        self.max_bytes = max_bytes
+        for field, value in headers.items():
+            if not is_header_value(field) or not is_header_value(value):
+                raise ServerUnavailable(
+                    f"the header {field!r} of {name} cannot be sent",
+                    hint="names and values in `headers` are made of printable ASCII characters",
+                )
+        self.name, self.url, self.max_bytes = name, _parse_url(name, url), max_bytes
+        self._headers, self._authorizer = dict(headers), authorizer
         self._client = httpx2.AsyncClient(
             follow_redirects=False,
             trust_env=True,
@@ -155,9 +159,7 @@ class McpHttpClient:
         if status in NO_ACCESS:
             raise self._unauthorised(status)
         complaint = _error_reason(await self.read(response, MAX_ERROR_BYTES, whole=False))
-        broken = status >= 500 or status == httpx2.codes.TOO_MANY_REQUESTS
-        kind = HttpTransientError if broken else HttpStatusError
-        raise kind(f"{self.name} answered with HTTP {status}{complaint}", status)
+        raise HttpStatusError(f"{self.name} answered with HTTP {status}{complaint}", status)
 
     async def read(self, response: httpx2.Response, limit: int = 0, *, whole: bool = True) -> bytes:
         """Return the body. A body over `limit` is an error if `whole`, else it is cut."""
@@ -193,16 +195,6 @@ def _parse_url(name: str, url: str) -> httpx2.URL:
             f"the url of {name} is not a web address", hint="begin it with https:// or http://"
         )
     return parsed
-
-
-def _check_headers(name: str, headers: Mapping[str, str]) -> dict[str, str]:
-    for field, value in headers.items():
-        if not is_header_value(field) or not is_header_value(value):
-            raise ServerUnavailable(
-                f"the header {field!r} of {name} cannot be sent",
-                hint="names and values in `headers` are made of printable ASCII characters",
-            )
-    return dict(headers)
 
 
 def _describe(error: Exception) -> str:

@@ -9,7 +9,8 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import jsonschema_rs
@@ -93,10 +94,6 @@ class FormField(msgspec.Struct, frozen=True):
         if self.kind == "string":
             found = [option.title for option in self.options[:MAX_CHOICES]]
         return (*found, *(() if self.required else (SKIP,)))
-
-    def skipped(self) -> dict[str, Any]:
-        """Return the default of a skipped field."""
-        return {self.name: self.schema["default"]} if "default" in self.schema else {}
 
     def read(self, answer: str) -> Any:
         """Return the value of an answer. Raises `AnswerInvalid`."""
@@ -205,12 +202,12 @@ class ElicitationRequest(msgspec.Struct, frozen=True, rename="camel"):
     url: str = ""
 
 
-class _Declined(Exception):
-    """The user declined."""
-
-
 class _Unanswered(Exception):
-    """The user did not answer, or not with a valid value."""
+    """The user declined, did not answer, or not with a valid value."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__()
+        self.result = result
 
 
 class Elicitation:
@@ -218,9 +215,6 @@ class Elicitation:
 
     def __init__(self, server: str, timeout: float) -> None:
         self._server, self._timeout = server, timeout
-
-    def capabilities(self) -> dict[str, Any]:
-        return {"elicitation": {"form": {}}}
 
     async def answer(self, params: dict[str, Any], ticket: CallTicket | None) -> dict[str, Any]:
         if ticket is None:
@@ -230,74 +224,62 @@ class Elicitation:
         if request.mode != "form":
             show_url(ticket.call, self._server, request.message, request.url)
             return DECLINED
-        clarifier = ticket.caller.clarifier
-        if clarifier is None:
+        if ticket.caller.clarifier is None:
             return DECLINED
         try:
-            asked = parse_form(request.requested_schema or {})
+            fields = parse_form(request.requested_schema or {})
         except FormInvalid as error:
             ticket.call.output(f"{self._server} asked a question that was declined: {error}\n")
             return DECLINED
+        ask = partial(self._ask, ticket.caller.clarifier, ticket.call)
+        head = f"The MCP server {self._server} asks: {one_line(request.message, MESSAGE_CHARS)}"
+        content: dict[str, Any] = {}
         with ticket.paused():
             async with ticket.caller.asking:
-                user = _Questioner(clarifier, ticket.call, self._timeout)
-                return await self._fill(user, request.message, asked)
-
-    async def _fill(
-        self, user: "_Questioner", message: str, asked: list[FormField]
-    ) -> dict[str, Any]:
-        why = one_line(message, MESSAGE_CHARS)
-        head = f"The MCP server {self._server} asks: {why}"
-        content: dict[str, Any] = {}
-        try:
-            if not asked and await user.ask(head, (YES, NO)) != YES:
-                return DECLINED
-            for field in asked:
-                content |= await user.fill(head, field)
-                head = f"The MCP server {self._server} also asks"
-        except _Declined:
-            return DECLINED
-        except _Unanswered:
-            return CANCELLED
+                try:
+                    if not fields and await ask(head, (YES, NO)) != YES:
+                        return DECLINED
+                    for field in fields:
+                        content |= await _fill(ask, head, field)
+                        head = f"The MCP server {self._server} also asks"
+                except _Unanswered as unanswered:
+                    return unanswered.result
         return {"action": "accept", "content": content}
 
-
-class _Questioner:
-    """Asks the user of one call."""
-
-    def __init__(self, clarifier: Clarifier, call: ToolContext, timeout: float) -> None:
-        self._clarifier, self._call, self._timeout = clarifier, call, timeout
-
-    async def fill(self, head: str, field: FormField) -> dict[str, Any]:
-        problem = ""
-        for _ in range(MAX_TRIES):
-            text = "\n".join(part for part in (head, field.question, problem) if part)
-            answer = await self.ask(text, field.choices)
-            if answer.lower() == SKIP and not field.required:
-                return field.skipped()
-            try:
-                return {field.name: field.read(answer)}
-            except AnswerInvalid as error:
-                problem = str(error)
-        raise _Unanswered
-
-    async def ask(self, text: str, choices: tuple[str, ...]) -> str:
+    async def _ask(
+        self, clarifier: Clarifier, call: ToolContext, text: str, choices: tuple[str, ...]
+    ) -> str:
         """Ask one question and return the answer. The question is always closed."""
-        asked = QuestionAsked(self._call.call_id, text, (*choices, DECLINE))
+        asked = QuestionAsked(call.call_id, text, (*choices, DECLINE))
         answer = ""
-        self._call.announce(asked)
+        call.announce(asked)
         try:
             async with asyncio.timeout(self._timeout or None):
-                answer = (await self._clarifier.clarify(asked)).strip()
+                answer = (await clarifier.clarify(asked)).strip()
         except TimeoutError:
-            raise _Unanswered from None
+            raise _Unanswered(CANCELLED) from None
         finally:
-            self._call.announce(QuestionAnswered(asked.call_id, answer))
-        if not answer:
-            raise _Unanswered
-        if answer.lower() == DECLINE:
-            raise _Declined
+            call.announce(QuestionAnswered(asked.call_id, answer))
+        if not answer or answer.lower() == DECLINE:
+            raise _Unanswered(DECLINED if answer else CANCELLED)
         return answer
+
+
+async def _fill(
+    ask: Callable[[str, tuple[str, ...]], Awaitable[str]], head: str, field: FormField
+) -> dict[str, Any]:
+    """Ask for a field until the answer is valid."""
+    problem = ""
+    for _ in range(MAX_TRIES):
+        text = "\n".join(part for part in (head, field.question, problem) if part)
+        answer = await ask(text, field.choices)
+        if answer.lower() == SKIP and not field.required:
+            return {field.name: field.schema["default"]} if "default" in field.schema else {}
+        try:
+            return {field.name: field.read(answer)}
+        except AnswerInvalid as error:
+            problem = str(error)
+    raise _Unanswered(CANCELLED)
 
 
 def show_url(call: ToolContext, server: str, message: str, url: str) -> None:
@@ -461,9 +443,8 @@ class Sampling:
 
     def capabilities(self) -> dict[str, Any]:
         """Return the capabilities declared to the server."""
-        if not self._settings.enabled:
-            return {}
-        return {"sampling": {"tools": {}} if self._settings.max_tool_rounds else {}}
+        tools = {"tools": {}} if self._settings.max_tool_rounds else {}
+        return {"sampling": tools} if self._settings.enabled else {}
 
     async def answer(self, params: dict[str, Any], ticket: CallTicket | None) -> Any:
         if not self._settings.enabled:

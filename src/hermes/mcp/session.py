@@ -115,20 +115,6 @@ class ListResult(NamedTuple):
     more: bool  #: Whether further items were left out.
 
 
-class FloodGuard:
-    """Counts unsolicited messages (a leaky bucket)."""
-
-    def __init__(self, limits: McpLimits) -> None:
-        self._limits = limits
-        self._count, self._since = 0.0, time.monotonic()
-
-    def over(self) -> bool:
-        now = time.monotonic()
-        free = (now - self._since) * self._limits.messages_per_second
-        self._count, self._since = max(0.0, self._count - free) + 1, now
-        return self._count > self._limits.messages
-
-
 class McpSession:
     """One session, and the listener of its transport.
 
@@ -149,7 +135,8 @@ class McpSession:
         self.name, self.transport = name, transport
         self._capabilities, self._on_changed = capabilities, on_changed
         self._server_log = ServerLog(name, limits.log_lines)
-        self._flood = FloodGuard(limits)
+        self._limits = limits
+        self._unsolicited, self._counted_at = 0.0, time.monotonic()  #: A leaky bucket.
         self._rpc = JsonRpcConnection[CallTicket](
             transport.send,
             {method: self._with_ticket(handler) for method, handler in handlers.items()},
@@ -176,7 +163,10 @@ class McpSession:
         """Handle a message. `origin` is our request in whose response it came, if it is known."""
         if self._rpc.settle(message):
             return
-        if self._flood.over():
+        now = time.monotonic()
+        free = (now - self._counted_at) * self._limits.messages_per_second
+        self._unsolicited, self._counted_at = max(0.0, self._unsolicited - free) + 1, now
+        if self._unsolicited > self._limits.messages:
             self.lost(
                 ConnectionLostError(f"{self.name} sends messages without an end and was stopped")
             )
@@ -354,18 +344,13 @@ def _progress_printer(ticket: CallTicket) -> Callable[[dict[str, Any]], None]:
     def progress(params: dict[str, Any]) -> None:
         nonlocal left
         left -= 1
-        text = _progress_text(params)
+        message, done, total = (params.get(key) for key in ("message", "progress", "total"))
+        text = ""
+        if isinstance(message, str) and message.strip():
+            text = one_line(message, PROGRESS_CHARS)
+        elif isinstance(done, int | float):
+            text = f"{done:g} of {total:g}" if isinstance(total, int | float) else f"{done:g}"
         if left >= 0 and text:
             ticket.call.output(f"{text}\n")
 
     return progress
-
-
-def _progress_text(params: dict[str, Any]) -> str:
-    message = params.get("message")
-    if isinstance(message, str) and message.strip():
-        return one_line(message, PROGRESS_CHARS)
-    done, total = params.get("progress"), params.get("total")
-    if not isinstance(done, int | float):
-        return ""
-    return f"{done:g} of {total:g}" if isinstance(total, int | float) else f"{done:g}"

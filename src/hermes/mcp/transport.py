@@ -6,7 +6,6 @@ McpError
 ├── ServerUnavailable           cannot be started or reached
 │   ├── ServerUnreachable       transient: a retry may help
 │   ├── HttpStatusError         an HTTP status of 300 or more
-│   │   └── HttpTransientError  a status for which a retry may help
 │   ├── ForeignEndpointError    the server names an endpoint on another host
 │   └── ServerUnauthorized      401 or 403
 ├── ConnectionLostError         the connection ended during a call
@@ -106,7 +105,7 @@ URL_ELICITATION_REQUIRED = -32042
 class McpError(ToolError):
     """Base class; `transient` says whether a retry may help."""
 
-    transient: ClassVar[bool] = False
+    transient = False
 
 
 class ServerUnavailable(McpError):
@@ -120,11 +119,7 @@ class ServerUnreachable(ServerUnavailable):
 class HttpStatusError(ServerUnavailable):
     def __init__(self, message: str, status: int, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
-        self.status = status
-
-
-class HttpTransientError(HttpStatusError):
-    transient = True
+        self.transient = status >= 500 or status == 429
 
 
 class ForeignEndpointError(ServerUnavailable):
