@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.compat import config
+from hermes.compat import runtime as config
 
 Write = Callable[[str, str], Path]
 

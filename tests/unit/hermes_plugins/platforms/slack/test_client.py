@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from hermes_plugins.platforms.slack.client import (
     SlackNames,
-    escape_text,
     ids_in,
     mentions,
     readable_text,
 )
+from hermes_plugins.platforms.slack.manifest import escape_text
 
 NAMES = SlackNames({"U1": "Ann", "UME": "hermes"}, {"C1": "garden"})
 
