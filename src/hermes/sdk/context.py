@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     # fmt: off
     from hermes.context import (
         SUMMARY_PREFIX, BuiltinEngine, CompressionOptions, CompressionSizes, ContextEngine, Dict,
-        Dicts, Summary, SummaryAnswer, SummaryModel, SummaryNotes, UnusableReply, add_facts, ask_models,
-        clean_reply, compute_sizes, extract_facts, find_engine, is_summary, join_request,
-        latest_request, merge_summaries, message_text, missing_lines, read_summary, split_request,
-        touched_files, user_text, write_summary,
+        Dicts, Summary, SummaryAnswer, SummaryModel, SummaryNotes, UnusableReply, add_facts,
+        ask_models, clean_reply, compute_sizes, extract_facts, find_engine, is_summary,
+        join_request, latest_request, merge_summaries, message_text, missing_lines, read_summary,
+        split_request, touched_files, user_text, write_summary,
     )
     from hermes.context import estimate_messages_tokens_rough as estimate_tokens
     from hermes.context.notes import ACTIVE, AFTER_END, END, IN_TAIL, IN_USERS, INTRO
