@@ -1,0 +1,1 @@
+"""Moved; see the package."""
