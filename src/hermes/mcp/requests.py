@@ -443,7 +443,7 @@ class Sampling:
 
     def capabilities(self) -> dict[str, Any]:
         """Return the capabilities declared to the server."""
-        tools = {"tools": {}} if self._settings.max_tool_rounds else {}
+        tools: dict[str, Any] = {"tools": {}} if self._settings.max_tool_rounds else {}
         return {"sampling": tools} if self._settings.enabled else {}
 
     async def answer(self, params: dict[str, Any], ticket: CallTicket | None) -> Any:
