@@ -199,18 +199,21 @@ class CloudHost(ABC):
         streams = (on_output, on_error or on_output)
         failure, _ = self._errors()
         try:
-            return await self._start(argv, *streams, pty=pty)
+            running: Running = await self._start(argv, *streams, pty=pty)
         except failure as error:
             async with self._lock:  # the sandbox may have ended
                 if await self._is_running():
                     raise self._start_error(error) from error
                 self._sandbox = None
                 await self._connect()
-            self._notify(f"the {self.service} sandbox had ended; {self.recreated}")
+        else:
+            return running
+        self._notify(f"the {self.service} sandbox had ended; {self.recreated}")
         try:
-            return await self._start(argv, *streams, pty=pty)
+            running = await self._start(argv, *streams, pty=pty)
         except failure as again:
             raise self._start_error(again) from again
+        return running
 
     def _start_error(self, error: Exception) -> ToolError:
         return ToolError(f"{self.service} could not start the program: {error}")

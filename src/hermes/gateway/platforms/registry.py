@@ -37,7 +37,7 @@ added: dict[str, PlatformManifest] = {}
 def manifests() -> dict[str, PlatformManifest]:
     """Return all manifests by name. A platform that comes with Hermes keeps its name."""
     plugins = Extensions.in_force()
-    return (plugins.platforms if plugins else {}) | added | shipped_manifests()
+    return {**(plugins.platforms if plugins else {}), **added, **shipped_manifests()}
 
 
 @cache

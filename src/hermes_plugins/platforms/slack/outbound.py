@@ -189,7 +189,7 @@ class UploadStore:
     ) -> None:
         self._path, self._session, self._options, self._clock = path, session, options, clock
         what = "the record of uploads to Slack"
-        self._uploads = load_state(path, dict[str, SlackUpload], {}, what)
+        self._uploads: dict[str, SlackUpload] = load_state(path, dict[str, SlackUpload], {}, what)
         self._writing = asyncio.Lock()
 
     async def send(
