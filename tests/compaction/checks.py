@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from tests.compaction.talk import Dicts, Facts
+from tests.compaction.stories import Dicts, Facts
 
 
 def context_of(messages: Dicts) -> str:

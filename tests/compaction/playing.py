@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from hermes.context.conversation import estimate_messages_tokens_rough
 from hermes.context.engine import ContextEngine, SummaryModel
-from tests.compaction.stories import story
-from tests.compaction.talk import Dicts, Facts
+from tests.compaction.stories import Dicts, Facts, story
 
 
 class Outcome(NamedTuple):
