@@ -1,1 +1,0 @@
-"""Moved; see the package."""
