@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hermes.core.tool import Concern
 from hermes.security import PathGuard, examine, examine_command, merge_concerns
 from hermes.security.commands import MAX_SHOWN
+from hermes.security.danger import catalog
 
 FOLDER = Path(__file__).parent
 WORK = "/home/user/work"
@@ -298,3 +299,11 @@ def test_a_long_script_is_read() -> None:
 @pytest.mark.parametrize("pattern", ["'*'", "'**'", "'*.*'"])
 def test_a_pattern_that_takes_everything_narrows_nothing_down(pattern: str) -> None:
     assert kinds(f"find / -name {pattern} -delete") == kinds("find / -delete")
+
+
+def test_every_rule_can_be_applied() -> None:
+    for rule in catalog.RULES:
+        for conditions in filter(None, (rule, rule.unless)):
+            assert not conditions.test or callable(catalog._predicate(conditions.test))
+            for pattern in (conditions.says, conditions.says_exactly, conditions.pattern):
+                catalog._compile(pattern)

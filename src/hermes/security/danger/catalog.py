@@ -66,8 +66,14 @@ def _verb(words: str, pattern: str) -> re.Pattern[str]:
 @cache
 def _predicate(name: str) -> RuleTest:
     module, _, function = name.partition(".")
-    modules = {"code": code, "files": files, "secrets": secrets, "system": system}
-    return cast("RuleTest", getattr(modules.get(module, self_protection), function))
+    modules = {
+        "code": code,
+        "files": files,
+        "secrets": secrets,
+        "self_protection": self_protection,
+        "system": system,
+    }
+    return cast("RuleTest", getattr(modules[module], function))
 
 
 class TextRule(msgspec.Struct, frozen=True):
