@@ -15,6 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
+
+CASES = cases(__file__)
+
 REPO = Path(__file__).parents[2]
 BLOCK = re.compile(
     r"(?P<marker><!-- not run: (?P<reason>[^>]+?) -->\n\s*)?"
@@ -100,43 +104,16 @@ def test_console_block_prints_what_the_page_says(example: Example, tmp_path: Pat
         assert matches(expected, result.stdout), f"{example.place}: $ {command}\n{result.stdout}"
 
 
-PAGE = """
-```python
-first = 1
-```
-
-<!-- not run: needs a key -->
-```console
-$ hermes chat
-```
-
-1. listed
-
-   ```console
-   $ hermes --version
-   hermes ...
-   ```
-"""
+PAGE = Path(__file__).with_name("page.md").read_text()
 
 
 def test_blocks_are_found_unless_marked() -> None:
     assert [(e.line, e.language, e.text) for e in blocks("p.md", PAGE)] == [
-        (3, "python", "first = 1\n"),
-        (14, "console", "$ hermes --version\nhermes ...\n"),
+        (2, "python", "first = 1\n"),
+        (13, "console", "$ hermes --version\nhermes ...\n"),
     ]
 
 
-@pytest.mark.parametrize(
-    ("expected", "printed", "same"),
-    [
-        ("hermes ...", "hermes 1.2\n", True),
-        ("a\n...\nz", "a\nb\nc\nz\n", True),
-        ("a\n...\nz", "a\nz\n", True),
-        ("hermes 1", "hermes 12\n", False),
-        ("a.c", "abc", False),
-        ("", "", True),
-        ("", "something", False),
-    ],
-)
+@pytest.mark.parametrize(("expected", "printed", "same"), CASES["dots"])
 def test_dots_stand_for_any_text(expected: str, printed: str, same: bool) -> None:
     assert matches(expected, printed) is same

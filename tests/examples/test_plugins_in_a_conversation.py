@@ -1,34 +1,14 @@
 """A plugin that uses documented functions while a conversation goes on."""
 
 import json
+from pathlib import Path
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
 from tests.examples.conftest import EXAMPLES
 from tests.integration.chat.conftest import UNTITLED, at
 
-BUSY = """
-import json
-from hermes_constants import get_hermes_home
-from hermes_cli.plugins import discover_plugins, invoke_hook
-from model_tools import handle_function_call
-
-LOADED = get_hermes_home() / "loaded"
-
-def work(args, **kwargs):
-    return json.dumps({
-        "file": json.loads(handle_function_call("read_file", {"path": "plan.txt"})),
-        "heard": invoke_hook("pre_llm_call", session_id="s", user_message="m", model="x",
-            conversation_history=[], is_first_turn=True, platform="cli"),
-        "plugins": discover_plugins(),
-    })
-
-def register(ctx):
-    with LOADED.open("a") as file:
-        file.write("once\\n")
-    ctx.register_tool("busy", "busy", {"description": "", "parameters": {"type": "object"}}, work)
-    ctx.register_hook("pre_llm_call", lambda **kwargs: "I listen.")
-"""
+BUSY = Path(__file__).with_name("busy_plugin.py.txt").read_text()
 
 
 def test_it_meets_the_plugins_of_the_conversation_and_not_others(hermes, hermes_home, work) -> None:

@@ -37,10 +37,7 @@ def test_the_package_keeps_the_contract(checkout: Path) -> None:
     assert result.returncode == 0, result.stdout
 
 
-@pytest.mark.parametrize(
-    ("importer", "imported"),
-    [("core", "cli"), ("security", "store")],
-)
+@pytest.mark.parametrize(("importer", "imported"), [("core", "cli"), ("security", "store")])
 def test_import_that_points_up_or_sideways_is_refused(checkout, importer, imported) -> None:
     planted = checkout / "src" / "hermes" / importer / "planted.py"
     planted.write_text(f"import hermes.{imported}\n")

@@ -11,62 +11,7 @@ import pytest
 
 REPO = Path(__file__).parents[3]
 
-PLANTED = """
-import contextlib, os, socket, warnings
-from pathlib import Path
-
-import pytest
-
-
-def test_resolving_a_name():
-    socket.getaddrinfo("example.org", 443)
-
-
-def test_connecting_by_address():
-    with contextlib.closing(socket.socket()) as sock:
-        sock.connect(("192.0.2.1", 80))
-
-
-def test_sending_a_datagram():
-    with contextlib.closing(socket.socket(type=socket.SOCK_DGRAM)) as sock:
-        sock.sendto(b"x", ("192.0.2.1", 80))
-
-
-def test_hiding_the_refusal():
-    with contextlib.suppress(Exception):
-        socket.getaddrinfo("example.org", 443)
-
-
-def test_warning():
-    warnings.warn("old ways")
-
-
-def test_loopback_is_open():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        socket.create_connection(("localhost", server.getsockname()[1])).close()
-
-
-def test_unix_socket_is_open(tmp_path):
-    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
-        server.bind(str(tmp_path / "s"))
-        server.listen()
-        client.connect(str(tmp_path / "s"))
-
-
-def test_environment_is_clean():
-    assert "PLANTED_API_KEY" not in os.environ
-    assert list(Path.home().iterdir()) == []
-    assert Path(os.environ["HERMES_HOME"]).parent == Path.home()
-
-
-async def test_async_functions_run():
-    pass
-
-
-@pytest.mark.internet
-def test_marked_internet_is_not_guarded():
-    socket.getaddrinfo("192.0.2.1", 443)  # a number is looked up on this machine
-"""
+PLANTED = Path(__file__).with_name("planted.py.txt").read_text()
 SKIPS = """
 import pytest
 

@@ -16,28 +16,14 @@ from hermes.config.loader import load
 from hermes.core.events import TurnFinished
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, Stall
+from tests.cases import cases
 from tests.integration.mcp.stage import PROGRAM
 from tests.unit.skills.skill_files import put
 
+CASES = cases(__file__)
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("/new", "new"),
-        ("/RESET", "new"),
-        ("/q", "quit"),
-        ("/qu", "queue"),
-        ("/comp", "compress"),
-        ("/re", "retry"),
-        ("/reload_mcp", "reload-mcp"),
-        ("/fork", "branch"),
-        ("/sb", "statusbar"),
-        ("help", "help"),
-        ("/nothing", None),
-        ("/", None),
-        ("", None),
-    ],
-)
+
+@pytest.mark.parametrize(("typed", "meant"), CASES["names"])
 def test_names_aliases_and_beginnings(typed: str, meant: str | None) -> None:
     found = resolve_command(typed)
     assert (found and found.name) == meant

@@ -3,6 +3,7 @@ import json
 import logging
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,9 @@ from hermes.config.settings import LoggingSettings
 from hermes.ops.logs import LogFilter, files_of, last_entries, parse
 from hermes.security import REDACTION_MARK, Redactor
 from hermes.util.concurrency import in_session
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 SECRET = "a-very-secret-" + "value"
 
@@ -117,20 +121,7 @@ async def test_records_of_parallel_sessions_have_their_session(home):
     assert [entry.session for entry in parse(text_of(home, "agent").splitlines())] == ["one", "two"]
 
 
-@pytest.mark.parametrize(
-    ("logger", "component"),
-    [
-        ("hermes.gateway.run", "gateway"),
-        ("hermes.agent.loop", "agent"),
-        ("hermes.terminal.local.shell", "tools"),
-        ("hermes.cli", "cli"),
-        ("hermes.cron", "cron"),
-        ("hermes_plugins.memory.mem0", "tools"),
-        ("hermes_plugins.platforms.telegram", "gateway"),
-        ("hermes.sdk.platforms.inbound", "gateway"),
-        ("httpx2", "agent"),
-    ],
-)
+@pytest.mark.parametrize(("logger", "component"), CASES["components"])
 def test_the_component_comes_from_the_name(logger, component):
     assert component_of(logger) == component
 
@@ -164,18 +155,7 @@ def test_without_backups_the_file_starts_again(home):
     assert text_of(home, "agent").endswith("entry 19\n")
 
 
-PROCESS = """
-import logging, sys
-from pathlib import Path
-from hermes.app.log_files import start_logging
-from hermes.config.home import Home
-from hermes.config.settings import LoggingSettings
-from hermes.security.redaction import Redactor
-settings = LoggingSettings(max_bytes=4000, backups=60)
-start_logging(Home(Path(sys.argv[1])), settings, Redactor())
-for number in range(400):
-    logging.getLogger("hermes").info("%s %d", sys.argv[2], number)
-"""
+PROCESS = Path(__file__).with_name("logging_process.py.txt").read_text()
 
 
 def test_two_processes_rotate_one_log_without_losing_a_line(home):

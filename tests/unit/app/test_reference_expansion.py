@@ -18,6 +18,9 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import ToolError, UsageError
 from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -44,15 +47,7 @@ async def test_a_text_without_references_is_untouched(attach) -> None:
     assert (done.text, done.warnings, done.tokens) == (text, (), 0)
 
 
-@pytest.mark.parametrize(
-    ("lines", "detail", "expected"),
-    [
-        (":2", "line 2", "two\n"),
-        (":2-3", "lines 2-3", "two\nthree\n"),
-        (":3-99", "lines 3-4", "three\nfour\n"),
-        (":1-1", "line 1", "one\n"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "detail", "expected"), CASES["lines"])
 async def test_lines_of_a_file(attach, lines: str, detail: str, expected: str) -> None:
     done = await attach(f"@file:n.txt{lines}", FOUR_LINES)
     assert f"@file:n.txt{lines} ({detail})\n```txt\n{expected}```" in done.text
@@ -298,17 +293,7 @@ async def test_diff_covers_the_whole_repository(attach, workspace, git) -> None:
     assert "+two" in (await attach("@diff", folder=workspace / "sub")).text
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("@git:0", "from 1 to 10"),
-        ("@git:11", "from 1 to 10"),
-        ("@git:main", "from 1 to 10"),
-        ("@diff", "there are no changes that are not staged"),
-        ("@staged", "nothing is staged"),
-        ("@git:1", "there are no commits"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), CASES["no changes"])
 async def test_missing_changes_are_reported(attach, workspace, git, text: str, words: str) -> None:
     (warning,) = (await attach(text)).warnings
     assert words in warning

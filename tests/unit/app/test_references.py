@@ -17,6 +17,9 @@ from hermes.app.references import (
     split_lines,
 )
 from hermes.security import PathGuard
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 def found(text: str) -> list[tuple[str, str]]:
@@ -36,21 +39,7 @@ def test_every_kind_is_found_in_the_order_of_the_text() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "mail me at kim@example.com",
-        "git@host:repo.git",
-        "a \\@file:x is not meant",
-        "`@file:x` is how it is written",
-        "``a ` @file:x``",
-        "```python\n@property\ndef x(self): ...\n```\n",
-        "~~~\n@file:x\n~~~",
-        "```\n@file:x never closed",
-        "@",
-        "https://example.com/@file:x",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["no references"])
 def test_addresses_and_code_are_left_alone(text: str) -> None:
     assert found(text) == []
 
@@ -59,17 +48,7 @@ def test_references_after_code_are_found() -> None:
     assert found("`code` @file:a\n```\n@file:b\n```\n@file:c `") == [("file", "a"), ("file", "c")]
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ('@file:"my notes.txt"', "my notes.txt"),
-        ("@file:'my notes.txt':3-4 please", "my notes.txt:3-4"),
-        ("@file:my\\ notes.txt", "my notes.txt"),
-        ('@FILE:"a b"', "a b"),
-        ("(@file:a.py)", "a.py)"),
-        ("看@file:a.py，好", "a.py，好"),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), CASES["paths"])
 def test_paths_with_blanks_and_in_sentences(text: str, value: str) -> None:
     assert found(text) == [("file", value)]
 
@@ -99,14 +78,7 @@ def test_lines_are_split_from_the_path() -> None:
     assert split_lines("src/a.py") == ("src/a.py", None)
 
 
-@pytest.mark.parametrize(
-    ("written", "url"),
-    [
-        ("https://x.example/a_(b).", "https://x.example/a_(b)"),
-        ("https://x.example/a),", "https://x.example/a"),
-        ("https://x.example/?q=1!", "https://x.example/?q=1"),
-    ],
-)
+@pytest.mark.parametrize(("written", "url"), CASES["urls"])
 def test_a_url_ends_before_the_marks_of_the_sentence(written: str, url: str) -> None:
     assert clean_url(written) == url
 
@@ -132,15 +104,7 @@ async def assert_blocked(attach, text: str, **changes: object) -> None:
     assert "blocked" in done.warnings[0], text
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        ".ssh/id_ed25519", ".ssh/config", ".aws/credentials", ".gnupg/private-keys-v1.d/x",
-        ".kube/config", ".bashrc", ".zshrc", ".profile", ".zshenv", ".bash_history",
-        ".config/fish/config.fish", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".docker/config.json",
-        ".hermes/.env", ".hermes/.env.bak", ".hermes/auth.json", ".hermes/profiles/work/.env",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name", CASES["secret files"])
 async def test_keys_passwords_and_shell_settings(attach, user_home: Path, name: str) -> None:
     put(user_home / name)
     await assert_blocked(attach, f"@file:~/{name}")
@@ -310,20 +274,7 @@ def test_strange_names_are_not_offered(workspace: Path) -> None:
     assert texts("@file:'i", workspace) == ['@file:"it\'s"']
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("look at @", "@"),
-        ("look at @file:src/a", "@file:src/a"),
-        ('look at @file:"my no', '@file:"my no'),
-        ("look at @file:my\\ no", "@file:my\\ no"),
-        ("看@src", "@src"),
-        ("look at @file:a then", ""),
-        ('@file:"my notes" ', ""),
-        ("kim@example", ""),
-        ("nothing", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "fragment"), CASES["fragments"])
 def test_the_fragment_before_the_cursor(text: str, fragment: str) -> None:
     assert fragment_at_end(text) == fragment
 

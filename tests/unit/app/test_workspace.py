@@ -12,6 +12,9 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, ConfigError
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -25,18 +28,7 @@ def place(hermes_home: Path, tmp_path: Path):
     return make
 
 
-@pytest.mark.parametrize(
-    ("backend", "more", "isolated", "here"),
-    [
-        ("local", {}, False, True),
-        ("sandbox", {}, True, True),
-        ("docker", {}, True, False),
-        ("ssh", {"ssh_host": "box"}, False, False),
-        ("singularity", {}, True, False),
-        ("modal", {}, True, False),
-        ("daytona", {}, True, False),
-    ],
-)
+@pytest.mark.parametrize(("backend", "more", "isolated", "here"), CASES["backends"])
 def test_every_backend_makes_a_place_without_starting_anything(
     place, backend, more, isolated, here
 ):

@@ -19,27 +19,7 @@ from hermes.core.errors import ConfigError, UsageError
 
 Write = Callable[..., Home]
 
-TEXT = """\
-# My settings
-model:
-    default: gpt   # the good one
-    provider: "openai"
-
-# where commands run
-terminal:
-    timeout: 60
-    env_passthrough:
-      - A  # for builds
-      - B
-approvals: {mode: off}
-unknown: &x {a: 012, b: 1_000}
-merged:
-    <<: *x
-    c: yes
-discord:
-    channel_prompts:
-        123: Be nice.
-"""
+TEXT = (Path(__file__).parent / "fixtures" / "edited.yaml").read_text()
 
 
 def test_comments_order_quotes_and_indentation_are_kept(write: Write) -> None:

@@ -36,15 +36,12 @@ def test_children_do_not_get_what_stands_in_the_env_file(monkeypatch, home) -> N
     assert "NOT_SET" not in passed
 
 
-def test_a_named_secret_is_passed_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_children_get_what_git_and_windows_need_and_named_secrets(monkeypatch) -> None:
+    for name in ("SSH_AUTH_SOCK", "XAUTHORITY", "GIT_AUTHOR_NAME"):
+        monkeypatch.setenv(name, "plain")
+        assert child_environment()[name] == "plain"
     monkeypatch.setenv("GITHUB_TOKEN", "t")
     assert child_environment(["GITHUB_TOKEN"])["GITHUB_TOKEN"] == "t"
-
-
-@pytest.mark.parametrize("name", ["SSH_AUTH_SOCK", "XAUTHORITY", "GIT_AUTHOR_NAME"])
-def test_children_get_what_git_and_windows_need(monkeypatch, name: str) -> None:
-    monkeypatch.setenv(name, "plain")
-    assert child_environment()[name] == "plain"
 
 
 def test_reading_the_environment_changes_nothing(home: Home, monkeypatch) -> None:

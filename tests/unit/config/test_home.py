@@ -43,15 +43,12 @@ def test_the_variable_names_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert display_hermes_home() == "~/elsewhere"
 
 
-def test_looking_creates_nothing(hermes_home: Path) -> None:
+def test_looking_creates_nothing_and_a_new_home_is_private(hermes_home: Path) -> None:
     home = Home.resolve()
     check_home(home)
     load(home)
     list_profiles()
     assert not hermes_home.exists()
-
-
-def test_only_the_owner_may_look_into_a_new_home(hermes_home: Path) -> None:
     assert ensure_hermes_home() == hermes_home
     assert hermes_home.stat().st_mode & 0o777 == 0o700
 
@@ -61,13 +58,10 @@ def test_profiles_are_folders_of_one_root(hermes_home: Path) -> None:
     assert made.root == hermes_home / "profiles" / "work"
     assert made.root.stat().st_mode & 0o777 == 0o700
     assert Home.resolve("work") == made
+    assert Home.resolve("default").root == hermes_home
     assert (made.profile, made.default_root) == ("work", hermes_home)
     assert made.models == hermes_home / "models"
     assert [home.profile for home in list_profiles()] == ["default", "work"]
-
-
-def test_the_default_profile_is_the_root_itself(hermes_home: Path) -> None:
-    assert Home.resolve("default").root == hermes_home
 
 
 def test_the_option_beats_the_variable_that_names_another_profile(monkeypatch, hermes_home) -> None:
@@ -89,21 +83,16 @@ def test_a_chosen_profile_sticks_until_another_is_chosen(no_variable, user_home:
     assert Home.resolve().profile == "default"
 
 
-def test_the_variable_beats_the_chosen_profile(no_variable, monkeypatch, tmp_path: Path) -> None:
+def test_a_chosen_profile_that_vanished_says_how_to_go_back(
+    no_variable, user_home, monkeypatch, tmp_path
+) -> None:
     create_profile("work")
     choose_profile("work")
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    assert Home.resolve().root == tmp_path
-
-
-def test_deleting_the_chosen_profile_goes_back_to_the_default(no_variable) -> None:
-    create_profile("work")
-    choose_profile("work")
+    with monkeypatch.context() as shell:
+        shell.setenv("HERMES_HOME", str(tmp_path))
+        assert Home.resolve().root == tmp_path, "the variable beats the chosen profile"
     delete_profile("work")
     assert Home.resolve().profile == "default"
-
-
-def test_a_chosen_profile_that_vanished_says_how_to_go_back(no_variable, user_home: Path) -> None:
     create_profile("work")
     choose_profile("work")
     (user_home / ".hermes" / "profiles" / "work").rmdir()
@@ -112,10 +101,14 @@ def test_a_chosen_profile_that_vanished_says_how_to_go_back(no_variable, user_ho
     assert "hermes -p default profile use default" in caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["", "Work", "a b", "../x", "-x", "ä", "x" * 65, "a/b", "."])
-def test_a_bad_profile_name_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="cannot be the name of a profile"):
-        Home.of_profile(name)
+def test_a_bad_profile_name_is_refused(no_variable, user_home: Path) -> None:
+    for name in ("", "Work", "a b", "../x", "-x", "ä", "x" * 65, "a/b", "."):
+        with pytest.raises(UsageError, match="cannot be the name of a profile"):
+            Home.of_profile(name)
+    (user_home / ".hermes").mkdir()
+    (user_home / ".hermes" / "active_profile").write_text("../../etc\n")
+    with pytest.raises(ConfigError, match="not the name of a profile"):
+        Home.resolve()
 
 
 def test_an_unknown_profile_is_refused_and_not_made(hermes_home: Path) -> None:
@@ -123,13 +116,6 @@ def test_an_unknown_profile_is_refused_and_not_made(hermes_home: Path) -> None:
         Home.resolve("nope")
     assert "hermes profile create nope" in caught.value.hint
     assert not hermes_home.exists()
-
-
-def test_garbage_in_the_choice_is_refused(no_variable, user_home: Path) -> None:
-    (user_home / ".hermes").mkdir()
-    (user_home / ".hermes" / "active_profile").write_text("../../etc\n")
-    with pytest.raises(ConfigError, match="not the name of a profile"):
-        Home.resolve()
 
 
 def test_the_default_profile_cannot_be_deleted_or_made(hermes_home: Path) -> None:
@@ -199,19 +185,14 @@ def test_a_home_that_may_not_be_written_is_one_clear_line(open_folder, as_ordina
         ensure_hermes_home(Home(root / "deeper"))
 
 
-def test_finding_the_home_imports_nothing_heavy() -> None:
-    code = (
-        "import sys; import hermes.config.home;"
-        "print(sorted({'msgspec', 'yaml', 'ruamel', 'asyncio', 'dataclasses', 'logging'}"
-        " & {name.partition('.')[0] for name in sys.modules}))"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+HEAVY = {
+    "hermes.config.home": {"msgspec", "yaml", "ruamel", "asyncio", "dataclasses", "logging"},
+    "hermes.config.loader": {"ruamel", "filelock", "asyncio", "dotenv"},
+}
 
 
-def test_reading_settings_does_not_import_what_edits_them() -> None:
-    code = (
-        "import sys; import hermes.config.loader;"
-        "print(sorted({'ruamel', 'filelock', 'asyncio', 'dotenv'}"
-        " & {name.partition('.')[0] for name in sys.modules}))"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+@pytest.mark.parametrize("module", HEAVY)
+def test_module_imports_nothing_heavy(module: str) -> None:
+    code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert HEAVY[module] & set(loaded.split()) == set()

@@ -8,6 +8,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from tests.cases import cases
 
 
 def spec_of(function):
@@ -52,19 +53,7 @@ def test_the_schema_comes_from_the_signature_and_the_texts_from_the_docstring():
     assert spec_of(search) == ToolSpec(
         "search",
         "Search files.\n\nNote: results are sorted.",
-        {
-            "type": "object",
-            "properties": {
-                "pattern": {"type": "string", "description": "a regular expression"},
-                "path": {"type": "string", "default": "."},
-                "limit": {"type": "integer", "default": 50, "description": "most results"},
-                "kind": {"enum": ["content", "files"], "default": "content"},
-                "globs": {"type": "array", "items": {"type": "string"}},
-                "whole_words": {"type": "boolean", "default": False},
-                "title": {"type": "string"},
-            },
-            "required": ["pattern"],
-        },
+        cases(__file__)["search"],
     )
 
 

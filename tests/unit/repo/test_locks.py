@@ -6,22 +6,7 @@ import pytest
 
 from scripts import locks
 
-PROJECT = """
-[project]
-dependencies = ["Foo.Bar>=1; sys_platform != 'win32'"]
-[project.optional-dependencies]
-web = ["foo-bar"]
-server = []
-email = []
-metrics = []
-local = ["runtime>=2"]
-telegram = ["chatter"]
-discord = []
-slack = []
-matrix = []
-[dependency-groups]
-dev = ["checker"]
-"""
+PROJECT = Path(__file__).with_name("locked_project.toml").read_text()
 PIN = "{} \\\n    --hash=sha256:00\n"
 DEV = "requirements-dev.lock"
 

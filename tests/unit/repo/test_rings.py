@@ -6,7 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.cases import cases
 from tests.rings import RINGS, Rings, find_program, missing_library, skip_counts
+
+CASES = cases(__file__)
 
 REPO = Path(__file__).parents[3]
 LISTS = """
@@ -21,19 +24,7 @@ a = ["tests/slow/test_small.py"]
 """
 
 
-@pytest.mark.parametrize(
-    ("nodeid", "ring"),
-    [
-        ("tests/fast/test_one.py::test_quick", "a"),
-        ("tests/fast/test_one.py::test_storm[3]", "b"),
-        ("tests/fast/test_one.py::test_storms", "a"),
-        ("tests/fast/test_two.py::test_x[postgresql-40]", "b"),
-        ("tests/fast/test_two.py::test_x[sqlite-40]", "a"),
-        ("tests/slow/test_big.py::test_x", "b"),
-        ("tests/slow/test_small.py::test_x", "a"),
-        ("tests/slower/test_x.py::test_x", "a"),
-    ],
-)
+@pytest.mark.parametrize(("nodeid", "ring"), CASES["rings"])
 def test_longest_entry_decides_the_ring(nodeid: str, ring: str) -> None:
     assert Rings(LISTS).ring(nodeid) == ring
 

@@ -6,6 +6,9 @@ from textwrap import dedent
 import pytest
 
 from scripts import sizes
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -39,30 +42,13 @@ def test_small_clean_code_passes(package: Path, tests: Path) -> None:
     assert failing(package, tests) == {}
 
 
-PLANTED = {
-    "lines of the largest file": ("big.py", "x = 1\n" * 801),
-    "lines of the longest function": ("f.py", "def f() -> None:\n" + "    x = 1\n" * 80),
-    "lines of the loop function": ("agent/loop.py", "def f() -> None:\n" + "    x = 1\n" * 80),
-    "lines of the largest class": ("c.py", "class C:\n" + "    x = 1\n" * 500),
-    "methods of the largest class": (
-        "m.py",
-        "class C:\n" + "".join(f"    def m{n}(self) -> None: ...\n" for n in range(36)),
-    ),
-    "global statements": ("g.py", "x = 1\ndef f() -> None:\n    global x\n    x = 2\n"),
-    "environment reads outside config": ("e.py", "import os\nx = os.environ['A']\n"),
-    "broad excepts per 1,000 lines": (
-        "b.py",
-        "try:\n    x = 1\nexcept (ValueError, Exception):\n    x = 2\n",
-    ),
-    "excepts that only pass": ("p.py", "try:\n    x = 1\nexcept ValueError:\n    pass\n"),
-    "functions without return annotation": ("r.py", "def f():\n    return 1\n"),
-    "lines of core and agent": ("core/k.py", "x = 1\n" * 3601),
-}
+PLANTED = CASES["planted"]
 
 
 @pytest.mark.parametrize("row", PLANTED)
 def test_planted_violation_fails_its_row(package: Path, tests: Path, row: str) -> None:
-    plant(package, *PLANTED[row])
+    name, head, *repeated = PLANTED[row]
+    plant(package, name, head + (repeated[0] * repeated[1] if repeated else ""))
     assert row in failing(package, tests)
 
 
@@ -71,23 +57,7 @@ def test_every_row_has_a_planted_violation(package: Path, tests: Path) -> None:
     assert rows == {*PLANTED, "patches per test"}
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "found"),
-    [
-        ("config/environment.py", "from os import environ\n", {}),
-        ("b.py", "try:\n    x = 1\nexcept BaseException:\n    x = 2\n    raise\n", {}),
-        (
-            "agent/x.py",
-            "from os import getenv\n",
-            {"environment reads outside config": ["hermes/agent/x.py:1"]},
-        ),
-        (
-            "s.py",
-            "import contextlib\nwith contextlib.suppress(Exception):\n    x = 1\n",
-            {"excepts that only pass": ["hermes/s.py:2"]},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "found"), CASES["exceptions"])
 def test_the_environment_and_exceptions(package, tests, name, text, found) -> None:
     plant(package, name, text)
     assert failing(package, tests) == found

@@ -106,10 +106,7 @@ def test_dependency_that_is_not_imported_is_found(tmp_path: Path) -> None:
             {"core": {"files": 1, "lines": 99}, "app": BUDGET},
             "budget: core: 2 files, the budget is 1",
         ),
-        (
-            {"core": BUDGET, "app": BUDGET, "old": BUDGET},
-            "budget: old: has a budget but is gone",
-        ),
+        ({"core": BUDGET, "app": BUDGET, "old": BUDGET}, "budget: old: has a budget but is gone"),
     ],
 )
 def test_packages_keep_their_budgets(tmp_path: Path, budgets: dict[str, Any], failure: str) -> None:

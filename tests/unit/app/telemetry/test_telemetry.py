@@ -16,10 +16,7 @@ from hermes.core.events import TurnFinished, TurnStarted
 from hermes.core.model import Usage
 from hermes_plugins.telemetry.otlp import QuietExporter
 
-TURN = (
-    TurnStarted("s1", "model-a", "openai"),
-    TurnFinished("s1", "answered", "done", Usage(), 1),
-)
+TURN = (TurnStarted("s1", "model-a", "openai"), TurnFinished("s1", "answered", "done", Usage(), 1))
 
 
 def started(endpoint: str, **options):

@@ -31,6 +31,7 @@ from hermes.core.testing import (
     Step,
 )
 from hermes.core.testing.script import REFUSALS
+from tests.cases import cases
 
 SAID = Text("twenty characters ok")
 DELTAS = 3
@@ -59,23 +60,7 @@ def finished(raw):
     return any(end in raw for end in (b"[DONE]", b"message_stop", b"response.completed"))
 
 
-EXPECTED = {
-    "bad_request": (400, None, "invalid_request_error"),
-    "unauthorized": (401, "invalid_api_key", "authentication_error"),
-    "payment_required": (402, "402", "billing_error"),
-    "forbidden": (403, "model_not_available", "permission_error"),
-    "model_not_found": (404, "model_not_found", "not_found_error"),
-    "too_large": (413, None, "request_too_large"),
-    "rate_limited": (429, "rate_limit_exceeded", "rate_limit_error"),
-    "quota": (429, "insufficient_quota", "invalid_request_error"),
-    "server_error": (500, None, "api_error"),
-    "unavailable": (503, None, "api_error"),
-    "overloaded": (529, "overloaded", "overloaded_error"),
-    "context_length": (400, "context_length_exceeded", "invalid_request_error"),
-    "content_filter": (400, "content_filter", "invalid_request_error"),
-    "bad_signature": (400, "invalid_encrypted_content", "invalid_request_error"),
-    "bad_unicode": (400, None, "invalid_request_error"),
-}
+EXPECTED = cases(__file__)["refusals"]
 
 
 @pytest.mark.parametrize("kind", EXPECTED)

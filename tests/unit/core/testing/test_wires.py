@@ -8,31 +8,15 @@ import pytest
 from hermes.core.messages import Text, Thinking, ToolCall
 from hermes.core.model import Usage
 from hermes.core.testing import ErrorEvent, ModelServer, RecordedRequest, Step, echo
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 CALLS = (
     ToolCall("call_1", "read_file", '{"path": "a.txt"}'),
     ToolCall("call_2", "terminal", '{"command": "echo grüße"}'),
 )
-FINISHES = {
-    "/v1/chat/completions": {
-        "stop": "stop",
-        "tool_calls": "tool_calls",
-        "length": "length",
-        "content_filter": "content_filter",
-    },
-    "/v1/messages": {
-        "stop": "end_turn",
-        "tool_calls": "tool_use",
-        "length": "max_tokens",
-        "content_filter": "refusal",
-    },
-    "/v1/responses": {
-        "stop": "completed",
-        "tool_calls": "completed",
-        "length": "max_output_tokens",
-        "content_filter": "content_filter",
-    },
-}
+FINISHES = CASES["finish reasons"]
 
 
 def test_a_reply_with_every_kind_of_part_arrives_whole(ask, path, stream):
@@ -64,32 +48,7 @@ def test_usage_given_in_the_step_fills_the_fields_of_each_wire(ask, path, stream
     usage = Usage(input=100, output=20, cache_read=3000, cache_write=400, reasoning=5)
     with ModelServer([Step((Text("x"),), usage=usage)]) as server:
         reported = ask(server, path, stream=stream).usage
-    assert (
-        reported
-        == {
-            "/v1/chat/completions": {
-                "prompt_tokens": 3500,
-                "completion_tokens": 20,
-                "total_tokens": 3520,
-                "prompt_tokens_details": {"cached_tokens": 3000, "cache_write_tokens": 400},
-                "completion_tokens_details": {"reasoning_tokens": 5},
-            },
-            "/v1/messages": {
-                "input_tokens": 100,
-                "cache_creation_input_tokens": 400,
-                "cache_read_input_tokens": 3000,
-                "output_tokens": 20,
-                "output_tokens_details": {"thinking_tokens": 5},
-            },
-            "/v1/responses": {
-                "input_tokens": 3500,
-                "input_tokens_details": {"cached_tokens": 3000, "cache_write_tokens": 400},
-                "output_tokens": 20,
-                "output_tokens_details": {"reasoning_tokens": 5},
-                "total_tokens": 3520,
-            },
-        }[path]
-    )
+    assert reported == CASES["usage"][path]
 
 
 def test_chat_usage_comes_in_the_stream_only_when_asked_for(post):
@@ -201,22 +160,7 @@ def test_invalid_arguments_reach_the_client_as_the_model_wrote_them(post):
     assert responses["output"][0]["arguments"] == '{"a": '
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"messages": [{"role": "user", "content": "first"}, {"role": "user", "content": "last"}]},
-        {"messages": [{"role": "user", "content": [{"type": "text", "text": "last"}]}]},
-        {
-            "messages": [
-                {"role": "user", "content": "last"},
-                {"role": "assistant", "content": "yes"},
-                {"role": "user", "content": [{"type": "tool_result", "content": "ok"}]},
-            ]
-        },
-        {"input": "last"},
-        {"input": [{"role": "user", "content": [{"type": "input_text", "text": "last"}]}]},
-    ],
-)
+@pytest.mark.parametrize("body", CASES["last words"])
 def test_echo_says_the_last_words_of_the_user(body):
     assert echo(RecordedRequest("POST", "/", {}, b"", body)).parts == (Text("last"),)
 
