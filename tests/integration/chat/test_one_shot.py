@@ -12,7 +12,10 @@ import pytest
 from hermes.core.events import ToolFinished, TurnFinished, TurnStarted, from_json
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import Cut, ModelServer, Refuse, Stall, Step
+from tests.cases import cases
 from tests.integration.chat.conftest import HERMES, at
+
+CASES = cases(__file__)
 
 
 def call(name: str, arguments: str, call_id: str = "c1") -> ToolCall:
@@ -103,15 +106,7 @@ def test_a_cut_stream_is_tried_again(hermes):
     assert (done.returncode, done.stdout) == (0, "A whole answer.\n")
 
 
-@pytest.mark.parametrize(
-    ("refusal", "exit_code", "words"),
-    [
-        ("unauthorized", 4, "refused the key"),
-        ("model_not_found", 5, "does not offer this model"),
-        ("payment_required", 5, "credit or quota is used up"),
-        ("context_length", 5, "too long"),
-    ],
-)
+@pytest.mark.parametrize(("refusal", "exit_code", "words"), CASES["refusal is one clear line"])
 def test_a_refusal_is_one_clear_line_with_the_next_step(hermes, refusal, exit_code, words):
     with ModelServer([Refuse(refusal)]) as server:
         done = hermes("chat", "-q", "hello", *at(server))
@@ -131,23 +126,7 @@ def test_an_endpoint_that_refuses_connections_is_one_clear_line(hermes):
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "exit_code", "words"),
-    [
-        (["chat", "--frobnicate"], 2, "--frobnicate"),
-        (["chat", "-q", "  "], 2, "empty"),
-        (["chat", "-q", "x", "--max-turns", "0"], 2, "--max-turns"),
-        (["chat", "-q", "x", "--max-turns", "many"], 2, "--max-turns"),
-        (["chat", "-q", "x", "--provider", "opnai"], 3, "unknown provider"),
-        (["chat", "-q", "x", "--provider", "openai"], 4, "no key"),
-        (["chat", "-q", "x", "--provider", "custom"], 3, "address"),
-        (["chat", "-q", "x", "--base-url", "localhost:1", "-m", "x"], 3, "not a valid address"),
-        (["chat", "-q", "x", "--resume", "nonsense"], 2, "nonsense"),
-        (["chta"], 2, "chta"),
-        (["-p"], 2, "profile"),
-        (["-p", "nobody", "chat", "-q", "x"], 2, "nobody"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "exit_code", "words"), CASES["wrong usage is one line and"])
 def test_wrong_usage_is_one_line_and_a_hint(hermes, arguments, exit_code, words):
     done = hermes(*arguments)
     assert done.returncode == exit_code

@@ -31,6 +31,9 @@ from hermes.terminal.remote import (
     parse_volume,
     persistent_folder,
 )
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 # `run` answers "ready" and waits for the end of its input, as the real container does.
 FAKE = """#!/bin/sh
@@ -130,16 +133,7 @@ def test_zero_limit_adds_no_option() -> None:
     assert "--network none" in line
 
 
-@pytest.mark.parametrize(
-    ("image", "expected"),
-    [
-        ("debian", "docker.io/library/debian"),
-        ("someone/node:20", "docker.io/someone/node:20"),
-        ("quay.io/a/b:1", "quay.io/a/b:1"),
-        ("localhost/a", "localhost/a"),
-        ("registry:5000/a", "registry:5000/a"),
-    ],
-)
+@pytest.mark.parametrize(("image", "expected"), CASES["podman gets the registry docker would use"])
 def test_podman_gets_the_registry_docker_would_use(image: str, expected: str) -> None:
     assert qualified_name(image) == expected
 
@@ -153,23 +147,7 @@ def test_a_comma_in_a_path_is_quoted() -> None:
     assert Mount("/a, b", "/c").option() == 'type=bind,"source=/a, b",target=/c'
 
 
-@pytest.mark.parametrize(
-    ("volume", "why"),
-    [
-        ("/tmp", "not of the form"),
-        ("/tmp:relative", "not of the form"),
-        ("/tmp:/x:rx", "not of the form"),
-        ("/not/there:/x", "not an existing"),
-        ("etc:/x", "not an existing"),
-        ("/tmp:/", "own root"),
-        ("/tmp://", "own root"),
-        ("/:/host:ro", "whole machine"),
-        ("/tmp/..:/host", "whole machine"),
-        ("/proc/self/root:/host", "whole machine"),
-        ("/run:/run", "controls the host"),
-        ("/var/run:/x:ro", "controls the host"),
-    ],
-)
+@pytest.mark.parametrize(("volume", "why"), CASES["volume that is wrong or hands over the"])
 def test_a_volume_that_is_wrong_or_hands_over_the_machine_is_refused(volume: str, why: str) -> None:
     with pytest.raises(BackendUnavailable, match=why) as caught:
         parse_volume(volume)
@@ -224,24 +202,7 @@ def test_progress_comes_line_by_line() -> None:
     assert told == ["one", "two", "✓ three"]
 
 
-@pytest.mark.parametrize(
-    ("complaint", "message", "hint"),
-    [
-        (
-            "permission denied while trying to connect to the Docker daemon socket at unix:///v",
-            "you may not use",
-            "group `docker`",
-        ),
-        ("Cannot connect to the Docker daemon at unix:///x", "does not run", "systemctl"),
-        ("Error: manifest unknown", "no image box", "login"),
-        ('Get "https://r/v2/": dial tcp: lookup r: no such host', "cannot be fetched", "load"),
-        ("invalid reference format", "not the name", "docker_image"),
-        ('exec: "sh": executable file not found in $PATH', "no shell", "POSIX shell"),
-        ("write /x: no space left on device", "disk is full", "prune"),
-        ("docker: Error: something new\nRun 'docker run --help'", "Error: something new", "info"),
-        ("", "gave no reason", "info"),
-    ],
-)
+@pytest.mark.parametrize(("complaint", "message", "hint"), CASES["each complaint has a reason"])
 def test_each_complaint_has_a_reason_and_advice(complaint: str, message: str, hint: str) -> None:
     error = engine_unavailable("docker", complaint, "box")
     assert message in str(error)
@@ -299,18 +260,7 @@ async def test_an_option_that_must_hold_is_never_left_out(make: Make, fake: Fake
     assert len(fake.calls("docker run")) == 1
 
 
-@pytest.mark.parametrize(
-    ("config", "options", "workdir"),
-    [
-        ("{}", {"persistent": False}, "/root"),
-        ('{"WorkingDir": "/app"}', {"persistent": False}, "/app"),
-        ('{"WorkingDir": "/"}', {"persistent": False}, "/root"),
-        ('{"WorkingDir": "/app"}', {"persistent": True}, "/root"),
-        ('{"User": "node:node", "WorkingDir": "/app"}', {"persistent": True}, "/workspace"),
-        ('{"User": "node"}', {"persistent": False}, ""),
-        ("{}", {"persistent": True, "workspace": "/tmp"}, "/workspace"),
-    ],
-)
+@pytest.mark.parametrize(("config", "options", "workdir"), CASES["commands begin where their"])
 async def test_commands_begin_where_their_files_are(make, fake, config, options, workdir):
     fake.install("docker")
     await make(program="docker", config=config, **options).open()

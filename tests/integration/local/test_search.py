@@ -22,6 +22,9 @@ from hermes.terminal.local.search import (
     is_ignored,
     parse_gitignore,
 )
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 @pytest.fixture(params=["walk", "ripgrep"])
@@ -50,27 +53,7 @@ def test_walk_checks_its_stop_flag(tmp_path: Path) -> None:
         grep_files(GrepQuery("y", str(tmp_path / "many.txt")), stop)
 
 
-@pytest.mark.parametrize(
-    ("rule", "path", "is_folder", "expected"),
-    [
-        ("*.log", "a/b.log", False, True),
-        ("/a", "a", False, True),
-        ("/a", "b/a", False, False),
-        ("a/b", "a/b", False, True),
-        ("a/b", "x/a/b", False, False),
-        ("build/", "build", True, True),
-        ("build/", "build", False, False),
-        ("**/x", "a/b/x", False, True),
-        ("a/**", "a/b/c", False, True),
-        ("a/**/z", "a/z", False, True),
-        ("[!a].c", "b.c", False, True),
-        ("[!a].c", "a.c", False, False),
-        (r"\#x", "#x", False, True),
-        ("{a}", "{a}", False, True),
-        ("a?c", "abc", False, True),
-        ("a?c", "a/c", False, False),
-    ],
-)
+@pytest.mark.parametrize(("rule", "path", "is_folder", "expected"), CASES["gitignore rules"])
 def test_gitignore_rules(rule: str, path: str, is_folder: bool, expected: bool) -> None:
     assert bool(is_ignored(parse_gitignore(rule, ""), path, is_folder=is_folder)) is expected
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.context import Cli
+from tests.cases import cases
 from tests.unit.cli.terminal import Hermes, Outcome
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -39,28 +42,7 @@ def test_a_setting_goes_to_the_file_and_back(hermes: Hermes, hermes_home: Path) 
     assert hermes("unset", "terminal.timeout").code == 1
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "written"),
-    [
-        ("approvals.mode", "off", 'approvals:\n  mode: "off"\n'),
-        ("model.default", "1e5", "model:\n  default: '1e5'\n"),
-        ("model.default", "@cf/meta/llama", 'model:\n  default: "@cf/meta/llama"\n'),
-        ("toolsets", "web,file", "toolsets:\n- web\n- file\n"),
-        ("toolsets", "[web]", "toolsets:\n- web\n"),
-        ("worktree", "yes", "worktree: true\n"),
-        ("compression.threshold", "0.7", "compression:\n  threshold: 0.7\n"),
-        ("budget.day_usd", "5", "budget:\n  day_usd: 5\n"),
-        (
-            "skills.config.wiki.path",
-            "~/wiki",
-            "skills:\n  config:\n    wiki:\n      path: ~/wiki\n",
-        ),
-        ("fallback_providers", "[{provider: a, model: b}]", None),
-        ("providers.x.models.gpt-4.1.timeout_seconds", "5", None),
-        ("agent.tool_use_enforcement", "true", "agent:\n  tool_use_enforcement: true\n"),
-        ("display.skin", "on", 'display:\n  skin: "on"\n'),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "written"), CASES["value is written as it is meant"])
 def test_a_value_is_written_as_it_is_meant(hermes, hermes_home, key, value, written):
     outcome = hermes("set", key, value)
     assert (outcome.code, outcome.err) == (0, "")
@@ -70,19 +52,7 @@ def test_a_value_is_written_as_it_is_meant(hermes, hermes_home, key, value, writ
     assert '"kind": "config"' in hermes("explain", key, "--json").out
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "code", "message"),
-    [
-        ("terminal.timeout", "soon", 3, "expected a number from 0"),
-        ("approvals.mode", "maybe", 3, "expected one of manual, smart, off, deny"),
-        ("terminal.timout", "5", 2, "did you mean terminal.timeout?"),
-        ("toolsets", "[a", 2, "not valid YAML"),
-        ("terminal", "5", 3, "expected a block of keys"),
-        ("custom_providers", "[{name: a}]", 3, "custom_providers.0.base_url: is missing"),
-        ("agent.max_turns", "null", 2, "hermes config unset agent.max_turns"),
-        ("a b", "5", 2, "is not a settings key"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "code", "message"), CASES["wrong value is refused and"])
 def test_a_wrong_value_is_refused_and_nothing_is_written(
     hermes, hermes_home, key, value, code, message
 ):

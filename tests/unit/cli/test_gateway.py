@@ -24,7 +24,10 @@ from hermes.gateway.process import (
     write_state,
 )
 from hermes.sdk.platforms import Capabilities, CredentialField, PlatformManifest, UserIdFormat
+from tests.cases import cases
 from tests.unit.cli.terminal import Hermes, Outcome
+
+CASES = cases(__file__)
 
 TOKEN = "123:secret-token"
 CARRIER = PlatformManifest(
@@ -162,21 +165,7 @@ def test_credentials_are_taken_from_the_environment(hermes, hermes_home, monkeyp
 
 
 @pytest.mark.usefixtures("carrier")
-@pytest.mark.parametrize(
-    ("words", "stdin", "message"),
-    [
-        (("carrier", "--non-interactive"), "", "cannot connect without CARRIER_TOKEN"),
-        (("carrier", "--from-env"), "", "no credential was given"),
-        (("carrier", "--from-stdin"), "PATH=/evil", "a line that is not a credential"),
-        (("pigeon", "--from-env"), "", "there is no platform 'pigeon'"),
-        (("carrier",), "", "by --from-env or --from-stdin"),
-        (
-            ("carrier", "--from-env", "--allowed-users", "5,@bob"),
-            "",
-            "@bob cannot be the id of a user on Carrier Pigeon\n  an id is",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("words", "stdin", "message"), CASES["invalid setup arguments are"])
 def test_invalid_setup_arguments_are_refused(hermes, hermes_home, words, stdin, message):
     hermes("setup", *words, stdin=stdin).expect(2, err=message)
     assert not (hermes_home / ".env").exists()
@@ -222,16 +211,7 @@ def test_advanced_settings_are_asked_for_on_request(hermes_home, monkeypatch):
     }
 
 
-@pytest.mark.parametrize(
-    ("platform", "users", "invalid"),
-    [
-        ("telegram", "*,12345678,-1001234567890", "@bob"),
-        ("discord", "80351110224678912", "bob#1234"),
-        ("slack", "U012AB3CD,W012AB3CD,T024BE7LD/U012AB3CD,B012AB3CD", "@bob"),
-        ("matrix", "@Anna:Example.org,@anna:localhost:8448", "anna"),
-        ("email", "Anna@Example.org", "Anna <anna@example.org>"),
-    ],
-)
+@pytest.mark.parametrize(("platform", "users", "invalid"), CASES["only what can be an id is let"])
 def test_only_what_can_be_an_id_is_let_in(hermes, hermes_home, platform, users, invalid):
     words = ("setup", platform, "--non-interactive", "--no-install", "--allowed-users")
     wrong = hermes(*words, invalid)

@@ -12,7 +12,10 @@ import pytest
 
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
+from tests.cases import cases
 from tests.unit.cli.terminal import call
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -72,18 +75,7 @@ def test_text_and_json_forms_can_be_mixed_and_each_shown_as_the_other(home):
     assert second == entry
 
 
-@pytest.mark.parametrize(
-    ("arguments", "shown"),
-    [
-        (["--level", "warning"], ["bad", "worse"]),
-        (["--session", "20261115"], ["bad"]),
-        (["--component", "tools"], ["worse"]),
-        (["--since", "5m"], ["fine", "bad"]),
-        (["--since", "1d"], ["fine", "bad", "worse"]),
-        (["--level", "WARNING", "--since", "5m"], ["bad"]),
-        (["-n", "0"], []),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "shown"), CASES["filters"])
 def test_filters(home, arguments, shown):
     write(
         home,

@@ -12,6 +12,9 @@ import pytest
 from hermes import cli
 from hermes.cli.main import COMMANDS, main, parse, plugin_commands_help
 from hermes.plugins.discovery import cache_commands
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 ALLOWED = {"hermes", "argparse", "yaml"}
 """Third-party and own packages that `--version` and `--help` may import."""
@@ -85,16 +88,7 @@ def test_help_of_a_command_ends_with_exit_code_0(capsys):
     assert "usage: hermes logs" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("argv", "command", "arguments", "profile"),
-    [
-        ([], "chat", [], None),
-        (["-q", "hi"], "chat", ["-q", "hi"], None),
-        (["chat", "-q", "hi"], "chat", ["-q", "hi"], None),
-        (["-p", "work", "logs", "-n", "5"], "logs", ["-n", "5"], "work"),
-        (["--profile=work", "--continue"], "chat", ["--continue"], "work"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "command", "arguments", "profile"), CASES["options of hermes"])
 def test_options_of_hermes_come_before_the_command(argv, command, arguments, profile):
     invocation = parse(argv)
     assert invocation.command is not None
@@ -105,17 +99,7 @@ def test_options_of_hermes_come_before_the_command(argv, command, arguments, pro
     )
 
 
-@pytest.mark.parametrize(
-    ("line", "arguments"),
-    [
-        ("--yolo chat -q x", "--yolo -q x"),
-        ("-w --yolo", "-w --yolo"),
-        ("-c chat", "-c"),
-        ("-c Plans", "-c Plans"),
-        ("--resume X -q y", "--resume X -q y"),
-        ("--ignore-rules -p work chat", "--ignore-rules"),
-    ],
-)
+@pytest.mark.parametrize(("line", "arguments"), CASES["options of the chat may come before its"])
 def test_options_of_the_chat_may_come_before_its_name(line, arguments):
     invocation = parse(line.split())
     assert (invocation.command.name, invocation.arguments) == ("chat", arguments.split())
@@ -175,21 +159,7 @@ def test_a_second_interrupt_at_once_shows_no_traceback():
     assert (done.returncode, done.stderr) == (130, "hermes: interrupted\n")
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        None,
-        "model: some/model\n",
-        "# plugins:\n#   enabled: [alpha]\n",
-        "memory:\n  memory_enabled: false\nplugins: {}\n",
-        "memory: {provider: holographic}\n",
-        "plugins: {enabled: [alpha], disabled: [alpha]}\n",
-        "memory: {provider: mine}\nplugins: {disabled: [mine]}\n",
-        "plugins: [",
-        "plugins: 7\nmemory: [provider]\n",
-        "plugins: {enabled: [7]}\nmemory: {provider: {}}\n",
-    ],
-)
+@pytest.mark.parametrize("settings", CASES["without extensions there is nothing to say"])
 def test_without_extensions_there_is_nothing_to_say(hermes_home, settings):
     (hermes_home / "plugins" / "mine").mkdir(parents=True)
     (hermes_home / "plugins" / "mine" / "cli.py").touch()

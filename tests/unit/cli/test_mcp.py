@@ -18,9 +18,12 @@ from hermes.config.environment import read_dotenv
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.mcp.oauth import LoginStore
+from tests.cases import cases
 from tests.integration.mcp.oauth.guarded import GuardedSite, LoginSite
 from tests.integration.mcp.stage import PROGRAM
 from tests.unit.cli.terminal import Outcome, Terminal, run
+
+CASES = cases(__file__)
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -156,32 +159,7 @@ def test_a_command_in_one_word_is_taken_apart(hermes, config, servers):
     assert servers()["srv"].args == (PROGRAM, "plain")
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (("add", "../x", "--url", "https://a"), "cannot be the name"),
-        (("add", "x" * 33, "--url", "https://a"), "cannot be the name"),
-        (("add", "x"), "either --url or --command"),
-        (("add", "x", "--url", "https://a", "--command", "b"), "either --url or --command"),
-        (("add", "x", "--url", "ftp://a"), "not a web address"),
-        (("add", "x", "--url", "https://[::1"), "not a web address"),
-        (("add", "x", "--url", "https://a b"), "not a web address"),
-        (("add", "x", "--url", "http://a.com", "--auth", "oauth"), "needs https"),
-        (("add", "x", "--url", "https://a", "--env", "A=b"), "are for servers with --command"),
-        (("add", "x", "--command", "a", "--auth", "oauth"), "--auth is for servers with --url"),
-        (("add", "x", "--command", "a", "--header", "a=b"), "--header is for servers with --url"),
-        (("add", "x", "--command", "a", "--env", "sk-secret"), "--env takes NAME=VALUE"),
-        (("add", "x", "--url", "https://a", "--header", "a=b\nc: d"), "--header takes NAME=VALUE"),
-        (("add", "x", "--command", "a 'b"), "cannot be taken apart"),
-        (("add", "x", "--transport", "carrier-pigeon"), "invalid choice"),
-        (("test", "x"), "there is no MCP server 'x'"),
-        (("tools", "x"), "there is no MCP server 'x'"),
-        (("remove", "x"), "there is no MCP server 'x'"),
-        (("configure", "x"), "there is no MCP server 'x'"),
-        (("login", "x"), "there is no MCP server 'x'"),
-        (("logout", "x"), "there is no MCP server 'x'"),
-    ],
-)
+@pytest.mark.parametrize(("words", "complaint"), CASES["mistakes are one clear line"])
 def test_mistakes_are_one_clear_line(hermes, config, words, complaint):
     before = config.read_text()
     outcome = hermes(*words).expect(2, err=complaint)
@@ -362,17 +340,7 @@ def test_tools_are_chosen_with_flags(hermes: Run, config: Path, servers: Callabl
     assert "# the best" in config.read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        ((), "say what to change"),
-        (("--include", "nope"), "srv has no tool 'nope'"),
-        (("--include", ","), "name at least one tool"),
-        (("--timeout", "-1"), "takes a number of seconds"),
-        (("--timeout", "nan"), "takes a number of seconds"),
-        (("--include", "echo", "--all"), "not allowed with"),
-    ],
-)
+@pytest.mark.parametrize(("words", "complaint"), CASES["choices that make no sense"])
 def test_choices_that_make_no_sense(hermes, config, words, complaint):
     add_program(hermes)
     before = config.read_text()
@@ -453,14 +421,7 @@ def test_token_refused_by_the_server_is_reported(hermes, config, guarded):
     hermes("login", "tickets", browser=True).expect(1, err="signed in, but tickets does not work")
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (("login", "srv"), "it takes no login"),
-        (("login", "web", "--port", "99999"), "--port is a number"),
-        (("login", "web", "--client-secret-env", "NOT_SET"), "NOT_SET is not set"),
-    ],
-)
+@pytest.mark.parametrize(("words", "complaint"), CASES["logins that make no sense"])
 def test_logins_that_make_no_sense(hermes, config, words, complaint):
     add_program(hermes, "--no-test")
     hermes("add", "web", "--url", "https://a.example.com/mcp", "--no-test")

@@ -12,7 +12,10 @@ import pytest
 from hermes.app.log_files import stop_logging
 from hermes.memory import BuiltinMemory, MemoryOptions, MemoryScope, open_memory
 from hermes_plugins.memory.holographic import HolographicProvider
+from tests.cases import cases
 from tests.unit.cli.terminal import Hermes
+
+CASES = cases(__file__)
 
 
 class MemoryCommand(Hermes):
@@ -241,14 +244,7 @@ def test_edit_warns_of_what_the_agent_will_not_see(hermes: MemoryCommand, editor
     assert "800 characters over the limit" in hermes("edit").err
 
 
-@pytest.mark.parametrize(
-    ("script", "said", "kept"),
-    [
-        ('printf "\\377\\376" > "$1"', "not UTF-8", 2),
-        ('head -c 1100000 /dev/zero | tr "\\0" x > "$1"', "more than 1,000,000 bytes", 1_100_000),
-        ('printf x > "$1"; exit 7', "ended with code 7", 1),
-    ],
-)
+@pytest.mark.parametrize(("script", "said", "kept"), CASES["edit keeps the notes and the text"])
 def test_edit_keeps_the_notes_and_the_text_that_cannot_be_used(hermes, editor, script, said, kept):
     hermes.notes().notebook("memory").add("Old.")
     editor(script)
@@ -306,15 +302,7 @@ def test_ambiguous_matches_are_listed_with_ids(local: MemoryCommand) -> None:
     assert local("forget", "1", "--yes").out.startswith("My favourite tea is green.")
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "said"),
-    [
-        ('vim "', 2, "EDITOR cannot be read"),
-        ("  ", 2, "there is no editor to use"),
-        ("rm", 1, "the editor left no text"),
-        ("{file}", 2, "cannot run the editor"),
-    ],
-)
+@pytest.mark.parametrize(("command", "code", "said"), CASES["editor that does not work is one"])
 def test_an_editor_that_does_not_work_is_one_line(
     hermes, editor, tmp_path, monkeypatch, command, code, said
 ):
@@ -381,18 +369,7 @@ def test_setup_asks_for_every_field(mine: MemoryCommand, monkeypatch: pytest.Mon
     assert json.loads((mine.home.root / "mine.json").read_text()) == {"mode": "fast"}
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["setup"], "which provider?"),
-        (["setup", "nope"], "there is no memory provider 'nope'"),
-        (["setup", "mine"], "api_key is needed: Your key (https://mine.example)"),
-        (["setup", "mine", "--set", "api_key"], "has no ="),
-        (["setup", "mine", "--set", "colour=red"], "does not ask for colour"),
-        (["setup", "mine", "--set", "api_key=k", "--set", "mode=odd"], "mode cannot be 'odd'"),
-        (["test"], "there is no memory provider"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), CASES["wrong call says what to do and changes"])
 def test_a_wrong_call_says_what_to_do_and_changes_nothing(mine, words, said):
     outcome = mine(*words)
     assert outcome.code in (2, 3)
@@ -439,15 +416,7 @@ def test_a_provider_of_one_s_own_is_tried_by_name(mine: MemoryCommand) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (("bool(os.environ", "False and (os.environ"), "failed  available    no"),
-        (("self.turns = []", "raise OSError('no server')"), "failed  initialise   the memory"),
-        (("self.turns.append(user)", "1 / 0"), "failed  save a turn  the memory provider mine"),
-        (("import json, os", "import nothing_like_it, os"), "failed  load "),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), CASES["test shows where it fails"])
 def test_the_test_shows_where_it_fails(mine, change, said):
     mine.home.env_file.write_text("MINE_KEY=saved\n")
     file = mine.home.plugins / "memory" / "mine" / "__init__.py"

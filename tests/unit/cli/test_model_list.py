@@ -9,6 +9,9 @@ import pytest
 from hermes.cli.main import main
 from hermes.core.testing import ModelServer
 from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 ROWS = [
     {
@@ -96,20 +99,7 @@ def test_the_models_of_the_provider_in_use(mine: Endpoint, capsys):
     assert mine.requests[0].headers["authorization"] == "Bearer sk-my-secret"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["mine", "WISE"], ["maker/wise-1"]),
-        (["maker", "in"], ["maker/plain-3"]),
-        (["--images"], ["maker/wise-1"]),
-        (["--tools"], ["maker/gift-2", "maker/wise-1"]),
-        (["--reasoning"], ["maker/wise-1"]),
-        (["--free"], ["maker/gift-2"]),
-        (["--context", "32k"], ["maker/gift-2", "maker/wise-1"]),
-        (["--context", "1m"], ["maker/wise-1"]),
-        (["--max-price", "0.2"], ["maker/gift-2", "maker/plain-3"]),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "expected"), CASES["models are filtered"])
 def test_models_are_filtered(mine: Endpoint, capsys, arguments, expected):
     assert main(["models", *arguments]) == 0
     assert names(capsys) == expected
@@ -211,16 +201,7 @@ def test_the_embedded_model_has_a_list_of_its_own(hermes_home: Path, capsys):
     assert "hermes local list" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--limit", "-1"], "cannot be negative"),
-        (["--max-price", "-1"], "cannot be negative"),
-        (["--max-price", "nan"], "cannot be negative"),
-        (["--context", "much"], "not a number of tokens"),
-        (["groq", "--all"], "either groq or --all"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), CASES["wrong arguments are refused in one line"])
 def test_wrong_arguments_are_refused_in_one_line(capsys, arguments, words):
     assert main(["models", *arguments]) in (2, 3)
     complaint = capsys.readouterr().err.splitlines()

@@ -13,8 +13,11 @@ import pytest
 from hermes.config.environment import read_dotenv
 from hermes.config.home import Home
 from hermes.config.loader import load
+from tests.cases import cases
 from tests.unit.cli.terminal import Hermes
 from tests.unit.plugins.stage import write_plugin
+
+CASES = cases(__file__)
 
 BOOBY_TRAP = "raise SystemExit('this code was run')\n"
 MANIFEST = """
@@ -59,16 +62,7 @@ def test_a_folder_is_installed_shown_and_not_enabled(hermes, weather, settings):
     assert "· weather 1.2.0       (not enabled, user)  Tells the weather." in listed
 
 
-@pytest.mark.parametrize(
-    ("words", "typed", "enabled"),
-    [
-        (("--enable",), None, True),
-        (("--no-enable",), "", False),
-        ((), "y\n", True),
-        ((), "\n", False),
-        ((), None, False),
-    ],
-)
+@pytest.mark.parametrize(("words", "typed", "enabled"), CASES["install enables the plugin on"])
 def test_install_enables_the_plugin_on_request_or_by_option(
     hermes, weather, settings, words, typed, enabled
 ):
@@ -210,30 +204,7 @@ def register(ctx):
 """
 
 
-@pytest.mark.parametrize(
-    ("settings", "shown"),
-    [
-        (
-            "plugins: {enabled: [both]}\nmemory: {provider: bothmem}\ncontext: {engine: botheng}\n",
-            ["memory provider: bothmem (plugin both)", "context engine: botheng (plugin both)"],
-        ),
-        (
-            "memory: {provider: bothmem}\ncontext: {engine: botheng}\n",
-            [
-                "memory provider: bothmem (there is no such memory provider)",
-                "context engine: botheng (there is no such context engine)",
-            ],
-        ),
-        (
-            "memory: {provider: both}\n",
-            ["memory provider: both (plugin both)", "context engine: compressor (built in)"],
-        ),
-        (
-            "plugins: {disabled: [both]}\nmemory: {provider: both}\n",
-            ["memory provider: both (its plugin is disabled)"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("settings", "shown"), CASES["contents of a plugin are listed with it"])
 def test_contents_of_a_plugin_are_listed_with_it(hermes, hermes_home, settings, shown):
     write_plugin(hermes_home / "plugins", "both", BOTH)
     (hermes_home / "config.yaml").write_text(settings)

@@ -15,6 +15,9 @@ from hermes.config.loader import load
 from hermes.core.errors import UsageError
 from hermes.ops.commands import OPS_HANDLERS
 from hermes.tui.plain import TerminalCommands
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 NOWHERE: Any = SimpleNamespace(display=None)
 
@@ -28,20 +31,7 @@ def test_every_command_of_the_registry_is_carried_out(hermes_home: Path) -> None
     assert names == set()
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        ("/config", "provider: auto"),
-        ("/config agent.max_turns", "agent.max_turns"),
-        ("/config get agent.max_turns", "90"),
-        ("/tools", "terminal"),
-        ("/plugins", "disk-cleanup"),
-        ("/skills list", "git-workflow"),
-        ("/sessions", "no sessions"),
-        ("/insights 7", "no sessions yet"),
-        ("/debug", "python"),
-    ],
-)
+@pytest.mark.parametrize(("line", "shown"), CASES["output of a subcommand is returned"])
 async def test_output_of_a_subcommand_is_returned(hermes_home: Path, line: str, shown: str) -> None:
     word, _, arguments = line.partition(" ")
     command = resolve_command(word)

@@ -5,7 +5,10 @@ import time
 import pytest
 
 from hermes.core.model import ModelCall, Usage
+from tests.cases import cases
 from tests.unit.cli.conftest import DAY, Sessions
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -190,21 +193,7 @@ def test_a_date_as_an_end_includes_that_day(hermes, found):
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["  "], "nothing to look for"),
-        (['"'], "no word in it"),
-        (["zebra", "--since", "yesterdayish"], "'yesterdayish' is neither a date such as"),
-        (["zebra", "--since", "2026-02-30"], "neither a date"),
-        (["zebra", "--until", "0001-01-01"], "neither a date"),
-        (["zebra", "--since", "999999999999d"], "neither a date"),
-        (["zebra", "--since", "2026-02-02", "--until", "2026-01-01"], "later than"),
-        (["zebra", "--limit", "0"], "not a number from 1 up"),
-        (["zebra", "--role", "king"], "--role"),
-        (["zebra", "--session", "nobody"], "there is no session nobody"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), CASES["wrong input is a clear error"])
 def test_wrong_input_is_a_clear_error(hermes, words, said):
     hermes("search", *words).expect(2, err=said)
 
@@ -253,16 +242,7 @@ def test_a_session_is_renamed(hermes):
     assert titles(hermes)["20260102_bbbb"] == "abc d"
 
 
-@pytest.mark.parametrize(
-    ("title", "said"),
-    [
-        ("x" * 101, "101 characters; at most 100"),
-        ("the plan", "already that of session 20260101_aaaa"),
-        ("   ", "only spaces"),
-        ("", "only spaces"),
-        ("\u202e\u200b", "no visible character"),
-    ],
-)
+@pytest.mark.parametrize(("title", "said"), CASES["title that cannot be is refused"])
 def test_a_title_that_cannot_be_is_refused(hermes, title, said):
     before = titles(hermes)
     hermes("rename", "20260102", title).expect(2, err=said)

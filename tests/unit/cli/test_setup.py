@@ -7,7 +7,10 @@ import yaml
 
 from hermes.cli.commands import setup
 from hermes.util.extras import extras
+from tests.cases import cases
 from tests.unit.cli.conftest import Run
+
+CASES = cases(__file__)
 
 
 def settings(hermes_home: Path) -> dict:
@@ -71,20 +74,7 @@ def test_the_key_of_an_own_endpoint_stays_out_of_the_settings(hermes, hermes_hom
     assert (hermes_home / ".env").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("--provider", "openrouter"), 4, "no key for OpenRouter"),
-        (("--provider", "nowhere", "--model", "x"), 2, "there is no provider 'nowhere'"),
-        (("--api-key-env", "NOT_SET", "--provider", "openrouter"), 2, "NOT_SET is not set"),
-        (("--api-key-stdin", "--provider", "local"), 2, "takes no key"),
-        (("--api-key-stdin",), 2, "the key of which provider?"),
-        (("--base-url", "http://127.0.0.1:9/v1"), 2, "needs a model"),
-        (("--toolsets", "nonsense"), 2, "nonsense"),
-        (("--max-turns", "many"), 3, "agent.max_turns"),
-        ((), 2, "cannot ask"),
-    ],
-)
+@pytest.mark.parametrize(("words", "code", "message"), CASES["mistakes are one clear line and"])
 def test_mistakes_are_one_clear_line_and_nothing_is_saved(
     hermes, hermes_home, words, code, message
 ):

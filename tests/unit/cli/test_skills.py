@@ -17,8 +17,11 @@ from hermes.skills.index import SkillIndex
 from hermes.skills.skill import SkillUsage, bundled_folder, skill_roots
 from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter, WritingOptions
+from tests.cases import cases
 from tests.unit.cli.terminal import Hermes, call
 from tests.unit.skills.skill_files import put
+
+CASES = cases(__file__)
 
 
 def hermes_skills(home: Path, *arguments: str) -> tuple[int, str, str]:
@@ -29,40 +32,13 @@ def test_skills_is_a_command() -> None:
     assert find_entry("skills") is not None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("check",), "nothing is installed from the hub\n"),
-        (("update",), "nothing is installed from the hub\n"),
-        (("audit",), "nothing is installed from the hub\n"),
-        (("quarantine",), "nothing is in quarantine\n"),
-        (("tap", "list"), "no taps: `hermes skills tap add owner/repo`\n"),
-        (("list", "--source", "hub"), "no such skills\n"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "says"), CASES["commands without skills succeed and"])
 def test_commands_without_skills_succeed_and_create_nothing(hermes_home, arguments, says):
     assert hermes_skills(hermes_home, *arguments) == (0, says, "")
     assert not hermes_home.exists()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("uninstall", "pdf", "--yes"),
-        ("update", "pdf"),
-        ("reset", "pdf"),
-        ("view", "pdf"),
-        ("install", "pdf"),
-        ("install", "clawhub/pdf"),
-        ("inspect", "./nothing"),
-        ("publish", "nothing", "--repo", "o/r"),
-        ("publish", ".", "--repo", "word"),
-        ("snapshot", "import", "nothing.tar.gz"),
-        ("snapshot", "export", "no/folder/x.tar.gz"),
-        ("tap", "remove", "o/r"),
-        ("config", "no.such"),
-    ],
-)
+@pytest.mark.parametrize("arguments", CASES["mistake is one line with a way on"])
 def test_a_mistake_is_one_line_with_a_way_on(hermes_home: Path, arguments: tuple[str, ...]) -> None:
     with pytest.raises((UsageError, HubError)) as mistake:
         hermes_skills(hermes_home, *arguments)

@@ -11,7 +11,10 @@ import pytest
 from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
 from hermes.gateway.platforms.webhook import subscriptions
 from hermes.sdk.platforms import verify_signature
+from tests.cases import cases
 from tests.unit.cli.terminal import Hermes
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -57,23 +60,7 @@ def test_a_short_secret_is_taken_with_a_warning(hermes: Hermes, hermes_home: Pat
     assert routes(hermes_home)["x"].secret == "short"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("a b",), "cannot be the name of a route"),
-        (("x", "--secret", ""), "no secret"),
-        (("x", "--secret", "prefix-${A_SECRET}"), "${A_SECRET} is not set"),
-        (("x", "--secret", "INSECURE_NO_AUTH"), "platforms.webhook.extra.host 127.0.0.1"),
-        (("x", "--deliver", "nosuch"), "there is no platform 'nosuch'"),
-        (("x", "--deliver", "origin"), "write log, github_comment, or a platform"),
-        (("x", "--deliver", "local"), "local has no chats"),
-        (("x", "--deliver-chat-id", "5"), "needs a platform"),
-        (("x", "--deliver", "github_comment", "--deliver-chat-id", "5"), "needs a platform"),
-        (("x", "--skills", "skill-instaler"), "there is no skill 'skill-instaler'"),
-        (("taken",), "there is an address 'taken' already"),
-        (("fixed",), "is a route of config.yaml"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), CASES["invalid route is refused"])
 def test_invalid_route_is_refused(hermes, hermes_home, words, message):
     hermes("add", "taken")
     config = "platforms: {webhook: {extra: {routes: {fixed: {}}}}}"
@@ -179,15 +166,7 @@ def test_a_trial_call_is_signed_and_new_each_time(hermes: Hermes, hermes_home: P
     assert len({call.headers["x-webhook-id"] for call in gateway.calls}) == 2
 
 
-@pytest.mark.parametrize(
-    ("status", "events", "message"),
-    [
-        ("duplicate", "", "it was taken before"),
-        ("ignored", "issues,Push Hook", "it takes issues, Push Hook only: --event issues"),
-        ("ignored", "Push Hook", "--event 'Push Hook'"),
-        ("ignored", "", "a ping only tries the address"),
-    ],
-)
+@pytest.mark.parametrize(("status", "events", "message"), CASES["trial call that leads to"])
 def test_a_trial_call_that_leads_to_nothing_is_a_failure(
     hermes, hermes_home, status, events, message
 ):

@@ -25,6 +25,9 @@ from hermes.tui.input import (
     PasteStore,
     edit_in_editor,
 )
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 def lines(count: int) -> str:
@@ -216,22 +219,7 @@ def text_of(transformation: Transformation) -> str:
     return "".join(each[1] for each in transformation.fragments)
 
 
-@pytest.mark.parametrize(
-    ("typed", "seen"),
-    [
-        ("plain", "plain"),
-        ("漢字 שלום e\u0301", "漢字 שלום e\u0301"),
-        ("👨‍👩‍👧", "👨👩👧"),
-        ("👍🏽!", "👍!"),
-        ("🇩🇪", "DE"),
-        ("❤️", "❤"),
-        ("❤️‍🔥", "❤🔥"),
-        ("1️⃣", "1"),
-        ("क्\u200dष", "क्\u200dष"),  # a joiner that shapes letters
-        ("می\u200cخواهم", "می\u200cخواهم"),
-        ("a\u202eb", "ab"),
-    ],
-)
+@pytest.mark.parametrize(("typed", "seen"), CASES["typed text is rendered"])
 def test_typed_text_is_rendered(typed: str, seen: str) -> None:
     assert text_of(shown(typed)) == seen
 

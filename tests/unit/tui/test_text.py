@@ -18,24 +18,12 @@ from hermes.tui.text import (
     wrap,
     wrap_ranges,
 )
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
-        ("plain", "plain"),
-        ("two\r\nlines\rthree", "two\nlines\nthree"),
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]0;title\x07after", "after"),
-        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("cut off \x1b[", "cut off "),
-        ("bell\x07 back\x08", "bell back"),
-        ("a\tb", "a   b"),
-        ("evil\u202etxt.exe", "eviltxt.exe"),
-        ("👩‍💻 שלום नमस्ते", "👩‍💻 שלום नमस्ते"),
-        ("\x9b31mred", "red"),
-    ],
-)
+@pytest.mark.parametrize(("given", "shown"), CASES["terminal sequences are removed"])
 def test_terminal_sequences_are_removed(given: str, shown: str) -> None:
     assert safe(given) == shown
 
@@ -44,16 +32,7 @@ def test_columns_are_counted_as_terminals_do() -> None:
     assert [width(each) for each in ("abc", "日本", "é", "\x1b[1mb\x1b[0m", "")] == [3, 4, 1, 1, 0]
 
 
-@pytest.mark.parametrize(
-    ("text", "columns", "fits"),
-    [
-        ("short", 10, "short"),
-        ("日本語テキスト", 7, "日本語…"),
-        ("❤️" * 10, 5, "❤️❤️…"),
-        ("abc", 1, "…"),
-        ("abc", 0, ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "columns", "fits"), CASES["line is cut to fit"])
 def test_a_line_is_cut_to_fit(text: str, columns: int, fits: str) -> None:
     assert cut(text, columns) == fits
     assert width(cut(text, columns)) <= max(columns, 0)
@@ -71,25 +50,7 @@ CHARACTERS = [
 TEXTS = st.lists(st.sampled_from(CHARACTERS), max_size=60).map("".join).map(safe)
 
 
-@pytest.mark.parametrize(
-    ("text", "columns", "shown"),
-    [
-        ("", 10, [""]),
-        ("one two three", 20, ["one two three"]),
-        ("one two three", 8, ["one two", "three"]),
-        ("  spaces   around  ", 30, ["spaces   around"]),
-        ("exactly ten", 11, ["exactly ten"]),
-        ("a verylongwordhere b", 8, ["a", "verylong", "wordhere", "b"]),
-        ("abcdefgh ij", 8, ["abcdefgh", "ij"]),
-        ("世界你好再见", 5, ["世界", "你好", "再见"]),
-        ("世界，你好", 4, ["世", "界，", "你好"]),
-        ("说「世界」", 4, ["说", "「世", "界」"]),
-        ("中文mixed文字", 8, ["中文", "mixed文", "字"]),
-        ("👩\u200d💻👩\u200d💻👩\u200d💻", 5, ["👩\u200d💻👩\u200d💻", "👩\u200d💻"]),
-        ("naïve café", 5, ["naïve", "café"]),
-        ("שלום עולם", 5, ["שלום", "עולם"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "columns", "shown"), CASES["words stay whole where they fit"])
 def test_words_stay_whole_where_they_fit(text: str, columns: int, shown: list[str]) -> None:
     assert wrap(text, columns) == shown
 

@@ -9,6 +9,9 @@ from hermes.tui.markdown import MarkdownStream
 from hermes.tui.markdown.code import _roles, find_highlighter
 from hermes.tui.markdown.parser import Run
 from hermes.tui.text import COLOUR, Depth, Paint
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 STRING, COMMENT, KEYWORD = "\x1b[32m", "\x1b[2m", "\x1b[35m"
 
@@ -25,15 +28,7 @@ def test_code_is_indented_and_nothing_in_it_is_markup() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "~~~ any `info` {.x}\na\n```\nb\n~~~~",
-        "````\na\n```\nb\n````",
-        "```\na\n```\nb",
-        "   ```\n   a\n   ```\nb",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["block ends where its fence does"])
 def test_a_block_ends_where_its_fence_does(text: str) -> None:
     lines = [line.strip() for line in shown(text)]
     assert [line for line in lines if line != "```"] == ["a", "b"]
@@ -78,19 +73,7 @@ def test_a_comment_over_lines_stays_a_comment(language: str) -> None:
     assert COMMENT not in lines[2].removeprefix(f"  {COMMENT}*/\x1b[0m")
 
 
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [
-        ("go", "s := `raw\nif x\n` + t"),
-        ("js", "s = `a ${b}\n/* no comment */\n` + t; // c"),
-        ("js", "s = `a\n/* no comment\n` + t; if (x) y = 1;"),
-        ("lua", "--[[ if\nif ]] local x = [[s\ns]]"),
-        ("html", "<!-- a\nb --><b>c</b>"),
-        ("sql", "select 'a\nfrom b' from c"),
-        ("bash", "echo 'a\nif b' \"c\nfi\"\nif x; then y; fi"),
-        ("java", 'String s = """\n  if x\n  """; int y = 1;'),
-    ],
-)
+@pytest.mark.parametrize(("language", "code"), CASES["line by line looks as pygments reads it"])
 def test_line_by_line_looks_as_pygments_reads_it_whole(language: str, code: str) -> None:
     by_line = find_highlighter(language)
     assert by_line is not None

@@ -7,6 +7,9 @@ import pytest
 
 from hermes.tui.markdown import MarkdownStream
 from hermes.tui.text import Depth, Paint
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 def pending(text: str, rows: int = 10, depth: Depth = Depth.NONE) -> list[str]:
@@ -26,26 +29,7 @@ def test_markup_without_text_is_not_shown(text: str) -> None:
     assert pending(text) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("plain te", ["plain te"]),
-        ("## Head", ["Head"]),
-        ("- an ite", ["• an ite"]),
-        ("> quo", ["│ quo"]),
-        ("some **bo", ["some bo"]),
-        ("some **bold*", ["some bold"]),
-        ("some *it", ["some it"]),
-        ("some `co", ["some `co`"]),
-        ("see [text](http://exam", ["see text"]),
-        ("a\n\nb", ["", "b"]),
-        ("```\ncode", ["    code"]),
-        ("- [x] do", ["[x] do"]),
-        ("a | b\n", ["a | b"]),
-        ("a | b\nnot", ["a | b", "not"]),
-        ("a | b\n--", ["a | b"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "lines"), CASES["open markup looks as it will"])
 def test_open_markup_looks_as_it_will(text: str, lines: list[str]) -> None:
     assert pending(text) == lines
 
@@ -90,21 +74,7 @@ def calls(text: str) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("start", "part"),
-    [
-        ("", "Some **words**, `code` and a [link](http://x.y).\n\n- item\n\n"),
-        ("", "One paragraph **that** goes on without `an end` "),
-        ("", "**never closed `nor this [nor that "),
-        ("```python\n", 'x = """a\nb\n"""  # comment\n'),
-        ("```js\n", "/* never closed\n"),
-        ("```js\n", "one(very, long, line); "),
-        ("| a | b |\n|---|---|\n", "| some | **cells** |\n"),
-        ("", "世界你好 "),
-        ("", "    "),
-        ("\x1b]", "never ended"),
-    ],
-)
+@pytest.mark.parametrize(("start", "part"), CASES["twice the text costs twice the work"])
 def test_twice_the_text_costs_twice_the_work(start: str, part: str) -> None:
     calls(start + part)  # what is loaded on first use
     once, twice = calls(start + part * 150), calls(start + part * 300)

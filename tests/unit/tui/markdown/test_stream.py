@@ -8,6 +8,9 @@ import pytest
 
 from hermes.tui.markdown import MarkdownStream
 from hermes.tui.text import Depth, Paint
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 def shown(text: str, columns: int = 40, depth: Depth = Depth.NONE) -> list[str]:
@@ -15,29 +18,7 @@ def shown(text: str, columns: int = 40, depth: Depth = Depth.NONE) -> list[str]:
     return stream.feed(dedent(text)) + stream.finish()
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("# Big\n## Less `big` ##\n#hashtag\n#", ["Big", "Less `big`", "#hashtag", ""]),
-        ("a **b** *c* __d__ _e_ ***f***", ["a b c d e f"]),
-        ("~~gone~~ new, ~5 or ~6", ["~~gone~~ new, ~5 or ~6"]),
-        ("2 * 3 * 4, a_b_c, **open", ["2 * 3 * 4, a_b_c, **open"]),
-        ("**重要。**后面", ["重要。后面"]),
-        ("`a*b*` and `` c`d `` and `open", ["`a*b*` and `` c`d `` and `open"]),
-        ("[text](http://x.y/z) ![alt](p.png)", ["text (http://x.y/z) alt (p.png)"]),
-        ("[http://x.y](http://x.y) <a@b.c>", ["http://x.y a@b.c"]),
-        ('[t](u_(v) "title") [](w)', ['t (u_(v) "title") w']),
-        ("[ref][1] [x] [1, 2](\n\n[1]: u", ["[ref][1] [x] [1, 2](", "", "[1]: u"]),
-        (r"\*a\* \# \q 1\. \\", ["*a* # \\q 1. \\"]),
-        ("hard  \nbreak\\\nhere", ["hard", "break", "here"]),
-        ("<b>html</b>\n<!-- kept -->", ["<b>html</b>", "<!-- kept -->"]),
-        ("a\n***\n- - -\n___", ["a", "─" * 40, "─" * 40, "─" * 40]),
-        ("\n\na\n\n\n\nb\n\n", ["a", "", "b"]),
-        ("Setext\n======", ["Setext", "======"]),
-        ("windows\r\nline\r\n\r\nends\r", ["windows", "line", "", "ends"]),
-        ("red \x1b[31mtext\x1b[0m\x07", ["red text"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "lines"), CASES["prose"])
 def test_prose(text: str, lines: list[str]) -> None:
     assert shown(text) == lines
 

@@ -7,6 +7,9 @@ import pytest
 from hermes.core.messages import ToolCall
 from hermes.mcp.tools import fence_data
 from hermes.tui.tool_results import describe_call, parse_call, readable
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 @pytest.mark.parametrize(
@@ -51,20 +54,6 @@ def test_data_of_a_server_is_shown_without_its_fence() -> None:
     assert readable(f"{fence_data('one', 'a')}\n{fence_data('two', 'b')}") == "one\ntwo"
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "words"),
-    [
-        ("read_file", {"path": "a", "offset": 7}, "a:7-"),
-        ("patch", {"patch": "--- a/x.py\n+++ b/x.py\n@@"}, "x.py"),
-        ("patch", {"patch": "*** Add File: a\n+x\n*** Delete File: b"}, "2 files: a, b"),
-        ("search_files", {"pattern": "x"}, '"x"'),
-        ("process", {"action": "poll", "session_id": "proc_1"}, "poll  proc_1"),
-        ("delegate_task", {"goal": "find it"}, "find it"),
-        ("delegate_task", {"tasks": [{"goal": "find it"}]}, "find it"),
-        ("execute_code", {"code": "import os\n"}, "import os"),
-        ("memory", {"action": "add", "target": "user", "content": "tea"}, "add  user  tea"),
-        ("unheard_of", {"n": 1, "list": [1], "text": "x", "deep": {}}, "1  x"),
-    ],
-)
+@pytest.mark.parametrize(("name", "arguments", "words"), CASES["call is described by its main"])
 def test_call_is_described_by_its_main_argument(name, arguments, words):
     assert describe_call(parse_call(ToolCall("1", name, json.dumps(arguments)))) == words
