@@ -1,6 +1,7 @@
 """What web front ends send, as they send it. Each request is one of theirs."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -16,77 +17,12 @@ from tests.integration.platforms.api_server.test_openai_sdk import async_client
 
 CHAT = "/v1/chat/completions"
 HELD = "hold still"
-HI: dict[str, Any] = {"role": "user", "content": "hi"}
-HELLO: dict[str, Any] = {"role": "assistant", "content": "Hello."}
-
-ASKED: dict[str, dict[str, Any]] = {
-    "Open WebUI, a question": {
-        "stream": True,
-        "model": "hermes",
-        "messages": [{"role": "system", "content": "Be kind."}, HI],
-        "stream_options": {"include_usage": True},
-        "metadata": {"chat_id": 7, "features": {"web_search": False}},
-    },
-    "Open WebUI, a title": {
-        "model": "hermes",
-        "messages": [{"role": "user", "content": "### Task:\nGenerate a concise title."}],
-        "stream": False,
-        "max_completion_tokens": 1000,
-    },
-    "Open WebUI, more of an answer": {"model": "hermes", "messages": [HI, HELLO], "stream": True},
-    "Open WebUI, after a stop": {
-        "model": "hermes",
-        "messages": [HI, {"role": "assistant", "content": ""}, HI],
-    },
-    "LibreChat, with tools of its own": {
-        "model": "hermes", "user": "65f0", "messages": [HI], "stream": True, "temperature": 0.7,
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
-        "tool_choice": "auto", "parallel_tool_calls": True,
-    },
-    "LobeChat, a question": {
-        "model": "hermes", "messages": [{"role": "developer", "content": "Be kind."}, HI],
-        "stream": True, "stream_options": {"include_usage": True}, "frequency_penalty": 0,
-        "presence_penalty": 0, "top_p": 1, "n": 1,
-    },
-    "AnythingLLM, with a picture": {
-        "model": "hermes",
-        "max_tokens": 1024,
-        "messages": [
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "hi"},
-                    {
-                        "type": "image_url",
-                        "image_url": {
-                            "url": "data:image/png;base64,iVBORw0KGgo=",
-                            "detail": "auto",
-                        },
-                    },
-                ],
-            }
-        ],
-    },
-    "NextChat, a summary": {
-        "model": "hermes",
-        "stream": True,
-        "messages": [HI, HELLO, {"role": "system", "content": "Summarize the discussion."}],
-        "max_tokens": 4000,
-    },
-    "Chatbox, an empty system message": {
-        "model": "hermes",
-        "messages": [{"role": "system", "content": ""}, HI],
-        "stream": True,
-    },
-    "Jan, everything null": {
-        "model": "hermes", "messages": [{**HI, "name": None, "tool_calls": None}], "stream": True,
-        "stream_options": None, "n": None, "stop": None, "user": None, "response_format": None,
-    },
-}  # fmt: skip
+REQUESTS = Path(__file__).with_name("front_ends.json")
 
 
 async def test_requests_of_known_front_ends_are_answered(served):
-    failures = {name: await failure(served, body) for name, body in ASKED.items()}
+    requests = json.loads(REQUESTS.read_text("utf-8"))
+    failures = {name: await failure(served, body) for name, body in requests.items()}
     assert {name: why for name, why in failures.items() if why} == {}
 
 

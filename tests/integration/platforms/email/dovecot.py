@@ -12,69 +12,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from string import Template
 
 import pytest
 
 PASSWORD = "correct-horse-battery"
 
-CONFIG = """
-protocols = imap lmtp
-listen = 127.0.0.1
-base_dir = {folder}/run
-log_path = {folder}/log
-ssl = yes
-ssl_cert = <{folder}/cert.pem
-ssl_key = <{folder}/key.pem
-disable_plaintext_auth = no
-auth_mechanisms = plain
-auth_failure_delay = 0
-default_internal_user = {internal}
-default_login_user = {login}
-default_internal_group = {group}
-first_valid_uid = 1
-mail_location = sdbox:{folder}/mail/%u
-mailbox_idle_check_interval = 1s
-passdb {{
-  driver = passwd-file
-  args = scheme=PLAIN username_format=%u {folder}/users/%u
-}}
-userdb {{
-  driver = static
-  args = uid={mail} gid={mail_group} home={folder}/mail/%u allow_all_users=yes
-}}
-namespace inbox {{
-  inbox = yes
-  mailbox Sent {{
-    special_use = \\Sent
-    auto = create
-  }}
-}}
-service imap-login {{
-  service_count = 0
-  chroot =
-  inet_listener imap {{
-    port = {imap}
-  }}
-  inet_listener imaps {{
-    port = {imaps}
-    ssl = yes
-  }}
-}}
-service lmtp {{
-  inet_listener lmtp {{
-    port = {lmtp}
-  }}
-}}
-service anvil {{
-  chroot =
-  unix_listener anvil-auth-penalty {{
-    mode = 0
-  }}
-}}
-service stats {{
-  chroot =
-}}
-"""
+CONFIG = Template(Path(__file__).with_name("dovecot.conf").read_text())
 
 
 def free_port() -> int:
@@ -130,7 +74,7 @@ def running_dovecot() -> Iterator[Dovecot]:
         shutil.chown(folder / "mail", "nobody", "nogroup")
     _certificate(folder)
     config = folder / "dovecot.conf"
-    config.write_text(CONFIG.format(folder=folder, **people, **ports))
+    config.write_text(CONFIG.substitute(folder=folder, **people, **ports))
     process = subprocess.Popen(
         [binary, "-F", "-c", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

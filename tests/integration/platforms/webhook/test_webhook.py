@@ -189,7 +189,8 @@ async def test_a_call_becomes_a_message(stage):
 
 async def test_call_that_is_not_stored_is_refused_and_accepted_on_retry(stage):
     stage.inbox.refusals, adapter = 1, await stage.started()
-    assert (await stage.call(adapter)).status_code == 503
+    answer = await stage.call(adapter)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")
     assert (await stage.call(adapter)).status_code == 202
     stage.inbox.faults = 1
     assert (await stage.call(adapter, "d-2")).status_code == 503

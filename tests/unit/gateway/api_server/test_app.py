@@ -1,5 +1,8 @@
 """Access without a key is for programs on this machine; with one, for clients that send it."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 from starlette.applications import Starlette
 
@@ -7,6 +10,7 @@ from hermes.gateway.platforms.api_server.app import USUAL_HEADERS, AccessMiddlew
 from hermes.gateway.platforms.api_server.http import ApiError, ApiOptions
 
 KEY = "correct horse battery"
+CASES = tomllib.loads(Path(__file__).with_name("access.toml").read_text("utf-8"))
 HERE = {"host": "127.0.0.1:8642"}
 
 
@@ -24,16 +28,7 @@ def check(options: ApiOptions, headers: dict[str, str], *, is_public: bool = Fal
     return 0
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "", "Bearer", "Bearer ", f"Basic {KEY}", KEY, f"Bearer {KEY[:-1]}", f"Bearer {KEY}x",
-        f"Bearer {KEY.upper()}", f"Bearer {KEY.title()}", f"Bearer\t{KEY}",
-        f"Bearer {KEY}, Bearer {KEY}", f"Bearer wrong, Bearer {KEY}", f'Bearer "{KEY}"',
-        f"Bearer {KEY}\0", "Bearer *", "Bearer null", "Bearer ÿÿÿÿÿÿÿÿÿÿÿÿÿÿÿÿ", f"Token {KEY}",
-        f"BearerX {KEY}",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("given", CASES["wrong_keys"])
 def test_a_wrong_key_is_refused(given):
     assert check(ApiOptions(key=KEY), {**HERE, "authorization": given}) == 401
 
