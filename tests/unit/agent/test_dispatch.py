@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from hermes.core.errors import ToolDenied, ToolError
 from hermes.core.events import Notice, TurnFinished
 from hermes.core.messages import ToolCall, ToolResult
@@ -39,19 +41,19 @@ async def test_repeated_failing_call_is_blocked_then_ends_the_turn(script, make_
     assert model.requests[-1].tools == ()
 
 
-async def test_white_space_in_arguments_does_not_make_a_different_call(script, make_agent):
+@pytest.mark.parametrize(
+    ("arguments", "ran"),
+    [
+        (['{"path":"x"}', '{"path": "x"}', '{ "path" : "x" }'], 2),
+        ([f'{{"path": "{number}"}}' for number in range(5)], 5),
+    ],
+    ids=["other white space", "other values"],
+)
+async def test_only_the_same_call_is_blocked(script, make_agent, arguments, ran):
     tool, runs = counting("read", fails)
-    spellings = ['{"path":"x"}', '{"path": "x"}', '{ "path" : "x" }']
-    model = script([*(call("read", f"c{n}", text) for n, text in enumerate(spellings)), "no"])
+    model = script([*(call("read", f"c{n}", text) for n, text in enumerate(arguments)), "no"])
     await events_of(make_agent(model, tool))
-    assert len(runs) == 2
-
-
-async def test_different_call_is_not_blocked(script, make_agent):
-    tool, runs = counting("read", fails)
-    model = script([*(call("read", f"c{n}", f'{{"path": "{n}"}}') for n in range(5)), "no"])
-    await events_of(make_agent(model, tool))
-    assert len(runs) == 5
+    assert len(runs) == ran
 
 
 async def test_failed_call_may_be_retried_after_a_change(script, make_agent):
@@ -165,17 +167,16 @@ async def test_tool_can_narrow_its_effect_per_call(script, make_agent):
     assert "before c1" not in kept.heard
 
 
-async def test_denied_call_makes_no_checkpoint(script, make_agent):
+async def test_denied_call_does_not_run_and_makes_no_checkpoint(script, make_agent):
     class Never:
-        async def permit(self, *_details):
-            raise ToolDenied("no")
-
-        async def require_approval(self, *_details):
-            raise ToolDenied("no")
+        async def permit(self, tool, *_details):
+            raise ToolDenied(f"{tool.name} was refused")
 
     kept = Kept()
     model = script([call("write", "c1"), "ok"])
-    await events_of(make_agent(model, writing(), workspace=kept, policy=Never()))
+    write = tool_that(AssertionError("it ran"), "write", effect=Effect.WRITE)
+    await events_of(make_agent(model, write, workspace=kept, policy=Never()))
+    assert "write was refused" in model.requests[1].messages[-1].text
     assert kept.heard == ["start s1: go", "end", "end"]
 
 

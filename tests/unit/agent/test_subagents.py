@@ -256,12 +256,8 @@ async def test_real_agent_completes_a_task(harness, script, make_agent):
     model = script([call, "The sky is blue."])
     child = Closing(make_agent(model, Tool.from_function(look)))
     [result] = await harness.run(child)
-    assert (result.status, result.summary, result.api_calls, result.session_id) == (
-        "completed",
-        "The sky is blue.",
-        2,
-        "s1",
-    )
+    assert (result.status, result.summary) == ("completed", "The sky is blue.")
+    assert (result.api_calls, result.session_id) == (2, "s1")
     assert harness.lines == ["look sky", "The sky is blue."]
     assert "You work alone" in model.requests[0].messages[-1].text
     assert child.closed

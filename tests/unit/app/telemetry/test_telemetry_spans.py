@@ -1,6 +1,7 @@
 """What a collector gets to see of a turn."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,25 +13,25 @@ from hermes.core.events import (
     Compacted,
     CompactionStarted,
     ModelCalled,
-    Notice,
     SubagentFinished,
     SubagentStarted,
-    TextFinished,
     ToolFinished,
-    ToolOutput,
     ToolStarted,
     TurnFinished,
     TurnStarted,
     UsageReported,
+    from_json,
 )
 from hermes.core.messages import ToolCall
-from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta, Usage
+from hermes.core.model import FellBack, Retrying, TextDelta, Usage
 from hermes.security import Redactor
+from tests.cases import cases
 
 SECRET = "hunter2-the-long-password"
 USAGE = Usage(input=10, output=5, cache_read=80, cache_write=9, reasoning=2)
 STARTED = TurnStarted("s1", "model-a", "gemini")
 INTERNAL, CLIENT = 1, 3
+EXPECTED = cases(__file__)
 
 
 @pytest.fixture
@@ -64,23 +65,7 @@ def finished(call_id, *, name="terminal", result="ok", failed=False):
     return ToolFinished(call_id, name, result, failed, 0.1)
 
 
-TURN = (
-    STARTED,
-    ModelCalled(1),
-    ReasoningDelta("hm"),
-    TextDelta("I lo"),
-    TextDelta("ok."),
-    TextFinished(f"I look for {SECRET}."),
-    UsageReported(USAGE, 0.25, "model-a-0613", "gemini", "tool_calls", 0.5),
-    call("c1", arguments=f'{{"command": "echo {SECRET}"}}'),
-    ToolOutput("c1", SECRET),
-    finished("c1", result=f"it is {SECRET}"),
-    ModelCalled(2),
-    TextFinished("done"),
-    UsageReported(USAGE, None, "model-a-0613", "gemini", "stop", 0.5),
-    Notice("by the way"),
-    answered(cost_usd=0.25),
-)
+TURN = list(map(from_json, Path(__file__).with_name("turn.jsonl").read_bytes().splitlines()))
 
 
 def test_a_turn_is_a_tree_of_spans(watch):
@@ -97,54 +82,20 @@ def test_a_turn_is_a_tree_of_spans(watch):
     assert [span.kind for span in collector.spans] == [CLIENT, INTERNAL, CLIENT, INTERNAL]
     for span in collector.spans:
         assert turn.start <= span.start <= span.end <= turn.end
-    assert turn.attributes == {
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": "hermes",
-        "gen_ai.conversation.id": "s1",
-        "gen_ai.request.model": "model-a",
-        "gen_ai.provider.name": "gcp.gemini",
-        "gen_ai.usage.input_tokens": 99,
-        "gen_ai.usage.output_tokens": 5,
-        "gen_ai.usage.cache_read.input_tokens": 80,
-        "gen_ai.usage.cache_creation.input_tokens": 9,
-        "gen_ai.usage.reasoning.output_tokens": 2,
-        "hermes.exit_reason": "answered",
-        "hermes.api_calls": 2,
-        "hermes.cost_usd": 0.25,
-    }
+    assert turn.attributes == EXPECTED["turn"]
 
 
 def test_a_model_call_has_its_model_and_its_usage(watch):
     first, _, second, _ = watch(*TURN).spans
     assert first.attributes.pop("gen_ai.response.time_to_first_chunk") >= 0
-    assert first.attributes == {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.conversation.id": "s1",
-        "gen_ai.request.model": "model-a",
-        "gen_ai.response.model": "model-a-0613",
-        "gen_ai.provider.name": "gcp.gemini",
-        "gen_ai.response.finish_reasons": ["tool_calls"],
-        "gen_ai.usage.input_tokens": 99,
-        "gen_ai.usage.output_tokens": 5,
-        "gen_ai.usage.cache_read.input_tokens": 80,
-        "gen_ai.usage.cache_creation.input_tokens": 9,
-        "gen_ai.usage.reasoning.output_tokens": 2,
-        "hermes.iteration": 1,
-        "hermes.cost_usd": 0.25,
-    }
+    assert first.attributes == EXPECTED["chat"]
     assert "hermes.cost_usd" not in second.attributes
     assert "gen_ai.response.time_to_first_chunk" not in second.attributes
 
 
 def test_a_tool_call_has_its_name_and_no_content(watch):
     collector = watch(*TURN)
-    assert collector.named("execute_tool terminal").attributes == {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.conversation.id": "s1",
-        "gen_ai.tool.name": "terminal",
-        "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": "c1",
-    }
+    assert collector.named("execute_tool terminal").attributes == EXPECTED["tool"]
     sent = b"".join(request.raw for request in collector.requests)
     for said in (SECRET, "echo", "I look", "it is"):
         assert said.encode() not in sent
@@ -153,13 +104,7 @@ def test_a_tool_call_has_its_name_and_no_content(watch):
 def test_content_is_sent_when_that_is_wanted_but_never_secrets(watch):
     collector = watch(*TURN, capture=True)
     chat, tool, _, turn = collector.spans
-    assert json.loads(chat.attributes["gen_ai.output.messages"]) == [
-        {
-            "role": "assistant",
-            "parts": [{"type": "text", "content": "I look for …[redacted]."}],
-            "finish_reason": "tool_calls",
-        }
-    ]
+    assert json.loads(chat.attributes["gen_ai.output.messages"]) == [EXPECTED["message"]]
     assert json.loads(tool.attributes["gen_ai.tool.call.arguments"])["command"].startswith("echo ")
     assert tool.attributes["gen_ai.tool.call.result"].startswith("it is ")
     assert "done" in turn.attributes["gen_ai.output.messages"]
@@ -203,18 +148,7 @@ def test_retries_and_fallbacks_are_recorded_in_the_call_span(watch):
     assert (first.name, second.name) == ("chat model-a", "chat model-b")
     assert first.attributes["gen_ai.response.model"] == "model-b"
     assert first.attributes["gen_ai.provider.name"] == "x_ai"
-    assert first.events == {
-        "hermes.retry": {
-            "hermes.attempt": 1,
-            "hermes.seconds": 2.5,
-            "hermes.error": "503 for …[redacted]",
-        },
-        "hermes.fallback": {
-            "gen_ai.request.model": "model-b",
-            "gen_ai.provider.name": "x_ai",
-            "hermes.error": "503 again",
-        },
-    }
+    assert first.events == EXPECTED["retry and fallback"]
     assert turn.attributes["gen_ai.request.model"] == "model-a"
 
 
@@ -270,17 +204,7 @@ def test_a_compaction_has_its_numbers_and_moves_the_conversation(watch):
     assert refused.error == "no_reply"
     assert compaction.name == "hermes.compact"
     assert compaction.parent == turn.id
-    assert compaction.attributes == {
-        "gen_ai.conversation.id": "s1",
-        "hermes.compaction.done": True,
-        "hermes.compaction.threshold": 800,
-        "hermes.compaction.messages_before": 40,
-        "hermes.compaction.messages_after": 12,
-        "hermes.compaction.tokens_before": 910,
-        "hermes.compaction.tokens_after": 300,
-        "hermes.compaction.summary_model": "model-s",
-        "hermes.seconds": 1.5,
-    }
+    assert compaction.attributes == EXPECTED["compaction"]
     assert chat.attributes["gen_ai.conversation.id"] == "s2"
 
 
@@ -346,18 +270,7 @@ def test_the_turns_of_subagents_belong_to_the_delegation(collector):
     assert by_session["chat model-b", "s9"].parent == child_turn.id
     assert by_session["invoke_agent hermes", "s10"].parent == turn.id
     assert len({span.trace for span in collector.spans}) == 1
-    assert delegation.events == {
-        "hermes.subagent.started": {
-            "hermes.subagent.number": 0,
-            "hermes.subagent.session_id": "s9",
-        },
-        "hermes.subagent.finished": {
-            "hermes.subagent.number": 0,
-            "hermes.subagent.status": "completed",
-            "hermes.seconds": 1.5,
-            "hermes.api_calls": 1,
-        },
-    }
+    assert delegation.events == EXPECTED["subagent"]
 
 
 def test_text_that_cannot_be_encoded_costs_no_span(watch):

@@ -1,5 +1,8 @@
 """The simulated cache: what is read, what is written, when it is forgotten, what it costs."""
 
+from functools import reduce
+from operator import getitem
+
 import pytest
 
 from hermes.core.model import Price, Usage
@@ -8,6 +11,7 @@ from hermes.core.testing.prefix_cache import BYTES_PER_TOKEN, PrefixCache
 from hermes.core.testing.wires import ANTHROPIC, CHAT, RESPONSES
 
 EPHEMERAL = {"type": "ephemeral"}
+TOOL = {"type": "function", "function": {"name": "a"}}
 
 
 class Clock:
@@ -57,14 +61,26 @@ def test_a_repeated_prompt_is_read_from_the_cache_in_blocks_of_128(cache):
     assert again.cache_write == 0
 
 
-def test_a_prompt_under_1024_tokens_is_never_cached(cache):
-    for _ in range(2):
-        assert cache.measure(CHAT, chat(words(900))).cache_read == 0
+LOST = {
+    "prompt under 1024 tokens": (chat(words(900)), chat(words(900))),
+    "shared prefix under 1024 tokens": (
+        chat(words(900), words(500, "a")),
+        chat(words(900), words(500, "b")),
+    ),
+    "first byte": (chat(words(3000)), chat("y" + words(3000)[1:])),
+    "tools": (chat(words(3000), tools=[TOOL]), chat(words(3000), tools=[TOOL, TOOL])),
+    "model": (chat(words(3000)), chat(words(3000), model="other")),
+}
 
 
-def test_a_shared_prefix_under_1024_tokens_is_not_read(cache):
-    cache.measure(CHAT, chat(words(900), words(500, "a")))
-    assert cache.measure(CHAT, chat(words(900), words(500, "b"))).cache_read == 0
+@pytest.mark.parametrize("case", LOST)
+def test_nothing_is_read_for_a_short_or_a_different_prefix(cache, case):
+    first, second = LOST[case]
+    cache.measure(CHAT, first)
+    assert cache.measure(CHAT, second).cache_read == 0
+    assert (cache.measure(CHAT, first).cache_read > 2900) == (
+        case in ("first byte", "tools", "model")
+    )
 
 
 def test_a_shared_prefix_counts_up_to_its_last_whole_block(cache):
@@ -83,23 +99,6 @@ def test_a_growing_conversation_pays_only_for_what_is_new(cache):
         assert usage.input < 200 + 2 * 128
 
 
-def test_one_byte_changed_at_the_start_loses_everything(cache):
-    cache.measure(CHAT, chat(words(3000)))
-    assert cache.measure(CHAT, chat("y" + words(3000)[1:])).cache_read == 0
-
-
-def test_changed_tools_lose_everything(cache):
-    tool = {"type": "function", "function": {"name": "a"}}
-    cache.measure(CHAT, chat(words(3000), tools=[tool]))
-    assert cache.measure(CHAT, chat(words(3000), tools=[tool])).cache_read > 2900
-    assert cache.measure(CHAT, chat(words(3000), tools=[tool, tool])).cache_read == 0
-
-
-def test_models_do_not_share_a_cache(cache):
-    cache.measure(CHAT, chat(words(3000)))
-    assert cache.measure(CHAT, chat(words(3000), model="other")).cache_read == 0
-
-
 def test_an_entry_is_forgotten_after_five_idle_minutes(cache, clock):
     cache.measure(CHAT, chat(words(3000)))
     clock.now += 299
@@ -116,11 +115,12 @@ def test_responses_are_cached_by_instructions_and_input(cache):
     assert cache.measure(RESPONSES, {**body, "input": "bye"}).cache_read >= 1920
 
 
-def test_anthropic_caches_nothing_without_marks(cache):
+@pytest.mark.parametrize("system", [words(3000), marked(words(900))], ids=["no mark", "short"])
+def test_anthropic_caches_nothing_without_marks_or_under_1024_tokens(cache, system):
     for _ in range(2):
-        usage = cache.measure(ANTHROPIC, claude(words(3000), "hi"))
+        usage = cache.measure(ANTHROPIC, claude(system, "hi"))
         assert (usage.cache_read, usage.cache_write) == (0, 0)
-        assert usage.input > 3000
+        assert usage.input > 900
 
 
 def test_anthropic_writes_up_to_the_mark_and_reads_it_next_time(cache):
@@ -130,12 +130,6 @@ def test_anthropic_writes_up_to_the_mark_and_reads_it_next_time(cache):
     assert first.cache_write == again.cache_read >= 2000
     assert (first.cache_read, again.cache_write) == (0, 0)
     assert 100 <= first.input == again.input < 130
-
-
-def test_a_marked_prefix_under_1024_tokens_is_not_cached(cache):
-    for _ in range(2):
-        usage = cache.measure(ANTHROPIC, claude(marked(words(900)), "hi"))
-        assert (usage.cache_read, usage.cache_write) == (0, 0)
 
 
 def test_a_mark_that_moves_on_reads_the_old_part_and_writes_the_new(cache):
@@ -186,31 +180,20 @@ def test_more_than_four_marks_are_refused_as_the_real_service_does(post):
     assert "maximum of 4 blocks with cache_control" in answered.json["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "read"),
-    [
-        (
-            "/v1/chat/completions",
-            chat(words(2000)),
-            lambda usage: usage["prompt_tokens_details"]["cached_tokens"],
-        ),
-        (
-            "/v1/messages",
-            claude(marked(words(2000)), "hi"),
-            lambda usage: usage["cache_read_input_tokens"],
-        ),
-        (
-            "/v1/responses",
-            {"input": words(2000)},
-            lambda usage: usage["input_tokens_details"]["cached_tokens"],
-        ),
-    ],
-)
-def test_the_usage_of_each_wire_tells_what_was_cached(ask, path, body, read, stream):
+WIRES = {
+    "/v1/chat/completions": (chat(words(2000)), "prompt_tokens_details", "cached_tokens"),
+    "/v1/messages": (claude(marked(words(2000)), "hi"), "cache_read_input_tokens"),
+    "/v1/responses": ({"input": words(2000)}, "input_tokens_details", "cached_tokens"),
+}
+
+
+def test_the_usage_of_each_wire_tells_what_was_cached(ask, path, stream):
+    body, *fields = WIRES[path]
     with ModelServer(["a", "b"]) as server:
-        first, second = (ask(server, path, stream=stream, **body).usage for _ in range(2))
-    assert read(first) == 0
-    assert read(second) >= 1920
+        usages = [ask(server, path, stream=stream, **body).usage for _ in range(2)]
+    first, second = (reduce(getitem, fields, usage) for usage in usages)
+    assert first == 0
+    assert second >= 1920
 
 
 def test_a_refused_call_is_not_cached_and_not_billed(post, ask):
