@@ -28,9 +28,7 @@ stories = pytest.mark.parametrize("name", NAMES)
 @engines
 @stories
 @pytest.mark.parametrize("window", ["tight", "roomy"])
-def test_task_constraints_and_paths_survive_four_compactions(
-    engine: str, name: str, window: str, tmp_path: Path
-):
+def test_task_constraints_and_paths_survive_four_compactions(engine, name, window, tmp_path):
     length = TIGHT if window == "tight" else roomy(name)
     made = ENGINES[engine](length)
     for outcome in played(made, name, [GOOD], tmp_path):
@@ -43,9 +41,7 @@ def test_task_constraints_and_paths_survive_four_compactions(
 
 @engines
 @stories
-def test_values_that_were_worked_out_survive_with_a_good_summary(
-    engine: str, name: str, tmp_path: Path
-):
+def test_values_that_were_worked_out_survive_with_a_good_summary(engine, name, tmp_path):
     for outcome in played(ENGINES[engine](roomy(name)), name, [GOOD], tmp_path):
         gone = missing(outcome.facts.facts, outcome.messages)
         assert gone == [], f"compaction {outcome.round + 1}"

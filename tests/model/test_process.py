@@ -42,9 +42,7 @@ async def ask(process: ModelProcess, client: httpx2.AsyncClient, cache: Path) ->
     return reply.message.text, reply.usage
 
 
-async def test_the_prompt_is_remembered_between_turns_and_between_processes(
-    weights_file: Path, tmp_path: Path
-):
+async def test_the_prompt_is_remembered_between_turns_and_between_processes(weights_file, tmp_path):
     async with httpx2.AsyncClient() as client:
         process = await start(weights_file, tmp_path)
         (tmp_path / "prefix-of-an-older-version.bin").write_bytes(b"x")

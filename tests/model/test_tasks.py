@@ -61,9 +61,7 @@ async def attempt(app: App, task: Task, folder: Path) -> Attempt:
     return Attempt(task, calls, last.text or last.error, done, seconds)
 
 
-async def test_the_embedded_model_does_most_simple_tasks(
-    home_with_weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+async def test_the_embedded_model_does_most_simple_tasks(home_with_weights, tmp_path, capsys):
     home = Home(home_with_weights)
     attempts = []
     async with App(home, load(home), Silent(), print) as app:

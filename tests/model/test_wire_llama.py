@@ -117,9 +117,7 @@ async def ask(
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("mode", get_args(ApiMode))
-async def test_tool_call_result_is_sent_back_to_the_model(
-    address: str, client: httpx2.AsyncClient, mode: ApiMode, stream: bool
-):
+async def test_tool_call_result_is_sent_back_to_the_model(address, client, mode, stream):
     target = Target(
         provider="custom",
         model="tiny",

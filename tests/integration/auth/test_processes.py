@@ -7,7 +7,7 @@ from collections import Counter
 from hermes.providers.credentials.auth_file import AuthFile, KeyEntry, put_entry
 from hermes.providers.login.tokens import StoredLogin, Tokens
 from tests.integration.auth.conftest import Start
-from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer
+from tests.unit.providers.credentials.oauth_server import CLIENT
 
 
 def test_keys_added_at_once_are_all_there(start: Start, store: AuthFile) -> None:
@@ -36,9 +36,7 @@ def test_a_process_killed_while_writing_leaves_a_whole_file(start: Start, store:
     assert {file.name for file in store.path.parent.iterdir()} == {"auth.json", ".auth.lock"}
 
 
-def test_processes_that_renew_at_once_burn_one_refresh_token(
-    start: Start, store: AuthFile, server: OAuthServer
-) -> None:
+def test_processes_that_renew_at_once_burn_one_refresh_token(start, store, server):
     place = StoredLogin(store, "shop")
     url = f"{server.url}/token"
     place.save(Tokens("old", "refresh-0", time.time(), token_url=url, client_id=CLIENT))

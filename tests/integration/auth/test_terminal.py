@@ -56,9 +56,7 @@ def test_no_key_is_an_error(spawn: Spawn, store: AuthFile) -> None:
     assert not store.path.exists()
 
 
-def test_ctrl_c_ends_the_wait_for_a_login(
-    spawn: Spawn, server: OAuthServer, store: AuthFile
-) -> None:
+def test_ctrl_c_ends_the_wait_for_a_login(spawn, server, store):
     server.polls = ["authorization_pending"] * 100
     child = spawn("add", "shop")
     child.expect("ABCD-1234")

@@ -22,18 +22,14 @@ def calls(brv: Path) -> list[list[str]]:
     return [json.loads(line) for line in (brv / "calls").read_text().splitlines()]
 
 
-def test_provider_is_available_when_the_program_is_installed(
-    brv: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_provider_is_available_when_the_program_is_installed(brv, monkeypatch):
     assert ByteRoverProvider().is_available()
     assert ByteRoverProvider().get_config_schema() == []
     monkeypatch.setenv("PATH", str(brv.parent))
     assert not ByteRoverProvider().is_available()
 
 
-def test_each_user_has_a_project_of_their_own(
-    provider: ByteRoverProvider, brv: Path, hermes_home: Path
-) -> None:
+def test_each_user_has_a_project_of_their_own(provider, brv, hermes_home):
     provider.prefetch("Tea?")
     other = ByteRoverProvider()
     other.initialize("s1", hermes_home=str(hermes_home), user_id="alice")
@@ -71,18 +67,14 @@ def test_a_question_is_answered_by_the_last_of_several_lines(provider: ByteRover
     assert "Miro" in answer["answer"]
 
 
-def test_keys_do_not_reach_the_program(
-    provider: ByteRoverProvider, brv: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_do_not_reach_the_program(provider, brv, monkeypatch):
     monkeypatch.setenv("OTHER_API_KEY", "key-that-is-nobody's-business")
     (brv / "brv").write_text('#!/bin/sh\nenv > "$0.env"\necho \'{"data": {}}\'\n')
     provider.prefetch("Tea?")
     assert "OTHER_API_KEY" not in (brv / "brv.env").read_text()
 
 
-def test_a_program_that_hangs_is_ended(
-    provider: ByteRoverProvider, brv: Path, hermes_home: Path
-) -> None:
+def test_a_program_that_hangs_is_ended(provider, brv, hermes_home):
     provider.save_config({"timeout": "0.3"}, str(hermes_home))
     (brv / "fault").write_text("hangs")
     provider.initialize("s1", hermes_home=str(hermes_home))
@@ -90,9 +82,7 @@ def test_a_program_that_hangs_is_ended(
         provider.prefetch("Tea?")
 
 
-def test_a_program_that_leaves_another_behind_is_not_waited_for(
-    provider: ByteRoverProvider, brv: Path
-) -> None:
+def test_a_program_that_leaves_another_behind_is_not_waited_for(provider, brv):
     (brv / "brv").write_text('#!/bin/sh\nsleep 20 &\necho $! > "$0.pid"\necho \'{"data": {}}\'\n')
     assert provider.prefetch("Tea?") == ""
     pid = int((brv / "brv.pid").read_text())

@@ -168,9 +168,7 @@ def test_entry_of_another_user_cannot_be_changed_by_its_id(web: HttpStage) -> No
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 418, 429, 500, 503])
-def test_the_key_is_in_no_error(
-    web: HttpStage, status: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_key_is_in_no_error(web, status, caplog):
     caplog.set_level(logging.DEBUG, "hermes")
     said = {"error": {"message": f"bad key {KEY}", "details": KEY}}
     manager = web.begin()
@@ -261,9 +259,7 @@ def test_a_service_without_key_and_address_is_not_available(web: HttpStage) -> N
     assert not provider.is_available()
 
 
-def test_a_key_of_the_environment_is_enough(
-    web: HttpStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_of_the_environment_is_enough(web, monkeypatch):
     provider = web.provider()
     (web.home / ".env").unlink()
     (web.home / f"{web.name}.json").unlink()
@@ -294,9 +290,7 @@ def test_setup_keeps_what_was_set_before(web: HttpStage, hermes_home: Path) -> N
     assert options == {**web.fake.settings, "base_url": "http://localhost:1"}
 
 
-def test_hermes_memory_test_is_content_with_it(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hermes_memory_test_is_content_with_it(stage, capsys):
     stage.prepare(stage.home)
     code = main(["memory", "test", stage.name])
     said = capsys.readouterr()
@@ -304,9 +298,7 @@ def test_hermes_memory_test_is_content_with_it(
     assert (code, said.err) == (0, "")
 
 
-def test_hermes_memory_setup_saves_what_it_needs(
-    web: HttpStage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hermes_memory_setup_saves_what_it_needs(web, capsys):
     assert main(["memory", "setup", web.name, "--set", f"api_key={KEY}"]) == 0
     assert KEY not in capsys.readouterr().out
     assert f"{web.name.upper()}_API_KEY={KEY}" in (web.home / ".env").read_text()

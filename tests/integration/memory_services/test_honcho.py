@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -177,9 +176,7 @@ def test_enable_and_disable(run: Run, honcho: HttpStage) -> None:
     assert "enabled" not in options(honcho)
 
 
-def test_a_folder_is_one_session(
-    run: Run, honcho: HttpStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_one_session(run, honcho, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "no folder is mapped" in run("map")[1]
     run("map", "garden")

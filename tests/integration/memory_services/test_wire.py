@@ -121,9 +121,7 @@ SEARCHES: list[tuple[type[fakes.Fake], str, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "expected"), TURNS, ids=lambda each: getattr(each, "name", ""))
-def test_a_turn_as_the_service_documents_it(
-    serve: Open, kind: type[fakes.Fake], expected: list[tuple[str, str, Any]]
-) -> None:
+def test_a_turn_as_the_service_documents_it(serve, kind, expected):
     stage = serve(kind)
     manager = stage.begin()
     manager.sync_all("Hi.", "Hello.")
@@ -133,9 +131,7 @@ def test_a_turn_as_the_service_documents_it(
 
 
 @pytest.mark.parametrize(("kind", "path", "body"), SEARCHES, ids=lambda e: getattr(e, "name", ""))
-def test_a_search_as_the_service_documents_it(
-    serve: Open, kind: type[fakes.Fake], path: str, body: Any
-) -> None:
+def test_a_search_as_the_service_documents_it(serve, kind, path, body):
     stage = serve(kind)
     stage.begin().prefetch_all("Tea?")
     (request,) = stage.site.requests

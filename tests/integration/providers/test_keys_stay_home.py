@@ -23,6 +23,7 @@ from hermes.providers.endpoints import ENDPOINTS
 from hermes.providers.policy.budget import Budget, BudgetLimits
 from hermes.providers.resolver import auxiliary_targets
 from hermes.util.concurrency import SystemClock
+from tests.cases import table_test
 
 KEYS = {
     variable: f"secret-of-{variable.lower()}"
@@ -106,37 +107,7 @@ async def test_an_endpoint_of_ones_own_gets_the_openai_key_only(hostile, hermes_
     assert leaked(hostile) == {"OPENAI_API_KEY"}
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        "custom_providers: [{{name: x, base_url: '{url}'}}]\nmodel: {{provider: x, default: m}}",
-        (
-            "custom_providers: [{{name: x, base_url: '{url}', key_env: GROQ_API_KEY}}]\n"
-            "model: {{provider: x, default: m}}"
-        ),
-        (
-            "custom_providers: [{{name: openrouter, base_url: '{url}'}}]\n"
-            "model: {{provider: openrouter, default: m}}"
-        ),
-        (
-            "model_aliases: {{x: {{provider: groq, model: m, base_url: '{url}'}}}}\n"
-            "model: {{default: x}}"
-        ),
-        (
-            "model: {{provider: custom, base_url: 'http://127.0.0.1:9/v1', default: m}}\n"
-            "fallback_providers: [{{provider: groq, model: m, base_url: '{url}'}}]"
-        ),
-        (
-            "model: {{provider: custom, base_url: 'http://127.0.0.1:9/v1', default: m}}\n"
-            "fallback_providers:\n"
-            "  - {{provider: custom, model: m, base_url: '{url}', key_env: ANTHROPIC_API_KEY}}"
-        ),
-        (
-            "custom_providers: [{{name: x, base_url: '{url}', api_mode: anthropic_messages}}]\n"
-            "model: {{provider: x, default: m}}"
-        ),
-    ],
-)
+@table_test
 async def test_other_ways_to_name_an_address(entry, hostile, hermes_home, tmp_path):
     await ask(home_with(hermes_home, entry.format(url=f"{hostile.url}/v1")), tmp_path)
     assert leaked(hostile) == set()

@@ -94,9 +94,7 @@ def test_a_plugin_in_a_folder_is_found(tmp_path: Path) -> None:
         ("pass", 0),
     ],
 )
-def test_the_window_is_given_to_a_constructor_that_takes_it(
-    tmp_path: Path, constructor: str, length: int
-) -> None:
+def test_the_window_is_given_to_a_constructor_that_takes_it(tmp_path, constructor, length):
     write(tmp_path, {"__init__.py": engine_text(constructor)})
     assert find("tiny", tmp_path).context_length == length
 
@@ -140,9 +138,7 @@ def test_all_chooses_between_several(tmp_path: Path) -> None:
     assert type(find("tiny", tmp_path)).__name__ == "Other"
 
 
-def test_a_plugin_comes_before_a_registered_one_and_that_before_the_built_in(
-    tmp_path: Path,
-) -> None:
+def test_a_plugin_comes_before_a_registered_one_and_that_before_the_built_in(tmp_path):
     mine = Registered("lcm")
     assert isinstance(find("lcm", tmp_path), LcmEngine)
     assert find("lcm", tmp_path, registered=(Registered("x"), mine)) is mine
@@ -179,9 +175,7 @@ def test_name_is_not_a_path(tmp_path: Path, name: str) -> None:
         (engine_text().replace("def compress", "def compact"), "Tiny does not define compress"),
     ],
 )
-def test_a_broken_plugin_is_one_clear_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, said: str
-) -> None:
+def test_a_broken_plugin_is_one_clear_line(tmp_path, caplog, text, said):
     caplog.set_level(logging.DEBUG, "hermes.plugins.isolation")
     write(tmp_path, {"__init__.py": text})
     told, _ = refusal("tiny", tmp_path)

@@ -79,27 +79,21 @@ def test_a_plugin_is_found_by_its_name(home: Home, plugin: Write, where: str) ->
     assert info.where.endswith(str(folder.name))
 
 
-def test_its_variables_in_dotenv_are_there_for_it(
-    home: Home, plugin: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_variables_in_dotenv_are_there_for_it(home, plugin, monkeypatch):
     plugin()
     monkeypatch.setenv("MINE_KEY", "")  # put back after the test
     (home.root / ".env").write_text("MINE_KEY=abc123\n")
     assert load_provider("mine", home, load(home).variable).is_available()
 
 
-def test_listing_runs_no_plugin_and_takes_no_other_plugins_for_providers(
-    home: Home, plugin: Write
-) -> None:
+def test_listing_runs_no_plugin_and_takes_no_other_plugins_for_providers(home, plugin):
     plugin("raise SystemExit(1)  # register_memory_provider", where="mine")
     plugin("def register(ctx): pass", where="tools-only")
     names = [info.name for info in list_providers(home)]
     assert names == ["mine", *BUNDLED]
 
 
-def test_provider_registered_by_a_plugin_precedes_the_general_folder(
-    home: Home, plugin: Write
-) -> None:
+def test_provider_registered_by_a_plugin_precedes_the_general_folder(home, plugin):
     plugin("raise RuntimeError  # register_memory_provider", where="mine")
     plugin(where="memory/other")
     registered = find_provider_from(CODE, home)
@@ -130,9 +124,7 @@ def find_provider_from(code: str, home: Home):
         ),
     ],
 )
-def test_a_broken_plugin_is_one_clear_line_with_a_hint(
-    home: Home, plugin: Write, code: str, said: str
-) -> None:
+def test_a_broken_plugin_is_one_clear_line_with_a_hint(home, plugin, code, said):
     plugin(code)
     with pytest.raises(ConfigError) as caught:
         find_provider("mine", home)
@@ -171,9 +163,7 @@ def test_the_local_provider_is_shipped(home: Home) -> None:
     assert find_cli("holographic", home) is None
 
 
-def test_the_commands_of_a_provider_are_there_only_while_it_is_in_use(
-    home: Home, plugin: Write
-) -> None:
+def test_the_commands_of_a_provider_are_there_only_while_it_is_in_use(home, plugin):
     plugin(cli=CLI)
     assert active_cli(load(home)) is None
     home.config_file.write_text("memory:\n  provider: mine\n")

@@ -128,9 +128,7 @@ def test_a_provider_is_given_the_home_of_the_profile(manager: MemoryManager, her
     assert (kwargs["hermes_home"], kwargs["platform"]) == (str(hermes_home), "cli")
 
 
-def test_a_second_provider_is_refused_with_a_warning(
-    manager: MemoryManager, told: list[str]
-) -> None:
+def test_a_second_provider_is_refused_with_a_warning(manager, told):
     first = Plain()
     assert manager.add_provider(first)
     assert not manager.add_provider(Short())
@@ -138,9 +136,7 @@ def test_a_second_provider_is_refused_with_a_warning(
     assert told == ["the memory provider plain is ignored: plain is in use"]
 
 
-def test_warning_without_a_listener_is_one_line_of_the_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_warning_without_a_listener_is_one_line_of_the_log(caplog):
     manager = MemoryManager()
     manager.add_provider(Plain())
     manager.add_provider(Short())
@@ -204,9 +200,7 @@ def test_empty_recall_returns_an_empty_text(manager: MemoryManager, recalled: An
     assert started(manager, Odd()).prefetch_all("q") == ""
 
 
-def test_provider_that_always_raises_breaks_nothing(
-    manager: MemoryManager, told: list[str]
-) -> None:
+def test_provider_that_always_raises_breaks_nothing(manager, told):
     class Raising(Plain):
         def get_tool_schemas(self) -> list[dict[str, Any]]:
             return [{"name": "look"}]
@@ -265,9 +259,7 @@ def test_hanging_provider_is_disabled_after_three_turns_and_never_delays_shutdow
     impatient.shutdown_all()
 
 
-async def test_a_tool_that_hangs_is_a_tool_error(
-    impatient: MemoryManager, gate: threading.Event
-) -> None:
+async def test_a_tool_that_hangs_is_a_tool_error(impatient, gate):
     (tool,) = provider_tools(started(impatient, Hanging(gate)))
     assert (tool.name, tool.spec.description) == ("look", "d")
     context = ToolContext("s1", "c1", CancelToken(), lambda _text: None)
@@ -297,9 +289,7 @@ async def test_tools_of_a_provider_work(manager: MemoryManager) -> None:
         await tools[1].handler(context, {"bad": True})
 
 
-def test_unconfigured_provider_is_disabled_with_a_hint(
-    manager: MemoryManager, told: list[str]
-) -> None:
+def test_unconfigured_provider_is_disabled_with_a_hint(manager, told):
     class Unready(Plain):
         def is_available(self) -> bool:
             return False
@@ -312,9 +302,7 @@ def test_unconfigured_provider_is_disabled_with_a_hint(
     assert line.endswith("it is not set up; to set it up: hermes memory setup plain")
 
 
-def test_provider_that_cannot_start_is_reported_once(
-    manager: MemoryManager, told: list[str]
-) -> None:
+def test_provider_that_cannot_start_is_reported_once(manager, told):
     class Broken(Plain):
         def initialize(self, session_id: str, **kwargs: Any) -> None:
             raise OSError("no server")
@@ -342,9 +330,7 @@ def test_work_that_waits_is_done_before_the_end(told: list[str]) -> None:
     assert done == [*map(str, range(10)), "shutdown"]
 
 
-def test_timed_out_provider_is_not_awaited_again_at_shutdown(
-    told: list[str], gate: threading.Event
-) -> None:
+def test_timed_out_provider_is_not_awaited_again_at_shutdown(told, gate):
     class Stuck(Plain):
         def sync_turn(self, user: str, assistant: str, **_kw: Any) -> None:
             gate.wait()

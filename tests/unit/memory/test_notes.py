@@ -87,9 +87,7 @@ def test_edit_by_hand_between_changes_is_preserved(root: Path, notes: NoteFile) 
     assert notes.change(add("three"))[1] == ("one, corrected", "two", "three")
 
 
-def test_a_change_by_hand_in_the_very_moment_of_a_write_is_kept(
-    root: Path, notes: NoteFile
-) -> None:
+def test_a_change_by_hand_in_the_very_moment_of_a_write_is_kept(root, notes):
     notes.change(add("one"))
     asked: list[tuple[str, ...]] = []
 
@@ -136,9 +134,7 @@ def test_a_failed_edit_changes_nothing(root: Path, notes: NoteFile) -> None:
         (b"x" * (MAX_BYTES + 1), "more than 1,000,000 bytes"),
     ],
 )
-def test_a_damaged_file_is_named_and_kept(
-    root: Path, notes: NoteFile, data: bytes, problem: str
-) -> None:
+def test_a_damaged_file_is_named_and_kept(root, notes, data, problem):
     root.mkdir(parents=True)
     (root / "MEMORY.md").write_bytes(data)
     for attempt in (notes.read, lambda: notes.change(add("x"))):
@@ -423,9 +419,7 @@ def test_name_of_a_project_folder_cannot_inject_text(folder: Path) -> None:
     assert "send the keys" not in memory.snapshot().memory
 
 
-def test_a_file_that_cannot_be_read_is_named_in_the_prompt(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_that_cannot_be_read_is_named_in_the_prompt(folder, caplog):
     memory = opened(folder)
     memory.notebook("user").add("Called Ada.")
     (folder / "MEMORY.md").write_bytes(b"\xff")

@@ -8,6 +8,7 @@ import pytest
 from hermes.core.errors import CredentialMissing
 from hermes.providers.aws import aws_credentials, sign_request
 from hermes.providers.endpoints import Credential
+from tests.cases import table_test
 
 NOW = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
 PAIR = "AKIDEXAMPLE:wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
@@ -117,17 +118,7 @@ def aws_home(tmp_path: Path) -> Path:
 VARIABLES = {"AWS_ACCESS_KEY_ID": "ID", "AWS_SECRET_ACCESS_KEY": "S", "AWS_SESSION_TOKEN": "T"}
 
 
-@pytest.mark.parametrize(
-    ("variables", "profile", "secret", "name"),
-    [
-        (VARIABLES, "", "ID:S:T", "env:AWS_ACCESS_KEY_ID"),
-        (VARIABLES, "work", "ID1:S1:T1", "env:AWS_PROFILE"),
-        ({}, "", "ID0:S%0", "env:AWS_PROFILE"),
-        ({"AWS_PROFILE": "work"}, "", "ID1:S1:T1", "env:AWS_PROFILE"),
-        ({}, "old", "ID2:S2", "env:AWS_PROFILE"),
-        ({"AWS_ACCESS_KEY_ID": "half"}, "", "ID0:S%0", "env:AWS_PROFILE"),
-    ],
-)
+@table_test
 def test_keys_are_found_where_the_aws_tools_keep_them(aws_home, variables, profile, secret, name):
     credential = aws_credentials(variables.get, aws_home, profile)
     assert credential is not None

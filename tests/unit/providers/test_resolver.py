@@ -24,6 +24,7 @@ from hermes.providers.resolver import (
     auxiliary_targets,
     parse_model,
 )
+from tests.cases import table_test
 from tests.dict_keys import DictKeys
 
 ALL_KEYS = {
@@ -161,18 +162,7 @@ def test_a_key_given_with_the_address_is_sent_there():
     assert (target.base_url, keys_of(target)) == ("http://127.0.0.1:9/v1", ["mine"])
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "localhost:8080/v1",
-        "ftp://x/v1",
-        "https://",
-        "https://user:pw@h/v1",
-        "https://h/v1?key=1",
-        "https://h\\@openrouter.ai/v1",
-        "https://h/\nHost: x",
-    ],
-)
+@table_test
 def test_invalid_address_is_refused_without_repeating_a_password(url):
     with pytest.raises(ConfigError, match=r"model\.base_url") as caught:
         resolver().resolve(ModelChoice(provider="custom", base_url=url, model="m"))
@@ -248,22 +238,7 @@ def test_a_context_length_in_the_settings_beats_what_is_known():
     assert resolver(ALL_KEYS).resolve(choice).profile.context_length == 1234
 
 
-@pytest.mark.parametrize(
-    ("text", "provider", "model"),
-    [
-        ("gpt-5", "auto", "gpt-5"),
-        ("qwen3:4b", "auto", "qwen3:4b"),
-        ("deepseek/deepseek-chat:free", "auto", "deepseek/deepseek-chat:free"),
-        ("groq:openai/gpt-oss-120b", "groq", "openai/gpt-oss-120b"),
-        ("grok:grok-4", "xai", "grok-4"),
-        ("custom:m", "custom", "m"),
-        ("custom", "custom", ""),
-        ("custom:lab:m", "custom:lab", "m"),
-        ("custom:lab", "custom:lab", ""),
-        ("lab:m:7b", "custom:lab", "m:7b"),
-        ("custom:m:7b", "custom", "m:7b"),
-    ],
-)
+@table_test
 def test_a_model_may_be_written_with_its_provider(text, provider, model):
     choice = parse_model(text, ["lab"])
     assert (choice.provider, choice.model) == (provider, model)

@@ -23,6 +23,7 @@ from hermes.providers.small_model import (
     select_tools,
     small_profile,
 )
+from tests.cases import table_test
 
 SMALL = small_profile()
 TEXT = {"type": "string", "description": "words that only cost tokens", "default": "x"}
@@ -63,21 +64,7 @@ def test_a_parameter_with_a_reference_admits_anything():
     assert tool.parameters["properties"] == {"steps": {}}
 
 
-@pytest.mark.parametrize(
-    ("answer", "valid"),
-    [
-        ({"terminal": {"command": "ls"}}, True),
-        ({"search_files": {"pattern": "x", "target": "files"}}, True),
-        ({"reply": "hello"}, True),
-        ({"terminal": {}}, False),
-        ({"terminal": {"command": "ls", "timeout": 3}}, False),
-        ({"search_files": {"pattern": "x", "target": "everywhere"}}, False),
-        ({"mail": {"to": "me"}}, False),
-        ({"reply": {"text": "hello"}}, False),
-        ({"terminal": {"command": "ls"}, "reply": "both"}, False),
-        ({}, False),
-    ],
-)
+@table_test
 def test_the_grammar_admits_one_call_or_one_reply(answer: dict[str, object], valid: bool):
     schema = reply_schema(select_tools((READ, SEARCH, TERMINAL, WRITE), SMALL))
     assert jsonschema_rs.is_valid(schema, answer) is valid, json.dumps(answer)
@@ -102,17 +89,7 @@ def test_a_call_of_a_tool_shows_nothing():
     assert fed(['{"terminal":', '{"command":"echo \\"reply\\""}}']) == ["", ""]
 
 
-@pytest.mark.parametrize(
-    ("json_text", "text"),
-    [
-        (r'{"reply":"a\nb"}', "a\nb"),
-        (r'{"reply":"say \"hi\" \\ \/"}', 'say "hi" \\ /'),
-        (r'{"reply":"caf\u00e9"}', "café"),
-        (r'{"reply":"\ud83d\ude00!"}', "😀!"),
-        ('{ "reply" : "spaced" }', "spaced"),
-        ('{"reply":""}', ""),
-    ],
-)
+@table_test
 def test_escapes_are_decoded_even_when_they_arrive_letter_by_letter(json_text: str, text: str):
     decoder = ReplyTextReader()
     assert "".join(decoder.feed(letter) for letter in json_text) == text
@@ -332,20 +309,7 @@ async def test_without_a_result_a_colon_stays_a_colon():
     assert streamed == reply.message.text == "Tell me more:"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "no json",
-        '{"reply":',
-        "[]",
-        "{}",
-        '{"reply":"a","terminal":{}}',
-        '{"reply":{}}',
-        '{"terminal":"ls"}',
-        '{"reply":""}',
-        '{"reply":"  "}',
-    ],
-)
+@table_test
 async def test_an_answer_against_the_grammar_is_refused_in_one_line(text: str):
     with pytest.raises(ReplyInvalid) as caught:
         await answer([text])

@@ -242,9 +242,7 @@ async def deaf(_reader: Reader, _writer: Writer) -> None:
         (deaf, b"x" * 4 * LARGE, httpx2.Timeout(10, write=0.05), httpx2.WriteTimeout),
     ],
 )
-async def test_reads_and_writes_time_out(
-    answer: Answer, body: bytes, timeout: httpx2.Timeout, kind: type[Exception]
-) -> None:
+async def test_reads_and_writes_time_out(answer, body, timeout, kind):
     async with serving(answer) as url, client() as http:
         with pytest.raises(kind):
             await http.post(url, content=body, timeout=timeout)

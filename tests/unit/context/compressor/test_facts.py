@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from hermes.agent.turn import REMEDIES
 from hermes.app.tools import process_notice
 from hermes.context.notes import (
@@ -23,6 +21,7 @@ from hermes.context.notes import (
 from hermes.core.messages import STEERED
 from hermes.core.model import text_tokens
 from hermes.terminal import ProcessEvent
+from tests.cases import table_test
 from tests.unit.context.compressor.talking import asks, call, reads, says, user
 
 
@@ -42,18 +41,7 @@ def test_user_text_contains_only_the_words_of_the_user():
     assert user_text(user(blocks)) == "this\n[image]"
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "Never touch migrations/.",
-        "No, semicolons as the delimiter, our accountants use Excel.",
-        "Please don't rename anything public",
-        "tests must pass on 3.11 only.",
-        "I prefer tabs.",
-        "Die Tabelle darf nicht geändert werden.",
-        "不要修改数据库。",
-    ],
-)
+@table_test
 def test_rules_are_found_in_the_middle_of_other_talk(rule: str):
     text = f"The shop sells books. {rule}\nIt was founded in Rome."
     assert rule in find_rules(text)

@@ -27,6 +27,7 @@ from hermes.core.messages import from_dict, to_dict
 from hermes.core.model import text_tokens
 from hermes.tools.builtin.todo import MARKS as TOOL_MARKS
 from hermes.tools.builtin.todo import TodoList
+from tests.cases import table_test
 from tests.unit.context.compressor.talking import GOOD, SYSTEM, asks, call, result, says, user
 
 
@@ -36,16 +37,7 @@ def test_notes_are_read_back_as_they_were_written():
     assert parse_notes(notes.text()) == notes
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "# Goal\nwin\n# Next Steps\nmove",
-        "**Goal**\nwin\n\n**Next Steps:**\nmove",
-        "Goal: win\nNext steps: move",
-        "1. **Goal**: win\n2. **Next Steps**: move",
-        "### goal:\nwin\n### NEXT STEPS\nmove",
-    ],
-)
+@table_test
 def test_headings_come_in_many_forms(form: str):
     assert parse_notes(form).sections == {GOAL: "win", NEXT: "move"}
 

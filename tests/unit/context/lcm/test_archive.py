@@ -10,6 +10,7 @@ from hermes.core.messages import Image, Message, Text, User, to_dict
 from hermes_plugins.context.lcm import LcmEngine, LcmOptions
 from hermes_plugins.context.lcm.archive import MessageArchive, align, search_for
 from hermes_plugins.context.lcm.notes import LogRun
+from tests.cases import table_test
 from tests.unit.context.lcm.conversations import (
     SMALL,
     WINDOW,
@@ -218,19 +219,8 @@ def test_images_are_named_not_spelled_out() -> None:
     assert "AAAA" not in page
 
 
-@pytest.mark.parametrize(
-    ("tool", "args", "said"),
-    [
-        ("lcm_expand", {"id": "00000000"}, "there is no note '00000000'; the newest are "),
-        ("lcm_describe", {}, "there is no note ''"),
-        ("lcm_grep", {"query": " "}, "say what to look for"),
-        ("lcm_grep", {}, "say what to look for"),
-        ("lcm_forget", {}, "the context engine lcm has no tool 'lcm_forget'"),
-    ],
-)
-def test_invalid_call_returns_the_reason(
-    talk: Conversation, tool: str, args: dict[str, str], said: str
-) -> None:
+@table_test
+def test_invalid_call_returns_the_reason(talk, tool, args, said):
     assert said in json.loads(talk.call(tool, **args))["error"]
 
 

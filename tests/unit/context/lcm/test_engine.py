@@ -294,9 +294,7 @@ def nodes_of(talk: Conversation) -> tuple[NoteNode, ...]:
 
 @pytest.mark.parametrize("summarisers", [(WORDY,), (failing(),), ()], ids=["wordy", "fails", "no"])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_old_notes_become_one_and_nothing_is_lost(
-    summarisers: tuple[SummaryModel, ...], restarted: bool
-) -> None:
+def test_old_notes_become_one_and_nothing_is_lost(summarisers, restarted):
     talk = long_talk(summarisers)
     if restarted:
         talk.restart()
@@ -373,9 +371,7 @@ SUMMARISERS = st.sampled_from([(), (summariser(),), (failing(),), (summariser(la
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, summarisers=SUMMARISERS, with_log=st.booleans())
-def test_nothing_is_lost_and_what_is_left_is_a_conversation(
-    steps: list[Turn | str | int], summarisers: tuple[SummaryModel, ...], with_log: bool
-) -> None:
+def test_nothing_is_lost_and_what_is_left_is_a_conversation(steps, summarisers, with_log):
     talk = Conversation(LcmEngine(WINDOW, SMALL), summarisers)
     if not with_log:
         talk.history = None  # type: ignore[assignment]

@@ -103,9 +103,7 @@ def test_the_next_model_is_asked_when_one_fails_and_the_failed_one_is_left_alone
         *("refusal", "echo", "short echo", "lazy"),
     ],
 )
-def test_without_a_model_the_notes_still_say_what_matters(
-    summarisers: tuple[SummaryModel, ...],
-) -> None:
+def test_without_a_model_the_notes_still_say_what_matters(summarisers):
     writer = NoteWriter(summarisers)
     text = writer.leaf(SPAN, 400)
     assert "- user: Please mend the parser in src/parser.py." in text

@@ -9,33 +9,11 @@ from hermes_plugins.memory.holographic.extraction import (
     parse_claim,
     significant_words,
 )
+from tests.cases import table_test
 
 
-@pytest.mark.parametrize(
-    ("message", "kept"),
-    [
-        ("Remember that the server is called atlas.", ["The server is called atlas."]),
-        ("please remember: deploys are on Fridays", ["Deploys are on Fridays"]),
-        ("For future reference, use pnpm here.", ["Use pnpm here."]),
-        ("Don't forget that Ada is allergic to nuts", ["Ada is allergic to nuts"]),
-        ("Merk dir, dass der Server atlas heißt.", ["Der Server atlas heißt."]),
-        ("请记住：我的猫叫咪咪", ["我的猫叫咪咪"]),
-        (
-            "Hi, my name is Ada. I live in Berlin!\nWhat's the weather?",
-            ["My name is Ada.", "I live in Berlin!"],
-        ),
-        ("My editor is vim, btw.", ["My editor is vim."]),
-        ("I'm a nurse.", ["I'm a nurse."]),
-        ("I prefer short answers.", ["I prefer short answers."]),
-        ("We use pnpm for packages.", ["We use pnpm for packages."]),
-        ("I always use tabs", ["I always use tabs"]),
-        ("I don't like surprises.", ["I don't like surprises."]),
-        ("I have two cats.", ["I have two cats."]),
-    ],
-)
-def test_statements_about_the_user_and_requested_facts_are_extracted(
-    message: str, kept: list[str]
-) -> None:
+@table_test
+def test_statements_about_the_user_and_requested_facts_are_extracted(message, kept):
     assert [statement.text for statement in extract_statements(message)] == kept
 
 
@@ -88,31 +66,12 @@ def test_facts_are_linked_by_names_paths_and_quoted_terms(text: str, found: set[
     assert set(extract_entities(text)) == found
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("My editor is vim.", "The user's editor is now vim"),
-        ("I live in Berlin", "The user lives in Berlin."),
-        ("I love tea", "The user likes tea"),
-        ("Call me Al", "My name is Al"),
-        ("Ada's birthday is 3 May", "The birthday of Ada is 3 May"),
-    ],
-)
+@table_test
 def test_same_claim_in_other_words_is_equal(one: str, other: str) -> None:
     assert parse_claim(one) == parse_claim(other) is not None
 
 
-@pytest.mark.parametrize(
-    ("older", "newer"),
-    [
-        ("My editor is vim.", "My editor is emacs"),
-        ("I prefer tabs over spaces", "I prefer spaces to tabs"),
-        ("I like tea", "I don't like tea"),
-        ("Atlas runs on Debian 11", "atlas runs on Debian 12"),
-        ("The port of atlas is 80", "The port of atlas is 8080"),
-        ("We use npm for packages", "we use pnpm for packages"),
-    ],
-)
+@table_test
 def test_claims_that_contradict_each_other(older: str, newer: str) -> None:
     one, other = parse_claim(older), parse_claim(newer)
     assert one is not None and other is not None

@@ -142,9 +142,7 @@ def test_users_never_see_each_other_s_facts(session: Open) -> None:
     assert owner.provider.summary().startswith("1 fact of yours and 1 of 1 other user, ")
 
 
-def test_forgotten_or_replaced_fact_does_not_return_at_the_end_of_the_session(
-    session: Open,
-) -> None:
+def test_forgotten_or_replaced_fact_does_not_return_at_the_end_of_the_session(session):
     memory = session()
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": "My name is System."},
@@ -244,9 +242,7 @@ def test_facts_in_scripts_without_spaces_are_found(memory: Memory) -> None:
     assert memory.recalls("我的猫叫什么名字？") == ['user said: "我的猫叫咪咪"']
 
 
-def test_the_least_important_facts_go_when_there_are_too_many(
-    session: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_least_important_facts_go_when_there_are_too_many(session, clock, monkeypatch):
     monkeypatch.setattr(facts_module, "MAX_FACTS", 3)
     memory = session()
     memory.says("My editor is vim. My editor is emacs.")

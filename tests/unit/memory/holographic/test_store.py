@@ -65,9 +65,7 @@ def test_two_processes_write_at_the_same_time(session: Open, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "damage", [b"this is no database" * 100, b"\0" * 8192, b"SQLite format 3\0"]
 )
-def test_a_damaged_file_is_set_aside_and_a_fresh_one_made(
-    session: Open, file: Path, told: list[str], damage: bytes
-) -> None:
+def test_a_damaged_file_is_set_aside_and_a_fresh_one_made(session, file, told, damage):
     file.parent.mkdir(parents=True)
     file.write_bytes(damage)
     memory = session()
@@ -79,9 +77,7 @@ def test_a_damaged_file_is_set_aside_and_a_fresh_one_made(
     assert aside.name in line
 
 
-def test_damage_inside_the_file_is_noticed_when_it_is_opened(
-    session: Open, file: Path, told: list[str]
-) -> None:
+def test_damage_inside_the_file_is_noticed_when_it_is_opened(session, file, told):
     memory = session()
     for number in range(200):
         memory.does("add", f"Machine m{number} stands in hall {number}")
@@ -172,9 +168,7 @@ def test_facts_from_before_the_model_get_their_vectors(session: Open) -> None:
     assert session("s2", embedder=Meanings()).recalls("puppy?") == ["Rex the dog sleeps outside"]
 
 
-def test_missing_package_falls_back_to_word_search_and_is_reported(
-    session: Open, tmp_path: Path, told: list[str]
-) -> None:
+def test_missing_package_falls_back_to_word_search_and_is_reported(session, tmp_path, told):
     home = tmp_path / "home"
     home.mkdir()
     (home / "holographic.json").write_text('{"embedding_model": "/nowhere/at/all"}')

@@ -19,6 +19,7 @@ from hermes.core.errors import (
 )
 from hermes.core.messages import Image, System, Text, Thinking, ToolCall, User
 from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, Usage
+from tests.cases import table_test
 from tests.unit.providers.acp.fake_agent import ASK, TERMINAL, Stage, ask, until
 
 LS = '```tool_call\n{"name": "terminal", "arguments": {"command": "ls"}}\n```'
@@ -126,15 +127,7 @@ NEVER = {"optionId": "n", "name": "Never", "kind": "reject_always"}
 REJECT = {"optionId": "r", "name": "No", "kind": "reject_once"}
 
 
-@pytest.mark.parametrize(
-    ("options", "outcome"),
-    [
-        ([ALLOW, NEVER, REJECT], {"outcome": "selected", "optionId": "r"}),
-        ([ALLOW, NEVER], {"outcome": "selected", "optionId": "n"}),
-        ([ALLOW], {"outcome": "cancelled"}),
-        ("nonsense", {"outcome": "cancelled"}),
-    ],
-)
+@table_test
 async def test_the_agent_never_gets_permission(stage: Stage, options, outcome):
     model = stage.model([["ask", PERMISSION, {"options": options}], ["say", "then not"]])
     _, reply = await ask(model)
@@ -242,26 +235,7 @@ async def test_errors_of_the_agent_decide_what_is_done(stage: Stage, error, kind
         await ask(stage.model([["error", *error]]))
 
 
-@pytest.mark.parametrize(
-    ("new", "method", "fields"),
-    [
-        (
-            {"models": {"availableModels": [{"modelId": "m1", "name": "M"}, {"modelId": "m2"}]}},
-            "session/set_model",
-            {"modelId": "m2"},
-        ),
-        (
-            {"configOptions": [
-                {"id": "mode", "category": "mode", "options": [{"value": "ask"}]},
-                {"id": "llm", "category": "model", "options": [
-                    {"group": "g", "name": "G", "options": [{"value": "m1"}, {"value": "m2"}]},
-                ]},
-            ]},
-            "session/set_config_option",
-            {"configId": "llm", "value": "m2"},
-        ),
-    ],
-)  # fmt: skip
+@table_test
 async def test_a_model_is_chosen_where_the_agent_offers_it(stage: Stage, new, method, fields):
     await ask(stage.model([["say", "a"]], model="m2", new=new))
     assert stage.calls(method) == [{"sessionId": "s1", **fields}]

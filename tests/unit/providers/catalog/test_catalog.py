@@ -30,6 +30,7 @@ from hermes.providers.catalog.catalog import (
     normalize_name,
 )
 from hermes.providers.endpoints import ENDPOINTS, Endpoint, find_endpoint
+from tests.cases import table_test
 from tests.unit.providers.catalog.conftest import answer
 
 SONNET = "claude-sonnet-5-5"
@@ -149,45 +150,12 @@ def test_models_on_this_machine_cost_nothing(known):
     assert profile(known, "ollama", "gpt-oss:20b").price == FREE
 
 
-@pytest.mark.parametrize(
-    ("provider", "model", "form"),
-    [
-        ("anthropic", "claude-sonnet-5-5", "adaptive"),
-        ("anthropic", "claude-sonnet-4-5", "budget"),
-        ("anthropic", "claude-3-5-haiku-20241022", ""),
-        ("openrouter", "anthropic/claude-sonnet-4.5", "object"),
-        ("openrouter", "meta-llama/llama-3.3-70b-instruct", ""),
-        ("openrouter", "somebody/else", ""),
-        ("openai", "gpt-6-sol", "object"),
-        ("openai", "gpt-4.1", ""),
-        ("deepseek", "deepseek-v4-pro", "effort"),
-        ("alibaba", "qwen3.7-plus", "enable_thinking"),
-        ("zai", "glm-4.6", "switch"),
-        ("zai", "glm-5.3", "effort"),
-        ("kimi-coding", "kimi-k3", "switch"),
-        ("huggingface", "zai-org/GLM-5.3", ""),
-        ("groq", "openai/gpt-oss-120b", "effort"),
-        ("mistral", "mistral-large-latest", ""),
-    ],
-)
+@table_test
 def test_effort_is_asked_for_in_the_words_of_the_endpoint(known, provider, model, form):
     assert profile(known, provider, model).reasoning == form
 
 
-@pytest.mark.parametrize(
-    ("provider", "model", "developer", "field", "temperature"),
-    [
-        ("copilot", "gpt-5-mini", True, "max_completion_tokens", False),
-        ("custom", "gpt-5-mini", True, "max_completion_tokens", False),
-        ("openrouter", "openai/gpt-5-mini", True, "max_tokens", False),
-        ("openai", "gpt-6-sol", True, "max_tokens", False),
-        ("openai-codex", "gpt-6-sol", True, "", False),
-        ("openai", "gpt-4.1", False, "max_tokens", True),
-        ("copilot", "o4-mini", False, "max_completion_tokens", False),
-        ("anthropic", SONNET, False, "max_tokens", False),
-        ("anthropic", "claude-sonnet-4-5", False, "max_tokens", True),
-    ],
-)
+@table_test
 def test_reasoning_models_are_asked_in_their_own_way(
     known, provider, model, developer, field, temperature
 ):
@@ -199,29 +167,12 @@ def test_reasoning_models_are_asked_in_their_own_way(
     )
 
 
-@pytest.mark.parametrize(
-    ("provider", "model", "marks"),
-    [
-        ("anthropic", SONNET, True),
-        ("openrouter", "anthropic/claude-sonnet-5.5", True),
-        ("openrouter", "openai/gpt-6-sol", False),
-        ("copilot", "claude-sonnet-5", False),
-    ],
-)
+@table_test
 def test_prefixes_are_marked_where_marks_are_needed_and_understood(known, provider, model, marks):
     assert profile(known, provider, model).cache_marks is marks
 
 
-@pytest.mark.parametrize(
-    ("base_url", "model", "small", "context"),
-    [
-        ("http://127.0.0.1:11434/v1", "qwen2.5-coder:0.5b", True, 4096),
-        ("http://localhost:8080/v1", "Llama-3.2-1B-Instruct", True, 4096),
-        ("http://127.0.0.1:11434/v1", "qwen3:14b", False, 131_072),
-        ("http://127.0.0.1:11434/v1", "llama3.1b-turbo", False, 131_072),
-        ("https://api.example.com/v1", "tiny-1b", False, 128_000),
-    ],
-)
+@table_test
 def test_a_small_model_on_this_machine_gets_the_small_prompt(
     known, base_url, model, small, context
 ):
@@ -255,19 +206,7 @@ def bundled_endpoint(name: str) -> Endpoint:
     return found
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "claude-opus-4-5",
-        "claude-opus-4-5-20251101",
-        "anthropic/claude-opus-4.5",
-        "anthropic/claude-opus-4.5:free",
-        "us.anthropic.claude-opus-4-5-20251101-v1:0",
-        "anthropic.claude-opus-4-5-20251101-v1:0",
-        "claude-opus-4-5@20251101",
-        "Claude-Opus-4.5-latest",
-    ],
-)
+@table_test
 def test_a_model_is_recognised_however_it_is_written(name):
     assert normalize_name(name) == "claude-opus-4-5"
     facts = bundled_facts(bundled_endpoint("anthropic"), name)
@@ -290,30 +229,7 @@ def test_no_model_is_described_twice():
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize(
-    ("model", "thinks", "form", "temperature"),
-    [
-        ("claude-sonnet-5-5", True, "adaptive", False),
-        ("claude-opus-4-7", True, "adaptive", False),
-        ("claude-opus-4-6", True, "adaptive", True),
-        ("claude-sonnet-4-5", True, "budget", True),
-        ("claude-3-7-sonnet-20250219", True, "budget", True),
-        ("claude-3-5-haiku-20241022", False, "", True),
-        ("gpt-6-sol", True, "", False),
-        ("gpt-5-chat-latest", False, "", True),
-        ("o4-mini", True, "", False),
-        ("gpt-4.1", False, "", True),
-        ("openai/gpt-oss-120b", True, "", True),
-        ("gemini-3.8-flash", True, "", True),
-        ("deepseek-reasoner", True, "", True),
-        ("deepseek-chat", False, "", True),
-        ("qwen3-coder-plus", False, "", True),
-        ("glm-5.3", True, "effort", True),
-        ("glm-4.6", True, "", True),
-        ("kimi-k2-0905-preview", False, "", True),
-        ("grok-4-fast-non-reasoning", False, "", True),
-    ],
-)
+@table_test
 def test_families_know_how_their_models_think(model, thinks, form, temperature):
     family = family_of(model)
     assert (family.reasoning, family.reasoning_format, family.temperature) == (
@@ -323,22 +239,7 @@ def test_families_know_how_their_models_think(model, thinks, form, temperature):
     )
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        "text-embedding-3-large",
-        "whisper-large-v3-turbo",
-        "gpt-4o-mini-tts",
-        "gpt-4o-transcribe",
-        "gpt-image-1.5",
-        "omni-moderation-latest",
-        "models/imagen-4.0-generate-001",
-        "gemini-2.5-flash-image",
-        "qwen3-asr-flash",
-        "grok-imagine-image",
-        "mistral-ocr-latest",
-    ],
-)
+@table_test
 def test_models_other_than_language_models_are_recognised(model):
     assert family_of(model).language is False
 
@@ -353,19 +254,7 @@ def test_a_newer_model_of_a_family_has_its_abilities_but_no_price():
     assert (facts.reasoning, facts.images, facts.price) == (True, True, None)
 
 
-@pytest.mark.parametrize(
-    ("provider", "model", "priced"),
-    [
-        ("anthropic", "claude-sonnet-5-5", True),
-        ("openrouter", "anthropic/claude-sonnet-5.5", True),
-        ("copilot", "claude-sonnet-5", False),
-        ("copilot", "gpt-5-mini", False),
-        ("openai-codex", "gpt-6-sol", False),
-        ("custom", "gpt-6-sol", False),
-        ("bedrock", "us.anthropic.claude-opus-4-5-20251101-v1:0", False),
-        ("huggingface", "zai-org/GLM-5.3", False),
-    ],
-)
+@table_test
 def test_a_makers_price_holds_only_where_it_is_asked(provider, model, priced):
     assert (bundled_facts(bundled_endpoint(provider), model).price is not None) is priced
 

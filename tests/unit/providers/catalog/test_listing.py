@@ -14,6 +14,7 @@ from hermes.providers.catalog import listing
 from hermes.providers.catalog.catalog import ModelFacts
 from hermes.providers.catalog.listing import fetch_models, next_page, parse_models
 from hermes.providers.endpoints import Credential, Endpoint, find_endpoint
+from tests.cases import table_test
 from tests.unit.providers.catalog.conftest import answer
 
 TODAY = "2026-11-15"
@@ -153,32 +154,12 @@ def test_moonshot():
     assert (kimi.context_length, kimi.images, kimi.reasoning) == (1_048_576, True, True)
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        None,
-        [],
-        {},
-        "models",
-        {"data": None},
-        {"data": {"id": "x"}},
-        {"data": [None, 3, "x", {}, {"id": ""}, {"id": 7}]},
-    ],
-)
+@table_test
 def test_document_without_a_list_has_no_models(document):
     assert parse(document) == {}
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"context_length": "many", "pricing": "free", "capabilities": 3, "aliases": "x"},
-        {"context_length": True, "pricing": {"prompt": "much", "completion": {}}},
-        {"context_length": -1, "pricing": {"prompt": True, "completion": False}},
-        {"architecture": [], "supported_parameters": None, "providers": {"pricing": []}},
-        {"top_provider": "x", "capabilities": [None, {"vision": 1}], "tags": {"vision": 1}},
-    ],
-)
+@table_test
 def test_values_of_an_unexpected_kind_are_not_known(row):
     facts = parse({"data": [{"id": "m", **row}]})["m"]
     assert (facts.context_length, facts.price, facts.aliases) == (None, None, ())

@@ -33,9 +33,7 @@ def test_only_the_owner_may_open_it(store: AuthFile) -> None:
     assert store.read() == {"version": 1, "providers": {"shop": {"access_token": "t"}}}
 
 
-def test_file_readable_by_others_is_closed_with_a_warning(
-    store: AuthFile, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_file_readable_by_others_is_closed_with_a_warning(store, caplog):
     store.path.parent.mkdir()
     store.path.write_text("{}")
     store.path.chmod(0o644)

@@ -31,9 +31,7 @@ def pool_of(bench: Bench, server: OAuthServer) -> CredentialPool:
     return keyring.pool(endpoint, keyring.credentials(endpoint))
 
 
-async def test_the_long_lived_token_is_never_what_is_sent(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_the_long_lived_token_is_never_what_is_sent(bench, server):
     bench.variables = Values({"GITHUB_TOKEN": "ghu_3", "GH_TOKEN": "ghu_2"})
     server.api = "https://api.individual.githubcopilot.com"
     pool = pool_of(bench, server)
@@ -45,9 +43,7 @@ async def test_the_long_lived_token_is_never_what_is_sent(
     assert headers["editor-version"] == "hermes/1"
 
 
-async def test_token_is_exchanged_again_only_when_expired_or_refused(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_token_is_exchanged_again_only_when_expired_or_refused(bench, server):
     bench.variables = Values({"GH_TOKEN": "ghu_2"})
     pool = pool_of(bench, server)
     first = await pool.take()
@@ -76,9 +72,7 @@ async def test_a_rest_belongs_to_the_token_behind_it(bench: Bench, server: OAuth
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-async def test_account_without_copilot_is_reported(
-    bench: Bench, server: OAuthServer, status: int
-) -> None:
+async def test_account_without_copilot_is_reported(bench, server, status):
     bench.variables = Values({"GH_TOKEN": "ghu_2"})
     server.exchange_status = status
     with pytest.raises(CredentialRefused, match="GitHub Copilot gives no access") as caught:
@@ -121,9 +115,7 @@ async def test_a_named_project_needs_no_question(bench: Bench, google: GoogleSer
 
 
 @pytest.mark.parametrize("held", ["found-project", {"id": "found-project", "name": "x"}])
-async def test_the_project_of_a_login_is_asked_for_once_for_each_token(
-    bench: Bench, google: GoogleServer, held: object
-) -> None:
+async def test_the_project_of_a_login_is_asked_for_once_for_each_token(bench, google, held):
     google.account = {"cloudaicompanionProject": held}
     exchange, endpoint = TokenExchange(bench.client, bench.clock), code_assist(google)
     for _ in range(2):
@@ -136,9 +128,7 @@ async def test_the_project_of_a_login_is_asked_for_once_for_each_token(
     assert google.loaded[0].body["metadata"]["pluginType"] == "GEMINI"
 
 
-async def test_account_without_a_project_is_refused_with_the_reason(
-    bench: Bench, google: GoogleServer
-) -> None:
+async def test_account_without_a_project_is_refused_with_the_reason(bench, google):
     tiers = [{"reasonCode": "UNSUPPORTED_LOCATION", "reasonMessage": "not in\nyour\x1b place"}]
     google.account = {"allowedTiers": [{"id": "free-tier"}], "ineligibleTiers": tiers}
     with pytest.raises(CredentialRefused) as caught:
@@ -150,9 +140,7 @@ async def test_account_without_a_project_is_refused_with_the_reason(
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, CredentialRefused), (503, Overloaded)])
-async def test_refusals_are_classified(
-    bench: Bench, google: GoogleServer, status: int, kind: type[Exception]
-) -> None:
+async def test_refusals_are_classified(bench, google, status, kind):
     google.load_status = status
     google.account = {"error": {"code": status, "message": "no: ya29.0"}}
     with pytest.raises(kind) as caught:

@@ -46,9 +46,7 @@ def three(bench: Bench) -> Bench:
         ("least_used", "abca", "bca"),
     ],
 )
-async def test_order_continues_after_a_restart(
-    three: Bench, strategy: str, first: str, after_a_restart: str
-) -> None:
+async def test_order_continues_after_a_restart(three, strategy, first, after_a_restart):
     keyring = three.keyring(strategy)
     assert await taken(pool_of(keyring), 4) == first
     await keyring.close()
@@ -165,9 +163,7 @@ async def test_a_new_value_of_a_variable_has_no_past(bench: Bench) -> None:
     assert (await pool_of(bench.keyring()).take()).secret == "fresh"
 
 
-async def test_state_of_a_removed_variable_is_dropped_and_added_keys_stay(
-    three: Bench,
-) -> None:
+async def test_state_of_a_removed_variable_is_dropped_and_added_keys_stay(three):
     three.variables = Values({"SHOP_KEY": "from the shell"})
     pool = pool_of(three.keyring())
     await pool.rest(await pool.take(), 3600, "rate limited")
@@ -225,9 +221,7 @@ async def test_tasks_that_take_at_once_share_evenly(three: Bench) -> None:
     assert {entry["uses"] for entry in entries(three).values()} == {4}
 
 
-async def test_a_store_that_cannot_be_written_stops_no_request(
-    three: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_store_that_cannot_be_written_stops_no_request(three, caplog):
     pool = pool_of(three.keyring("round_robin"))
     lock = three.store.lock_path()
     lock.unlink()
@@ -294,9 +288,7 @@ async def test_a_named_project_wins(bench: Bench, google: GoogleServer) -> None:
     assert (await google_pool(bench, google).take()).base_url.endswith("?project=mine")
 
 
-async def test_an_expired_login_without_a_client_says_what_to_do(
-    bench: Bench, google: GoogleServer
-) -> None:
+async def test_an_expired_login_without_a_client_says_what_to_do(bench, google):
     file_of_gemini(bench, lasts=-1)
     with pytest.raises(CredentialRefused, match="has expired") as caught:
         await google_pool(bench, google).take()
@@ -304,9 +296,7 @@ async def test_an_expired_login_without_a_client_says_what_to_do(
     assert GOOGLE_CLIENT_ID in caught.value.hint
 
 
-async def test_a_login_made_here_is_renewed_with_the_secret(
-    bench: Bench, google: GoogleServer
-) -> None:
+async def test_a_login_made_here_is_renewed_with_the_secret(bench, google):
     tokens = Tokens(
         "ya29.old",
         "1//r",

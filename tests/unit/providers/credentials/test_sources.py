@@ -77,9 +77,7 @@ CLAUDE_CODE = {"claudeAiOauth": {"accessToken": "cc", "refreshToken": "r", "expi
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_anthropic_prefers_what_renews_itself_to_what_the_shell_exports(
-    bench: Bench, named: bool
-) -> None:
+def test_anthropic_prefers_what_renews_itself_to_what_the_shell_exports(bench, named):
     folder = "elsewhere" if named else ".claude"
     bench.write(f"{folder}/.credentials.json", CLAUDE_CODE)
     by_hand(bench, "anthropic", mine="sk-ant-api-hand")
@@ -106,9 +104,7 @@ def test_a_subscription_token_is_known_by_its_look(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"claudeAiOauth": 1}', b'{"claudeAiOauth": {}}'])
-def test_a_file_of_another_program_that_is_not_understood_is_passed_over(
-    bench: Bench, content: bytes
-) -> None:
+def test_a_file_of_another_program_that_is_not_understood_is_passed_over(bench, content):
     bench.write(".claude/.credentials.json", {}).write_bytes(content)
     assert ids(bench, ANTHROPIC) == []
 

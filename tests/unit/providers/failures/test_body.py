@@ -13,6 +13,7 @@ from hermes.providers.failures.body import (
     printable,
     requested_wait,
 )
+from tests.cases import table_test
 
 
 def read(body, headers=None):
@@ -124,20 +125,7 @@ def test_ordinary_words_are_not_hidden():
     assert [printable(words, 300) for words in WORDS] == WORDS
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a\nb\r\n\tc", "a b c"),
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]0;title\x07text", "text"),
-        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("\x9b31mred", "red"),
-        ("nul\x00byte", "nul byte"),
-        ("turned \u202earound", "turned around"),
-        ("half \ud83d of it", "half of it"),
-        ("line\u2028break", "line break"),
-    ],
-)
+@table_test
 def test_printable_text_is_one_line_without_control_characters(text, shown):
     assert printable(text, 300) == shown
 
@@ -205,18 +193,7 @@ def test_of_empty_buckets_the_last_to_fill_counts_else_the_first():
     assert wait(errors.RateLimited, headers) == 360
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("Please try again in 1.2s. Visit", 1.2),
-        ("please try again after 1 seconds", 1),
-        ("Please retry in 38.7s.", 38.7),
-        ("try again in 6m0s", 360),
-        ("try again later", None),
-        ("try again in a moment", None),
-        ("try again in 5 sessions", None),
-    ],
-)
+@table_test
 def test_a_wait_in_words_is_understood(text, seconds):
     assert wait(errors.RateLimited, text=text) == pytest.approx(seconds)
 

@@ -47,9 +47,7 @@ async def test_a_token_that_lasts_is_used_as_it_is(bench: Bench, server: OAuthSe
     assert server.requests == []
 
 
-async def test_a_token_about_to_expire_is_renewed_before_use(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_a_token_about_to_expire_is_renewed_before_use(bench, server):
     place = logged_in(bench, server, lasts=299)
     pool = pool_of(bench)
     got = await pool.take()
@@ -96,9 +94,7 @@ async def test_revoked_login_is_reported_and_marked(bench: Bench, server: OAuthS
     assert await pool.renew(pool._credentials[0]) is None
 
 
-async def test_another_key_steps_in_for_a_login_that_is_over(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_another_key_steps_in_for_a_login_that_is_over(bench, server):
     logged_in(bench, server, lasts=0)
     server.live.clear()
     with bench.store.change() as data:
@@ -120,9 +116,7 @@ async def test_a_failing_login_server_costs_nothing_while_the_token_lasts(
         assert secret not in caplog.text
 
 
-async def test_a_failing_login_server_is_named_when_the_token_is_over(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_a_failing_login_server_is_named_when_the_token_is_over(bench, server):
     logged_in(bench, server, lasts=0)
     server.refresh_answers = [503]
     with pytest.raises(Transient, match="the login server of shop failed: status 503"):
@@ -138,9 +132,7 @@ async def test_unreachable_login_server_is_named(bench: Bench, server: OAuthServ
     assert "refresh-0" not in str(caught.value)
 
 
-async def test_cancelled_wait_does_not_lose_the_new_token(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_cancelled_wait_does_not_lose_the_new_token(bench, server):
     place = logged_in(bench, server, lasts=0)
     server.delay = 0.3
     keyring = bench.keyring()
@@ -158,9 +150,7 @@ async def test_cancelled_wait_does_not_lose_the_new_token(
     assert server.reused == 0
 
 
-async def test_tokens_that_cannot_be_written_work_while_the_process_lives(
-    bench: Bench, server: OAuthServer, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_tokens_that_cannot_be_written_work_while_the_process_lives(bench, server, caplog):
     place = logged_in(bench, server, lasts=0)
     keyring = bench.keyring()
     pool = keyring.pool(shop(), keyring.credentials(shop()))
@@ -182,9 +172,7 @@ async def test_tokens_that_cannot_be_written_work_while_the_process_lives(
     assert server.reused == 0
 
 
-async def test_a_new_login_made_meanwhile_is_not_overwritten(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_a_new_login_made_meanwhile_is_not_overwritten(bench, server):
     place = logged_in(bench, server, lasts=0)
     server.delay = 0.3
     waiting = asyncio.create_task(pool_of(bench).take())
@@ -197,9 +185,7 @@ async def test_a_new_login_made_meanwhile_is_not_overwritten(
     assert kept.access_token == "mine"
 
 
-async def test_the_end_of_a_token_is_read_from_the_token_itself(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_the_end_of_a_token_is_read_from_the_token_itself(bench, server):
     """OpenAI says no `expires_in`; its tokens say when they end and whose they are."""
     place = StoredLogin(bench.store, "shop")
     soon = bench.clock.now().timestamp() + 10
@@ -236,9 +222,7 @@ def claude_code(bench: Bench, lasts: float) -> Path:
     return bench.write(".claude/.credentials.json", {"claudeAiOauth": held, "mcpOAuth": {"x": 1}})
 
 
-async def test_the_file_of_claude_code_is_renewed_in_place(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_the_file_of_claude_code_is_renewed_in_place(bench, server):
     file = claude_code(bench, lasts=0)
     bench.variables = Values({"ANTHROPIC_TOKEN": "a stale copy"})
     keyring = bench.keyring(claude_code=server.login())
@@ -258,9 +242,7 @@ async def test_the_file_of_claude_code_is_renewed_in_place(
     assert not bench.store.path.exists()
 
 
-async def test_a_folder_that_cannot_be_written_costs_nothing_while_the_token_lasts(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_a_folder_that_cannot_be_written_costs_nothing_while_the_token_lasts(bench, server):
     file = claude_code(bench, lasts=60)
     file.with_name(f"{file.name}.hermes-lock").mkdir()
     keyring = bench.keyring(claude_code=server.login())
@@ -291,9 +273,7 @@ async def test_claude_code_may_have_renewed_it_first(bench: Bench, server: OAuth
     assert got.secret == "theirs"
 
 
-async def test_a_dead_login_of_claude_code_says_where_to_log_in_and_keeps_its_file(
-    bench: Bench, server: OAuthServer
-) -> None:
+async def test_a_dead_login_of_claude_code_says_where_to_log_in_and_keeps_its_file(bench, server):
     file = claude_code(bench, lasts=0)
     before = file.read_bytes()
     server.live.clear()
@@ -374,9 +354,7 @@ async def test_a_renewed_token_is_kept_in_memory_only(bench: Bench, google: Goog
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-async def test_token_renewed_by_the_gemini_cli_is_preferred(
-    bench: Bench, google: GoogleServer
-) -> None:
+async def test_token_renewed_by_the_gemini_cli_is_preferred(bench, google):
     gemini_login(bench, lasts=10)
     place, renewal = place_of(bench, google.client), token_refresher(bench.client, bench.clock)
     await renewal.tokens(place)
@@ -393,9 +371,7 @@ async def test_without_the_client_the_token_is_used_while_it_lasts(bench: Bench)
     assert "HERMES_GEMINI_CLIENT_ID and HERMES_GEMINI_CLIENT_SECRET" in place.login_hint
 
 
-async def test_login_of_another_client_is_refused_until_gemini_renews_it(
-    bench: Bench, google: GoogleServer
-) -> None:
+async def test_login_of_another_client_is_refused_until_gemini_renews_it(bench, google):
     path = gemini_login(bench, lasts=10)
     path.write_bytes(path.read_bytes().replace(b"1//r", b"1//of-another-client"))
     place, renewal = place_of(bench, google.client), token_refresher(bench.client, bench.clock)

@@ -16,6 +16,7 @@ from hermes.core.messages import (
 from hermes.core.model import ModelRequest, Retrying, ToolSpec
 from hermes.core.testing import ScriptedModel
 from hermes.providers.policy.repair import RequestRepairModel
+from tests.cases import table_test
 from tests.unit.providers.policy.parts import ask, kinds
 
 SIGNED = Assistant(
@@ -99,15 +100,7 @@ async def test_refused_characters_are_replaced_everywhere():
     assert kinds(events) == ["Retrying", "Reply"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sent"),
-    [
-        ('{"a": "\x07"}', '{"a": "�"}'),
-        (r'{"a": "\u0000 \ud83d"}', '{"a": "� �"}'),
-        (r'{"a": "\ud83d\ude00 \\ud83d"}', r'{"a": "\ud83d\ude00 \\ud83d"}'),
-        (r'{"a": "\ud83d', r'{"a": "\ud83d'),
-    ],
-)
+@table_test
 async def test_tool_arguments_are_cleaned_also_where_they_are_escaped(arguments, sent):
     call = Assistant((ToolCall("c", "t", arguments),))
     with ScriptedModel([UnicodeRefused("bad text"), "fine"]) as inner:

@@ -14,6 +14,7 @@ from hermes.core.messages import (
     User,
 )
 from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, ToolSpec, Usage
+from tests.cases import table_test
 from tests.unit.providers.wire.calling import ASK, body_of, load, read, read_whole
 
 ANTHROPIC = "anthropic_messages"
@@ -108,15 +109,7 @@ def test_pictures_are_sent_by_value_or_by_address():
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "value"),
-    [
-        ("", {}),
-        ("[1]", {"arguments": [1]}),
-        ('{"a', {"arguments": '{"a'}),
-        ("null", {"arguments": None}),
-    ],
-)
+@table_test
 def test_arguments_that_are_not_an_object_make_a_valid_request(arguments, value):
     (message,) = sent(Assistant((ToolCall("a", "f", arguments),)))
     assert message["content"][0]["input"] == value
@@ -262,17 +255,7 @@ def test_usage_is_the_last_word_on_each_count():
     assert reply.usage == Usage(5, 42, 90, 15, 12)
 
 
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [
-        ("end_turn", "stop"),
-        ("stop_sequence", "stop"),
-        ("tool_use", "stop"),
-        ("max_tokens", "length"),
-        ("model_context_window_exceeded", "length"),
-        ("pause_turn", "length"),
-    ],
-)
+@table_test
 def test_finish_reason_is_normalised(said, meant):
     assert read(ANTHROPIC, *text(0, "hi"), *end(said))[1].message.finish_reason == meant
     whole = {"content": [{"type": "text", "text": "hi"}], "stop_reason": said}

@@ -16,21 +16,14 @@ from hermes.core.messages import (
 )
 from hermes.core.model import ModelRequest, ToolSpec
 from hermes.core.testing import ModelServer
+from tests.cases import table_test
 from tests.unit.providers.wire.calling import ask, body_of, wire
 
 TOOL = ToolSpec("read", "Read a file. " * 40, {"type": "object", "properties": {"path": {}}})
 MARK = {"type": "ephemeral"}
 
 
-@pytest.mark.parametrize(
-    ("mode", "marks"),
-    [
-        ("chat_completions", False),
-        ("chat_completions", True),
-        ("anthropic_messages", True),
-        ("codex_responses", False),
-    ],
-)
+@table_test
 @pytest.mark.parametrize("calls", [1, 2, 15])
 async def test_a_tool_conversation_is_read_from_the_cache(client, mode, marks, calls):
     script = [

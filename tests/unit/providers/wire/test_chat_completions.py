@@ -14,6 +14,7 @@ from hermes.core.messages import (
     User,
 )
 from hermes.core.model import ModelRequest, Price, ReasoningDelta, TextDelta, ToolSpec, Usage
+from tests.cases import table_test
 from tests.unit.providers.wire.calling import ASK, body_of, load, read, read_whole
 
 CHAT = "chat_completions"
@@ -324,19 +325,7 @@ def test_without_usage_the_cost_is_not_known():
     assert read(CHAT, chunk("stop", content="hi"), price=Price(1, 1, 1, 1))[1].cost_usd is None
 
 
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [
-        ("stop", "stop"),
-        ("eos", "stop"),
-        ("length", "length"),
-        ("max_tokens", "length"),
-        ("MAX_TOKENS", "length"),
-        ("content_filter", "content_filter"),
-        ("tool_calls", "stop"),
-        ("insufficient_system_resource", "insufficient_system_resource"),
-    ],
-)
+@table_test
 def test_finish_reason_is_normalised(said, meant):
     assert read(CHAT, chunk(said, content="hi"))[1].message.finish_reason == meant
 

@@ -24,6 +24,7 @@ from hermes.providers.endpoints import Credential
 from hermes.providers.policy.repair import RequestRepairModel
 from hermes.providers.wire.code_assist import SKIP_SIGNATURE_CHECK, CodeAssistDialect, gemini_schema
 from hermes.providers.wire.model import WireModel
+from tests.cases import table_test
 from tests.unit.providers.wire.calling import ASK, ask, body_of, load, read, read_whole, target
 
 MODE = "code_assist"
@@ -109,19 +110,7 @@ def test_an_older_model_is_not_given_tools_and_a_form_at_once():
     assert "generationConfig" in body_of(MODE, alone, **OLD)["request"]
 
 
-@pytest.mark.parametrize(
-    ("model", "effort", "asked"),
-    [
-        ("gemini-3.8-flash", "", {"includeThoughts": True}),
-        ("gemini-3.8-flash", "none", {"includeThoughts": False, "thinkingLevel": "LOW"}),
-        ("gemini-3.8-flash", "medium", {"includeThoughts": True, "thinkingLevel": "MEDIUM"}),
-        ("gemini-3.8-flash", "xhigh", {"includeThoughts": True, "thinkingLevel": "HIGH"}),
-        ("gemini-2.5-flash", "none", {"includeThoughts": False, "thinkingBudget": 0}),
-        ("gemini-2.5-pro", "none", {"includeThoughts": False, "thinkingBudget": 128}),
-        ("gemini-2.5-pro", "low", {"includeThoughts": True, "thinkingBudget": 4096}),
-        ("gemini-2.5-flash", "xhigh", {"includeThoughts": True, "thinkingBudget": 24_576}),
-    ],
-)
+@table_test
 def test_effort_in_the_words_of_the_model(model, effort, asked):
     request = ModelRequest((HI,), reasoning_effort=effort)
     body = body_of(MODE, request, model=model, reasoning="effort")["request"]

@@ -15,6 +15,7 @@ from hermes.providers.aws import sign_request
 from hermes.providers.endpoints import Credential
 from hermes.providers.wire.codec import IncrementalEncoder, ThinkTagSplitter, effort_fields
 from hermes.providers.wire.model import WireModel, dialect_for
+from tests.cases import table_test
 from tests.unit.providers.wire.calling import MODES, ask, target, wire
 
 
@@ -93,23 +94,7 @@ def test_thinking_streams_while_it_comes():
     assert pieces == [("", ""), ("", "fir"), ("", "st"), ("", ""), ("then", "")]
 
 
-@pytest.mark.parametrize(
-    ("form", "effort", "fields"),
-    [
-        ("", "high", {}),
-        ("effort", "", {}),
-        ("effort", "xhigh", {"reasoning_effort": "xhigh"}),
-        ("object", "none", {"reasoning": {"effort": "none"}}),
-        ("budget", "none", {}),
-        ("budget", "minimal", {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
-        ("budget", "xhigh", {"thinking": {"type": "enabled", "budget_tokens": 32768}}),
-        ("adaptive", "none", {}),
-        ("switch", "low", {"thinking": {"type": "enabled"}}),
-        ("switch", "none", {"thinking": {"type": "disabled"}}),
-        ("enable_thinking", "low", {"enable_thinking": True}),
-        ("enable_thinking", "none", {"enable_thinking": False}),
-    ],
-)
+@table_test
 def test_effort_is_encoded_in_the_form_of_the_endpoint(form, effort, fields):
     assert effort_fields(form, effort) == fields
 
@@ -120,21 +105,7 @@ def test_adaptive_thinking_gets_the_effort():
     assert fields["output_config"] == {"effort": "low"}
 
 
-@pytest.mark.parametrize(
-    ("mode", "base_url", "url"),
-    [
-        ("chat_completions", "https://a.example/v1/", "https://a.example/v1/chat/completions"),
-        ("chat_completions", "https://a.example?v=2", "https://a.example/chat/completions?v=2"),
-        ("anthropic_messages", "https://a.example", "https://a.example/v1/messages"),
-        ("anthropic_messages", "https://a.example/v1", "https://a.example/v1/messages"),
-        (
-            "anthropic_messages",
-            "https://a.example/anthropic/",
-            "https://a.example/anthropic/v1/messages",
-        ),
-        ("codex_responses", "https://a.example/codex", "https://a.example/codex/responses"),
-    ],
-)
+@table_test
 def test_each_api_has_its_address(mode, base_url, url):
     assert dialect_for(target(mode)).url(base_url) == url
 

@@ -14,6 +14,7 @@ from hermes.core.messages import (
     User,
 )
 from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, ToolSpec, Usage
+from tests.cases import table_test
 from tests.unit.providers.wire.calling import ASK, body_of, read, read_whole
 
 RESPONSES = "codex_responses"
@@ -204,16 +205,7 @@ def test_usage_is_understood():
     assert reply.cost_usd == 0.5
 
 
-@pytest.mark.parametrize(
-    ("status", "details", "meant"),
-    [
-        ("completed", None, "stop"),
-        ("incomplete", {"reason": "max_output_tokens"}, "length"),
-        ("incomplete", {"reason": "content_filter"}, "content_filter"),
-        ("incomplete", None, "length"),
-        (None, None, "stop"),
-    ],
-)
+@table_test
 def test_finish_reason_is_normalised(status, details, meant):
     body = {"status": status, "incomplete_details": details, "output": [SAID]}
     assert read_whole(RESPONSES, body).message.finish_reason == meant
