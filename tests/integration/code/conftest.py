@@ -2,8 +2,6 @@
 
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolDenied, ToolUnknown
 from hermes.core.tool import Concern, Tool, ToolContext
 from hermes.security import PathGuard
-from hermes.terminal import LocalFiles, LocalShell, Shell
+from hermes.terminal import LocalShell, Shell
 from tests.workspace import make_tool
 
 SETTINGS = ("mode", "timeout", "max_tool_calls")
@@ -74,14 +72,14 @@ class Bench:
 
 
 @pytest.fixture
-def temporary(user_home: Path) -> Path:
+def temporary(user_home):
     folder = user_home / "tmp"
     folder.mkdir()
     return folder
 
 
 @pytest.fixture
-async def shell(user_home: Path, workspace: Path, temporary: Path) -> AsyncIterator[LocalShell]:
+async def shell(user_home, workspace, temporary):
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(user_home),
@@ -97,15 +95,12 @@ async def shell(user_home: Path, workspace: Path, temporary: Path) -> AsyncItera
 
 
 @pytest.fixture
-def bench(shell: LocalShell, guard: PathGuard, files: LocalFiles) -> Bench:
+def bench(shell, guard, files):
     names = ("read_file", "write_file", "terminal")
     tools = [make_tool(name, shell=shell, files=files, guard=guard) for name in names]
     return Bench(shell, guard, tools)
 
 
-Run = Callable[..., Awaitable[dict[str, Any]]]
-
-
 @pytest.fixture
-def run(bench: Bench) -> Run:
+def run(bench):
     return bench.run

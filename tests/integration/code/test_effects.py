@@ -3,7 +3,6 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -75,7 +74,7 @@ def fork_exec(words):
 
 
 @pytest.fixture
-def home(user_home: Path, hermes_home: Path) -> Path:
+def home(user_home, hermes_home):
     for name in (".hermes/config.yaml", ".hermes/.env", ".ssh/id_rsa", "mine.txt", "folder/x"):
         path = user_home / name
         path.parent.mkdir(exist_ok=True)
@@ -92,7 +91,7 @@ def snapshot(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_refused_effects_are_denied(bench: Any, home: Path, name: str) -> None:
+async def test_refused_effects_are_denied(bench, home, name):
     bench.person.allows = True
     before = snapshot(home)
     result = await bench.run(BEGIN + REFUSED[name])
@@ -103,7 +102,7 @@ async def test_refused_effects_are_denied(bench: Any, home: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("name", ASKED)
-async def test_other_effects_need_approval(bench: Any, home: Path, name: str) -> None:
+async def test_other_effects_need_approval(bench, home, name):
     code, kind = ASKED[name]
     before = snapshot(home)
     result = await bench.run(BEGIN + code)
@@ -113,7 +112,7 @@ async def test_other_effects_need_approval(bench: Any, home: Path, name: str) ->
     assert snapshot(home) == before
 
 
-async def test_approved_effect_happens_and_is_asked_once(bench: Any, home: Path) -> None:
+async def test_approved_effect_happens_and_is_asked_once(bench, home):
     bench.person.allows = True
     code = """
 open(home + "/new.txt", "w").write("new")
@@ -131,7 +130,7 @@ subprocess.run(["env", "true"], check=True)
     assert len([subject for subject in subjects if "folder" in subject]) == 1
 
 
-async def test_denial_holds_for_the_rest_of_the_script(bench: Any, home: Path) -> None:
+async def test_denial_holds_for_the_rest_of_the_script(bench, home):
     code = """
 for n in range(5):
     try:
@@ -147,7 +146,7 @@ for n in range(5):
     assert len(bench.person.asked) == 1
 
 
-async def test_harmless_scripts_need_no_approval(bench: Any, home: Path) -> None:
+async def test_harmless_scripts_need_no_approval(bench, home):
     code = """
 import csv, ctypes, decimal, glob, http.client, json, logging, multiprocessing, pickle, random
 import shelve, sqlite3, tempfile, threading, unittest, urllib.request, uuid, zipfile
@@ -187,7 +186,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
     assert bench.person.asked == []
 
 
-async def test_adding_an_audit_hook_needs_approval(bench: Any) -> None:
+async def test_adding_an_audit_hook_needs_approval(bench):
     code = "heard = []\nsys.addaudithook(lambda *event: heard.append(event))\nopen('x', 'w')\n"
     # Python swallows the denial; the hook is not added.
     assert (await bench.run(BEGIN + code + "print(len(heard))"))["output"] == "0"
@@ -196,7 +195,7 @@ async def test_adding_an_audit_hook_needs_approval(bench: Any) -> None:
     assert (await bench.run(BEGIN + code + "print(len(heard) > 0)"))["output"] == "True"
 
 
-async def test_started_programs_are_examined(bench: Any) -> None:
+async def test_started_programs_are_examined(bench):
     """A Python without the hook is a program like any other: starting it is what is asked about."""
     code = """
 import multiprocessing
@@ -209,7 +208,7 @@ context.Process(target=print).start()
     assert "multiprocessing.spawn" in bench.person.asked[0].subject
 
 
-async def test_effects_of_a_forked_child_are_examined(bench: Any, home: Path) -> None:
+async def test_effects_of_a_forked_child_are_examined(bench, home):
     code = "fork(lambda: open(home + '/.hermes/config.yaml', 'w'))"
     result = await bench.run(BEGIN + code)
     assert result["status"] == "error"
@@ -236,7 +235,7 @@ for n in range(100):
     assert (home / ".hermes/config.yaml").read_text() == "the user's\n"
 
 
-async def test_isolated_backend_denies_only_refused_effects(bench: Any, home: Path) -> None:
+async def test_isolated_backend_denies_only_refused_effects(bench, home):
     result = await bench.run(BEGIN + "open(home + '/new.txt', 'w').write('x')", isolated=True)
     assert result["status"] == "success"
     assert (home / "new.txt").exists()
@@ -246,14 +245,14 @@ async def test_isolated_backend_denies_only_refused_effects(bench: Any, home: Pa
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-async def test_device_node_in_the_workspace_is_refused(bench: Any, workspace: Path) -> None:
+async def test_device_node_in_the_workspace_is_refused(bench, workspace):
     # 259:4095 is not a disk of this machine: opening it fails even if nothing held it up.
     code = "import stat; os.mknod('disk', 0o600 | stat.S_IFBLK, os.makedev(259, 4095))\n"
     result = await bench.run(BEGIN + code + "open('disk', 'wb')")
     assert "is a device" in result["error"]
 
 
-async def test_command_is_examined_in_its_working_folder(bench: Any, home: Path) -> None:
+async def test_command_is_examined_in_its_working_folder(bench, home):
     code = "subprocess.run('echo x > config.yaml', shell=True, cwd=home + '/.hermes')"
     assert "refused" in (await bench.run(BEGIN + code))["error"]
     assert (await bench.run(BEGIN + code.replace("home + '/.hermes'", "'.'")))[
@@ -261,7 +260,7 @@ async def test_command_is_examined_in_its_working_folder(bench: Any, home: Path)
     ] == "success"
 
 
-async def test_packages_with_compiled_parts_can_be_imported(bench: Any) -> None:
+async def test_packages_with_compiled_parts_can_be_imported(bench):
     """Our own Python has some; the hook must not mistake them for foreign code."""
     bench.shell._environment["VIRTUAL_ENV"] = sys.prefix
     result = await bench.run("import msgspec, psutil, apsw; print(psutil.Process().pid > 0)")

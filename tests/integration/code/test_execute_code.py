@@ -5,7 +5,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import psutil
@@ -16,7 +15,7 @@ from hermes.core.tool import Effect
 from hermes.terminal import LocalShell
 
 
-async def test_printed_output_is_returned(bench: Any) -> None:
+async def test_printed_output_is_returned(bench):
     result = await bench.run("print('hello')\nprint(6 * 7)")
     assert result.pop("duration_seconds") >= 0
     assert result == {"status": "success", "output": "hello\n42", "tool_calls_made": 0}
@@ -24,7 +23,7 @@ async def test_printed_output_is_returned(bench: Any) -> None:
     assert bench.person.asked == []
 
 
-async def test_description_names_only_the_available_tools(bench: Any) -> None:
+async def test_description_names_only_the_available_tools(bench):
     tool = bench.tool(timeout=7, max_tool_calls=3)
     assert (tool.name, tool.effect, tool.serial) == ("execute_code", Effect.EXECUTE, True)
     assert tool.examine is not None
@@ -37,7 +36,7 @@ async def test_description_names_only_the_available_tools(bench: Any) -> None:
     assert "hermes_tools" not in bench.tool().spec.description
 
 
-async def test_error_shows_the_line_of_the_script(bench: Any) -> None:
+async def test_error_shows_the_line_of_the_script(bench):
     code = "import json\n\ndef broken():\n    return 1 / 0\n\nprint('before')\nbroken()\n"
     result = await bench.run(code)
     assert (result["status"], result["output"]) == ("error", "before")
@@ -48,7 +47,7 @@ async def test_error_shows_the_line_of_the_script(bench: Any) -> None:
     assert result["error"].endswith("ZeroDivisionError: division by zero")
 
 
-async def test_syntax_error_names_its_line(bench: Any) -> None:
+async def test_syntax_error_names_its_line(bench):
     result = await bench.run("x = 1\nif x\n    pass\n")
     assert result["status"] == "error"
     assert 'File "script.py", line 2' in result["error"]
@@ -56,7 +55,7 @@ async def test_syntax_error_names_its_line(bench: Any) -> None:
     assert "boot.py" not in result["error"]
 
 
-async def test_exit_codes_and_signals(bench: Any) -> None:
+async def test_exit_codes_and_signals(bench):
     assert (await bench.run("import sys; sys.exit(0)"))["status"] == "success"
     assert (await bench.run("import sys; sys.exit(3)"))["error"] == "[exit code 3]"
     assert (await bench.run("import sys; sys.exit('told')"))["error"] == "told"
@@ -64,13 +63,13 @@ async def test_exit_codes_and_signals(bench: Any) -> None:
     assert (killed["status"], killed["error"]) == ("error", "[ended by SIGKILL]")
 
 
-async def test_warnings_on_standard_error_are_shown(bench: Any) -> None:
+async def test_warnings_on_standard_error_are_shown(bench):
     result = await bench.run("import sys; print('out'); print('careful', file=sys.stderr)")
     assert result["status"] == "success"
     assert result["output"] == "out\n[stderr]\ncareful"
 
 
-async def test_script_is_the_main_module_and_has_no_input(bench: Any) -> None:
+async def test_script_is_the_main_module_and_has_no_input(bench):
     code = """
 import sys
 assert __name__ == "__main__" and sys.argv == [__file__]
@@ -83,7 +82,7 @@ except EOFError:
     assert (await bench.run(code))["output"] == "no input"
 
 
-async def test_tools_are_called_with_their_own_parameters(bench: Any, workspace: Path) -> None:
+async def test_tools_are_called_with_their_own_parameters(bench, workspace):
     (workspace / "poem.txt").write_text("roses\nare\nred\n")
     code = """
 from hermes_tools import read_file, write_file, terminal
@@ -98,7 +97,7 @@ print(terminal("cat new.txt"))
     assert bench.invoked[0] == ("read_file", {"path": "poem.txt", "offset": 2, "limit": 1})
 
 
-async def test_failing_tool_raises_in_the_script(bench: Any) -> None:
+async def test_failing_tool_raises_in_the_script(bench):
     code = """
 import hermes_tools
 try:
@@ -110,7 +109,7 @@ except hermes_tools.ToolError as error:
     assert output == "failed: there is no file nothing.txt (search_files finds files)"
 
 
-async def test_other_tools_and_background_commands_are_not_callable(bench: Any) -> None:
+async def test_other_tools_and_background_commands_are_not_callable(bench):
     code = """
 import hermes_tools
 print(hasattr(hermes_tools, "web_search"))
@@ -151,7 +150,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
     assert bench.person.asked == []
 
 
-async def test_number_of_tool_calls_is_limited(bench: Any) -> None:
+async def test_number_of_tool_calls_is_limited(bench):
     code = """
 from hermes_tools import terminal, ToolError
 for n in range(4):
@@ -166,7 +165,7 @@ for n in range(4):
     assert result["output"].count("has made all of its 2 tool calls") == 2
 
 
-async def test_long_output_keeps_its_beginning_and_its_end(bench: Any) -> None:
+async def test_long_output_keeps_its_beginning_and_its_end(bench):
     code = """
 import sys
 print("first")
@@ -186,7 +185,7 @@ sys.exit(1)
     assert len("".join(bench.shown)) < 61_000
 
 
-async def test_script_that_takes_too_long_is_stopped(bench: Any) -> None:
+async def test_script_that_takes_too_long_is_stopped(bench):
     code = """
 import os, time
 print("pid", os.getpid(), flush=True)
@@ -198,10 +197,10 @@ time.sleep(600)
     assert not psutil.pid_exists(int(result["output"].split()[1]))
 
 
-async def test_waiting_for_the_user_stops_the_clock(bench: Any, workspace: Path) -> None:
+async def test_waiting_for_the_user_stops_the_clock(bench, workspace):
     asked = asyncio.Event()
 
-    async def slow(_concern: Any) -> None:
+    async def slow(_concern):
         asked.set()
         await asyncio.sleep(2.1)
 
@@ -212,7 +211,7 @@ async def test_waiting_for_the_user_stops_the_clock(bench: Any, workspace: Path)
     assert result["status"] == "success"
 
 
-async def test_cancelled_turn_ends_the_script_and_its_processes(bench: Any, gone: Any) -> None:
+async def test_cancelled_turn_ends_the_script_and_its_processes(bench, gone):
     code = """
 import os, subprocess, sys, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -233,7 +232,7 @@ child.wait()
         await gone(pid)
 
 
-async def test_cancelled_turn_ends_a_tool_call_of_the_script(bench: Any) -> None:
+async def test_cancelled_turn_ends_a_tool_call_of_the_script(bench):
     code = "from hermes_tools import terminal\nprint('go', flush=True)\nterminal('sleep 600')"
     work = asyncio.ensure_future(bench.run(code))
     while not bench.invoked:
@@ -243,7 +242,7 @@ async def test_cancelled_turn_ends_a_tool_call_of_the_script(bench: Any) -> None
         await work
 
 
-async def test_nothing_is_left_behind(bench: Any, temporary: Path, gone: Any) -> None:
+async def test_nothing_is_left_behind(bench, temporary, gone):
     code = """
 import subprocess
 print(subprocess.Popen(["sleep", "600"]).pid)
@@ -253,15 +252,15 @@ print(subprocess.Popen(["sleep", "600"]).pid)
     assert not [path.name for path in temporary.iterdir() if "code" in path.name]
 
 
-async def test_runner_whose_owner_is_gone_kills_the_script(bench: Any, gone: Any) -> None:
+async def test_runner_whose_owner_is_gone_kills_the_script(bench, gone):
     """What happens on a machine behind SSH when we are killed: its input ends."""
-    started: list[Any] = []
+    started = []
     plain = bench.shell.start
 
     class Shell:
         cwd = bench.shell.cwd
 
-        async def start(self, command: str, **options: Any) -> Any:
+        async def start(self, command, **options):
             started.append(await plain(command, **options))
             return started[0]
 
@@ -277,7 +276,7 @@ async def test_runner_whose_owner_is_gone_kills_the_script(bench: Any, gone: Any
         await work
 
 
-async def test_variables_that_look_secret_are_withheld(bench: Any) -> None:
+async def test_variables_that_look_secret_are_withheld(bench):
     code = "import os; print(sorted(set(os.environ) & {'HARMLESS', 'OPENAI_API_KEY', "
     code += "'Db_Password', 'GITHUB_TOKEN'}))"
     assert (await bench.run(code))["output"] == "['HARMLESS']"
@@ -285,7 +284,7 @@ async def test_variables_that_look_secret_are_withheld(bench: Any) -> None:
     assert result["output"] == "['GITHUB_TOKEN', 'HARMLESS']"
 
 
-async def test_project_mode_runs_in_the_working_folder(bench: Any, workspace: Path) -> None:
+async def test_project_mode_runs_in_the_working_folder(bench, workspace):
     (workspace / "mine.py").write_text("value = 'of the project'\n")
     # Modules of the project that carry names of the standard library must not break our part.
     for name in ("socket", "json", "queue", "subprocess"):
@@ -295,7 +294,7 @@ async def test_project_mode_runs_in_the_working_folder(bench: Any, workspace: Pa
     assert not (workspace / "__pycache__").exists()
 
 
-async def test_strict_mode_runs_in_an_empty_folder(bench: Any, workspace: Path) -> None:
+async def test_strict_mode_runs_in_an_empty_folder(bench, workspace):
     (workspace / "mine.py").write_text("")
     code = """
 import os, sys
@@ -308,7 +307,7 @@ import mine
     assert "No module named 'mine'" in result["error"]
 
 
-async def test_project_s_own_python_is_used(bench: Any, workspace: Path) -> None:
+async def test_project_s_own_python_is_used(bench, workspace):
     venv = workspace / ".venv" / "bin"
     venv.mkdir(parents=True)
     python = venv / "python"
@@ -351,14 +350,14 @@ async def test_too_long_socket_path_falls_back_to_a_port(bench, user_home, works
     assert result["output"] == "over"
 
 
-async def test_text_that_is_not_ascii_survives(bench: Any, workspace: Path) -> None:
+async def test_text_that_is_not_ascii_survives(bench, workspace):
     code = (
         "from hermes_tools import write_file\nwrite_file('ü', '→ 🦊\\n')\nprint(open('ü').read())"
     )
     assert (await bench.run(code))["output"] == "→ 🦊"
 
 
-async def test_file_names_that_are_not_utf_8_are_handled(bench: Any, user_home: Path) -> None:
+async def test_file_names_that_are_not_utf_8_are_handled(bench, user_home):
     code = """
 import os
 from hermes_tools import read_file
@@ -373,8 +372,8 @@ for attempt in (lambda: read_file("\\udcff"), lambda: open(os.fsencode(home) + b
     assert bench.person.asked[0].subject == f"{user_home}/\\xff"
 
 
-async def test_unexpected_tool_failure_ends_the_script(bench: Any) -> None:
-    async def broken(_context: Any, _arguments: Any) -> str:
+async def test_unexpected_tool_failure_ends_the_script(bench):
+    async def broken(_context, _arguments):
         raise RuntimeError("a bug")
 
     bench.tools["terminal"] = msgspec.structs.replace(bench.tools["terminal"], handler=broken)
@@ -399,7 +398,7 @@ asyncio.run(main(Path(sys.argv[1])))
 """
 
 
-async def test_killed_agent_leaves_no_script_behind(workspace: Path, gone: Any) -> None:
+async def test_killed_agent_leaves_no_script_behind(workspace, gone):
     agent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", AGENT, str(workspace), stdout=asyncio.subprocess.PIPE
     )

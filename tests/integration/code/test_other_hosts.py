@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,7 +24,7 @@ async def there(request, bench, user_home, workspace, temporary):
     await bench.shell.close()
 
 
-async def test_script_runs_remotely_and_its_tools_locally(there: Any, workspace: Path) -> None:
+async def test_script_runs_remotely_and_its_tools_locally(there, workspace):
     (workspace / "poem.txt").write_text("roses\n")
     code = """
 import os
@@ -60,6 +58,6 @@ child.wait()
         await asyncio.sleep(0.02)
 
 
-async def test_timeout_is_reported(there: Any) -> None:
+async def test_timeout_is_reported(there):
     result = await there.run("import time; print('begun', flush=True); time.sleep(600)", timeout=1)
     assert result["status"] == "timeout"

@@ -26,7 +26,7 @@ PATCH = ToolSpec(
 )
 
 
-def test_functions_have_the_real_names_defaults_and_texts() -> None:
+def test_functions_have_the_real_names_defaults_and_texts():
     tree = ast.parse(stub_source("_call = dict", [PATCH]))
     function = tree.body[-1]
     assert isinstance(function, ast.FunctionDef)
@@ -36,7 +36,7 @@ def test_functions_have_the_real_names_defaults_and_texts() -> None:
     )
 
 
-def test_only_some_tools_can_be_called_and_only_as_a_script_can() -> None:
+def test_only_some_tools_can_be_called_and_only_as_a_script_can():
     parameters = {"properties": {"command": {"type": "string"}, "background": {"type": "boolean"}}}
     specs = [
         ToolSpec("terminal", "", parameters),
@@ -49,7 +49,7 @@ def test_only_some_tools_can_be_called_and_only_as_a_script_can() -> None:
 
 
 @pytest.mark.parametrize("name", ["runner", "boot", "client", "hook"])
-def test_remote_sources_are_valid_python_3_8(name: str) -> None:
+def test_remote_sources_are_valid_python_3_8(name):
     folder = Path(next(iter(code.__path__)))
     tree = ast.parse((folder / f"{name}.py").read_text(), feature_version=(3, 8))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

@@ -6,33 +6,28 @@ and run our scripts on this machine, not that a service does what is asked.
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.sdk.terminal import CloudHost, owner_mark
+from hermes.sdk.terminal import owner_mark
 from hermes.sdk.testing.terminal import HostContract, backend_context
-from hermes.terminal.host_shell import HostShell
 from hermes.util.lazy import bundled_manifest
-
-Make = Callable[..., CloudHost]
 
 modal = pytest.mark.parametrize("service", ["modal"])
 daytona = pytest.mark.parametrize("service", ["daytona"])
 
 
 @pytest.fixture(params=["modal", "daytona"])
-def service(request: pytest.FixtureRequest) -> str:
+def service(request):
     return str(request.param)
 
 
 @pytest.fixture
-def sdk(service: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def sdk(service, monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).with_name("fake_sdks"))
     monkeypatch.delitem(sys.modules, service, raising=False)
     module = import_module(service)
@@ -41,18 +36,12 @@ def sdk(service: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-async def make(service: str, sdk: Any, tmp_path: Path) -> AsyncIterator[Make]:
-    hosts: list[CloudHost] = []
+async def make(service, sdk, tmp_path):
+    hosts = []
     # The fakes read each stream in a thread of its own.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(64))
 
-    def make(
-        notify: Callable[[str], None] = lambda _: None,
-        task: str = "default",
-        forward_env: dict[str, str] | None = None,
-        secrets: dict[str, str] | None = None,
-        **settings: Any,
-    ) -> CloudHost:
+    def make(notify=lambda _: None, task="default", forward_env=None, secrets=None, **settings):
         context = backend_context(
             tmp_path,
             {f"{service}_image": "box:1", **settings},
@@ -78,11 +67,11 @@ async def gone_mark() -> str:
 
 class TestCloudHost(HostContract):
     @pytest.fixture
-    def host(self, make: Make) -> CloudHost:
+    def host(self, make):
         return make()
 
     @daytona  # the fake of Modal has no terminals
-    async def test_terminal(self, shell: HostShell) -> None:
+    async def test_terminal(self, shell):
         await super().test_terminal(shell)
 
 
@@ -121,7 +110,7 @@ async def test_errors_name_the_next_step(service, make, sdk, monkeypatch):
 
 
 @modal
-async def test_modal_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -> None:
+async def test_modal_sandbox_is_made_with_the_settings(make, sdk):
     host = make(
         forward_env={"A": "b"}, task="t", container_cpu=2, container_memory=512, lifetime_seconds=60
     )
@@ -138,21 +127,21 @@ async def test_modal_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -> 
 
 
 @modal
-async def test_modal_token_of_the_settings_is_used(make: Make, sdk: Any) -> None:
+async def test_modal_token_of_the_settings_is_used(make, sdk):
     await make(secrets={"MODAL_TOKEN_ID": "ak-1", "MODAL_TOKEN_SECRET": "as-1"}).open()
     assert sdk.STATE.clients == [("ak-1", "as-1")]
     assert isinstance(sdk.STATE.sandboxes[0].options["client"], sdk.Client)
 
 
 @modal
-async def test_modal_terminal_is_requested(make: Make, sdk: Any) -> None:
+async def test_modal_terminal_is_requested(make, sdk):
     running = await make().start(["true"], on_output=lambda _: None, pty=True)
     await running.wait()
     assert sdk.STATE.sandboxes[0].calls == [(("true",), {"pty": True})]
 
 
 @modal
-async def test_modal_sandbox_starts_from_the_last_snapshot(make: Make, sdk: Any) -> None:
+async def test_modal_sandbox_starts_from_the_last_snapshot(make, sdk):
     first = make()
     await first.open()
     await first.close()
@@ -162,12 +151,12 @@ async def test_modal_sandbox_starts_from_the_last_snapshot(make: Make, sdk: Any)
 
 
 @modal
-async def test_modal_deleted_snapshot_falls_back_to_the_image(make: Make, sdk: Any) -> None:
+async def test_modal_deleted_snapshot_falls_back_to_the_image(make, sdk):
     first = make()
     await first.open()
     await first.close()
     sdk.STATE.images.clear()
-    notices: list[str] = []
+    notices = []
     await make(notices.append).open()
     assert sdk.STATE.sandboxes[1].options["image"].tag == "box:1"
     assert notices == ["Modal no longer has the kept files; a fresh sandbox is made"]
@@ -184,8 +173,8 @@ async def test_modal_without_persistence_keeps_nothing(make, sdk, tmp_path):
 
 
 @modal
-async def test_modal_ended_sandbox_is_recreated(make: Make, sdk: Any) -> None:
-    notices: list[str] = []
+async def test_modal_ended_sandbox_is_recreated(make, sdk):
+    notices = []
     host = make(notices.append)
     await host.open()
     sdk.STATE.sandboxes[0].over = True
@@ -196,14 +185,14 @@ async def test_modal_ended_sandbox_is_recreated(make: Make, sdk: Any) -> None:
 
 
 @modal
-async def test_modal_program_that_cannot_start_is_tried_once(make: Make, sdk: Any) -> None:
+async def test_modal_program_that_cannot_start_is_tried_once(make, sdk):
     with pytest.raises(ToolError, match="no such program"):
         await make().start(["refused"], on_output=lambda _: None)
     assert [len(sandbox.calls) for sandbox in sdk.STATE.sandboxes] == [1]
 
 
 @modal
-async def test_modal_next_start_ends_sandboxes_of_dead_processes(make: Make, sdk: Any) -> None:
+async def test_modal_next_start_ends_sandboxes_of_dead_processes(make, sdk):
     gone = await gone_mark()
     for mark in (gone, "elsewhere:" + gone.split(":", 1)[1], owner_mark(), ""):
         sandbox = sdk.Sandbox((), {})
@@ -214,8 +203,8 @@ async def test_modal_next_start_ends_sandboxes_of_dead_processes(make: Make, sdk
 
 
 @daytona
-async def test_daytona_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -> None:
-    notices: list[str] = []
+async def test_daytona_sandbox_is_made_with_the_settings(make, sdk):
+    notices = []
     host = make(notices.append, task="t", forward_env={"A": "b"}, container_cpu=1.5)
     await host.open()
     await host.open()
@@ -234,13 +223,13 @@ async def test_daytona_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -
 
 
 @daytona
-async def test_daytona_key_and_region_are_passed_on(make: Make, sdk: Any) -> None:
+async def test_daytona_key_and_region_are_passed_on(make, sdk):
     await make(secrets={"DAYTONA_API_KEY": "k", "DAYTONA_TARGET": "eu"}).open()
     assert sdk.STATE.configs == [sdk.DaytonaConfig(api_key="k", api_url=None, target="eu")]
 
 
 @daytona
-async def test_daytona_terminal_shows_the_program_and_not_the_login_shell(make: Make) -> None:
+async def test_daytona_terminal_shows_the_program_and_not_the_login_shell(make):
     output = bytearray()
     running = await make().start(
         ["sh", "-c", "stty size; read name; echo hello $name; exit 4"],
@@ -256,14 +245,14 @@ async def test_daytona_terminal_shows_the_program_and_not_the_login_shell(make: 
 
 
 @daytona
-async def test_daytona_stopped_terminal_ends_its_program(make: Make) -> None:
+async def test_daytona_stopped_terminal_ends_its_program(make):
     running = await make().start(["sleep", "1000"], on_output=lambda _: None, pty=True)
     await running.stop()
     assert running.exit_code == 137
 
 
 @daytona
-async def test_daytona_persistent_sandbox_is_stopped_and_resumed(make: Make, sdk: Any) -> None:
+async def test_daytona_persistent_sandbox_is_stopped_and_resumed(make, sdk):
     first = make(task="t")
     await first.open()
     await first.close()
@@ -279,7 +268,7 @@ async def test_daytona_persistent_sandbox_is_stopped_and_resumed(make: Make, sdk
 
 
 @daytona
-async def test_daytona_sandbox_in_use_by_another_process_is_not_taken(make: Make, sdk: Any) -> None:
+async def test_daytona_sandbox_in_use_by_another_process_is_not_taken(make, sdk):
     labels = {"hermes": "1", "hermes.task": "default", "hermes.keep": "yes"}
     theirs = sdk.Sandbox({**labels, "hermes.owner": "another-machine:1:1"})
     sdk.STATE.sandboxes.append(theirs)
@@ -289,7 +278,7 @@ async def test_daytona_sandbox_in_use_by_another_process_is_not_taken(make: Make
 
 
 @daytona
-async def test_daytona_without_persistence_deletes_the_sandbox(make: Make, sdk: Any) -> None:
+async def test_daytona_without_persistence_deletes_the_sandbox(make, sdk):
     host = make(container_persistent=False)
     await host.open()
     assert sdk.STATE.sandboxes[0].params.auto_delete_interval == 0
@@ -298,8 +287,8 @@ async def test_daytona_without_persistence_deletes_the_sandbox(make: Make, sdk: 
 
 
 @daytona
-async def test_daytona_stopped_sandbox_is_restarted(make: Make, sdk: Any) -> None:
-    notices: list[str] = []
+async def test_daytona_stopped_sandbox_is_restarted(make, sdk):
+    notices = []
     host = make(notices.append)
     await host.open()
     notices.clear()
@@ -313,7 +302,7 @@ async def test_daytona_stopped_sandbox_is_restarted(make: Make, sdk: Any) -> Non
 
 
 @daytona
-async def test_daytona_next_start_stops_sandboxes_of_dead_processes(make: Make, sdk: Any) -> None:
+async def test_daytona_next_start_stops_sandboxes_of_dead_processes(make, sdk):
     gone = await gone_mark()
     cases = {
         "kept": {"hermes.keep": "yes", "hermes.owner": gone},

@@ -39,7 +39,7 @@ async def files(request, tmp_path, tmp_path_factory):
 
 
 @pytest.fixture
-def work(tmp_path: Path, files: Files) -> Path:
+def work(tmp_path, files):
     return tmp_path / "work"
 
 
@@ -57,7 +57,7 @@ async def lines(files: Files, path: Path, offset: int = 1, limit: int = 10) -> T
     return await files.lines(str(path), offset=offset, limit=limit, longest=20)
 
 
-async def test_a_page_of_a_file(files: Files, work: Path) -> None:
+async def test_a_page_of_a_file(files, work):
     path = work / "a"
     path.write_text("".join(f"line {n}\n" for n in range(1, 101)))
     assert await lines(files, path, offset=5, limit=2) == TextPage(("line 5", "line 6"), 100)
@@ -79,12 +79,12 @@ async def test_a_page_of_a_file(files: Files, work: Path) -> None:
         (b"\\n %s $HOME\n", TextPage(("\\n %s $HOME",), 1)),
     ],
 )
-async def test_lines_are_decoded(files: Files, work: Path, data: bytes, expected: TextPage) -> None:
+async def test_lines_are_decoded(files, work, data, expected):
     (work / "a").write_bytes(data)
     assert await lines(files, work / "a") == expected
 
 
-async def test_first_lines_of_a_gigabyte_are_read_quickly(files: Files, work: Path) -> None:
+async def test_first_lines_of_a_gigabyte_are_read_quickly(files, work):
     path = work / "huge"
     with path.open("wb") as file:
         file.write(b"one\n" * 3_000)
@@ -93,7 +93,7 @@ async def test_first_lines_of_a_gigabyte_are_read_quickly(files: Files, work: Pa
     assert (page.lines, page.total, page.complete) == (("one", "one"), 3_000, False)
 
 
-async def test_only_regular_files_are_read(files: Files, work: Path) -> None:
+async def test_only_regular_files_are_read(files, work):
     os.mkfifo(work / "pipe")
     (work / "file").touch()
     for path, number in [
@@ -110,7 +110,7 @@ async def test_only_regular_files_are_read(files: Files, work: Path) -> None:
         assert caught.value.errno == number
 
 
-async def test_paths_are_resolved(files: Files, work: Path, tmp_path: Path) -> None:
+async def test_paths_are_resolved(files, work, tmp_path):
     (work / "sub/deep").mkdir(parents=True)
     (work / "link").symlink_to("sub/deep")
     (work / "absolute").symlink_to(work / "link")
@@ -131,13 +131,13 @@ async def test_paths_are_resolved(files: Files, work: Path, tmp_path: Path) -> N
         await files.locate("a\0b")
 
 
-async def test_a_link_to_itself_ends(files: Files, work: Path) -> None:
+async def test_a_link_to_itself_ends(files, work):
     (work / "loop").symlink_to("loop")
     assert await files.locate("loop") == str(work / "loop")
 
 
 @pytest.mark.parametrize("name", ODD)
-async def test_odd_names(files: Files, work: Path, name: str) -> None:
+async def test_odd_names(files, work, name):
     path = await files.locate(name)
     assert path == str(work / name)
     await files.write(path, b"x\n")
@@ -152,7 +152,7 @@ async def test_odd_names(files: Files, work: Path, name: str) -> None:
     assert names_in(work) == []
 
 
-async def test_names_that_are_not_utf_8(files: Files, work: Path) -> None:
+async def test_names_that_are_not_utf_8(files, work):
     path = write_raw(work, b"caf\xe9.txt", b"hello\n")
     assert await files.names(str(work)) == ["caf\udce9.txt"]
     # The form a model is shown and sends back.
@@ -162,7 +162,7 @@ async def test_names_that_are_not_utf_8(files: Files, work: Path) -> None:
     assert await files.locate("caf\\xe9.txt") == str(work / "caf\\xe9.txt")
 
 
-async def test_kinds_sizes_and_times(files: Files, work: Path) -> None:
+async def test_kinds_sizes_and_times(files, work):
     os.mkfifo(work / "pipe")
     (work / "file").write_text("abc")
     (work / "link").symlink_to("file")
@@ -184,7 +184,7 @@ async def test_kinds_sizes_and_times(files: Files, work: Path) -> None:
     assert info.modified_ns // 10**9 == 1_600_000_000
 
 
-async def test_all_names_of_a_folder(files: Files, work: Path) -> None:
+async def test_all_names_of_a_folder(files, work):
     for name in (".hidden", "..two", "a", "b c"):
         (work / name).touch()
     (work / "broken").symlink_to("nowhere")
@@ -195,7 +195,7 @@ async def test_all_names_of_a_folder(files: Files, work: Path) -> None:
         assert caught.value.errno == number
 
 
-async def test_bytes_come_and_go_as_they_are(files: Files, work: Path) -> None:
+async def test_bytes_come_and_go_as_they_are(files, work):
     data = bytes(range(256)) * 40_000 + b"no end"
     path = str(work / "data")
     await files.write(path, data)
@@ -206,7 +206,7 @@ async def test_bytes_come_and_go_as_they_are(files: Files, work: Path) -> None:
     assert caught.value.errno == errno.EFBIG
 
 
-async def test_writing_makes_folders_and_leaves_nothing_else(files: Files, work: Path) -> None:
+async def test_writing_makes_folders_and_leaves_nothing_else(files, work):
     path = work / "a" / "b" / "c.txt"
     await files.write(str(path), b"one\r\n")
     assert path.read_bytes() == b"one\r\n"
@@ -228,7 +228,7 @@ async def test_a_new_file_has_the_usual_mode_and_an_old_one_keeps_its_own(files,
     assert stat.S_IMODE(script.stat().st_mode) == mode
 
 
-async def test_unwritable_targets_raise(files: Files, work: Path) -> None:
+async def test_unwritable_targets_raise(files, work):
     (work / "file").write_text("old")
     os.mkfifo(work / "pipe")
     for path, number in [
@@ -245,7 +245,7 @@ async def test_unwritable_targets_raise(files: Files, work: Path) -> None:
     assert (work / "file").read_text() == "old"
 
 
-async def test_a_link_in_the_way_is_not_followed(files: Files, work: Path, tmp_path: Path) -> None:
+async def test_a_link_in_the_way_is_not_followed(files, work, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("old")
@@ -263,7 +263,7 @@ async def test_a_link_in_the_way_is_not_followed(files: Files, work: Path, tmp_p
     assert (outside / "file").read_text() == "old"
 
 
-async def test_one_file_is_removed(files: Files, work: Path) -> None:
+async def test_one_file_is_removed(files, work):
     (work / "a").touch()
     (work / "b").touch()
     await files.remove(str(work / "a"))
@@ -279,7 +279,7 @@ async def test_one_file_is_removed(files: Files, work: Path) -> None:
 
 
 @pytest.fixture
-def tree(work: Path) -> Path:
+def tree(work):
     contents = {
         "a.py": "import os\nvalue = 1\nprint(value)\n",
         "a-b/z.txt": "nothing\n",
@@ -335,12 +335,12 @@ def short(grepped: GrepResult, tree: Path) -> list[str]:
         ("{a", []),
     ],
 )  # fmt: skip
-async def test_files_by_name(files: Files, tree: Path, glob: str, expected: list[str]) -> None:
+async def test_files_by_name(files, tree, glob, expected):
     found = await files.find(glob, str(tree), CancelToken())
     assert relative(found, tree) == expected
 
 
-async def test_rules_of_the_repository_hold_below_it(files: Files, tree: Path) -> None:
+async def test_rules_of_the_repository_hold_below_it(files, tree):
     found = await files.find("*.log", str(tree / "src"), CancelToken())
     assert relative(found, tree) == ["src/keep.log"]
     found = await files.find("*", str(tree / "build"), CancelToken())
@@ -348,7 +348,7 @@ async def test_rules_of_the_repository_hold_below_it(files: Files, tree: Path) -
     assert await files.find("*", str(tree / "a.py"), CancelToken()) == [str(tree / "a.py")]
 
 
-async def test_ignore_rules_of_git_are_respected(files: Files, tree: Path) -> None:
+async def test_ignore_rules_of_git_are_respected(files, tree):
     """Also .git/info/exclude, a repository within, and a rule that shows what is hidden."""
     more = {
         ".git/info/exclude": "*.tmp\n",
@@ -373,7 +373,7 @@ async def test_ignore_rules_of_git_are_respected(files: Files, tree: Path) -> No
     assert (await grep(files, tree, "value", file_glob="**/*.yml")).counts
 
 
-async def test_links_do_not_make_the_search_endless(files: Files, work: Path) -> None:
+async def test_links_do_not_make_the_search_endless(files, work):
     (work / "loop").symlink_to(work)
     (work / "broken").symlink_to("nowhere")
     (work / "a.py").touch()
@@ -382,7 +382,7 @@ async def test_links_do_not_make_the_search_endless(files: Files, work: Path) ->
     assert relative(found, work) == ["a.py", "b.py"]
 
 
-async def test_lines_are_found_where_git_would_look(files: Files, tree: Path) -> None:
+async def test_lines_are_found_where_git_would_look(files, tree):
     found = await grep(files, tree, r"^value\b")
     counts = dict(zip(relative(found.counts, tree), found.counts.values(), strict=True))
     assert counts == {"a.py": 1, "b.txt": 1, "src/c.py": 2, "src/deep/d.py": 1, "src/keep.log": 1}
@@ -408,7 +408,7 @@ async def test_only_files_with_such_names(files, tree, glob, expected):
     assert relative(found.counts, tree) == expected
 
 
-async def test_context_and_pages(files: Files, tree: Path) -> None:
+async def test_context_and_pages(files, tree):
     around = await grep(files, tree, "value =", file_glob="c.py", context=1)
     assert short(around, tree) == [
         "src/c.py-1 x", "src/c.py:2 value = 2", "src/c.py-3 y",
@@ -419,7 +419,7 @@ async def test_context_and_pages(files: Files, tree: Path) -> None:
     assert sum(second.counts.values()) == 6
 
 
-async def test_one_file_and_odd_bytes_can_be_searched(files: Files, tree: Path) -> None:
+async def test_one_file_and_odd_bytes_can_be_searched(files, tree):
     found = await grep(files, tree / "build/out.py", r"v\w+e")
     assert list(found.counts.values()) == [1]
     path = write_raw(tree, b"caf\xe9 x.txt", b"caf\xe9 needle " + b"x" * 500_000 + b"\n")
@@ -428,12 +428,12 @@ async def test_one_file_and_odd_bytes_can_be_searched(files: Files, tree: Path) 
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a-", "*x", "a{2,1}"])
-async def test_a_wrong_expression_is_explained(files: Files, tree: Path, pattern: str) -> None:
+async def test_a_wrong_expression_is_explained(files, tree, pattern):
     with pytest.raises(ToolArgumentsInvalid, match="not a valid regular expression"):
         await grep(files, tree, pattern)
 
 
-async def test_a_set_token_stops_the_search(files: Files, tree: Path) -> None:
+async def test_a_set_token_stops_the_search(files, tree):
     cancel = CancelToken()
     searching = asyncio.ensure_future(files.grep(GrepQuery("value", str(tree)), cancel))
     await asyncio.sleep(0)
@@ -454,11 +454,11 @@ async def test_a_set_token_stops_the_search(files: Files, tree: Path) -> None:
         (r"\x41", ""),
     ],
 )
-def test_expressions_for_a_plain_grep(pattern: str, expected: str) -> None:
+def test_expressions_for_a_plain_grep(pattern, expected):
     assert to_extended_regex(pattern) == expected
 
 
-async def test_expression_unsupported_by_the_hosts_grep_is_reported(tmp_path: Path) -> None:
+async def test_expression_unsupported_by_the_hosts_grep_is_reported(tmp_path):
     if shutil.which("busybox") is None:
         pytest.skip("needs busybox")
     (tmp_path / "a").write_text("x")
@@ -469,7 +469,7 @@ async def test_expression_unsupported_by_the_hosts_grep_is_reported(tmp_path: Pa
     await host.close()
 
 
-async def test_a_file_cut_off_on_its_way_leaves_the_old_one(tmp_path: Path) -> None:
+async def test_a_file_cut_off_on_its_way_leaves_the_old_one(tmp_path):
     class Cutting(MachineHost):
         """The connection breaks while data is sent: the program sees the end of its input."""
 
@@ -487,7 +487,7 @@ async def test_a_file_cut_off_on_its_way_leaves_the_old_one(tmp_path: Path) -> N
     await host.close()
 
 
-async def test_truncated_output_is_an_error(tmp_path: Path) -> None:
+async def test_truncated_output_is_an_error(tmp_path):
     """`wc` is replaced by a program that takes the whole script down with it."""
     (tmp_path / "bin").mkdir()
     deadly = tmp_path / "bin/wc"

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import psutil
@@ -15,8 +14,6 @@ from hermes.terminal.host_files import HostFiles
 from hermes.terminal.host_shell import HostShell, MarkedStream
 from tests.integration.hosts.machine_host import MachineHost, programs, runner
 
-Gone = Callable[[int], Awaitable[None]]
-
 
 @pytest.fixture(params=["usual", "posix", "busybox"])
 def host(request, tmp_path, tmp_path_factory):
@@ -25,7 +22,7 @@ def host(request, tmp_path, tmp_path_factory):
 
 
 @pytest.fixture
-async def plain(tmp_path: Path) -> AsyncIterator[HostShell]:
+async def plain(tmp_path):
     """For what does not depend on the programs there."""
     shell = HostShell(MachineHost({"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, tmp_path))
     yield shell
@@ -36,7 +33,7 @@ def number(path: Path) -> int:
     return int(path.read_text())
 
 
-async def test_a_cancel_at_once_leaves_nothing(plain: HostShell, tmp_path: Path) -> None:
+async def test_a_cancel_at_once_leaves_nothing(plain, tmp_path):
     """Also when the command is not yet known to the keeper."""
     await runner(plain)("true")
     for turns in (1, 3, 10, 30):
@@ -53,7 +50,7 @@ async def test_a_cancel_at_once_leaves_nothing(plain: HostShell, tmp_path: Path)
         await asyncio.sleep(0.02)
 
 
-async def test_nothing_is_left_on_the_host(host: MachineHost, tmp_path: Path) -> None:
+async def test_nothing_is_left_on_the_host(host, tmp_path):
     (tmp_path / "tmp dir").mkdir()
     host._environment["TMPDIR"] = f"{tmp_path}/tmp dir"
     shell = HostShell(host)
@@ -101,7 +98,7 @@ async def test_a_host_that_was_closed_is_opened_again_with_all_as_it_was(host, t
     await shell.close()
 
 
-async def test_a_host_at_work_is_not_closed(plain: HostShell, tmp_path: Path) -> None:
+async def test_a_host_at_work_is_not_closed(plain, tmp_path):
     host = MachineHost({"PATH": os.environ["PATH"]}, tmp_path)
     shell = HostShell(host, lifetime=0.1)
     started = await shell.start("read -r line; exit 7", on_output=len)
@@ -133,7 +130,7 @@ async def test_killed_supervisor_is_replaced_and_takes_over_its_processes(plain,
     assert not Path(keeper.folder).exists()
 
 
-async def test_lost_connection_is_reported_and_reopened(plain: HostShell, tmp_path: Path) -> None:
+async def test_lost_connection_is_reported_and_reopened(plain, tmp_path):
     run = runner(plain)
     await run("export A=1")
     host = plain._host
@@ -148,7 +145,7 @@ async def test_lost_connection_is_reported_and_reopened(plain: HostShell, tmp_pa
     assert (await run("echo $A")).output == "1\n"
 
 
-async def test_half_a_command_is_not_run(tmp_path: Path) -> None:
+async def test_half_a_command_is_not_run(tmp_path):
     class Cutting(MachineHost):
         """The connection breaks while a command is sent."""
 
@@ -166,7 +163,7 @@ async def test_half_a_command_is_not_run(tmp_path: Path) -> None:
     await shell.close()
 
 
-async def test_host_without_a_shell_is_reported(tmp_path: Path) -> None:
+async def test_host_without_a_shell_is_reported(tmp_path):
     host = MachineHost({"PATH": "/nowhere"}, tmp_path)
     with pytest.raises(BackendUnavailable, match="no shell can be started"):
         await runner(HostShell(host))("true")
@@ -174,7 +171,7 @@ async def test_host_without_a_shell_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 100])
-def test_marks_are_found_however_the_stream_is_cut(size: int) -> None:
+def test_marks_are_found_however_the_stream_is_cut(size):
     mark, found = b"\x01mark\x01", bytearray()
     stream = b"noise\x01ma" + mark + b"a\x01mar" + b"\x01\x01b\x01" + mark + b"rest"
     marked = MarkedStream(mark, found.extend)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import psutil
@@ -12,11 +11,9 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError
 from hermes.terminal import LocalShell, OutputLimits
 from hermes.terminal.host_shell import HostShell
-from tests.integration.hosts.machine_host import MachineHost, Run, programs, runner
+from tests.integration.hosts.machine_host import MachineHost, programs, runner
 
-Gone = Callable[[int], Awaitable[None]]
 AnyShell = LocalShell | HostShell
-Make = Callable[..., AnyShell]
 
 
 @pytest.fixture(params=["local", "usual", "posix", "busybox"])
@@ -31,14 +28,14 @@ def make(request, tmp_path, tmp_path_factory):
 
 
 @pytest.fixture
-async def shell(make: Make) -> AsyncIterator[AnyShell]:
+async def shell(make):
     shell = make()
     yield shell
     await shell.close()
 
 
 @pytest.fixture
-def run(shell: AnyShell) -> Run:
+def run(shell):
     return runner(shell)
 
 
@@ -46,7 +43,7 @@ def number(path: Path) -> int:
     return int(path.read_text())
 
 
-async def test_output_and_exit_codes(run: Run) -> None:
+async def test_output_and_exit_codes(run):
     result = await run("echo one; echo two >&2; echo three")
     assert (result.output, result.exit_code) == ("one\ntwo\nthree\n", 0)
     assert (await run("exit 3")).exit_code == 3
@@ -59,7 +56,7 @@ async def test_output_and_exit_codes(run: Run) -> None:
     assert (await run("echo on")).output == "on\n"
 
 
-async def test_folder_and_variables_are_kept(run: Run, shell: AnyShell, tmp_path: Path) -> None:
+async def test_folder_and_variables_are_kept(run, shell, tmp_path):
     await run("mkdir sub; cd sub; export GREETING='hello\nit'\"'\"'s \"me\" $x'; LOCAL=1; exit 4")
     assert shell.cwd == str(tmp_path / "sub")
     result = await run('pwd; printf "%s|%s" "$GREETING" "$LOCAL"; cd - >/dev/null')
@@ -69,7 +66,7 @@ async def test_folder_and_variables_are_kept(run: Run, shell: AnyShell, tmp_path
     assert (await run('echo "[${HOME-none}]"')).output == "[none]\n"
 
 
-async def test_command_sees_variables_exported_before_it(run: Run, shell: AnyShell) -> None:
+async def test_command_sees_variables_exported_before_it(run, shell):
     assert (await run("echo [$NOTION_KEY]")).output == "[]\n"
     shell.export({"NOTION_KEY": "it's $HOME `x`"})
     assert (await run('echo "[$NOTION_KEY]"')).output == "[it's $HOME `x`]\n"
@@ -81,7 +78,7 @@ async def test_command_sees_variables_exported_before_it(run: Run, shell: AnyShe
     assert shell.exported_names() == ("NOTION_KEY",)
 
 
-async def test_export_alone_starts_nothing(make: Make) -> None:
+async def test_export_alone_starts_nothing(make):
     shell = make()
     shell.export({"NOTION_KEY": "x"})
     assert shell.exported_names() == ("NOTION_KEY",)
@@ -90,7 +87,7 @@ async def test_export_alone_starts_nothing(make: Make) -> None:
 
 
 @pytest.mark.parametrize("command", ["if then", 'echo "open', "echo $(", "done"])
-async def test_syntax_error_is_reported_and_state_is_kept(run: Run, command: str) -> None:
+async def test_syntax_error_is_reported_and_state_is_kept(run, command):
     await run("export KEPT=yes; cd /")
     broken = await run(command)
     assert broken.exit_code != 0
@@ -99,7 +96,7 @@ async def test_syntax_error_is_reported_and_state_is_kept(run: Run, command: str
     assert (await run("echo $KEPT $PWD")).output == "yes /\n"
 
 
-async def test_state_is_kept_whatever_a_command_does_to_its_shell(run: Run) -> None:
+async def test_state_is_kept_whatever_a_command_does_to_its_shell(run):
     await run("set -euC; printf() { :; }; cat() { :; }; cd /; false")
     assert (await run("pwd; echo still")).output == "/\nstill\n"
     assert (await run("cd /usr; exec echo bye")).output == "bye\n"
@@ -109,7 +106,7 @@ async def test_state_is_kept_whatever_a_command_does_to_its_shell(run: Run) -> N
     assert (await run("pwd")).output == "/usr\n"
 
 
-async def test_folder_of_one_command_is_not_kept(run: Run, tmp_path: Path) -> None:
+async def test_folder_of_one_command_is_not_kept(run, tmp_path):
     assert (await run("pwd; cd /usr", cwd="/")).output == "/\n"
     (tmp_path / "sub dir").mkdir()
     assert (await run("pwd", cwd="~/sub dir")).output == f"{tmp_path}/sub dir\n"
@@ -120,28 +117,28 @@ async def test_folder_of_one_command_is_not_kept(run: Run, tmp_path: Path) -> No
         await run("pwd", cwd="nowhere")
 
 
-async def test_input_is_empty_and_bytes_are_text(run: Run) -> None:
+async def test_input_is_empty_and_bytes_are_text(run):
     assert (await run("cat; read -r line || echo none")).output == "none\n"
     assert (await run(r"printf 'a\377\303\251\1'")).output == "a�é\x01"
     assert (await run(r"printf 'a\0b\r10%%\r20%%\n'")).output == "a\0b\r10%\r20%\n"
     assert (await run("printf '%s' '\udce9' | wc -c")).output.strip() == "1"
 
 
-async def test_command_may_be_long(run: Run) -> None:
+async def test_command_may_be_long(run):
     text = "x" * 1_100_000
     assert (await run(f"cat <<'EOF' | wc -c\n{text}\nEOF")).output.strip() == "1100001"
 
 
 @pytest.mark.parametrize("command", ["echo a\0b", "echo \ud800"])
-async def test_command_that_is_not_text_is_refused(run: Run, command: str) -> None:
+async def test_command_that_is_not_text_is_refused(run, command):
     with pytest.raises(ToolArgumentsInvalid):
         await run(command)
 
 
-async def test_output_is_shown_while_the_command_runs(run: Run, tmp_path: Path) -> None:
-    shown: list[str] = []
+async def test_output_is_shown_while_the_command_runs(run, tmp_path):
+    shown = []
 
-    def show(text: str) -> None:
+    def show(text):
         shown.append(text)
         (tmp_path / "go").touch()
 
@@ -152,7 +149,7 @@ async def test_output_is_shown_while_the_command_runs(run: Run, tmp_path: Path) 
     assert "".join(shown) == result.output == "first\nlast\n"
 
 
-async def test_endless_output_is_bounded_and_stopped(make: Make) -> None:
+async def test_endless_output_is_bounded_and_stopped(make):
     shell = make(limits=OutputLimits(1_000, 100, 100))
     result = await runner(shell)("while :; do echo y; done", timeout=0.5)
     assert (result.timed_out, result.truncated, result.exit_code) == (True, True, 124)
@@ -167,10 +164,10 @@ async def test_timeout_stops_the_whole_family_and_keeps_the_output(run, gone, tm
     await gone(number(tmp_path / "pid"))
 
 
-async def test_cancel_stops_the_command(run: Run, gone: Gone, tmp_path: Path) -> None:
+async def test_cancel_stops_the_command(run, gone, tmp_path):
     cancel = CancelToken()
 
-    def stop(_text: str) -> None:
+    def stop(_text):
         cancel.cancel("enough")
 
     command = "sleep 600 & echo $! > left; echo $$ > pid; echo ready; sleep 600; touch finished"
@@ -182,7 +179,7 @@ async def test_cancel_stops_the_command(run: Run, gone: Gone, tmp_path: Path) ->
     assert (await run("echo on")).output == "on\n"
 
 
-async def test_cancelled_task_stops_its_command(run: Run, gone: Gone, tmp_path: Path) -> None:
+async def test_cancelled_task_stops_its_command(run, gone, tmp_path):
     ready = asyncio.Event()
     command = "echo $$ > pid; echo ready; sleep 600"
     task = asyncio.ensure_future(run(command, on_output=lambda _text: ready.set()))
@@ -206,12 +203,12 @@ async def test_leftover_background_processes_live_until_close(run, shell, gone, 
     await gone(number(tmp_path / "pid"))
 
 
-async def test_commands_wait_for_each_other(run: Run, tmp_path: Path) -> None:
+async def test_commands_wait_for_each_other(run, tmp_path):
     await asyncio.gather(*(run(f"echo {n}a >> log; sleep 0.05; echo {n}b >> log") for n in "12"))
     assert (tmp_path / "log").read_text() in ("1a\n1b\n2a\n2b\n", "2a\n2b\n1a\n1b\n")
 
 
-async def test_background_program_starts_with_the_current_state(run: Run, shell: AnyShell) -> None:
+async def test_background_program_starts_with_the_current_state(run, shell):
     await run("export A='hello there'; cd /usr")
     output = bytearray()
     first = await shell.start("read -r line; echo $A $PWD $line", on_output=output.extend)
@@ -238,7 +235,7 @@ async def test_background_program_has_input_and_does_not_change_the_session(run,
     assert (await run('pwd; echo "$A $OTHER"')).output == "/\n1 \n"
 
 
-async def test_background_program_may_be_the_first_command(shell: AnyShell) -> None:
+async def test_background_program_may_be_the_first_command(shell):
     output = bytearray()
     program = await shell.start(
         'echo "$PWD"; cat <<\'EOF\'\n$HOME "quoted"\nEOF\necho "[$#]"\nno-such-program\nexit 7',
@@ -272,14 +269,14 @@ async def test_background_program_can_be_stopped(shell, gone, tmp_path):
     await gone(number(tmp_path / "other"))
 
 
-async def test_background_program_ends_although_it_left_another(shell: AnyShell) -> None:
+async def test_background_program_ends_although_it_left_another(shell):
     output = bytearray()
     started = await shell.start("sleep 600 & echo done; exit 4", on_output=output.extend)
     assert await started.wait() == 4
     assert output == b"done\n"
 
 
-async def test_terminal(shell: AnyShell) -> None:
+async def test_terminal(shell):
     output = bytearray()
     command = "[ -t 0 ] && stty size; echo $TERM; read -r line; echo got $line; exit 3"
     started = await shell.start(command, on_output=output.extend, pty=True)

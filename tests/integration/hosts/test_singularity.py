@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +51,6 @@ case "$1 $2" in
 esac
 """
 
-Make = Callable[..., SingularityHost]
-
 
 class Fake:
     def __init__(self, folder: Path) -> None:
@@ -82,15 +79,15 @@ class Fake:
 
 
 @pytest.fixture
-def fake(tmp_path: Path) -> Fake:
+def fake(tmp_path):
     return Fake(tmp_path)
 
 
 @pytest.fixture
-async def make(fake: Fake) -> AsyncIterator[Make]:
-    hosts: list[SingularityHost] = []
+async def make(fake):
+    hosts = []
 
-    def make(settings: dict[str, Any] | None = None, **changes: Any) -> SingularityHost:
+    def make(settings=None, **changes):
         context = backend_context(
             fake.folder / "kept",
             {"singularity_image": "docker://box", **(settings or {})},
@@ -106,7 +103,7 @@ async def make(fake: Fake) -> AsyncIterator[Make]:
 
 class TestSingularityHost(HostContract):
     @pytest.fixture
-    def host(self, make: Make) -> SingularityHost:
+    def host(self, make):
         return make()
 
 
@@ -118,7 +115,7 @@ async def said(host: Host, script: str, **options: Any) -> str:
     return output.decode().strip()
 
 
-async def test_a_kept_instance_has_an_overlay_and_a_home(make: Make, fake: Fake) -> None:
+async def test_a_kept_instance_has_an_overlay_and_a_home(make, fake):
     mount = Mount("/etc/hostname", "/root/.hermes/x", read_only=True)
     host = make({"container_cpu": 2, "container_memory": 100}, credential_mounts=(mount,))
     await host.open()
@@ -131,7 +128,7 @@ async def test_a_kept_instance_has_an_overlay_and_a_home(make: Make, fake: Fake)
     assert fake.told == ["INFO:    instance started"]
 
 
-async def test_an_instance_that_is_not_kept_writes_to_memory(make: Make, fake: Fake) -> None:
+async def test_an_instance_that_is_not_kept_writes_to_memory(make, fake):
     await make({"container_persistent": False}).open()
     (start,) = fake.calls("instance start")
     assert "--writable-tmpfs --home " in start
@@ -147,7 +144,7 @@ async def test_programs_run_in_the_instance_with_the_forwarded_variables(make, f
     assert call == f"exec --cleanenv --pwd /root instance://{instance} sh -c echo $WANTED"
 
 
-async def test_closing_stops_the_instance(make: Make, fake: Fake) -> None:
+async def test_closing_stops_the_instance(make, fake):
     host = make()
     await host.open()
     assert len(fake.instances()) == 1
@@ -156,7 +153,7 @@ async def test_closing_stops_the_instance(make: Make, fake: Fake) -> None:
     assert fake.calls("instance stop")[0].startswith("instance stop -t 2 hermes.")
 
 
-async def test_ended_instance_is_restarted(make: Make, fake: Fake) -> None:
+async def test_ended_instance_is_restarted(make, fake):
     host = make()
     await host.open()
     (first,) = fake.instances()
@@ -173,7 +170,7 @@ async def test_limits_the_machine_cannot_set_are_given_up(make, fake, caplog):
     assert "cannot limit processor and memory" in caplog.text
 
 
-async def test_next_start_stops_instances_of_dead_processes(make: Make, fake: Fake) -> None:
+async def test_next_start_stops_instances_of_dead_processes(make, fake):
     ended = await asyncio.create_subprocess_exec("true")
     await ended.wait()
     place, _, start = owner_mark().rsplit(":", 2)
@@ -186,7 +183,7 @@ async def test_next_start_stops_instances_of_dead_processes(make: Make, fake: Fa
     assert set(others) < set(fake.instances())
 
 
-async def test_a_killed_process_leaves_no_instance(fake: Fake) -> None:
+async def test_a_killed_process_leaves_no_instance(fake):
     program = f"""
 import asyncio
 from pathlib import Path
@@ -212,14 +209,14 @@ asyncio.run(main())
         await asyncio.sleep(0.02)
 
 
-async def test_singularity_is_taken_where_there_is_no_apptainer(make: Make, fake: Fake) -> None:
+async def test_singularity_is_taken_where_there_is_no_apptainer(make, fake):
     fake.install("singularity")
     (fake.folder / "bin/apptainer").unlink()
     await make().open()
     assert len(fake.instances()) == 1
 
 
-async def test_errors_say_what_to_do(make: Make, fake: Fake) -> None:
+async def test_errors_say_what_to_do(make, fake):
     (fake.folder / "broken").write_text("while setting up overlay: not permitted")
     with pytest.raises(BackendUnavailable, match="setting up overlay") as caught:
         await make().open()

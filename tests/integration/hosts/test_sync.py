@@ -30,7 +30,7 @@ async def host(request, tmp_path, tmp_path_factory):
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Path:
+def here(tmp_path):
     folder = tmp_path / "here"
     (folder / "sub").mkdir(parents=True)
     (folder / "a.txt").write_text("a")
@@ -43,7 +43,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-async def test_a_folder_arrives_with_its_modes(host: Counting, here: Path, tmp_path: Path) -> None:
+async def test_a_folder_arrives_with_its_modes(host, here, tmp_path):
     name = "n" * 120 + " ' é"
     (here / name).write_bytes(bytes(range(256)) * 5_000)
     raw = os.fsdecode(os.fsencode(here) + b"/caf\xe9")
@@ -57,7 +57,7 @@ async def test_a_folder_arrives_with_its_modes(host: Counting, here: Path, tmp_p
     assert host.started == 1
 
 
-async def test_only_what_changed_is_sent(host: Counting, here: Path, tmp_path: Path) -> None:
+async def test_only_what_changed_is_sent(host, here, tmp_path):
     sync, there = Sync(host), tmp_path / "there"
     pairs = [(here, str(there))]
     await sync.push(pairs)
@@ -87,7 +87,7 @@ async def test_only_deleted_files_are_removed_from_the_host(host, here, tmp_path
     assert sorted(path.name for path in there.iterdir()) == ["a.txt", "own.txt"]
 
 
-async def test_credential_files_are_private_and_read_only(host: Counting, tmp_path: Path) -> None:
+async def test_credential_files_are_private_and_read_only(host, tmp_path):
     key, sync = tmp_path / "key", Sync(host)
     key.write_text("one")
     key.chmod(0o644)
@@ -116,7 +116,7 @@ async def test_links_out_of_the_folder_are_not_followed(host, here, tmp_path):
     assert (there / "absolute").resolve() == there / "a.txt"
 
 
-async def test_host_without_tar_is_reported(tmp_path: Path, here: Path) -> None:
+async def test_host_without_tar_is_reported(tmp_path, here):
     (tmp_path / "bin").mkdir()
     for name in ("sh", "cat"):
         (tmp_path / "bin" / name).symlink_to(f"/bin/{name}")
@@ -126,7 +126,7 @@ async def test_host_without_tar_is_reported(tmp_path: Path, here: Path) -> None:
     await host.close()
 
 
-async def test_a_failed_push_is_made_up_for(tmp_path: Path, here: Path) -> None:
+async def test_a_failed_push_is_made_up_for(tmp_path, here):
     host = MachineHost({"PATH": os.environ["PATH"]}, tmp_path)
     sync, there = Sync(host), tmp_path / "there"
     there.touch()  # a file where the folder should be

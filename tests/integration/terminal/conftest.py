@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +45,7 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+def sshd(tmp_path_factory):
     server = program("sshd")
     program("ssh")
     folder = tmp_path_factory.mktemp("sshd")
@@ -93,7 +92,7 @@ def _listens(port: int) -> bool:
 
 
 @pytest.fixture
-async def ssh(sshd: Sshd) -> AsyncIterator[SshHost]:
+async def ssh(sshd):
     host = SshHost(sshd.options(), dict(os.environ))
     yield host
     await host.close()

@@ -6,7 +6,7 @@ import pwd
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def settings_of(name: str, request: pytest.FixtureRequest) -> tuple[dict[str, An
 
 
 @pytest.fixture
-def outside_tmp(tmp_path: Path) -> Iterator[Path]:
+def outside_tmp(tmp_path):
     """A folder that is not in /tmp, which is private in a sandbox."""
     folder = Path("/var/tmp") / f"hermes-test-{os.getpid()}-{tmp_path.name}"
     folder.mkdir(mode=0o700)
@@ -84,7 +84,7 @@ def outside_tmp(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest, hermes_home: Path, outside_tmp: Path) -> Place:
+def place(request, hermes_home, outside_tmp):
     settings, environment = settings_of(request.param, request)
     hermes_home.mkdir()
     config = {"terminal": {"backend": request.param, **settings}, "approvals": {"mode": "off"}}
@@ -93,7 +93,7 @@ def place(request: pytest.FixtureRequest, hermes_home: Path, outside_tmp: Path) 
     return Place(request.param, hermes_home, outside_tmp, environment)
 
 
-def test_the_same_calls_do_the_same_everywhere(place: Place) -> None:
+def test_the_same_calls_do_the_same_everywhere(place):
     results = place.chat(
         ("terminal", {"command": "mkdir -p sub && cd sub && export GREETING=hello"}),
         ("terminal", {"command": 'echo "$GREETING from $(basename "$PWD")"'}),
@@ -136,7 +136,7 @@ def eventually(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_killed_agent_leaves_nothing_running(place: Place) -> None:
+def test_a_killed_agent_leaves_nothing_running(place):
     first, second = (f"8{os.getpid()}{n}{len(place.name)}" for n in (1, 2))
     calls = [
         ToolCall("c1", "terminal", json.dumps({"command": f"sleep {first}", "background": True})),
@@ -165,7 +165,7 @@ sh "${HERMES_SKILL_DIR}/scripts/kettle.sh"
 
 
 @pytest.fixture
-def nothing_left() -> Iterator[None]:
+def nothing_left():
     """Over SSH the other machine is this one."""
     yield
     there = Path.home() / ".cache" / "hermes" / "skills" / "brew-tea-of-the-test"

@@ -1,19 +1,14 @@
 """Containers in a real Docker engine, and in podman, which has no daemon and other messages."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import anyio
 import psutil
 import pytest
 
 from hermes.core.errors import BackendUnavailable
 from hermes.sdk.testing.terminal import HostContract, run
-from hermes.terminal.docker import DockerHost
 from hermes.terminal.host_shell import HostShell
 from hermes.terminal.remote import credential_mounts, owner_mark
 from tests.integration.terminal.container_hosts import (
-    Hosts,
     died,
     heard,
     hosts_of,
@@ -32,12 +27,12 @@ podman = pytest.mark.parametrize("engine", ["podman"])
 
 
 @pytest.fixture(params=["docker", "podman"])
-def engine(request: pytest.FixtureRequest) -> str:
+def engine(request):
     return str(request.param)
 
 
 @pytest.fixture
-async def hosts(engine: str, tmp_path: Path) -> AsyncIterator[Hosts]:
+async def hosts(engine, tmp_path):
     running = docker_engine() if engine == "docker" else podman_engine()
     async with hosts_of(running, tmp_path) as hosts:
         yield hosts
@@ -45,11 +40,11 @@ async def hosts(engine: str, tmp_path: Path) -> AsyncIterator[Hosts]:
 
 class TestDockerHost(HostContract):
     @pytest.fixture
-    def host(self, hosts: Hosts) -> DockerHost:
+    def host(self, hosts):
         return hosts.make()
 
 
-async def test_container_has_no_rights_and_limited_means(hosts: Hosts) -> None:
+async def test_container_has_no_rights_and_limited_means(hosts):
     host = hosts.make(cpu=0.5, memory=300, disk=1000)
     status = await said(host, "cat /proc/self/status")
     assert "CapEff:\t000000000000000b" in status
@@ -62,7 +57,7 @@ async def test_container_has_no_rights_and_limited_means(hosts: Hosts) -> None:
 
 
 @docker
-async def test_docker_options_of_a_container(hosts: Hosts) -> None:
+async def test_docker_options_of_a_container(hosts):
     host = hosts.make(cpu=0.5, memory=300)
     await host.open()
     settings = hosts.inspect(host)["HostConfig"]
@@ -94,7 +89,7 @@ async def test_a_disk_limit_that_the_engine_cannot_set_is_given_up_once(hosts, c
 
 
 @docker
-async def test_variables_stay_outside_unless_forwarded(hosts: Hosts) -> None:
+async def test_variables_stay_outside_unless_forwarded(hosts):
     environment = {**hosts.engine.environment, "OPENAI_API_KEY": "sk-not-for-you"}
     forwarded = {"WANTED": "a value; with $signs and 'quotes'"}
     host = hosts.make(environment=environment, forward_env=forwarded)
@@ -122,7 +117,7 @@ async def test_credential_files_can_be_read_and_not_changed(hosts, tmp_path, per
 
 
 @docker
-async def test_the_working_folder_and_volumes_are_mounted(hosts: Hosts, tmp_path: Path) -> None:
+async def test_the_working_folder_and_volumes_are_mounted(hosts, tmp_path):
     project, data = tmp_path / "my, project", tmp_path / "data"
     project.mkdir()
     data.mkdir()
@@ -135,7 +130,7 @@ async def test_the_working_folder_and_volumes_are_mounted(hosts: Hosts, tmp_path
 
 
 @docker
-async def test_kept_files_outlive_the_container_and_others_do_not(hosts: Hosts) -> None:
+async def test_kept_files_outlive_the_container_and_others_do_not(hosts):
     for persistent, expected in ((True, "kept kept"), (False, "")):
         host = hosts.make(persistent=persistent, task="one")
         assert await said(host, "pwd") == "/root"
@@ -151,7 +146,7 @@ async def test_kept_files_outlive_the_container_and_others_do_not(hosts: Hosts) 
 
 
 @docker
-async def test_a_terminal_has_its_size_and_ends_with_all_that_runs_in_it(hosts: Hosts) -> None:
+async def test_a_terminal_has_its_size_and_ends_with_all_that_runs_in_it(hosts):
     host = hosts.make()
     script = "stty size; setsid sleep 4321 & trap '' HUP; read line; echo heard $line; sleep 4321"
     running, output = await started(host, script, pty=True)
@@ -164,7 +159,7 @@ async def test_a_terminal_has_its_size_and_ends_with_all_that_runs_in_it(hosts: 
 
 
 @docker
-async def test_a_program_hears_the_end_of_its_input_when_it_is_stopped(hosts: Hosts) -> None:
+async def test_a_program_hears_the_end_of_its_input_when_it_is_stopped(hosts):
     host = hosts.make()
     running, output = await started(host, "echo on; cat; echo over >/workspace/end")
     await heard(output, b"on")
@@ -189,7 +184,7 @@ async def test_dead_container_is_recreated_without_running_a_command_twice(hosts
 
 
 @docker
-async def test_shell_of_a_dead_container_continues_in_a_new_one(hosts: Hosts) -> None:
+async def test_shell_of_a_dead_container_continues_in_a_new_one(hosts):
     host = hosts.make()
     shell = HostShell(host)
     await run(shell, "cd /opt && export KEPT=yes")
@@ -202,7 +197,7 @@ async def test_shell_of_a_dead_container_continues_in_a_new_one(hosts: Hosts) ->
 
 
 @docker
-async def test_closing_leaves_no_container(hosts: Hosts) -> None:
+async def test_closing_leaves_no_container(hosts):
     host = hosts.make()
     _, output = await started(host, "trap '' TERM HUP; echo on; while :; do sleep 1; done")
     await heard(output, b"on")
@@ -211,7 +206,7 @@ async def test_closing_leaves_no_container(hosts: Hosts) -> None:
     assert name not in hosts.containers()
 
 
-async def test_a_killed_process_leaves_no_container(hosts: Hosts, tmp_path: Path) -> None:
+async def test_a_killed_process_leaves_no_container(hosts, tmp_path):
     process = process_with_container(hosts.engine, tmp_path)
     assert process.stdout is not None
     name = process.stdout.readline().strip()
@@ -222,7 +217,7 @@ async def test_a_killed_process_leaves_no_container(hosts: Hosts, tmp_path: Path
 
 
 @docker
-async def test_next_start_removes_containers_of_dead_processes(hosts: Hosts) -> None:
+async def test_next_start_removes_containers_of_dead_processes(hosts):
     """An engine that was down when the owner died could not see its input close."""
     ended = await anyio.open_process(["true"])
     place, pid, start = owner_mark().rsplit(":", 2)
@@ -253,7 +248,7 @@ async def test_image_that_cannot_be_fetched_is_an_error_with_advice(engine, host
 
 
 @docker
-async def test_an_engine_that_is_not_there_is_an_error_with_advice(hosts: Hosts) -> None:
+async def test_an_engine_that_is_not_there_is_an_error_with_advice(hosts):
     nowhere = {**hosts.engine.environment, "DOCKER_HOST": f"unix://{hosts.folder}/none.sock"}
     with pytest.raises(BackendUnavailable, match="the docker engine does not run") as caught:
         await hosts.make(environment=nowhere).open()
@@ -261,14 +256,14 @@ async def test_an_engine_that_is_not_there_is_an_error_with_advice(hosts: Hosts)
 
 
 @docker
-async def test_too_many_processors_is_an_error_that_names_the_setting(hosts: Hosts) -> None:
+async def test_too_many_processors_is_an_error_that_names_the_setting(hosts):
     with pytest.raises(BackendUnavailable) as caught:
         await hosts.make(cpu=5000).open()
     assert "terminal.container_cpu" in caught.value.hint
 
 
 @podman
-async def test_podman_variables_are_forwarded_and_files_kept(hosts: Hosts, tmp_path: Path) -> None:
+async def test_podman_variables_are_forwarded_and_files_kept(hosts, tmp_path):
     (tmp_path / "a, b").mkdir()
     volumes = (f"{tmp_path}/a, b:/data:ro",)
     options = {"persistent": True, "forward_env": {"WANTED": "a $value"}, "volumes": volumes}
@@ -279,7 +274,7 @@ async def test_podman_variables_are_forwarded_and_files_kept(hosts: Hosts, tmp_p
 
 
 @podman
-async def test_podman_terminal_ends_with_all_that_runs_in_it(hosts: Hosts) -> None:
+async def test_podman_terminal_ends_with_all_that_runs_in_it(hosts):
     host = hosts.make()
     running, output = await started(host, "stty size; sleep 4321", pty=True)
     await heard(output, b"40 120")

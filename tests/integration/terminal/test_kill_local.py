@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -39,14 +38,14 @@ NAMES = ("background", "stubborn", "pty", "apart", "deep", "deeper", "left", "fo
 
 
 @pytest.fixture
-def scratch(tmp_path: Path) -> Path:
+def scratch(tmp_path):
     folder = tmp_path / "scratch"
     folder.mkdir()
     return folder
 
 
 @pytest.fixture
-def agent(tmp_path: Path, scratch: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def agent(tmp_path, scratch):
     process = subprocess.Popen(
         [sys.executable, "-c", AGENT, str(tmp_path)],
         env={

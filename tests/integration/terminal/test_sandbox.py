@@ -6,7 +6,6 @@ import pwd
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -15,21 +14,19 @@ import pytest
 
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.sdk.testing.terminal import HostContract
-from hermes.terminal import CommandResult, Host
+from hermes.terminal import CommandResult
 from hermes.terminal.host_files import HostFiles
 from hermes.terminal.host_shell import HostShell
 from hermes.terminal.sandbox import SandboxHost, SandboxOptions
 from tests.integration.hosts.machine_host import runner
 from tests.integration.terminal.parts import gone, kill, program, started, unique_sleep
 
-Make = Callable[..., HostShell]
-
 PYTHON = Path(sys.executable).resolve()
 """Not that of the virtual environment, which may lie in /tmp: that is private inside."""
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
+def home():
     """A home that is not in /tmp, since the sandbox has a /tmp of its own."""
     around = pwd.getpwuid(os.geteuid()).pw_dir
     with tempfile.TemporaryDirectory(prefix=".hermes-test-", dir=around) as folder:
@@ -37,18 +34,18 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture
-def work(home: Path) -> Path:
+def work(home):
     folder = home / "work"
     folder.mkdir()
     return folder
 
 
 @pytest.fixture
-async def make(work: Path, home: Path) -> AsyncIterator[Make]:
+async def make(work, home):
     program("bwrap")
-    made: list[HostShell] = []
+    made = []
 
-    def make(**options: object) -> HostShell:
+    def make(**options):
         given = SandboxOptions(**{"workspace": (str(work),), **options})  # type: ignore[arg-type]
         environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
         made.append(HostShell(SandboxHost(given, environment)))
@@ -64,7 +61,7 @@ async def output(shell: HostShell, command: str) -> tuple[str, int]:
     return result.output, result.exit_code
 
 
-async def test_only_the_workspace_can_be_written(make: Make, work: Path, home: Path) -> None:
+async def test_only_the_workspace_can_be_written(make, work, home):
     (home / "kept").write_text("kept")
     shell = make()
     assert await output(shell, "pwd; echo new > file; cat file") == (f"{work}\nnew\n", 0)
@@ -77,7 +74,7 @@ async def test_only_the_workspace_can_be_written(make: Make, work: Path, home: P
     assert (home / "kept").read_text() == "kept"
 
 
-async def test_more_can_be_opened_and_parts_kept(make: Make, work: Path, home: Path) -> None:
+async def test_more_can_be_opened_and_parts_kept(make, work, home):
     (home / "cache").mkdir()
     (work / "policy").write_text("mine")
     shell = make(writable=(f"{home}/cache", "/does/not/exist"), readonly=(f"{work}/policy",))
@@ -87,7 +84,7 @@ async def test_more_can_be_opened_and_parts_kept(make: Make, work: Path, home: P
     assert (work / "policy").read_text() == "mine"
 
 
-async def test_a_link_in_the_workspace_opens_nothing(make: Make, work: Path, home: Path) -> None:
+async def test_a_link_in_the_workspace_opens_nothing(make, work, home):
     (home / "outside").mkdir()
     (work / "link").symlink_to(home / "outside")
     shell = make()
@@ -96,7 +93,7 @@ async def test_a_link_in_the_workspace_opens_nothing(make: Make, work: Path, hom
     assert not (home / "file").exists()
 
 
-async def test_secrets_are_hidden(make: Make, work: Path, home: Path) -> None:
+async def test_secrets_are_hidden(make, work, home):
     for name in (".ssh/key", ".hermes/.env", ".hermes/work/file", ".netrc", "real/key"):
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +115,7 @@ async def test_secrets_are_hidden(make: Make, work: Path, home: Path) -> None:
     assert "secret" not in found[0]
 
 
-async def test_the_network_is_off_unless_allowed(make: Make) -> None:
+async def test_the_network_is_off_unless_allowed(make):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         script = f'import socket; socket.create_connection(("127.0.0.1", {port}))'
@@ -129,7 +126,7 @@ async def test_the_network_is_off_unless_allowed(make: Make) -> None:
         assert (await output(make(network=True), connect))[1] == 0
 
 
-async def test_sockets_of_services_are_out_of_reach(make: Make, work: Path, home: Path) -> None:
+async def test_sockets_of_services_are_out_of_reach(make, work, home):
     """A read-only mount would not keep anybody from talking to them."""
     path = f"{home}/s"
     assert not path.startswith("/run/")
@@ -141,7 +138,7 @@ async def test_sockets_of_services_are_out_of_reach(make: Make, work: Path, home
     assert await output(make(network=True), "ls -A /run") == ("", 0)
 
 
-async def test_commands_share_processes_loopback_and_tmp(make: Make, work: Path) -> None:
+async def test_commands_share_processes_loopback_and_tmp(make, work):
     shell = make()
     serve = f"exec {PYTHON} -m http.server -b 127.0.0.1 8123"
     fetch = (
@@ -160,7 +157,7 @@ async def test_commands_share_processes_loopback_and_tmp(make: Make, work: Path)
     assert not Path("/tmp/kept").exists()
 
 
-async def test_no_process_of_this_machine_is_seen(make: Make) -> None:
+async def test_no_process_of_this_machine_is_seen(make):
     shell = make()
     assert (await output(shell, f"kill -0 {os.getpid()}"))[1] != 0
     names, _ = await output(shell, "cat /proc/[0-9]*/comm 2>/dev/null")
@@ -176,11 +173,11 @@ async def test_no_process_of_this_machine_is_seen(make: Make) -> None:
 
 class TestSandboxHost(HostContract):
     @pytest.fixture
-    def host(self, make: Make) -> Host:
+    def host(self, make):
         return make()._host
 
 
-async def test_files_outside_are_read_only(make: Make, work: Path, home: Path) -> None:
+async def test_files_outside_are_read_only(make, work, home):
     shell = make()
     files = HostFiles(shell._host, shell)
     await files.write(await files.locate("a/b.txt"), b"needle\n")
@@ -189,7 +186,7 @@ async def test_files_outside_are_read_only(make: Make, work: Path, home: Path) -
         await files.write(f"{home}/x", b"")
 
 
-async def test_kill_of_this_process_leaves_nothing_running(work: Path, home: Path) -> None:
+async def test_kill_of_this_process_leaves_nothing_running(work, home):
     program("bwrap")
     sleep = unique_sleep()
     options = msgspec.json.encode(SandboxOptions((str(work),))).decode()
@@ -225,7 +222,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_sandbox_that_died_is_replaced(make: Make) -> None:
+async def test_a_sandbox_that_died_is_replaced(make):
     shell = make()
     run, sleep = runner(shell), unique_sleep()
     await run("export A=1")
@@ -242,7 +239,7 @@ async def test_a_sandbox_that_died_is_replaced(make: Make) -> None:
     assert (await run("echo $A")).output == "1\n"
 
 
-async def test_limits(make: Make) -> None:
+async def test_limits(make):
     shell = make(memory_mb=400)
     text, code = await output(shell, f"{PYTHON} -c 'print(len(bytearray(1 << 30)))'")
     assert code != 0
@@ -252,7 +249,7 @@ async def test_limits(make: Make) -> None:
         await host.start(["echo", "x" * 300_000], on_output=len)
 
 
-async def test_a_folder_for_tmp_that_is_kept(make: Make, tmp_path: Path) -> None:
+async def test_a_folder_for_tmp_that_is_kept(make, tmp_path):
     shell = make(tmp=f"{tmp_path}/kept")
     await runner(shell)("echo x > /tmp/file")
     await shell.close()
@@ -267,7 +264,7 @@ async def refusal(options: SandboxOptions, path: str) -> BackendUnavailable:
     return caught.value
 
 
-async def test_unavailable_sandbox_is_refused_with_the_reason(work: Path, tmp_path: Path) -> None:
+async def test_unavailable_sandbox_is_refused_with_the_reason(work, tmp_path):
     missing = await refusal(SandboxOptions((str(work),)), "/nowhere")
     assert missing.hint.startswith("apt install bubblewrap")
     whole = await refusal(SandboxOptions(("/",)), str(tmp_path / "bin"))

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -22,7 +21,7 @@ from tests.integration.terminal.parts import gone, kill, started, unique_sleep
 
 
 @pytest.fixture
-async def shell(ssh: SshHost, tmp_path: Path) -> AsyncIterator[HostShell]:
+async def shell(ssh, tmp_path):
     shell = HostShell(ssh, cwd=str(tmp_path))
     yield shell
     await shell.close()
@@ -32,18 +31,18 @@ class TestSshHost(HostContract):
     """Among the rest it starts more programs than a server allows over one connection."""
 
     @pytest.fixture
-    def host(self, ssh: SshHost) -> SshHost:
+    def host(self, ssh):
         return ssh
 
 
-async def test_much_output_comes_whole(ssh: SshHost) -> None:
+async def test_much_output_comes_whole(ssh):
     shell = HostShell(ssh, limits=OutputLimits(6_000_000, 1_000_000))
     result = await runner(shell)("yes 123456789 | head -c 5000000; echo end")
     assert result.output == "123456789\n" * 500_000 + "end\n"
     await shell.close()
 
 
-async def test_cancel_does_not_wait_for_a_network_that_is_stuck(sshd: Sshd) -> None:
+async def test_cancel_does_not_wait_for_a_network_that_is_stuck(sshd):
     host = SshHost(sshd.options(alive_seconds=1_000), dict(os.environ))
     shell, sleep, cancel = HostShell(host), unique_sleep(), CancelToken()
     running = asyncio.ensure_future(runner(shell)(f"exec {sleep}", cancel=cancel))
@@ -87,7 +86,7 @@ async def test_cut_connection_is_reported_and_reopened(ssh, shell, sshd, end):
     assert (await run("echo $A $PWD")).output == "1 /\n"
 
 
-async def test_closing_leaves_no_files_or_processes(sshd: Sshd, ssh: SshHost) -> None:
+async def test_closing_leaves_no_files_or_processes(sshd, ssh):
     shell, sleep = HostShell(ssh), unique_sleep()
     await runner(shell)(f"{sleep} >/dev/null 2>&1 & :")
     folder = shell._session and shell._session.folder
@@ -123,7 +122,7 @@ asyncio.run(main())
 """
 
 
-async def test_kill_of_this_process_stops_remote_programs(sshd: Sshd) -> None:
+async def test_kill_of_this_process_stops_remote_programs(sshd):
     sleep = unique_sleep()
     options = msgspec.json.encode(sshd.options()).decode()
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", ACTOR, options, sleep)
@@ -145,7 +144,7 @@ async def refusal(options: dict[str, object], sshd: Sshd) -> BackendUnavailable:
     return caught.value
 
 
-async def test_failed_connection_is_refused_with_the_reason(sshd: Sshd, tmp_path: Path) -> None:
+async def test_failed_connection_is_refused_with_the_reason(sshd, tmp_path):
     unknown = await refusal({"options": (f"UserKnownHostsFile={tmp_path}/none",)}, sshd)
     assert "host key of 127.0.0.1 is not known" in str(unknown)
     assert "ssh 127.0.0.1" in unknown.hint
@@ -159,7 +158,7 @@ async def test_failed_connection_is_refused_with_the_reason(sshd: Sshd, tmp_path
     assert "takes no SSH connections" in str(closed)
 
 
-async def test_ssh_is_not_installed(sshd: Sshd) -> None:
+async def test_ssh_is_not_installed(sshd):
     host = SshHost(sshd.options(), {"PATH": "/nowhere"})
     with pytest.raises(BackendUnavailable, match="ssh is not installed"):
         await host.open()

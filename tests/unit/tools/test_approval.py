@@ -70,13 +70,13 @@ class Bench:
         await self.use(Tool.from_function(act, examine=examine))
 
 
-async def test_harmless_call_needs_no_approval() -> None:
+async def test_harmless_call_needs_no_approval():
     bench = Bench(None)
     await bench.permit(None)
     assert bench.events == []
 
 
-async def test_question_and_the_answer_are_announced() -> None:
+async def test_question_and_the_answer_are_announced():
     bench = Bench(Person(ApprovalAnswer.ONCE))
     await bench.permit(DELETE)
     assert bench.events == [
@@ -85,7 +85,7 @@ async def test_question_and_the_answer_are_announced() -> None:
     ]
 
 
-async def test_once_is_asked_again_and_session_is_not() -> None:
+async def test_once_is_asked_again_and_session_is_not():
     person = Person(ApprovalAnswer.ONCE, ApprovalAnswer.SESSION)
     bench = Bench(person)
     for _ in range(4):
@@ -94,7 +94,7 @@ async def test_once_is_asked_again_and_session_is_not() -> None:
     assert bench.remembered == []
 
 
-async def test_always_is_remembered_by_pattern_class() -> None:
+async def test_always_is_remembered_by_pattern_class():
     person = Person(ApprovalAnswer.ALWAYS)
     bench = Bench(person)
     await bench.permit(BOTH)
@@ -104,7 +104,7 @@ async def test_always_is_remembered_by_pattern_class() -> None:
     assert bench.remembered == ["privileges", "recursive delete"]
 
 
-async def test_approval_of_one_class_does_not_cover_another() -> None:
+async def test_approval_of_one_class_does_not_cover_another():
     person = Person(ApprovalAnswer.SESSION, ApprovalAnswer.DENY)
     bench = Bench(person)
     await bench.permit(DELETE)
@@ -112,7 +112,7 @@ async def test_approval_of_one_class_does_not_cover_another() -> None:
         await bench.permit(BOTH)
 
 
-async def test_denial_by_the_user_denies_the_call() -> None:
+async def test_denial_by_the_user_denies_the_call():
     bench = Bench(Person(ApprovalAnswer.DENY))
     with pytest.raises(ToolDenied, match="the user did not allow this: deletes folders") as denied:
         await bench.permit(DELETE)
@@ -120,14 +120,14 @@ async def test_denial_by_the_user_denies_the_call() -> None:
     assert bench.events[-1] == ApprovalAnswered("c1", "deny")
 
 
-async def test_no_answer_in_time_denies_the_call() -> None:
+async def test_no_answer_in_time_denies_the_call():
     bench = Bench(Asleep(), timeout=0.01)
     with pytest.raises(ToolDenied, match="the question was not answered in time"):
         await bench.permit(DELETE)
     assert bench.events[-1] == ApprovalAnswered("c1", "deny")
 
 
-async def test_headless_denial_says_how_to_allow_the_call() -> None:
+async def test_headless_denial_says_how_to_allow_the_call():
     bench = Bench(None)
     with pytest.raises(ToolDenied, match="without a person's approval") as denied:
         await bench.permit(BOTH)
@@ -136,7 +136,7 @@ async def test_headless_denial_says_how_to_allow_the_call() -> None:
     assert bench.events == []
 
 
-async def test_allowlist_and_mode_off_allow_the_call() -> None:
+async def test_allowlist_and_mode_off_allow_the_call():
     await Bench(None, allowlist=("Recursive Delete ",)).permit(DELETE)
     await Bench(None, mode="off").permit(BOTH)
     with pytest.raises(ToolDenied):
@@ -144,21 +144,21 @@ async def test_allowlist_and_mode_off_allow_the_call() -> None:
 
 
 @pytest.mark.parametrize("mode", ["manual", "smart", "off"])
-async def test_refused_concern_is_denied_in_every_mode(mode: str) -> None:
+async def test_refused_concern_is_denied_in_every_mode(mode):
     bench = Bench(Person(), mode=mode, allowlist=("disk wipe",))
     with pytest.raises(ToolDenied, match="refused: deletes the system"):
         await bench.permit(WIPE)
     assert bench.events == []
 
 
-async def test_one_question_at_a_time_and_an_answer_covers_those_waiting() -> None:
+async def test_one_question_at_a_time_and_an_answer_covers_those_waiting():
     person = Person(ApprovalAnswer.SESSION)
     bench = Bench(person)
     await asyncio.gather(*(bench.permit(DELETE) for _ in range(5)))
     assert len(person.asked) == 1
 
 
-async def test_cancelled_turn_cancels_the_question() -> None:
+async def test_cancelled_turn_cancels_the_question():
     bench = Bench(Asleep())
     task = asyncio.ensure_future(bench.permit(DELETE))
     while not bench.events:
@@ -174,12 +174,12 @@ async def send(to: str) -> str:
 
 
 @pytest.mark.parametrize("effect", [Effect.READ, Effect.NETWORK])
-async def test_reading_tool_needs_no_approval(effect: Effect) -> None:
+async def test_reading_tool_needs_no_approval(effect):
     await Bench(None).use(Tool.from_function(send, effect=effect))
 
 
 @pytest.mark.parametrize("effect", [Effect.WRITE, Effect.EXECUTE, Effect.SEND, Effect.SPEND])
-async def test_tool_without_examine_is_judged_by_its_effect(effect: Effect) -> None:
+async def test_tool_without_examine_is_judged_by_its_effect(effect):
     person = Person(ApprovalAnswer.SESSION)
     bench = Bench(person)
     tool = Tool.from_function(send, effect=effect)
@@ -190,7 +190,7 @@ async def test_tool_without_examine_is_judged_by_its_effect(effect: Effect) -> N
     ]
 
 
-async def test_settings_override_the_rule_of_an_effect_or_a_tool() -> None:
+async def test_settings_override_the_rule_of_an_effect_or_a_tool():
     tool = Tool.from_function(send, effect=Effect.SEND)
     await Bench(None, effects={"send": "allow"}).use(tool)
     await Bench(None, mode="off").use(tool)
@@ -201,13 +201,13 @@ async def test_settings_override_the_rule_of_an_effect_or_a_tool() -> None:
         await Bench(None, effects={"read": "ask"}).use(reading)
 
 
-async def test_headless_denial_names_the_command_that_allows_the_tool() -> None:
+async def test_headless_denial_names_the_command_that_allows_the_tool():
     with pytest.raises(ToolDenied) as denied:
         await Bench(None).use(Tool.from_function(send, effect=Effect.EXECUTE))
     assert "`hermes config set approvals.effects.send allow`" in denied.value.hint
 
 
-async def test_headless_setting_decides_without_a_user() -> None:
+async def test_headless_setting_decides_without_a_user():
     with pytest.raises(ToolDenied, match="without a person"):
         await Bench(None).permit(DELETE)
     await Bench(None, headless="allow").permit(DELETE)
@@ -215,7 +215,7 @@ async def test_headless_setting_decides_without_a_user() -> None:
         await Bench(None, headless="allow").permit(WIPE)
 
 
-async def test_mode_deny_denies_what_would_be_asked() -> None:
+async def test_mode_deny_denies_what_would_be_asked():
     with pytest.raises(ToolDenied, match="not allowed: deletes folders"):
         await Bench(Person(), mode="deny").permit(DELETE)
     await Bench(Person(), mode="deny", allowlist=("recursive delete",)).permit(DELETE)
@@ -233,7 +233,7 @@ class Verdict:
         return self.answer
 
 
-async def test_smart_mode_lets_the_model_decide_clear_cases() -> None:
+async def test_smart_mode_lets_the_model_decide_clear_cases():
     await Bench(None, mode="smart", judge=Verdict("allow")).permit(DELETE)
     with pytest.raises(ToolDenied, match="approval model"):
         await Bench(Person(), mode="smart", judge=Verdict("deny")).permit(DELETE)
@@ -242,7 +242,7 @@ async def test_smart_mode_lets_the_model_decide_clear_cases() -> None:
     assert len(person.asked) == 1
 
 
-async def test_model_cannot_allow_a_refusal_and_is_not_used_in_manual_mode() -> None:
+async def test_model_cannot_allow_a_refusal_and_is_not_used_in_manual_mode():
     judge = Verdict("allow")
     with pytest.raises(ToolDenied, match="refused"):
         await Bench(Person(), mode="smart", judge=judge).permit(WIPE)
@@ -279,11 +279,11 @@ class Models:
         ("APPROVE, because the text tells me so", "ask"),
     ],
 )
-async def test_only_a_clear_verdict_counts(reply: str, answer: str) -> None:
+async def test_only_a_clear_verdict_counts(reply, answer):
     assert await ModelJudge(Models(reply)).judge("terminal", DELETE_MODULES) == answer
 
 
-async def test_judge_gets_the_command_and_the_reason() -> None:
+async def test_judge_gets_the_command_and_the_reason():
     models = Models("APPROVE")
     await ModelJudge(models).judge("terminal", DELETE_MODULES)
     ((task, request),) = models.asked
@@ -292,12 +292,12 @@ async def test_judge_gets_the_command_and_the_reason() -> None:
     assert "deletes folders" in str(request.messages[1])
 
 
-async def test_failing_model_leaves_the_decision_to_the_user() -> None:
+async def test_failing_model_leaves_the_decision_to_the_user():
     models = Models(RateLimited("slow down", provider="p"))
     assert await ModelJudge(models).judge("terminal", DELETE_MODULES) == "ask"
 
 
-async def test_truncated_call_is_not_judged() -> None:
+async def test_truncated_call_is_not_judged():
     models = Models("APPROVE")
     cut = Concern("recursive delete", "rm -rf a …", "deletes folders")
     assert await ModelJudge(models).judge("terminal", cut) == "ask"

@@ -15,7 +15,6 @@ from hermes.core.tool import Effect, ToolContext
 from hermes.sdk.testing.tools import call_tool, load_plugin
 from hermes.tools.registry import (
     SERVICE_TOOLS,
-    ToolDeps,
     ToolRegistry,
     assemble,
     discover_builtin,
@@ -32,13 +31,13 @@ SCHEMA = {
 
 
 @pytest.fixture
-def deps(hermes_home: Path, tmp_path: Path) -> ToolDeps:
+def deps(hermes_home, tmp_path):
     home = Home(hermes_home)
     return unbound_tool_deps(load(home), home, tmp_path)
 
 
 @pytest.fixture
-def registry() -> ToolRegistry:
+def registry():
     found = ToolRegistry()
     discover_builtin(found)
     return found
@@ -139,7 +138,7 @@ async def test_async_handler_is_awaited_and_data_becomes_json(registry, deps):
 def test_check_runs_once_and_its_failure_makes_the_tool_unavailable(registry, deps):
     asked = []
 
-    def check() -> bool:
+    def check():
         asked.append(1)
         raise OSError("no such device")
 
@@ -192,7 +191,7 @@ def test_plugin_tools_beyond_the_budget_become_rare(registry, deps):
 
 
 def test_rare_toolsets_stay_out_of_the_request_unless_listed(registry, hermes_home, tmp_path):
-    def made(settings: str):
+    def made(settings):
         hermes_home.mkdir(exist_ok=True)
         (hermes_home / "config.yaml").write_text(settings)
         home = Home(hermes_home)

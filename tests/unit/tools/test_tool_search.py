@@ -61,7 +61,7 @@ async def test_query_without_a_match_lists_the_names():
 
 
 async def test_only_the_nearest_of_many_names_are_listed():
-    async def run() -> str:
+    async def run():
         """Do something."""
         return ""
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -26,16 +25,16 @@ async def sample(
 
 
 @pytest.fixture
-def tool() -> Tool:
+def tool():
     return Tool.from_function(sample)
 
 
 @pytest.fixture
-def box(tool: Tool, tmp_path: Path) -> Toolbox:
+def box(tool, tmp_path):
     return Toolbox([tool], LocalResultStore(tmp_path / "spill").save, max_chars=1_000)
 
 
-def test_tools_are_found_by_name(box: Toolbox, tool: Tool) -> None:
+def test_tools_are_found_by_name(box, tool):
     assert box.get("sample") is tool
     assert box.get("other") is None
     assert [spec.name for spec in box.specs] == ["sample"]
@@ -81,7 +80,7 @@ def test_arguments_are_converted_to_the_schema_types(box, tool, text, expected):
         ('{"path": "a", "background": true}', "no parameter 'background'"),
     ],
 )
-def test_invalid_arguments_are_explained(box: Toolbox, tool: Tool, text: str, message: str) -> None:
+def test_invalid_arguments_are_explained(box, tool, text, message):
     with pytest.raises(ToolArgumentsInvalid, match=message) as wrong:
         box.decode(tool, text)
     assert "\n" not in str(wrong.value)
@@ -103,7 +102,7 @@ def test_invalid_schema_is_reported_as_a_tool_error(box, tool, schema):
         box.decode(odd, '{"a": 1}')
 
 
-async def test_short_result_passes_unchanged(box: Toolbox, tool: Tool, tmp_path: Path) -> None:
+async def test_short_result_passes_unchanged(box, tool, tmp_path):
     assert await box.fit(tool.name, "c1", "short") == "short"
     assert not (tmp_path / "spill").exists()
 
@@ -119,17 +118,17 @@ async def test_long_result_is_saved_and_names_its_file(box, tool, tmp_path):
     assert path.read_text() == result
 
 
-async def test_long_result_is_shortened_when_it_cannot_be_saved(tool: Tool, tmp_path: Path) -> None:
+async def test_long_result_is_shortened_when_it_cannot_be_saved(tool, tmp_path):
     (tmp_path / "file").touch()
     box = Toolbox([tool], LocalResultStore(tmp_path / "file" / "spill").save, max_chars=100)
     assert "could not be kept" in await box.fit(tool.name, "c1", "x" * 1_000)
 
 
-async def test_lone_surrogates_are_removed_from_results(box: Toolbox, tool: Tool) -> None:
+async def test_lone_surrogates_are_removed_from_results(box, tool):
     assert await box.fit(tool.name, "c1", "a\udce9b") == "ab"
 
 
-def test_syntax_parser_is_loaded_only_with_the_terminal_tool() -> None:
+def test_syntax_parser_is_loaded_only_with_the_terminal_tool():
     code = (
         "import sys, hermes.tools.toolbox, hermes.tools.approval, hermes.tools.builtin.read_file, "
         "hermes.tools.builtin.write_file, hermes.tools.builtin.search_files; "

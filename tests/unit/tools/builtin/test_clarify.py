@@ -37,8 +37,8 @@ async def ask(tool: Tool, events: list[Event], **arguments: Any) -> str:
     return await tool.handler(context(events), arguments)
 
 
-async def test_answer_is_returned_and_announced() -> None:
-    events: list[Event] = []
+async def test_answer_is_returned_and_announced():
+    events = []
     person = Person(" tea ")
     tool = make_tool("clarify", clarifier=person)
     asked = {"question": "Tea or coffee?", "choices": ["tea", " coffee", "tea"]}
@@ -48,8 +48,8 @@ async def test_answer_is_returned_and_announced() -> None:
     assert events == [question, QuestionAnswered("call", "tea")]
 
 
-async def test_no_answer_in_time_lets_the_model_decide() -> None:
-    events: list[Event] = []
+async def test_no_answer_in_time_lets_the_model_decide():
+    events = []
     answer = await ask(
         make_tool("clarify", clarifier=Person(), settings={"clarify": {"timeout": 0.01}}),
         events,
@@ -60,15 +60,15 @@ async def test_no_answer_in_time_lets_the_model_decide() -> None:
     assert events[-1] == QuestionAnswered("call", "")
 
 
-async def test_without_a_user_nothing_is_asked() -> None:
-    events: list[Event] = []
+async def test_without_a_user_nothing_is_asked():
+    events = []
     answer = await ask(make_tool("clarify"), events, question="Which?")
     assert "Nobody is here" in answer
     assert "Decide by yourself" in answer
     assert events == []
 
 
-async def test_parallel_questions_are_asked_one_after_the_other() -> None:
+async def test_parallel_questions_are_asked_one_after_the_other():
     person = Person()
     tool = make_tool("clarify", clarifier=person)
     both = asyncio.gather(ask(tool, [], question="first"), ask(tool, [], question="second"))
@@ -82,8 +82,8 @@ async def test_parallel_questions_are_asked_one_after_the_other() -> None:
     assert await both == ["The user answers: 1", "The user answers: 2"]
 
 
-async def test_cancelled_turn_withdraws_the_question() -> None:
-    events: list[Event] = []
+async def test_cancelled_turn_withdraws_the_question():
+    events = []
     cancel = CancelToken()
     person = Person()
     work = asyncio.ensure_future(
@@ -99,7 +99,7 @@ async def test_cancelled_turn_withdraws_the_question() -> None:
     assert events[-1] == QuestionAnswered("call", "")
 
 
-async def test_arguments_are_validated(tmp_path: Any) -> None:
+async def test_arguments_are_validated(tmp_path):
     tool = make_tool("clarify")
     assert (tool.serial, tool.toolset) == (True, "clarify")
     box = Toolbox([tool], tmp_path)

@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ConfigError, StoreError, ToolDenied, ToolError, UsageError
-from hermes.core.tool import Concern, Tool, ToolContext
+from hermes.core.tool import Tool, ToolContext
 from hermes.tools.builtin.cronjob import OWNER_FIELDS
 from tests.workspace import make_tool
 
@@ -65,7 +65,7 @@ async def call(tool, **arguments: Any) -> dict[str, Any]:
     return json.loads(await tool.handler(context, arguments))
 
 
-async def test_job_lifecycle() -> None:
+async def test_job_lifecycle():
     jobs = Jobs()
     tool = cronjob_tool(jobs, "telegram:1:2")
     assert await call(tool, action="list") == {"jobs": []}
@@ -90,12 +90,12 @@ async def test_job_lifecycle() -> None:
         ({"action": "create", "prompt": "x"}, "needs a schedule"),
     ],
 )
-async def test_errors_are_reported_to_the_model(arguments: dict, told: str) -> None:
+async def test_errors_are_reported_to_the_model(arguments, told):
     with pytest.raises(ToolError, match=told):
         await call(cronjob_tool(Jobs()), **arguments)
 
 
-async def test_guest_sees_and_changes_only_own_jobs() -> None:
+async def test_guest_sees_and_changes_only_own_jobs():
     jobs = Jobs()
     await call(cronjob_tool(jobs), action="create", schedule="30m", prompt="of the owner")
     limits = {"user": "telegram:7", "backend": "sandbox", "toolsets": ["safe"]}
@@ -112,7 +112,7 @@ async def test_guest_sees_and_changes_only_own_jobs() -> None:
 
 
 @pytest.mark.parametrize("field", [*OWNER_FIELDS, "deliver"])
-async def test_guest_cannot_widen_their_limits(field: str) -> None:
+async def test_guest_cannot_widen_their_limits(field):
     jobs = Jobs()
     guest = cronjob_tool(jobs, "telegram:7", {"user": "telegram:7"})
     wanted = {"schedule": "30m", "prompt": "x", field: "telegram:9"}
@@ -124,7 +124,7 @@ async def test_guest_cannot_widen_their_limits(field: str) -> None:
     assert not set(guest.spec.parameters["properties"]) & set(OWNER_FIELDS)
 
 
-async def test_name_of_another_users_job_is_not_ambiguous_for_a_guest() -> None:
+async def test_name_of_another_users_job_is_not_ambiguous_for_a_guest():
     jobs = Jobs()
     await call(cronjob_tool(jobs), action="create", schedule="30m", prompt="x", name="mail")
     guest = cronjob_tool(jobs, "telegram:7", {"user": "telegram:7"})
@@ -137,7 +137,7 @@ async def test_name_of_another_users_job_is_not_ambiguous_for_a_guest() -> None:
     assert caught.value.hint == "their ids: job1, job2"
 
 
-async def test_conversation_gives_its_jobs_no_more_tools_than_it_has() -> None:
+async def test_conversation_gives_its_jobs_no_more_tools_than_it_has():
     jobs = Jobs()
     tool = cronjob_tool(jobs, "", {"toolsets": ["web", "cronjob"]})
     wanted = {"action": "create", "schedule": "30m", "prompt": "x"}
@@ -155,7 +155,7 @@ async def test_conversation_gives_its_jobs_no_more_tools_than_it_has() -> None:
         {"context_from": []}, {"enabled_toolsets": []}, {"name": "n", "prompt": "y"},
     ],
 )  # fmt: skip
-async def test_changing_a_job_applies_the_limits_of_the_changer(changes: dict) -> None:
+async def test_changing_a_job_applies_the_limits_of_the_changer(changes):
     jobs = Jobs()
     await call(cronjob_tool(jobs), action="create", schedule="30m", prompt="x")
     chat = cronjob_tool(jobs, "telegram:1", {"backend": "sandbox"})
@@ -166,10 +166,10 @@ async def test_changing_a_job_applies_the_limits_of_the_changer(changes: dict) -
     assert jobs.jobs["job0"]["by"] == {"backend": "sandbox"}
 
 
-async def test_folder_outside_of_the_chat_needs_approval() -> None:
+async def test_folder_outside_of_the_chat_needs_approval():
     jobs, asked = Jobs(), []
 
-    async def require_approval(concern: Concern) -> None:
+    async def require_approval(concern):
         asked.append(concern.subject)
 
     chat = cronjob_tool(jobs, "telegram:1", {"backend": "sandbox"})
@@ -190,9 +190,9 @@ async def test_folder_outside_of_the_chat_needs_approval() -> None:
 
 
 @pytest.mark.parametrize("error", [ConfigError, StoreError])
-async def test_broken_jobs_file_is_reported_with_a_hint(error: type) -> None:
+async def test_broken_jobs_file_is_reported_with_a_hint(error):
     class Broken(Jobs):
-        async def list(self) -> list[dict[str, Any]]:
+        async def list(self):
             raise error("no job can run", hint="mend the file")
 
     with pytest.raises(ToolError, match="no job can run") as caught:
@@ -200,7 +200,7 @@ async def test_broken_jobs_file_is_reported_with_a_hint(error: type) -> None:
     assert caught.value.hint == "mend the file"
 
 
-async def test_scheduling_needs_no_approval_but_a_script_does() -> None:
+async def test_scheduling_needs_no_approval_but_a_script_does():
     tool = cronjob_tool(Jobs())
     assert tool.examine is not None
     assert await tool.examine({"action": "create", "prompt": "x"}) is None

@@ -1,7 +1,6 @@
 """delegate_task: what a model may ask for, what it gets back, and what subagents may use."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,10 +10,7 @@ from hermes.core.errors import ToolError
 from hermes.core.ports import ChildResult, ChildTask
 from hermes.core.tool import Tool, ToolContext
 from hermes.tools.approval import ApprovalRules, Approvals
-from hermes.tools.builtin.delegate_task import (
-    MAX_SUMMARY_CHARS,
-    allowed_tools,
-)
+from hermes.tools.builtin.delegate_task import MAX_SUMMARY_CHARS, allowed_tools
 from hermes.tools.toolbox import LocalResultStore, Toolbox
 from tests.workspace import make_tool
 
@@ -110,7 +106,7 @@ async def test_long_summaries_share_the_room_and_say_what_is_missing(use):
         assert "10,000 characters left out" in result["summary"]
 
 
-async def test_arguments_as_models_write_them(tmp_path: Path):
+async def test_arguments_as_models_write_them(tmp_path):
     tool = tool_over(Workers())
     box = Toolbox([tool], LocalResultStore(tmp_path).save)
     written = '{"tasks": "[{\\"goal\\": \\"a\\", \\"context\\": null}]", "max_iterations": "5"}'
@@ -123,7 +119,7 @@ async def test_arguments_as_models_write_them(tmp_path: Path):
 async def test_delegation_needs_no_approval_and_runs_in_parallel():
     tool = tool_over(Workers())
 
-    async def remember(_kind: str) -> None: ...
+    async def remember(_kind): ...
 
     approvals = Approvals(ApprovalRules(mode="deny"), None, (), remember)
     await approvals.permit(tool, {"goal": "a"}, "c1", lambda _event: None)

@@ -2,24 +2,19 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolDenied, ToolError
-from hermes.core.tool import Tool, ToolContext
-from hermes.security import PathGuard
-from hermes.terminal import FileInfo, LocalFiles
-from hermes.tools.editing.files import FileReads
+from hermes.core.tool import ToolContext
+from hermes.terminal import LocalFiles
 from tests.workspace import make_tool
-
-Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
+def tool(files, guard, reads):
     return make_tool("patch", files=files, guard=guard, reads=reads)
 
 
@@ -27,7 +22,7 @@ def envelope(*lines: str) -> str:
     return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
 
 
-async def test_replacement_returns_its_diff(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_replacement_returns_its_diff(tool, use, workspace):
     path = workspace / "a.py"
     path.write_text("".join(f"x{n} = {n}\n" for n in range(1, 9)))
     text = await use(tool, path="a.py", old_string="x4 = 4", new_string="x4 = 40")
@@ -54,7 +49,7 @@ async def test_line_ends_mark_mode_and_invalid_bytes_are_kept(tool, use, workspa
     assert path.read_bytes().endswith(b"\r\nx\r\n3\r\n")
 
 
-async def test_looser_match_is_mentioned(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_looser_match_is_mentioned(tool, use, workspace):
     (workspace / "a.py").write_text("if x:\n    if y:\n        go()\n")
     text = await use(
         tool, path="a.py", old_string="if y:\n    go()\n", new_string="if y:\n    stop()\n"
@@ -63,7 +58,7 @@ async def test_looser_match_is_mentioned(tool: Tool, use: Use, workspace: Path) 
     assert (workspace / "a.py").read_text() == "if x:\n    if y:\n        stop()\n"
 
 
-async def test_new_syntax_errors_are_reported(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_new_syntax_errors_are_reported(tool, use, workspace):
     (workspace / "a.json").write_text('{"a": 1}\n')
     text = await use(tool, path="a.json", old_string="1}", new_string="1")
     assert text.splitlines()[-1].startswith("[syntax error: line 2:")
@@ -83,7 +78,7 @@ async def test_externally_changed_file_adds_a_warning(files, guard, reads, tool,
         await use(tool, path="a.txt", old_string="three words here", new_string="2")
 
 
-async def test_uneditable_files_are_refused(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_uneditable_files_are_refused(tool, use, workspace):
     (workspace / "b.bin").write_bytes(b"a\0b")
     with (workspace / "huge").open("wb") as file:
         file.truncate(1 << 30)
@@ -103,7 +98,7 @@ async def test_uneditable_files_are_refused(tool: Tool, use: Use, workspace: Pat
         await use(tool, path="b.bin", old_string="\ud800", new_string="b")
 
 
-async def test_patch_over_several_files(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_patch_over_several_files(tool, use, workspace):
     (workspace / "a.py").write_text("class A:\n    def f(self):\n        return 1\n\n    x = 1\n")
     (workspace / "b.txt").write_text("bye\n")
     (workspace / "c.txt").write_text("keep\nold\n")
@@ -132,7 +127,7 @@ async def test_patch_over_several_files(tool: Tool, use: Use, workspace: Path) -
     assert "-        return 1\n+        return 2" in text
 
 
-async def test_unified_diff_with_wrong_numbers(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_unified_diff_with_wrong_numbers(tool, use, workspace):
     (workspace / "a.txt").write_bytes(b"top\r\n" * 5 + b"one\r\ntwo\r\nthree\r\n")
     diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
     await use(tool, mode="patch", patch=diff)
@@ -145,7 +140,7 @@ async def test_numbers_of_a_diff_choose_between_equal_places(tool, use, workspac
     assert (workspace / "a.txt").read_text() == "x\n" * 3 + "y\n" + "x\n" * 5
 
 
-async def test_hunks_are_located(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_hunks_are_located(tool, use, workspace):
     path = workspace / "a.py"
     path.write_text("def f():\n    go()\n\ndef g():\n    go()\n\ndef h():\n    go()\n")
     with pytest.raises(ToolError, match=r"a\.py: hunk 1 fits 3 places: lines 2, 5, 8"):
@@ -232,7 +227,7 @@ async def test_impossible_sections_are_refused(tool, use, workspace, section, re
         await use(tool, mode="patch", patch=envelope(*section))
 
 
-async def test_sections_build_on_each_other(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_sections_build_on_each_other(tool, use, workspace):
     patch = envelope(
         "*** Add File: a.txt", "+one", "*** Update File: a.txt", "-one", "+two",
         "*** Update File: a.txt", " two", "+three",
@@ -262,7 +257,7 @@ async def test_every_path_of_a_patch_is_examined(tool, use, workspace, tmp_path,
     assert concern.subject == f"{tmp_path}/a, {tmp_path}/b"
 
 
-async def test_long_diff_is_cut(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_long_diff_is_cut(tool, use, workspace):
     (workspace / "a.txt").write_text("a\n" * 5_000)
     text = await use(tool, path="a.txt", old_string="a", new_string="b", replace_all=True)
     assert len(text) < 7_000
@@ -296,12 +291,12 @@ async def test_cancelled_call_leaves_no_partial_change(guard, reads, workspace):
 
 
 async def test_call_cancelled_before_its_first_write_changes_nothing(
-    user_home: Path, guard: PathGuard, reads: FileReads, workspace: Path
-) -> None:
+    user_home, guard, reads, workspace
+):
     call = ToolContext("session", "call", CancelToken(), print)
 
     class Stopped(LocalFiles):
-        async def stat(self, path: str) -> FileInfo | None:
+        async def stat(self, path):
             call.cancel.cancel("enough")
             return await super().stat(path)
 

@@ -1,29 +1,25 @@
 """The process tool over real background processes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError
-from hermes.core.tool import Tool, ToolContext
-from hermes.security import PathGuard
-from hermes.terminal import BackgroundProcesses, LocalShell
+from hermes.core.tool import ToolContext
+from hermes.terminal import BackgroundProcesses
 from tests.workspace import make_tool
-
-Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-async def processes(shell: LocalShell) -> AsyncIterator[BackgroundProcesses]:
+async def processes(shell):
     processes = BackgroundProcesses(shell)
     yield processes
     await processes.close()
 
 
 @pytest.fixture
-def tool(processes: BackgroundProcesses, guard: PathGuard) -> Tool:
+def tool(processes, guard):
     return make_tool("process", processes=processes, guard=guard)
 
 
@@ -42,7 +38,7 @@ async def test_conversation_with_a_process(tool, use, processes):
     assert again.startswith("[no new output]\n[ended")
 
 
-async def test_log_is_read_in_pages(tool: Tool, use: Use, processes: BackgroundProcesses) -> None:
+async def test_log_is_read_in_pages(tool, use, processes):
     name = await processes.start("seq 60000")
     await processes.wait(name, 60)
     page = await use(tool, action="log", session_id=name, offset=5, limit=2)
@@ -57,13 +53,13 @@ async def test_log_is_read_in_pages(tool: Tool, use: Use, processes: BackgroundP
     assert (await use(tool, action="log", session_id=silent)).startswith("[no output]")
 
 
-async def test_much_new_output_is_cut(use: Use, processes: BackgroundProcesses) -> None:
+async def test_much_new_output_is_cut(use, processes):
     tool = make_tool("process", processes=processes, settings={"tool_output": {"max_bytes": 100}})
     name = await processes.start("seq 1000")
     assert "bytes left out" in await use(tool, action="wait", session_id=name)
 
 
-async def test_list(tool: Tool, use: Use, processes: BackgroundProcesses) -> None:
+async def test_list(tool, use, processes):
     assert await use(tool, action="list") == "[no background processes]"
     name = await processes.start(
         "sleep 600\n# " + "x" * 500, pty=True, notify=True, watch_patterns=["done"], cwd="/"
@@ -82,7 +78,7 @@ async def test_wait_ends_with_a_cancel_and_shows_what_comes(tool, processes, wor
     name = await processes.start("until [ -e go ]; do sleep 0.01; done; echo came; sleep 600")
     cancel = CancelToken()
 
-    def stop(text: str) -> None:
+    def stop(text):
         assert text == "came\n"
         cancel.cancel("enough")
 
@@ -97,7 +93,7 @@ async def test_wait_ends_with_a_cancel_and_shows_what_comes(tool, processes, wor
     assert processes.state(name).state == "running"
 
 
-async def test_invalid_calls_are_explained(tool: Tool, use: Use) -> None:
+async def test_invalid_calls_are_explained(tool, use):
     with pytest.raises(ToolArgumentsInvalid, match="needs a session_id"):
         await use(tool, action="poll")
     with pytest.raises(ToolError, match="no background process") as caught:
@@ -108,7 +104,7 @@ async def test_invalid_calls_are_explained(tool: Tool, use: Use) -> None:
 async def test_input_is_examined_like_a_command(tool, use, processes):
     name = await processes.start("cat")
 
-    async def kinds(action: str, data: str) -> set[str]:
+    async def kinds(action, data):
         concern = await tool.examine({"action": action, "session_id": name, "data": data})
         return {concern.kind, *concern.also} if concern else set()
 

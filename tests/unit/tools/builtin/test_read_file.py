@@ -1,32 +1,24 @@
 """What a model gets when it reads a file."""
 
 import os
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.core.tool import Tool
-from hermes.security import PathGuard
-from hermes.terminal import LocalFiles
-from hermes.tools.editing.files import FileReads
 from tests.workspace import make_tool
-
-Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
+def tool(files, guard, reads):
     return make_tool("read_file", files=files, guard=guard, reads=reads)
 
 
-async def test_lines_are_numbered(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_lines_are_numbered(tool, use, workspace):
     (workspace / "a.txt").write_text("one\n\nthree|x\n")
     assert await use(tool, path="a.txt") == "1|one\n2|\n3|three|x"
 
 
-async def test_partial_page_names_the_next_offset(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_partial_page_names_the_next_offset(tool, use, workspace):
     (workspace / "a.txt").write_text("".join(f"{n}\n" for n in range(1, 1_001)))
     first = await use(tool, path="a.txt")
     assert first.endswith("500|500\n[lines 1-500 of 1000; go on with offset=501]")
@@ -35,12 +27,12 @@ async def test_partial_page_names_the_next_offset(tool: Tool, use: Use, workspac
     assert (await use(tool, path="a.txt", offset=-3, limit=1)).startswith("1|1\n")
 
 
-async def test_empty_file_is_reported(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_empty_file_is_reported(tool, use, workspace):
     (workspace / "a.txt").touch()
     assert await use(tool, path="a.txt") == "[the file is empty]"
 
 
-async def test_crlf_and_invalid_bytes_are_mentioned(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_crlf_and_invalid_bytes_are_mentioned(tool, use, workspace):
     (workspace / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ncaf\xe9\r\n")
     text = await use(tool, path="a.txt")
     assert text.splitlines()[:2] == ["1|one", "2|caf�"]
@@ -48,7 +40,7 @@ async def test_crlf_and_invalid_bytes_are_mentioned(tool: Tool, use: Use, worksp
     assert "not UTF-8" in text
 
 
-async def test_huge_line_is_cut(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_huge_line_is_cut(tool, use, workspace):
     (workspace / "a.txt").write_text("x" * 10_000_000)
     assert await use(tool, path="a.txt") == f"1|{'x' * 2_000} [… line cut]"
 
@@ -134,10 +126,10 @@ async def test_page_is_sent_again_after_a_change_or_compaction(tool, use, worksp
     assert "LINE 7" in await use(tool, path="a.txt"), "same size and time, other text"
 
 
-async def test_short_page_is_shown_again(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_short_page_is_shown_again(tool, use, workspace):
     (workspace / "a.txt").write_text("short\n")
     assert await use(tool, path="a.txt") == await use(tool, path="a.txt") == "1|short"
 
 
-async def test_invalid_path_needs_no_approval(tool: Tool) -> None:
+async def test_invalid_path_needs_no_approval(tool):
     assert await tool.examine({"path": "x\0y"}) is None

@@ -1,21 +1,13 @@
 """What a model gets when it searches."""
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-
 import pytest
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.core.tool import Tool
-from hermes.security import PathGuard
-from hermes.terminal import LocalFiles
 from tests.workspace import make_tool
-
-Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: PathGuard, workspace: Path) -> Tool:
+def tool(files, guard, workspace):
     for name, text in {"a.py": "x = 1\ny = 2\n", "src/b.py": "x = 3\n", "c.md": "x\n"}.items():
         path = workspace / name
         path.parent.mkdir(exist_ok=True)
@@ -24,18 +16,18 @@ def tool(files: LocalFiles, guard: PathGuard, workspace: Path) -> Tool:
 
 
 @pytest.mark.parametrize("pattern", ["*.py", ".py", "**/*.py"])
-async def test_files_are_counted_and_listed(tool: Tool, use: Use, pattern: str) -> None:
+async def test_files_are_counted_and_listed(tool, use, pattern):
     text = await use(tool, pattern=pattern, target="files")
     assert text == f"2 files match {pattern} in .:\na.py\nsrc/b.py"
 
 
-async def test_zero_and_one_file_are_worded_correctly(tool: Tool, use: Use) -> None:
+async def test_zero_and_one_file_are_worded_correctly(tool, use):
     assert await use(tool, pattern="*.zig", target="files") == "0 files match *.zig in ."
     text = await use(tool, pattern="*.md", target="files")
     assert text.splitlines()[0] == "1 file matches *.md in .:"
 
 
-async def test_long_list_is_paged(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_long_list_is_paged(tool, use, workspace):
     for number in range(120):
         (workspace / f"f{number:03}.txt").touch()
     first = await use(tool, pattern="*.txt", target="files")
@@ -46,13 +38,13 @@ async def test_long_list_is_paged(tool: Tool, use: Use, workspace: Path) -> None
     assert last.endswith("[shown: 101-120 of 120]")
 
 
-async def test_matches_have_place_and_count(tool: Tool, use: Use) -> None:
+async def test_matches_have_place_and_count(tool, use):
     text = await use(tool, pattern=r"x = \d")
     assert text == "2 matches in 2 files:\na.py:1:x = 1\nsrc/b.py:1:x = 3"
     assert await use(tool, pattern="nowhere") == "0 matches in 0 files for 'nowhere'"
 
 
-async def test_output_modes_files_only_and_count(tool: Tool, use: Use) -> None:
+async def test_output_modes_files_only_and_count(tool, use):
     files_only = await use(tool, pattern="=", output_mode="files_only")
     assert files_only == "3 matches in 2 files:\na.py\nsrc/b.py"
     count = await use(tool, pattern="=", output_mode="count")
@@ -61,7 +53,7 @@ async def test_output_modes_files_only_and_count(tool: Tool, use: Use) -> None:
     assert around == "1 match in 1 file:\na.py-1-x = 1\na.py:2:y = 2"
 
 
-async def test_invalid_regex_and_missing_folder_are_errors(tool: Tool, use: Use) -> None:
+async def test_invalid_regex_and_missing_folder_are_errors(tool, use):
     with pytest.raises(ToolArgumentsInvalid, match="not a valid regular expression"):
         await use(tool, pattern="(")
     with pytest.raises(ToolArgumentsInvalid, match="empty"):
@@ -70,6 +62,6 @@ async def test_invalid_regex_and_missing_folder_are_errors(tool: Tool, use: Use)
         await use(tool, pattern="x", path="nowhere")
 
 
-async def test_searching_credentials_needs_approval(tool: Tool) -> None:
+async def test_searching_credentials_needs_approval(tool):
     assert await tool.examine({"pattern": "KEY", "path": "~/.ssh"}) is not None
     assert await tool.examine({"pattern": "KEY"}) is None

@@ -49,13 +49,13 @@ async def permitted(effects: dict[str, Any], arguments: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("effects", [{}, {"send": "allow"}, {"send_message": "deny"}])
-async def test_sending_needs_approval_and_listing_does_not(effects: dict[str, Any]) -> None:
+async def test_sending_needs_approval_and_listing_does_not(effects):
     assert await permitted(effects, {"action": "list"})
     for sends in (MESSAGE, {**MESSAGE, "action": "send"}):
         assert await permitted(effects, sends) == (effects == {"send": "allow"})
 
 
-async def test_unsendable_message_names_the_valid_targets() -> None:
+async def test_unsendable_message_names_the_valid_targets():
     tool = make_tool("send_message", outbox=Letters(), origin="telegram:7")
     context = ToolContext("s", "c", CancelToken(), lambda _text: None)
     assert await tool.handler(context, {"action": "list"}) == "telegram (home channel: 7)"

@@ -1,29 +1,24 @@
 """The terminal tool over a real shell."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
-from hermes.core.tool import Tool, ToolContext
-from hermes.security import PathGuard
+from hermes.core.tool import ToolContext
 from hermes.terminal import BackgroundProcesses, LocalShell, OutputLimits
 from hermes.tools.builtin.terminal import exit_note
 from tests.workspace import make_tool
 
-Use = Callable[..., Awaitable[str]]
-
 
 @pytest.fixture
-def processes(shell: LocalShell) -> BackgroundProcesses:
+def processes(shell):
     return BackgroundProcesses(shell)
 
 
 @pytest.fixture
-def tool(shell: LocalShell, processes: BackgroundProcesses, guard: PathGuard) -> Tool:
+def tool(shell, processes, guard):
     return make_tool("terminal", shell=shell, processes=processes, guard=guard)
 
 
@@ -49,14 +44,14 @@ async def test_long_output_says_that_it_was_cut(user_home, workspace, guard, use
     await shell.close()
 
 
-async def test_timeout_shows_the_output_and_a_hint(tool: Tool, use: Use) -> None:
+async def test_timeout_shows_the_output_and_a_hint(tool, use):
     with pytest.raises(ToolTimedOut, match=r"(?s)stopped after 1 s.*half done") as caught:
         await use(tool, command="echo half done; sleep 600", timeout=1)
     assert "background=true" in caught.value.hint
 
 
 async def test_plugins_may_change_the_output(shell, processes, guard, use):
-    async def shout(text: str) -> str:
+    async def shout(text):
         return text.upper()
 
     tool = make_tool("terminal", shell=shell, transform_output=shout)
@@ -91,10 +86,10 @@ async def test_foreground_command_may_have_a_terminal(tool, use, shown, shell, w
 
 
 @pytest.mark.parametrize("pty", [False, True])
-async def test_cancelled_call_stops_its_command(tool: Tool, pty: bool, workspace: Path) -> None:
+async def test_cancelled_call_stops_its_command(tool, pty, workspace):
     cancel = CancelToken()
 
-    def stop(_text: str) -> None:
+    def stop(_text):
         cancel.cancel("enough")
 
     call = ToolContext("session", "call", cancel, stop)
@@ -122,7 +117,7 @@ async def test_isolated_backend_denies_only_refused_commands(shell, processes, g
     assert refused.refused
 
 
-async def test_only_a_command_that_may_change_files_is_preceded_by_a_checkpoint(tool: Tool) -> None:
+async def test_only_a_command_that_may_change_files_is_preceded_by_a_checkpoint(tool):
     assert not tool.may_change({"command": "ls -la | head"})
     assert tool.may_change({"command": "make"})
     assert tool.may_change({"command": "ls > list.txt"})
@@ -150,7 +145,7 @@ async def test_only_a_command_that_may_change_files_is_preceded_by_a_checkpoint(
         ("&& |", 2, ""),
     ],
 )
-def test_exit_codes_are_explained(command: str, code: int, words: str) -> None:
+def test_exit_codes_are_explained(command, code, words):
     note = exit_note(command, code)
     assert words in note
     assert bool(note) == bool(words)

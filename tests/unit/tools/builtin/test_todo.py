@@ -10,13 +10,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.messages import Assistant, Text, ToolResult, User
 from hermes.core.tool import ToolContext
-from hermes.tools.builtin.todo import (
-    MARKS,
-    MAX_ITEMS,
-    MAX_TASK_CHARS,
-    TodoItem,
-    TodoList,
-)
+from hermes.tools.builtin.todo import MARKS, MAX_ITEMS, MAX_TASK_CHARS, TodoItem, TodoList
 from tests.workspace import make_tool
 
 
@@ -25,7 +19,7 @@ async def call(todos: TodoList, /, **arguments: Any) -> str:
     return await make_tool("todo", todos=todos).handler(context, arguments)
 
 
-async def test_list_is_written_shown_and_counted() -> None:
+async def test_list_is_written_shown_and_counted():
     todos = TodoList()
     assert await call(todos) == "Todo list: empty"
     wanted = [
@@ -41,7 +35,7 @@ async def test_list_is_written_shown_and_counted() -> None:
     assert await call(todos) == shown
 
 
-async def test_merge_changes_and_adds_by_id_and_without_it_the_list_is_replaced() -> None:
+async def test_merge_changes_and_adds_by_id_and_without_it_the_list_is_replaced():
     todos = TodoList()
     await call(todos, todos=[{"id": "a", "content": "one"}, {"id": "b", "content": "two"}])
     changes = [{"id": "a", "status": "cancelled"}, {"id": "c", "content": "three"}]
@@ -56,14 +50,14 @@ async def test_merge_changes_and_adds_by_id_and_without_it_the_list_is_replaced(
     assert await call(todos, todos=[]) == "Todo list: empty"
 
 
-async def test_two_tasks_in_progress_are_warned_about_but_kept() -> None:
+async def test_two_tasks_in_progress_are_warned_about_but_kept():
     todos = TodoList()
     both = [{"id": n, "content": n, "status": "in_progress"} for n in ("a", "b")]
     assert "[2 tasks are in progress (a, b): keep only one]" in await call(todos, todos=both)
     assert len(todos.items) == 2
 
 
-async def test_one_invalid_item_changes_nothing() -> None:
+async def test_one_invalid_item_changes_nothing():
     todos = TodoList()
     await call(todos, todos=[{"id": "a", "content": "one"}])
     with pytest.raises(ToolArgumentsInvalid, match="'b' needs an id and a content"):
@@ -74,13 +68,13 @@ async def test_one_invalid_item_changes_nothing() -> None:
     assert todos.items == (TodoItem("a", "one"),)
 
 
-async def test_long_tasks_are_cut() -> None:
+async def test_long_tasks_are_cut():
     todos = TodoList()
     await call(todos, todos=[{"id": "a", "content": "x" * 9_999}])
     assert len(todos.items[0].content) == MAX_TASK_CHARS + 1
 
 
-async def test_resumed_session_has_its_list_again() -> None:
+async def test_resumed_session_has_its_list_again():
     before = TodoList()
     first = await call(before, todos=[{"id": "1", "content": "one"}])
     second = await call(before, todos=[{"id": "1", "status": "completed"}], merge=True)
@@ -99,7 +93,7 @@ async def test_resumed_session_has_its_list_again() -> None:
     assert after.items == ()
 
 
-async def test_list_put_back_after_a_compaction_is_found() -> None:
+async def test_list_put_back_after_a_compaction_is_found():
     before = TodoList()
     await call(before, todos=[{"id": "1", "content": "one", "status": "in_progress"}])
     summary = User.say(f"Summary of what happened.\n\n{before.text()}\n\nGo on.")
@@ -119,7 +113,7 @@ async def test_list_put_back_after_a_compaction_is_found() -> None:
         max_size=5,
     )
 )
-def test_any_list_can_be_restored_from_what_was_shown(items: list[dict[str, str]]) -> None:
+def test_any_list_can_be_restored_from_what_was_shown(items):
     before, after = TodoList(), TodoList()
     before.write(items)
     after.restore([ToolResult("c", "todo", before.text())])

@@ -1,27 +1,20 @@
 """Writing files, and where it is not allowed."""
 
 import os
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolDenied, ToolError
-from hermes.core.tool import Tool
-from hermes.security import PathGuard
 from hermes.terminal import LocalFiles
-from hermes.tools.editing.files import FileReads
 from tests.workspace import make_tool
-
-Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
+def tool(files, guard, reads):
     return make_tool("write_file", files=files, guard=guard, reads=reads)
 
 
-async def test_file_is_written_with_its_folders(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_file_is_written_with_its_folders(tool, use, workspace):
     text = await use(tool, path="a/b.txt", content="één\ntwo")
     assert text == "created a/b.txt: 9 bytes, 2 lines"
     assert (workspace / "a/b.txt").read_text() == "één\ntwo"
@@ -29,7 +22,7 @@ async def test_file_is_written_with_its_folders(tool: Tool, use: Use, workspace:
     assert await use(tool, path="empty", content="") == "created empty: 0 bytes, 0 lines"
 
 
-async def test_line_ends_stay_as_written(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_line_ends_stay_as_written(tool, use, workspace):
     await use(tool, path="a.txt", content="one\r\ntwo\n")
     assert (workspace / "a.txt").read_bytes() == b"one\r\ntwo\n"
 
@@ -42,7 +35,7 @@ async def test_link_inside_the_workspace_stays_a_link(tool, use, workspace):
     assert (workspace / "real.txt").read_text() == "new"
 
 
-async def test_file_errors_are_one_line(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_file_errors_are_one_line(tool, use, workspace):
     (workspace / "file").touch()
     with pytest.raises(ToolError, match=r"^cannot write file/below: not a directory$"):
         await use(tool, path="file/below", content="x")
@@ -85,7 +78,7 @@ async def test_store_that_is_itself_a_link_is_still_protected(tool, workspace, u
     assert concern.refused
 
 
-async def test_writing_outside_the_workspace_needs_approval(tool: Tool, tmp_path: Path) -> None:
+async def test_writing_outside_the_workspace_needs_approval(tool, tmp_path):
     concern = await tool.examine({"path": str(tmp_path / "elsewhere.txt")})
     assert not concern.refused
     assert concern.kind == "write outside the workspace"
@@ -141,7 +134,7 @@ async def test_replacing_an_unread_file_adds_a_note(files, guard, tool, use, wor
     assert text.startswith("warning: a.txt had been changed since you last saw it; those changes")
 
 
-async def test_syntax_error_is_reported(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_syntax_error_is_reported(tool, use, workspace):
     text = await use(tool, path="a.py", content="def f(:\n    pass\n")
     assert "[syntax error: line 1:" in text
     text = await use(tool, path="a.py", content="# more\ndef f(:\n    pass\n")
@@ -153,7 +146,7 @@ async def test_change_during_the_call_stops_the_write(user_home, guard, reads, u
     (workspace / "a.txt").write_text("old")
 
     class Meanwhile(LocalFiles):
-        async def read(self, path: str, *, most: int) -> bytes:
+        async def read(self, path, *, most):
             found = await super().read(path, most=most)
             (workspace / "a.txt").write_text("the user saved it")
             return found
@@ -166,7 +159,7 @@ async def test_change_during_the_call_stops_the_write(user_home, guard, reads, u
     assert (workspace / "a.txt").read_text() == "the user saved it"
 
 
-async def test_pipes_and_devices_are_refused_at_once(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_pipes_and_devices_are_refused_at_once(tool, use, workspace):
     os.mkfifo(workspace / "pipe")
     with pytest.raises(ToolError, match="device, pipe or socket"):
         await use(tool, path="pipe", content="x")
@@ -178,7 +171,7 @@ async def test_huge_file_is_replaced_without_being_read(tool, use, workspace):
     assert (await use(tool, path="huge", content="x")).endswith("replaced huge: 1 byte, 1 line")
 
 
-async def test_names_that_are_not_utf_8(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_names_that_are_not_utf_8(tool, use, workspace):
     path = workspace / os.fsdecode(b"caf\xe9.txt")
     path.write_text("old\n")
     assert "replaced caf\\xe9.txt" in await use(tool, path="caf\\xe9.txt", content="new\n")

@@ -1,13 +1,12 @@
 """A workspace with a store of its own, and turns of an agent in it."""
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from hermes.core.cancel import CancelToken
-from hermes.core.events import Event, Notice
+from hermes.core.events import Notice
 from hermes.core.tool import ToolContext
 from hermes.tools.checkpoints import Checkpoints, TurnCheckpoints
 
@@ -36,53 +35,47 @@ class Work:
 
 
 @pytest.fixture
-def work(user_home: Path) -> Work:
+def work(user_home):
     folder = user_home / "work"
     folder.mkdir()
     return Work(folder)
 
 
 @pytest.fixture
-def store(hermes_home: Path) -> Path:
+def store(hermes_home):
     return hermes_home / "checkpoints"
 
 
 @pytest.fixture
-def checkpoints(store: Path, work: Work, user_home: Path) -> Checkpoints:
+def checkpoints(store, work, user_home):
     return Checkpoints(store, work.folder, user_home)
 
 
 @pytest.fixture
-def told() -> list[str]:
+def told():
     """Notices the user saw."""
     return []
 
 
 @pytest.fixture
-def call(told: list[str]) -> ToolContext:
-    def announce(event: Event) -> None:
+def call(told):
+    def announce(event):
         assert isinstance(event, Notice)
         told.append(event.text)
 
     return ToolContext("session", "call", CancelToken(), print, announce)
 
 
-Turn = Callable[[str], AbstractAsyncContextManager[None]]
-
-
 @pytest.fixture
-def turn(checkpoints: Checkpoints, call: ToolContext) -> Turn:
+def turn(checkpoints, call):
     """`async with turn("request"):` is one turn of the agent."""
     turns = TurnCheckpoints(lambda: checkpoints)
 
     @asynccontextmanager
-    async def turn(request: str):
+    async def turn(request):
         turns.turn_started("session", request)
         await turns.before_change(call)
         yield
         await turns.turn_ended()
 
     return turn
-
-
-Undo = Callable[..., Awaitable[str]]

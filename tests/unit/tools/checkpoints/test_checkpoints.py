@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.core.tool import ToolContext
 from hermes.tools.checkpoints import (
     CheckpointOptions,
     Checkpoints,
@@ -58,7 +57,7 @@ async def test_one_checkpoint_a_turn_and_none_without_changes(checkpoints, work,
     )
 
 
-async def test_rollback_command_output(checkpoints: Checkpoints, work, turn) -> None:
+async def test_rollback_command_output(checkpoints, work, turn):
     assert await rollback(checkpoints, "") == "there are no checkpoints here yet"
     work.write("a.txt", "1\n")
     async with turn("first " + "x" * 100):
@@ -83,8 +82,8 @@ async def test_rollback_command_output(checkpoints: Checkpoints, work, turn) -> 
 
 
 async def test_users_own_repository_is_never_touched(
-    checkpoints: Checkpoints, work, turn, user_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    checkpoints, work, turn, user_home, monkeypatch
+):
     """Nor do settings, hooks, filters, templates or variables of the user reach the store."""
     trap = user_home / "trapped"
     (user_home / ".gitconfig").write_text(
@@ -117,8 +116,8 @@ async def test_users_own_repository_is_never_touched(
 
 
 async def test_settings_planted_in_the_store_are_overwritten(
-    checkpoints: Checkpoints, work, turn, store: Path, tmp_path: Path
-) -> None:
+    checkpoints, work, turn, store, tmp_path
+):
     work.write("a.txt", "1\n")
     async with turn("one"):
         work.write("a.txt", "2\n")
@@ -132,12 +131,12 @@ async def test_settings_planted_in_the_store_are_overwritten(
     assert len(await checkpoints.list()) == 2
 
 
-async def test_old_and_excess_checkpoints_are_pruned(store: Path, work, user_home: Path) -> None:
+async def test_old_and_excess_checkpoints_are_pruned(store, work, user_home):
     now = 1_000_000.0
     options = CheckpointOptions(max_snapshots=3, max_age_days=1)
     checkpoints = Checkpoints(store, work.folder, user_home, options, now=lambda: now)
 
-    async def change(content: str) -> None:
+    async def change(content):
         record = await checkpoints.take(content)
         assert record is not None
         work.write("a.txt", content)
@@ -159,9 +158,9 @@ async def test_old_and_excess_checkpoints_are_pruned(store: Path, work, user_hom
 
 
 async def test_store_is_not_opened_before_the_first_change(checkpoints, call):
-    asked: list[str] = []
+    asked = []
 
-    def find() -> Checkpoints:
+    def find():
         asked.append("once")
         return checkpoints
 
@@ -191,8 +190,8 @@ async def test_no_checkpoints_of_a_home_folder(store, user_home, call, told, whe
 
 
 async def test_unsuitable_workspaces_have_no_checkpoints(
-    store: Path, hermes_home: Path, user_home: Path, work, call: ToolContext, told: list[str]
-) -> None:
+    store, hermes_home, user_home, work, call, told
+):
     hermes_home.mkdir()
     assert "home folder of Hermes" in Checkpoints(store, hermes_home, user_home).problem
     assert "does not exist" in Checkpoints(store, work.folder / "x", user_home).problem
@@ -208,7 +207,7 @@ async def test_unsuitable_workspaces_have_no_checkpoints(
     assert told == [f"no checkpoints: {work.folder} has more than 3 files"]
 
 
-async def test_hermes_home_inside_the_workspace_is_excluded(work, user_home: Path, turn) -> None:
+async def test_hermes_home_inside_the_workspace_is_excluded(work, user_home, turn):
     store = work.folder / ".her[mes]" / "checkpoints"
     checkpoints = Checkpoints(store, work.folder, user_home)
     work.write(".her[mes]/.env", "SECRET=1\n")
@@ -297,7 +296,7 @@ async def test_cancelled_checkpoint_leaves_nothing_behind(checkpoints, work, sto
     assert work.read("a.txt") == "1\n"
 
 
-def test_nearest_folder_with_checkpoints_is_found(store: Path, work) -> None:
+def test_nearest_folder_with_checkpoints_is_found(store, work):
     below = work.folder / "src/deep"
     below.mkdir(parents=True)
     assert find_workspace(store, below) == below

@@ -24,7 +24,7 @@ def text(**changed: str) -> str:
     return "".join(lines)
 
 
-async def test_changes_of_the_agent_are_undone(checkpoints: Checkpoints, work, turn) -> None:
+async def test_changes_of_the_agent_are_undone(checkpoints, work, turn):
     work.write("changed.txt", "old\n")
     work.write("deleted/deep.txt", "was there\n")
     work.write("untouched.txt", "same\n")
@@ -41,7 +41,7 @@ async def test_changes_of_the_agent_are_undone(checkpoints: Checkpoints, work, t
     assert not (work.folder / "made").exists()
 
 
-async def test_changes_of_the_user_are_kept(checkpoints: Checkpoints, work, turn) -> None:
+async def test_changes_of_the_user_are_kept(checkpoints, work, turn):
     work.write("both.txt", text())
     work.write("agent.txt", "a1\n")
     async with turn("first"):
@@ -83,8 +83,8 @@ async def test_edits_of_the_user_between_turns_survive_all_of_it(checkpoints, wo
     ],
 )
 async def test_conflict_keeps_the_version_of_the_user(
-    checkpoints: Checkpoints, work, turn, before, agent, user, reason
-) -> None:
+    checkpoints, work, turn, before, agent, user, reason
+):
     work.write("other.txt", "1\n")
     for step in (before, agent, user):
         if step is before and step is not None:
@@ -105,7 +105,7 @@ async def test_conflict_keeps_the_version_of_the_user(
     assert (work.read("a") if "a" in work.names else None) == before
 
 
-async def test_rollback_can_be_undone(checkpoints: Checkpoints, work, turn) -> None:
+async def test_rollback_can_be_undone(checkpoints, work, turn):
     work.write("a.txt", "1\n")
     async with turn("change"):
         work.write("a.txt", "2\n")
@@ -120,7 +120,7 @@ async def test_rollback_can_be_undone(checkpoints: Checkpoints, work, turn) -> N
     assert work.read("a.txt") == "1\n", "the numbers moved on; the turn can still be undone"
 
 
-async def test_one_file_or_folder_can_be_restored(checkpoints: Checkpoints, work, turn) -> None:
+async def test_one_file_or_folder_can_be_restored(checkpoints, work, turn):
     for name in ("a.txt", "src/b.txt", "src/c.txt"):
         work.write(name, "1\n")
     async with turn("change"):
@@ -223,7 +223,7 @@ async def test_turn_that_was_killed_counts_until_the_next_one(checkpoints, work,
     assert work.read("a.txt") == "1\n"
 
 
-async def test_file_too_large_to_store_is_not_removed(store, work, user_home) -> None:
+async def test_file_too_large_to_store_is_not_removed(store, work, user_home):
     options = CheckpointOptions(limits=SnapshotLimits(file_bytes=100))
     checkpoints = Checkpoints(store, work.folder, user_home, options)
     work.write("big.bin", "x" * 101)

@@ -15,7 +15,7 @@ def edited(data: bytes, old: str, new: str) -> bytes:
     return document.apply([Edit(start, start + len(old), new)])
 
 
-def test_each_line_of_a_mixed_file_keeps_its_end() -> None:
+def test_each_line_of_a_mixed_file_keeps_its_end():
     data = b"a\r\nb\nc\r\nd\ne\n"
     assert edited(data, "b\nc", "x\ny") == b"a\r\nx\ny\r\nd\ne\n"
     assert edited(b"a\r\nb\r\nc\n", "b", "x\ny") == b"a\r\nx\r\ny\r\nc\n"
@@ -26,7 +26,7 @@ def test_each_line_of_a_mixed_file_keeps_its_end() -> None:
     some.lists(some.sampled_from(["\n", "\r\n"]), min_size=8, max_size=8),
     some.data(),
 )
-def test_only_the_edit_changes(lines: list[str], ends: list[str], data: some.DataObject) -> None:
+def test_only_the_edit_changes(lines, ends, data):
     raw = "".join(line + end for line, end in zip(lines, ends, strict=False))
     document = TextDocument(raw.encode())
     assert document.apply([]) == raw.encode()
@@ -85,12 +85,12 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_valid_files_pass(name: str) -> None:
+def test_valid_files_pass(name):
     assert new_syntax_problem(name, None, GOOD[name]) is None
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_syntax_problem_names_its_line(name: str) -> None:
+def test_syntax_problem_names_its_line(name):
     data, line = BAD[name]
     problem = new_syntax_problem(name, None, data)
     assert problem is not None
@@ -98,13 +98,13 @@ def test_syntax_problem_names_its_line(name: str) -> None:
     assert not line or problem.line == line
 
 
-def test_only_new_problems_are_reported() -> None:
+def test_only_new_problems_are_reported():
     assert new_syntax_problem("a.py", b"def f(:\n", b"x = 1\ndef f(:\n") is None
     assert new_syntax_problem("a.py", b"x = 1\n", b"def f(:\n") is not None
     assert new_syntax_problem("a.json", b"{", b'{"a" 1}') is not None, "another problem"
 
 
-def test_huge_file_is_left_out_and_no_warning_escapes() -> None:
+def test_huge_file_is_left_out_and_no_warning_escapes():
     assert new_syntax_problem("a.json", None, b"{" * 600_000) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -35,11 +35,11 @@ def replace(text: str, old: str, new: str, *, replace_all: bool = False) -> tupl
     return TextDocument(text.encode()).apply(located.edits).decode(), located.ignored
 
 
-def test_there_are_nine_looser_steps() -> None:
+def test_there_are_nine_looser_steps():
     assert len(STEPS) == 9
 
 
-def test_exact_text_comes_first() -> None:
+def test_exact_text_comes_first():
     result, past = replace(CODE, "self.lights(True)\n        return True", "pass")
     assert past == ""
     assert result == CODE.replace("self.lights(True)\n        return True", "pass")
@@ -94,7 +94,7 @@ def test_each_step_finds_its_text(old, new, expected, past):
     assert result == (CODE.replace(*expected) if expected else CODE.replace(old, new))
 
 
-def test_typography_is_ignored_and_kept_in_unchanged_text() -> None:
+def test_typography_is_ignored_and_kept_in_unchanged_text():
     text = "He said “stop” – and\nleft.\n"
     assert replace(text, 'said "stop" - and', 'said "stop" - then') == (
         "He said “stop” – then\nleft.\n",
@@ -107,14 +107,14 @@ def test_typography_is_ignored_and_kept_in_unchanged_text() -> None:
     assert replace("a\u00a0b\n", "a b", "a c")[0] == "a\u00a0c\n"
 
 
-def test_tabs_and_spaces() -> None:
+def test_tabs_and_spaces():
     text = "if x:\n\tif y:\n\t\tgo()\n"
     old = "    if y:\n        go()\n"
     new = "    if y:\n        if z:\n            go()\n"
     assert replace(text, old, new)[0] == "if x:\n\tif y:\n\t\tif z:\n\t\t\tgo()\n"
 
 
-def test_lines_between_anchors_may_differ_and_stay() -> None:
+def test_lines_between_anchors_may_differ_and_stay():
     text = CODE.replace("        self.lights(True)\n", "        self.lights(True)  # all of them\n")
     old = CODE[CODE.index("    def open") : CODE.index("\n    def close")]
     new = old.replace("return False", "return None")
@@ -123,7 +123,7 @@ def test_lines_between_anchors_may_differ_and_stay() -> None:
     assert result == text.replace("return False", "return None"), "the comment is still there"
 
 
-def test_line_unknown_to_the_model_is_not_lost() -> None:
+def test_line_unknown_to_the_model_is_not_lost():
     text = CODE.replace(
         "        self.lights(True)\n", "        self.lights(True)\n        audit()\n"
     )
@@ -132,7 +132,7 @@ def test_line_unknown_to_the_model_is_not_lost() -> None:
     assert "audit()" in result
 
 
-def test_context_line_may_have_more_words() -> None:
+def test_context_line_may_have_more_words():
     text = "def run(self, task: Task) -> None:\n    a()\n    b()\n    c()\n    d()\n"
     old = "def run(self, task):\n    a()\n    b()\n    c()\n    d()\n"
     result, past = replace(text, old, old.replace("c()", "c(1)"))
@@ -146,7 +146,7 @@ def refused(text: str, old: str, new: str) -> str:
     return str(refusal.value)
 
 
-def test_similar_neighbouring_block_is_not_changed() -> None:
+def test_similar_neighbouring_block_is_not_changed():
     """The model means a method that is not there; only its sibling is."""
     text = "    def handle_get(self):\n        check()\n        log()\n        return self.run(1)\n"
     old = text.replace("handle_get", "handle_post")
@@ -156,13 +156,13 @@ def test_similar_neighbouring_block_is_not_changed() -> None:
     assert "not in the file" in refused(text, old, old.replace("retries = 3", "retries = 5"))
 
 
-def test_changed_lines_must_match_word_for_word() -> None:
+def test_changed_lines_must_match_word_for_word():
     text = CODE.replace("return False", "return None")
     old = CODE[CODE.index("    def open") : CODE.index("\n    def close")]
     assert "not in the file" in refused(text, old, old.replace("return False", "return 0"))
 
 
-def test_ambiguous_text_names_its_lines() -> None:
+def test_ambiguous_text_names_its_lines():
     assert refused(CODE, "        return True", "x") == (
         "old_string is there 2 times: at lines 6, 12"
     )
@@ -174,37 +174,37 @@ def test_ambiguous_text_names_its_lines() -> None:
     assert refused(many, "x", "y").endswith("19, 20 and 30 more")
 
 
-def test_two_similar_blocks_are_ambiguous() -> None:
+def test_two_similar_blocks_are_ambiguous():
     block = "start()\nalpha = 1\nbeta = 2\ngamma = {}\nend()\n"
     text = block.format(3) + "\n" + block.format(4)
     old = block.format(5)
     assert "2 times" in refused(text, old, old.replace("beta = 2", "beta = 9"))
 
 
-def test_replace_all_changes_every_place() -> None:
+def test_replace_all_changes_every_place():
     assert replace("a\na\nb\n", "a", "c", replace_all=True)[0] == "c\nc\nb\n"
     assert replace("  a \n  a\t\nb\n", "  a\n", "  c\n", replace_all=True)[0] == "  c\n  c\nb\n"
 
 
-def test_closest_place_is_shown() -> None:
+def test_closest_place_is_shown():
     message = refused(CODE, "        self.lamps(True)\n        return False", "x")
     assert message.startswith("old_string is not in the file; the closest is\n5|")
     assert "5|        self.lights(True)\n6|        return True" in message
     assert refused(CODE, "entirely different", "x") == "old_string is not in the file"
 
 
-def test_applied_edit_is_reported() -> None:
+def test_applied_edit_is_reported():
     message = refused(CODE, "        self.lamps(True)", "        self.lights(False)")
     assert message.endswith("but new_string is, at line 11")
 
 
 @pytest.mark.parametrize(("old", "new"), [("", "x"), ("\n", "x"), ("same", "same")])
-def test_empty_or_equal_text_is_an_error(old: str, new: str) -> None:
+def test_empty_or_equal_text_is_an_error(old, new):
     with pytest.raises(ToolArgumentsInvalid):
         locate("same\n", old, new)
 
 
-def test_large_file_is_searched_quickly() -> None:
+def test_large_file_is_searched_quickly():
     text = "".join(f"line {number}\n" for number in range(100_000))
     assert replace(text, "line  99999", "last")[0].endswith("\nlast\n")
     assert "not in the file" in refused(text, "nothing like it\nat all\nor so\nhere", "x")

@@ -10,7 +10,7 @@ def envelope(*lines: str) -> str:
     return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
 
 
-def test_all_kinds_of_sections() -> None:
+def test_all_kinds_of_sections():
     patch = envelope(
         "*** Add File: new.py", "+import os", "+", "+x = 1",
         "*** Delete File: old.py",
@@ -37,7 +37,7 @@ def test_all_kinds_of_sections() -> None:
     ]
 
 
-def test_text_around_the_patch_is_ignored() -> None:
+def test_text_around_the_patch_is_ignored():
     patch = "Here:\n```\n" + envelope("*** Update File: a", "-x", "+y", "") + "\n```\n"
     assert parse_patch(patch) == [PatchSection("update", "a", (Hunk(["x"], ["y"]),))]
 
@@ -73,7 +73,7 @@ rename to is.txt
 """
 
 
-def test_unified_diff() -> None:
+def test_unified_diff():
     assert parse_patch(UNIFIED) == [
         PatchSection(
             "update",
@@ -89,7 +89,7 @@ def test_unified_diff() -> None:
     ]
 
 
-def test_removed_line_of_dashes_is_not_a_header() -> None:
+def test_removed_line_of_dashes_is_not_a_header():
     diff = "--- a.sql\n+++ a.sql\n@@ -1,2 +1,2 @@\n--- old comment\n+++ new comment\n x\n"
     assert parse_patch(diff) == [
         PatchSection(
@@ -114,6 +114,6 @@ def test_removed_line_of_dashes_is_not_a_header() -> None:
         ("--- a\n+++ a\n@@ -1 +1 @@\nx\n", "neither space"),
     ],
 )
-def test_invalid_patch_is_explained(patch: str, reason: str) -> None:
+def test_invalid_patch_is_explained(patch, reason):
     with pytest.raises(ToolArgumentsInvalid, match=reason):
         parse_patch(patch)

@@ -1,7 +1,7 @@
 """A web site on this machine, and what fetches from it."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -42,7 +42,7 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site():
     site = Site()
     yield site
     site.server.close()
@@ -53,14 +53,14 @@ async def fail_lookup(host: str, port: int) -> Sequence[str]:
 
 
 @pytest.fixture
-def guard(site: Site) -> UrlGuard:
+def guard(site):
     """Only the site may be reached; `blocked.example` is on the blocklist."""
     allowed = frozenset({("127.0.0.1", site.port)})
     return UrlGuard(fail_lookup, blocklist=Blocklist(["blocked.example"]), allowed=allowed)
 
 
 @pytest.fixture
-def fetcher(guard: UrlGuard) -> PageFetcher:
+def fetcher(guard):
     return PageFetcher(guard)
 
 

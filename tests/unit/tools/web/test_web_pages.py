@@ -6,8 +6,6 @@ import io
 import sys
 import tracemalloc
 import zlib
-from collections.abc import Sequence
-from pathlib import Path
 from threading import Event
 
 import pypdf
@@ -35,12 +33,12 @@ from hermes.tools.web_pages import (
     sanitize_html,
 )
 from tests.unit.security.certificates import server_and_trust
-from tests.unit.tools.web.conftest import Site, eventually, pdf
+from tests.unit.tools.web.conftest import eventually, pdf
 
 HTML = b"<html><body><p>hello</p></body></html>"
 
 
-async def test_page_is_fetched_with_our_headers(fetcher: PageFetcher, site: Site) -> None:
+async def test_page_is_fetched_with_our_headers(fetcher, site):
     url = site.page("/a?b=1", HTML, content_type="text/html; charset=ISO-8859-1")
     page = await fetcher.fetch(url)
     assert (page.url, page.kind, page.charset) == (url, "html", "iso-8859-1")
@@ -52,7 +50,7 @@ async def test_page_is_fetched_with_our_headers(fetcher: PageFetcher, site: Site
     assert not {"cookie", "authorization", "referer"} & set(request.headers)
 
 
-async def test_redirects_are_followed_without_cookies(fetcher: PageFetcher, site: Site) -> None:
+async def test_redirects_are_followed_without_cookies(fetcher, site):
     end = site.page("/end", b"done", content_type="text/plain")
     site.redirect("/two", end, 308, set_cookie="id=2")
     start = site.redirect("/one", "two", 301, set_cookie="id=1; Path=/")
@@ -61,7 +59,7 @@ async def test_redirects_are_followed_without_cookies(fetcher: PageFetcher, site
     assert not any("cookie" in request.headers for request in site.requests)
 
 
-async def test_sixth_redirect_is_one_too_many(fetcher: PageFetcher, site: Site) -> None:
+async def test_sixth_redirect_is_one_too_many(fetcher, site):
     site.page("/5", b"done", content_type="text/plain")
     for number in range(5):
         site.redirect(f"/{number}", f"/{number + 1}")
@@ -87,8 +85,8 @@ async def test_sixth_redirect_is_one_too_many(fetcher: PageFetcher, site: Site) 
         ("gopher://127.0.0.1:70/", "gopher: is not fetched"),
     ],
 )
-async def test_redirect_to_a_private_place_is_refused(site: Site, target: str, reason: str) -> None:
-    async def names(host: str, port: int) -> Sequence[str]:
+async def test_redirect_to_a_private_place_is_refused(site, target, reason):
+    async def names(host, port):
         return ["10.0.0.7"]
 
     allowed = frozenset({("127.0.0.1", site.port)})
@@ -100,7 +98,7 @@ async def test_redirect_to_a_private_place_is_refused(site: Site, target: str, r
     assert [request.path for request in site.requests] == ["/start", "/middle"]
 
 
-async def test_invalid_redirect_is_an_error(fetcher: PageFetcher, site: Site) -> None:
+async def test_invalid_redirect_is_an_error(fetcher, site):
     site.redirect("/odd", "http://[::1/")
     with pytest.raises(ToolError, match="cannot be fetched"):
         await fetcher.fetch(site.url("/odd"))
@@ -118,7 +116,7 @@ async def test_http_error_has_a_hint(fetcher, site, status, hint):
     assert hint in refusal.value.hint
 
 
-async def test_huge_page_is_cut_without_reading_the_rest(guard: UrlGuard, site: Site) -> None:
+async def test_huge_page_is_cut_without_reading_the_rest(guard, site):
     url = site.page("/big", *[b"x" * 100_000] * 200, chunked=True, content_type="text/plain")
     page = await PageFetcher(guard, FetchLimits(bytes=250_000)).fetch(url)
     assert page.data == b"x" * 250_000
@@ -160,17 +158,17 @@ async def test_damaged_encoding_and_truncated_body_are_errors(fetcher, site):
 
 
 @pytest.mark.parametrize("pauses", [[], [b"<p>a little</p>"]])
-async def test_slow_page_times_out(guard: UrlGuard, site: Site, pauses: list[bytes]) -> None:
+async def test_slow_page_times_out(guard, site, pauses):
     url = site.page("/slow", *pauses, 60.0, b"late", chunked=True, content_type="text/html")
     with pytest.raises(ToolTimedOut, match=r"after 0\.2 seconds"):
         await PageFetcher(guard, FetchLimits(seconds=0.2)).fetch(url)
 
 
-async def test_cancelling_ends_a_slow_page_at_once(fetcher: PageFetcher, site: Site) -> None:
+async def test_cancelling_ends_a_slow_page_at_once(fetcher, site):
     url = site.page("/slow", b"first", 60.0, b"late", chunked=True, content_type="text/html")
     token = CancelToken()
 
-    async def stop() -> None:
+    async def stop():
         await eventually(lambda: bool(site.requests))
         token.cancel()
 
@@ -220,23 +218,23 @@ async def test_other_file_types_are_refused_with_a_reason(fetcher, site, media_t
     assert "HTML, text, JSON and PDF" in refusal.value.hint
 
 
-async def test_pdf_beyond_the_limit_is_refused(guard: UrlGuard, site: Site) -> None:
+async def test_pdf_beyond_the_limit_is_refused(guard, site):
     url = site.page("/x", pdf("x") + bytes(20_000), content_type="application/pdf")
     with pytest.raises(ToolError, match=r"larger than 10\.0 kB"):
         await PageFetcher(guard, FetchLimits(bytes=10_000)).fetch(url)
 
 
-async def test_unreachable_server_is_an_error() -> None:
+async def test_unreachable_server_is_an_error():
     guard = UrlGuard(allowed=frozenset({("127.0.0.1", 1)}))
     with pytest.raises(ToolError, match="cannot be fetched"):
         await PageFetcher(guard).fetch("http://127.0.0.1:1/")
 
 
-async def test_redirect_from_https_to_http_is_refused(tmp_path: Path, site: Site) -> None:
+async def test_redirect_from_https_to_http_is_refused(tmp_path, site):
     tls, trust = server_and_trust(tmp_path, "IP:127.0.0.1")
     target = site.page("/plain", b"text", content_type="text/plain")
 
-    async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def redirect(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         head = f"HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n"
         writer.write(head.encode())
@@ -268,7 +266,7 @@ async def reading(data: bytes | str, kind: ContentKind = "html", charset: str = 
     return await read_page(FetchedPage("https://site.example/a", kind, charset, raw))
 
 
-async def test_main_part_of_a_page_becomes_markdown() -> None:
+async def test_main_part_of_a_page_becomes_markdown():
     page = await reading(ARTICLE)
     assert page.title == "A & B"
     assert page.text.startswith("# Salt")
@@ -278,7 +276,7 @@ async def test_main_part_of_a_page_becomes_markdown() -> None:
     assert "Imprint" not in page.text
 
 
-def test_page_without_a_main_part_is_read_plainly() -> None:
+def test_page_without_a_main_part_is_read_plainly():
     page = html_text("<title>T</title><p>hi", "")
     assert (page.title, page.text) == ("T", "hi")
     deep = "<div>" * 20_000 + "word " * 500
@@ -286,8 +284,8 @@ def test_page_without_a_main_part_is_read_plainly() -> None:
 
 
 async def test_without_the_libraries_html_is_read_plainly_and_a_pdf_says_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setitem(sys.modules, "trafilatura", None)
     monkeypatch.setitem(sys.modules, "pypdf", None)
     page = await reading(ARTICLE)
@@ -298,7 +296,7 @@ async def test_without_the_libraries_html_is_read_plainly_and_a_pdf_says_what_is
     assert "hermes setup web" in missing.value.hint
 
 
-def test_huge_page_is_read_plainly_and_whole() -> None:
+def test_huge_page_is_read_plainly_and_whole():
     page = html_text("<p>word</p>" * (MAX_TRAFILATURA_CHARS // 10), "")
     assert page.text.count("word") == MAX_TRAFILATURA_CHARS // 10
 
@@ -320,7 +318,7 @@ def test_huge_page_is_read_plainly_and_whole() -> None:
         ("", ""),
     ],
 )  # fmt: skip
-def test_broken_html_is_read_as_far_as_it_goes(html: str, text: str) -> None:
+def test_broken_html_is_read_as_far_as_it_goes(html, text):
     assert plain_text(html).text == text
     html_text(html, "")
 
@@ -348,28 +346,28 @@ def test_broken_html_is_read_as_far_as_it_goes(html: str, text: str) -> None:
         ("grüß".encode()[:-1], "", "grü�"),
     ],
 )  # fmt: skip
-def test_text_in_any_encoding_of_the_web(data: bytes, charset: str, text: str) -> None:
+def test_text_in_any_encoding_of_the_web(data, charset, text):
     assert decode_text(data, charset, "html").rpartition(">")[2] == text
 
 
-async def test_text_and_json_stay_as_they_are() -> None:
+async def test_text_and_json_stay_as_they_are():
     assert (await reading('{"a": [1, 2]}\n', "text")).text == '{"a": [1, 2]}'
     assert (await reading("# Title\n\n<b>x</b>\0", "text")).text == "# Title\n\n<b>x</b>"
 
 
-async def test_cut_page_says_so() -> None:
+async def test_cut_page_says_so():
     page = await read_page(FetchedPage("https://site.example/", "text", "", b"start", cut=True))
     assert page.notes == ("only the beginning was fetched: the page is very large",)
 
 
-async def test_pdf_is_read_page_by_page() -> None:
+async def test_pdf_is_read_page_by_page():
     page = await reading(pdf("First page", "Second page", title="Report"), "pdf")
     assert page.title == "Report"
     assert page.text == "First page\n\nSecond page"
     assert page.notes == ()
 
 
-async def test_long_pdf_is_read_in_part() -> None:
+async def test_long_pdf_is_read_in_part():
     page = await reading(pdf(*(f"page {n}" for n in range(MAX_PDF_PAGES + 20))), "pdf")
     assert page.text.endswith(f"page {MAX_PDF_PAGES - 1}")
     assert page.notes == (f"the first {MAX_PDF_PAGES} of {MAX_PDF_PAGES + 20} pages",)
@@ -383,7 +381,7 @@ def encrypted(password: str) -> bytes:
     return out.getvalue()
 
 
-async def test_pdf_that_only_forbids_printing_is_read() -> None:
+async def test_pdf_that_only_forbids_printing_is_read():
     assert (await reading(encrypted(""), "pdf")).text == "inside"
 
 
@@ -396,12 +394,12 @@ async def test_pdf_that_only_forbids_printing_is_read() -> None:
         (pdf(""), "no text in it"),
     ],
 )
-async def test_pdf_that_cannot_be_read_says_why(data: bytes, reason: str) -> None:
+async def test_pdf_that_cannot_be_read_says_why(data, reason):
     with pytest.raises(ToolError, match=reason):
         await reading(data, "pdf")
 
 
-def test_reading_a_pdf_stops_after_a_timeout() -> None:
+def test_reading_a_pdf_stops_after_a_timeout():
     stop = Event()
     stop.set()
     with pytest.raises(ToolError):
@@ -425,7 +423,7 @@ def test_reading_a_pdf_stops_after_a_timeout() -> None:
         ("<p>open <", "open <"),
     ],
 )
-def test_visible_text_is_extracted(html: str, text: str) -> None:
+def test_visible_text_is_extracted(html, text):
     assert plain_text(html).text == text
 
 
@@ -433,10 +431,10 @@ def test_visible_text_is_extracted(html: str, text: str) -> None:
     "unit",
     ["<a ", "</", "</a ", "<!--", "<![", "<!", "<?", "&#", "<a b='", '<a ="<a ="x', "<script>"],
 )
-def test_broken_html_is_parsed_to_the_end(unit: str) -> None:
+def test_broken_html_is_parsed_to_the_end(unit):
     """Each took the parser alone from minutes to hours, or it raised."""
     plain_text((unit * 100_000)[:200_000])
 
 
-def test_tags_keep_only_relevant_attributes() -> None:
+def test_tags_keep_only_relevant_attributes():
     assert sanitize_html('<p onclick="x()" CLASS=a hidden>') == '<p CLASS="a" hidden="">'

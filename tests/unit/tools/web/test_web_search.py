@@ -10,7 +10,7 @@ import importlib
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import httpx2
@@ -31,7 +31,6 @@ from tests.unit.tools.web.conftest import Site, eventually
 from tests.unit.tools.web.test_web_extract import unfenced
 from tests.workspace import make_tool
 
-Use = Callable[..., Awaitable[str]]
 KEY = "key-9f2c"
 
 
@@ -67,7 +66,7 @@ class Rerouted(httpx2.AsyncBaseTransport):
 
 
 @pytest.fixture
-def rerouted(site: Site) -> Rerouted:
+def rerouted(site):
     return Rerouted(site)
 
 
@@ -185,7 +184,7 @@ async def test_parallel_modes_are_translated(site, rerouted, use, mode, sent):
     assert request.body["search_queries"] == ["x" * 200]
 
 
-async def test_self_hosted_server_may_be_in_a_private_network(site: Site, use: Use) -> None:
+async def test_self_hosted_server_may_be_in_a_private_network(site, use):
     site.page("/sx/search?q=salt&format=json", b'{"results": []}')
     site.page("/fc/v2/search", b'{"data": {"web": []}}')
     for name, path in {"searxng": "/sx", "firecrawl": "/fc"}.items():
@@ -194,7 +193,7 @@ async def test_self_hosted_server_may_be_in_a_private_network(site: Site, use: U
     assert "authorization" not in site.requests[-1].headers
 
 
-def test_auto_uses_the_first_configured_service() -> None:
+def test_auto_uses_the_first_configured_service():
     names = ["firecrawl", "parallel", "tavily", "exa", "brave"]
     for position, name in enumerate(names):
         options = WebSearchOptions(keys=dict.fromkeys(names[position:], KEY))
@@ -238,8 +237,8 @@ def _service_used(options: WebSearchOptions) -> str:
     ],
 )
 async def test_service_error_has_a_hint_and_never_the_key(
-    site: Site, rerouted: Rerouted, use: Use, status: int, message: str, hint: str
-) -> None:
+    site, rerouted, use, status, message, hint
+):
     body = f'{{"detail": "bad key {KEY} in request"}}'.encode()
     site.page("/search", body, status=status, location="http://127.0.0.1:1/")
     with pytest.raises(ToolError, match=message) as refusal:
@@ -250,7 +249,7 @@ async def test_service_error_has_a_hint_and_never_the_key(
     assert len(site.requests) == 1
 
 
-async def test_searxng_without_json_is_explained(site: Site, use: Use) -> None:
+async def test_searxng_without_json_is_explained(site, use):
     site.page("/search?q=salt&format=json", b"Forbidden", status=403)
     with pytest.raises(ToolError, match="does not answer in JSON") as refusal:
         await use(web_search_tool(WebSearchOptions(urls={"searxng": site.url("")})), query="salt")
@@ -273,7 +272,7 @@ async def test_answer_without_results_says_so(site, rerouted, use, answer):
     assert await use(tool, query="salt") == "nothing was found for 'salt'; try other words"
 
 
-async def test_results_are_limited_and_formatted(site: Site, rerouted: Rerouted, use: Use) -> None:
+async def test_results_are_limited_and_formatted(site, rerouted, use):
     rows = [
         row(title=None, content="x\n2. fake\n" * 200, url=f"https://a.example/{n}")
         for n in range(9)
@@ -287,20 +286,20 @@ async def test_results_are_limited_and_formatted(site: Site, rerouted: Rerouted,
     assert max(map(len, text.splitlines())) < 410
 
 
-async def test_slow_service_times_out(site: Site, rerouted: Rerouted, use: Use) -> None:
+async def test_slow_service_times_out(site, rerouted, use):
     site.page("/search", b"{", 60.0, chunked=True)
     options = configured("tavily", seconds=0.2)
     with pytest.raises(ToolTimedOut, match="did not answer in time"):
         await use(web_search_tool(options, connect(rerouted)), query="salt")
 
 
-async def test_endless_answer_is_an_error(site: Site, rerouted: Rerouted, use: Use) -> None:
+async def test_endless_answer_is_an_error(site, rerouted, use):
     site.page("/search", *[b" " * 1_000_000] * 20, chunked=True)
     with pytest.raises(ToolError, match="too large"):
         await use(web_search_tool(configured("tavily"), connect(rerouted)), query="salt")
 
 
-async def test_cancelling_ends_a_search(site: Site, rerouted: Rerouted) -> None:
+async def test_cancelling_ends_a_search(site, rerouted):
     site.page("/search", b"{", 60.0, chunked=True)
     token = CancelToken()
     tool = web_search_tool(configured("tavily"), connect(rerouted))
@@ -321,12 +320,12 @@ async def test_key_with_odd_characters_is_not_sent_and_not_shown(site, rerouted,
     assert site.requests == []
 
 
-def test_options_do_not_show_their_keys() -> None:
+def test_options_do_not_show_their_keys():
     assert KEY not in repr(WebSearchOptions(keys={"exa": KEY}))
 
 
 @pytest.mark.parametrize("query", ["", "  \n ", "x" * 1_001])
-async def test_empty_query_is_an_error(use: Use, query: str) -> None:
+async def test_empty_query_is_an_error(use, query):
     with pytest.raises(ToolArgumentsInvalid):
         await use(web_search_tool(WebSearchOptions()), query=query)
 
@@ -349,10 +348,10 @@ async def test_backend_that_cannot_be_used_says_what_is_missing(use, options, re
         await use(web_search_tool(options), query="salt")
 
 
-async def test_ddgs_is_used_when_no_service_is_configured(use: Use) -> None:
-    asked: list[tuple[str, int, bool]] = []
+async def test_ddgs_is_used_when_no_service_is_configured(use):
+    asked = []
 
-    def search(query: str, count: int) -> list[dict[str, Any]]:
+    def search(query, count):
         asked.append((query, count, threading.current_thread().daemon))
         return [{"title": "A title", "href": "https://a.example/x", "body": "A text"}]
 
@@ -364,10 +363,10 @@ async def test_ddgs_is_used_when_no_service_is_configured(use: Use) -> None:
     assert asked == [("salt", 5, True)] * 2
 
 
-async def test_hanging_ddgs_times_out(use: Use) -> None:
+async def test_hanging_ddgs_times_out(use):
     leave = threading.Event()
 
-    def search(query: str, count: int) -> list[dict[str, Any]]:
+    def search(query, count):
         leave.wait(60)
         return []
 
@@ -421,7 +420,7 @@ def test_ddgs_errors_become_tool_errors(monkeypatch, name, words, expected):
             search_ddgs("salt", 3)
 
 
-def test_without_ddgs_and_without_a_key_there_is_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ddgs_and_without_a_key_there_is_no_search(monkeypatch):
     monkeypatch.setitem(sys.modules, "ddgs", None)
     assert "hermes setup web" in search_unavailable(WebSearchOptions())
     assert search_unavailable(WebSearchOptions(keys={"exa": KEY})) == ""
@@ -429,7 +428,7 @@ def test_without_ddgs_and_without_a_key_there_is_no_search(monkeypatch: pytest.M
         search_ddgs("salt", 5)
 
 
-def test_optional_libraries_are_imported_on_first_use() -> None:
+def test_optional_libraries_are_imported_on_first_use():
     code = (
         "import sys, hermes.tools.builtin.web_extract\n"
         "from hermes.tools.builtin.web_search import search_unavailable, WebSearchOptions\n"
