@@ -6,71 +6,11 @@ from pathlib import Path
 
 import pytest
 
-# Each of these would do no harm if it were not held up: there is no such disk.
-REFUSED = {
-    "a wiped disk": "subprocess.run(['mkfs.ext4', '/dev/no-disk'])",
-    "a wiped disk through a shell": "subprocess.run('mk' + 'fs.ext4 /dev/no-disk', shell=True)",
-    "a wiped disk in a string": "os.system(bytes([109, 107, 102, 115]).decode() + ' /dev/no-disk')",
-    "a wiped disk by a redirection": "os.popen('echo > /dev/sdzz')",
-    "another name": "subprocess.Popen(['ls', '/dev/no-disk'], executable='/sbin/mkfs.ext4')",
-    "a forked exec": "fork(lambda: os.execvp('mkfs', ['mkfs', '/dev/no-disk']))",
-    "a spawn": "os.posix_spawn('/sbin/mkfs', ['mkfs', '/dev/no-disk'], {})",
-    "without the module": "fork_exec(['/sbin/mkfs', '/dev/no-disk'])",
-    "our settings": "open(home + '/.hermes/config.yaml', 'w')",
-    "our settings by a link": "os.symlink(home + '/.hermes', 'l'); open('l/config.yaml', 'a')",
-    "our settings by a second name": "os.link(home + '/.hermes/config.yaml', 'x')",
-    "our settings by a folder": (
-        "f = os.open(home + '/.hermes', 0); os.open('config.yaml', os.O_WRONLY, dir_fd=f)"
-    ),
-    "our settings moved": "os.rename(home + '/.hermes', 'x')",
-    "our settings deleted": "shutil.rmtree(home + '/.hermes')",
-    "our store": "import sqlite3; sqlite3.connect(home + '/.hermes/state.db')",
-    "our store by its address": (
-        "import sqlite3; sqlite3.connect('file://' + home + '/.hermes/state%2Edb', uri=True)"
-    ),
-    "keys": "pathlib.Path(home, '.ssh', 'authorized_keys').write_text('x')",
-    "a start-up file": "open(home + '/.bashrc', 'a')",
-    "the system": "open('/etc/hermes-test-file', 'w')",
-    "the whole home": "shutil.rmtree(home)",
-}
+from tests.workspace import load_cases
 
-ASKED = {
-    "privileges": ("subprocess.run('sudo true', shell=True)", "privileges"),
-    "privileges behind a shell": ("os.system('echo x; su' + 'do true')", "privileges"),
-    "a program given as bytes": ("subprocess.run([b'sudo', b'true'])", "privileges"),
-    "another file": ("open(home + '/other.txt', 'w')", "write outside the workspace"),
-    "a deleted file": ("os.remove(home + '/mine.txt')", "write outside the workspace"),
-    "a moved file": ("os.rename(home + '/mine.txt', 'x')", "write outside the workspace"),
-    "a new folder": ("os.mkdir(home + '/new')", "write outside the workspace"),
-    "new permissions": ("os.chmod(home + '/mine.txt', 0o777)", "write outside the workspace"),
-    "a cut file": ("os.truncate(home + '/mine.txt', 0)", "write outside the workspace"),
-    "a deleted folder": ("shutil.rmtree(home + '/folder')", "recursive delete"),
-    "reading keys": ("open(home + '/.ssh/id_rsa').read()", "credential access"),
-    "reading our keys": ("open(home + '/.hermes/.env').read()", "own secrets"),
-    "another program's variables": (
-        "open(f'/proc/{os.getppid()}/environ').read()",
-        "credential access",
-    ),
-    "the C library": ("import ctypes; ctypes.CDLL('libc.so.6')", "native code"),
-    "a C function": ("import ctypes; ctypes.CDLL(None).system(b'true')", "native code"),
-}
+CASES = load_cases(__file__)
 
-BEGIN = """
-import os, pathlib, shutil, subprocess, sys
-home = os.path.expanduser("~")
-
-def fork(work):
-    pid = os.fork()
-    if pid:
-        sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-    work()
-
-def fork_exec(words):
-    import _posixsubprocess
-    rest = [True, (), None, None, -1, -1, -1, -1, -1, -1, *os.pipe(), False, False]
-    _posixsubprocess.fork_exec(words, [os.fsencode(words[0])], *rest)
-
-"""
+REFUSED, ASKED, BEGIN = CASES["refused"], CASES["asked"], CASES["begin"]
 
 
 @pytest.fixture
@@ -114,13 +54,7 @@ async def test_other_effects_need_approval(bench, home, name):
 
 async def test_approved_effect_happens_and_is_asked_once(bench, home):
     bench.person.allows = True
-    code = """
-open(home + "/new.txt", "w").write("new")
-os.chmod(home + "/new.txt", 0o600)
-shutil.rmtree(home + "/folder")
-subprocess.run(["sh", "-c", "true"], check=True)
-subprocess.run(["env", "true"], check=True)
-"""
+    code = CASES["approved_effect_happens_and_is_asked_once"]
     result = await bench.run(BEGIN + code)
     assert result["status"] == "success", result
     assert (home / "new.txt").read_text() == "new"
@@ -131,13 +65,7 @@ subprocess.run(["env", "true"], check=True)
 
 
 async def test_denial_holds_for_the_rest_of_the_script(bench, home):
-    code = """
-for n in range(5):
-    try:
-        open(f"{home}/{n}.txt", "w")
-    except OSError as error:
-        print(error.strerror.split(":")[0])
-"""
+    code = CASES["denial_holds_for_the_rest_of_the_script"]
     result = await bench.run(BEGIN + code)
     assert result["output"].splitlines() == [
         "the user did not allow this",
@@ -147,40 +75,7 @@ for n in range(5):
 
 
 async def test_harmless_scripts_need_no_approval(bench, home):
-    code = """
-import csv, ctypes, decimal, glob, http.client, json, logging, multiprocessing, pickle, random
-import shelve, sqlite3, tempfile, threading, unittest, urllib.request, uuid, zipfile
-from multiprocessing import shared_memory
-
-os.makedirs("a/b", exist_ok=True)
-os.makedirs(home, exist_ok=True)
-pathlib.Path("a/b/c.txt").write_text("x")
-shutil.copy2("a/b/c.txt", "a/d.txt")
-os.rename("a/d.txt", "a/e.txt")
-os.symlink("e.txt", "a/link")
-with tempfile.TemporaryDirectory() as folder:
-    pathlib.Path(folder, "x").write_text("y")
-with tempfile.NamedTemporaryFile("w") as file:
-    file.write("z")
-sqlite3.connect("a/data.db").execute("create table t (x)")
-sqlite3.connect(":memory:").execute("create table t (x)")
-shutil.rmtree("a")
-open(os.devnull, "w").write("nothing")
-print("to a pipe", file=open("/dev/stdout", "w"))
-open("/etc/hosts").read()
-open(f"/proc/self/environ").read()
-open(home + "/mine.txt").read()
-os.listdir(home)
-print(subprocess.run(["ls", "-a"], capture_output=True, text=True).stdout.split())
-print(subprocess.check_output("echo $((1 + 1)); git --version", shell=True, text=True).split()[0])
-os.system("echo from a shell")
-fork(lambda: os.execvp("true", ["true"])) if os.fork() == 0 else os.wait()
-block = shared_memory.SharedMemory(create=True, size=10)
-block.close()
-block.unlink()
-with multiprocessing.get_context("fork").Pool(2) as pool:
-    print(pool.map(len, ["a", "bb"]))
-"""
+    code = CASES["harmless_scripts_need_no_approval"]
     result = await bench.run(BEGIN + code)
     assert result["status"] == "success", result
     assert bench.person.asked == []
@@ -197,11 +92,7 @@ async def test_adding_an_audit_hook_needs_approval(bench):
 
 async def test_started_programs_are_examined(bench):
     """A Python without the hook is a program like any other: starting it is what is asked about."""
-    code = """
-import multiprocessing
-context = multiprocessing.get_context("spawn")
-context.Process(target=print).start()
-"""
+    code = CASES["started_programs_are_examined"]
     result = await bench.run(BEGIN + code)
     assert "PermissionError" in result["error"]
     assert len(bench.person.asked) == 1
@@ -217,18 +108,7 @@ async def test_effects_of_a_forked_child_are_examined(bench, home):
 
 
 async def test_signal_handler_is_examined_while_waiting_for_a_verdict(bench, home):
-    code = """
-import signal
-def handler(*_):
-    try:
-        open(home + "/.hermes/config.yaml", "w")
-    except PermissionError as error:
-        print("handler:", error.strerror.split(":")[0])
-signal.signal(signal.SIGALRM, handler)
-signal.setitimer(signal.ITIMER_REAL, 0.05, 0)
-for n in range(100):
-    subprocess.run(["true"])
-"""
+    code = CASES["signal_handler_is_examined_while_waiting_for_a_verdict"]
     result = await bench.run(BEGIN + code)
     assert result["status"] == "success", result
     assert "handler: refused" in result["output"]

@@ -13,6 +13,9 @@ import pytest
 from hermes.core.errors import Interrupted, ToolError
 from hermes.core.tool import Effect
 from hermes.terminal import LocalShell
+from tests.workspace import load_cases
+
+CASES = load_cases(__file__)
 
 
 async def test_printed_output_is_returned(bench):
@@ -70,26 +73,13 @@ async def test_warnings_on_standard_error_are_shown(bench):
 
 
 async def test_script_is_the_main_module_and_has_no_input(bench):
-    code = """
-import sys
-assert __name__ == "__main__" and sys.argv == [__file__]
-assert sys.modules["__main__"].__dict__ is globals()
-try:
-    input()
-except EOFError:
-    print("no input")
-"""
+    code = CASES["script_is_the_main_module_and_has_no_input"]
     assert (await bench.run(code))["output"] == "no input"
 
 
 async def test_tools_are_called_with_their_own_parameters(bench, workspace):
     (workspace / "poem.txt").write_text("roses\nare\nred\n")
-    code = """
-from hermes_tools import read_file, write_file, terminal
-print(read_file("poem.txt", 2, limit=1).splitlines()[0])
-write_file(path="new.txt", content="hä\\n")
-print(terminal("cat new.txt"))
-"""
+    code = CASES["tools_are_called_with_their_own_parameters"]
     result = await bench.run(code)
     assert (result["status"], result["output"]) == ("success", "2|are\nhä")
     assert result["tool_calls_made"] == 3
@@ -98,27 +88,13 @@ print(terminal("cat new.txt"))
 
 
 async def test_failing_tool_raises_in_the_script(bench):
-    code = """
-import hermes_tools
-try:
-    hermes_tools.read_file("nothing.txt")
-except hermes_tools.ToolError as error:
-    print("failed:", error)
-"""
+    code = CASES["failing_tool_raises_in_the_script"]
     output = (await bench.run(code))["output"]
     assert output == "failed: there is no file nothing.txt (search_files finds files)"
 
 
 async def test_other_tools_and_background_commands_are_not_callable(bench):
-    code = """
-import hermes_tools
-print(hasattr(hermes_tools, "web_search"))
-for name, arguments in [("delegate_task", {}), ("terminal", {"command": "x", "background": True})]:
-    try:
-        hermes_tools._call(name, **arguments)
-    except hermes_tools.ToolError as error:
-        print(error)
-"""
+    code = CASES["other_tools_and_background_commands_are_not_callable"]
     lines = (await bench.run(code))["output"].splitlines()
     assert lines == [
         "False",
@@ -131,19 +107,7 @@ for name, arguments in [("delegate_task", {}), ("terminal", {"command": "x", "ba
 async def test_calls_from_threads_and_forked_workers_run_in_parallel(bench, workspace):
     for n in range(8):
         (workspace / f"{n}.txt").write_text(f"content {n}\n")
-    code = """
-import multiprocessing
-from concurrent.futures import ThreadPoolExecutor
-from hermes_tools import read_file
-
-def read(n):
-    return read_file(f"{n}.txt")
-
-with ThreadPoolExecutor(8) as pool:
-    print(list(pool.map(read, range(8))))
-with multiprocessing.get_context("fork").Pool(2) as pool:
-    print(pool.map(read, range(8)))
-"""
+    code = CASES["calls_from_threads_and_forked_workers_run_in_parallel"]
     result = await bench.run(code)
     expected = str([f"1|content {n}" for n in range(8)])
     assert (result["output"], result["tool_calls_made"]) == (f"{expected}\n{expected}", 16)
@@ -151,14 +115,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
 
 
 async def test_number_of_tool_calls_is_limited(bench):
-    code = """
-from hermes_tools import terminal, ToolError
-for n in range(4):
-    try:
-        print(terminal(f"echo {n}"))
-    except ToolError as error:
-        print(error)
-"""
+    code = CASES["number_of_tool_calls_is_limited"]
     result = await bench.run(code, max_tool_calls=2)
     assert result["tool_calls_made"] == 2
     assert result["output"].splitlines()[:2] == ["0", "1"]
@@ -166,15 +123,7 @@ for n in range(4):
 
 
 async def test_long_output_keeps_its_beginning_and_its_end(bench):
-    code = """
-import sys
-print("first")
-for n in range(200_000):
-    print("x" * 20)
-print("last")
-print("e" * 30_000, file=sys.stderr)
-sys.exit(1)
-"""
+    code = CASES["long_output_keeps_its_beginning_and_its_end"]
     result = await bench.run(code)
     assert result["output"].startswith("first\n")
     assert result["output"].endswith("last")
@@ -186,11 +135,7 @@ sys.exit(1)
 
 
 async def test_script_that_takes_too_long_is_stopped(bench):
-    code = """
-import os, time
-print("pid", os.getpid(), flush=True)
-time.sleep(600)
-"""
+    code = CASES["script_that_takes_too_long_is_stopped"]
     result = await bench.run(code, timeout=1)
     assert (result["status"], result["tool_calls_made"]) == ("timeout", 0)
     assert "stopped after 1 s" in result["error"]
@@ -212,13 +157,7 @@ async def test_waiting_for_the_user_stops_the_clock(bench, workspace):
 
 
 async def test_cancelled_turn_ends_the_script_and_its_processes(bench, gone):
-    code = """
-import os, subprocess, sys, signal
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-child = subprocess.Popen(["sleep", "600"])
-print(os.getpid(), child.pid, flush=True)
-child.wait()
-"""
+    code = CASES["cancelled_turn_ends_the_script_and_its_processes"]
     work = asyncio.ensure_future(bench.run(code))
     while not "".join(bench.shown).endswith("\n"):
         await asyncio.sleep(0.01)
@@ -296,12 +235,7 @@ async def test_project_mode_runs_in_the_working_folder(bench, workspace):
 
 async def test_strict_mode_runs_in_an_empty_folder(bench, workspace):
     (workspace / "mine.py").write_text("")
-    code = """
-import os, sys
-from hermes_tools import terminal
-print(os.listdir("."), sys.flags.isolated, terminal("echo called"))
-import mine
-"""
+    code = CASES["strict_mode_runs_in_an_empty_folder"]
     result = await bench.run(code, mode="strict")
     assert result["output"] == "[] 1 called"
     assert "No module named 'mine'" in result["error"]
@@ -358,15 +292,7 @@ async def test_text_that_is_not_ascii_survives(bench, workspace):
 
 
 async def test_file_names_that_are_not_utf_8_are_handled(bench, user_home):
-    code = """
-import os
-from hermes_tools import read_file
-for attempt in (lambda: read_file("\\udcff"), lambda: open(os.fsencode(home) + b"/\\xff", "w")):
-    try:
-        attempt()
-    except Exception as error:
-        print(type(error).__name__)
-"""
+    code = CASES["file_names_that_are_not_utf_8_are_handled"]
     result = await bench.run(code.replace("home", repr(str(user_home)), 1))
     assert result["output"].splitlines() == ["ToolError", "PermissionError"]
     assert bench.person.asked[0].subject == f"{user_home}/\\xff"
@@ -381,21 +307,7 @@ async def test_unexpected_tool_failure_ends_the_script(bench):
         await bench.run("from hermes_tools import terminal; terminal('ls')")
 
 
-AGENT = """
-import asyncio, os, sys
-from pathlib import Path
-from hermes.core.cancel import CancelToken
-from hermes.core.tool import ToolContext
-from tests.workspace import make_tool
-
-async def main(home):
-    tool = make_tool("execute_code", folder=home)
-    show = lambda text: print(text, end="", flush=True)
-    code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-    await tool.handler(ToolContext("s", "c", CancelToken(), show), {"code": code})
-
-asyncio.run(main(Path(sys.argv[1])))
-"""
+AGENT = CASES["agent"]
 
 
 async def test_killed_agent_leaves_no_script_behind(workspace, gone):

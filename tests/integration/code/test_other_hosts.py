@@ -8,6 +8,9 @@ import pytest
 from hermes.core.errors import Interrupted
 from hermes.terminal.host_shell import HostShell
 from tests.integration.hosts.machine_host import MachineHost
+from tests.workspace import load_cases
+
+CASES = load_cases(__file__)
 
 
 @pytest.fixture(params=["", "Welcome!\n", "no line end"])
@@ -26,12 +29,7 @@ async def there(request, bench, user_home, workspace, temporary):
 
 async def test_script_runs_remotely_and_its_tools_locally(there, workspace):
     (workspace / "poem.txt").write_text("roses\n")
-    code = """
-import os
-from hermes_tools import read_file
-print(os.getcwd(), read_file("poem.txt"), "CLOUD_API_KEY" in os.environ)
-os.remove(os.path.expanduser("~/.hermes/config.yaml"))
-"""
+    code = CASES["script_runs_remotely_and_its_tools_locally"]
     result = await there.run(code)
     assert result["output"] == f"{workspace} 1|roses False"
     assert 'File "script.py", line 5' in result["error"]
@@ -40,12 +38,7 @@ os.remove(os.path.expanduser("~/.hermes/config.yaml"))
 
 
 async def test_cancelled_turn_leaves_nothing_on_the_host(there, gone, temporary):
-    code = """
-import os, subprocess
-child = subprocess.Popen(["sleep", "600"])
-print(os.getpid(), child.pid, flush=True)
-child.wait()
-"""
+    code = CASES["cancelled_turn_leaves_nothing_on_the_host"]
     work = asyncio.ensure_future(there.run(code))
     while not there.shown:
         await asyncio.sleep(0.01)

@@ -17,6 +17,9 @@ from hermes.terminal import Files, GrepQuery, GrepResult, LocalFiles, TextPage
 from hermes.terminal.host_files import HostFiles, to_extended_regex
 from hermes.terminal.host_shell import HostShell
 from tests.integration.hosts.machine_host import MachineHost, programs
+from tests.workspace import load_cases
+
+CASES = load_cases(__file__)
 
 ODD = ["with space", "new\nline", "-dash", "quote'\"", "star*", "back\\slash", "$(touch x)", "é"]
 
@@ -318,23 +321,7 @@ def short(grepped: GrepResult, tree: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("glob", "expected"),
-    [
-        ("*", ["a-b/z.txt", "a.py", "b.txt", "binary.py", "src/c.py", "src/deep/d.py",
-               "src/keep.log"]),
-        ("*.py", ["a.py", "binary.py", "src/c.py", "src/deep/d.py"]),
-        (".py", ["a.py", "binary.py", "src/c.py", "src/deep/d.py"]),
-        ("py", ["a.py", "binary.py", "src/c.py", "src/deep/d.py"]),
-        ("?.txt", ["a-b/z.txt", "b.txt"]),
-        ("./src/*.py", ["src/c.py"]),
-        ("**/deep/*", ["src/deep/d.py"]),
-        (".gitignore", [".gitignore", "src/.gitignore"]),
-        (".github/*", [".github/f.yml"]),
-        ("{a,b}.*", ["a.py", "b.txt"]),
-        ("{a", []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("glob", "expected"), CASES["files_by_name"])
 async def test_files_by_name(files, tree, glob, expected):
     found = await files.find(glob, str(tree), CancelToken())
     assert relative(found, tree) == expected
@@ -390,19 +377,7 @@ async def test_lines_are_found_where_git_would_look(files, tree):
     assert "src/deep/d.py:2 value" in short(found, tree)
 
 
-@pytest.mark.parametrize(
-    ("glob", "expected"),
-    [
-        ("*.py", ["a.py", "src/c.py", "src/deep/d.py"]),
-        (".py", ["a.py", "src/c.py", "src/deep/d.py"]),
-        ("src/*.py", ["src/c.py"]),
-        ("[ab].*", ["a.py", "b.txt"]),
-        ("src/**/*.py", ["src/c.py", "src/deep/d.py"]),
-        ("*.{txt,log}", ["b.txt", "src/keep.log"]),
-        (".github/*", [".github/f.yml"]),
-        ("*.zig", []),
-    ],
-)
+@pytest.mark.parametrize(("glob", "expected"), CASES["only_files_with_such_names"])
 async def test_only_files_with_such_names(files, tree, glob, expected):
     found = await grep(files, tree, "value", file_glob=glob)
     assert relative(found.counts, tree) == expected
@@ -442,18 +417,7 @@ async def test_a_set_token_stops_the_search(files, tree):
         await searching
 
 
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [
-        (r"\d+\s\w", "[0-9]+[[:space:]][[:alnum:]_]"),
-        (r"a\.b\\d", r"a\.b\\d"),
-        ("[]a-z]x", "[]a-z]x"),
-        (r"[\d]", ""),
-        ("a*?", ""),
-        ("(?i)a", ""),
-        (r"\x41", ""),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "expected"), CASES["expressions_for_a_plain_grep"])
 def test_expressions_for_a_plain_grep(pattern, expected):
     assert to_extended_regex(pattern) == expected
 

@@ -19,37 +19,11 @@ from hermes.core.errors import BackendUnavailable
 from hermes.sdk.terminal import Host, Mount, owner_mark
 from hermes.sdk.testing.terminal import HostContract, backend_context
 from hermes_plugins.terminals.singularity.backend import SingularityHost
+from tests.workspace import load_cases
 
-FAKE = r"""#!/bin/sh
-here=@HERE@
-printf '%s\n' "$*" >>"$here/log"
-mkdir -p "$here/instances"
-case "$1 $2" in
-  'instance list')
-    printf '{"instances":['
-    comma=
-    for file in "$here"/instances/*; do
-      [ -e "$file" ] && printf '%s{"instance":"%s","pid":1}' "$comma" "${file##*/}" && comma=,
-    done
-    printf ']}' ;;
-  'instance start')
-    if [ -e "$here/no-cgroups" ]; then case "$*" in *--cpus*)
-      echo 'FATAL: container creation failed: while applying cgroups config: denied' >&2
-      exit 255 ;;
-    esac; fi
-    if [ -e "$here/broken" ]; then echo "FATAL:   $(cat "$here/broken")" >&2; exit 255; fi
-    echo 'INFO:    instance started' >&2
-    for name; do :; done
-    touch "$here/instances/$name" ;;
-  'instance stop') for name; do :; done; rm -f "$here/instances/$name" ;;
-  exec*)
-    while case "$1" in instance://*) false ;; esac; do shift; done
-    [ -e "$here/instances/${1#instance://}" ] || { echo 'FATAL: no instance' >&2; exit 255; }
-    shift
-    [ -z "$APPTAINERENV_WANTED" ] || export WANTED="$APPTAINERENV_WANTED"
-    exec "$@" ;;
-esac
-"""
+CASES = load_cases(__file__)
+
+FAKE = CASES["fake"]
 
 
 class Fake:

@@ -23,6 +23,10 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from tests.workspace import load_cases
+
+CASES = load_cases(__file__)
+
 CACHE = Path(os.environ.get("HERMES_TEST_CACHE") or Path.home() / ".cache" / "hermes-tests")
 """Read at import, as the environment below: tests run with a home of their own."""
 ENVIRONMENT = dict(os.environ)
@@ -36,19 +40,8 @@ NO_NETWORK = (
     *("--bridge=none", "--iptables=false", "--ip6tables=false"),
     *("--ip-forward=false", "--ip-masq=false"),
 )
-PODMAN_CONFIG = """
-[engine]
-runtime="runc"
-tmp_dir="{folder}/libpod"
-[containers]
-default_ulimits=["nofile=20000:20000","nproc=4096:4096"]
-"""
-PODMAN_STORAGE = """
-[storage]
-driver="overlay"
-runroot="{folder}/run"
-graphroot="{folder}/data"
-"""
+PODMAN_CONFIG = CASES["podman_config"]
+PODMAN_STORAGE = CASES["podman_storage"]
 
 
 class Engine:

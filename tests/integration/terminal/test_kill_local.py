@@ -9,30 +9,11 @@ import anyio
 import psutil
 import pytest
 
-AGENT = """
-import asyncio, os, sys
-from pathlib import Path
-from hermes.core.cancel import CancelToken
-from hermes.terminal.local.shell import LocalShell
-from hermes.terminal.processes import BackgroundProcesses
+from tests.workspace import load_cases
 
-async def main(folder):
-    shell = LocalShell({"PATH": os.environ["PATH"]}, Path(folder))
-    processes = BackgroundProcesses(shell)
-    stubborn = "trap '' TERM HUP; echo $$ > NAME; while :; do sleep 600; done"
-    await processes.start("echo $$ > background; sleep 600")
-    await processes.start(stubborn.replace("NAME", "stubborn"))
-    await processes.start("echo $$ > pty; sleep 600", pty=True)
-    await processes.start("setsid sh -c 'echo $$ > apart; exec sleep 600' & wait")
-    await processes.start(
-        "setsid sh -c 'echo $$ > deep; setsid sh -c \\"echo \\\\$\\\\$ > deeper; sleep 600\\"; :'"
-    )
-    options = {"timeout": 600, "on_output": print, "cancel": CancelToken()}
-    await shell.run("sleep 600 & echo $! > left", **options)
-    await shell.run(stubborn.replace("NAME", "foreground"), **options)
+CASES = load_cases(__file__)
 
-asyncio.run(main(sys.argv[1]))
-"""
+AGENT = CASES["agent"]
 
 NAMES = ("background", "stubborn", "pty", "apart", "deep", "deeper", "left", "foreground")
 

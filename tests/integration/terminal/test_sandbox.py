@@ -20,6 +20,9 @@ from hermes.terminal.host_shell import HostShell
 from hermes.terminal.sandbox import SandboxHost, SandboxOptions
 from tests.integration.hosts.machine_host import runner
 from tests.integration.terminal.parts import gone, kill, program, started, unique_sleep
+from tests.workspace import load_cases
+
+CASES = load_cases(__file__)
 
 PYTHON = Path(sys.executable).resolve()
 """Not that of the virtual environment, which may lie in /tmp: that is private inside."""
@@ -201,25 +204,7 @@ async def test_kill_of_this_process_leaves_nothing_running(work, home):
             await asyncio.sleep(0.02)
 
 
-ACTOR = """
-import asyncio, os, sys
-import msgspec
-from hermes.core.cancel import CancelToken
-from hermes.terminal.host_shell import HostShell
-from hermes.terminal.sandbox import SandboxHost
-from hermes.terminal.sandbox import SandboxOptions
-
-async def main():
-    options = msgspec.json.decode(sys.argv[1], type=SandboxOptions)
-    shell = HostShell(SandboxHost(options, dict(os.environ)))
-    sleep = sys.argv[2]
-    await shell.start(f"trap '' TERM; setsid {sleep}", on_output=len)
-    silent = {"timeout": 600, "on_output": len, "cancel": CancelToken()}
-    await shell.run(f"{sleep} & :", **silent)
-    await shell.run(f"trap '' TERM; {sleep}; {sleep}", **silent)
-
-asyncio.run(main())
-"""
+ACTOR = CASES["actor"]
 
 
 async def test_a_sandbox_that_died_is_replaced(make):

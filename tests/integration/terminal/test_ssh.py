@@ -18,6 +18,9 @@ from hermes.terminal.ssh import SshHost
 from tests.integration.hosts.machine_host import runner
 from tests.integration.terminal.conftest import Sshd
 from tests.integration.terminal.parts import gone, kill, started, unique_sleep
+from tests.workspace import load_cases
+
+CASES = load_cases(__file__)
 
 
 @pytest.fixture
@@ -100,26 +103,7 @@ async def test_closing_leaves_no_files_or_processes(sshd, ssh):
     assert not ours.exists()
 
 
-ACTOR = """
-import asyncio, os, sys
-import msgspec
-from hermes.core.cancel import CancelToken
-from hermes.terminal.host_files import HostFiles
-from hermes.terminal.host_shell import HostShell
-from hermes.terminal.ssh import SshHost, SshOptions
-
-async def main():
-    host = SshHost(msgspec.json.decode(sys.argv[1], type=SshOptions), dict(os.environ))
-    shell = HostShell(host)
-    sleep = sys.argv[2]
-    await shell.start(f"trap '' TERM; {sleep}", on_output=len)
-    await shell.start(sleep, on_output=len, pty=True)
-    silent = {"timeout": 600, "on_output": len, "cancel": CancelToken()}
-    await shell.run(f"{sleep} & :", **silent)
-    await shell.run(f"trap '' TERM; {sleep}; {sleep}", **silent)
-
-asyncio.run(main())
-"""
+ACTOR = CASES["actor"]
 
 
 async def test_kill_of_this_process_stops_remote_programs(sshd):

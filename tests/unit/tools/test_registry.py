@@ -21,7 +21,9 @@ from hermes.tools.registry import (
     schema_chars,
 )
 from hermes.tools.toolsets import TOOLSETS, all_toolsets, expand
-from tests.workspace import make_tool
+from tests.workspace import load_cases, make_tool
+
+CASES = load_cases(__file__)
 
 SCHEMA = {
     "name": "weather",
@@ -104,17 +106,7 @@ async def test_plugins_tool_runs_as_it_is_documented(registry, deps):
     assert seen["thread"] is not threading.main_thread()
 
 
-PLUGIN = '''
-from hermes.sdk import Effect, ToolContext, ToolDeps, tool
-
-@tool(toolset="sky", effect=Effect.READ, unavailable=lambda deps: "")
-async def phase(deps: ToolDeps, call: ToolContext, day: int = 1) -> str:
-    """Tell the phase of the moon."""
-    return f"full on day {day} for {call.session_id} at {deps.place.name}"
-
-def register(ctx):
-    ctx.register_tool(phase)
-'''
+PLUGIN = CASES["plugin"]
 
 
 def test_plugin_registers_a_decorated_tool(tmp_path):

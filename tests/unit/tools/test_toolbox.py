@@ -10,6 +10,9 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool
 from hermes.tools.toolbox import LocalResultStore, Toolbox
+from tests.workspace import load_cases
+
+CASES = load_cases(__file__)
 
 
 async def sample(
@@ -40,46 +43,14 @@ def test_tools_are_found_by_name(box, tool):
     assert [spec.name for spec in box.specs] == ["sample"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{"path": "a"}', {"path": "a"}),
-        ('{"path": "a", "count": "42"}', {"path": "a", "count": 42}),
-        ('{"path": "a", "count": "-3"}', {"path": "a", "count": -3}),
-        ('{"path": "a", "count": 42.0}', {"path": "a", "count": 42}),
-        ('{"path": "a", "ratio": "1.5"}', {"path": "a", "ratio": 1.5}),
-        ('{"path": "a", "deep": "True"}', {"path": "a", "deep": True}),
-        ('{"path": "a", "deep": "false"}', {"path": "a", "deep": False}),
-        ('{"path": "a", "names": "[\\"x\\"]"}', {"path": "a", "names": ["x"]}),
-        ('{"path": "a", "names": "x"}', {"path": "a", "names": ["x"]}),
-        ('{"path": "a", "names": [1]}', {"path": "a", "names": ["1"]}),
-        ('{"path": "a", "count": null}', {"path": "a"}),
-        ('{"path": 7}', {"path": "7"}),
-        ('{"path": {"a": 1}}', {"path": '{\n  "a": 1\n}'}),
-        ('"{\\"path\\": \\"a\\"}"', {"path": "a"}),
-        ('{"path": "a", "verbose": false, "extra": ""}', {"path": "a"}),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), CASES["arguments_are_converted_to_the_schema_types"])
 def test_arguments_are_converted_to_the_schema_types(box, tool, text, expected):
     decoded = box.decode(tool, text)
     assert decoded == expected
     assert [type(value) for value in decoded.values()] == [type(v) for v in expected.values()]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"path": ', "not valid JSON"),
-        ("[1]", "not a JSON object"),
-        ("", '"path" is a required property'),
-        ("null", '"path" is a required property'),
-        ('{"path": "a", "count": "many"}', "count: .*many.*integer"),
-        ('{"path": "a", "count": 1.5}', "count: .*integer"),
-        ('{"path": "a", "mode": "quick"}', "mode: .*fast"),
-        ('{"path": "a", "pathh": "b"}', "no parameter 'pathh'; did you mean 'path'"),
-        ('{"path": "a", "background": true}', "no parameter 'background'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), CASES["invalid_arguments_are_explained"])
 def test_invalid_arguments_are_explained(box, tool, text, message):
     with pytest.raises(ToolArgumentsInvalid, match=message) as wrong:
         box.decode(tool, text)
@@ -88,14 +59,7 @@ def test_invalid_arguments_are_explained(box, tool, text, message):
         assert "sample(path: string" in wrong.value.hint
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}},
-        {"properties": {"a": {"type": "nonsense"}}},
-        {"properties": {"a": {"$ref": "#/nowhere"}}},
-    ],
-)
+@pytest.mark.parametrize("schema", CASES["invalid_schema_is_reported_as_a_tool_error"])
 def test_invalid_schema_is_reported_as_a_tool_error(box, tool, schema):
     odd = Tool(ToolSpec("odd", "", {"type": "object", **schema}), tool.handler)
     with pytest.raises(ToolError, match="the schema of odd is wrong"):

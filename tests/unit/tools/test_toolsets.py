@@ -17,25 +17,15 @@ from hermes.tools.toolsets import (
     selected_toolsets,
     switch_toolsets,
 )
+from tests.workspace import load_cases
+
+CASES = load_cases(__file__)
 
 KNOWN = all_toolsets(custom={"mine": Toolset("", ("web_extract",), ("todo", "loop")),
                              "loop": Toolset("", ("clarify",), ("mine",))})  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("names", "tools"),
-    [
-        (["file"], ["read_file", "write_file", "patch", "search_files"]),
-        (["terminal", "terminal"], ["terminal", "process"]),
-        (["safe"], ["image_generate", "vision_analyze", "web_extract", "web_search"]),
-        (["web_tools"], ["web_search", "web_extract"]),
-        (["read_file", "todo"], ["read_file", "todo"]),
-        (["file", "-patch"], ["read_file", "write_file", "search_files"]),
-        (["-file", "debugging"], ["web_search", "web_extract", "terminal", "process"]),
-        (["mine"], ["web_extract", "todo", "clarify"]),
-        ([], []),
-    ],
-)
+@pytest.mark.parametrize(("names", "tools"), CASES["names_become_tools"])
 def test_names_become_tools(names, tools):
     assert expand(names, KNOWN) == tools
 
@@ -98,17 +88,7 @@ def test_platform_is_the_same_whichever_way_its_name_is_written(name, written):
 
 
 @pytest.mark.parametrize(
-    ("current", "names", "on", "expected"),
-    [
-        (["hermes-cli"], ["web"], False, ["hermes-cli", "-web"]),
-        (["hermes-cli", "-web"], ["web"], True, ["hermes-cli"]),
-        (["hermes-cli"], ["web"], True, ["hermes-cli"]),
-        (["hermes-cli"], ["execute_code"], False, ["hermes-cli", "-execute_code"]),
-        (["file"], ["web", "todo"], True, ["file", "web", "todo"]),
-        (["file", "web"], ["web"], False, ["file"]),
-        (["file"], ["rl"], False, ["file"]),
-        (["file", "-patch"], ["file"], False, ["-patch"]),
-    ],
+    ("current", "names", "on", "expected"), CASES["switching_toolsets_on_and_off"]
 )
 def test_switching_toolsets_on_and_off(current, names, on, expected):
     assert switch_toolsets(current, names, BUILTIN_TOOLSETS, on=on) == expected

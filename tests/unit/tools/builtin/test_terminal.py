@@ -9,7 +9,9 @@ from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
 from hermes.core.tool import ToolContext
 from hermes.terminal import BackgroundProcesses, LocalShell, OutputLimits
 from hermes.tools.builtin.terminal import exit_note
-from tests.workspace import make_tool
+from tests.workspace import load_cases, make_tool
+
+CASES = load_cases(__file__)
 
 
 @pytest.fixture
@@ -123,28 +125,7 @@ async def test_only_a_command_that_may_change_files_is_preceded_by_a_checkpoint(
     assert tool.may_change({"command": "ls > list.txt"})
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "words"),
-    [
-        ("grep x file", 1, "nothing matched"),
-        ("cat f | /usr/bin/grep -c x", 1, "nothing matched"),
-        ("cd src && LC_ALL=C rg x .", 1, "nothing matched"),
-        ("sudo git grep x", 1, "nothing matched"),
-        ("! diff a b", 1, "differ"),
-        ("git diff --exit-code", 1, "differ"),
-        ("[ -e x ]", 1, "condition"),
-        ("timeout 5 sleep 10", 124, "`timeout` ended it"),
-        ("frobnicate", 127, "not found"),
-        ("(echo a; grep b c)", 1, "nothing matched"),
-        ("make", 137, "memory"),
-        ("pytest -k nothing", 5, "no test"),
-        ("grep x file", 2, ""),
-        ("grep x file | wc -l", 1, ""),
-        ("make", 1, ""),
-        ("", 1, ""),
-        ("&& |", 2, ""),
-    ],
-)
+@pytest.mark.parametrize(("command", "code", "words"), CASES["exit_codes_are_explained"])
 def test_exit_codes_are_explained(command, code, words):
     note = exit_note(command, code)
     assert words in note

@@ -5,28 +5,14 @@ import pytest
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.tools.editing.document import TextDocument
 from hermes.tools.editing.matching import STEPS, locate
+from tests.workspace import load_cases
 
-CODE = """\
-class Shop:
-    def open(self, day):
-        if day == "sunday":
-            return False
-        self.lights(True)
-        return True
+CASES = load_cases(__file__)
 
-    def close(self, day):
-        if day == "sunday":
-            return None
-        self.lights(False)
-        return True
-"""
+CODE = CASES["code"]
 
 OPEN_IN_REST = "open(self, day):\n        if day in REST:"
-OPEN_WITH_CHECK = """\
-        if not day:
-            raise ValueError
-        return False
-"""
+OPEN_WITH_CHECK = CASES["open_with_check"]
 
 
 def replace(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, str]:

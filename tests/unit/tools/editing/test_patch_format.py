@@ -4,6 +4,9 @@ import pytest
 
 from hermes.core.errors import ToolArgumentsInvalid
 from hermes.tools.editing.patch_format import Hunk, PatchSection, parse_patch
+from tests.workspace import load_cases
+
+CASES = load_cases(__file__)
 
 
 def envelope(*lines: str) -> str:
@@ -42,35 +45,7 @@ def test_text_around_the_patch_is_ignored():
     assert parse_patch(patch) == [PatchSection("update", "a", (Hunk(["x"], ["y"]),))]
 
 
-UNIFIED = """\
-diff --git a/src/a.py b/src/a.py
-index 123..456 100644
---- a/src/a.py
-+++ b/src/a.py
-@@ -3,3 +3,3 @@ def f():
- one
--two
-+2
- three
-@@ -20,0 +21,1 @@
-+more
-diff --git a/new.txt b/new.txt
-new file mode 100644
---- /dev/null
-+++ b/new.txt
-@@ -0,0 +1,2 @@
-+hello
-+world
-\\ No newline at end of file
---- a/gone.txt\t2020-01-01
-+++ /dev/null
-@@ -1 +0,0 @@
--bye
-diff --git a/was.txt b/is.txt
-similarity index 100%
-rename from was.txt
-rename to is.txt
-"""
+UNIFIED = CASES["unified"]
 
 
 def test_unified_diff():

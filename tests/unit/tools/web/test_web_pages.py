@@ -34,6 +34,9 @@ from hermes.tools.web_pages import (
 )
 from tests.unit.security.certificates import server_and_trust
 from tests.unit.tools.web.conftest import eventually, pdf
+from tests.workspace import load_cases
+
+CASES = load_cases(__file__)
 
 HTML = b"<html><body><p>hello</p></body></html>"
 
@@ -69,22 +72,7 @@ async def test_sixth_redirect_is_one_too_many(fetcher, site):
         await fetcher.fetch(site.url("/0"))
 
 
-@pytest.mark.parametrize(
-    ("target", "reason"),
-    [
-        ("http://127.0.0.1:1/", "is this machine"),
-        ("http://localhost/admin", "name of this machine"),
-        ("//169.254.169.254/latest/meta-data/", "credentials"),
-        ("http://[::ffff:10.0.0.1]/", "leads to 10.0.0.1"),
-        ("http://2130706433/", "another spelling"),
-        ("http://user@127.0.0.1/", "user name"),
-        ("http://example.com\\@127.0.0.1/", "user name"),
-        ("http://rebound.example/", "has the address 10.0.0.7"),
-        ("http://blocked.example/", "blocklist"),
-        ("file:///etc/passwd", "file: is not fetched"),
-        ("gopher://127.0.0.1:70/", "gopher: is not fetched"),
-    ],
-)
+@pytest.mark.parametrize(("target", "reason"), CASES["redirect_to_a_private_place_is_refused"])
 async def test_redirect_to_a_private_place_is_refused(site, target, reason):
     async def names(host, port):
         return ["10.0.0.7"]
@@ -250,15 +238,7 @@ async def test_redirect_from_https_to_http_is_refused(tmp_path, site):
     assert site.requests == []
 
 
-ARTICLE = """<!doctype html><html><head><title> A  &amp; B </title><style>p { x }</style></head>
-<body><nav><a href="/home">Home</a> <a href="/about">About us</a></nav>
-<article><h1>Salt</h1>
-<p>Salt is a mineral made of <b>sodium chloride</b>; see <a href="https://e.example/x">more</a>.
-It has been used for thousands of years, and whole towns were named after the trade in it.</p>
-<ul><li>sea salt</li><li>rock salt</li></ul>
-<table><tr><th>kind</th><th>grams</th></tr><tr><td>sea</td><td>12</td></tr></table>
-<pre><code>grind(salt)</code></pre>
-</article><script>alert("hidden")</script><footer>Imprint and cookies</footer></body></html>"""
+ARTICLE = CASES["article"]
 
 
 async def reading(data: bytes | str, kind: ContentKind = "html", charset: str = "") -> PageText:
@@ -406,23 +386,7 @@ def test_reading_a_pdf_stops_after_a_timeout():
         pdf_text(pdf("one", "two"), stop, "")
 
 
-@pytest.mark.parametrize(
-    ("html", "text"),
-    [
-        ('<div class="[&>svg]:w-4">shown</div>', "shown"),
-        ("""<p data-x='{"a": "<b>"}'>shown</p>""", "shown"),
-        (
-            '<a title="a > b" href="https://x.example/?a=1&amp;b=2">link</a>',
-            "link (https://x.example/?a=1&b=2)",
-        ),
-        ("<p title=don't>it's</p>", "it's"),
-        ("1 < 2 and <b>bold</b>", "1 < 2 and bold"),
-        ("a<!-- <p>no</p> -->b<!-- never closed", "ab"),
-        ("<!DOCTYPE html><?xml version='1.0'?><![CDATA[x]]>shown", "shown"),
-        ("""<script>if (a < b) { x = "</div><p>no</p>" }</script>after""", "after"),
-        ("<p>open <", "open <"),
-    ],
-)
+@pytest.mark.parametrize(("html", "text"), CASES["visible_text_is_extracted"])
 def test_visible_text_is_extracted(html, text):
     assert plain_text(html).text == text
 

@@ -29,7 +29,9 @@ from hermes.tools.builtin.web_search import (
 )
 from tests.unit.tools.web.conftest import Site, eventually
 from tests.unit.tools.web.test_web_extract import unfenced
-from tests.workspace import make_tool
+from tests.workspace import load_cases, make_tool
+
+CASES = load_cases(__file__)
 
 KEY = "key-9f2c"
 
@@ -165,16 +167,7 @@ async def test_each_service_gets_its_documented_request(name, site, rerouted, us
     assert list(request.headers.values()).count(KEY) <= 1
 
 
-@pytest.mark.parametrize(
-    ("mode", "sent"),
-    [
-        ("agentic", "advanced"),
-        ("one-shot", "advanced"),
-        ("fast", "basic"),
-        ("turbo", "turbo"),
-        ("", "advanced"),
-    ],
-)
+@pytest.mark.parametrize(("mode", "sent"), CASES["parallel_modes_are_translated"])
 async def test_parallel_modes_are_translated(site, rerouted, use, mode, sent):
     site.page("/v1/search", b'{"results": []}')
     options = configured("parallel", parallel_mode=mode)
@@ -223,18 +216,7 @@ def _service_used(options: WebSearchOptions) -> str:
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "hint"),
-    [
-        (401, "refused the key", "TAVILY_API_KEY"),
-        (403, "refused the key", "TAVILY_API_KEY"),
-        (402, "used up", "web.backend"),
-        (432, "used up", "web.backend"),
-        (429, "too many searches", "wait"),
-        (500, "has a problem", "web.backend"),
-        (503, "has a problem", "web.backend"),
-        (301, "redirects", "web.backend"),
-        (400, "refused the search", "web.backend"),
-    ],
+    ("status", "message", "hint"), CASES["service_error_has_a_hint_and_never_the_key"]
 )
 async def test_service_error_has_a_hint_and_never_the_key(
     site, rerouted, use, status, message, hint
@@ -429,11 +411,6 @@ def test_without_ddgs_and_without_a_key_there_is_no_search(monkeypatch):
 
 
 def test_optional_libraries_are_imported_on_first_use():
-    code = (
-        "import sys, hermes.tools.builtin.web_extract\n"
-        "from hermes.tools.builtin.web_search import search_unavailable, WebSearchOptions\n"
-        "assert search_unavailable(WebSearchOptions()) == ''\n"
-        "print(sorted({'ddgs', 'trafilatura', 'pypdf', 'lxml', 'primp'} & set(sys.modules)))"
-    )
+    code = CASES["optional_libraries_are_imported_on_first_use"]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
