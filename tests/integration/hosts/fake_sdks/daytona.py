@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,39 +42,16 @@ class DaytonaConfig:
     target: str | None = None
 
 
-@dataclass
-class Resources:
-    cpu: int
-    memory: int
-    disk: int
-
-
-@dataclass
-class CreateSandboxFromImageParams:
-    image: str
-    resources: Resources
-    env_vars: dict[str, str] | None
-    labels: dict[str, str]
-    auto_stop_interval: int
-    auto_delete_interval: int
-
-
-@dataclass
-class ListSandboxesQuery:
-    labels: dict[str, str]
-
-
-@dataclass
-class SessionExecuteRequest:
-    command: str
-    run_async: bool
-    suppress_input_echo: bool
-
-
-@dataclass
-class PtySize:
-    rows: int
-    cols: int
+Resources = make_dataclass("Resources", ["cpu", "memory", "disk"])
+CreateSandboxFromImageParams = make_dataclass(
+    "CreateSandboxFromImageParams",
+    ["image", "resources", "env_vars", "labels", "auto_stop_interval", "auto_delete_interval"],
+)
+ListSandboxesQuery = make_dataclass("ListSandboxesQuery", ["labels"])
+SessionExecuteRequest = make_dataclass(
+    "SessionExecuteRequest", ["command", "run_async", "suppress_input_echo"]
+)
+PtySize = make_dataclass("PtySize", ["rows", "cols"])
 
 
 @dataclass
@@ -92,20 +69,14 @@ class AsyncDaytona:
     def __init__(self, config: DaytonaConfig | None = None) -> None:
         STATE.configs.append(config)
 
-    async def create(
-        self,
-        params: CreateSandboxFromImageParams,
-        *,
-        timeout: float,
-        on_snapshot_create_logs: Callable[[str], None],
-    ) -> "Sandbox":
+    async def create(self, params, *, timeout, on_snapshot_create_logs) -> "Sandbox":
         if STATE.refuse:
             raise STATE.refuse
         on_snapshot_create_logs("building\nbuilt\n")
         STATE.sandboxes.append(Sandbox(params.labels, params))
         return STATE.sandboxes[-1]
 
-    async def list(self, query: ListSandboxesQuery) -> AsyncIterator["Sandbox"]:
+    async def list(self, query) -> AsyncIterator["Sandbox"]:
         for sandbox in [*STATE.sandboxes]:
             if query.labels.items() <= sandbox.labels.items():
                 yield sandbox
@@ -151,18 +122,16 @@ class Process:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self.sessions: dict[str, subprocess.Popen[bytes] | None] = {}
-        self.requests: list[SessionExecuteRequest] = []
+        self.requests: list[Any] = []
 
     async def create_session(self, session_id: str) -> None:
         if self._sandbox.state is not SandboxState.STARTED:
             raise DaytonaError("the sandbox is not running")
         self.sessions[session_id] = None
 
-    async def execute_session_command(
-        self, session_id: str, req: SessionExecuteRequest
-    ) -> SimpleNamespace:
+    async def execute_session_command(self, session_id: str, req: Any) -> SimpleNamespace:
         self.requests.append(req)
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         self.sessions[session_id] = await asyncio.to_thread(
             subprocess.Popen, ["sh", "-c", req.command], start_new_session=True, **pipes
         )
@@ -172,15 +141,10 @@ class Process:
         process = self._session(session_id)
         if process.poll() is not None:
             raise DaytonaError("command already completed")
-        await asyncio.to_thread(_write, process, data.encode())
+        await asyncio.to_thread(process.stdin.write, data.encode())
+        await asyncio.to_thread(process.stdin.flush)
 
-    async def get_session_command_logs_async(
-        self,
-        session_id: str,
-        command_id: str,
-        on_stdout: Callable[[str], None],
-        on_stderr: Callable[[str], None],
-    ) -> None:
+    async def get_session_command_logs_async(self, session_id, command_id, on_stdout, on_stderr):
         process = self._session(session_id)
         await asyncio.gather(_read(process.stdout, on_stdout), _read(process.stderr, on_stderr))
 
@@ -198,12 +162,7 @@ class Process:
             with contextlib.suppress(BrokenPipeError, ValueError):
                 pipe.close()
 
-    async def create_pty_session(
-        self,
-        id: str,  # noqa: A002 - its real name
-        on_data: Callable[[bytes], None],
-        pty_size: PtySize,
-    ) -> "PtyHandle":
+    async def create_pty_session(self, id, on_data, pty_size):  # noqa: A002 - its real name
         assert (pty_size.rows, pty_size.cols) == (40, 120)
         return PtyHandle(on_data)
 
@@ -221,9 +180,7 @@ class PtyHandle:
         self._terminal, theirs = os.openpty()
         self._process = subprocess.Popen(
             ["setsid", "--ctty", "sh", "-i"],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
             env={**os.environ, "PS1": "prompt> ", "ENV": ""},
         )
         os.close(theirs)
@@ -249,12 +206,6 @@ class PtyHandle:
         await asyncio.wait((self._over,))
         with contextlib.suppress(OSError):
             os.close(self._terminal)
-
-
-def _write(process: subprocess.Popen[bytes], data: bytes) -> None:
-    assert process.stdin is not None
-    process.stdin.write(data)
-    process.stdin.flush()
 
 
 async def _read(pipe: Any, show: Callable[[str], None]) -> None:

@@ -66,9 +66,7 @@ class App:
     app_id = "ap-1"
 
     @Both
-    async def lookup(
-        self, name: str, *, client: Client | None = None, create_if_missing: bool = False
-    ) -> "App":
+    async def lookup(self, name, *, client=None, create_if_missing=False) -> "App":
         if STATE.refuse:
             raise STATE.refuse
         assert (name, create_if_missing) == ("hermes", True)
@@ -158,14 +156,9 @@ class Sandbox:
         self.calls.append((args, {"pty": pty}))
         if args[-1] == "refused":
             raise Error("no such program")
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         process = await asyncio.to_thread(
-            subprocess.Popen,
-            args,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
+            subprocess.Popen, args, bufsize=0, start_new_session=True, **pipes
         )
         self.processes.append(process)
         return ContainerProcess(process)

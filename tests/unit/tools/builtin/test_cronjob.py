@@ -1,6 +1,7 @@
 """cronjob: what the model can schedule, and what a user other than the owner cannot."""
 
 import json
+from functools import partialmethod
 from typing import Any
 
 import pytest
@@ -42,22 +43,17 @@ class Jobs:
         self.jobs[job] |= changes
         return self.jobs[job]
 
-    async def pause(self, job: str) -> dict[str, Any]:
-        return self._did("pause", job)
-
-    async def resume(self, job: str) -> dict[str, Any]:
-        return self._did("resume", job)
-
-    async def run(self, job: str) -> dict[str, Any]:
-        return self._did("run", job)
-
     async def remove(self, job: str) -> dict[str, Any]:
-        self._did("remove", job)
+        self.heard.append(("remove", job))
         return self.jobs.pop(job)
 
-    def _did(self, what: str, job: str) -> dict[str, Any]:
+    async def _did(self, what: str, job: str) -> dict[str, Any]:
         self.heard.append((what, job))
         return self.jobs[job]
+
+    pause = partialmethod(_did, "pause")
+    resume = partialmethod(_did, "resume")
+    run = partialmethod(_did, "run")
 
 
 async def call(tool, **arguments: Any) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from hermes.core.tool import Tool, ToolContext
 from hermes.tools.approval import ApprovalRules, Approvals
 from hermes.tools.builtin.delegate_task import MAX_SUMMARY_CHARS, allowed_tools
 from hermes.tools.toolbox import LocalResultStore, Toolbox
-from tests.workspace import make_tool
+from tests.workspace import load_cases, make_tool
+
+CASES = load_cases(__file__)
 
 
 class Workers:
@@ -66,20 +68,7 @@ async def test_common_fields_apply_to_every_task(use):
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ({}, "there is no task"),
-        ({"tasks": []}, "there is no task"),
-        ({"goal": "a", "tasks": [{"goal": "b"}]}, "both goal and tasks"),
-        ({"goal": "  "}, "the goal of task 1 is empty"),
-        ({"tasks": [{"goal": "a"}, {"goal": " "}]}, "the goal of task 2 is empty"),
-        ({"tasks": [{"goal": str(number)} for number in range(4)]}, "4 tasks are too many"),
-        ({"goal": "a", "role": "boss"}, "boss"),
-        ({"tasks": [{"goal": "a", "role": "boss"}]}, "boss"),
-        ({"tasks": [{"goal": "a", "model": "big"}]}, "unknown field `model`"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "problem"), CASES["invalid"])
 async def test_invalid_tasks_are_refused_with_a_hint(use, arguments, problem):
     workers = Workers()
     with pytest.raises(ToolError, match=problem) as caught:
@@ -128,19 +117,7 @@ async def test_delegation_needs_no_approval_and_runs_in_parallel():
 PARENT = ["terminal", "delegate_task", "clarify", "memory", "send_message", "execute_code", "todo"]
 
 
-@pytest.mark.parametrize(
-    ("role", "depth", "max_depth", "enabled", "delegates"),
-    [
-        ("leaf", 1, 3, True, False),
-        ("orchestrator", 1, 1, True, False),  # a leaf at the greatest depth
-        ("orchestrator", 1, 0, True, False),
-        ("orchestrator", 1, 2, True, True),
-        ("orchestrator", 2, 2, True, False),
-        ("orchestrator", 2, 99, True, True),
-        ("orchestrator", 3, 99, True, False),  # never deeper than three
-        ("orchestrator", 1, 2, False, False),
-    ],
-)
+@pytest.mark.parametrize(("role", "depth", "max_depth", "enabled", "delegates"), CASES["subagents"])
 def test_subagents_lack_tools_of_the_main_agent(role, depth, max_depth, enabled, delegates):
     tools = allowed_tools(PARENT, role, depth, max_depth, enabled)
     assert tools == ["terminal", "todo", *(["delegate_task"] if delegates else [])]

@@ -10,6 +10,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import ToolContext
 from hermes.terminal import LocalFiles
+from tests.unit.tools.editing.test_patch_format import envelope
 from tests.workspace import make_tool
 
 
@@ -18,8 +19,10 @@ def tool(files, guard, reads):
     return make_tool("patch", files=files, guard=guard, reads=reads)
 
 
-def envelope(*lines: str) -> str:
-    return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+@pytest.fixture
+def apply(tool, use):
+    """Calls the tool with a patch of these lines."""
+    return lambda *lines: use(tool, mode="patch", patch=envelope(*lines))
 
 
 async def test_replacement_returns_its_diff(tool, use, workspace):
@@ -98,32 +101,25 @@ async def test_uneditable_files_are_refused(tool, use, workspace):
         await use(tool, path="b.bin", old_string="\ud800", new_string="b")
 
 
-async def test_patch_over_several_files(tool, use, workspace):
+async def test_patch_over_several_files(apply, workspace):
     (workspace / "a.py").write_text("class A:\n    def f(self):\n        return 1\n\n    x = 1\n")
     (workspace / "b.txt").write_text("bye\n")
     (workspace / "c.txt").write_text("keep\nold\n")
-    text = await use(
-        tool,
-        mode="patch",
-        patch=envelope(
-            "*** Update File: a.py", "@@ class A:", "     def f(self):", "-        return 1",
-            "+        return 2",
-            "*** Add File: new/d.txt", "+hello",
-            "*** Delete File: b.txt",
-            "*** Update File: c.txt", "*** Move to: e.txt", " keep", "-old", "+new",
-        ),
+    text = await apply(
+        "*** Update File: a.py", "@@ class A:", "     def f(self):", "-        return 1",
+        "+        return 2",
+        "*** Add File: new/d.txt", "+hello",
+        "*** Delete File: b.txt",
+        "*** Update File: c.txt", "*** Move to: e.txt", " keep", "-old", "+new",
     )  # fmt: skip
     assert (workspace / "a.py").read_text().count("return 2") == 1
     assert (workspace / "new/d.txt").read_text() == "hello\n"
     assert not (workspace / "b.txt").exists()
     assert not (workspace / "c.txt").exists()
     assert (workspace / "e.txt").read_text() == "keep\nnew\n"
-    assert [line for line in text.splitlines() if line[:1] not in "@ +-"] == [
-        "changed a.py",
-        "created new/d.txt",
-        "moved c.txt to e.txt",
-        "deleted b.txt",
-    ]
+    lines = [line for line in text.splitlines() if line[:1] not in "@ +-"]
+    assert lines[:2] == ["changed a.py", "created new/d.txt"]
+    assert lines[2:] == ["moved c.txt to e.txt", "deleted b.txt"]
     assert "-        return 1\n+        return 2" in text
 
 
@@ -140,53 +136,32 @@ async def test_numbers_of_a_diff_choose_between_equal_places(tool, use, workspac
     assert (workspace / "a.txt").read_text() == "x\n" * 3 + "y\n" + "x\n" * 5
 
 
-async def test_hunks_are_located(tool, use, workspace):
+async def test_hunks_are_located(apply, workspace):
     path = workspace / "a.py"
     path.write_text("def f():\n    go()\n\ndef g():\n    go()\n\ndef h():\n    go()\n")
     with pytest.raises(ToolError, match=r"a\.py: hunk 1 fits 3 places: lines 2, 5, 8"):
-        await use(
-            tool, mode="patch", patch=envelope("*** Update File: a.py", "-    go()", "+    no()")
-        )
-    await use(
-        tool,
-        mode="patch",
-        patch=envelope("*** Update File: a.py", "@@ def g():", "-    go()", "+    no()"),
-    )
+        await apply("*** Update File: a.py", "-    go()", "+    no()")
+    await apply("*** Update File: a.py", "@@ def g():", "-    go()", "+    no()")
     assert path.read_text().splitlines()[4] == "    no()"
     with pytest.raises(ToolError, match="there is no line 'def k"):
-        await use(
-            tool, mode="patch", patch=envelope("*** Update File: a.py", "@@ def k():", "-x", "+y")
-        )
-    with pytest.raises(
-        ToolError, match=r"(?s)hunk 1 are not in the file; the closest is\n1\|def f"
-    ):
-        await use(
-            tool,
-            mode="patch",
-            patch=envelope("*** Update File: a.py", " def f(x):", "-    gone()", "+y"),
-        )
+        await apply("*** Update File: a.py", "@@ def k():", "-x", "+y")
+    with pytest.raises(ToolError, match=r"hunk 1 are not in the file; the closest is\n1\|def f"):
+        await apply("*** Update File: a.py", " def f(x):", "-    gone()", "+y")
 
 
-async def test_lines_are_added_below_a_header_and_at_the_end(tool, use, workspace):
+async def test_lines_are_added_below_a_header_and_at_the_end(apply, workspace):
     path = workspace / "a.txt"
     path.write_text("one\ntwo")
-    await use(
-        tool,
-        mode="patch",
-        patch=envelope("*** Update File: a.txt", "@@ one", "+1.5", "@@", "+3", "*** End of File"),
-    )
+    await apply("*** Update File: a.txt", "@@ one", "+1.5", "@@", "+3", "*** End of File")
     assert path.read_text() == "one\n1.5\ntwo\n3"
 
 
-async def test_failed_section_changes_nothing(files, guard, reads, use, workspace):
+async def test_failed_section_changes_nothing(apply, workspace):
     (workspace / "a.txt").write_text("one\n")
     (workspace / "b.txt").write_text("two\n")
-    tool = make_tool("patch", files=files, guard=guard, reads=reads)
-    patch = envelope(
-        "*** Update File: a.txt", "-one", "+1", "*** Update File: b.txt", "-gone", "+2"
-    )
+    patch = ("*** Update File: a.txt", "-one", "+1", "*** Update File: b.txt", "-gone", "+2")
     with pytest.raises(ToolError, match=r"b\.txt: the lines of hunk 1 are not in the file"):
-        await use(tool, mode="patch", patch=patch)
+        await apply(*patch)
     assert (workspace / "a.txt").read_text() == "one\n"
 
 
@@ -220,19 +195,19 @@ async def test_written_files_are_rolled_back_when_a_later_one_fails(tool, use, w
         (["*** Update File: a.txt", " one"], "changes nothing"),
     ],
 )
-async def test_impossible_sections_are_refused(tool, use, workspace, section, reason):
+async def test_impossible_sections_are_refused(apply, workspace, section, reason):
     (workspace / "a.txt").write_text("one\n")
     (workspace / "b.txt").write_text("two\n")
     with pytest.raises(ToolError, match=reason):
-        await use(tool, mode="patch", patch=envelope(*section))
+        await apply(*section)
 
 
-async def test_sections_build_on_each_other(tool, use, workspace):
-    patch = envelope(
+async def test_sections_build_on_each_other(apply, workspace):
+    text = await apply(
         "*** Add File: a.txt", "+one", "*** Update File: a.txt", "-one", "+two",
         "*** Update File: a.txt", " two", "+three",
     )  # fmt: skip
-    assert (await use(tool, mode="patch", patch=patch)).startswith("created a.txt")
+    assert text.startswith("created a.txt")
     assert (workspace / "a.txt").read_text() == "two\nthree\n"
 
 

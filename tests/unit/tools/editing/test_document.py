@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hermes.tools.editing.document import Edit, TextDocument, TextLines, new_syntax_problem
+from tests.workspace import load_cases
+
+CASES = load_cases(__file__)
 
 
 def edited(data: bytes, old: str, new: str) -> bytes:
@@ -54,45 +57,19 @@ def test_replacing_lines_equals_replacing_list_items(text, new, data):
         assert result.ended == target.ended or not target.text
 
 
-GOOD = {
-    "a.py": b"x: int = 1\n",
-    "b.py": b"# -*- coding: latin-1 -*-\nx = '\xe9'\n",
-    "c.py": b"x = '\\d'\n",
-    "a.json": b'{"a": [1, 2]}',
-    "tsconfig.json": b'{\n  // why\n  "a": 1,\n}',
-    "a.yaml": b"a: 1\n---\nb: !Ref x\n",
-    "chart.yml": b"a: {{ .Values.x }}\n",
-    "a.toml": b"[a]\nb = 1\n",
-    "a.svg": b"<svg><g/></svg>",
-    "a.sh": b'for x in a b; do echo "$x"; done\n',
-    "run": b"#!/bin/bash\nif true; then :; fi\n",
-    "note.txt": b"def f(:",
-    "Makefile": b"a: b",
-    "deep.json": b"[" * 100 + b"]" * 100,
-}
-BAD = {
-    "a.py": (b"x = 1\ndef f(:\n", 2),
-    "nul.py": (b"x = '\0'\n", 0),
-    "a.json": (b'{\n"a": 1,\n}', 3),
-    "latin.json": (b'"\xe9"', 0),
-    "deep.json": (b"[" * 100_000, 0),
-    "a.yaml": (b"a: 1\nb: [1\nc: 2\n", 3),
-    "a.toml": (b"a = 1\nb = \n", 2),
-    "a.xml": (b"<a>\n<b>\n</a>", 3),
-    "a.sh": (b"echo\nif true; then echo\n", 2),
-    "script": (b"#!/usr/bin/env python3\nx = (\n", 2),
-}
+GOOD = {**CASES["good"], "deep.json": "[" * 100 + "]" * 100}
+BAD = {**CASES["bad"], "deep.json": ("[" * 100_000, 0)}
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_valid_files_pass(name):
-    assert new_syntax_problem(name, None, GOOD[name]) is None
+    assert new_syntax_problem(name, None, GOOD[name].encode("latin-1")) is None
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_syntax_problem_names_its_line(name):
     data, line = BAD[name]
-    problem = new_syntax_problem(name, None, data)
+    problem = new_syntax_problem(name, None, data.encode("latin-1"))
     assert problem is not None
     assert problem.text
     assert not line or problem.line == line

@@ -11,9 +11,6 @@ CASES = load_cases(__file__)
 
 CODE = CASES["code"]
 
-OPEN_IN_REST = "open(self, day):\n        if day in REST:"
-OPEN_WITH_CHECK = CASES["open_with_check"]
-
 
 def replace(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, str]:
     """The text afterwards, and what was looked past."""
@@ -32,52 +29,10 @@ def test_exact_text_comes_first():
     assert replace("a b a", "b", "")[0] == "a  a", "deleting"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected", "past"),
-    [
-        (
-            "5|        self.lights(True)\n6|        return True\n",
-            "5|        self.lights(2)\n6|        return True\n",
-            ("self.lights(True)", "self.lights(2)"),
-            "line numbers",
-        ),
-        (
-            "        self.lights(True)   \n        return True",
-            "        self.lights(2)\n        return True",
-            ("self.lights(True)", "self.lights(2)"),
-            "spaces at line ends",
-        ),
-        (
-            "\n\n        self.lights(True)\n\n",
-            "\n        self.lights(2)\n",
-            ("self.lights(True)", "self.lights(2)"),
-            "blank lines around it",
-        ),
-        (
-            r"def open(self, day):\n        if day == \"sunday\":\n            return False",
-            r"def open(self, day):\n        if not day:\n            return False",
-            ('day == "sunday":\n            return False', "not day:\n            return False"),
-            "escapes such as \\n",
-        ),
-        ("        self.lights(True)", "", None, ""),
-        (
-            "    def open(self,  day):\n        if day  == \"sunday\":",
-            "    def open(self,  day):\n        if day in REST:",
-            ('open(self, day):\n        if day == "sunday":', OPEN_IN_REST),
-            "the amount of spaces",
-        ),
-        (
-            "def open(self, day):\n    if day == \"sunday\":\n        return False\n",
-            "def open(self, day):\n    if not day:\n        raise ValueError\n    return False\n",
-            ('        if day == "sunday":\n            return False\n', OPEN_WITH_CHECK),
-            "indentation",
-        ),
-    ],
-)  # fmt: skip
-def test_each_step_finds_its_text(old, new, expected, past):
-    result, looked_past = replace(CODE, old, new)
-    assert looked_past == past
-    assert result == (CODE.replace(*expected) if expected else CODE.replace(old, new))
+@pytest.mark.parametrize("step", CASES["steps"], ids=lambda step: step["past"] or "exact")
+def test_each_step_finds_its_text(step):
+    result = CODE.replace(*step["change"])
+    assert replace(CODE, step["old"], step["new"]) == (result, step["past"])
 
 
 def test_typography_is_ignored_and_kept_in_unchanged_text():

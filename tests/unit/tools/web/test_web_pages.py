@@ -263,9 +263,7 @@ def test_page_without_a_main_part_is_read_plainly():
     assert html_text(deep, "").text.count("word") == 500
 
 
-async def test_without_the_libraries_html_is_read_plainly_and_a_pdf_says_what_is_missing(
-    monkeypatch,
-):
+async def test_html_and_pdf_without_their_libraries(monkeypatch):
     monkeypatch.setitem(sys.modules, "trafilatura", None)
     monkeypatch.setitem(sys.modules, "pypdf", None)
     page = await reading(ARTICLE)
@@ -279,55 +277,32 @@ async def test_without_the_libraries_html_is_read_plainly_and_a_pdf_says_what_is
 def test_huge_page_is_read_plainly_and_whole():
     page = html_text("<p>word</p>" * (MAX_TRAFILATURA_CHARS // 10), "")
     assert page.text.count("word") == MAX_TRAFILATURA_CHARS // 10
+    for html, text in {"<" * 500: "<" * 500, "<div>" * 5_000 + "deep": "deep"}.items():
+        assert plain_text(html).text == text
+        html_text(html, "")
 
 
-@pytest.mark.parametrize(
-    ("html", "text"),
-    [
-        ("<head><title>x</head><body>seen", ""),
-        ("<head><meta x><body>seen", "seen"),
-        ("<p>one<p>two</b></i></p></div>", "one\ntwo"),
-        ("<svg><text>no</text></svg>yes<style>a{}</style>", "yes"),
-        ("a<script>if (a<b) '</p>'</script>b<template>t</template>", "ab"),
-        ("<h2>Head</h2><ul><li>one<li>two</ul>", "## Head\n\n- one\n- two"),
-        ("<a href='https://e.org'>a</a> <a href='javascript:x'>b</a>", "a (https://e.org) b"),
-        ("<![CDATA[x]]><!-- note --><?php no ?>text", "text"),
-        ("&#x110000; &bogus; &amp;", "� &bogus; &"),
-        ("<" * 500, "<" * 500),
-        ("<div>" * 5_000 + "deep", "deep"),
-        ("", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("html", "text"), CASES["broken_html_is_read_as_far_as_it_goes"])
 def test_broken_html_is_read_as_far_as_it_goes(html, text):
     assert plain_text(html).text == text
     html_text(html, "")
 
 
+@pytest.mark.parametrize(("codec", "charset", "text"), CASES["text_in_any_encoding_of_the_web"])
+def test_text_in_any_encoding_of_the_web(codec, charset, text):
+    assert decode_text(text.encode(codec), charset, "html") == text.removeprefix("\ufeff")
+
+
 @pytest.mark.parametrize(
-    ("data", "charset", "text"),
+    ("data", "text"),
     [
-        ("grüß".encode(), "utf-8", "grüß"),
-        ("grüß".encode(), "", "grüß"),
-        ("grüß".encode("cp1252"), "", "grüß"),
-        ("“grüß”".encode("cp1252"), "iso-8859-1", "“grüß”"),
-        ("привет".encode("cp1251"), "windows-1251", "привет"),
-        ("привет".encode("koi8-r"), "KOI8-R", "привет"),
-        ("日本語".encode("shift_jis"), "Shift_JIS", "日本語"),
-        ("日本語".encode("euc-jp"), "euc-jp", "日本語"),
-        ("中文".encode("gb18030"), "gb2312", "中文"),
-        ("한글".encode("cp949"), "euc-kr", "한글"),
-        ("\ufeffgrüß".encode("utf-16-le"), "utf-8", "grüß"),
-        ("\ufeffgrüß".encode(), "iso-8859-1", "grüß"),
-        (b"<meta charset='windows-1251'>" + "привет".encode("cp1251"), "", "привет"),
-        (b"<META content='text/html; charset=koi8-r'>" + "да".encode("koi8-r"), "", "да"),
-        ("grüß".encode(), "unicode_escape", "grüß"),
-        ("grüß".encode(), "zip", "grüß"),
-        ("grüß".encode(), "no-such-thing", "grüß"),
-        ("grüß".encode()[:-1], "", "grü�"),
+        (b"<meta charset='windows-1251'>" + "привет".encode("cp1251"), "привет"),
+        (b"<META content='text/html; charset=koi8-r'>" + "да".encode("koi8-r"), "да"),
+        ("grüß".encode()[:-1], "grü�"),
     ],
-)  # fmt: skip
-def test_text_in_any_encoding_of_the_web(data, charset, text):
-    assert decode_text(data, charset, "html").rpartition(">")[2] == text
+)
+def test_text_is_decoded_without_a_charset(data, text):
+    assert decode_text(data, "", "html").rpartition(">")[2] == text
 
 
 async def test_text_and_json_stay_as_they_are():

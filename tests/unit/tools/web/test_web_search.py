@@ -80,59 +80,7 @@ def row(**fields: Any) -> dict[str, Any]:
     return {"title": "A title", "url": "https://a.example/x", **fields}
 
 
-FAKES: dict[str, dict[str, Any]] = {
-    "firecrawl": {
-        "url": "https://api.firecrawl.dev/v2/search",
-        "key": ("authorization", f"Bearer {KEY}"),
-        "body": {"query": "salt water", "limit": 5},
-        "answer": {"success": True, "data": {"web": [row(description="A text", position=1)]}},
-    },
-    "parallel": {
-        "url": "https://api.parallel.ai/v1/search",
-        "key": ("x-api-key", KEY),
-        "body": {
-            "objective": "salt water",
-            "search_queries": ["salt water"],
-            "mode": "advanced",
-            "advanced_settings": {"max_results": 5},
-        },
-        "answer": {
-            "search_id": "search_1",
-            "results": [row(publish_date=None, excerpts=["A", "text"])],
-        },
-    },
-    "tavily": {
-        "url": "https://api.tavily.com/search",
-        "key": ("authorization", f"Bearer {KEY}"),
-        "body": {"query": "salt water", "max_results": 5, "search_depth": "basic"},
-        "answer": {"query": "salt water", "results": [row(content="A text", score=0.9)]},
-    },
-    "exa": {
-        "url": "https://api.exa.ai/search",
-        "key": ("x-api-key", KEY),
-        "body": {
-            "query": "salt water",
-            "type": "auto",
-            "numResults": 5,
-            "contents": {"highlights": True},
-        },
-        "answer": {"requestId": "1", "results": [row(id="x", highlights=["A", "text"])]},
-    },
-    "brave": {
-        "url": "https://api.search.brave.com/res/v1/web/search"
-        "?q=salt+water&count=5&text_decorations=false",
-        "key": ("x-subscription-token", KEY),
-        "body": None,
-        "answer": {"type": "search", "web": {"results": [row(description="A <b>text</b>")]}},
-    },
-    "searxng": {
-        "url": "http://search.lan:8080/search?q=salt+water&format=json",
-        "key": None,
-        "body": None,
-        "answer": {"query": "salt water", "results": [row(content="A text", engine="x")]},
-    },
-}
-SNIPPETS = {"parallel": "A … text", "exa": "A … text"}
+FAKES = CASES["services"]
 
 
 def configured(name: str, **fields: Any) -> WebSearchOptions:
@@ -148,22 +96,22 @@ def path_of(name: str) -> str:
 @pytest.mark.parametrize("name", FAKES)
 async def test_each_service_gets_its_documented_request(name, site, rerouted, use):
     fake = FAKES[name]
-    site.page(path_of(name), msgspec.json.encode(fake["answer"]), content_type="application/json")
+    answer = fake["answer"].replace("ROW", '"title": "A title", "url": "https://a.example/x"')
+    site.page(path_of(name), answer.encode(), content_type="application/json")
     tool = web_search_tool(configured(name), connect(rerouted))
     about, text = unfenced(await use(tool, query="salt water"))
     assert about == f"results of {name}"
-    assert text == f"1. A title\n   https://a.example/x\n   {SNIPPETS.get(name, 'A text')}"
+    assert text == f"1. A title\n   https://a.example/x\n   {fake.get('snippet', 'A text')}"
     assert rerouted.meant == [fake["url"]]
     [request] = site.requests
-    assert request.method == ("GET" if fake["body"] is None else "POST")
-    assert request.body == fake["body"]
+    assert request.method == ("POST" if "body" in fake else "GET")
+    assert request.body == fake.get("body")
     assert request.headers["user-agent"] == f"Hermes/{__version__}"
     assert request.headers["accept"] == "application/json"
-    if fake["body"] is not None:
+    if "body" in fake:
         assert request.headers["content-type"] == "application/json"
-    if fake["key"]:
-        header, value = fake["key"]
-        assert request.headers[header] == value
+    if "key" in fake:
+        assert request.headers[fake["key"][0]] == fake["key"][1]
     assert list(request.headers.values()).count(KEY) <= 1
 
 
