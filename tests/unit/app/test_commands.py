@@ -23,20 +23,13 @@ from tests.unit.skills.skill_files import put
 CASES = cases(__file__)
 
 
-@pytest.mark.parametrize(("typed", "meant"), CASES["names"])
-def test_names_aliases_and_beginnings(typed: str, meant: str | None) -> None:
-    found = resolve_command(typed)
-    assert (found and found.name) == meant
-
-
-def test_a_chat_has_no_commands_of_the_terminal() -> None:
-    assert resolve_command("/skin", Surface.CHATS) is None
-    assert resolve_command("/model", Surface.CHATS) is not None
-
-
-def test_no_name_is_used_twice() -> None:
+def test_names_aliases_and_beginnings() -> None:
+    found = {typed: resolve_command(typed) for typed, _ in CASES["names"]}
+    assert {typed: one and one.name for typed, one in found.items()} == dict(CASES["names"])
     names = [name for each in COMMAND_REGISTRY for name in each.names]
-    assert len(names) == len(set(names))
+    assert len(names) == len(set(names)), "no name is used twice"
+    assert resolve_command("/skin", Surface.CHATS) is None, "a command of the terminal"
+    assert resolve_command("/model", Surface.CHATS) is not None
 
 
 def asked(server: ModelServer, call: int = -1) -> list[str]:
@@ -178,6 +171,7 @@ async def test_stop_ends_a_turn_and_else_the_background(talking) -> None:
 
 async def test_help_lists_and_explains(talking) -> None:
     async with talking([], "quick_commands:\n  uptime: {command: echo up}\n") as talk:
+        assert "`terminal`" in await talk.say("/toolsets")
         listed = await talk.say("/help")
         assert "`/model [[PROVIDER:]MODEL] [--global]`" in listed
         assert "`/uptime` (your own)" in listed
@@ -250,11 +244,6 @@ async def test_snapshot_is_restored(talking, hermes_home) -> None:
         assert "an action is missing" in await talk.say("/snapshot burn")
 
 
-async def test_toolsets_are_listed(talking) -> None:
-    async with talking([]) as talk:
-        assert "`terminal`" in await talk.say("/toolsets")
-
-
 def server(scene: str = "bare", **more: Any) -> dict[str, Any]:
     return {"command": "python3", "args": [PROGRAM, scene], **more}
 
@@ -295,15 +284,9 @@ async def test_removed_changed_disabled_and_broken_servers_are_listed(talking, w
     async with talking([]) as talk:
         write({name: server() for name in ("gone", "new-look", "off", "same")})
         await talk.say("/reload-mcp")
-        write(
-            {
-                "broken": {"command": "no-such-program"},
-                "liar": server("liar"),
-                "new-look": server("pages", timeout=3),
-                "off": server(enabled=False),
-                "same": server(),
-            }
-        )
+        changed = {"liar": server("liar"), "new-look": server("pages", timeout=3)}
+        broken = {"command": "no-such-program"}
+        write({"broken": broken, **changed, "off": server(enabled=False), "same": server()})
         lines = (await talk.say("/reload-mcp")).splitlines()
         assert lines[0].startswith("- `broken` failed: broken: there is no program 'no-such")
         assert lines[0].endswith(" (install it, or correct `command` of the server)")
@@ -319,22 +302,18 @@ async def test_removed_changed_disabled_and_broken_servers_are_listed(talking, w
         assert {tool.toolset for tool in brought} == {"mcp-liar", "mcp-new-look", "mcp-same"}
 
 
-async def test_settings_that_cannot_be_read_change_nothing(talking, write, hermes_home) -> None:
+async def test_new_secrets_are_known_and_unreadable_settings_change_nothing(
+    talking, write, hermes_home
+) -> None:
     async with talking(["one"]) as talk:
-        write({"srv": server()})
-        await talk.say("/reload-mcp")
+        write({"srv": server(env={"PASS": "${SRV_PASS}"})}, "SRV_PASS=open-sesame\n")
+        assert "`srv` added" in await talk.say("/reload-mcp")
+        assert "open-sesame" not in talk.app.redactor.redact("it is open-sesame")
         (hermes_home / "config.yaml").write_text("mcp_servers: [what\n")
         assert "config.yaml" in await talk.say("/reload-mcp")
         await talk.say("/new")
         await talk.say("hello")
         assert "mcp_srv_echo" in offered(talk.server)
-
-
-async def test_new_secrets_of_the_servers_are_known_from_then_on(talking, write) -> None:
-    async with talking([]) as talk:
-        write({"srv": server(env={"PASS": "${SRV_PASS}"})}, "SRV_PASS=open-sesame\n")
-        assert "`srv` added" in await talk.say("/reload-mcp")
-        assert "open-sesame" not in talk.app.redactor.redact("it is open-sesame")
 
 
 async def test_settings_that_were_left_aside_stay_there(talking, write, hermes_home) -> None:

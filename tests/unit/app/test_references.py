@@ -4,7 +4,6 @@ import os
 import time
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from hermes.app.references import (
@@ -28,37 +27,24 @@ def found(text: str) -> list[tuple[str, str]]:
 
 def test_every_kind_is_found_in_the_order_of_the_text() -> None:
     text = "see @file:a.py:1-3 @folder:src @diff and @staged, @git:3 @url:https://x.example/y @b.md"
-    assert found(text) == [
-        ("file", "a.py:1-3"),
-        ("folder", "src"),
-        ("diff", ""),
-        ("staged", ""),
-        ("git", "3"),
-        ("url", "https://x.example/y"),
-        ("bare", "b.md"),
-    ]
+    kinds = ["file", "folder", "diff", "staged", "git", "url", "bare"]
+    values = ["a.py:1-3", "src", "", "", "3", "https://x.example/y", "b.md"]
+    assert found(text) == list(zip(kinds, values, strict=True))
 
 
-@pytest.mark.parametrize("text", CASES["no references"])
-def test_addresses_and_code_are_left_alone(text: str) -> None:
-    assert found(text) == []
-
-
-def test_references_after_code_are_found() -> None:
+def test_addresses_and_code_are_left_alone() -> None:
+    assert [text for text in CASES["no references"] if found(text)] == []
     assert found("`code` @file:a\n```\n@file:b\n```\n@file:c `") == [("file", "a"), ("file", "c")]
 
 
-@pytest.mark.parametrize(("text", "value"), CASES["paths"])
-def test_paths_with_blanks_and_in_sentences(text: str, value: str) -> None:
-    assert found(text) == [("file", value)]
+def test_paths_with_blanks_and_in_sentences() -> None:
+    expected = {text: [("file", value)] for text, value in CASES["paths"]}
+    assert {text: found(text) for text in expected} == expected
 
 
 def test_file_named_like_a_keyword_is_a_path() -> None:
-    assert found("@diff-notes.txt @staged/x @diff.py") == [
-        ("bare", "diff-notes.txt"),
-        ("bare", "staged/x"),
-        ("bare", "diff.py"),
-    ]
+    names = ["diff-notes.txt", "staged/x", "diff.py"]
+    assert found(" ".join(f"@{name}" for name in names)) == [("bare", name) for name in names]
     assert found("what is in @diff?") == [("diff", "")]
 
 
@@ -66,10 +52,10 @@ def test_the_same_reference_twice_is_one() -> None:
     assert len(find_references("@file:a and @file:a")) == 1
 
 
-@pytest.mark.parametrize("text", ["(@a.py).", "@a.py，然后"])
-def test_punctuation_after_a_path_may_belong_to_the_sentence(text: str) -> None:
-    (only,) = find_references(text)
-    assert "a.py" in possible_values(only)
+def test_punctuation_after_a_path_may_belong_to_the_sentence() -> None:
+    for text in ("(@a.py).", "@a.py，然后"):
+        (only,) = find_references(text)
+        assert "a.py" in possible_values(only)
 
 
 def test_lines_are_split_from_the_path() -> None:
@@ -78,9 +64,9 @@ def test_lines_are_split_from_the_path() -> None:
     assert split_lines("src/a.py") == ("src/a.py", None)
 
 
-@pytest.mark.parametrize(("written", "url"), CASES["urls"])
-def test_a_url_ends_before_the_marks_of_the_sentence(written: str, url: str) -> None:
-    assert clean_url(written) == url
+def test_a_url_ends_before_the_marks_of_the_sentence() -> None:
+    urls = dict(CASES["urls"])
+    assert {written: clean_url(written) for written in urls} == urls
 
 
 def test_long_paste_is_searched_in_linear_time() -> None:
@@ -176,12 +162,6 @@ async def test_files_without_secrets_stay_readable(attach, user_home, hermes_hom
         assert text in done.text
 
 
-def test_attachments_may_take_half_of_the_context(context) -> None:
-    with pytest.raises(AttributeError):
-        context.folder = Path("/")
-    assert msgspec.structs.replace(context, context_length=10).max_tokens == 5
-
-
 def texts(fragment: str, folder: Path, names: FileNames | None = None) -> list[str]:
     return [each.text for each in complete_reference(fragment, folder, names or FileNames())]
 
@@ -202,21 +182,8 @@ def test_an_at_sign_shows_what_there_is(tree: Path) -> None:
     ]  # fmt: skip
 
 
-def test_letters_narrow_it_down(tree: Path) -> None:
-    assert texts("@fi", tree) == ["@file:", "@file.txt"]
-    assert texts("@file:sr", tree) == ["@file:src/"]
-    assert texts("@file:src/", tree) == ["@file:src/app.py"]
-    assert texts("@read", tree) == ["@README.md"]
-    assert texts("@folder:", tree) == ["@folder:src/"]
-    assert texts("@git:1", tree) == ["@git:1", "@git:10"]
-    assert texts("@url:x", tree) == []
-    assert texts("@nothing-like-it", tree) == []
-
-
-def test_hidden_names_only_when_asked_for_and_secret_ones_never(tree: Path) -> None:
-    assert texts("@file:.", tree) == ["@file:.env"]
-    assert texts("@src/.h", tree) == ["@src/.hidden"]
-    assert texts("@file:.ssh/", tree) == []
+def test_letters_narrow_it_down_and_hidden_names_are_asked_for(tree: Path) -> None:
+    assert {fragment: texts(fragment, tree) for fragment in CASES["offers"]} == CASES["offers"]
 
 
 def test_names_with_blanks_are_quoted(tree: Path) -> None:
@@ -274,9 +241,9 @@ def test_strange_names_are_not_offered(workspace: Path) -> None:
     assert texts("@file:'i", workspace) == ['@file:"it\'s"']
 
 
-@pytest.mark.parametrize(("text", "fragment"), CASES["fragments"])
-def test_the_fragment_before_the_cursor(text: str, fragment: str) -> None:
-    assert fragment_at_end(text) == fragment
+def test_the_fragment_before_the_cursor() -> None:
+    fragments = dict(CASES["fragments"])
+    assert {text: fragment_at_end(text) for text in fragments} == fragments
 
 
 async def test_chosen_suggestion_refers_to_its_file(tree: Path, attach) -> None:
