@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hermes.app.extensions import (
         Extensions, ReservedNames, SlashCommand, authorizers, make_hub, message_injector,
     )
-    from hermes.app.git import GitFailed, UserGit
+    from hermes.app.git import UserGit
     from hermes.app.log_files import (
         NO_SESSION, LogFileEntry, as_json, as_text, component_of, record_crash, rotated,
         start_logging, stop_logging,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMMAND_REGISTRY", "NO_SESSION", "QUICK_BACKUP_BYTES", "AgentSession", "App",
     "AuxiliaryModels", "BackgroundTasks", "CommandCall", "CommandContext", "CommandDef",
-    "CommandHandler", "Commands", "Extensions", "FoundCommand", "GitFailed", "ListedModel",
+    "CommandHandler", "Commands", "Extensions", "FoundCommand", "ListedModel",
     "LogFileEntry", "ModelFilter", "ModelLister", "PromptPreview", "ProviderModels", "Providers",
     "ReferenceContext", "ReservedNames", "Services", "SessionRequest", "SessionTools",
     "SessionWorkspace", "SkillCatalog", "SlashCommand", "Suggestion", "Surface", "ToolRow",

@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.config.environment import child_environment, search_path
-from hermes.core.errors import HermesError
-from hermes.util.processes import run_program
+from hermes.store import GitCommandFailed, run_git
 
 GIT_TIMEOUT = 20.0  #: Longest run of one command in seconds.
 SAFE_OPTIONS = (
@@ -23,10 +22,6 @@ SAFE_OPTIONS = (
 )  # fmt: skip
 KEPT_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
 """Variables of git that pass. Others may point at another repository, as inside a hook."""
-
-
-class GitFailed(HermesError):
-    """git is missing, took too long or failed."""
 
 
 class GitOutput(msgspec.Struct, frozen=True):
@@ -45,7 +40,7 @@ class UserGit:
         self.folder = folder
         program = shutil.which("git", path=search_path())
         if program is None:
-            raise GitFailed("git is not installed", hint="install git")
+            raise GitCommandFailed("git is not installed", hint="install git")
         self._program, self._environment = (
             program,
             {
@@ -67,35 +62,23 @@ class UserGit:
         good: Sequence[int] = (0,),
         seconds: float = GIT_TIMEOUT,
     ) -> GitOutput:
-        """Return the output, at most `most` bytes of it (0: all). Raises `GitFailed`."""
-        try:
-            # In a session of its own, so that Ctrl-C does not reach it.
-            code, output, errors = await run_program(
-                self._program,
-                *SAFE_OPTIONS,
-                *arguments,
-                seconds=seconds,
-                data=data,
-                most=most,
-                env=self._environment,
-                cwd=self.folder,
-            )
-        except TimeoutError as error:
-            raise GitFailed(f"git {arguments[0]} took longer than {seconds:g} seconds") from error
-        except OSError as error:
-            raise GitFailed(f"git cannot be started: {error.strerror}") from error
-        if code is not None and code not in good:
-            # The first line that says what is wrong; advice comes after it.
-            lines = [line.strip() for line in errors.splitlines() if line.strip()]
-            found = [line for line in lines if line.startswith(("fatal: ", "error: "))]
-            reason = (found or lines or [f"exit code {code}"])[0]
-            reason = reason.removeprefix("fatal: ").removeprefix("error: ")
-            raise GitFailed(f"git {arguments[0]}: {reason}")
-        return GitOutput(output, cut=code is None)
+        """Return the output, at most `most` bytes of it (0: all). Raises `GitCommandFailed`."""
+        output, cut = await run_git(
+            self._program,
+            *arguments,
+            environment=self._environment,
+            folder=self.folder,
+            options=SAFE_OPTIONS,
+            data=data,
+            most=most,
+            good=good,
+            seconds=seconds,
+        )
+        return GitOutput(output, cut)
 
     async def line(self, *arguments: str) -> str:
         """Return the output, which may be a path, without the line end; "" if git fails."""
         try:
             return os.fsdecode((await self.run(*arguments)).output).removesuffix("\n")
-        except GitFailed:
+        except GitCommandFailed:
             return ""

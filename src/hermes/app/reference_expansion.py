@@ -280,7 +280,7 @@ OMITTED = "[left out: keys, passwords and shell settings are not attached]\n"
 
 
 async def attach_changes(reference: Reference, context: ReferenceContext) -> Attachment:
-    """Attach a diff or the latest commits. Raises `ReferenceRefused` and `GitFailed`."""
+    """Attach a diff or the latest commits. Raises `ReferenceRefused` and `GitCommandFailed`."""
     match reference.kind:
         case "diff":
             what, nothing = ["diff", *_PATCH], "there are no changes that are not staged"

@@ -19,11 +19,12 @@ from typing import Generic, Literal, TypeVar, cast
 
 import msgspec
 
-from hermes.app.git import GitFailed, UserGit
+from hermes.app.git import UserGit
 from hermes.core.errors import HermesError
 from hermes.core.messages import Image, Text, User
 from hermes.core.model import BYTES_PER_TOKEN
 from hermes.security import CREDENTIAL_STORES, OWN_FILES, PathGuard, is_below
+from hermes.store import GitCommandFailed
 from hermes.terminal import IgnoreRule, find_repository, is_ignored, parse_gitignore
 from hermes.tools import ToolDeps
 from hermes.util.files import real_path
@@ -424,7 +425,7 @@ def _list_repository(folder: str) -> list[LowerPath]:
     command = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
     try:
         listed = asyncio.run(UserGit(Path(folder)).run(*command, seconds=LIST_TIMEOUT)).output
-    except GitFailed:
+    except GitCommandFailed:
         return []
     names = (os.fsdecode(name) for name in listed.split(b"\0")[:MAX_NAMES] if name)
     return [(name.lower(), name) for name in names]

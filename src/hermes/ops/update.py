@@ -20,13 +20,14 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app import GitFailed, UserGit
+from hermes.app import UserGit
 from hermes.config import environment
 from hermes.config.home import PROFILES, default_root, tilde
 from hermes.config.installation import LAUNCHER, Checkout, Package
 from hermes.core.errors import HermesError
 from hermes.ops import update_undo
 from hermes.ops.profiles import alias_folder, aliases
+from hermes.store import GitCommandFailed
 from hermes.util import files
 
 # The checkout: available commits, and local changes that prevent an update.
@@ -194,7 +195,7 @@ class Updater:
             )
         try:
             await self._git.run("fetch", "--quiet", remote, seconds=FETCH_SECONDS)
-        except GitFailed as error:
+        except GitCommandFailed as error:
             reason = str(error).removeprefix("git fetch: ")
             if any(sign in reason.lower() for sign in _OFFLINE):
                 raise UpdateFailed(

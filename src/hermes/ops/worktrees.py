@@ -15,9 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app import GitFailed, UserGit, one_line
+from hermes.app import UserGit, one_line
 from hermes.core.errors import UsageError
 from hermes.security import is_below
+from hermes.store import GitCommandFailed
 from hermes.util.concurrency import async_file_lock, in_thread
 from hermes.util.files import write_bytes
 from hermes.util.text import human_size, many
@@ -122,7 +123,7 @@ async def repository_at(folder: Path) -> WorktreeRepository:
             "rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--git-dir",
             "--git-common-dir",
         )  # fmt: skip
-    except GitFailed as error:
+    except GitCommandFailed as error:
         raise _unusable(folder, error) from error
     lines = os.fsdecode(answer.output).splitlines()
     if len(lines) != 4:
@@ -159,7 +160,7 @@ async def repository_at(folder: Path) -> WorktreeRepository:
     return WorktreeRepository(UserGit(root), real_common, inside)
 
 
-def _unusable(folder: Path, error: GitFailed) -> UsageError:
+def _unusable(folder: Path, error: GitCommandFailed) -> UsageError:
     if "not a git repository" in str(error):
         return UsageError(
             f"{folder} is not in a git repository, so no worktree can be created",
@@ -206,7 +207,7 @@ async def copy_included(
             "check-ignore", "-z", "--stdin", data=data, good=(0, 1), seconds=LIST_SECONDS
         )
         ignored = {name.removeprefix("./") for name in os.fsdecode(found.output).split("\0")}
-    except GitFailed as error:
+    except GitCommandFailed as error:
         tell(f"{INCLUDE_FILE}: nothing was copied: {error}")
         return
     left_out = dict.fromkeys(names, "its folder is a link in the worktree")
@@ -284,16 +285,16 @@ LOCK_SECONDS = 60.0
 
 @contextlib.asynccontextmanager
 async def locked(repository: WorktreeRepository) -> AsyncIterator[None]:
-    """Lock the worktrees of a repository; the lock ends with the process. Raises `GitFailed`."""
+    """Lock the worktrees of a repository until the process ends. Raises `GitCommandFailed`."""
     async with contextlib.AsyncExitStack() as stack:
         try:
             lock = async_file_lock(repository.common / LOCK_NAME, LOCK_SECONDS)
             await stack.enter_async_context(lock)
         except TimeoutError as error:
-            raise GitFailed("another Hermes is changing the worktrees") from error
+            raise GitCommandFailed("another Hermes is changing the worktrees") from error
         except OSError as error:
             reason = error.strerror or str(error)
-            raise GitFailed(f"{repository.common} cannot be written: {reason}") from error
+            raise GitCommandFailed(f"{repository.common} cannot be written: {reason}") from error
         yield
 
 
@@ -303,7 +304,7 @@ REMOVE_SECONDS = 120.0
 async def remove(
     record: WorktreeRecord, repository: WorktreeRepository, *, force: bool = False
 ) -> None:
-    """Remove a worktree and its branch. Raises `GitFailed`.
+    """Remove a worktree and its branch. Raises `GitCommandFailed`.
 
     Without `force` git checks again that it is clean and not locked.
     """
@@ -347,7 +348,7 @@ class WorktreeState(msgspec.Struct, frozen=True):
 
 
 async def state_of(record: WorktreeRecord, repository: WorktreeRepository) -> WorktreeState:
-    """Examine a worktree, or only its branch if its folder is gone. Raises `GitFailed`."""
+    """Examine a worktree, or only its branch if its folder is gone. Raises `GitCommandFailed`."""
     path = Path(record.path)
     if not (path / ".git").exists():
         return WorktreeState(commits=await _count_commits(repository.git, record.branch))
@@ -396,7 +397,7 @@ async def prune_stale(repository: WorktreeRepository, tell: Callable[[str], None
             if not clean or await in_thread(is_in_use, Path(record.path)):
                 continue
             await remove(record, repository)
-        except GitFailed as error:
+        except GitCommandFailed as error:
             tell(f"the old worktree {record.path} was not removed: {error}")
         else:
             tell(f"removed the worktree {record.path} of an earlier run; it had no changes")
@@ -444,7 +445,7 @@ class Worktree:
                 return self._explain_kept(state)
             async with locked(self._repository):
                 await remove(self._record, self._repository)
-        except GitFailed as error:
+        except GitCommandFailed as error:
             return self._explain_kept(WorktreeState(), str(error))
         return f"removed the worktree {self.root}: nothing was changed in it"
 
@@ -467,7 +468,7 @@ async def open_worktree(folder: Path, name: str, tell: Tell) -> Worktree:
     """Create a worktree of the repository of `folder`, on a new branch.
 
     `name` is the name of the session; the default is the time. `tell` receives messages for the
-    user. Raises `UsageError` if there can be none, and `GitFailed`.
+    user. Raises `UsageError` if there can be none, and `GitCommandFailed`.
     """
     repository = await repository_at(folder)
     async with locked(repository):
@@ -523,9 +524,9 @@ async def _removed_on_failure(
     except BaseException:
         try:
             await remove(record, repository, force=True)
-        except GitFailed:
+        except GitCommandFailed:
             await in_thread(shutil.rmtree, record.path, ignore_errors=True)
-            with contextlib.suppress(GitFailed):
+            with contextlib.suppress(GitCommandFailed):
                 await remove(record, repository)
         raise
 

@@ -47,11 +47,54 @@ or other program is run."""
 
 
 class GitCommandFailed(StoreError):
-    """git failed; the message is its last error line."""
+    """git is missing, took too long or failed."""
 
 
 class TooMuch(StoreError):
     """The output exceeds the given limit."""
+
+
+async def run_git(
+    program: str,
+    *arguments: str,
+    environment: Mapping[str, str],
+    folder: Path,
+    options: Sequence[str] = (),
+    data: bytes = b"",
+    most: int = 0,
+    good: Sequence[int] = (0,),
+    seconds: float = SECONDS,
+    hint: str = "",
+) -> tuple[bytes, bool]:
+    """Return the output, at most `most` bytes of it (0: all), and whether there was more.
+
+    `options` come before the `arguments`. Raises `GitCommandFailed`.
+    """
+    try:
+        # In its own session, so that Ctrl-C does not reach it.
+        code, output, errors = await run_program(
+            program,
+            *options,
+            *arguments,
+            seconds=seconds,
+            data=data,
+            most=most,
+            env=environment,
+            cwd=folder,
+        )
+    except TimeoutError as error:
+        late = f"git {arguments[0]} took longer than {seconds:g} seconds"
+        raise GitCommandFailed(late) from error
+    except OSError as error:
+        raise GitCommandFailed(f"git cannot be started: {error.strerror}") from error
+    if code is not None and code not in good:
+        # The first line that says what is wrong; advice comes after it.
+        lines = [line.strip() for line in errors.splitlines() if line.strip()]
+        found = [line for line in lines if line.startswith(("fatal: ", "error: "))]
+        reason = (found or lines[-1:] or [f"exit code {code}"])[0]
+        reason = reason.removeprefix("fatal: ").removeprefix("error: ")
+        raise GitCommandFailed(f"git {arguments[0]}: {reason}", hint=hint)
+    return output, code is None
 
 
 class Git:
@@ -85,29 +128,18 @@ class Git:
 
         Raises `GitCommandFailed`, and `TooMuch` for more than `most` bytes (0: no limit).
         """
-        try:
-            # In its own session, so that Ctrl-C does not reach it.
-            code, output, errors = await run_program(
-                self._program,
-                *arguments,
-                seconds=SECONDS,
-                data=data,
-                most=most,
-                env=self._environment,
-                cwd=self._workspace,
-            )
-        except TimeoutError as error:
-            raise GitCommandFailed(
-                f"git {arguments[0]} took longer than {SECONDS:.0f} seconds"
-            ) from error
-        except OSError as error:
-            raise GitCommandFailed(f"git cannot be started: {error.strerror}") from error
-        if code is None:
+        output, cut = await run_git(
+            self._program,
+            *arguments,
+            environment=self._environment,
+            folder=self._workspace,
+            data=data,
+            most=most,
+            good=good,
+            hint=self._hint,
+        )
+        if cut:
             raise TooMuch(f"more than {most} bytes")
-        if code not in good:
-            lines = errors.strip().splitlines()
-            reason = lines[-1] if lines else f"exit code {code}"
-            raise GitCommandFailed(f"git {arguments[0]}: {reason}", hint=self._hint)
         return output
 
     async def line(self, *arguments: str, data: bytes = b"", good: Sequence[int] = (0,)) -> str:

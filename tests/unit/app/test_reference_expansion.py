@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.git import GitFailed, UserGit
+from hermes.app.git import UserGit
 from hermes.app.reference_expansion import without_secrets
 from hermes.app.references import page_fetch
 from hermes.app.tools import unbound_tool_deps
@@ -18,6 +18,7 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import ToolError, UsageError
 from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
+from hermes.store import GitCommandFailed
 from tests.cases import cases
 
 CASES = cases(__file__)
@@ -350,7 +351,7 @@ async def test_git_that_hangs_is_ended(workspace: Path, git, gone) -> None:
     (workspace / ".gitattributes").write_text("*.txt filter=slow\n")
     git("config", "filter.slow.clean", f"sh -c 'echo $$ > {workspace}/pid; exec sleep 600'")
     (workspace / "a.txt").write_text("two\n")
-    with pytest.raises(GitFailed, match="longer than 1 seconds"):
+    with pytest.raises(GitCommandFailed, match="longer than 1 seconds"):
         await UserGit(workspace).run("diff", seconds=1.0)
     await gone(int((workspace / "pid").read_text()))
 

@@ -14,9 +14,9 @@ import msgspec
 import psutil
 import pytest
 
-from hermes.app.git import GitFailed
 from hermes.core.errors import UsageError
 from hermes.ops.worktrees import RECORD_NAME, Worktree, WorktreeRecord, open_worktree, slug
+from hermes.store import GitCommandFailed
 from tests.workspace import run_git
 
 Git = Callable[..., str]
@@ -193,7 +193,7 @@ async def test_a_failure_leaves_nothing_behind(opened, repo: Path, git) -> None:
     git("commit", "--quiet", "-m", "attributes")
     git("config", "filter.broken.smudge", "false")
     git("config", "filter.broken.required", "true")
-    with pytest.raises(GitFailed):
+    with pytest.raises(GitCommandFailed):
         await opened("x")
     assert git("branch", "--list", "hermes/*") == ""
     assert git("worktree", "list").count("\n") == 1

@@ -10,12 +10,13 @@ from typing import NamedTuple
 import msgspec
 
 from hermes import __version__
-from hermes.app import GitFailed, UserGit, opened_store, store_exists, user_zone
+from hermes.app import UserGit, opened_store, store_exists, user_zone
 from hermes.cli.commands.model import format_fact, open_providers, resolution_line, resolution_lines
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config.installation import Checkout, installation
 from hermes.ops import Insights, Status, cost, insights_of, money, status_of
 from hermes.ops.insights import HOURS
+from hermes.store import GitCommandFailed
 from hermes.tui import Paint, one_line, width, wrap
 from hermes.tui.text import cut
 from hermes.util.concurrency import SystemClock
@@ -102,7 +103,7 @@ async def _program() -> dict[str, str]:
     where = {"program": str(found.root)}
     if found.is_repository:
         git = UserGit(found.root)
-        with suppress(GitFailed):  # git is not installed or fails
+        with suppress(GitCommandFailed):  # git is not installed or fails
             commit = await git.line("rev-parse", "--short=12", "HEAD")
             changed = await git.line("status", "--porcelain", "--untracked-files=no")
             if commit:
