@@ -1,6 +1,7 @@
-"""Tables of test cases that are data files next to their test module."""
+"""Tables of test cases and long texts that are data files next to their test module."""
 
 import json
+import tomllib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -11,8 +12,13 @@ import pytest
 
 @cache
 def cases(module: str) -> dict[str, Any]:
-    """Return the tables of `test_x.json`, given the `__file__` of `test_x.py`."""
-    return json.loads(Path(module).with_suffix(".json").read_text("utf-8"))
+    """Return the tables of `test_x.json` and the texts of `test_x.toml`, given the `__file__` of
+    `test_x.py`. One of the two files may be missing."""
+    tables, texts = Path(module).with_suffix(".json"), Path(module).with_suffix(".toml")
+    found = json.loads(tables.read_text("utf-8")) if tables.exists() else {}
+    if texts.exists() or not found:
+        found |= tomllib.loads(texts.read_text("utf-8"))
+    return found
 
 
 def table_test(test: Callable[..., Any]) -> Callable[..., Any]:

@@ -217,13 +217,7 @@ def test_after_a_kill_the_chat_continues_and_no_tool_runs_twice(work: Path, herm
         done = hermes("chat", "-c", "-q", "what happened?", *at(server))
         resumed = server.requests[-1].body["messages"]
     assert done.stdout == "It was interrupted.\n"
-    assert [message["role"] for message in resumed] == [
-        "system",
-        "user",
-        "assistant",
-        "tool",
-        "user",
-    ]
+    assert [message["role"] for message in resumed] == CASES["after a kill the chat continues"]
     assert "interrupted" in resumed[3]["content"]
     assert (work / "runs.txt").read_text() == "ran\n"
 

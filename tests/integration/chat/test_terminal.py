@@ -8,8 +8,11 @@ import pexpect
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
+from tests.cases import cases
 from tests.integration.chat.conftest import UNTITLED, at
 from tests.screens.chat import HERMES, Chat
+
+CASES = cases(__file__)
 
 
 def plain(text: str) -> str:
@@ -72,17 +75,7 @@ def test_conversation_continues_until_the_user_leaves(screen):
         it.ask("one", "First answer.").ask("two", "Second answer.")
         assert it.leave() == 0
         assert len(server.calls[1].body["messages"]) == 4
-    it.reads("""
-❯ one
-
-First answer.
-
-❯ two
-
-Second answer.
-
-See you soon!
-""")
+    it.reads(CASES["conversation continues until the user leaves"])
 
 
 def test_ctrl_c_stops_the_turn_and_not_the_conversation(screen):

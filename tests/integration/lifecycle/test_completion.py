@@ -11,7 +11,10 @@ from hermes.cli.commands.completion import COMMAND, entries
 from hermes.cli.context import Cli, run_command
 from hermes.cli.main import COMMANDS, Parser
 from hermes.config.home import Home
+from tests.cases import cases
 from tests.screens.emulated import Emulated
+
+CASES = cases(__file__)
 
 PRINT_BASH = """
 source "$1"
@@ -143,18 +146,7 @@ class Zsh(Emulated):
 
 def test_zsh_completes_commands_options_and_values(place: Path) -> None:
     shell = Zsh(script("zsh", place), place)
-    wanted = {
-        "hermes prof": "hermes profile",
-        "hermes -p work sessions ren": "hermes -p work sessions rename",
-        "hermes logs --le": "hermes logs --level",
-        "hermes logs --level WAR": "hermes logs --level WARNING",
-        "hermes logs --level=WAR": "hermes logs --level=WARNING",
-        "hermes logs -n 5 err": "hermes logs -n 5 errors",
-        "hermes -p wo": "hermes -p work",
-        "hermes profile import not": "hermes profile import notes.zip",
-        "hermes config set terminal.time": "hermes config set terminal.timeout",
-        "hermes --resu": "hermes --resume",
-    }
+    wanted = CASES["zsh completes commands options and values"]
     try:
         assert {typed: shell.completed(typed) for typed in wanted} == wanted
     finally:

@@ -36,23 +36,7 @@ from tests.cases import cases
 CASES = cases(__file__)
 
 # `run` answers "ready" and waits for the end of its input, as the real container does.
-FAKE = """#!/bin/sh
-printf '%s\\n' "$(basename "$0") $*" >>"$LOG"
-case " $DEAD " in *" $(basename "$0") "*)
-  echo 'Cannot connect to the Docker daemon. Is the docker daemon running?' >&2; exit 1 ;;
-esac
-case "$1" in
-  image) [ -e "$LOG.pulled" ] || exit 1; printf '%s\\n' "$CONFIG" ;;
-  pull) touch "$LOG.pulled"; printf 'layer 1: 50%%\\rlayer 1: done\\nall there\\n' ;;
-  run)
-    for word; do case " $REFUSED " in *" $word "*)
-      echo "docker: Error response from daemon: $word is supported only elsewhere" >&2
-      exit 125 ;;
-    esac; done
-    case "$*" in *hermes-seed*) exit 0 ;; esac
-    echo ready; exec cat >/dev/null ;;
-esac
-"""
+FAKE = CASES["fake"]
 
 Make = Callable[..., DockerHost]
 

@@ -19,21 +19,11 @@ from hermes.terminal.local.lifeline import (
     process_family,
     stop_family,
 )
+from tests.cases import cases
 
-AGENT = """
-import asyncio, sys
-from pathlib import Path
-from hermes.core.cancel import CancelToken
-from hermes.terminal.local.shell import LocalShell
+CASES = cases(__file__)
 
-async def main(folder):
-    shell = LocalShell({"PATH": "/usr/bin:/bin"}, Path(folder))
-    options = {"timeout": 600, "on_output": print, "cancel": CancelToken()}
-    await shell.run("sleep 600 & echo $! > background", **options)
-    await shell.run("trap '' TERM; sleep 600 & echo $! > child; echo $$ > shell; wait", **options)
-
-asyncio.run(main(sys.argv[1]))
-"""
+AGENT = CASES["agent"]
 
 
 def start_agent(folder: Path, scratch: Path) -> "subprocess.Popen[bytes]":

@@ -12,6 +12,9 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted
 from hermes.terminal import CommandResult, LocalShell, ShellOptions
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 Run = Callable[..., Awaitable[CommandResult]]
 Gone = Callable[[int], Awaitable[None]]
@@ -75,14 +78,7 @@ async def test_a_child_in_a_session_of_its_own_ends_with_the_command(run, gone, 
     await gone(int((tmp_path / "pid").read_text()))
 
 
-STUBBORN = {
-    "ignores SIGTERM": "trap '' TERM INT HUP; echo ready; while :; do sleep 600; done",
-    "prints forever": "echo ready; yes",
-    "has stubborn children": "(trap '' TERM; echo ready; sleep 600) & (trap '' TERM; sleep 600)",
-    "is stopped": "echo ready; kill -STOP $$",
-    "reads its terminal": "echo ready; cat </dev/tty || sleep 600",
-    "forks again and again": "echo ready; f() { sleep 0.01; f & wait; }; f",
-}
+STUBBORN = CASES["stubborn"]
 
 
 @pytest.mark.parametrize("command", STUBBORN.values(), ids=STUBBORN.keys())
@@ -250,15 +246,7 @@ async def test_secrets_that_a_file_exports_are_withheld_again(session, tmp_path)
 
 PASSWORD = "p4ss 'w\"ord$HOME"
 
-SUDO = """#!/bin/sh
-echo "$@" >>"$LOG/arguments"
-env >>"$LOG/environment"
-[ "$1" = -A ] || { echo "sudo: a terminal is required" >&2; exit 1; }
-shift
-[ -e "$LOG/cached" ] || "$SUDO_ASKPASS" >"$LOG/password" || exit 1
-unset SUDO_ASKPASS
-"$@"
-"""
+SUDO = CASES["sudo"]
 
 
 @pytest.fixture

@@ -5,44 +5,13 @@ from pathlib import Path
 
 from hermes.core.messages import Text, Thinking
 from hermes.core.testing import ModelServer, Step
+from tests.cases import cases
 from tests.integration.tui.conftest import call, run
 
-MARKDOWN = """# Plan
+CASES = cases(__file__)
 
-A **bold** word, `code` and a [link](https://example.org/page) in a paragraph that is broken.
-
-1. first
-2. second with more words than fit into a narrow window
-   - inner
-
-```python
-def double(number):
-    return number * 2
-```
-
-| name | value |
-|------|------:|
-| one | 1 |
-| twenty-two | 22 |
-
-> quoted
-
-Done."""
-REST = """   • inner
-
-  def double(number):
-      return number * 2
-
-┌────────────┬───────┐
-│ name       │ value │
-├────────────┼───────┤
-│ one        │     1 │
-│ twenty-two │    22 │
-└────────────┴───────┘
-
-│ quoted
-
-Done."""
+MARKDOWN = CASES["markdown"]
+REST = CASES["rest"]
 
 
 def test_markdown_on_a_wide_screen(chat) -> None:
@@ -114,46 +83,9 @@ def test_texts_of_all_kinds(chat, work: Path) -> None:
         ]
     ) as server:
         it = chat(server, columns=40)
-        for question, end in (
-            ("right to left", "بالعالم"),
-            ("漢字", "🎉"),
-            ("Windows", "• last"),
-            ("steer", "end."),
-            ("tool", "Looked."),
-        ):
+        for question, end in CASES["texts of all kinds"]:
             it.say(question).sees(end).ready()
-        it.reads("""
-❯ right to left
-
-שלום עולם, mixed.
-
-مرحبا بالعالم
-
-❯ 漢字
-
-漢字とかな混じりの文章は、幅が二倍です。
-🎉 👍🏽 é.
-
-❯ Windows
-
-one
-two
-
-• item
-• last
-
-❯ steer
-
-a red word  bell end.
-
-❯ tool
-
-💻 terminal cat steering ✓
-   onetwo
-   red
-
-Looked.
-""")
+        it.reads(CASES["texts of all kinds again"])
         assert it.screen.title == ""
         assert b"\x1b[31mred" not in it.raw
         assert it.leave() == 0
@@ -173,26 +105,7 @@ def test_a_tool_line_tells_how_long_it_took_and_what_came_out(chat, work: Path) 
         assert any(
             re.fullmatch(r"💻 terminal sleep 0\.2; .* · 0\.[2-9] s ✓", line) for line in it.lines
         )
-        it.reads("""
-❯ work
-
-💻 terminal sleep 0.2; printf '1\\n2\\n3\\n4\\n' · 4 lines ✓
-   1
-   2
-💻 terminal exit 3 · exit code 3 ✗
-🔧 patch notes.txt · +2 -1 ✓
-   1   line 1
-   2   line 2
-   3   line 3
-   4 - line 4
-   4 + line four
-   5 + and a half
-   6   line 5
-   7   line 6
-   8   line 7
-
-Done.
-""")
+        it.reads(CASES["tool line tells how long it"])
 
 
 def test_thoughts_are_folded_until_they_are_wanted(chat) -> None:
@@ -200,24 +113,7 @@ def test_thoughts_are_folded_until_they_are_wanted(chat) -> None:
     with ModelServer([thought, thought]) as server:
         it = chat(server)
         it.ask("why?", "So it is.").ask("/reasoning show", "Thinking is shown.").say("why, again?")
-        it.reads("""
-❯ why?
-
-∴ thought for N s
-
-So it is.
-
-❯ /reasoning show
-
-Thinking is shown.
-
-❯ why, again?
-
-First this.
-Then that.
-
-So it is.
-""")
+        it.reads(CASES["thoughts are folded until they are"])
 
 
 def test_the_status_bar_leaves_out_what_has_no_room(chat) -> None:

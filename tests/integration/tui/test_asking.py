@@ -9,9 +9,12 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, StepLike
+from tests.cases import cases
 from tests.integration.chat.conftest import at
 from tests.integration.tui.conftest import call, run, said
 from tests.screens.chat import Chat
+
+CASES = cases(__file__)
 
 REMOVAL = "rm -rf junk"
 ASKED = """
@@ -69,15 +72,7 @@ def test_a_yes_for_the_session_by_arrow_keys_is_not_asked_again(chat, junk: Path
         it.say("clean up")
         consider(it)
         it.press("left", "left").sees_last("▸[s] in this session").press("enter")
-        it.reads("""
-❯ clean up
-
-⚠ rm -rf junk → allowed in this session
-💻 terminal rm -rf junk · no output ✓
-💻 terminal rm -rf junk · no output ✓
-
-Done.
-""")
+        it.reads(CASES["yes for the session by arrow"])
 
 
 def test_always_is_remembered_by_the_next_conversation(chat, junk: Path) -> None:
@@ -140,15 +135,7 @@ def test_no_answer_in_time_means_no(chat, settings, junk: Path) -> None:
     with ModelServer([run(REMOVAL), "Then not."]) as server:
         it = chat(server)
         it.say("clean up").sees_last("[o] once")
-        it.reads("""
-❯ clean up
-
-⚠ rm -rf junk → not allowed
-💻 terminal rm -rf junk ✗
-   the question was not answered in time: deletes folders with everything in them
-
-Then not.
-""")
+        it.reads(CASES["no answer in time means no"])
         assert it.shown[-1] == "❯"
     assert junk.is_dir()
 
@@ -185,15 +172,7 @@ Answer {number}.
             assert answer in said(server)
 
 
-SKILL = """---
-name: brew-tea
-description: Brew tea
-required_environment_variables:
-  - name: KETTLE_KEY
-    prompt: Key of the kettle
----
-Boil water.
-"""
+SKILL = CASES["skill"]
 
 
 def test_a_secret_is_never_shown(chat, hermes_home: Path) -> None:

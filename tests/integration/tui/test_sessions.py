@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from hermes.core.testing import ModelServer, Stall
+from tests.cases import cases
 from tests.integration.tui.conftest import call, run, said
 from tests.screens.chat import GREETING
+
+CASES = cases(__file__)
 
 SESSION = re.compile(r"\b\d{8}_\d{6}_[0-9a-f]{8}\b")
 
@@ -97,17 +100,7 @@ def test_a_worktree_of_its_own(chat, work: Path) -> None:
     assert not (work / "made").exists()
 
 
-PLUGIN = """
-import time
-
-def register(ctx):
-    print("the plugin is here")
-    def hear(**given):
-        print("it was asked:", given["user_message"])
-    ctx.register_hook("pre_llm_call", hear)
-    ctx.register_command("shout", lambda raw: print(raw.upper()) or "shouted", "say it loudly")
-    ctx.register_command("nap", lambda raw: print("asleep") or time.sleep(600), "sleep")
-"""
+PLUGIN = CASES["plugin"]
 
 
 @pytest.fixture
@@ -124,38 +117,13 @@ def test_plugin_output_is_printed_above_the_input_area(chat, plugin: None) -> No
         it = chat(server)
         it.sees("the plugin is here").type("half a sen").sees_last("❯ half a sen")
         it.ask("tence", "Hello.").say("/shout it works")
-        it.reads("""
-❯ half a sentence
-
-it was asked: half a sentence
-
-Hello.
-
-❯ /shout it works
-
-IT WORKS
-
-shouted
-""")
+        it.reads(CASES["plugin output is printed above the"])
         assert it.shown[-1] == "❯"
         it.say("/nap").sees("asleep").press("ctrl-d")
         assert it.ended() == 0, "a command that never ends does not delay the exit"
 
 
-WRAPPER = """
-import sys
-from cli import HermesCLI
-from prompt_toolkit.layout import FormattedTextControl, Window
-
-class Mine(HermesCLI):
-    def _get_extra_tui_widgets(self):
-        return [Window(FormattedTextControl(self._said), height=1), Window(char="~", height=1)]
-
-    def _said(self):
-        return f"{len(self.conversation_history)} messages"
-
-sys.exit(Mine(model="lab-model", base_url=sys.argv[1]).run())
-"""
+WRAPPER = CASES["wrapper"]
 
 
 def test_widgets_of_a_wrapper_stay_in_their_place(screen, work: Path) -> None:
@@ -172,34 +140,7 @@ def test_widgets_of_a_wrapper_stay_in_their_place(screen, work: Path) -> None:
         assert it.leave() == 0
 
 
-BROKEN_WRAPPER = """
-import sys
-from cli import HermesCLI
-from prompt_toolkit.layout import FormattedTextControl, Window
-
-class Mine(HermesCLI):
-    broken = False
-
-    def _get_extra_tui_widgets(self):
-        return [Window(FormattedTextControl(self.line), height=1)]
-
-    def line(self):
-        if self.broken:
-            raise LookupError("no such line")
-        return "all is well"
-
-    def _register_extra_tui_keybindings(self, kb, *, input_area):
-        @kb.add("f2")
-        def _break(event):
-            raise LookupError("no such key")
-
-        @kb.add("f3")
-        def _break_painting(event):
-            self.broken = not self.broken
-            event.app.invalidate()
-
-sys.exit(Mine(base_url=sys.argv[1], model="lab-model").run())
-"""
+BROKEN_WRAPPER = CASES["broken wrapper"]
 F2, F3 = "\x1bOQ", "\x1bOR"
 
 
@@ -214,18 +155,7 @@ def test_errors_of_a_wrapper_are_shown_and_the_conversation_continues(screen, wo
         assert it.leave() == 0
 
 
-CRASHING_WRAPPER = """
-import sys
-from cli import HermesCLI
-
-class Mine(HermesCLI):
-    def process_command(self, cmd):
-        if cmd.startswith("/crash"):
-            raise LookupError("no such thing")
-        return super().process_command(cmd)
-
-sys.exit(Mine(base_url=sys.argv[1], model="lab-model").run())
-"""
+CRASHING_WRAPPER = CASES["crashing wrapper"]
 
 
 @pytest.mark.parametrize("kind", ["xterm-256color", "dumb"])

@@ -16,7 +16,10 @@ from hermes.core.errors import UsageError
 from hermes.ops.restore import KEPT_SNAPSHOTS, Snapshots, finish_restore
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import open_store
+from tests.cases import cases
 from tests.unit.cli.conftest import Run
+
+CASES = cases(__file__)
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -52,23 +55,7 @@ def titles(home: Path) -> set[str]:
 @pytest.fixture
 def full(hermes_home: Path) -> Path:
     """A home with something of everything."""
-    for name, text in {
-        "config.yaml": "agent:\n  max_turns: 5\n",
-        ".env": "SOME_KEY=secret-value\n",
-        "auth.json": '{"version": 1}',
-        "SOUL.md": "calm",
-        "memories/MEMORY.md": "likes tea",
-        "skills/own/SKILL.md": "how to",
-        "skills/own/uv.lock": "# of the skill",
-        "plugins/p/plugin.yaml": "name: p",
-        "profiles/work/config.yaml": "timezone: UTC\n",
-        "profiles/work/logs/agent.log": "noise",
-        "cache/models/x.json": "{}",
-        "logs/agent.log": "noise",
-        "models/weights.gguf": "large",
-        "checkpoints/x": "shadow",
-        ".config.lock": "",
-    }.items():
+    for name, text in CASES["full"].items():
         path = hermes_home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -84,13 +84,7 @@ def test_a_job_is_made_shown_changed_and_removed(scene: Scene) -> None:
     assert scene.document("list") == []
 
 
-@pytest.mark.parametrize(
-    ("option", "name", "message"),
-    [
-        ("--skill", "postbox-lok", "there is no skill 'postbox-lok'\n  did you mean postbox-look?"),
-        ("--toolsets", "webb", "did you mean web?\n  the toolsets are browser, "),
-    ],
-)
+@pytest.mark.parametrize(("option", "name", "message"), CASES["name that nothing has is refused"])
 def test_a_name_that_nothing_has_is_refused(scene, option, name, message):
     scene.has_skills("postbox-look")
     scene.run("create", "every 2h", "look", option, name).expect(2, err=message)

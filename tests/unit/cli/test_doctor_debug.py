@@ -15,7 +15,10 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import User
 from hermes.ops.debug_report import WINDOW, Cleaner
 from hermes.store.session_store import open_store
+from tests.cases import cases
 from tests.unit.cli.terminal import call
+
+CASES = cases(__file__)
 
 SHAPED = {
     "openrouter": "sk-or-v1-" + "0a1b2c3d" * 8,
@@ -33,17 +36,7 @@ SHAPED = {
 }
 """Secrets that are only known by their form."""
 
-SAID = {
-    "dotenv": "plain words as a password 77",
-    "odd name": "wintermute-was-here",
-    "config": "my-config-key-value",
-    "header": "header-value-without-form",
-    "plugin block": "plugin-block-secret-1",
-    "auth": "manual-key-without-form",
-    "login": "refresh-token-without-form",
-    "mcp": "mcp-access-token-no-form",
-    "environment": "exported-key-no-form",
-}
+SAID = CASES["said"]
 """Secrets that only their place gives away."""
 
 PEM = (

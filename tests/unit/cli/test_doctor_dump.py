@@ -4,7 +4,10 @@ from hermes.config.home import Home
 from hermes.config.settings import Settings
 from hermes.ops.debug_report import changed_settings, debug_text
 from hermes.ops.doctor.check import best_settings
+from tests.cases import cases
 from tests.unit.cli.terminal import call
+
+CASES = cases(__file__)
 
 KEY = "sk-or-v1-" + "0a1b2c3d" * 8
 
@@ -30,19 +33,7 @@ def hermes_dump(home, *arguments):
 
 def test_a_summary_names_versions_model_settings_and_keys_that_are_set(home):
     out = hermes_dump(home)
-    for words in (
-        "hermes       0.",
-        "python       3.",
-        "home         ~/.hermes (profile default)",
-        "model        maker/one on openrouter at openrouter.ai",
-        "plugins      weather",
-        "hooks        pre_tool_call 1",
-        "  agent.max_turns = 7",
-        '  terminal.backend = "ssh"',
-        "  terminal.ssh_host = (set)",
-        "  OPENROUTER_API_KEY set (.env)",
-        "  SHORT_KEY set (.env)",
-    ):
+    for words in CASES["summary names versions model settings and"]:
         assert words in out
     for private in (KEY, KEY[-4:], "abc12345", "private-machine", "hunter2222", "/home/me"):
         assert private not in out

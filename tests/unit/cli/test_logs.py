@@ -45,24 +45,13 @@ def test_the_last_entries_come_in_order_over_rotated_files(home):
     write(home, "agent.log", *(line(f"new {n}") for n in range(3)))
     code, out, _ = hermes_logs(home, "-n", "5")
     assert code == 0
-    assert [text.split(": ")[1] for text in out.splitlines()] == [
-        "old 3",
-        "old 4",
-        "new 0",
-        "new 1",
-        "new 2",
+    assert [text.split(": ")[1] for text in out.splitlines()] == CASES[
+        "last entries come in order over"
     ]
 
 
 def test_text_and_json_forms_can_be_mixed_and_each_shown_as_the_other(home):
-    entry = {
-        "time": "2026-11-15 03:17:22.123+00:00",
-        "level": "ERROR",
-        "logger": "hermes.tools.builtin.terminal",
-        "message": "two\nlines",
-        "component": "tools",
-        "session": "s1",
-    }
+    entry = CASES["text and json forms can be"]
     write(home, "agent.log", line("plain"), "    more", json.dumps(entry))
     _, out, _ = hermes_logs(home)
     assert out.endswith(
@@ -124,17 +113,7 @@ def test_nonsense_is_refused(home, arguments):
         hermes_logs(home, *arguments)
 
 
-FOLLOWER = """
-import argparse, sys
-from pathlib import Path
-from hermes.cli.commands import doctor as logs
-from hermes.cli.context import Cli, run_command
-from hermes.config.home import Home
-parser = argparse.ArgumentParser()
-logs.LOGS.configure(parser)
-cli = Cli(Home(Path(sys.argv[1])), sys.stdin, sys.stdout, sys.stderr)
-sys.exit(run_command(parser.parse_args(["-f", "--level", "INFO"]), cli))
-"""
+FOLLOWER = CASES["follower"]
 
 
 def test_follow_continues_after_a_rotation_and_ends_quietly(home):

@@ -19,14 +19,7 @@ CASES = cases(__file__)
 ALLOWED = {"hermes", "argparse", "yaml"}
 """Third-party and own packages that `--version` and `--help` may import."""
 
-LIST_MODULES = """
-import sys
-sys.path[:0] = {path!r}
-from hermes.cli.main import main
-main(sys.argv[1:])
-import json
-sys.stderr.write(json.dumps(sorted(sys.modules)))
-"""
+LIST_MODULES = CASES["list modules"]
 
 
 @pytest.mark.parametrize("flag", ["--version", "--help"])
@@ -135,20 +128,7 @@ def test_a_bug_is_one_line_and_the_rest_is_in_the_log(hermes_home):
     assert "ZeroDivisionError" in (hermes_home / "logs" / "errors.log").read_text()
 
 
-TWICE = """
-import signal, sys
-from hermes.cli import main
-
-def interrupted(argv):
-    raise KeyboardInterrupt
-
-def told(error, say=main._print_error):
-    signal.raise_signal(signal.SIGINT)
-    return say(error)
-
-main._dispatch, main._print_error = interrupted, told
-sys.exit(main.main([]))
-"""
+TWICE = CASES["twice"]
 
 
 def test_a_second_interrupt_at_once_shows_no_traceback():

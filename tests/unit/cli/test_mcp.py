@@ -91,14 +91,7 @@ def add_program(hermes: Run, *words: str, scene: str = "plain", name: str = "srv
 
 def test_a_program_is_tried_shown_and_written_down(hermes, config, servers):
     outcome = add_program(hermes, "--env", "LOG_LEVEL=debug")
-    assert outcome.out.splitlines() == [
-        "added srv: scripted 1.2, 4 tools, 1 resource, 1 prompt",
-        "  act         may do anything        does something",
-        "  drop.table  may destroy            Drop",
-        "  echo        reads                  Say it again",
-        "  look-up     reads, also elsewhere  Look",
-        "You are asked before a tool runs that does more than read.",
-    ]
+    assert outcome.out.splitlines() == CASES["program is tried shown and written"]
     assert config.read_text().startswith("# mine\nmodel:\n  default: x  # the best\n")
     added = servers()["srv"]
     assert (added.command, added.args) == (sys.executable, (PROGRAM, "plain"))
@@ -208,13 +201,9 @@ def test_the_list_says_how_servers_fare(hermes: Run, config: Path) -> None:
     with config.open("a") as file:
         file.write("  odd: {enabled: true}\n")
     facts = {each["name"]: each for each in json.loads(hermes("ls", "--json").out)}
-    assert {name: each["state"] for name, each in facts.items()} == {
-        "srv": "ready",
-        "new": "off",
-        "lost": "wrong settings",
-        "web": "needs a login",
-        "odd": "wrong settings",
-    }
+    assert {name: each["state"] for name, each in facts.items()} == CASES[
+        "list says how servers fare"
+    ]
     assert facts["srv"]["tools"] == 4
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", facts["srv"]["last_connected"])
     assert facts["new"]["last_connected"] is None
@@ -280,13 +269,7 @@ def test_a_test_shows_every_step(hermes: Run, config: Path) -> None:
     assert facts["ok"] is True
     assert [step["step"] for step in facts["steps"]][:2] == ["settings", "connect"]
     assert facts["server"]["instructions"] == "Be nice."
-    assert facts["tools"][0] == {
-        "name": "act",
-        "description": "does something",
-        "may": "may do anything",
-        "asks_first": True,
-        "offered": True,
-    }
+    assert facts["tools"][0] == CASES["test shows every step"]
 
 
 @pytest.mark.parametrize(

@@ -81,13 +81,7 @@ def test_notes_of_every_scope_are_listed_with_how_full_they_are(hermes: MemoryCo
     notes.notebook("chat").add("They plan a trip.")
     hermes.notes(user="telegram:7").notebook("memory").add("Likes tea.")
     lines = [line.split() for line in hermes().out.splitlines()[1:6]]
-    assert lines == [
-        ["memory", "yours", "1", "note", "0%,", "8/2,200", "characters"],
-        ["user", "yours", "1", "note", "0%,", "11/1,375", "characters"],
-        ["memory", "user", "telegram:7", "1", "note", "0%,", "10/2,200", "characters"],
-        ["project", "/srv/site", "1", "note", "0%,", "9/2,200", "characters"],
-        ["chat", "telegram:5", "1", "note", "0%,", "17/2,200", "characters"],
-    ]
+    assert lines == CASES["notes of every scope are listed"]
 
 
 def test_the_provider_says_how_much_it_holds_and_where(local: MemoryCommand) -> None:
@@ -315,27 +309,7 @@ def test_an_editor_that_does_not_work_is_one_line(
     assert not list(tmp_path.glob("hermes-memory-*")), "no copy of the notes is left behind"
 
 
-MINE = """
-import json, os, pathlib
-from hermes.memory.provider import MemoryProvider
-
-class Mine(MemoryProvider):
-    name = "mine"
-    def is_available(self): return bool(os.environ.get("MINE_KEY"))
-    def initialize(self, session_id, **kwargs): self.turns = []
-    def get_tool_schemas(self): return [{"name": "mine_look"}]
-    def get_config_schema(self): return [
-        {"key": "api_key", "description": "Your key", "secret": True, "required": True,
-         "env_var": "MINE_KEY", "url": "https://mine.example"},
-        {"key": "mode", "default": "fast", "choices": ["fast", "slow"]},
-    ]
-    def save_config(self, values, hermes_home):
-        pathlib.Path(hermes_home, "mine.json").write_text(json.dumps(values))
-    def sync_turn(self, user, assistant): self.turns.append(user)
-    def prefetch(self, query): return chr(10).join(self.turns)
-
-def register(ctx): ctx.register_memory_provider(Mine())
-"""
+MINE = CASES["mine"]
 
 
 @pytest.fixture

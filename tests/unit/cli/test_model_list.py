@@ -13,29 +13,7 @@ from tests.cases import cases
 
 CASES = cases(__file__)
 
-ROWS = [
-    {
-        "id": "maker/wise-1",
-        "name": "Maker: Wise",
-        "context_length": 1_050_000,
-        "pricing": {"prompt": "0.000002", "completion": "0.00001"},
-        "architecture": {"input_modalities": ["text", "image"], "output_modalities": ["text"]},
-        "supported_parameters": ["tools", "reasoning"],
-    },
-    {
-        "id": "maker/gift-2",
-        "context_length": 32_768,
-        "pricing": {"prompt": "0", "completion": "0"},
-        "supported_parameters": ["tools"],
-    },
-    {
-        "id": "maker/plain-3",
-        "context_length": 8192,
-        "pricing": {"prompt": "0.00000005", "completion": "0.0000002"},
-        "supported_parameters": [],
-    },
-    {"id": "maker/text-embedding-4", "context_length": 512},
-]
+ROWS = CASES["rows"]
 
 
 class Endpoint:

@@ -20,14 +20,7 @@ from tests.unit.plugins.stage import write_plugin
 CASES = cases(__file__)
 
 BOOBY_TRAP = "raise SystemExit('this code was run')\n"
-MANIFEST = """
-name: weather
-version: 1.2.0
-description: Tells the weather.
-author: Alice
-provides_tools: [forecast]
-provides_hooks: [on_session_start]
-"""
+MANIFEST = CASES["manifest"]
 
 
 @pytest.fixture
@@ -47,15 +40,7 @@ def settings(hermes_home: Path) -> Callable[[], Any]:
 
 def test_a_folder_is_installed_shown_and_not_enabled(hermes, weather, settings):
     outcome = hermes("install", str(weather))
-    assert outcome.out.splitlines() == [
-        "installed weather 1.2.0",
-        "  Tells the weather.",
-        "  tools: forecast",
-        "  hooks: on_session_start",
-        "  author: Alice",
-        "  A plugin is a program: once enabled, it runs with all your rights.",
-        "`hermes plugins enable weather` enables it",
-    ]
+    assert outcome.out.splitlines() == CASES["folder is installed shown and not"]
     assert settings().plugins.enabled == ()
     listed = hermes("list").out
     assert "· disk-cleanup 1.0.0  (not enabled, bundled)" in listed
@@ -193,15 +178,7 @@ def test_a_provider_can_be_enabled_by_name(hermes: Hermes, settings: Callable[[]
     assert settings().context.engine == "compressor"
 
 
-BOTH = """
-print("what a plugin prints is not mixed with the list")
-class Thing:
-    def __init__(self, name): self.name = name
-
-def register(ctx):
-    ctx.register_memory_provider(Thing("bothmem"))
-    ctx.register_context_engine(Thing("botheng"))
-"""
+BOTH = CASES["both"]
 
 
 @pytest.mark.parametrize(("settings", "shown"), CASES["contents of a plugin are listed with it"])
@@ -235,14 +212,7 @@ def test_missing_variable_is_reported_without_a_terminal(hermes: Hermes, tmp_pat
     assert "keyed needs MY_API_KEY: `hermes config set MY_API_KEY …`" in outcome.err
 
 
-PROGRAM = """
-import argparse, sys
-from hermes.cli.commands import plugins
-from hermes.cli.context import Cli, run_command
-parser = argparse.ArgumentParser()
-plugins.COMMAND.configure(parser)
-sys.exit(run_command(parser.parse_args(sys.argv[1:]), Cli.open(None)))
-"""
+PROGRAM = CASES["program"]
 
 
 def test_variables_are_asked_for_on_a_terminal_and_secrets_not_shown(tmp_path, hermes_home):

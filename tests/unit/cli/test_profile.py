@@ -11,7 +11,10 @@ from hermes.cli.commands import profile
 from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser, main
 from hermes.config.home import Home, _in_force
+from tests.cases import cases
 from tests.unit.cli.terminal import Outcome, Terminal
+
+CASES = cases(__file__)
 
 Run = Callable[..., Outcome]
 
@@ -47,15 +50,7 @@ def test_facts_are_there_for_scripts(hermes: Run) -> None:
     hermes("create", "work", "--no-alias")
     names = [entry["name"] for entry in json.loads(hermes("list", "--json").out)]
     assert names == ["default", "work"]
-    assert json.loads(hermes("show", "work", "--json").out) == {
-        "name": "work",
-        "chosen": False,
-        "home": "~/.hermes/profiles/work",
-        "exists": True,
-        "settings": "",
-        "variables": "",
-        "aliases": [],
-    }
+    assert json.loads(hermes("show", "work", "--json").out) == CASES["facts are there for scripts"]
     assert "settings   none yet" in hermes("show", "work").out
 
 
@@ -69,17 +64,7 @@ def test_a_clone_takes_the_settings_of_another(hermes: Run, user_home: Path) -> 
     assert list((profiles / "bare").iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("create", "Bad Name"), "cannot be the name of a profile"),
-        (("create", "default"), "exists already"),
-        (("use", "nope"), "there is no profile 'nope'"),
-        (("delete", "nope", "-y"), "there is no profile 'nope'"),
-        (("delete", "default", "-y"), "cannot be deleted"),
-        (("create", "x", "--clone-from", "nope"), "there is no profile 'nope'"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), CASES["mistakes are one clear line"])
 def test_mistakes_are_one_clear_line(hermes: Run, words: tuple[str, ...], message: str) -> None:
     hermes(*words).expect(2, err=message)
 

@@ -40,13 +40,7 @@ def test_options_set_everything_and_ask_nothing(hermes, hermes_home, monkeypatch
         "--approvals", "deny", "--max-turns", "7",
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
-    assert settings(hermes_home) == {
-        "model": {"provider": "openrouter", "default": "some/model"},
-        "terminal": {"backend": "local"},
-        "platform_toolsets": {"cli": ["file", "terminal"]},
-        "approvals": {"mode": "deny"},
-        "agent": {"max_turns": 7},
-    }
+    assert settings(hermes_home) == CASES["options set everything and ask nothing"]
     assert "sk-or-0123456789abcdef" in (hermes_home / "auth.json").read_text()
     assert (hermes_home / "auth.json").stat().st_mode & 0o077 == 0
     assert "some/model on openrouter" in outcome.out
@@ -90,13 +84,7 @@ def test_enter_keeps_everything(hermes: Run, hermes_home: Path) -> None:
 
 def test_answers_are_saved_one_by_one(hermes: Run, hermes_home: Path) -> None:
     hermes("setup", "terminal", typed="ssh\nbox.example\nme\n2222\n\n60\n\n").expect()
-    assert settings(hermes_home)["terminal"] == {
-        "backend": "ssh",
-        "ssh_host": "box.example",
-        "ssh_user": "me",
-        "ssh_port": 2222,
-        "timeout": 60,
-    }
+    assert settings(hermes_home)["terminal"] == CASES["answers are saved one by one"]
 
 
 def test_an_answer_that_does_not_fit_is_asked_again(hermes: Run, hermes_home: Path) -> None:

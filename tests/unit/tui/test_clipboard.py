@@ -16,6 +16,9 @@ from hermes.tui.clipboard import (
     dropped_images,
     parse_path,
 )
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 VARIABLES = ("WAYLAND_DISPLAY", "DISPLAY", "TMUX", "SSH_CONNECTION")
@@ -53,14 +56,7 @@ case "$*" in
   *) printf 'a text' ;;
 esac
 """
-XCLIP = """
-case "$*" in
-  *TARGETS*) printf 'TIMESTAMP\\nimage/png\\n' ;;
-  *image/png*) cat picture ;;
-  *-i) cat > got ;;
-  *) cat picture ;;
-esac
-"""
+XCLIP = CASES["xclip"]
 
 
 async def test_a_picture_on_wayland(desk: Desk) -> None:
@@ -122,16 +118,7 @@ async def test_programs_get_no_keys(desk: Desk, monkeypatch: pytest.MonkeyPatch)
     assert b"sk-secret" not in desk.got()
 
 
-@pytest.mark.parametrize(
-    ("program", "variable", "encoding"),
-    [
-        ("wl-copy", "WAYLAND_DISPLAY", "utf-8"),
-        ("xclip", "DISPLAY", "utf-8"),
-        ("pbcopy", "", "utf-8"),
-        ("clip.exe", "", "utf-16"),
-        ("tmux", "TMUX", "utf-8"),
-    ],
-)
+@pytest.mark.parametrize(("program", "variable", "encoding"), CASES["text is copied by the"])
 async def test_a_text_is_copied_by_the_program_that_is_there(desk, program, variable, encoding):
     desk.has(program, "cat > got", **({variable: "x"} if variable else {}))
     said = await copy_text("viel Spaß 漢字", lambda _: pytest.fail("not the terminal"))

@@ -11,6 +11,9 @@ import pytest
 from hermes.core.errors import UsageError
 from hermes.tui.skins import Branding, Skin, Spinner, find_skin, skin_names, skin_or_default
 from hermes.tui.text import COLOUR_NAMES, DEFAULT_COLOURS, Depth, Paint, escape_codes, safe, width
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 BEHIND = {"daylight": [WHITE], "warm-lightmode": [WHITE], "default": [WHITE, BLACK]}
@@ -97,28 +100,7 @@ def test_symbols_and_faces_have_valid_widths(skin: Skin) -> None:
     assert skin.branding.goodbye
 
 
-COMPLETE = """\
-name: whatever
-description: Moss and bark
-colors:
-  accent: "bold #8fbc8f"
-  error: bright_red
-spinner:
-  waiting_faces: [".", "o", "O"]
-  thinking_faces: []
-  thinking_verbs: [growing]
-  wings: [["<", ">"], ["(", ")"]]
-branding:
-  agent_name: Dryad
-  welcome: The forest listens.
-  goodbye: Leaves fall.
-  response_label: "❦ Dryad"
-  prompt_symbol: "❦"
-  help_header: Paths
-tool_prefix: "♣"
-tool_emojis:
-  terminal: "🌲"
-"""
+COMPLETE = CASES["complete"]
 
 
 @pytest.fixture

@@ -24,58 +24,13 @@ def test_prose(text: str, lines: list[str]) -> None:
 
 
 def test_lists_hang_their_rows_under_their_text() -> None:
-    text = """\
-        - one that is long enough to need another row
-          and goes on
-        * two
-            + nested just as long as the first one was
-        9. nine
-        10) ten, which is also long enough to wrap
-           - inside
-        - [ ] open
-        - [x] done and long enough to need another row
-        -
-        """
-    assert shown(text) == [
-        "• one that is long enough to need",
-        "  another row",
-        "  and goes on",
-        "• two",
-        "    • nested just as long as the first",
-        "      one was",
-        "9. nine",
-        "10) ten, which is also long enough to",
-        "    wrap",
-        "   • inside",
-        "[ ] open",
-        "[x] done and long enough to need another",
-        "    row",
-        "•",
-    ]
+    text = CASES["lists hang their rows under their"]
+    assert shown(text) == CASES["lists hang their rows under their again"]
 
 
 def test_quotes_keep_their_bars_on_every_row() -> None:
-    text = """\
-        > quoted words that need more than one row
-        > > deeper
-        >
-        > - item
-        >
-        > ```
-        > code
-        > ```
-        after
-        """
-    assert shown(text) == [
-        "│ quoted words that need more than one",
-        "│ row",
-        "│ │ deeper",
-        "│",
-        "│ • item",
-        "│",
-        "│     code",
-        "after",
-    ]
+    text = CASES["quotes keep their bars on every"]
+    assert shown(text) == CASES["quotes keep their bars on every again"]
 
 
 def test_a_fence_ends_with_the_quote_it_is_in() -> None:

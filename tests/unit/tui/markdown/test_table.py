@@ -4,6 +4,9 @@ import pytest
 
 from hermes.tui.markdown import MarkdownStream
 from hermes.tui.text import Depth, Paint
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 TABLE = """\
 | Name | Count | What it is |
@@ -19,41 +22,15 @@ def shown(text: str, columns: int, depth: Depth = Depth.NONE) -> list[str]:
 
 
 def test_a_table_that_fits_is_as_wide_as_its_text() -> None:
-    assert shown(TABLE, 80) == [
-        "┌───────┬───────┬────────────────────────────────┐",
-        "│ Name  │ Count │           What it is           │",
-        "├───────┼───────┼────────────────────────────────┤",
-        "│ a `b` │     1 │             short              │",
-        "│ 世界  │    22 │ longer text that may need rows │",
-        "└───────┴───────┴────────────────────────────────┘",
-    ]
+    assert shown(TABLE, 80) == CASES["table that fits is as wide"]
 
 
 def test_cells_wrap_where_the_window_is_too_narrow() -> None:
-    assert shown(TABLE, 40) == [
-        "┌───────┬───────┬──────────────────────┐",
-        "│ Name  │ Count │      What it is      │",
-        "├───────┼───────┼──────────────────────┤",
-        "│ a `b` │     1 │        short         │",
-        "├───────┼───────┼──────────────────────┤",
-        "│ 世界  │    22 │ longer text that may │",
-        "│       │       │      need rows       │",
-        "└───────┴───────┴──────────────────────┘",
-    ]
+    assert shown(TABLE, 40) == CASES["cells wrap where the window is"]
 
 
 def test_records_where_cells_would_be_too_narrow() -> None:
-    assert shown(TABLE, 20) == [
-        "Name: a `b`",
-        "Count: 1",
-        "What it is: short",
-        "────────────────",
-        "Name: 世界",
-        "Count: 22",
-        "What it is: longer",
-        "  text that may need",
-        "  rows",
-    ]
+    assert shown(TABLE, 20) == CASES["records where cells would be too"]
 
 
 def test_a_table_waits_until_it_is_complete() -> None:
@@ -67,17 +44,7 @@ def test_a_table_waits_until_it_is_complete() -> None:
     assert "│ 3 │ 4 │" in lines
 
 
-@pytest.mark.parametrize(
-    ("text", "row"),
-    [
-        ("a | b\n--|--\n1 | 2", "│ 1 │ 2 │"),
-        ("| a | b |\n|:-:|--|\n| 1 |", "│ 1 │   │"),
-        ("| a | b |\n|---|---|\n| 1 | 2 | 3 |", "│ 1 │ 2 │ 3 │"),
-        ("| a |\n|---|\n| x \\| y |", "│ x | y │"),
-        ("| a | b |\n|---|---|\n| 1<br>2 | 3 |", "│ 2 │   │"),
-        ("> | a | b |\n> |---|---|\n> | 1 | 2 |", "│ │ 1 │ 2 │"),
-    ],
-)
+@pytest.mark.parametrize(("text", "row"), CASES["rows of all kinds"])
 def test_rows_of_all_kinds(text: str, row: str) -> None:
     assert row in shown(text, 40)
 

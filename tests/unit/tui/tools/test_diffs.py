@@ -13,6 +13,9 @@ from hermes.tui.tool_view import (
     file_changes,
     number_lines,
 )
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 PLAIN = Paint()
 
@@ -85,17 +88,7 @@ def test_long_lines_are_cut_or_broken() -> None:
     assert all(width(row) <= 40 for row in [short, *rows])
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "old", "new"),
-    [
-        ("x = call(a, b)", "x = call(a, c)", ["b"], ["c"]),
-        ("return total", "return total + 1", [], [" + 1"]),
-        ("value = one two three", "value = 1 2 three", ["one two"], ["1 2"]),
-        ("这是一个测试", "这是两个测试", ["一"], ["两"]),
-        ("say 👩‍💻 hello you", "say 👩‍🎨 hello you", ["👩‍💻"], ["👩‍🎨"]),
-        ("same", "same", [], []),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "old", "new"), CASES["words that changed"])
 def test_the_words_that_changed(before: str, after: str, old: list[str], new: list[str]) -> None:
     found = changed_ranges(before, after)
     assert found is not None

@@ -17,7 +17,10 @@ from hermes.tools.builtin.execute_code import ScriptOutcome, format_outcome
 from hermes.tools.editing.files import FileReads
 from hermes.tools.web_pages import fence_untrusted
 from hermes.tui.skins import DisplayState
+from tests.cases import cases
 from tests.workspace import make_tool
+
+CASES = cases(__file__)
 
 Show = Callable[..., list[str]]
 Run = Callable[..., Awaitable[list[str]]]
@@ -65,7 +68,7 @@ async def test_a_command_that_fails_shows_its_end(run: Run, terminal: Tool) -> N
         "● terminal seq 9; exit 3 · exit code 3 ✗", "   7", "   8", "   9",
     ]  # fmt: skip
     assert await run(terminal, command="grep x /dev/null") == [
-        "● terminal grep x /dev/null · exit code 1 ✓",
+        "● terminal grep x /dev/null · exit code 1 ✓"
     ]
 
 
@@ -91,17 +94,7 @@ async def test_a_changed_file_is_shown_as_a_diff(run, files, guard, workspace):
     tool = make_tool("patch", files=files, guard=guard, reads=FileReads())
     *lines, last = await run(tool, path="a.py", old_string="x10 = 10", new_string="x10 = (")
     assert last.startswith("   syntax error: line 10: '(' was never closed")
-    assert lines == [
-        "● patch a.py · +1 -1 ✓",
-        "    7   x7 = 7",
-        "    8   x8 = 8",
-        "    9   x9 = 9",
-        "   10 - x10 = 10",
-        "   10 + x10 = (",
-        "   11   x11 = 11",
-        "   12   x12 = 12",
-        "   13   x13 = 13",
-    ]
+    assert lines == CASES["changed file is shown as a"]
     head, error = await run(tool, path="a.py", old_string="gone", new_string="")
     assert head == "● patch a.py ✗"
     assert error.startswith("   a.py: old_string is not in the file")
@@ -114,18 +107,14 @@ async def test_several_files_in_one_patch(run, files, guard, workspace):
         "*** Begin Patch\n*** Update File: a.txt\n one\n-two\n+2\n*** Add File: new.txt\n+hello\n"
         "*** Delete File: old.txt\n*** End Patch"
     )
-    assert await run(
-        make_tool("patch", files=files, guard=guard, reads=FileReads()), mode="patch", patch=patch
-    ) == [
-        "● patch 3 files: a.txt, new.txt, old.txt · +2 -1 ✓",
-        "   changed a.txt",
-        "   1   one",
-        "   2 - two",
-        "   2 + 2",
-        "   created new.txt",
-        "   1 + hello",
-        "   deleted old.txt",
-    ]
+    assert (
+        await run(
+            make_tool("patch", files=files, guard=guard, reads=FileReads()),
+            mode="patch",
+            patch=patch,
+        )
+        == CASES["several files in one patch"]
+    )
 
 
 async def test_a_written_file(run, files, guard, workspace):
