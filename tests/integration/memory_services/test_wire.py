@@ -7,132 +7,27 @@ import pytest
 from hermes.core.errors import ConfigError
 from hermes_plugins.memory.mem0 import Mem0Options, Mem0Provider
 from hermes_plugins.memory.openviking import OpenVikingProvider
+from tests.cases import table_test
 from tests.integration.memory_services import fakes
 from tests.integration.memory_services.conftest import Open
 from tests.integration.memory_services.fakes import KEY
 
 FLAT = "hermes-owner"
-TURN = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}]
-FILTERS = {"observer_id": "owner", "observed_id": "owner"}
-PEERS = {
-    "owner": {"observe_me": True, "observe_others": False},
-    "hermes": {"observe_me": False, "observe_others": False},
-}
-ORIGIN = {"source": "hermes", "session": "s1"}
-TURNS: list[tuple[type[fakes.Fake], list[tuple[str, str, Any]]]] = [
-    (
-        fakes.Honcho,
-        [
-            ("POST", "/v3/workspaces", {"id": "hermes"}),
-            ("POST", "/v3/workspaces/hermes/sessions", {"id": "s1", "peers": PEERS}),
-            (
-                "POST",
-                "/v3/workspaces/hermes/sessions/s1/messages",
-                {
-                    "messages": [
-                        {"peer_id": "owner", "content": "Hi."},
-                        {"peer_id": "hermes", "content": "Hello."},
-                    ]
-                },
-            ),
-        ],
-    ),
-    (
-        fakes.Mem0Platform,
-        [("POST", "/v3/memories/add/", {"user_id": FLAT, "messages": TURN, "metadata": ORIGIN})],
-    ),
-    (
-        fakes.Mem0Server,
-        [("POST", "/memories", {"user_id": FLAT, "messages": TURN, "metadata": ORIGIN})],
-    ),
-    (
-        fakes.Supermemory,
-        [
-            (
-                "POST",
-                "/v3/documents",
-                {
-                    "content": "user: Hi.\nassistant: Hello.",
-                    "metadata": ORIGIN,
-                    "containerTag": FLAT,
-                },
-            )
-        ],
-    ),
-    (
-        fakes.Hindsight,
-        [
-            (
-                "POST",
-                f"/v1/default/banks/{FLAT}/memories",
-                {
-                    "items": [
-                        {
-                            "content": "user: Hi.\nassistant: Hello.\n",
-                            "context": "conversation with the assistant",
-                            "document_id": "s1",
-                            "update_mode": "append",
-                        }
-                    ],
-                    "async": True,
-                },
-            )
-        ],
-    ),
-    (
-        fakes.OpenViking,
-        [
-            ("GET", "/api/v1/sessions/s1", None),
-            ("POST", "/api/v1/sessions/s1/messages", TURN[0]),
-            ("POST", "/api/v1/sessions/s1/messages", TURN[1]),
-            ("POST", "/api/v1/sessions/s1/commit", None),
-        ],
-    ),
-]
-SEARCHES: list[tuple[type[fakes.Fake], str, Any]] = [
-    (
-        fakes.Honcho,
-        "/v3/workspaces/hermes/peers/owner/representation",
-        {"max_conclusions": 6, "search_query": "Tea?", "search_top_k": 6},
-    ),
-    (
-        fakes.Mem0Platform,
-        "/v3/memories/search/",
-        {"query": "Tea?", "filters": {"user_id": FLAT}, "top_k": 6},
-    ),
-    (fakes.Mem0Server, "/search", {"query": "Tea?", "user_id": FLAT}),
-    (fakes.Supermemory, "/v4/search", {"q": "Tea?", "limit": 6, "containerTag": FLAT}),
-    (
-        fakes.Hindsight,
-        f"/v1/default/banks/{FLAT}/memories/recall",
-        {"query": "Tea?", "budget": "low", "max_tokens": 512},
-    ),
-    (
-        fakes.OpenViking,
-        "/api/v1/search/find",
-        {"query": "Tea?", "limit": 6, "context_type": ["memory"]},
-    ),
-    (
-        fakes.RetainDb,
-        "/v1/memory/search",
-        {"query": "Tea?", "top_k": 6, "include_pending": True, "project": "app", "user_id": FLAT},
-    ),
-]
 
 
-@pytest.mark.parametrize(("kind", "expected"), TURNS, ids=lambda each: getattr(each, "name", ""))
+@table_test
 def test_a_turn_as_the_service_documents_it(serve, kind, expected):
-    stage = serve(kind)
+    stage = serve(getattr(fakes, kind))
     manager = stage.begin()
     manager.sync_all("Hi.", "Hello.")
     manager.shutdown_all()
-    sent = [(each.method, each.path, each.body) for each in stage.site.requests]
+    sent = [[each.method, each.path, each.body] for each in stage.site.requests]
     assert sent == expected
 
 
-@pytest.mark.parametrize(("kind", "path", "body"), SEARCHES, ids=lambda e: getattr(e, "name", ""))
+@table_test
 def test_a_search_as_the_service_documents_it(serve, kind, path, body):
-    stage = serve(kind)
+    stage = serve(getattr(fakes, kind))
     stage.begin().prefetch_all("Tea?")
     (request,) = stage.site.requests
     assert (request.method, request.path, request.body) == ("POST", path, body)

@@ -28,6 +28,7 @@ from hermes.memory.notes import (
     safe_name,
     split_entries,
 )
+from tests.cases import table_test
 
 WRITER = """
 import sys
@@ -217,22 +218,9 @@ def test_note_over_the_size_limit_is_not_written(root: Path, notes: NoteFile) ->
     assert notes.read() == ("Old.",)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", ()),
-        ("one", ("one",)),
-        ("one\n§\ntwo\n", ("one", "two")),
-        ("\n§\none\n  § \t\n\n§\n two\nlines \n§", ("one", "two\nlines")),
-        ("\ufeffone\r\n§\r\ntwo\r\nlines", ("one", "two\nlines")),
-        ("same\n§\nsame\n§\nother", ("same", "other")),
-        ("see § 5 of the law\n§ 6 too", ("see § 5 of the law\n§ 6 too",)),
-        ("- a list\n- by hand", ("- a list\n- by hand",)),
-        ("one\u00a0\n§\u00a0\ntwo", ("one", "two")),
-    ],
-)
-def test_handwritten_entries_are_parsed(text: str, found: tuple[str, ...]) -> None:
-    assert split_entries(text) == found
+@table_test
+def test_handwritten_entries_are_parsed(text, found):
+    assert split_entries(text) == tuple(found)
 
 
 @given(st.lists(st.text(st.sampled_from("ab §\n\r\t\x00\ufeff\u2028é"), max_size=12)))

@@ -7,6 +7,7 @@ from typing import Any
 
 from hermes.context.compressor import CompressionOptions, ContextCompressor
 from hermes.context.engine import SummaryAnswer, SummaryModel
+from hermes.sdk.testing.context import conversation_faults
 
 Dict = dict[str, Any]
 Dicts = list[Dict]
@@ -104,26 +105,5 @@ def text_of(messages: Dicts) -> str:
 
 
 def faults(messages: Dicts) -> list[str]:
-    """Why an endpoint would refuse these; users may follow each other only where they did."""
-    found: list[str] = []
-    waiting: list[str] = []
-    for number, message in enumerate(messages):
-        role = message["role"]
-        if role == "tool":
-            if message["tool_call_id"] not in waiting:
-                found.append(f"{number}: a result without a call")
-            else:
-                waiting.remove(message["tool_call_id"])
-            continue
-        if waiting:
-            found.append(f"{number}: calls without a result: {waiting}")
-        waiting = [each["id"] for each in message.get("tool_calls") or ()]
-        if number and role == "assistant" and messages[number - 1]["role"] == "assistant":
-            found.append(f"{number}: two assistants in a row")
-        for each in message.get("tool_calls") or ():
-            json.loads(each["function"]["arguments"])
-    if waiting:
-        found.append(f"at the end calls without a result: {waiting}")
-    if [m["role"] for m in messages].count("system") != 1 or messages[0]["role"] != "system":
-        found.append("the system prompt is not first")
-    return found
+    """Why an endpoint would refuse these; users may follow each other."""
+    return [fault for fault in conversation_faults(messages) if "both by user" not in fault]

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from hermes.providers.acp.model import (
     format_call,
     prompt_blocks,
 )
+from tests.cases import table_test
 from tests.unit.providers.acp.fake_agent import TERMINAL
 
 
@@ -42,28 +42,12 @@ def block(name: str, arguments: object) -> str:
 FENCED = {"path": "a.md", "content": "# A\n```sh\nls\n```\n\n```tool_call\n{}\n```\n"}
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "calls"),
-    [
-        ("plain", "plain", []),
-        ("code:\n```python\nx = 1\n```\n", "code:\n```python\nx = 1\n```\n", []),
-        ("a `tool_call` is", "a `tool_call` is", []),
-        (block("t", {"a": 1}), "", [("t", {"a": 1})]),
-        ("Look: " + block("t", {}), "Look:", [("t", {})]),
-        (block("t", {}) + block("u", {}), "", [("t", {}), ("u", {})]),
-        (f"A\n\n{block('t', {})}\n\nB\n\n{block('u', {})}\nC", "A\n\nB\n\nC", None),
-        (block("write", FENCED) + "\ndone", "done", [("write", FENCED)]),
-        ('```tool_call\n{"name": "t"}', "", [("t", {})]),
-        ('````tool_call \r\n{"name": "t", "arguments": {}}\r\n````\r\n', "", [("t", {})]),
-        ('```tool_call\n{"name":"t","arguments":"{\\"a\\": 1}"}\n```', "", [("t", {"a": 1})]),
-        ('```tool_call\n{"name":"t","arguments":{"a":"x\ny"}}\n```', "", [("t", {"a": "x\ny"})]),
-    ],
-)
+@table_test
 def test_calls_and_text_are_separated(text, said, calls):
     spoken, found = read(text)
     assert spoken == said
     if calls is not None:
-        assert [(call.name, json.loads(call.arguments)) for call in found] == calls
+        assert [[call.name, json.loads(call.arguments)] for call in found] == calls
 
 
 def test_call_that_is_not_json_reaches_the_tool():

@@ -49,7 +49,7 @@ def read(mode: str, *events: Any, **fields: Any) -> tuple[list[ModelEvent], Repl
     reader = dialect_for(target(mode, **fields)).reader()
     deltas: list[ModelEvent] = []
     for event in events:
-        data = event if isinstance(event, bytes) else json.dumps(event).encode()
+        data = event.encode() if isinstance(event, str) else json.dumps(event).encode()
         deltas += reader.feed(data) or ()
     return deltas, reader.reply()
 

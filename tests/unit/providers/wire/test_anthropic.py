@@ -262,24 +262,6 @@ def test_finish_reason_is_normalised(said, meant):
     assert read_whole(ANTHROPIC, whole).message.finish_reason == meant
 
 
-@pytest.mark.parametrize(
-    ("events", "kind"),
-    [
-        ([], errors.ReplyInvalid),
-        ([begin()], errors.ReplyInvalid),
-        ([begin(), *end()], errors.ReplyInvalid),
-        (text(0, "half"), errors.StreamCut),
-        ([*text(0, "No."), *end("refusal")], errors.ContentRefused),
-        ([{"type": "error", "error": {"type": "overloaded_error"}}], errors.Overloaded),
-        ([{"type": "error", "message": "Internal server error"}], errors.ProviderError),
-        ([b"{"], errors.ReplyInvalid),
-    ],
-)
-def test_invalid_replies_are_classified(events, kind):
-    with pytest.raises(kind):
-        read(ANTHROPIC, *events)
-
-
 def test_a_refusal_says_why():
     why = {"type": "refusal", "category": "bio", "explanation": "Too dangerous."}
     with pytest.raises(errors.ContentRefused, match="Too dangerous"):

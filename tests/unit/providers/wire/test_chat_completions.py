@@ -14,11 +14,11 @@ from hermes.core.messages import (
     User,
 )
 from hermes.core.model import ModelRequest, Price, ReasoningDelta, TextDelta, ToolSpec, Usage
-from tests.cases import table_test
+from tests.cases import cases, table_test
 from tests.unit.providers.wire.calling import ASK, body_of, load, read, read_whole
 
 CHAT = "chat_completions"
-DONE = b"[DONE]"
+DONE = "[DONE]"
 HI = User.say("hi")
 TOOL = ToolSpec("read", "Read.", {"type": "object", "properties": {}})
 
@@ -191,42 +191,7 @@ def test_content_in_blocks_is_understood():
 
 
 TWO = [("a", "read", '{"p":1}'), ("b", "list", '{"p":2}')]
-
-
-FORMS = {
-    "interleaved": [
-        piece(0, "a", "read", '{"p"'),
-        piece(1, "b", "list", '{"p"'),
-        piece(0, arguments=":1}"),
-        piece(1, arguments=":2}"),
-    ],
-    "in one chunk": [[piece(0, "a", "read", '{"p":1}'), piece(1, "b", "list", '{"p":2}')]],
-    "no index": [
-        piece(None, "a", "read", '{"p"'),
-        piece(arguments=":1}"),
-        piece(None, "b", "list"),
-        piece(arguments='{"p":2}'),
-    ],
-    "no index, interleaved": [
-        piece(None, "a", "read", '{"p"'),
-        piece(None, "b", "list", '{"p"'),
-        piece(None, "a", arguments=":1}"),
-        piece(None, "b", arguments=":2}"),
-    ],
-    "the same index": [
-        piece(0, "a", "read", '{"p":1}'),
-        piece(0, "b", "list", '{"p"'),
-        piece(0, arguments=":2}"),
-    ],
-    "the name in each chunk": [
-        piece(0, "a", "read", '{"p"'),
-        piece(0, "a", "read", ":1}"),
-        piece(1, "b", "list", '{"p":'),
-        piece(1, "b", "list", "2}"),
-        piece(1, "b", "list"),
-    ],
-    "arguments as objects": [piece(0, "a", "read", {"p": 1}), piece(1, "b", "list", {"p": 2})],
-}
+FORMS = cases(__file__)["pieces of two calls"]
 
 
 @pytest.mark.parametrize("pieces", FORMS.values(), ids=FORMS)
@@ -264,41 +229,10 @@ def test_the_older_form_of_a_call_is_understood():
     assert reply.message.finish_reason == "tool_calls"
 
 
-@pytest.mark.parametrize(
-    ("usage", "expected"),
-    [
-        (
-            {"prompt_tokens": 10, "completion_tokens": 5},
-            Usage(input=10, output=5),
-        ),
-        (
-            {
-                "prompt_tokens": 100,
-                "completion_tokens": 9,
-                "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
-                "completion_tokens_details": {"reasoning_tokens": 4},
-            },
-            Usage(input=10, output=9, cache_read=60, cache_write=30, reasoning=4),
-        ),
-        (
-            {"prompt_tokens": 10, "prompt_cache_hit_tokens": 8, "prompt_cache_miss_tokens": 2},
-            Usage(input=2, cache_read=8),
-        ),
-        ({"prompt_tokens": 10, "cached_tokens": 8}, Usage(input=2, cache_read=8)),
-        (
-            {
-                "prompt_tokens": 10,
-                "completion_tokens": 5,
-                "total_tokens": 35,
-                "completion_tokens_details": {"reasoning_tokens": 20},
-            },
-            Usage(input=10, output=25, reasoning=20),
-        ),
-        ({"prompt_tokens": 10.0, "prompt_tokens_details": None}, Usage(input=10)),
-    ],
-)
+@table_test
 @pytest.mark.parametrize("place", ["last", "empty", "choice", "groq", "whole"])
 def test_usage_is_understood_in_every_spelling_and_place(usage, expected, place):
+    expected = Usage(**expected)
     if place == "whole":
         choice = {"message": {"content": "hi"}, "finish_reason": "stop"}
         assert read_whole(CHAT, {"choices": [choice], "usage": usage}).usage == expected
@@ -345,31 +279,6 @@ def test_thinking_alone_is_a_reply():
 
 def test_a_reply_used_up_by_hidden_thinking_was_too_long():
     assert read(CHAT, chunk("length", content=""))[1].message == Assistant((), "length")
-
-
-@pytest.mark.parametrize(
-    ("events", "kind"),
-    [
-        ([], errors.ReplyInvalid),
-        ([DONE], errors.ReplyInvalid),
-        ([{"choices": []}], errors.ReplyInvalid),
-        ([chunk("stop")], errors.ReplyInvalid),
-        ([chunk(content="half")], errors.StreamCut),
-        ([chunk(content="<think>half")], errors.StreamCut),
-        ([chunk(tool_calls=[piece(0, "a", "read", '{"p')])], errors.StreamCut),
-        ([chunk("content_filter")], errors.ContentRefused),
-        ([chunk(refusal="I "), chunk("stop", refusal="cannot")], errors.ContentRefused),
-        ([{"error": {"message": "boom", "code": 502}}], errors.ServerFault),
-        ([{"choices": [{"error": {"message": "boom", "code": 502}}]}], errors.ServerFault),
-        ([{"object": "error", "message": "boom", "code": 500}], errors.ServerFault),
-        ([b"not json"], errors.ReplyInvalid),
-        ([b'{"choices": 7}'], errors.ReplyInvalid),
-    ],
-)
-def test_invalid_replies_are_classified(events, kind):
-    with pytest.raises(kind) as caught:
-        read(CHAT, *events)
-    assert caught.value.provider == "acme"
 
 
 @pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": None}, {"detail": "x"}])

@@ -316,26 +316,6 @@ def test_missing_signature_is_classified():
         read(MODE, event(finish="MISSING_THOUGHT_SIGNATURE"))
 
 
-@pytest.mark.parametrize(
-    ("events", "kind"),
-    [
-        ([], errors.ReplyInvalid),
-        ([event({"text": "a"})], errors.StreamCut),
-        ([event(finish="STOP")], errors.ReplyInvalid),
-        ([b"{"], errors.ReplyInvalid),
-        ([{"error": {"code": 503, "status": "UNAVAILABLE"}}], errors.Overloaded),
-        (
-            [event({"text": "a"}), {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}],
-            errors.RateLimited,
-        ),
-    ],
-)
-def test_withheld_replies_are_classified(events, kind):
-    with pytest.raises(kind) as caught:
-        read(MODE, *events)
-    assert type(caught.value) is kind
-
-
 # Over HTTP.
 
 

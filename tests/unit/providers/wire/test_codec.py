@@ -15,8 +15,8 @@ from hermes.providers.aws import sign_request
 from hermes.providers.endpoints import Credential
 from hermes.providers.wire.codec import IncrementalEncoder, ThinkTagSplitter, effort_fields
 from hermes.providers.wire.model import WireModel, dialect_for
-from tests.cases import table_test
-from tests.unit.providers.wire.calling import MODES, ask, target, wire
+from tests.cases import cases, table_test
+from tests.unit.providers.wire.calling import MODES, ask, read, target, wire
 
 
 class Form:
@@ -59,24 +59,7 @@ def test_returned_list_is_a_copy():
     assert said(growing, (a,)) == ["a"]
 
 
-CASES = [
-    ("<think>hm</think>yes", "yes", ["hm"]),
-    ("<think>\nhm\n</think>\n\nyes", "yes", ["\nhm\n"]),
-    ("<REASONING_SCRATCHPAD>hm</REASONING_SCRATCHPAD>yes", "yes", ["hm"]),
-    ("a<think>b</think>c", "ac", ["b"]),
-    ("one\n<think>b</think>two<think>c</think>", "one\ntwo", ["b", "c"]),
-    ("<think>never closed", "", ["never closed"]),
-    ("<think>x</thi", "", ["x</thi"]),
-    ("if a <think> then b", "if a <think> then b", []),
-    ("use `<think>` and `</think>` tags", "use `<think>` and `</think>` tags", []),
-    ("a < b <thin", "a < b <thin", []),
-    ("<b>bold</b>", "<b>bold</b>", []),
-    ("<think></think>", "", [""]),
-    ("", "", []),
-]
-
-
-@pytest.mark.parametrize(("text", "said", "thought"), CASES)
+@pytest.mark.parametrize(("text", "said", "thought"), cases(__file__)["texts with tags"])
 @given(data=st.data())
 def test_tags_are_found_however_the_text_is_torn(data, text, said, thought):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
@@ -108,6 +91,13 @@ def test_adaptive_thinking_gets_the_effort():
 @table_test
 def test_each_api_has_its_address(mode, base_url, url):
     assert dialect_for(target(mode)).url(base_url) == url
+
+
+@table_test
+def test_invalid_replies_are_classified(mode, events, kind):
+    with pytest.raises(errors.ProviderError) as caught:
+        read(mode, *events)
+    assert (type(caught.value).__name__, caught.value.provider) == (kind, "acme")
 
 
 TOKEN = Credential("oauth:1", "token", kind="oauth")
