@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from hermes.app import App, SessionRequest
 from hermes.config.home import Home
+from hermes.config.installation import InstallFailed, install_extra
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import TurnFinished
@@ -22,8 +23,10 @@ from hermes.gateway.maintenance import Maintenance
 from hermes.gateway.platforms.registry import (
     chat_backend,
     configured_platforms,
+    extra_of,
     incomplete_platforms,
     make_adapter,
+    missing_modules,
     sandbox_warning,
     unknown_platforms,
 )
@@ -32,7 +35,7 @@ from hermes.gateway.proxy import load_proxy
 from hermes.gateway.services import RESTART
 from hermes.gateway.status import serve_metrics
 from hermes.gateway.supervisor import Health, Supervisor
-from hermes.sdk.platforms import cancel_and_wait
+from hermes.sdk.platforms import PlatformManifest, cancel_and_wait
 from hermes.util.concurrency import in_thread
 from hermes.util.text import many
 
@@ -229,17 +232,36 @@ class GatewayRunner:
             "count_turn": status.count_direct_turn,
             "backend": chat_backend(self.gateway.settings),
         }
+        install = self.gateway.settings.security.install_packages
         for manifest in self.gateway.manifests.values():
-            try:
-                adapter = make_adapter(manifest, app, extra)
-            except HermesError as error:
-                self._skip_platform(manifest.name, error, "failed")
-                continue
-            supervisor = Supervisor(
-                adapter, self.gateway.receive, app.clock, changed=self._health_changed
-            )
-            self.gateway.supervisors.append(supervisor)
-            supervisor.start()
+            if install and missing_modules(manifest) and extra_of(manifest):
+                self._start(self._install(manifest, app, extra))
+            else:
+                self._connect_platform(manifest, app, extra)
+
+    async def _install(self, manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> None:
+        """Install the library of a platform on its first use, then connect it."""
+        self._inform(f"installing the packages for {manifest.label} (once) …")
+        try:
+            await install_extra(extra_of(manifest) or "", quiet=True)
+        except InstallFailed as error:
+            self._skip_platform(manifest.name, error, "failed")
+        else:
+            self._connect_platform(manifest, app, extra)
+
+    def _connect_platform(
+        self, manifest: PlatformManifest, app: App, extra: dict[str, Any]
+    ) -> None:
+        try:
+            adapter = make_adapter(manifest, app, extra)
+        except HermesError as error:
+            self._skip_platform(manifest.name, error, "failed")
+            return
+        supervisor = Supervisor(
+            adapter, self.gateway.receive, app.clock, changed=self._health_changed
+        )
+        self.gateway.supervisors.append(supervisor)
+        supervisor.start()
 
     def _skip_platform(self, name: str, why: HermesError, state: str) -> None:
         self._warn(f"{name} is not started: {why}\n{why.hint}".strip())

@@ -1,14 +1,16 @@
 """Commands for the operator of the gateway, and periodic work."""
 
+import asyncio
 import json
 import logging
 import stat
 from pathlib import Path
 
 from hermes import __version__
-from hermes.config.installation import Checkout, Package
+from hermes.config.installation import Checkout, InstallFailed, Package
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, Step, echo
+from hermes.gateway import runner
 from hermes.gateway.runner import GatewayRunner
 from hermes.gateway.services import RESTART
 from hermes.gateway.updates import NOTE, OUTPUT
@@ -151,3 +153,35 @@ async def test_an_endpoint_without_a_list_costs_a_line_in_the_log(harness, caplo
         runner.maintenance.learn_models()
         await harness.until(lambda: "are not known" in caplog.text, "the line")
     assert caplog.text.count("are not known") == 1
+
+
+async def test_library_of_a_platform_is_installed_at_its_first_start(harness, monkeypatch):
+    installed = []
+
+    async def install(extra, *, quiet):
+        installed.append(extra)
+
+    monkeypatch.setattr(runner, "install_extra", install)
+    monkeypatch.setattr(runner, "missing_modules", lambda _: [] if installed else ["local"])
+    monkeypatch.setattr(runner, "extra_of", lambda manifest: manifest.name)
+    await harness.open(security__install_packages=False)
+    assert installed == []
+    await harness.close()
+    await harness.open()
+    assert installed == ["local"]
+    assert "installing the packages for Local (once) …" in harness.notes
+
+
+async def test_failed_installation_of_a_library_is_reported_with_the_next_step(
+    harness, monkeypatch
+):
+    async def install(extra, *, quiet):
+        raise InstallFailed(f"{extra} could not be installed", hint="to try again: hermes setup x")
+
+    monkeypatch.setattr(runner, "install_extra", install)
+    monkeypatch.setattr(runner, "missing_modules", lambda _: ["local"])
+    monkeypatch.setattr(runner, "extra_of", lambda manifest: manifest.name)
+    opening = asyncio.create_task(harness.open())
+    failed = "local is not started: local could not be installed\nto try again: hermes setup x"
+    await harness.until(lambda: failed in harness.notes)
+    opening.cancel()
