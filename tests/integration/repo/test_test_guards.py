@@ -11,37 +11,11 @@ import pytest
 
 REPO = Path(__file__).parents[3]
 
-PLANTED = Path(__file__).with_name("planted.py.txt").read_text()
-SKIPS = """
-import pytest
+HERE = Path(__file__).parent
+PLANTED = (HERE / "planted.py.txt").read_text()
+SKIPS = (HERE / "planted_skips.py.txt").read_text()
 
-
-def test_runs():
-    pass
-
-
-def test_skips():
-    pytest.skip("no such program here")
-
-
-@pytest.mark.xfail
-def test_is_expected_to_fail():
-    assert False
-"""
-
-MISSING = """
-import pytest
-{library}
-
-@pytest.mark.requires("sh")
-def test_runs():
-    pass
-
-
-@pytest.mark.requires("sh", "no-such-program")
-def test_is_skipped():
-    raise AssertionError
-"""
+MISSING = (HERE / "planted_missing.py.txt").read_text()
 
 
 def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:

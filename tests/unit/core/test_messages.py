@@ -58,14 +58,12 @@ def test_equal_messages_stay_equal_whatever_was_made_of_them():
 
 
 @given(strategies.messages)
-def test_the_wire_form_is_the_encoded_form(message):
-    assert bytes(message.wire(to_dict)) == msgspec.json.encode(to_dict(message))
-
-
-@given(strategies.messages)
-def test_every_message_survives_json(message):
-    decoded = msgspec.json.decode(msgspec.json.encode(message), type=Message)
-    assert decoded == message
+def test_every_message_survives_json_and_its_openai_form(message):
+    assert msgspec.json.decode(msgspec.json.encode(message), type=Message) == message
+    data = to_dict(message)
+    assert bytes(message.wire(to_dict)) == msgspec.json.encode(data)
+    assert to_dict(from_dict(data)) == data
+    assert json.loads(json.dumps(data)) == data
 
 
 def test_the_parts_of_a_reply_are_found_by_kind():
@@ -76,18 +74,6 @@ def test_the_parts_of_a_reply_are_found_by_kind():
 
 def test_the_text_of_a_user_leaves_out_pictures():
     assert User((Text("see"), Image("data:x"), Text("this"))).text == "see\nthis"
-
-
-@given(strategies.messages)
-def test_writing_what_was_read_changes_nothing(message):
-    data = to_dict(message)
-    assert to_dict(from_dict(data)) == data
-
-
-@given(strategies.messages)
-def test_a_dict_is_plain_json(message):
-    data = to_dict(message)
-    assert json.loads(json.dumps(data)) == data
 
 
 @given(
@@ -126,10 +112,10 @@ def test_the_dialects_are_understood(data, message):
     assert from_dict(data) == msgspec.convert(message, Message)
 
 
-@pytest.mark.parametrize("role", ["robot", None, 3])
-def test_an_unknown_role_is_a_usage_error(role):
-    with pytest.raises(UsageError, match="unknown role"):
-        from_dict({"role": role, "content": "x"})
+def test_an_unknown_role_is_a_usage_error():
+    for role in ("robot", None, 3):
+        with pytest.raises(UsageError, match="unknown role"):
+            from_dict({"role": role, "content": "x"})
 
 
 def test_a_reply_with_calls_and_no_finish_reason_ended_in_calls():

@@ -55,9 +55,6 @@ def test_the_schema_comes_from_the_signature_and_the_texts_from_the_docstring():
         "Search files.\n\nNote: results are sorted.",
         cases(__file__)["search"],
     )
-
-
-def test_a_spec_can_be_sent_as_json():
     spec = spec_of(search)
     assert msgspec.json.decode(msgspec.json.encode(spec), type=ToolSpec) == spec
 
@@ -84,24 +81,18 @@ def test_functions_of_one_factory_share_what_is_the_same_and_nothing_else():
     assert spec_of(made(3, str, "Look.")) == first
 
 
-def test_the_context_is_not_shown_to_the_model():
-    assert set(spec_of(speak).parameters["properties"]) == {"text"}
-
-
 async def test_a_call_gets_its_arguments_and_the_defaults(context):
     tool = Tool.from_function(search)
     result = await tool.handler(context, {"pattern": "x", "limit": 3})
     assert result == "x . 3 content None False "
 
 
-async def test_a_call_gets_its_context(context, heard):
-    assert await Tool.from_function(speak).handler(context, {"text": "hello"}) == "said in s1"
-    assert heard == ["hello"]
-
-
-async def test_the_model_cannot_pass_a_context_or_unknown_arguments(context, heard):
+async def test_a_call_gets_its_context_which_the_model_cannot_pass(context, heard):
+    tool = Tool.from_function(speak)
+    assert set(tool.spec.parameters["properties"]) == {"text"}
     arguments = {"text": "hello", "context": "forged", "other": 1}
-    assert await Tool.from_function(speak).handler(context, arguments) == "said in s1"
+    assert await tool.handler(context, arguments) == "said in s1"
+    assert heard == ["hello"]
 
 
 async def test_fields_of_the_tool_are_set_by_its_maker():

@@ -8,11 +8,8 @@ import pytest
 from hermes.util.concurrency import in_thread
 
 
-async def test_the_result_comes_back() -> None:
+async def test_the_result_or_the_exception_comes_back() -> None:
     assert await in_thread(divmod, 7, 2) == (3, 1)
-
-
-async def test_exception_of_the_thread_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         await in_thread(divmod, 1, 0)
 

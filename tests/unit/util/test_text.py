@@ -5,7 +5,6 @@ import json
 import re
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,27 +68,26 @@ async def test_tasks_started_in_a_session_know_it_and_others_do_not():
     assert (await inside, await seen()) == ("one", "")
 
 
+HEBREW = "\u05e9\u05dc\u05d5\u05dd \u200f world \U0001f469\u200d\U0001f4bb"
+PLAIN = {
+    "\x1b[1;31mred\x1b[0m and \x9b2Jmore": "red and more",
+    "\x1b]0;new title\x07text": "text",
+    "\x1b]52;c;c3RvbGVu\x1b\\text": "text",
+    "\x1bP1$r0m\x1b\\a\x1b(0b\x1bcc": "abc",
+    # A sequence without an end swallows no other line.
+    "\x1b]0;open\nnext": "\nnext",
+    "end\x1b": "end",
+    "end\x1b[": "end",
+    # Every line end is a newline, and tabs stay.
+    "a\r\nb\rc\u2028d\x0be\tf": "a\nb\nc\nd\ne\tf",
+    # Text cannot be turned around.
+    "gnp\u202e.exe\u2066": "gnp.exe",
+    HEBREW: HEBREW,
+}
+
+
 def test_escape_sequences_go_and_the_text_stays():
-    assert plain("\x1b[1;31mred\x1b[0m and \x9b2Jmore") == "red and more"
-    assert plain("\x1b]0;new title\x07text") == "text"
-    assert plain("\x1b]52;c;c3RvbGVu\x1b\\text") == "text"
-    assert plain("\x1bP1$r0m\x1b\\a\x1b(0b\x1bcc") == "abc"
-
-
-def test_a_sequence_without_an_end_swallows_no_other_line():
-    assert plain("\x1b]0;open\nnext") == "\nnext"
-    assert plain("end\x1b") == "end"
-    assert plain("end\x1b[") == "end"
-
-
-def test_every_line_end_is_a_newline_and_tabs_stay():
-    assert plain("a\r\nb\rc\u2028d\x0be\tf") == "a\nb\nc\nd\ne\tf"
-
-
-def test_text_cannot_be_turned_around():
-    assert plain("gnp\u202e.exe\u2066") == "gnp.exe"
-    said = "\u05e9\u05dc\u05d5\u05dd \u200f world \U0001f469\u200d\U0001f4bb"
-    assert plain(said) == said
+    assert {text: plain(text) for text in PLAIN} == PLAIN
 
 
 @given(st.text())
@@ -118,20 +116,11 @@ def through(*pieces: str) -> tuple[list[str], str]:
     return before, "".join(given_on[len(before) :])
 
 
-@pytest.mark.parametrize(
-    ("pieces", "expected"),
-    [
-        (("one\ntw", "o\nthree"), (["one\n", "two\n"], "three")),
-        (("10 %\r20", " %\r"), (["10 %\r", "20 %\r"], "")),
-        (("no end",), ([], "no end")),
-        (("a\n", ""), (["a\n"], "")),
-    ],
-)
-def test_lines_come_whole(pieces, expected):
-    assert through(*pieces) == expected
-
-
-def test_a_key_of_many_lines_comes_in_one_piece():
+def test_lines_come_whole_and_a_key_of_many_lines_in_one_piece():
+    assert through("one\ntw", "o\nthree") == (["one\n", "two\n"], "three")
+    assert through("10 %\r20", " %\r") == (["10 %\r", "20 %\r"], "")
+    assert through("no end") == ([], "no end")
+    assert through("a\n", "") == (["a\n"], "")
     key = ["-----BEGIN PRIVATE KEY-----\n", "abc\n", "def\n", "-----END PRIVATE KEY-----\n"]
     assert through("x\n", *key) == (["x\n", "".join(key)], "")
 
