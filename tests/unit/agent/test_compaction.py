@@ -82,9 +82,8 @@ async def test_long_turn_is_compacted_after_tools_and_continues(script, make_age
     assert sent[2].calls[0].id == "c2"
     old, new = await log.info("s1"), await log.info(agent.session_id)
     assert (old.end_reason, new.parent_id, new.end_reason) == ("compression", "s1", "answered")
-    assert [m.text[:8] for m in await log.messages(agent.session_id)] == [
-        SUMMARY[:8], "", "seen 2 x", "done",
-    ]  # fmt: skip
+    starts = [m.text[:8] for m in await log.messages(agent.session_id)]
+    assert starts == [SUMMARY[:8], "", "seen 2 x", "done"]
     assert len(await log.messages("s1")) == 5, "what was said stays in the log"
 
 
@@ -190,9 +189,8 @@ async def test_slow_preparation_does_not_delay_the_next_turn(script, make_agent)
     await until(lambda: agent._compactor._background.done())
     third = await events_of(agent, "c")
     assert len(kinds(third, Compacted)) == 1
-    assert [m.text for m in model.requests[2].messages[1:]] == [
-        SUMMARY, "a", "one", "b", "two", "c",
-    ]  # fmt: skip
+    sent = [m.text for m in model.requests[2].messages[1:]]
+    assert sent == [SUMMARY, "a", "one", "b", "two", "c"]
 
 
 async def test_nothing_is_prepared_without_a_next_turn(script, make_agent):

@@ -3,6 +3,7 @@
 import itertools
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -101,9 +102,9 @@ def test_nothing_above_the_git_root_is_read(project, write, tree):
     assert str(project / ".hermes.md") not in tree.asked
 
 
-@pytest.mark.parametrize(("text", "expected"), CASES["frontmatter"])
-def test_complete_frontmatter_is_removed(text: str, expected: str):
-    assert without_frontmatter(text) == expected
+def test_complete_frontmatter_is_removed():
+    expected = dict(CASES["frontmatter"])
+    assert {text: without_frontmatter(text) for text in expected} == expected
 
 
 def test_only_hermes_files_lose_their_frontmatter(project: Path, write: Write):
@@ -113,12 +114,9 @@ def test_only_hermes_files_lose_their_frontmatter(project: Path, write: Write):
     assert "model: x" not in context(project)
 
 
-def test_file_at_the_limit_is_not_shortened(project: Path, write: Write):
+def test_file_above_the_limit_keeps_head_and_tail(project: Path, write: Write):
     write("AGENTS.md", "x" * 20_000)
     assert context(project).endswith("## AGENTS.md\n\n" + "x" * 20_000)
-
-
-def test_longer_file_keeps_head_and_tail(project: Path, write: Write):
     write("AGENTS.md", "h" * 14_000 + "m" * 3_456 + "t" * 4_000)
     _, _, text = context(project).partition("## AGENTS.md\n\n")
     head, marker, tail = text.split("\n\n")
@@ -158,54 +156,35 @@ def test_injection_beyond_the_cut_is_blocked_and_other_rules_are_kept(project, w
     assert "Use tabs." in text
 
 
-class TestFilesThatCannotBeUsed:
-    """None of them raises, none hides the next kind."""
+UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a folder": (Path.mkdir, ""),
+    "a pipe": (os.mkfifo, ""),
+    "binary": (lambda path: path.write_bytes(b"\x00\x01\x02"), "not UTF-8 text"),
+    "latin-1": (lambda path: path.write_bytes(b"caf\xe9"), "not UTF-8 text"),
+    "utf-16": (lambda path: path.write_bytes("é".encode("utf-16")), "not UTF-8 text"),
+    "huge": (lambda path: path.write_text("x" * (MAX_FILE_BYTES + 1)), "more than 1,000,000 bytes"),
+    "a broken link": (lambda path: path.symlink_to(path.parent / "gone.md"), ""),
+    "a circular link": (lambda path: path.symlink_to(path), ""),
+    "a link to a key": (lambda path: path.symlink_to(path.parent / "id_rsa"), "is not loaded"),
+}
 
-    @pytest.fixture(autouse=True)
-    def another(self, write: Write) -> None:
-        write("CLAUDE.md", "next kind")
 
-    def check(self, project: Path) -> None:
+@pytest.mark.parametrize("kind", UNUSABLE)
+def test_file_that_cannot_be_used_does_not_hide_the_next_kind(project, write, caplog, kind):
+    write("CLAUDE.md", "next kind")
+    write("id_rsa", "not for models")
+    make, warning = UNUSABLE[kind]
+    make(project / "AGENTS.md")
+    with caplog.at_level(logging.WARNING):
         assert files_shown(context(project)) == ["CLAUDE.md"]
+    assert warning in caplog.text
 
-    def test_a_folder(self, project: Path):
-        (project / "AGENTS.md").mkdir()
-        self.check(project)
 
-    def test_a_pipe_does_not_hold_it_up(self, project: Path):
-        os.mkfifo(project / "AGENTS.md")
-        self.check(project)
-
-    @pytest.mark.parametrize("content", [b"\x00\x01\x02", b"caf\xe9", "é".encode("utf-16")])
-    def test_files_that_are_not_text_are_skipped(self, project, content, caplog):
-        (project / "AGENTS.md").write_bytes(content)
-        with caplog.at_level(logging.WARNING):
-            self.check(project)
-        assert "not UTF-8 text" in caplog.text
-
-    def test_a_huge_file(self, project: Path, write: Write, caplog: pytest.LogCaptureFixture):
-        write("AGENTS.md", "x" * (MAX_FILE_BYTES + 1))
-        with caplog.at_level(logging.WARNING):
-            self.check(project)
-        assert "more than 1,000,000 bytes" in caplog.text
-
-    def test_a_broken_or_circular_link(self, project: Path):
-        (project / "AGENTS.md").symlink_to(project / "gone.md")
-        (project / "agents.md").symlink_to(project / "agents.md")
-        self.check(project)
-
-    def test_a_link_to_a_key(self, project: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
-        (tmp_path / "id_rsa").write_text("not for models")
-        (project / "AGENTS.md").symlink_to(tmp_path / "id_rsa")
-        with caplog.at_level(logging.WARNING):
-            self.check(project)
-        assert "is not loaded" in caplog.text
-
-    def test_a_path_that_no_file_can_have(self):
-        assert LocalFileTree().read("/tmp/a\0b.md") is None
-        assert LocalFileTree().names("/tmp/a\0b") == []
-        assert not LocalFileTree().exists("/tmp/a\0b")
-        assert not LocalFileTree().is_folder("/tmp/a\0b")
+def test_a_path_that_no_file_can_have():
+    assert LocalFileTree().read("/tmp/a\0b.md") is None
+    assert LocalFileTree().names("/tmp/a\0b") == []
+    assert not LocalFileTree().exists("/tmp/a\0b")
+    assert not LocalFileTree().is_folder("/tmp/a\0b")
 
 
 def test_symlink_to_text_file_is_followed(project: Path, tmp_path: Path):

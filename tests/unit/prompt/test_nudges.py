@@ -69,15 +69,10 @@ def test_zero_is_off(off: int):
     assert due_turns(turns, SKILL_NUDGE, **options) == []
 
 
-def test_both_nudges_can_be_due_together():
+def test_both_nudges_can_be_due_together_and_each_requires_its_tool():
     history = [message for _ in range(9) for message in turn()]
     history += [*turn(*["terminal"] * 15)[1:], User.say("and now")]
     assert nudge(history, BOTH) == f"{MEMORY_NUDGE}\n{SKILL_NUDGE}"
-
-
-def test_nudge_requires_its_tool():
-    history = [message for _ in range(9) for message in turn()]
-    history += [*turn(*["terminal"] * 15)[1:], User.say("and now")]
     assert nudge(history, frozenset({"memory"})) == MEMORY_NUDGE
     assert nudge(history, frozenset({"skill_manage"})) == SKILL_NUDGE
     assert nudge(history, frozenset({"terminal"})) == ""
