@@ -58,9 +58,7 @@ def test_broken_and_duplicate_rows_are_reported(run: Run, tmp_path: Path) -> Non
     ("content", "text"),
     [(b"", "is empty"), (b"PK\x03\x04rest", "Excel"), (b"a,b\n\x00\x01", "binary")],
 )
-def test_files_that_are_not_csv_are_refused(
-    run: Run, tmp_path: Path, content: bytes, text: str
-) -> None:
+def test_files_that_are_not_csv_are_refused(run, tmp_path, content, text):
     (tmp_path / "a.csv").write_bytes(content)
     done = run("data-analysis-csv/profile_csv.py", "a.csv")
     assert done.returncode == 2
@@ -100,9 +98,7 @@ def test_the_overview_shows_tables_columns_and_indexes(run: Run, database: Path)
         ("table", "name  photo\n----  ---------\nAnn   <2 bytes>\n"),
     ],
 )
-def test_a_query_takes_values_and_prints_three_forms(
-    run: Run, database: Path, form: str, expected: str
-) -> None:
+def test_a_query_takes_values_and_prints_three_forms(run, database, form, expected):
     sql = "SELECT name, photo FROM people WHERE name = ?"
     assert (
         run("sqlite/query.py", database, sql, "--param", "Ann", "--format", form).stdout == expected
@@ -135,9 +131,7 @@ def test_the_check_finds_rows_that_refer_to_nothing(run: Run, database: Path) ->
         ("a b?.db", "SELECT nowhere", "no such column"),
     ],
 )
-def test_unusable_input_of_the_query(
-    run: Run, database: Path, name: str, sql: str, text: str
-) -> None:
+def test_unusable_input_of_the_query(run, database, name, sql, text):
     (database.parent / "text.db").write_text("just some text")
     done = run("sqlite/query.py", name, sql)
     assert done.returncode == 2
@@ -191,9 +185,7 @@ def test_a_histogram_counts_every_value(run: Run, tmp_path: Path) -> None:
         ("a,b\n1,x\n", ("--y", "b"), "no numbers"),
     ],
 )
-def test_data_that_cannot_be_drawn_is_an_error(
-    run: Run, tmp_path: Path, content: str, arguments: tuple[str, ...], text: str
-) -> None:
+def test_data_that_cannot_be_drawn_is_an_error(run, tmp_path, content, arguments, text):
     (tmp_path / "data.csv").write_text(content)
     done = run("plotting/svg_chart.py", "data.csv", *arguments)
     assert done.returncode == 2
@@ -272,9 +264,7 @@ def test_numbers_and_dates_are_real_numbers_and_text_is_text(run: Run, tmp_path:
     assert '<c r="D2"><f>SUM(A2:A2)</f></c>' in sheet
 
 
-def test_a_foreign_workbook_with_shared_strings_gaps_and_own_date_formats(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_foreign_workbook_with_shared_strings_gaps_and_own_date_formats(run, tmp_path):
     main = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as book:
@@ -327,9 +317,7 @@ def test_a_foreign_workbook_with_shared_strings_gaps_and_own_date_formats(
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old .xls or an encrypted file"),
     ],
 )
-def test_files_that_are_not_workbooks_are_refused(
-    run: Run, tmp_path: Path, content: bytes, text: str
-) -> None:
+def test_files_that_are_not_workbooks_are_refused(run, tmp_path, content, text):
     (tmp_path / "a.xlsx").write_bytes(content)
     done = run("spreadsheets-xlsx/xlsx_to_csv.py", "a.xlsx")
     assert done.returncode == 2

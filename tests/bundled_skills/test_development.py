@@ -95,9 +95,7 @@ def commit(folder: Path, message: str) -> None:
         ("Correct a typo", "1.4.3", "Other"),
     ],
 )
-def test_the_commits_decide_the_next_version(
-    run: Run, repository: Path, message: str, version: str, group: str
-) -> None:
+def test_the_commits_decide_the_next_version(run, repository, message, version, group):
     commit(repository, message)
     commit(repository, "ci: faster")
     done = run("release-and-changelog/changelog_draft.py", "--json")
@@ -186,9 +184,7 @@ def test_commands_are_compared_over_several_runs(run: Run) -> None:
         (("",), 1, "''"),
     ],
 )
-def test_a_command_that_fails_is_not_measured(
-    run: Run, arguments: tuple[str, ...], code: int, text: str
-) -> None:
+def test_a_command_that_fails_is_not_measured(run, arguments, code, text):
     done = run("benchmark-and-profile/compare_commands.py", *arguments)
     assert done.returncode == code
     assert text in done.stderr

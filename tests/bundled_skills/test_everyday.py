@@ -135,9 +135,7 @@ def test_rtf_html_and_plain_text(run: Run, tmp_path: Path) -> None:
         (b"   ", 3, "no text on page 1"),
     ],
 )
-def test_file_without_text_is_explained(
-    run: Run, tmp_path: Path, content: bytes, code: int, text: str
-) -> None:
+def test_file_without_text_is_explained(run, tmp_path, content, code, text):
     (tmp_path / "a.x").write_bytes(content)
     done = run("ocr-and-documents/doc_text.py", "a.x")
     assert done.returncode == code
@@ -309,9 +307,7 @@ def test_the_agenda_sorts_by_urgency(run: Run) -> None:
         (("set", "1", "color:red"), "no task 1"),
     ],
 )
-def test_wrong_tasks_change_nothing(
-    run: Run, tmp_path: Path, arguments: tuple[str, ...], text: str
-) -> None:
+def test_wrong_tasks_change_nothing(run, tmp_path, arguments, text):
     done = run("task-lists/todo.py", "todo.txt", *arguments)
     assert done.returncode == 2
     assert text in done.stderr

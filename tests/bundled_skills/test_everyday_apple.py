@@ -77,9 +77,7 @@ def test_notes_are_found_read_and_made(osascript) -> None:
         (("read", "none"), "there is no note"),
     ],
 )
-def test_impossible_note_actions_are_refused(
-    osascript, arguments: tuple[str, ...], text: str
-) -> None:
+def test_impossible_note_actions_are_refused(osascript, arguments, text):
     done = osascript("apple-notes/notes.js", NOTES, *arguments)
     assert done.returncode == 1
     assert text in done.stderr

@@ -40,9 +40,7 @@ def days(run: Run, folder: Path, rule: str, start: str = "20240131T100000Z") -> 
         ("FREQ=YEARLY;BYMONTH=3;BYDAY=-1SU;COUNT=2", ["2024-01-31", "2024-03-31", "2025-03-30"]),
     ],
 )
-def test_rules_give_the_days_that_people_expect(
-    run: Run, tmp_path: Path, rule: str, expected: list[str]
-) -> None:
+def test_rules_give_the_days_that_people_expect(run, tmp_path, rule, expected):
     assert days(run, tmp_path, rule) == expected
 
 
@@ -154,9 +152,7 @@ def test_an_event_is_added_and_removed_without_touching_the_rest(run: Run, tmp_p
         (("--start", "2024-05-03", "--repeat", "weekly"), "--repeat is a rule"),
     ],
 )
-def test_wrong_events_are_not_written(
-    run: Run, tmp_path: Path, arguments: tuple[str, ...], text: str
-) -> None:
+def test_wrong_events_are_not_written(run, tmp_path, arguments, text):
     done = run("calendars/ics_write.py", "add", "a.ics", "--title", "X", *arguments)
     assert done.returncode == 2
     assert text in done.stderr

@@ -43,9 +43,7 @@ def test_hue_lamps_are_set_by_name(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert (away.returncode, "not reachable" in away.stderr) == (1, True)
 
 
-def test_notifications_have_the_form_of_their_service(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notifications_have_the_form_of_their_service(run, monkeypatch):
     state: dict = {"pages": {"": "{}", "/": "{}", "/hook": "ok"}}
     with served(Site, state) as url:
         monkeypatch.setenv("NTFY_SERVER", url)

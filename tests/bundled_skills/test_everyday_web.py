@@ -365,9 +365,7 @@ def test_one_odd_mail_does_not_hide_the_others(run: Run, box: Mailbox) -> None:
     assert run("email-by-cli/mail.py", "read", "1:*").returncode == 2
 
 
-def test_errors_of_the_mail_server_are_explained(
-    run: Run, box: Mailbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_of_the_mail_server_are_explained(run, box, monkeypatch):
     assert "no mail 99" in run("email-by-cli/mail.py", "read", 99).stderr
     assert "Unknown Mailbox" in run("email-by-cli/mail.py", "--folder", "X", "list").stderr
     mail = ("--subject", "S", "--body-file", "-", "--yes")

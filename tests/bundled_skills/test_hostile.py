@@ -73,9 +73,7 @@ def test_names_that_are_not_unicode_are_escaped(run: Run, tmp_path: Path) -> Non
         ("web-research/check_quotes.py", "a", "."),
     ],
 )
-def test_a_text_in_another_encoding_is_named(
-    run: Run, tmp_path: Path, command: tuple[str, ...]
-) -> None:
+def test_a_text_in_another_encoding_is_named(run, tmp_path, command):
     (tmp_path / "a").write_bytes("Tür,x\n1,2\n".encode("cp1252"))
     done = run(*command)
     assert (done.returncode, done.stderr.startswith("error: a is no UTF-8 text")) == (2, True)
@@ -121,9 +119,7 @@ def babbling() -> Iterator[str]:
         ("google-workspace/google.py", "--token", "token.json", "mail"),
     ],
 )
-def test_invalid_server_response_is_reported_in_one_line(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
+def test_invalid_server_response_is_reported_in_one_line(run, tmp_path, monkeypatch, command):
     with babbling() as url:
         for name in ("HASS_URL", "HUE_BRIDGE", "NTFY_SERVER"):
             monkeypatch.setenv(name, url)
@@ -150,9 +146,7 @@ def test_invalid_server_response_is_reported_in_one_line(
         (("presentation-outline/slides.py", "talk.md"), "talk.html"),
     ],
 )
-def test_an_existing_file_is_replaced_only_on_request(
-    run: Run, tmp_path: Path, command: tuple[str, ...], target: str
-) -> None:
+def test_an_existing_file_is_replaced_only_on_request(run, tmp_path, command, target):
     (tmp_path / "a.csv").write_text("n\n1\n")
     (tmp_path / "talk.md").write_text("# A\n")
     run("spreadsheets-xlsx/csv_to_xlsx.py", "a.csv", "--out", "a.xlsx")
@@ -246,9 +240,7 @@ def test_old_transcripts_keep_their_letters(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cell", ['<c r="ZZZZZZZ1"><v>1</v></c>', '<c r="A1" t="s"><v>9</v></c>'])
 @pytest.mark.parametrize("row", ["1", "999999999"])
-def test_a_workbook_with_impossible_places_is_damaged(
-    run: Run, tmp_path: Path, cell: str, row: str
-) -> None:
+def test_a_workbook_with_impossible_places_is_damaged(run, tmp_path, cell, row):
     run_space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = "http://schemas.openxmlformats.org/package/2006/relationships"
@@ -317,9 +309,7 @@ def test_a_database_with_odd_text_and_a_missing_module_is_shown(run: Run, tmp_pa
         ("a.html", b"", ("arxiv/arxiv.py", "tea", "--api", "nowhere"), 2),
     ],
 )
-def test_damaged_files_are_errors_of_one_line(
-    run: Run, tmp_path: Path, name: str, content: bytes, command: tuple[str, ...], code: int
-) -> None:
+def test_damaged_files_are_errors_of_one_line(run, tmp_path, name, content, command, code):
     (tmp_path / name).write_bytes(content)
     done = run(*command)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)

@@ -145,9 +145,7 @@ def test_json_lines_give_level_time_and_message(run: Run) -> None:
         (("-",), 1, "no line matched"),
     ],
 )
-def test_unusable_input_of_the_log_summary(
-    run: Run, arguments: tuple[str, ...], code: int, text: str
-) -> None:
+def test_unusable_input_of_the_log_summary(run, arguments, code, text):
     done = run("log-analysis/log_summary.py", *arguments)
     assert done.returncode == code
     assert text in done.stderr

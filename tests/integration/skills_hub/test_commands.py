@@ -32,9 +32,7 @@ def repo(github: GitHub) -> GitHub:
     return github
 
 
-def test_community_skill_is_installed_after_warning_and_confirmation(
-    hermes, repo: GitHub, hermes_home: Path
-):
+def test_community_skill_is_installed_after_warning_and_confirmation(hermes, repo, hermes_home):
     code, out, _ = hermes("install", "any/repo/pdf", typed="y\n")
     assert code == 0
     assert "third party" in out
@@ -138,9 +136,7 @@ def test_update_does_not_overwrite_local_changes_unasked(hermes, repo: GitHub, h
     assert b"New words." in file.read_bytes()
 
 
-def test_a_wrong_name_is_refused_before_anything_is_updated(
-    hermes, repo: GitHub, hermes_home: Path
-):
+def test_a_wrong_name_is_refused_before_anything_is_updated(hermes, repo, hermes_home):
     hermes("install", "any/repo/pdf", "--yes")
     repo.commit("any/repo", below("pdf", skill("pdf", "New words.")))
     with pytest.raises(HubError, match="not installed"):
@@ -148,18 +144,14 @@ def test_a_wrong_name_is_refused_before_anything_is_updated(
     assert b"Old words." in (hermes_home / "skills/.hub/skills/pdf/SKILL.md").read_bytes()
 
 
-def test_install_warns_that_an_own_skill_hides_the_installed_one(
-    hermes, repo: GitHub, hermes_home: Path
-):
+def test_install_warns_that_an_own_skill_hides_the_installed_one(hermes, repo, hermes_home):
     write(hermes_home / "skills/pdf", skill("pdf", "Mine."))
     _code, _out, err = hermes("install", "any/repo/pdf", "--yes")
     assert "your own skill in" in err
     assert "counts instead" in err
 
 
-def test_a_skill_named_like_a_category_does_not_take_its_place(
-    hermes, github: GitHub, hermes_home: Path
-):
+def test_a_skill_named_like_a_category_does_not_take_its_place(hermes, github, hermes_home):
     github.commit("any/repo", {**below("pdf", PDF), **below("office", skill("office"))})
     hermes("install", "any/repo/pdf", "--category", "office", "--yes")
     with pytest.raises(InstallRefused) as refused:
@@ -239,9 +231,7 @@ def test_a_skill_that_is_installed_after_all_leaves_the_quarantine(hermes, githu
 
 
 @pytest.mark.parametrize("name", ["clawhub", "lobehub"])
-def test_a_source_that_cannot_be_asked_is_not_offered(
-    hermes, capsys: pytest.CaptureFixture[str], name: str
-):
+def test_a_source_that_cannot_be_asked_is_not_offered(hermes, capsys, name):
     for action in ("browse", "search", "install", "inspect"):
         with pytest.raises(SystemExit):
             hermes(action, "--help")
@@ -255,9 +245,7 @@ def test_a_source_that_cannot_be_asked_is_not_offered(
 
 
 @pytest.mark.parametrize("columns", [60, 150])
-def test_lists_are_as_wide_as_the_terminal(
-    hermes, repo: GitHub, hermes_home: Path, monkeypatch: pytest.MonkeyPatch, columns: int
-):
+def test_lists_are_as_wide_as_the_terminal(hermes, repo, hermes_home, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     head = f"---\nname: long\ndescription: {'many words ' * 40}\n---\nX.\n"
     write(hermes_home / "skills/long", {"SKILL.md": head.encode()})
@@ -371,9 +359,7 @@ def test_the_settings_of_skills_are_shown_and_set(hermes, hermes_home: Path):
         hermes("config", "nothing.like", "1")
 
 
-def test_a_snapshot_carries_everything_to_another_home(
-    hermes, repo: GitHub, hermes_home: Path, tmp_path: Path
-):
+def test_a_snapshot_carries_everything_to_another_home(hermes, repo, hermes_home, tmp_path):
     hermes("install", "any/repo/pdf", "--yes", "--category", "office")
     write(hermes_home / "skills/notes/own", skill("own", files={"a.md": b"a\n"}))
     file = tmp_path / "all.tar.gz"
@@ -393,7 +379,7 @@ def test_a_snapshot_carries_everything_to_another_home(
 
 
 def test_a_snapshot_that_could_not_be_read_again_is_not_written(
-    hermes, repo: GitHub, hermes_home: Path, tmp_path: Path
+    hermes, repo, hermes_home, tmp_path
 ):
     hermes("install", "any/repo/pdf", "--yes")
     shutil.rmtree(hermes_home / "skills/.hub/skills/pdf")

@@ -42,9 +42,7 @@ def deaths(tmp_path: Path, action: str) -> list[dict[str, object]]:
     ("action", "first", "last"),
     [("install", "", "new"), ("update", "old", "new"), ("remove", "old", "")],
 )
-def test_killed_process_leaves_the_old_or_the_new_skill(
-    tmp_path: Path, action: str, first: str, last: str
-):
+def test_killed_process_leaves_the_old_or_the_new_skill(tmp_path, action, first, last):
     *killed, finished = deaths(tmp_path, action)
     assert len(killed) > 5
     assert finished["code"] == 0

@@ -199,9 +199,7 @@ async def test_a_branch_and_a_tag_can_be_named(hub: Hub, repository: Path):
     assert await source.version(f"{url}#:pdf") == first
 
 
-async def test_no_hook_or_filter_of_the_repository_runs(
-    hub: Hub, repository: Path, tmp_path: Path, user_home: Path
-):
+async def test_no_hook_or_filter_of_the_repository_runs(hub, repository, tmp_path, user_home):
     ran = tmp_path / "ran"
     hook = repository / ".git/hooks/post-checkout"
     hook.write_text(f"#!/bin/sh\ntouch {ran}\n")

@@ -65,9 +65,7 @@ async def test_the_lock_knows_origin_and_hashes(hub: Hub, repo: GitHub):
     assert [event.what for event in read_events(hub.store.log_file)] == ["installed"]
 
 
-async def test_a_dangerous_skill_is_refused_even_by_force_and_can_be_looked_at(
-    hub: Hub, github: GitHub
-):
+async def test_a_dangerous_skill_is_refused_even_by_force_and_can_be_looked_at(hub, github):
     github.commit("any/repo", below("bad", dangerous("bad")))
     one = await hub.prepare("any/repo/bad")
     assert one.report.verdict == "dangerous"
@@ -242,9 +240,7 @@ async def test_a_damaged_lock_is_not_overwritten(hub: Hub, repo: GitHub):
     assert hub.store.lock_file.read_text() == "{"
 
 
-async def test_an_old_interrupted_change_is_ended_before_the_quarantine_is_swept(
-    hub: Hub, repo: GitHub
-):
+async def test_an_old_interrupted_change_is_ended_before_the_quarantine_is_swept(hub, repo):
     one = await hub.prepare("any/repo/pdf")
     entry = hub.accept(one)
     hub.uninstall("pdf")

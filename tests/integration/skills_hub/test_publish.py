@@ -54,9 +54,7 @@ def test_publishing_twice_finds_the_first_request(hermes, team: GitHub, mine: Pa
     assert "is open already: https://github.com/team/skills/pull/1" in out
 
 
-def test_a_new_version_goes_where_the_old_one_is_and_takes_files_away(
-    hermes, team: GitHub, mine: Path
-):
+def test_a_new_version_goes_where_the_old_one_is_and_takes_files_away(hermes, team, mine):
     old = skill("pdf", "Old.", {"old.md": b"x"})
     team.commit("team/skills", below("office/pdf", old))
     hermes("publish", str(mine), "--repo", "team/skills", "--yes")

@@ -77,9 +77,7 @@ async def test_a_spent_rate_limit_says_how_to_get_more(hub: Hub, github: GitHub)
     assert "hermes config set GITHUB_TOKEN" in spent.value.hint
 
 
-async def test_the_token_goes_to_github_and_not_to_the_host_it_redirects_to(
-    options: HubOptions, github: GitHub
-):
+async def test_the_token_goes_to_github_and_not_to_the_host_it_redirects_to(options, github):
     github.commit("any/repo", PDF)
     with_token = HubOptions(options.root, token="ghp_x", addresses=options.addresses)
     async with Hub(with_token) as hub:
@@ -125,9 +123,7 @@ async def test_skills_sh_finds_and_github_delivers(hub: Hub, github: GitHub, ski
     assert (await hub.prepare("skills-sh/any/repo/pdf")).files == PDF
 
 
-async def test_search_continues_when_one_source_fails(
-    hub: Hub, github: GitHub, skills_sh: SkillsSh
-):
+async def test_search_continues_when_one_source_fails(hub, github, skills_sh):
     github.commit("known/skills", below("pdf", PDF))
     hub.taps.add("gone/repo")
     found = await hub.search("pdf")
@@ -135,9 +131,7 @@ async def test_search_continues_when_one_source_fails(
     assert any(problem.startswith("tap:") for problem in found.problems)
 
 
-async def test_a_service_that_fails_for_two_repositories_is_named_once(
-    options: HubOptions, github: GitHub
-):
+async def test_a_service_that_fails_for_two_repositories_is_named_once(options, github):
     github.limited = True
     ends = msgspec.structs.replace(options.addresses, repositories=("known/skills", "more/skills"))
     async with Hub(msgspec.structs.replace(options, addresses=ends)) as hub:
@@ -162,9 +156,7 @@ async def test_a_site_lists_its_files(hub: Hub, site: Static):
     assert "pdf, b" in several.value.hint
 
 
-async def test_a_name_with_a_blank_is_found_again_and_a_bad_one_hides_no_other(
-    hub: Hub, site: Static
-):
+async def test_a_name_with_a_blank_is_found_again_and_a_bad_one_hides_no_other(hub, site):
     index(site, {"name": "../up"}, {"name": "my notes", "files": ["SKILL.md"]})
     site.pages["/.well-known/skills/my notes/SKILL.md"] = answer(skill("my-notes")["SKILL.md"])
     (offer,) = (await hub.search(site.url, "well-known")).offers

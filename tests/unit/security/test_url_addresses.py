@@ -30,9 +30,7 @@ def spelled(draw: st.DrawFn) -> tuple[str, ipaddress.IPv4Address]:
 
 
 @given(spelled())
-def test_every_spelling_of_an_address_is_that_address(
-    written: tuple[str, ipaddress.IPv4Address],
-) -> None:
+def test_every_spelling_of_an_address_is_that_address(written):
     text, address = written
     assert parse_numeric_host(text) == address
     assert is_numeric(text)
@@ -61,8 +59,6 @@ def test_no_address_of_a_reserved_network_is_public(network: str, offset: int) -
 
 
 @given(st.ip_addresses())
-def test_addresses_python_calls_private_are_not_public(
-    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
-) -> None:
+def test_addresses_python_calls_private_are_not_public(address):
     if address.is_private or address.is_multicast or address.is_reserved or address.is_unspecified:
         assert non_public_reason(address) or str(address).startswith("64:ff9b::")

@@ -40,9 +40,7 @@ def test_shared_files_are_read_again_after_a_while(tmp_path: Path) -> None:
     assert blocklist.matching_entry("worse.example")
 
 
-def test_a_missing_file_or_odd_entry_is_logged_and_the_rest_counts(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_missing_file_or_odd_entry_is_logged_and_the_rest_counts(tmp_path, caplog):
     blocklist = Blocklist(["[::", "bad.example"], [tmp_path / "none.txt"])
     with caplog.at_level(logging.WARNING):
         assert blocklist.matching_entry("bad.example")

@@ -4,7 +4,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -114,9 +113,7 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("named", [SITE, "other.example"])
-async def test_tls_names_and_checks_the_host_although_the_address_is_dialled(
-    tmp_path: Path, named: str
-) -> None:
+async def test_tls_names_and_checks_the_host_although_the_address_is_dialled(tmp_path, named):
     tls, trust = server_and_trust(tmp_path, f"DNS:{named}")
     machine = Machine("over TLS")
     tls.sni_callback = lambda _socket, name, _context: machine.names.append(name)

@@ -390,9 +390,7 @@ def test_a_plugin_may_call_its_skill_otherwise(tmp_path: Path):
 
 
 @pytest.mark.parametrize("source", [Source.EXTERNAL, Source.HUB])
-def test_third_party_link_out_of_its_folder_is_not_read(
-    tmp_path: Path, cache: Path, source: Source
-):
+def test_third_party_link_out_of_its_folder_is_not_read(tmp_path, cache, source):
     put(tmp_path, "private", description="the user's secret")
     root = tmp_path / "theirs"
     for name in ("private", "way/out", "fine"):

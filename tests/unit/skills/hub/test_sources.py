@@ -44,9 +44,7 @@ WEB = "https://github.com"
         ("git+https://example.com/repo", "git"),
     ],
 )
-def test_source_is_guessed_from_the_identifier(
-    tmp_path: Path, identifier: str, source: str
-) -> None:
+def test_source_is_guessed_from_the_identifier(tmp_path, identifier, source):
     assert Hub(HubOptions(tmp_path)).sources.resolve(identifier)[0].name == source
 
 

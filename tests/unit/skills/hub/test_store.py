@@ -79,9 +79,7 @@ def test_lock_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
         ("", ""),
     ],
 )
-def test_a_lock_that_leads_out_of_the_hub_is_an_error(
-    tmp_path: Path, name: str, category: str
-) -> None:
+def test_a_lock_that_leads_out_of_the_hub_is_an_error(tmp_path, name, category):
     write_lock(tmp_path / "lock.json", LockFile({name: entry(category)}))
     with pytest.raises(ConfigError, match="damaged"):
         read_lock(tmp_path / "lock.json")
