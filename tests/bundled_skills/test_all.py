@@ -16,6 +16,9 @@ from hermes.skills.skill import SkillRoot, Source
 from tests.bundled_skills.imports import imported
 from tests.bundled_skills.pages import BUNDLED, OPTIONAL, SHELLS, UNTRIED, Page, pages
 from tests.bundled_skills.steps import HERE, run_steps
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 PAGES = pages()
 SCRIPTS = [path for page in PAGES for path in page.scripts]
@@ -46,15 +49,7 @@ def test_there_are_enough_skills_for_daily_use() -> None:
     assert len(pages(OPTIONAL)) >= 6
 
 
-DAILY_USES = {
-    "git": "git-workflow", "code review": "code-review", "debugging": "systematic-debugging",
-    "test-driven work": "test-driven-development", "research": "web-research", "arXiv": "arxiv",
-    "documents and PDF": "ocr-and-documents", "spreadsheets": "spreadsheets-xlsx", "notes": "notes",
-    "email by CLI": "email-by-cli", "calendars": "calendars", "containers": "docker-containers",
-    "servers": "linux-server", "data analysis": "data-analysis-csv", "plotting": "plotting",
-    "web scraping": "web-scraping", "image work": "image-work", "writing": "writing-and-editing",
-    "meeting notes": "meeting-notes", "home automation": "home-assistant",
-}  # fmt: skip
+DAILY_USES = CASES["daily uses"]
 
 
 def test_each_daily_use_has_its_skill() -> None:

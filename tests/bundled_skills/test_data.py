@@ -10,6 +10,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.bundled_skills.conftest import Run
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -90,14 +93,7 @@ def test_the_overview_shows_tables_columns_and_indexes(run: Run, database: Path)
     assert "owner -> people(id)" in out
 
 
-@pytest.mark.parametrize(
-    ("form", "expected"),
-    [
-        ("json", '{"name": "Ann", "photo": "<2 bytes>"}\n'),
-        ("csv", "name,photo\nAnn,<2 bytes>\n"),
-        ("table", "name  photo\n----  ---------\nAnn   <2 bytes>\n"),
-    ],
-)
+@pytest.mark.parametrize(("form", "expected"), CASES["a query takes values and prints three forms"])
 def test_a_query_takes_values_and_prints_three_forms(run, database, form, expected):
     sql = "SELECT name, photo FROM people WHERE name = ?"
     assert (
@@ -123,14 +119,7 @@ def test_the_check_finds_rows_that_refer_to_nothing(run: Run, database: Path) ->
     assert (done.returncode, done.stdout) == (1, "pets row 1 refers to a missing row of people\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "sql", "text"),
-    [
-        ("none.db", "SELECT 1", "does not exist"),
-        ("text.db", "SELECT 1", "no SQLite file"),
-        ("a b?.db", "SELECT nowhere", "no such column"),
-    ],
-)
+@pytest.mark.parametrize(("name", "sql", "text"), CASES["unusable input of the query"])
 def test_unusable_input_of_the_query(run, database, name, sql, text):
     (database.parent / "text.db").write_text("just some text")
     done = run("sqlite/query.py", name, sql)
@@ -177,14 +166,7 @@ def test_a_histogram_counts_every_value(run: Run, tmp_path: Path) -> None:
     assert done.stdout == "chart.svg: 3 points, 1 values without a number left out\n"
 
 
-@pytest.mark.parametrize(
-    ("content", "arguments", "text"),
-    [
-        ("a,b\n1,2\n", ("--y", "c"), "no column 'c'; there are: a, b"),
-        ("a,b\n", ("--y", "b"), "no rows"),
-        ("a,b\n1,x\n", ("--y", "b"), "no numbers"),
-    ],
-)
+@pytest.mark.parametrize(("content", "arguments", "text"), CASES["data that cannot be drawn"])
 def test_data_that_cannot_be_drawn_is_an_error(run, tmp_path, content, arguments, text):
     (tmp_path / "data.csv").write_text(content)
     done = run("plotting/svg_chart.py", "data.csv", *arguments)
@@ -216,16 +198,7 @@ def test_json_lines_and_tables_of_ids_stay_short(run: Run) -> None:
     assert ".{key}.n  integer  x100" in out
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", "there is no input"),
-        ("<html>502</html>", "HTML or XML"),
-        ("<html>\n502\n</html>\n", "HTML or XML"),
-        ('{"a": }', "line 1, column 7"),
-        ('{"a": 1}\n{"a":\n', "line 2"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), CASES["invalid json is explained"])
 def test_invalid_json_is_explained(run: Run, text: str, expected: str) -> None:
     done = run("json-and-apis/json_shape.py", "-", stdin=text)
     assert done.returncode == 2

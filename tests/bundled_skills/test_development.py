@@ -10,6 +10,9 @@ import yaml
 
 from tests.bundled_skills.conftest import Run
 from tests.bundled_skills.pages import page
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 # code-review
 
@@ -21,16 +24,7 @@ def diff(file: str, *added: str, start: int = 1) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        ("<<<<<<< HEAD", "conflict"), ("    console.log(user)", "debug"),
-        ('password = "hunter2hunter2"', "secret"),
-        ("-----BEGIN OPENSSH PRIVATE KEY-----", "secret"), ("@pytest.mark.skip", "disabled-test"),
-        ("it.only('adds', () => {})", "disabled-test"), ("except Exception:", "swallowed-error"),
-        ('DATA = "/home/alice/data.csv"', "machine-path"), ("# TODO: later", "unfinished"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "kind"), CASES["suspicious added lines are found"])
 def test_suspicious_added_lines_are_found(run: Run, line: str, kind: str) -> None:
     done = run(
         "code-review/diff_check.py", "--json", stdin=diff("tests/a.txt", "ok", line, start=7)
@@ -85,16 +79,7 @@ def commit(folder: Path, message: str) -> None:
     git(folder, "commit", "-q", "--allow-empty", "-m", message)
 
 
-@pytest.mark.parametrize(
-    ("message", "version", "group"),
-    [
-        ("fix: keep blanks", "1.4.3", "Fixed"),
-        ("feat(cli): count", "1.5.0", "Added"),
-        ("feat!: new names", "2.0.0", "Breaking changes"),
-        ("fix: names\n\nBREAKING CHANGE: renamed", "2.0.0", "Breaking changes"),
-        ("Correct a typo", "1.4.3", "Other"),
-    ],
-)
+@pytest.mark.parametrize(("message", "version", "group"), CASES["versions"])
 def test_the_commits_decide_the_next_version(run, repository, message, version, group):
     commit(repository, message)
     commit(repository, "ci: faster")
@@ -174,16 +159,7 @@ def test_commands_are_compared_over_several_runs(run: Run) -> None:
     assert "against 1: clearly slower" in shown.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "text"),
-    [
-        (("false",), 1, "'false' ended with 1"),
-        (("no-such-program-here",), 1, "No such file"),
-        (("sleep 5", "--timeout", "0.05"), 1, "took longer than 0.05 s"),
-        (("true", "--runs", "0"), 2, "--runs is at least 1"),
-        (("",), 1, "''"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code", "text"), CASES["failing commands"])
 def test_a_command_that_fails_is_not_measured(run, arguments, code, text):
     done = run("benchmark-and-profile/compare_commands.py", *arguments)
     assert done.returncode == code

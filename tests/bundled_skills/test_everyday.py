@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.bundled_skills.conftest import Run
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 # web-research
 
@@ -297,16 +300,7 @@ def test_the_agenda_sorts_by_urgency(run: Run) -> None:
     assert todo(run, "set", 3, "due:", "()") == "  3 2024-01-31 Soon @desk\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("add", "x due:2024-02-30"), "no day such as"),
-        (("add", "x rec:often"), "not understood"),
-        (("add", " "), "needs words"),
-        (("done", "7"), "no task 7"),
-        (("set", "1", "color:red"), "no task 1"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "text"), CASES["wrong tasks change nothing"])
 def test_wrong_tasks_change_nothing(run, tmp_path, arguments, text):
     done = run("task-lists/todo.py", "todo.txt", *arguments)
     assert done.returncode == 2

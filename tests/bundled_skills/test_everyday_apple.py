@@ -8,32 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.bundled_skills.pages import script
+from tests.cases import cases
 
-NOTES = """
-const thing = (values) => new Proxy(values, { get: (of, name) => () => of[name] });
-const folder = { name: () => 'Notes', notes: { push: (note) => notes.push(note) } };
-const made = (name, body, locked = false) => thing({
-  id: `x-coredata://${name}`, name, body, passwordProtected: locked, container: folder,
-  plaintext: body.replace(/<[^>]*>/g, ' '), modificationDate: new Date(0),
-});
-const notes = [made('Tea', '<div>green leaves</div>'), made('Secret', 'green', true)];
-globalThis.Application = () => ({
-  notes: () => notes, folders: () => [folder], Note: ({ name, body }) => made(name, body),
-});
-"""
-REMINDERS = """
-const thing = (values) => new Proxy(values, { get: (of, name) => () => of[name] });
-const list = { name: () => 'Home', reminders: {} };
-const made = (values) => thing({ id: 'r1', completed: false, container: list, ...values });
-const day = new Date(Date.UTC(2024, 4, 3));
-const all = [made({ id: 'r0', name: 'Old' }), made({ name: 'Tea', dueDate: day })];
-const same = (each, wanted) => Object.entries(wanted).every(([k, v]) => each[k]() === v);
-list.reminders = {
-  push: (each) => all.push(each),
-  whose: (wanted) => () => all.filter((each) => same(each, wanted)),
-};
-globalThis.Application = () => ({ lists: () => [list], Reminder: made });
-"""
+CASES = cases(__file__)
+
+NOTES = Path(__file__).with_name("apple_notes.js").read_text("utf-8")
+REMINDERS = Path(__file__).with_name("apple_reminders.js").read_text("utf-8")
 
 
 @pytest.fixture
@@ -67,16 +47,7 @@ def test_notes_are_found_read_and_made(osascript) -> None:
     ] == ("A & B")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("delete", "x"), "give one of these actions"),
-        (("create", "Notes", "only a title"), "give one of these actions"),
-        (("create", "None", "T", "x"), "there are: Notes"),
-        (("read", "x-coredata://Secret"), "locked"),
-        (("read", "none"), "there is no note"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "text"), CASES["impossible note actions are refused"])
 def test_impossible_note_actions_are_refused(osascript, arguments, text):
     done = osascript("apple-notes/notes.js", NOTES, *arguments)
     assert done.returncode == 1
@@ -93,15 +64,7 @@ def test_reminders_are_listed_by_day_and_added(osascript) -> None:
     assert json.loads(day.stdout)["due"] == "2024-05-03T09:00:00.000Z"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("add", "None", "x"), "there are: Home"),
-        (("add", "Home", "x", "tomorrow"), "is no time"),
-        (("add", "Home", "x", "2024-02-30"), "there is no day"),
-        (("done", "none"), "there is no reminder"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "text"), CASES["wrong reminders are refused"])
 def test_wrong_reminders_are_refused(osascript, arguments: tuple[str, ...], text: str) -> None:
     done = osascript("apple-reminders/reminders.js", REMINDERS, *arguments)
     assert done.returncode == 1

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.bundled_skills.conftest import Run
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 BERLIN = ("--zone", "Europe/Berlin")
 
@@ -27,19 +30,7 @@ def days(run: Run, folder: Path, rule: str, start: str = "20240131T100000Z") -> 
     return [line[:10] for line in listed(run, "2024-01-01", "2025-12-31")]
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        ("FREQ=DAILY;COUNT=3", ["2024-01-31", "2024-02-01", "2024-02-02"]),
-        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE;COUNT=3", ["2024-01-31", "2024-02-12", "2024-02-14"]),
-        ("FREQ=MONTHLY;COUNT=3", ["2024-01-31", "2024-03-31", "2024-05-31"]),
-        ("FREQ=MONTHLY;BYMONTHDAY=-1;COUNT=3", ["2024-01-31", "2024-02-29", "2024-03-31"]),
-        ("FREQ=MONTHLY;BYDAY=2TU;UNTIL=20240315", ["2024-01-31", "2024-02-13", "2024-03-12"]),
-        ("FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;COUNT=2", ["2024-01-31", "2024-02-29"]),
-        ("FREQ=YEARLY;UNTIL=20250131T100000Z", ["2024-01-31", "2025-01-31"]),
-        ("FREQ=YEARLY;BYMONTH=3;BYDAY=-1SU;COUNT=2", ["2024-01-31", "2024-03-31", "2025-03-30"]),
-    ],
-)
+@pytest.mark.parametrize(("rule", "expected"), CASES["rules give the days that people expect"])
 def test_rules_give_the_days_that_people_expect(run, tmp_path, rule, expected):
     assert days(run, tmp_path, rule) == expected
 
@@ -141,17 +132,7 @@ def test_an_event_is_added_and_removed_without_touching_the_rest(run: Run, tmp_p
     assert not re.search("SUMMARY:New", text)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("--start", "tomorrow"), "is no time"),
-        (("--start", "2024-05-03 10:00", "--end", "2024-05-03 09:00"), "before the start"),
-        (("--start", "2024-05-03 10:00", "--end", "2024-05-03"), "both days or both times"),
-        (("--start", "2024-05-03 10:00", "--repeat", "FREQ=DAILY"), "needs --zone"),
-        (("--start", "2024-05-03 10:00", "--zone", "Nowhere"), "not known"),
-        (("--start", "2024-05-03", "--repeat", "weekly"), "--repeat is a rule"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "text"), CASES["wrong events are not written"])
 def test_wrong_events_are_not_written(run, tmp_path, arguments, text):
     done = run("calendars/ics_write.py", "add", "a.ics", "--title", "X", *arguments)
     assert done.returncode == 2

@@ -10,17 +10,12 @@ import pytest
 from tests.bundled_skills.conftest import Run
 from tests.bundled_skills.everyday_mail import Mailbox, mail_server, raw_mail
 from tests.bundled_skills.everyday_servers import TOKEN, HomeAssistant, Site, home, served
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 NOBODY = "http://127.0.0.1:9"
-FEED = """<?xml version="1.0"?><feed xmlns="http://www.w3.org/2005/Atom"
- xmlns:o="http://a9.com/-/spec/opensearch/1.1/" xmlns:arxiv="http://arxiv.org/schemas/atom">
-<o:totalResults>41</o:totalResults><entry><id>http://arxiv.org/abs/1706.03762v7</id>
-<title>Attention Is
- All You Need</title><published>2017-06-12T17:57:34Z</published>
-<updated>2023-08-02T00:41:18Z</updated>
-<summary>The dominant sequence models.</summary><author><name>Ashish Vaswani</name></author>
-<author><name>Noam Shazeer</name></author><arxiv:comment>15 pages</arxiv:comment>
-<category term="cs.CL"/><category term="cs.LG"/></entry></feed>"""
+FEED = Path(__file__).with_name("arxiv.xml").read_text("utf-8")
 REFUSAL = """<feed xmlns="http://www.w3.org/2005/Atom"><entry>
 <id>http://arxiv.org/api/errors#incorrect_id</id><title>Error</title>
 <summary>incorrect id format for 1</summary></entry></feed>"""
@@ -92,16 +87,7 @@ def test_arxiv_needs_something_to_search(run: Run) -> None:
 
 # duckduckgo-search
 
-RESULTS = """<div class="serp__results"><div class="results">
-<div class="result results_links result--ad"><h2>
-<a class="result__a" href="https://duckduckgo.com/y.js?ad_domain=x">Buy</a></h2>
-<a class="result__snippet" href="x">ad text</a></div>
-<div class="result results_links web-result"><h2><a rel="nofollow" class="result__a"
- href="//duckduckgo.com/l/?uddg=https%3A%2F%2Fexample.org%2Fa%3Fb%3D1&amp;rut=ff">Tea &amp;
- <b>cake</b></a></h2>
-<a class="result__snippet" href="x">All about <b>tea</b>.</a></div>
-<div class="result web-result"><h2><a class="result__a" href="https://example.net/">Plain</a></h2></div>
-</div></div>"""
+RESULTS = Path(__file__).with_name("duckduckgo.html").read_text("utf-8")
 
 
 def test_results_have_plain_addresses_and_no_advertisements(run: Run) -> None:
@@ -122,16 +108,7 @@ def test_results_have_plain_addresses_and_no_advertisements(run: Run) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("page", "code", "text"),
-    [
-        ('<div class="anomaly-modal__title">bots</div>', 3, "asks for a human"),
-        ('<div class="no-results">none</div>', 1, "no results"),
-        ("<p>something new</p>", 2, "no page of results"),
-        (403, 3, "wait some minutes"),
-        (500, 2, "answered 500"),
-    ],
-)
+@pytest.mark.parametrize(("page", "code", "text"), CASES["other answers of duckduckgo"])
 def test_other_answers_of_duckduckgo(run: Run, page: str | int, code: int, text: str) -> None:
     with served(Site, {"pages": {"/": page}}) as url:
         done = run("duckduckgo-search/ddg.py", "tea", "--page", f"{url}/")

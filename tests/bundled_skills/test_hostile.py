@@ -16,6 +16,9 @@ import pytest
 
 from tests.bundled_skills.conftest import Run
 from tests.bundled_skills.pages import script
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 TODAY = ("--today", "2024-01-31")
 
@@ -59,20 +62,7 @@ def test_names_that_are_not_unicode_are_escaped(run: Run, tmp_path: Path) -> Non
     assert (shape.returncode, "\\ud83d" in shape.stdout) == (0, True)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("plotting/svg_chart.py", "a", "--y", "x"),
-        ("json-and-apis/json_shape.py", "a"),
-        ("spreadsheets-xlsx/csv_to_xlsx.py", "a", "--out", "b.xlsx"),
-        ("presentation-outline/slides.py", "a"),
-        ("writing-and-editing/text_check.py", "a"),
-        ("task-lists/todo.py", "a", "list"),
-        ("citations-bibtex/bib.py", "check", "a"),
-        ("youtube-transcripts/captions.py", "a"),
-        ("web-research/check_quotes.py", "a", "."),
-    ],
-)
+@pytest.mark.parametrize("command", CASES["a text in another encoding is named"])
 def test_a_text_in_another_encoding_is_named(run, tmp_path, command):
     (tmp_path / "a").write_bytes("Tür,x\n1,2\n".encode("cp1252"))
     done = run(*command)
@@ -104,21 +94,7 @@ def babbling() -> Iterator[str]:
     thread.join()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("arxiv/arxiv.py", "tea", "--api", "URL"),
-        ("duckduckgo-search/ddg.py", "tea", "--page", "URL"),
-        ("web-scraping/scrape.py", "URL"),
-        ("rss-and-news/feeds.py", "URL"),
-        ("calendars/ics.py", "list", "URL"),
-        ("home-assistant/hass.py", "check"),
-        ("philips-hue/hue.py", "lights"),
-        ("push-notifications/notify.py", "hello"),
-        ("citations-bibtex/bib.py", "doi", "10.1000/1", "--host", "URL"),
-        ("google-workspace/google.py", "--token", "token.json", "mail"),
-    ],
-)
+@pytest.mark.parametrize("command", CASES["invalid server response is reported in one line"])
 def test_invalid_server_response_is_reported_in_one_line(run, tmp_path, monkeypatch, command):
     with babbling() as url:
         for name in ("HASS_URL", "HUE_BRIDGE", "NTFY_SERVER"):
@@ -136,16 +112,7 @@ def test_invalid_server_response_is_reported_in_one_line(run, tmp_path, monkeypa
 # files of the user
 
 
-@pytest.mark.parametrize(
-    ("command", "target"),
-    [
-        (("plotting/svg_chart.py", "a.csv", "--y", "n"), "chart.svg"),
-        (("spreadsheets-xlsx/csv_to_xlsx.py", "a.csv", "--out", "b.xlsx"), "b.xlsx"),
-        (("spreadsheets-xlsx/xlsx_to_csv.py", "a.xlsx", "--out", "b.csv"), "b.csv"),
-        (("spreadsheets-xlsx/xlsx_to_csv.py", "a.xlsx", "--all", "."), "a.csv"),
-        (("presentation-outline/slides.py", "talk.md"), "talk.html"),
-    ],
-)
+@pytest.mark.parametrize(("command", "target"), CASES["existing files"])
 def test_an_existing_file_is_replaced_only_on_request(run, tmp_path, command, target):
     (tmp_path / "a.csv").write_text("n\n1\n")
     (tmp_path / "talk.md").write_text("# A\n")
@@ -184,14 +151,7 @@ def test_the_list_of_tasks_keeps_its_place_rights_and_line_ends(run: Run, tmp_pa
     assert "9999" in run("task-lists/todo.py", "todo.txt", *TODAY, "done", 3).stderr
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("task-lists/todo.py", "pipe", "add", "x"),
-        ("calendars/ics_write.py", "add", "pipe", "--title", "x", "--start", "2024-05-03"),
-        ("rss-and-news/feeds.py", "none.xml", "--seen", "pipe"),
-    ],
-)
+@pytest.mark.parametrize("command", CASES["only plain files are replaced"])
 def test_only_plain_files_are_replaced(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
     os.mkfifo(tmp_path / "pipe")
     done = run(*command)

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.bundled_skills.conftest import Run
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 # linux-server
 
@@ -136,15 +139,7 @@ def test_json_lines_give_level_time_and_message(run: Run) -> None:
     assert found["first"] == "2024-05-31 02:00:00"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "text"),
-    [
-        (("missing.log",), 2, "No such file"),
-        (("-", "--since", "yesterday"), 2, "not a time"),
-        (("-", "--grep", "("), 2, "not a regular expression"),
-        (("-",), 1, "no line matched"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code", "text"), CASES["unusable input of the log summary"])
 def test_unusable_input_of_the_log_summary(run, arguments, code, text):
     done = run("log-analysis/log_summary.py", *arguments)
     assert done.returncode == code

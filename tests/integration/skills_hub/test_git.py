@@ -16,7 +16,10 @@ from hermes.core.errors import UsageError
 from hermes.skills.hub.contents import HubError, InvalidContent, NotAvailable, SourceUnreachable
 from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.repositories import GitSource
+from tests.cases import cases
 from tests.integration.skills_hub.wire import skill
+
+CASES = cases(__file__)
 
 PDF = skill("pdf", files={"scripts/fill.py": b"print(1)\n"})
 
@@ -273,15 +276,7 @@ async def test_inaccessible_repository_fails_without_a_prompt(hub: Hub, smart_ht
         server.server_close()
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "git+ext::sh -c touch%20/tmp/x", "ssh://-oProxyCommand=touch/x.git",
-        "git+--upload-pack=touch", "https://user:secret@example.com/x.git",
-        "http://example.com/x.git", "git://example.com/x.git",
-        "file:///tmp/x.git#--upload-pack=touch:a", "file:///tmp/x.git#main:../../etc",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("address", CASES["addresses that could run something are not used"])
 async def test_addresses_that_could_run_something_are_not_used(hub: Hub, address: str):
     with pytest.raises((UsageError, HubError)):
         await hub.prepare(address)

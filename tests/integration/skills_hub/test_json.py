@@ -15,39 +15,15 @@ from hermes.skills.index import SkillIndex
 from hermes.skills.skill import skill_roots
 from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter, WritingOptions
+from tests.cases import cases
 from tests.integration.skills_hub.samples import doubtful
 from tests.integration.skills_hub.wire import GitHub, SkillsSh, below, skill
 from tests.unit.skills.skill_files import put
 
-HEAD = """\
----
-name: My Notes
-description: Keeps notes
-metadata:
-  hermes:
-    config:
-      - key: notes.path
-        description: Where they are
----
-Write them down.
-"""
-ASKED = {
-    "audit": (),
-    "browse": ("--source", "official"),
-    "check": (),
-    "config": (),
-    "inspect": ("any/repo/pdf",),
-    "list": (),
-    "log": (),
-    "pending": (),
-    "publish": ("my-notes", "--repo", "any/repo", "--dry-run"),
-    "quarantine": (),
-    "search": ("pdf", "--source", "skills-sh"),
-    "snapshot import": ("FILE",),
-    "stale": ("--days", "1"),
-    "tap list": (),
-    "view": ("my-notes",),
-}
+CASES = cases(__file__)
+
+HEAD = Path(__file__).with_name("notes.md").read_text("utf-8")
+ASKED = CASES["asked"]
 
 
 @pytest.fixture

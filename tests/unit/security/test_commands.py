@@ -11,6 +11,9 @@ from hermes.core.tool import Concern
 from hermes.security import PathGuard, examine, examine_command, merge_concerns
 from hermes.security.commands import MAX_SHOWN
 from hermes.security.danger import catalog
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 FOLDER = Path(__file__).parent
 WORK = "/home/user/work"
@@ -111,15 +114,7 @@ def test_a_subshell_ends_its_own_cd() -> None:
     assert kinds("cd /etc; (cd /tmp); echo x > hosts") == {"system files"}
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "x=rm; if false; then x=ls; fi; $x -r a",
-        "x=ls; case $y in a) x=rm;; esac; $x -r a",
-        "for x in ls rm; do $x -r a; done",
-        "while read x; do $x -r a; done <<< $'ls\\nrm'",
-    ],
-)
+@pytest.mark.parametrize("command", CASES["each value a variable may have counts"])
 def test_each_value_a_variable_may_have_counts(command: str) -> None:
     assert "recursive delete" in kinds(command)
 
@@ -154,16 +149,7 @@ def test_link_created_by_the_command_is_followed() -> None:
     assert kinds("ln -s notes x; echo y > x") == set()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "cp /bin/rm t; ./t -r x",
-        "ln -s /bin/rm t; ./t -r x",
-        "cat /bin/rm > t; chmod +x t; ./t -r x",
-        "cp $(which bash) t; ./t -c 'rm -r x'",
-        "cp /bin/rm a; mv a b; ./b -r x",
-    ],
-)
+@pytest.mark.parametrize("command", CASES["a program under another name is known"])
 def test_a_program_under_another_name_is_known(command: str) -> None:
     assert "recursive delete" in kinds(command)
 

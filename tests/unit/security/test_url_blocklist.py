@@ -7,18 +7,12 @@ import pytest
 
 from hermes.security import Blocklist
 from hermes.security.urls import KEPT_SECONDS
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
-@pytest.mark.parametrize(
-    ("entry", "blocked", "free"),
-    [
-        ("example.com", ["example.com", "www.example.com"], ["notexample.com", "example.com.evil"]),
-        ("*.example.com", ["a.example.com", "b.a.example.com"], ["example.com", "example.org"]),
-        ("https://Example.com/path", ["example.com"], ["example.org"]),
-        ("münchen.example", ["xn--mnchen-3ya.example"], ["munchen.example"]),
-        ("203.0.113.7", ["203.0.113.7"], ["203.0.113.8"]),
-    ],
-)
+@pytest.mark.parametrize(("entry", "blocked", "free"), CASES["entries"])
 def test_entries(entry: str, blocked: list[str], free: list[str]) -> None:
     blocklist = Blocklist([entry])
     assert all(blocklist.matching_entry(host) for host in blocked)

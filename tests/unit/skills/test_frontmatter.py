@@ -9,6 +9,9 @@ import pytest
 from hermes.skills.index import SkillIndex
 from hermes.skills.parse import read_frontmatter
 from hermes.skills.skill import SkillInvalid, SkillRoot, Source
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 FOREIGN = Path(__file__).with_name("foreign")
 EXPECTED = json.loads(FOREIGN.with_suffix(".json").read_text("utf-8"))
@@ -81,15 +84,6 @@ def test_deep_nesting_is_refused() -> None:
         read_frontmatter(f"---\n{deep}\n---\nx")
 
 
-@pytest.mark.parametrize(
-    ("text", "fields"),
-    [
-        ("name: pdf-tools\nversion: 1.0.2", {"name": "pdf-tools", "version": "1.0.2"}),
-        ("tags: [a, 'b c', \"d\"]", {"tags": ["a", "b c", "d"]}),
-        ("a:\n  b:\n    c: d\ne: 1.5", {"a": {"b": {"c": "d"}}, "e": 1.5}),
-        ("a:\n- b: X\n  c: it is\n- b: Y", {"a": [{"b": "X", "c": "it is"}, {"b": "Y"}]}),
-        ("a:\nb: []\nc: 7", {"a": None, "b": [], "c": 7}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "fields"), CASES["common frontmatter is read"])
 def test_common_frontmatter_is_read(text: str, fields: dict[str, object]) -> None:
     assert read_frontmatter(f"---\n{text}\n---\nx")[:2] == (fields, "x")

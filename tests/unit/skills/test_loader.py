@@ -36,24 +36,12 @@ from hermes.skills.skill import (
     UsageRecord,
     VisibilityContext,
 )
+from tests.cases import cases
 from tests.unit.skills.skill_files import LINUX, parsed, put, skills_in
 
-NEEDY = """\
----
-name: needy
-description: d
-required_environment_variables:
-  - name: SERVICE_KEY
-    prompt: The key of the service
-    help: See your account.
-    required_for: uploads
-  - name: SERVICE_HOST
-required_credential_files:
-  - path: service/token.json
-    description: OAuth token
----
-Upload it.
-"""
+CASES = cases(__file__)
+
+NEEDY = Path(__file__).with_name("needy.md").read_text("utf-8")
 
 
 class LoaderHome:
@@ -196,20 +184,7 @@ async def test_a_link_to_our_own_keys_does_not_help(home: LoaderHome):
     assert home.passed == []
 
 
-SETTINGS = """\
----
-name: x
-description: d
-metadata:
-  hermes:
-    config:
-      - {key: wiki.path, description: Where the wiki is, default: ~/wiki}
-      - {key: wiki.open, description: Open it, default: true}
-      - {key: wiki.langs, description: Languages}
-      - {key: wiki.user, description: Your name there}
----
-Write.
-"""
+SETTINGS = Path(__file__).with_name("settings.md").read_text("utf-8")
 
 
 async def test_settings_stand_in_a_block_of_the_documented_form(home: LoaderHome, user_home: Path):
@@ -426,13 +401,7 @@ def test_odd_text_is_shown(skill: Skill, data: bytes):
     assert "holds no text" not in read_linked(skill, "odd.txt")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../../secret.txt", "references/../../../secret.txt", "/etc/passwd", "~/.ssh/id_rsa",
-        "out.txt", "outside/secret.txt", "loop", "a\0b",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name", CASES["paths out of the folder are refused"])
 def test_paths_out_of_the_folder_are_refused(skill: Skill, name: str):
     (skill.folder / "out.txt").symlink_to("../../secret.txt")
     (skill.folder / "outside").symlink_to("../..")
@@ -493,24 +462,9 @@ def test_every_visible_skill_is_a_command(skills):
     assert skill_commands(skills, CIRCLE) == {"code-review": "Review a diff", "mail:inbox": "Mail"}
 
 
-@pytest.mark.parametrize(
-    ("typed", "called"),
-    [
-        ("/code-review", ("code-review", "")),
-        ("/Code_Review", ("code-review", "")),
-        ("  /CODE-REVIEW   the last\ncommit ", ("code-review", "the last\ncommit")),
-        ("/mail:inbox today", ("mail:inbox", "today")),
-        ("/off", None),
-        ("/apple", None),
-        ("/unknown", None),
-        ("/", None),
-        ("/ code-review", None),
-        ("code-review", None),
-        ("", None),
-    ],
-)
-def test_a_line_calls_a_skill(skills, typed: str, called: tuple[str, str] | None):
-    assert skill_command(typed, skills, CIRCLE) == called
+@pytest.mark.parametrize(("typed", "called"), CASES["a line calls a skill"])
+def test_a_line_calls_a_skill(skills, typed, called):
+    assert skill_command(typed, skills, CIRCLE) == (called and tuple(called))
 
 
 async def test_the_message_holds_the_skill_and_what_the_user_wrote(loader: SkillLoader):

@@ -8,45 +8,12 @@ from hypothesis import strategies as st
 
 from hermes.skills.parse import read_frontmatter, read_skill, strip_comments
 from hermes.skills.skill import Conditions, SkillInvalid, SkillRoot, Source, normalize_name
+from tests.cases import cases
 from tests.unit.skills.skill_files import parsed
 
-FULL = """\
----
-name: arxiv
-description: Finds papers
-version: 2.0.1
-author: Somebody
-license: MIT
-platforms: [macos, linux]
-metadata:
-  hermes:
-    tags: [research, papers]
-    related_skills: [citations]
-    requires_tools: [terminal]
-    requires_toolsets: [web]
-    fallback_for_tools: [paper_search]
-    fallback_for_toolsets: [papers]
-    config:
-      - key: arxiv.folder
-        description: Where papers are kept
-        default: ~/papers
-        prompt: Where do you keep papers?
-      - key: arxiv.limit
-        description: Most results
-        default: 10
-required_environment_variables:
-  - name: ARXIV_KEY
-    prompt: Key of the service
-    help: See your account
-    required_for: full texts
-required_credential_files:
-  - path: arxiv/token.json
-    description: OAuth token
----
-# arXiv
+CASES = cases(__file__)
 
-Search first.
-"""
+FULL = Path(__file__).with_name("full.md").read_text("utf-8")
 
 
 def test_every_documented_field_is_read():
@@ -97,18 +64,7 @@ def test_the_category_of_the_head_counts_only_without_a_folder():
     assert parsed(text, "folder/x").category == "folder"
 
 
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("Already Fine_2", "already-fine-2"),
-        ("a -- b", "a-b"),
-        ("v1.2", "v1.2"),
-        ("ＦＵＬＬ", "full"),
-        ("हिन्दी", "हिन्दी"),
-        ("../../etc", "etc"),
-        ("!?", ""),
-    ],
-)
+@pytest.mark.parametrize(("written", "name"), CASES["names are normalized"])
 def test_names_are_normalized(written: str, name: str):
     assert normalize_name(written) == name
 
@@ -130,18 +86,10 @@ def test_a_long_name_and_a_long_description_are_cut():
     assert len(skill.warnings) == 2
 
 
-@pytest.mark.parametrize(
-    ("written", "platforms"),
-    [
-        ("[]", ()),
-        ("[all]", ()),
-        ("any", ()),
-        ("Darwin, Win32", ("macos", "windows")),
-        ("[linux, linux]", ("linux",)),
-    ],
-)
-def test_platforms_by_other_names(written: str, platforms: tuple[str, ...]):
-    assert parsed(f"---\ndescription: d\nplatforms: {written}\n---\nx").platforms == platforms
+@pytest.mark.parametrize(("written", "platforms"), CASES["platforms by other names"])
+def test_platforms_by_other_names(written, platforms):
+    skill = parsed(f"---\ndescription: d\nplatforms: {written}\n---\nx")
+    assert list(skill.platforms) == platforms
 
 
 def test_unknown_platform_is_kept_with_a_warning():
@@ -177,19 +125,7 @@ def test_defaults_are_plain_values():
     ]
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "description: [beta] cleans up",
-        'description: "Quoted" and more',
-        "description: @home lights",
-        "description: 100% sure: yes",
-        "description: `code` first",
-        "description: *bold* words",
-        "description: Use when: a\n  and then: b",
-        "description: ends with a colon:",
-    ],
-)
+@pytest.mark.parametrize("head", CASES["values that need quotes are understood"])
 def test_values_that_need_quotes_are_understood(head: str):
     skill = parsed(f"---\nname: x\n{head}\nversion: 1.0.0\n---\nBody")
     written = " ".join(head.removeprefix("description: ").split())
@@ -231,27 +167,7 @@ def test_example_at_the_start_is_not_frontmatter():
     assert read_frontmatter(text)[:2] == ({}, text)
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("no comment", "no comment"),
-        ("a\n<!-- tried -->\nb", "a\nb"),
-        ("  <!-- tried -->  \n```bash\nls\n```", "```bash\nls\n```"),
-        ("a\n<!-- one\n\ntwo -->\nb", "a\nb"),
-        ("<!-- a --><!-- b --> text", "<!-- a --><!-- b --> text"),
-        ("write `<!-- x -->` there", "write `<!-- x -->` there"),
-        ("text <!-- x -->", "text <!-- x -->"),
-        ("<!-- a --> text\nb\n<!-- c -->\nd", "<!-- a --> text\nb\nd"),
-        ("<!-- never closed\nb\n<!-- c -->\nd", "<!-- never closed\nb\nd"),
-        ("<!-- never closed\nb", "<!-- never closed\nb"),
-        ("<!-- a\nends --> here\nb", "<!-- a\nends --> here\nb"),
-        ("```html\n<!-- x -->\n```\n<!-- y -->", "```html\n<!-- x -->\n```"),
-        ("~~~~\n~~~\n<!-- x -->\n~~~~\n<!-- y -->\nz", "~~~~\n~~~\n<!-- x -->\n~~~~\nz"),
-        ("> ```\n> <!-- x -->\n> ```\n<!-- y -->\nz", "> ```\n> <!-- x -->\n> ```\nz"),
-        ("```a``` b\n<!-- x -->\nc", "```a``` b\nc"),
-        ("<!-- a\n```\n-->\nb\n<!-- c -->", "b"),
-    ],
-)
+@pytest.mark.parametrize(("text", "left"), CASES["only comments on lines of their own go"])
 def test_only_comments_on_lines_of_their_own_go(text: str, left: str):
     assert strip_comments(text) == left
 

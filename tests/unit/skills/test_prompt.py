@@ -8,7 +8,10 @@ import pytest
 from hermes.skills.index import SkillIndex
 from hermes.skills.prompt import INTRODUCTION, SHORT_TEXT, search_skills, skills_prompt
 from hermes.skills.skill import SkillRoot, Source, UsageRecord, VisibilityContext
+from tests.cases import cases
 from tests.unit.skills.skill_files import LINUX, listing_of, put, skills_in
+
+CASES = cases(__file__)
 
 NOW = 1_800_000_000.0
 DAY = 86_400
@@ -168,15 +171,7 @@ def test_the_same_inputs_give_the_same_text(tmp_path: Path):
     assert later == first
 
 
-SKILLS = {
-    "research/arxiv": ("Search and read papers", "research, papers, pdf"),
-    "documents/pdf-tools": ("Split, merge and fill forms", "documents"),
-    "documents/ocr": ("Text from scanned PDF files", "documents"),
-    "code/code-review": ("Review a diff before it merges", "git, quality"),
-    "code/reviewer-notes": ("Notes", "x"),
-    "home/lights": ("Switches lamps", "smart home"),
-    "meetings/議事録": ("会議の録音から議事録を作成します", "会議"),
-}
+SKILLS = CASES["skills"]
 
 
 @pytest.fixture
@@ -186,22 +181,7 @@ def skills(tmp_path: Path):
     return skills_in(tmp_path).entries()
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("pdf", ["pdf-tools", "arxiv", "ocr"]),
-        ("code review", ["code-review", "reviewer-notes"]),
-        ("code-review", ["code-review", "reviewer-notes"]),
-        ("read a paper", ["arxiv"]),
-        ("lamp", ["lights"]),
-        ("turn on the lights at home", ["lights"]),
-        ("documents", ["ocr", "pdf-tools"]),
-        ("録音", ["議事録"]),
-        ("quantum", []),
-        ("", []),
-        ("!?", []),
-    ],
-)
+@pytest.mark.parametrize(("query", "found"), CASES["search returns the best match first"])
 def test_search_returns_the_best_match_first(skills, query: str, found: list[str]):
     assert [skill.name for skill in search_skills(skills, query, 10)] == found
 

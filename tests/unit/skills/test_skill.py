@@ -14,7 +14,10 @@ from hermes.skills.skill import (
     optional_folder,
     skill_roots,
 )
+from tests.cases import cases
 from tests.unit.skills.skill_files import parsed, put, skills_in
+
+TABLES = cases(__file__)
 
 TOOLS = frozenset({"terminal", "web_search"})
 TOOLSETS = frozenset({"terminal", "web"})
@@ -22,22 +25,7 @@ CONTEXT = VisibilityContext(
     system="linux", tools=TOOLS, toolsets=TOOLSETS, disabled=frozenset({"off"})
 )
 UNKNOWN = VisibilityContext(system="linux")
-CASES = {
-    "nothing said": ("", ""),
-    "this platform": ("platforms: [linux, macos]", ""),
-    "another platform": ("platforms: [macos, windows]", "only for macos, windows"),
-    "no platforms": ("platforms: []", ""),
-    "tool is there": ("requires_tools: [terminal]", ""),
-    "one tool is missing": ("requires_tools: [terminal, browser]", "needs browser"),
-    "toolset is there": ("requires_toolsets: [web]", ""),
-    "toolset is missing": ("requires_toolsets: [homeassistant]", "needs homeassistant"),
-    "fallback is needed": ("fallback_for_tools: [image_generate]", ""),
-    "fallback is not needed": (
-        "fallback_for_tools: [image_generate, web_search]",
-        "not needed with web_search",
-    ),
-    "fallback for a toolset": ("fallback_for_toolsets: [web]", "not needed with web"),
-}
+CASES = TABLES["cases"]
 
 
 @pytest.mark.parametrize("case", CASES)

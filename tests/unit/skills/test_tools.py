@@ -7,7 +7,10 @@ from hermes.core.errors import ToolError
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.skills.loader import LoadOptions, SkillLoader
 from hermes.skills.tools import skill_view_tool, skills_list_tool
+from tests.cases import cases
 from tests.unit.skills.skill_files import LINUX, put, skills_in
+
+CASES = cases(__file__)
 
 
 async def call(tool: Tool, **arguments: str) -> str:
@@ -94,15 +97,7 @@ async def test_a_skill_is_viewed(view: Tool, root: Path):
     assert await call(view, name="arxiv", file_path="a.md") == "more"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message", "hint"),
-    [
-        ({"name": "arxive"}, "there is no skill 'arxive'", "did you mean arxiv?"),
-        ({"name": "arxiv", "file_path": "../x"}, "outside the folder", "only files"),
-        ({"name": "arxiv", "file_path": "x"}, "has no file x", "no further files"),
-        ({"name": "notes"}, "only for macos", "hermes skills list"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message", "hint"), CASES["failures are for the model"])
 async def test_failures_are_for_the_model(view: Tool, arguments, message: str, hint: str):
     with pytest.raises(ToolError, match=message) as raised:
         await call(view, **arguments)

@@ -9,30 +9,7 @@ import pytest
 
 from hermes.skills.history import BY_HAND, Author, FileUpdate, PendingChange, SkillChange
 
-CHILD = """
-import asyncio, sys, time
-from pathlib import Path
-from hermes.skills.history import Author, SkillChange
-from hermes.skills.history import SkillHistory
-from hermes.util.files import write_text
-
-folder = Path(sys.argv[1])
-history = SkillHistory(folder)
-file = folder / "a" / "SKILL.md"
-
-def say(text):
-    print(text, flush=True)
-
-def append(line):
-    before = file.read_text() if file.exists() else ""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(file, before + line + "\\n")
-
-async def write(line, work=None):
-    change = SkillChange("write", ("a",), line, Author.AGENT, session="child", paths=("a",))
-    await history.record(change, work or (lambda: append(line)))
-
-"""
+CHILD = Path(__file__).with_name("child.py.txt").read_text("utf-8")
 
 
 @contextmanager

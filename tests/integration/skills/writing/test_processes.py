@@ -2,34 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.unit.skills.writing.conftest import text
 
-CHILD = """
-import asyncio, sys
-from pathlib import Path
-from hermes.skills.index import SkillIndex
-from hermes.skills.skill import skill_roots
-from hermes.skills.history import SkillHistory
-from hermes.skills.writing.draft import DraftAction, SkillDraft
-from hermes.skills.writing.writer import SkillWriter
-
-home, bundled, who, times = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-index = SkillIndex(skill_roots(home, bundled=bundled))
-writer = SkillWriter(home, index, SkillHistory(home), lambda _: ())
-
-async def main():
-    for number in range(times):
-        for name in ("shared", "mine"):
-            draft = SkillDraft(action=DraftAction.PATCH, name=name, old_string="LAST",
-                               new_string=f"{who}{number}\\nLAST", reason=f"{who}{number}")
-            await writer.manage(draft)
-        print(number, flush=True)
-
-asyncio.run(main())
-"""
+CHILD = Path(__file__).with_name("child.py.txt").read_text("utf-8")
 
 
 def child(place, who: str, times: int) -> subprocess.Popen[str]:

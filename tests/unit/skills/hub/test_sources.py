@@ -23,27 +23,14 @@ from hermes.skills.hub.sources import (
     parse_repo_path,
 )
 from hermes.skills.hub.web_sources import split_site
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 WEB = "https://github.com"
 
 
-@pytest.mark.parametrize(
-    ("identifier", "source"),
-    [
-        ("owner/repo/path", "github"),
-        ("https://github.com/owner/repo/tree/main/a", "github"),
-        ("skills-sh/owner/repo/a", "skills-sh"),
-        ("claude-marketplace/owner/repo/p/s", "claude-marketplace"),
-        ("official/research/arxiv", "official"),
-        ("https://example.com", "well-known"),
-        ("https://example.com/.well-known/skills/a", "well-known"),
-        ("https://example.com/repo.git", "git"),
-        ("https://github.com/owner/repo.git#main:a", "git"),
-        ("git@example.com:team/repo.git", "git"),
-        ("ssh://git@example.com/repo", "git"),
-        ("git+https://example.com/repo", "git"),
-    ],
-)
+@pytest.mark.parametrize(("identifier", "source"), CASES["source is guessed from the identifier"])
 def test_source_is_guessed_from_the_identifier(tmp_path, identifier, source):
     assert Hub(HubOptions(tmp_path)).sources.resolve(identifier)[0].name == source
 
@@ -99,36 +86,13 @@ def test_repository_path_matches_the_closest_folder() -> None:
             choose_folder("x", path, skills)
 
 
-@pytest.mark.parametrize(
-    ("text", "split"),
-    [
-        ("https://s", ("https://s", "")),
-        ("https://s/#a", ("https://s", "a")),
-        ("https://s/docs/.well-known/skills/a", ("https://s/docs/.well-known/skills", "a")),
-        (
-            "https://s/.well-known/agent-skills/a/SKILL.md",
-            ("https://s/.well-known/agent-skills", "a"),
-        ),
-        ("https://s/.well-known/skills/my%20notes", ("https://s/.well-known/skills", "my notes")),
-        ("https://s/.well-known/skills/index.json", ("https://s/.well-known/skills", "")),
-    ],
-)
-def test_a_site_and_the_skill_on_it(text: str, split: tuple[str, str]) -> None:
+@pytest.mark.parametrize(("text", "split"), CASES["a site and the skill on it"])
+def test_a_site_and_the_skill_on_it(text, split):
     site, name = split_site(text)
-    assert (site.rstrip("/"), name) == split
+    assert [site.rstrip("/"), name] == split
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://example.com",
-        "ftp://a/b",
-        "https://u:p@h/",
-        "https://",
-        "file:///etc",
-        "https://h:x/",
-    ],
-)
+@pytest.mark.parametrize("url", CASES["unsafe addresses are refused"])
 def test_unsafe_addresses_are_refused(url: str) -> None:
     with pytest.raises(HubError):
         check_address(url)

@@ -24,6 +24,9 @@ from hermes.skills.hub.store import (
     read_lock,
     write_lock,
 )
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 def entry(category: str = "") -> InstalledSkill:
@@ -68,17 +71,7 @@ def test_lock_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
         read_lock(tmp_path / "lock.json")
 
 
-@pytest.mark.parametrize(
-    ("name", "category"),
-    [
-        ("a", ".."),
-        ("a", "../../elsewhere"),
-        ("a", "/elsewhere"),
-        ("..", ""),
-        ("../a", ""),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("name", "category"), CASES["locks that lead out"])
 def test_a_lock_that_leads_out_of_the_hub_is_an_error(tmp_path, name, category):
     write_lock(tmp_path / "lock.json", LockFile({name: entry(category)}))
     with pytest.raises(ConfigError, match="damaged"):

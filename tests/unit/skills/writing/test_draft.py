@@ -6,22 +6,15 @@ from hermes.skills.index import SkillIndex
 from hermes.skills.parse import read_instructions
 from hermes.skills.skill import SkillRoot, Source, bundled_folder, optional_folder
 from hermes.skills.writing.draft import ChangeRefused, most_similar, replace_text
+from tests.cases import cases
 from tests.unit.skills.writing.conftest import text
+
+CASES = cases(__file__)
 
 TEXT = "one\n  two  words\nthree\n\none\n"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "result"),
-    [
-        ("three", "3", "one\n  two  words\n3\n\none\n"),
-        ("two words\nthree\n", "2\n3\n", "one\n2\n3\n\none\n"),
-        ("\ttwo words", "2", "one\n2\nthree\n\none\n"),
-        ("  two  words\n", "", "one\nthree\n\none\n"),
-        ("three\n\none", "x", "one\n  two  words\nx\n"),
-        ("two words", "", "one\nthree\n\none\n"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "result"), CASES["places"])
 def test_the_one_place_is_found_exactly_or_but_for_spaces(old, new, result):
     assert replace_text(TEXT, old, new, replace_all=False) == result
 
@@ -73,48 +66,14 @@ BACKUP = text(
     "Run pg_dump in custom format, check the exit code, compress with zstd, copy with rsync to the"
     " backup server, verify the checksum there, then prune archives older than thirty days.\n",
 )
-NEAR = {
-    "the words of the name in another order": ("backup-postgres", text("backup-postgres", "Save")),
-    "a letter more": ("postgres-backups", text("postgres-backups", "Save what is there")),
-    "the description in other words": (
-        "database-dump",
-        text(
-            "database-dump",
-            "Back up PostgreSQL databases using pg_dump, compress and copy to another server",
-        ),
-    ),
-    "the same steps under another name": (
-        "nightly-archive",
-        text(
-            "nightly-archive",
-            "What to do every evening before the machines are switched off",
-            "Run pg_dump in custom format and check its exit code. Compress with zstd and copy with"
-            " rsync to the backup server, verify the checksum, prune archives older than thirty"
-            " days.\n",
-        ),
-    ),
-    "common words in the name": (
-        "how-to-use-the-postgres-backup",
-        text("how-to-use-the-postgres-backup", "Save"),
-    ),
-}
-FAR = {
-    "another database": (
-        "mysql-replication",
-        text("mysql-replication", "Set up replication between two MySQL servers"),
-    ),
-    "a name with a word in common": (
-        "postgres-tuning",
-        text("postgres-tuning", "Find slow queries and missing indexes with EXPLAIN"),
-    ),
-    "short descriptions": ("backup-phone", text("backup-phone", "Photos and contacts of a phone")),
-}
+NEAR = CASES["near"]
+FAR = CASES["far"]
 
 
 @pytest.mark.parametrize("case", NEAR)
 async def test_similar_skill_is_refused_once_and_then_created(place, case):
     await place.create("postgres-backup", content=BACKUP)
-    name, content = NEAR[case]
+    name, content = NEAR[case][0], text(*NEAR[case])
     with pytest.raises(ChangeRefused, match="not created: postgres-backup is close") as refused:
         await place.create(name, content=content)
     assert "view postgres-backup and patch it instead" in refused.value.hint
@@ -125,17 +84,17 @@ async def test_similar_skill_is_refused_once_and_then_created(place, case):
 
 async def test_similar_skill_is_refused_again_in_another_session(place):
     await place.create("postgres-backup", content=BACKUP)
-    name, content = next(iter(NEAR.values()))
+    first = next(iter(NEAR.values()))
     for session in ("s1", "s2"):
         with pytest.raises(ChangeRefused, match="is close"):
-            await place.create(name, content=content, session=session)
+            await place.create(first[0], content=text(*first), session=session)
 
 
 @pytest.mark.parametrize("case", FAR)
 async def test_related_skill_is_created_at_once(place, case):
     await place.create("postgres-backup", content=BACKUP)
-    name, content = FAR[case]
-    assert "created" in (await place.create(name, content=content)).text
+    created = await place.create(FAR[case][0], content=text(*FAR[case]))
+    assert "created" in created.text
 
 
 async def test_short_ones_are_close_when_they_say_the_same(place):
