@@ -22,26 +22,7 @@ from hermes.providers.wire.model import WireModel
 
 pytestmark = [pytest.mark.model, pytest.mark.internet]
 
-TEMPLATE = """
-{%- for message in messages %}
-{%- if message.role == 'tool' %}
-{{- '<|im_start|>user\\nThe function returned: ' + message.content + ' Say it in a sentence.' }}
-{%- else %}
-{{- '<|im_start|>' + message.role + '\\n' }}
-{%- if message.tool_calls %}{% for call in message.tool_calls %}
-{{- '{"name": "' + call.function.name + '", "arguments": ' }}
-{{- call.function.arguments | tojson }}{{- '}' }}
-{%- endfor %}{% else %}{{- message.content }}{% endif %}
-{%- endif %}
-{%- if message.role == 'system' and tools %}
-{{- '\\n\\nTo call a function, answer with a JSON object only: ' }}
-{{- '{"name": function name, "arguments": object}. Functions:\\n' }}
-{%- for tool in tools %}{{- tool | tojson }}{{- '\\n' }}{% endfor %}
-{%- endif %}
-{{- '<|im_end|>\\n' }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% endif %}
-"""
+TEMPLATE = Path(__file__).with_name("chat_template.jinja").read_text()
 CHILD = """
 import json, sys
 import xllamacpp

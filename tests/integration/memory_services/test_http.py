@@ -81,15 +81,13 @@ def test_a_redirect_is_not_followed(api: ServiceClient, site: Site) -> None:
     assert len(site.requests) == 1
 
 
-def test_a_flood_is_not_read_to_its_end(api: ServiceClient, site: Site) -> None:
-    site.misbehave(Fault(200, b" " * (MAX_BYTES + 1)))
-    with pytest.raises(ServiceError, match="more than can be read"):
-        api.read("GET", "/x")
-
-
-def test_too_deep_json_is_an_error(api: ServiceClient, site: Site) -> None:
-    site.misbehave(Fault(200, b"[" * 100_000))
-    with pytest.raises(ServiceError, match="not JSON"):
+@pytest.mark.parametrize(
+    ("letter", "count", "said"),
+    [(b" ", MAX_BYTES + 1, "more than can be read"), (b"[", 100_000, "not JSON")],
+)
+def test_a_flood_or_too_deep_json_is_an_error(api, site, letter, count, said):
+    site.misbehave(Fault(200, letter * count))
+    with pytest.raises(ServiceError, match=said):
         api.read("GET", "/x")
 
 

@@ -10,32 +10,12 @@ import pytest
 
 from hermes.app.sessions import SessionRequest
 from hermes.core.events import Event, ToolFinished, TurnFinished
-from hermes.core.messages import Text, Thinking, ToolCall, User
+from hermes.core.messages import Text, ToolCall, User
 from hermes.core.model import TextDelta, Usage
 from hermes.core.testing import ModelServer, Step
 from tests.integration.providers.conftest import started
 from tests.unit.providers.acp.fake_agent import PROGRAM
-
-MODES = ("chat_completions", "anthropic_messages", "codex_responses")
-THOUGHTS = {
-    "chat_completions": Thinking(
-        "let me look", ({"type": "reasoning.text", "text": "let me look", "signature": "c2ln"},)
-    ),
-    "anthropic_messages": Thinking(
-        "let me look", ({"type": "thinking", "thinking": "let me look", "signature": "c2ln"},)
-    ),
-    "codex_responses": Thinking(
-        "let me look",
-        items=(
-            {
-                "id": "rs_1",
-                "type": "reasoning",
-                "summary": [{"type": "summary_text", "text": "let me look"}],
-                "encrypted_content": "gAAAA",
-            },
-        ),
-    ),
-}
+from tests.unit.providers.wire.calling import MODES, THOUGHTS
 
 
 def lab(server: ModelServer, mode: str) -> dict:

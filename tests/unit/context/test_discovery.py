@@ -11,6 +11,7 @@ from hermes.context.engine import ContextEngine, Dicts
 from hermes.core.errors import ConfigError
 from hermes.plugins.discovery import PluginInfo
 from hermes_plugins.context.lcm import LcmEngine
+from tests.cases import table_test
 
 MANIFEST = "name: tiny\ndescription: Keeps the last messages.\nversion: 1.2.0\n"
 ENGINE = """
@@ -86,14 +87,7 @@ def test_a_plugin_in_a_folder_is_found(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("constructor", "length"),
-    [
-        ("def __init__(self, context_length): self.context_length = context_length", 32_000),
-        ("def __init__(self, **kw): self.context_length = kw['context_length']", 32_000),
-        ("pass", 0),
-    ],
-)
+@table_test
 def test_the_window_is_given_to_a_constructor_that_takes_it(tmp_path, constructor, length):
     write(tmp_path, {"__init__.py": engine_text(constructor)})
     assert find("tiny", tmp_path).context_length == length

@@ -3,6 +3,8 @@
 import copy
 import json
 
+import pytest
+
 from hermes.context.compression import (
     STUB,
     FitCheck,
@@ -139,14 +141,17 @@ def test_the_newest_todo_list_is_not_pruned():
     assert made[4] is messages[4]
 
 
-def test_a_valid_conversation_is_returned_as_it_is():
-    messages = [SYSTEM, user("go"), *work(3), says("done")]
+@pytest.mark.parametrize("end", [says("done"), asks(call(9, "terminal", command="ls"))])
+def test_a_valid_or_unfinished_conversation_is_returned_as_it_is(end):
+    messages = [SYSTEM, user("go"), *work(3), end]
     assert all(new is old for new, old in zip(repair_calls(messages), messages, strict=True))
 
 
-def test_results_without_a_call_are_dropped():
+def test_results_without_a_call_and_second_results_are_dropped():
     messages = [SYSTEM, result(9, "read_file", "x"), user("go"), result(8, "read_file", "y")]
     assert repair_calls(messages) == [SYSTEM, user("go")]
+    twice = [SYSTEM, *reads(1, "a.py", "x"), result(1, "read_file", "again"), user("?")]
+    assert repair_calls(twice) == [*twice[:3], twice[4]]
 
 
 def test_calls_whose_results_went_get_a_stub():
@@ -155,16 +160,6 @@ def test_calls_whose_results_went_get_a_stub():
     assert faults(made) == []
     assert made[3] == result(1, "read_file", STUB)
     assert made[4] == result(2, "terminal", "x")
-
-
-def test_a_second_result_for_a_call_is_dropped():
-    messages = [SYSTEM, *reads(1, "a.py", "x"), result(1, "read_file", "again"), user("?")]
-    assert repair_calls(messages) == [*messages[:3], messages[4]]
-
-
-def test_unanswered_calls_at_the_end_stay_open():
-    messages = [SYSTEM, user("go"), asks(call(1, "terminal", command="ls"))]
-    assert repair_calls(messages) == messages
 
 
 def test_the_list_has_the_request_the_calls_the_errors_and_the_last_words():

@@ -85,23 +85,22 @@ def test_thoughts_and_images_are_not_sent():
     assert "data:x" not in question
 
 
-def test_earlier_notes_are_given_to_be_brought_up_to_date():
+EARLIER = {"earlier": SummaryNotes({GOAL: "win the game"})}
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        (EARLIER, "<notes>\n## Goal\nwin the game\n</notes>"),
+        (EARLIER, "up to date"),
+        ({"focus": "the lexer {x}"}, "the lexer {x}"),
+        ({"request": "now the tests"}, "<request>\nnow the tests\n</request>"),
+    ],
+)
+def test_the_question_has_earlier_notes_the_focus_and_the_request(given, asked):
     script = Script(GOOD)
-    summarize(job(work(2), earlier=SummaryNotes({GOAL: "win the game"})), [script.summariser])
-    assert "<notes>\n## Goal\nwin the game\n</notes>" in script.questions[0]
-    assert "up to date" in script.questions[0]
-
-
-def test_a_focus_is_passed_on():
-    script = Script(GOOD)
-    summarize(job(work(2), focus="the lexer {x}"), [script.summariser])
-    assert "the lexer {x}" in script.questions[0]
-
-
-def test_prompt_contains_a_request_that_stays_outside_the_summary():
-    script = Script(GOOD)
-    summarize(job(work(2), request="now the tests"), [script.summariser])
-    assert "<request>\nnow the tests\n</request>" in script.questions[0]
+    summarize(job(work(2), **given), [script.summariser])
+    assert asked in script.questions[0]
 
 
 @pytest.mark.parametrize("error", [ModelNotFound("404"), Overloaded("503"), ContextOverflow("413")])

@@ -13,6 +13,7 @@ from hermes.providers import endpoints
 from hermes.providers.credentials.pool import FLUSH_SECONDS, MAX_REST, CredentialPool, Keyring
 from hermes.providers.endpoints import Credential
 from hermes.providers.login.tokens import GOOGLE_CLIENT_ID, GOOGLE_PROJECT_ID, StoredLogin, Tokens
+from tests.cases import table_test
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.parts import Bench, Values, shop
 from tests.unit.providers.credentials.test_sources import by_hand
@@ -38,14 +39,7 @@ def three(bench: Bench) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize(
-    ("strategy", "first", "after_a_restart"),
-    [
-        ("fill_first", "aaaa", "aaa"),
-        ("round_robin", "abca", "bca"),
-        ("least_used", "abca", "bca"),
-    ],
-)
+@table_test
 async def test_order_continues_after_a_restart(three, strategy, first, after_a_restart):
     keyring = three.keyring(strategy)
     assert await taken(pool_of(keyring), 4) == first

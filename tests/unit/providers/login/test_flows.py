@@ -87,14 +87,7 @@ async def test_pkce_verifier_is_sent_with_the_poll(person: Person, server: OAuth
     assert len(poll["code_verifier"]) >= 43
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ("access_denied", "was declined in the browser"),
-        ("expired_token", "before the code expired"),
-        ("invalid_client", "ended the login: status 400 (invalid_client)"),
-    ],
-)
+@table_test
 async def test_a_login_that_fails_says_why(person, server, answer, words):
     server.polls = ["authorization_pending", answer]
     with pytest.raises(CredentialRefused) as caught:

@@ -171,20 +171,16 @@ async def test_a_job_has_its_own_cap():
         await budget.reserve(0.2)
 
 
-async def test_a_job_is_under_the_cap_of_sessions_too():
-    budget = Budget(BudgetLimits(session=0.1, job=1.0), MemoryLedger(), "s", HandClock(), job=True)
+@pytest.mark.parametrize("own", [1.0, None])
+async def test_a_job_is_under_the_cap_of_sessions_too(own):
+    limits = BudgetLimits(session=0.1, job=own)
+    budget = Budget(limits, MemoryLedger(), "s", HandClock(), job=True)
     with pytest.raises(BudgetSpent, match=r"budget\.session_usd"):
         await budget.reserve(0.2)
 
 
 async def test_the_cap_of_jobs_is_not_for_conversations():
     await Wallet(session=1.0, job=0.1).spend(0.9)
-
-
-async def test_a_job_without_a_cap_of_its_own_is_a_session():
-    budget = Budget(BudgetLimits(session=0.1), MemoryLedger(), "s", HandClock(), job=True)
-    with pytest.raises(BudgetSpent, match=r"budget\.session_usd"):
-        await budget.reserve(0.2)
 
 
 async def test_the_day_counts_every_session_of_every_process():
@@ -336,15 +332,10 @@ def cost(output: int) -> Step:
     return Step((Text("fine"),), usage=Usage(input=0, output=output))
 
 
-async def test_without_a_cap_the_call_is_passed_on_as_it_is():
+@pytest.mark.parametrize(("cap", "price"), [(None, None), (0.0, FREE)])
+async def test_a_free_model_or_a_call_without_a_cap_is_passed_on_as_it_is(cap, price):
     with ScriptedModel(["fine"]) as inner:
-        await ask(MeteredModel(inner, budget(None), ModelProfile(price=None)))
-    assert inner.requests == [ASK]
-
-
-async def test_a_free_model_is_always_allowed():
-    with ScriptedModel(["fine"]) as inner:
-        await ask(MeteredModel(inner, budget(0.0), ModelProfile(price=FREE)))
+        await ask(MeteredModel(inner, budget(cap), ModelProfile(price=price)))
     assert inner.requests == [ASK]
 
 

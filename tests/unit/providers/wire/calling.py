@@ -8,13 +8,33 @@ from typing import Any
 
 import httpx2
 
-from hermes.core.messages import System, User
+from hermes.core.messages import System, Thinking, User
 from hermes.core.model import ModelEvent, ModelRequest, Reply
 from hermes.core.testing import ModelServer
 from hermes.providers.endpoints import Credential, ModelProfile, Target
 from hermes.providers.wire.model import WireModel, dialect_for
 
 MODES = ("chat_completions", "anthropic_messages", "codex_responses")
+THOUGHTS = {
+    "chat_completions": Thinking(
+        "let me look", ({"type": "reasoning.text", "text": "let me look", "signature": "c2ln"},)
+    ),
+    "anthropic_messages": Thinking(
+        "let me look", ({"type": "thinking", "thinking": "let me look", "signature": "c2ln"},)
+    ),
+    "codex_responses": Thinking(
+        "let me look",
+        items=(
+            {
+                "id": "rs_1",
+                "type": "reasoning",
+                "summary": [{"type": "summary_text", "text": "let me look"}],
+                "encrypted_content": "gAAAA",
+            },
+        ),
+    ),
+}
+"""A thought as each wire sends it: signed or encrypted."""
 ASK = ModelRequest((System("be brief"), User.say("hello")))
 KEY = Credential("env:ACME_API_KEY", "secret-key")
 

@@ -28,7 +28,7 @@ from hermes.core.testing import (
 )
 from hermes.providers.endpoints import Timeouts
 from hermes.providers.wire.model import WireModel
-from tests.unit.providers.wire.calling import ASK, MODES, ask, target, until, wire
+from tests.unit.providers.wire.calling import ASK, MODES, THOUGHTS, ask, target, until, wire
 
 pytestmark = pytest.mark.parametrize("mode", MODES)
 
@@ -293,25 +293,7 @@ async def test_characters_that_cannot_be_sent_are_named(client, mode):
 
 async def test_thinking_goes_back_as_it_came(client, mode):
     """Signed or encrypted, in whatever form the wire has for it."""
-    thought = {
-        "chat_completions": Thinking(
-            "hm, so", ({"type": "reasoning.text", "text": "hm, so", "signature": "s", "index": 0},)
-        ),
-        "anthropic_messages": Thinking(
-            "hm, so", ({"type": "thinking", "thinking": "hm, so", "signature": "c2ln"},)
-        ),
-        "codex_responses": Thinking(
-            "hm, so",
-            items=(
-                {
-                    "id": "rs_1",
-                    "type": "reasoning",
-                    "summary": [{"type": "summary_text", "text": "hm, so"}],
-                    "encrypted_content": "gAAAA",
-                },
-            ),
-        ),
-    }[mode]
+    thought = THOUGHTS[mode]
     call = ToolCall("a", "read", '{"path":"x"}')
     with ModelServer([Step((thought, call)), "done"]) as server:
         model = wire(server, client, mode, reasoning="object")
