@@ -23,31 +23,7 @@ COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 _hermes
 printf '%s\\n' "${COMPREPLY[@]}"
 """
-LINES = (
-    ("hermes prof", {"profile"}),
-    ("hermes sessions ren", {"rename"}),
-    ("hermes -p work sessions ren", {"rename"}),
-    ("hermes --profile work --resu", {"--resume"}),
-    ("hermes logs --le", {"--level"}),
-    ("hermes logs --level WAR", {"WARNING"}),
-    ("hermes logs --level=WAR", {"--level=WARNING"}),
-    ("hermes logs -n 5 err", {"errors"}),
-    ("hermes logs agent err", set()),
-    ("hermes auth add --type o", {"oauth"}),
-    ("hermes auth add openr", {"openrouter"}),
-    ("hermes config set terminal.time", {"terminal.timeout"}),
-    ("hermes profile use ", {"default", "work", "home"}),
-    ("hermes -p w", {"work"}),
-    ("hermes profile create w", set()),
-    ("hermes profile create --clone-f", {"--clone-from"}),
-    ("hermes profile import not", {"notes.zip"}),
-    ("hermes skills snap", {"snapshot"}),
-    ("hermes skills snapshot ex", {"export"}),
-    ("hermes chat -q prof", set()),
-    ("hermes chat -Q prof", set()),
-    ("hermes nothing of this", set()),
-    ("./hermes -p work sessions show 2026", {"20260101_120000_abcdef01"}),
-)
+LINES = [(line, set(words)) for line, words in CASES["lines"]]
 """What is typed before Tab, and what is offered."""
 SESSIONS = """#!/bin/sh
 [ "$*" = "-p work sessions list --json" ] || exit 1

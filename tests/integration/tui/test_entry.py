@@ -8,8 +8,11 @@ from typing import Self
 
 import pytest
 
+from tests.cases import cases
 from tests.screens.emulated import Emulated
 from tests.screens.tmux import Tmux
+
+CASES = cases(__file__)
 
 PROGRAM = Path(__file__).with_name("entry_program.py")
 FAMILY = "👨‍👩‍👧"
@@ -95,18 +98,7 @@ def test_the_input_grows_to_a_third_of_the_screen_and_scrolls_then(tmp_path: Pat
     it.close()
 
 
-@pytest.mark.parametrize(
-    ("typed", "lefts", "columns", "after_deleting"),
-    [
-        ("a漢字b", 2, [7, 5], "a漢b"),
-        (f"a{FAMILY}b", 1, [9], "ab"),
-        ("ae\u0301b", 1, [4], "ab"),
-        ("a🇩🇪b", 1, [5], "ab"),
-        ("a👍🏽b", 1, [5], "ab"),
-        ("אבג", 1, [4], "אג"),
-        ("مَرْحَبا", 1, [6], "مَرْحَا"),
-    ],
-)
+@pytest.mark.parametrize(("typed", "lefts", "columns", "after_deleting"), CASES["signs of all"])
 def test_signs_of_all_scripts_are_edited_as_they_are_seen(
     it, typed, lefts, columns, after_deleting
 ):

@@ -9,8 +9,11 @@ import pytest
 from hermes.providers import endpoints
 from hermes.providers.credentials.auth_file import AuthFile
 from hermes.providers.endpoints import Endpoint
+from tests.cases import cases
 from tests.unit.cli.terminal import Hermes
 from tests.unit.providers.credentials.oauth_server import OAuthServer, jwt
+
+CASES = cases(__file__)
 
 KEY = "sk-or-v1-0123456789abcdef"
 OTHER = "sk-or-v1-fedcba9876543210"
@@ -79,26 +82,7 @@ def test_a_key_that_is_there_is_not_added_twice(hermes, store, monkeypatch):
 
 @pytest.mark.parametrize(
     ("words", "stdin", "message"),
-    [
-        (("add", "openruter", "--api-key", KEY), "", "did you mean openrouter"),
-        (("add", "nonsense", "--api-key", KEY), "", "known: openrouter"),
-        (("add", "openrouter"), "", "the key is empty"),
-        (("add", "openrouter"), " \n\n", "the key is empty"),
-        (("add", "openrouter", "--api-key", ""), "", "the key is empty"),
-        (("add", "openrouter"), "two words", "this is not a key"),
-        (("add", "openrouter"), "“quoted”", "this is not a key"),
-        (("add", "openrouter"), "a\nb", "this is not a key"),
-        (("add", "openrouter"), "x" * 20_000, "this is not a key"),
-        (("add", "openrouter", "--api-key", KEY, "--label", "7"), "", "a label is one line"),
-        (("add", "openrouter", "--api-key", KEY, "--label", "a\x1bb"), "", "a label is one line"),
-        (("add", "openrouter", "--type", "oauth"), "", "has no login that Hermes can use"),
-        (("add", "openrouter", "--type", "oauth", "--api-key", "k"), "", "exclude each other"),
-        (("add", "openrouter", "--import"), "", "has no login that Hermes can use"),
-        (("list", "nonsense"), "", "there is no provider 'nonsense'"),
-        (("remove", "openrouter", "1", "--yes"), "", "has no key '1'; it has none"),
-        (("reset",), "", "name one provider, or say --all"),
-        (("reset", "openrouter", "--all"), "", "name one provider, or say --all"),
-    ],
+    [*CASES["mistakes"], (("add", "openrouter"), "x" * 20_000, "this is not a key")],
 )
 def test_mistakes_are_one_clear_line(hermes, store, words, stdin, message):
     outcome = hermes(*words, stdin=stdin).expect(2, err=message)

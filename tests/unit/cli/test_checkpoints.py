@@ -80,8 +80,7 @@ def test_going_back_from_a_folder_below(hermes_home, worked, monkeypatch):
 
 def test_lines_changed_by_the_user_are_left_unless_forced(hermes_home: Path, worked: Path) -> None:
     (worked / "a.txt").write_text("mine\n")
-    code, out, _ = hermes_checkpoints(hermes_home, "restore", "1")
-    assert code == 1
+    out = hermes_checkpoints(hermes_home, "restore", "1").expect(1).out
     assert "a.txt: you changed the same lines since" in out
     assert (worked / "a.txt").read_text() == "mine\n"
     code, out, _ = hermes_checkpoints(hermes_home, "restore", "2", "--force")

@@ -16,8 +16,11 @@ from hermes.core.errors import StoreCorrupt
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import open_store
 from hermes.store.sqlite.repair import back_up_daily
+from tests.cases import cases
 from tests.unit.cli.conftest import Sessions
 from tests.unit.cli.terminal import Terminal
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -176,31 +179,7 @@ def test_a_child_may_stand_before_its_parent(empty, out):
     assert len(empty("tree", "child", "--json").document["ancestors"]) == 2
 
 
-BROKEN = [
-    ("{", "this is not JSON"),
-    ("\x00", "this is not JSON"),
-    ("[" * 100_000, "this is not JSON"),
-    ("3", "there are no messages"),
-    ('"text"', "there are no messages"),
-    ('{"id": "x"}', "there are no messages"),
-    ('{"messages": 3}', "messages: expected array, got int"),
-    ('{"messages": [3]}', "messages[0]: expected object, got int"),
-    ('{"messages": [{"content": "x"}]}', "messages[0]: object missing required field role"),
-    ('{"messages": [{"role": 3}]}', "messages[0].role: expected str, got int"),
-    ('{"messages": [{"role": "user", "timestamp": "now"}]}', "messages[0].timestamp: expected"),
-    ('{"messages": [{"role": "user", "timestamp": -1}]}', "messages[0].timestamp: expected"),
-    ('{"id": "", "messages": []}', "id: expected str of length >= 1"),
-    ('{"id": "a\\u001b[2J", "messages": []}', "id: it has control characters"),
-    ('{"started_at": 1e300, "messages": []}', "started_at: expected float <="),
-    ('{"title": "' + "x" * 101 + '", "messages": []}', "101 characters; at most 100"),
-    ('{"model_calls": [{}], "messages": []}', "model_calls[0]: object missing"),
-    ('{"projection": {"after_id": 1, "basis": 2}, "messages": []}', "projection.basis: expected"),
-    ('{"id": "a", "projection": {"after_id": 1, "basis": [["b", 1, 2]]}, "messages": []}',
-     "takes messages from another session"),
-    ('{"id": "a", "projection": {"after_id": 1, "basis": []}, "messages": [{"role": "user"}]}',
-     "each must have an id of its own"),
-    ('{"id": "good", "messages": []}', "session good is in line 1 already"),
-]  # fmt: skip
+BROKEN = [*CASES["broken lines"], ("[" * 100_000, "this is not JSON")]
 
 
 @pytest.mark.parametrize(("line", "said"), BROKEN, ids=[said for _, said in BROKEN])

@@ -58,8 +58,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_entries_of_a_file_are_listed(hermes, file):
-    code, out, _ = hermes("show", file)
-    assert code == 0
+    out = hermes("show", file).expect().out
     first, second = out.splitlines()
     size = human_size(len(file.read_bytes().splitlines(keepends=True)[0]))
     assert first.split() == f"1 completed 5 turns {size} model-a list the files".split()
@@ -73,8 +72,7 @@ def test_the_entries_of_a_file_are_listed(hermes, file):
 
 
 def test_one_entry_is_shown_turn_by_turn(hermes, file):
-    code, out, _ = hermes("show", file, "--index", 1)
-    assert code == 0
+    out = hermes("show", file, "--index", 1).expect().out
     head, _, rest = out.partition("\n")
     assert head.startswith("model-a  completed  ")
     assert "\ntools: terminal\n" in rest and "\nuser: list the\nfiles\n" in rest
@@ -91,14 +89,11 @@ def test_one_entry_is_given_whole_to_programs(hermes, file):
 
 @pytest.mark.parametrize("index", ["3", "0", "-3"])
 def test_missing_entry_is_reported(hermes, file, index):
-    code, _, err = hermes("show", file, "--index", index)
-    assert code == 2
-    assert f"has no entry {index}" in err
+    hermes("show", file, "--index", index).expect(2, err=f"has no entry {index}")
 
 
 def test_messages_come_back_as_they_were(hermes, file):
-    code, out, _ = hermes("convert", file, "--to", "openai")
-    assert code == 0
+    out = hermes("convert", file, "--to", "openai").expect().out
     entry = json.loads(out.splitlines()[0])
     assert list(entry) == ["messages", "tools", "timestamp", "model", "completed"]
     assert tuple(from_dict(message) for message in entry["messages"]) == CONVERSATION
@@ -153,8 +148,7 @@ def test_bad_lines_are_named_and_the_rest_is_converted(hermes, file, tmp_path):
 def test_a_file_without_any_trajectory_makes_no_output(hermes, tmp_path):
     source, target = tmp_path / "bad.jsonl", tmp_path / "out.jsonl"
     source.write_text("nothing\n")
-    code, _, err = hermes("convert", source, "-o", target)
-    assert code == 2
+    err = hermes("convert", source, "-o", target).expect(2).err
     assert f"{source}:1: not a trajectory" in err and f"there is no trajectory in {source}" in err
     assert not target.exists()
 
@@ -162,9 +156,7 @@ def test_a_file_without_any_trajectory_makes_no_output(hermes, tmp_path):
 def test_file_is_not_overwritten_without_force(hermes, file, tmp_path):
     target = tmp_path / "out.jsonl"
     target.write_text("precious")
-    code, _, err = hermes("convert", file, "-o", target)
-    assert code == 2
-    assert "--force" in err
+    hermes("convert", file, "-o", target).expect(2, err="--force")
     assert target.read_text() == "precious"
     assert hermes("convert", file, "-o", target, "--force").code == 0
     assert len(target.read_text().splitlines()) == 2
@@ -250,13 +242,8 @@ def test_a_file_comes_before_a_session_of_the_same_name(hermes, file, monkeypatc
 
 
 def test_argument_that_is_neither_file_nor_session_is_refused(hermes, tmp_path):
-    code, _, err = hermes("convert", "nothing.jsonl")
-    assert code == 2
-    assert "there is no file and no session nothing.jsonl" in err
+    missing = "there is no file and no session nothing.jsonl"
+    hermes("convert", "nothing.jsonl").expect(2, err=missing)
     add_session(hermes.home, "20260101_aaaa", "the plan")
-    code, _, err = hermes("convert", "nothing.jsonl")
-    assert code == 2
-    assert "there is no file and no session nothing.jsonl" in err
-    code, _, err = hermes("show", tmp_path / "nothing.jsonl")
-    assert code == 2
-    assert "no such file" in err
+    hermes("convert", "nothing.jsonl").expect(2, err=missing)
+    hermes("show", tmp_path / "nothing.jsonl").expect(2, err="no such file")

@@ -152,19 +152,7 @@ def places(text: str, steps: CursorSteps) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("text", "signs"),
-    [
-        ("abc", ["a", "b", "c"]),
-        ("漢字", ["漢", "字"]),
-        (f"a{FAMILY}b", ["a", FAMILY, "b"]),
-        (FLAGS, ["🇩🇪", "🇫🇷"]),
-        (f"{ACCENT}x{HAND}", [ACCENT, "x", HAND]),
-        ("שלום", list("שלום")),
-        ("مَرْ", ["مَ", "رْ"]),
-        ("한국", ["한", "국"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "signs"), CASES["cursor step is one character"])
 def test_cursor_step_is_one_character(text: str, signs: list[str]) -> None:
     steps = CursorSteps(PasteStore())
     at = places(text, steps)

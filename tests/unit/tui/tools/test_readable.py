@@ -12,24 +12,7 @@ from tests.cases import cases
 CASES = cases(__file__)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ({"error": "no such thing"}, "no such thing"),
-        ({"status": "ok", "output": "a\nb"}, "a\nb"),
-        ({"content": [{"type": "text", "text": "hello"}]}, "hello"),
-        ({"results": [{"title": "A", "url": "u"}, {"title": "B", "url": "v"}]},
-         "title: A, url: u\ntitle: B, url: v"),
-        ({"id": 7, "open": True, "labels": ["x", "y"], "by": None},
-         "id: 7\nopen: yes\nlabels: x, y\nby: none"),
-        ([1, "two", {"n": 3}], "1\ntwo\nn: 3"),
-        ({"list": list(range(9))}, "list: 0, 1, 2, 3, 4 … (9)"),
-        ({"a": {"b": {"c": {"d": {"e": {"f": 1}}}}}}, "a: b: c: d: e: f: 1"),
-        ([[[[[[[[[[[[1]]]]]]]]]]]], "…"),
-        ({}, ""),
-        ([], ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "shown"), CASES["json is shown by its content"])
 def test_json_is_shown_by_its_content(value: object, shown: str) -> None:
     assert readable(json.dumps(value)) == shown
 
