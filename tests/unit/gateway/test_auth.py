@@ -52,20 +52,10 @@ async def test_single_listed_user_is_the_owner(setup):
     assert (admission.allowed, admission.role) == (True, "owner")
 
 
-async def test_several_listed_users_are_members(setup):
-    setup.variables["TELEGRAM_ALLOWED_USERS"] = " 5 , 6,"
-    assert (await setup.says("6")).role == "member"
-
-
 async def test_general_allowlist_adds_to_the_one_of_the_platform(setup):
     setup.variables |= {"TELEGRAM_ALLOWED_USERS": "5", "GATEWAY_ALLOWED_USERS": "7"}
     assert (await setup.says("7")).role == "member"
     assert (await setup.says("5")).role == "owner"
-
-
-async def test_allowlist_of_one_platform_has_no_effect_on_another(setup):
-    setup.variables["TELEGRAM_ALLOWED_USERS"] = "5"
-    assert not (await setup.says("5", platform="discord")).allowed
 
 
 @pytest.mark.parametrize("name", ["TELEGRAM_ALLOW_ALL_USERS", "GATEWAY_ALLOW_ALL_USERS"])
@@ -80,15 +70,9 @@ async def test_listed_user_keeps_the_role_with_open_access(setup):
     assert (await setup.says("5")).role == "owner"
 
 
-@pytest.mark.parametrize("said", ["false", "0", "no", "off", "", "maybe", "TELEGRAM"])
-async def test_unclear_switch_is_off(setup, said):
-    setup.variables["GATEWAY_ALLOW_ALL_USERS"] = said
-    assert not (await setup.says("99")).allowed
-
-
 async def test_star_in_the_allowlist_makes_everyone_a_guest(setup):
     setup.variables["TELEGRAM_ALLOWED_USERS"] = "5,*"
-    assert (await setup.says("99")).role == "guest"
+    assert {(await setup.says(user)).role for user in ("99", "*")} == {"guest"}
     assert (await setup.says("5")).role == "owner"
 
 

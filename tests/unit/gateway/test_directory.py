@@ -1,6 +1,8 @@
 """Names of chats, and targets as people write them."""
 
 import stat
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,8 @@ from hermes.core.errors import UsageError
 from hermes.gateway import directory
 from hermes.gateway.directory import ChatDirectory, KnownChat, TargetResolver
 from hermes.sdk.platforms import Capabilities, ChatInfo, ChatTarget, PlatformManifest, SessionSource
+
+CASES = tomllib.loads(Path(__file__).with_name("directory.toml").read_text("utf-8"))
 
 
 @pytest.fixture
@@ -78,15 +82,14 @@ def test_directory_is_bounded(known, monkeypatch):
 
 
 ABLE = Capabilities(max_chars=100)
+HOMES = {"matrix": "MATRIX_HOME_ROOM", "email": "EMAIL_HOME_ADDRESS"}
 PLATFORMS = {
     name: PlatformManifest(
-        name, name.title(), "x:X", ABLE, env_prefix=name.upper(), home_variable=home
+        name, name, "x:X", ABLE, env_prefix=name.upper(), home_variable=HOMES.get(name, "")
     )
-    for name, home in {
-        "telegram": "", "discord": "", "slack": "", "matrix": "MATRIX_HOME_ROOM",
-        "email": "EMAIL_HOME_ADDRESS",
-    }.items()
-} | {"api_server": PlatformManifest("api_server", "API", "x:X", ABLE, chats=False)}  # fmt: skip
+    for name in ("telegram", "discord", "slack", *HOMES)
+}
+PLATFORMS["api_server"] = PlatformManifest("api_server", "API", "x:X", ABLE, chats=False)
 VARIABLES = {
     "TELEGRAM_HOME_CHANNEL": "-100:17",
     "TELEGRAM_HOME_CHANNEL_NAME": "Family",
@@ -106,30 +109,10 @@ def targets(tmp_path):
     return TargetResolver(PLATFORMS, VARIABLES.get, known)
 
 
-@pytest.mark.parametrize(
-    ("text", "target"),
-    [
-        ("telegram", ChatTarget("telegram", "-100", "17")),
-        ("Telegram:", ChatTarget("telegram", "-100", "17")),
-        (" telegram:-200 ", ChatTarget("telegram", "-200")),
-        ("telegram:-200:3", ChatTarget("telegram", "-200", "3")),
-        ("discord:#ops", ChatTarget("discord", "11")),
-        ("discord:home/#new", ChatTarget("discord", "13")),
-        ("discord:12", ChatTarget("discord", "12")),
-        ("slack:#ops", ChatTarget("slack", "C1", account="work")),
-        ("slack@work:C2:17.5", ChatTarget("slack", "C2", "17.5", "work")),
-        ("matrix", ChatTarget("matrix", "!r:x.org")),
-        ("matrix:#room:x.org", ChatTarget("matrix", "#room:x.org")),
-        ("matrix:!r:x.org:$e:x", ChatTarget("matrix", "!r:x.org", "$e:x")),
-        ("telegram:@DailyNews", ChatTarget("telegram", "@DailyNews")),
-        ("telegram:@DailyNews:17", ChatTarget("telegram", "@DailyNews", "17")),
-        ("telegram:@family", ChatTarget("telegram", "-300")),
-        ("email", ChatTarget("email", "ann@x.org")),
-        ("email:bob@x.org", ChatTarget("email", "bob@x.org")),
-    ],
-)
-def test_written_targets_are_resolved(targets, text, target):
-    assert targets.resolve(text) == target
+@pytest.mark.parametrize("case", CASES["resolved"], ids=lambda case: case[0])
+def test_written_targets_are_resolved(targets, case):
+    text, *target = case
+    assert targets.resolve(text) == ChatTarget(*target)
 
 
 def test_origin_is_where_it_was_asked(targets):
@@ -139,20 +122,7 @@ def test_origin_is_where_it_was_asked(targets):
         targets.resolve("origin")
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "hint"),
-    [
-        ("signal:5", "there is no platform 'signal'", "telegram, discord"),
-        ("api_server:x", "there is no platform 'api_server'", "telegram"),
-        ("", "no target was named", "telegram, discord"),
-        ("local", "'local' is a file, which jobs write: a message goes to a chat", "telegram"),
-        ("slack", "slack has no home channel", "SLACK_HOME_CHANNEL"),
-        ("telegram:@x y", "no chat of telegram is called @x y", "@family"),
-        ("telegram:#news", "no chat of telegram is called #news", "@family"),
-        ("discord:#opps", "no chat of discord is called #opps", "dev, home/#new, ops"),
-        ("discord", "no chat of discord is called #gone", "dev, home/#new, ops"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message", "hint"), CASES["unknown"])
 def test_unknown_target_lists_known_ones(targets, text, message, hint):
     with pytest.raises(UsageError) as error:
         targets.resolve(text)
@@ -162,15 +132,4 @@ def test_unknown_target_lists_known_ones(targets, text, message, hint):
 
 def test_unknown_home_channel_does_not_affect_others(targets):
     assert sorted(targets.homes()) == ["email", "matrix", "telegram"]
-    assert targets.describe() == [
-        "telegram (home channel: Family)",
-        "telegram:-300 (group: @family)",
-        "discord (no home channel)",
-        "discord:11 (channel: ops)",
-        "discord:12 (channel: dev)",
-        "discord:13 (group: home/#new)",
-        "slack (no home channel)",
-        "slack@work:C1 (channel: ops)",
-        "matrix (home channel: !r:x.org)",
-        "email (home channel: ann@x.org)",
-    ]
+    assert targets.describe() == CASES["described"]

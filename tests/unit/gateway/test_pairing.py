@@ -143,10 +143,13 @@ def test_pending_codes_can_be_cleared(setup):
         setup.store.approve("telegram", code)
 
 
-@pytest.mark.parametrize("name", ["../x", "Telegram", "_rate_limits", "a/b", "", "a-pending"])
+@pytest.mark.parametrize(
+    "name", ["../x", "/etc/x", "Telegram", "_rate_limits", "a\x00", "", "a-pending"]
+)
 def test_platform_name_that_is_a_path_is_refused(setup, name):
-    with pytest.raises(UsageError, match="is not the name of a platform"):
-        setup.store.request(name, "5")
+    for call in (setup.store.request, setup.store.approve):
+        with pytest.raises(UsageError, match="is not the name of a platform"):
+            call(name, "22222222")
 
 
 def test_held_lock_is_reported_after_the_timeout(setup, monkeypatch):

@@ -29,28 +29,27 @@ async def receive(_event: MessageEvent) -> bool:
 class Scripted(Adapter):
     """Does what the test says; counts what is asked of it."""
 
-    def __init__(self, name: str = "telegram") -> None:
-        self.manifest = PlatformManifest(name, name.title(), "", Capabilities(100))
+    def __init__(self, **script: list[Exception | Callable]) -> None:
+        """`script` is what goes wrong with the next calls of a method."""
+        self.manifest = PlatformManifest("telegram", "Telegram", "", Capabilities(100))
         self.calls: list[str] = []
-        self.connecting: list[Exception | Callable] = []
-        """What goes wrong with the next connections."""
-        self.probing: list[Exception | Callable] = []
-        self.disconnecting: list[Exception | Callable] = []
+        self.script = script
 
     async def connect(self, receive) -> None:
-        await self.act("connect", self.connecting)
+        await self.act("connect")
 
     async def probe(self) -> None:
-        await self.act("probe", self.probing)
+        await self.act("probe")
 
     async def disconnect(self) -> None:
-        await self.act("disconnect", self.disconnecting)
+        await self.act("disconnect")
 
     async def send(self, target, message, key) -> str:
         raise NotImplementedError
 
-    async def act(self, name: str, script: list) -> None:
+    async def act(self, name: str) -> None:
         self.calls.append(name)
+        script = self.script.get(name)
         step = script.pop(0) if script else None
         if isinstance(step, Exception):
             raise step
@@ -83,14 +82,15 @@ class Scene:
     def __init__(self, clock: HandClock) -> None:
         self.clock, self.running = clock, []
 
-    def watch(self, adapter: Scripted, seen: list[Health] | None = None) -> Supervisor:
+    def watch(self, seen: list[Health] | None = None, **script) -> tuple[Scripted, Supervisor]:
         changed = seen.append if seen is not None else (lambda _: None)
+        adapter = Scripted(**script)
         watcher = Supervisor(
             adapter, receive, self.clock, PATIENCE, changed=changed, jitter=lambda: 1.0
         )
         watcher.start()
         self.running.append(watcher)
-        return watcher
+        return adapter, watcher
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ async def scene(clock):
 
 
 async def test_an_adapter_becomes_healthy_and_is_asked_regularly(scene, clock):
-    adapter, seen = Scripted(), []
-    watcher = scene.watch(adapter, seen)
+    seen: list[Health] = []
+    adapter, watcher = scene.watch(seen)
     await settle()
     assert watcher.health.state == "healthy"
     assert [health.state for health in seen] == ["connecting", "healthy"]
@@ -119,9 +119,7 @@ async def test_an_adapter_becomes_healthy_and_is_asked_regularly(scene, clock):
 
 
 async def test_a_failed_connection_is_tried_again_less_and_less_often(scene, clock):
-    adapter = Scripted()
-    adapter.connecting = [NotConnected("no network")] * 6
-    watcher = scene.watch(adapter)
+    adapter, watcher = scene.watch(connect=[NotConnected("no network")] * 6)
     times, before = [], 0
     for second in range(40):
         await clock.advance(0 if second == 0 else 1)
@@ -134,9 +132,7 @@ async def test_a_failed_connection_is_tried_again_less_and_less_often(scene, clo
 
 
 async def test_the_state_says_what_is_wrong(scene, clock):
-    adapter = Scripted()
-    adapter.connecting = [NotConnected("no network", hint="plug it in")] * 2
-    watcher = scene.watch(adapter)
+    _, watcher = scene.watch(connect=[NotConnected("no network", hint="plug it in")] * 2)
     await clock.advance(1.5)
     health = watcher.health
     assert (health.state, health.last_error, health.hint) == ("failing", "no network", "plug it in")
@@ -144,9 +140,7 @@ async def test_the_state_says_what_is_wrong(scene, clock):
 
 
 async def test_refused_credentials_are_not_tried_again(scene, clock):
-    adapter = Scripted()
-    adapter.connecting = [CredentialsRefused("bad token", hint="make a new one")]
-    watcher = scene.watch(adapter)
+    adapter, watcher = scene.watch(connect=[CredentialsRefused("bad token", hint="make a new one")])
     await clock.advance(10_000)
     assert adapter.count("connect") == 1
     assert adapter.count("disconnect") == 1
@@ -155,17 +149,13 @@ async def test_refused_credentials_are_not_tried_again(scene, clock):
 
 
 async def test_credentials_that_are_refused_later_end_it_too(scene, clock):
-    adapter = Scripted()
-    adapter.probing = [CredentialsRefused("revoked")]
-    watcher = scene.watch(adapter)
+    adapter, watcher = scene.watch(probe=[CredentialsRefused("revoked")])
     await clock.advance(1000)
     assert (adapter.count("connect"), watcher.health.state) == (1, "stopped")
 
 
 async def test_a_failed_probe_leads_to_a_new_connection(scene, clock):
-    adapter = Scripted()
-    adapter.probing = [AdapterError("no answer")]
-    watcher = scene.watch(adapter)
+    adapter, watcher = scene.watch(probe=[AdapterError("no answer")])
     await clock.advance(30)
     assert watcher.health.state == "failing"
     await clock.advance(1)
@@ -174,10 +164,9 @@ async def test_a_failed_probe_leads_to_a_new_connection(scene, clock):
 
 
 async def test_a_doubt_is_looked_into_at_once(scene, clock):
-    adapter = Scripted()
-    watcher = scene.watch(adapter)
+    adapter, watcher = scene.watch()
     await settle()
-    adapter.probing = [NotConnected("gone")]
+    adapter.script["probe"] = [NotConnected("gone")]
     watcher.check()
     await settle()
     assert adapter.count("probe") == 1
@@ -186,9 +175,7 @@ async def test_a_doubt_is_looked_into_at_once(scene, clock):
 
 @pytest.mark.parametrize("stuck", [hang, hang_and_ignore_cancellation])
 async def test_a_call_that_hangs_is_left_behind(scene, clock, stuck):
-    adapter = Scripted()
-    adapter.connecting, adapter.probing, adapter.disconnecting = [stuck], [stuck], [stuck]
-    watcher = scene.watch(adapter)
+    _, watcher = scene.watch(connect=[stuck], probe=[stuck], disconnect=[stuck])
     await clock.advance(59)
     assert watcher.health.state == "connecting"
     await clock.advance(2)
@@ -201,9 +188,7 @@ async def test_a_call_that_hangs_is_left_behind(scene, clock, stuck):
 
 
 async def test_adapter_exception_is_reported_by_its_type_only(scene, clock, caplog):
-    adapter = Scripted()
-    adapter.connecting = [ValueError("with token 123:secret")]
-    watcher = scene.watch(adapter)
+    _, watcher = scene.watch(connect=[ValueError("with token 123:secret")])
     await settle()
     assert watcher.health.last_error == "unexpected ValueError"
     await clock.advance(1)
@@ -211,19 +196,16 @@ async def test_adapter_exception_is_reported_by_its_type_only(scene, clock, capl
 
 
 async def test_failing_adapter_does_not_affect_another(scene, clock):
-    bad, worse, good = Scripted("discord"), Scripted("slack"), Scripted("telegram")
-    bad.connecting = [RuntimeError("broken")] * 1000
-    worse.connecting = [hang_and_ignore_cancellation] * 3
-    watchers = [scene.watch(adapter) for adapter in (bad, worse, good)]
+    _, bad = scene.watch(connect=[RuntimeError("broken")] * 1000)
+    scene.watch(connect=[hang_and_ignore_cancellation] * 3)
+    adapter, good = scene.watch()
     await clock.advance(200)
-    assert watchers[2].health.state == "healthy"
-    assert (good.count("connect"), good.count("probe")) == (1, 6)
-    assert watchers[0].health.state == "failing"
+    assert (bad.health.state, good.health.state) == ("failing", "healthy")
+    assert (adapter.count("connect"), adapter.count("probe")) == (1, 6)
 
 
 async def test_stopping_disconnects_and_may_be_done_twice(scene, clock):
-    adapter = Scripted()
-    watcher = scene.watch(adapter)
+    adapter, watcher = scene.watch()
     await settle()
     await watcher.stop()
     await watcher.stop()
@@ -234,9 +216,7 @@ async def test_stopping_disconnects_and_may_be_done_twice(scene, clock):
 
 
 async def test_stopping_does_not_wait_for_ever(scene, clock):
-    adapter = Scripted()
-    adapter.disconnecting = [hang]
-    watcher = scene.watch(adapter)
+    _, watcher = scene.watch(disconnect=[hang])
     await settle()
     stopping = asyncio.create_task(watcher.stop())
     await clock.advance(9)
@@ -246,7 +226,7 @@ async def test_stopping_does_not_wait_for_ever(scene, clock):
 
 
 async def test_stopping_while_it_connects_cleans_up_first(scene, clock):
-    adapter, order = Scripted(), []
+    order: list[str] = []
 
     async def connect_slowly() -> None:
         try:
@@ -257,17 +237,14 @@ async def test_stopping_while_it_connects_cleans_up_first(scene, clock):
     async def let_go() -> None:
         order.append("disconnected")
 
-    adapter.connecting, adapter.disconnecting = [connect_slowly], [let_go]
-    watcher = scene.watch(adapter)
+    _, watcher = scene.watch(connect=[connect_slowly], disconnect=[let_go])
     await settle()
     await watcher.stop()
     assert order == ["connection cleaned up", "disconnected"]
 
 
 async def test_adapter_can_restart_after_credentials_were_corrected(scene, clock):
-    adapter = Scripted()
-    adapter.connecting = [CredentialsRefused("bad token")]
-    watcher = scene.watch(adapter)
+    _, watcher = scene.watch(connect=[CredentialsRefused("bad token")])
     await settle()
     await watcher.stop()
     watcher.start()

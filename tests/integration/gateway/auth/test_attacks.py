@@ -31,7 +31,6 @@ from hermes.gateway.pairing import PairingStore
 from tests.unit.gateway.auth_setup import CHEAP, AuthSetup, HandClock, code_in
 
 WRONG = "22222222"
-ALLOWED = "12345"
 
 
 @pytest.fixture
@@ -108,23 +107,12 @@ def kept_hash(setup: AuthSetup) -> dict[str, Any]:
         pytest.param(lambda setup: kept_hash(setup)["digest"], id="the_hash_itself"),
         pytest.param(lambda setup: kept_hash(setup)["digest"][:8], id="the_start_of_the_hash"),
         pytest.param(lambda setup: kept_hash(setup)["salt"], id="the_salt"),
-        pytest.param(lambda _: "", id="nothing"),
-        pytest.param(lambda _: "*", id="a_wildcard"),
-        pytest.param(lambda _: "A" * 1_000_000, id="a_million_letters"),
-        pytest.param(lambda _: "' OR 1=1 --", id="sql"),
-        pytest.param(lambda _: "\x00" * 8, id="nul_characters"),
     ],
 )
 def test_invalid_codes_are_refused(setup, guess):
     setup.store.request("telegram", "5")
     refused(setup.store, guess(setup))
     assert setup.store.approved("telegram") == {}
-
-
-def test_full_width_letters_of_a_right_code_are_another_code(setup):
-    code = setup.store.request("telegram", "5").code
-    wide = "".join(chr(ord(letter) + 0xFEE0) for letter in code)
-    refused(setup.store, wide)
 
 
 def test_a_code_of_another_platform_is_wrong(setup):
@@ -147,12 +135,6 @@ def test_in_the_life_of_a_code_five_guesses_are_possible(setup):
             tried += 1
         setup.clock.time += 30
     assert tried == 5
-
-
-@pytest.mark.parametrize("platform", ["../telegram", "/etc/passwd", "telegram-approved.json\x00"])
-def test_platform_that_is_a_path_is_refused(setup, platform):
-    with pytest.raises(UsageError):
-        setup.store.approve(platform, WRONG)
 
 
 def test_two_approvals_that_race_let_in_once(setup):
@@ -200,14 +182,10 @@ def test_processes_that_guess_at_once_share_the_five_guesses(setup):
     assert sum(int(each.communicate()[0]) for each in guessing) == 5
 
 
-async def test_stranger_gets_one_code_for_many_messages(setup):
-    replies = [(await setup.says("5")).reply for _ in range(30)]
-    assert len([reply for reply in replies if reply]) == 1
-
-
-async def test_many_strangers_get_three_codes(setup):
-    replies = [(await setup.says(str(number))).reply for number in range(30)]
-    assert len([reply for reply in replies if reply]) == 3
+@pytest.mark.parametrize(("users", "codes"), [(["5"] * 30, 1), (map(str, range(30)), 3)])
+async def test_number_of_codes_is_limited(setup, users, codes):
+    replies = [(await setup.says(user)).reply for user in users]
+    assert len([reply for reply in replies if reply]) == codes
 
 
 @pytest.mark.parametrize(
@@ -238,13 +216,6 @@ async def test_wrong_guesses_withdraw_an_invitation(setup):
         assert not (await setup.says(str(number), WRONG)).allowed
     await setup.says("9", code)
     assert not (await setup.says("9")).allowed
-
-
-async def test_an_invitation_lets_in_one_and_not_the_next(setup):
-    code = setup.store.invite("telegram")
-    await setup.says("5", code)
-    await setup.says("6", code)
-    assert list(setup.store.approved("telegram")) == ["5"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hermes.config.settings.platforms import GatewaySettings
 from hermes.gateway.auth import may, toolsets_for
 from hermes.gateway.session_keys import build_session_key, memory_scope
 from hermes.sdk.platforms import SessionSource
-from tests.unit.gateway.auth_setup import AuthSetup, code_in
+from tests.unit.gateway.auth_setup import AuthSetup
 
 ALLOWED = "12345"
 CASES = tomllib.loads(Path(__file__).with_name("impostors.toml").read_text("utf-8"))
@@ -63,7 +63,9 @@ async def test_list_without_user_ids_admits_no_user(setup, name, listed):
         assert not (await setup.says(user, chat_type="group")).allowed
 
 
-@pytest.mark.parametrize("said", ["ture", "truee", "TELEGRAM", "*", "none", "-1", "2", "null"])
+@pytest.mark.parametrize(
+    "said", ["", "no", "off", "0", "false", "ture", "TELEGRAM", "*", "2", "null"]
+)
 async def test_unclear_switch_is_off(setup, said):
     setup.variables |= {"TELEGRAM_ALLOW_ALL_USERS": said, "GATEWAY_ALLOW_ALL_USERS": said}
     assert not (await setup.says("5")).allowed
@@ -101,18 +103,8 @@ def test_owner_commands_are_refused_in_every_spelling(role, command):
     assert may(role, command, GatewaySettings()) != ""  # type: ignore[arg-type]
 
 
-async def test_user_id_star_is_a_guest(setup):
-    setup.variables["TELEGRAM_ALLOWED_USERS"] = "*"
-    assert (await setup.says("*")).role == "guest"
-
-
-async def test_paired_user_is_a_member(setup):
-    setup.store.approve("telegram", code_in((await setup.says("5", user_name="owner")).reply))
-    assert (await setup.says("5", user_name="owner")).role == "member"
-
-
 async def test_two_listed_users_are_members(setup):
-    setup.variables["TELEGRAM_ALLOWED_USERS"] = "5,6"
+    setup.variables["TELEGRAM_ALLOWED_USERS"] = " 5 , 6,"
     assert [(await setup.says(user)).role for user in "56"] == ["member", "member"]
 
 
@@ -121,11 +113,6 @@ async def test_owner_of_another_platform_is_a_guest(tmp_path):
     setup.variables["GATEWAY_ALLOW_ALL_USERS"] = "true"
     assert (await setup.says("5")).role == "guest"
     assert (await setup.says("discord:5")).role == "guest"
-
-
-async def test_user_listed_for_all_platforms_is_a_member(setup):
-    setup.variables["GATEWAY_ALLOWED_USERS"] = "5"
-    assert (await setup.says("5")).role == "member"
 
 
 def test_a_guest_cannot_run_commands_or_change_files():
