@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.fakes.discord.sockets import Gateway
-from tests.fakes.discord.world import DM, FORUM, REPLY, THREAD, Json, World, public
+from tests.fakes.discord.world import DM, FORUM, REPLY, THREAD, Json, World, public, shape
 from tests.fakes.serving import cut
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -134,20 +134,11 @@ class Rest:
         return answer(self.world.me)
 
     async def _application(self, request: web.Request) -> web.Response:
-        body = {
-            "id": str(self.world.application), "name": "hermes", "icon": None, "description": "",
-            "bot_public": False, "bot_require_code_grant": False, "verify_key": "", "flags": 0,
-            "owner": self.world.me, "team": None,
-        }  # fmt: skip
+        body = shape("application", id=str(self.world.application), owner=self.world.me)
         return answer(body)
 
     async def _gateway(self, request: web.Request) -> web.Response:
-        limit = {
-            "total": 1000,
-            "remaining": self.sessions_left,
-            "reset_after": 600_000,
-            "max_concurrency": 1,
-        }
+        limit = shape("session_start_limit", remaining=self.sessions_left)
         body = {"url": self.gateway.url, "shards": 1, "session_start_limit": limit}
         return answer(body)
 

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from tests.fakes.discord.rest import Rest
 from tests.fakes.discord.sockets import INVALID, RECONNECT, Gateway
-from tests.fakes.discord.world import DM, TEXT, THREAD, Json, World, public
+from tests.fakes.discord.world import DM, TEXT, THREAD, Json, World, public, shape
 from tests.fakes.serving import Site
 
 TOKEN = "MTIz.fake.discord-token-of-a-test"
@@ -76,13 +76,10 @@ class FakeDiscord(Site):
     async def uses(self, channel: int, user: Json, data: Json, **more: Any) -> str:
         """Let a user use a command (type 2) or a button (type 3)."""
         place, number = self.world.channels[channel], str(self.world.id())
-        interaction: Json = {
-            "id": number, "application_id": str(self.world.application), "type": 2,
-            "token": f"token-of-{number}", "version": 1, "attachment_size_limit": 10_000_000,
-            "entitlements": [], "locale": "en-US",
-            "channel": {key: place[key] for key in ("id", "type", "name") if key in place},
-            "channel_id": str(channel), "data": data, **more,
-        }  # fmt: skip
+        interaction = shape("interaction", id=number, token=f"token-of-{number}", data=data)
+        interaction |= {"application_id": str(self.world.application), "channel_id": str(channel)}
+        named = {key: place[key] for key in ("id", "type", "name") if key in place}
+        interaction |= {"channel": named, **more}
         if place["type"] == DM:
             interaction["channel"] |= {"recipients": [user]}
             interaction["user"] = user

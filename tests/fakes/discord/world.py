@@ -1,18 +1,27 @@
 """Servers, channels, people and messages, in Discord's own JSON."""
 
+import copy
+import json
 import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 EPOCH_MS = 1_420_070_400_000
 TEXT, DM, NEWS, THREAD, FORUM = 0, 1, 5, 11, 15
-DEFAULT, PIN, REPLY = 0, 6, 19
+PIN, REPLY = 6, 19
 VOICE_MESSAGE = 1 << 13
 PERMISSIONS = sum(1 << bit for bit in (6, 10, 11, 15, 16, 35, 38))
 """React, see, write, attach, read the history, open threads, write in threads."""
 OPEN_THREADS = 1 << 35
 
 Json = dict[str, Any]
+_SHAPES = json.loads(Path(__file__).with_name("shapes.json").read_text())
+
+
+def shape(kind: str, /, **more: Any) -> Json:
+    """An object as Discord sends it, with the usual values of the fields that `more` leaves out."""
+    return copy.deepcopy(_SHAPES[kind]) | more
 
 
 class World:
@@ -33,19 +42,12 @@ class World:
         return self._last
 
     def user(self, name: str, *, bot: bool = False) -> Json:
-        return {
-            "id": str(self.id()), "username": name, "global_name": name.title(),
-            "discriminator": "0", "avatar": None, "bot": bot,
-        }  # fmt: skip
+        names = {"username": name, "global_name": name.title()}
+        return shape("user", id=str(self.id()), bot=bot, **names)
 
     def server(self, name: str, permissions: int = PERMISSIONS) -> int:
         number = self.id()
-        role = {
-            "id": str(number), "name": "@everyone", "permissions": str(permissions), "position": 0,
-            "color": 0,
-            "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
-            "hoist": False, "managed": False, "mentionable": False,
-        }  # fmt: skip
+        role = shape("role", id=str(number), permissions=str(permissions))
         ours = {**role, "id": str(self.id()), "name": "hermes", "managed": True}
         ours["tags"] = {"bot_id": self.me["id"]}
         self.servers[number] = {"id": str(number), "name": name, "roles": [role, ours]}
@@ -63,28 +65,16 @@ class World:
             channel |= {"guild_id": str(server), "name": name, "position": 0}
             channel |= {"permission_overwrites": [], "nsfw": False, "parent_id": None} | more
         if kind == THREAD:
-            channel |= {
-                "thread_metadata": {
-                    "archived": False,
-                    "auto_archive_duration": 1440,
-                    "archive_timestamp": stamp(),
-                    "locked": False,
-                },
-                "message_count": 0,
-                "member_count": 1,
-            }
+            metadata = shape("thread_metadata", archive_timestamp=stamp())
+            channel |= shape("thread", thread_metadata=metadata)
         self.channels[number] = channel
         self.messages[number] = []
         return number
 
     def message(self, channel: int, author: Json, content: str, **more: Any) -> Json:
         place = self.channels[channel]
-        message: Json = {
-            "id": str(self.id()), "channel_id": str(channel), "author": author, "content": content,
-            "timestamp": stamp(), "edited_timestamp": None, "tts": False, "mention_everyone": False,
-            "mentions": [], "mention_roles": [], "attachments": [], "embeds": [], "pinned": False,
-            "type": DEFAULT, "components": [], **more,
-        }  # fmt: skip
+        message = shape("message", author=author, content=content, timestamp=stamp())
+        message |= {"id": str(self.id()), "channel_id": str(channel), **more}
         self.messages[channel].append(message)
         place["last_message_id"] = message["id"]
         return message
@@ -100,39 +90,25 @@ class World:
         number = str(self.id())
         self.files[number] = data
         url = f"{self.cdn}/attachments/1/{number}/{quote(name, safe='')}?ex=1&hm=old"
-        attachment: Json = {
-            "id": number, "filename": name, "size": len(data), "url": url, "proxy_url": url,
-            "content_type": mime,
-        }  # fmt: skip
+        attachment: Json = {"id": number, "filename": name, "size": len(data), "url": url}
+        attachment |= {"proxy_url": url, "content_type": mime}
         return attachment | ({"duration_secs": 1.0, "waveform": "AAAA"} if voice else {})
 
     def member(self, server: int, user: Json, roles: tuple[str, ...] = ()) -> Json:
-        return {
-            "roles": [*roles],
-            "joined_at": stamp(),
-            "deaf": False,
-            "mute": False,
-            "nick": None,
-            "flags": 0,
-            **({"user": user} if user else {}),
-        }
+        whose = {"user": user} if user else {}
+        return shape("member", roles=[*roles], joined_at=stamp(), **whose)
 
     def guild_create(self, server: int) -> Json:
         channels = [each for each in self.channels.values() if each.get("guild_id") == str(server)]
         ours = [role["id"] for role in self.servers[server]["roles"][1:2]]
-        return {
-            **self.servers[server], "unavailable": False, "owner_id": "1", "member_count": 3,
-            "emojis": [], "stickers": [], "features": [],
-            "channels": [each for each in channels if each["type"] != THREAD],
-            "threads": [each for each in channels if each["type"] == THREAD],
-            "members": [self.member(server, self.me, (*ours,))], "presences": [],
-            "voice_states": [], "stage_instances": [], "guild_scheduled_events": [],
-            "soundboard_sounds": [], "verification_level": 0, "default_message_notifications": 0,
-            "explicit_content_filter": 0, "mfa_level": 0, "nsfw_level": 0, "premium_tier": 0,
-            "preferred_locale": "en-US", "large": False, "joined_at": stamp(), "icon": None,
-            "system_channel_id": None, "system_channel_flags": 0, "afk_timeout": 0,
-            "premium_progress_bar_enabled": False,
-        }  # fmt: skip
+        return shape(
+            "guild",
+            channels=[each for each in channels if each["type"] != THREAD],
+            threads=[each for each in channels if each["type"] == THREAD],
+            members=[self.member(server, self.me, (*ours,))],
+            joined_at=stamp(),
+            **self.servers[server],
+        )
 
 
 def stamp() -> str:

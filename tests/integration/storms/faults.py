@@ -2,8 +2,10 @@
 
 import itertools
 import random
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import get_args
 
 from hermes.core.messages import AssistantPart, Text, Thinking, ToolCall
@@ -29,19 +31,8 @@ from tests.integration.storms.histories import check_request
 from tests.integration.storms.scene import RAISED
 
 STALLED = 60.0
-ERROR_EVENTS: tuple[RefusalKind, ...] = (
-    "overloaded", "rate_limited", "server_error", "context_length", "content_filter",
-)  # fmt: skip
 WORK = "nothing but work"
-STUCK = (
-    WORK, "server_error", "rate_limited", "unauthorized", "context_length", "too_large",
-    "bad_signature", "bad_unicode", "html", "stall in a text", "cut in a call", "malformed event",
-    "unknown tool", "arguments that are not JSON", "tool raises ValueError", "large output",
-    "calls without ids", "no parts at all", "only blanks", "reasoning only",
-    "cut off at the length limit", "nothing but the length limit",
-    "a call cut off at the length limit",
-)  # fmt: skip
-"""Faults that may go on for a whole turn."""
+KINDS = tomllib.loads(Path(__file__).with_name("faults.toml").read_text("utf-8"))
 
 
 class Deck:
@@ -72,7 +63,7 @@ class Storm:
         self.stuck = ""  #: The fault of every call in this turn.
         self._turns = itertools.count()
         self._deck = Deck(self._faults, self.chance)
-        self._stuck_deck = Deck(STUCK, self.chance)
+        self._stuck_deck = Deck(KINDS["stuck"], self.chance)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -128,21 +119,28 @@ class Storm:
             return lambda: Step((*self._words(), *self._notes(3)), faults=faults)
 
         events: dict[str, Callable[[], Step]] = {
-            f"error event: {kind}": text(ErrorEvent(2, kind)) for kind in ERROR_EVENTS
+            f"error event: {kind}": text(ErrorEvent(2, kind)) for kind in KINDS["error_events"]
         }
         return events | {
             "stall before the first word": text(Stall(0, STALLED)),
-            "stall in a text": text(Stall(2, STALLED)), "stall in a call": calls(Stall(9, STALLED)),
-            "cut before the first word": text(Cut(0)), "cut in a text": text(Cut(2)),
-            "cut in a call": calls(Cut(9)), "malformed event": text(Malformed(2)),
+            "stall in a text": text(Stall(2, STALLED)),
+            "stall in a call": calls(Stall(9, STALLED)),
+            "cut before the first word": text(Cut(0)),
+            "cut in a text": text(Cut(2)),
+            "cut in a call": calls(Cut(9)),
+            "malformed event": text(Malformed(2)),
             "malformed event in a call": calls(Malformed(9)),
-            "error event in a call": calls(ErrorEvent(9)), "slow": text(Slow(0.002)),
-            "split bytes": text(SplitBytes(1)), "split bytes of calls": calls(SplitBytes(3)),
-            "gzip": text(Gzip()), "gzip in pieces": calls(Gzip(), SplitBytes(7)),
-            "keep-alive comments": calls(KeepAlive()), "interleaved calls": calls(Interleave()),
+            "error event in a call": calls(ErrorEvent(9)),
+            "slow": text(Slow(0.002)),
+            "split bytes": text(SplitBytes(1)),
+            "split bytes of calls": calls(SplitBytes(3)),
+            "gzip": text(Gzip()),
+            "gzip in pieces": calls(Gzip(), SplitBytes(7)),
+            "keep-alive comments": calls(KeepAlive()),
+            "interleaved calls": calls(Interleave()),
             "one id for all calls": calls(CallIds("duplicate")),
             "calls without ids": calls(CallIds("missing")),
-        }  # fmt: skip
+        }
 
     def _odd_replies(self) -> dict[str, Callable[[], Step]]:
         def call(name: str, arguments: str) -> Callable[[], Step]:

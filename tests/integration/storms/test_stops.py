@@ -8,7 +8,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -79,7 +79,7 @@ class Turnaround:
     """A conversation whose first turn is stopped and whose second one must work."""
 
     def __init__(self, app: App, agent: Agent, server: ModelServer) -> None:
-        self.app, self.agent, self._server = app, agent, server
+        self.app, self.agent, self.server = app, agent, server
 
     async def stop(self, ready: Ready, text: str = "do it") -> list[Event]:
         """The events of a turn that is stopped as soon as it is where `ready` says."""
@@ -91,7 +91,7 @@ class Turnaround:
 
         task = asyncio.ensure_future(turn())
         async with asyncio.timeout(3 * SOON):
-            while not ready(events, self._server):
+            while not ready(events, self.server):
                 assert not task.done(), f"the turn was over before it could be stopped: {events}"
                 await asyncio.sleep(0.01)
         assert self.agent.interrupt()
@@ -110,13 +110,13 @@ class Turnaround:
             *_, end = [event async for event in self.agent.run(User.say("are you there?"))]
         assert isinstance(end, TurnFinished)
         assert (end.exit_reason, end.text) == ("answered", "Here again."), end
-        for request in self._server.calls:
+        for request in self.server.calls:
             check_request(request)
 
     async def hangups(self, count: int) -> None:
         """Wait until the client has abandoned so many replies of the server."""
         async with asyncio.timeout(SOON):
-            while self._server.hangups < count:
+            while self.server.hangups < count:
                 await asyncio.sleep(0.01)
 
 
@@ -136,37 +136,39 @@ def make_home(hermes_home):
 @pytest.fixture
 def conversation(make_home, tmp_path):
     @asynccontextmanager
-    async def begin(
-        server: ModelServer, history: tuple[Message, ...] = (), **settings: Any
-    ) -> AsyncIterator[Turnaround]:
+    async def begin(script: Any, history: tuple[Message, ...] = (), **settings: Any):
         user = SilentUser()
-        async with started(make_home(server, **settings)) as app:
-            agent = await app.agent(
-                SessionRequest(tmp_path, approver=user, clarifier=user, history=history)
-            )
-            yield Turnaround(app, agent, server)
+        request = SessionRequest(tmp_path, approver=user, clarifier=user, history=history)
+        with ModelServer(script) as server:
+            async with started(make_home(server, **settings)) as app:
+                yield Turnaround(app, await app.agent(request), server)
 
     return begin
 
 
-@pytest.mark.parametrize(
-    ("step", "ready"),
-    [
-        (Step((Text("never finished"),), faults=(Stall(0, MINUTE),)), calls(1)),
-        (Step((Text("never finished"),), faults=(Stall(1, MINUTE),)), seen(TextDelta)),
-        (
-            Step((Text("now"), call("terminal", command="echo 1")), faults=(Stall(3, MINUTE),)),
-            seen(TextDelta),
-        ),
-    ],
-    ids=["before the first word", "in a text", "in a call"],
-)
-async def test_a_stalled_stream(conversation, step, ready):
-    with ModelServer([step, "Here again."]) as server:
-        async with conversation(server) as turnaround:
-            await turnaround.stop(ready)
-            await turnaround.hangups(1)
-            await turnaround.go_on()
+STALLED = Step((Text("a first finding, then nothing"),), faults=(Stall(2, MINUTE),))
+CALLING = Step((Text("now"), call("terminal", command="echo 1")), faults=(Stall(3, MINUTE),))
+TASKS = [{"goal": f"look {n}"} for n in range(3)]
+SCRIPT = "import time\nprint('begun', flush=True)\ntime.sleep(61.09)"
+STOPS: dict[str, tuple[list[Any], Ready, int]] = {
+    "before the first word": ([Step((Text("a"),), faults=(Stall(0, MINUTE),))], calls(1), 1),
+    "in a text": ([STALLED], seen(TextDelta), 1),
+    "in a call": ([CALLING], seen(TextDelta), 1),
+    "between two attempts": ([Refuse("server_error", retry_after=55)], seen(Retrying), 0),
+    "running script": ([call("execute_code", code=SCRIPT)], seen(ToolOutput), 0),
+    "question": ([call("clarify", question="Which one?")], seen(QuestionAsked), 0),
+    "subagents": ([call("delegate_task", tasks=TASKS), *[STALLED] * 3], calls(4), 3),
+}
+"""Steps of the model, the moment of the stop, and how many replies the client abandons."""
+
+
+@pytest.mark.parametrize(("steps", "ready", "hangups"), STOPS.values(), ids=STOPS)
+async def test_a_turn_can_be_stopped(conversation, steps, ready, hangups):
+    steps = [*steps, "Here again."]
+    async with conversation(steps, approvals={"mode": "off"}) as turnaround:
+        await turnaround.stop(ready)
+        await turnaround.hangups(hangups)
+        await turnaround.go_on()
 
 
 async def test_an_endpoint_that_says_nothing_at_all(hermes_home, tmp_path):
@@ -180,13 +182,6 @@ async def test_an_endpoint_that_says_nothing_at_all(hermes_home, tmp_path):
             await turnaround.stop(seen(ModelCalled))
 
 
-async def test_a_pause_between_two_attempts(conversation):
-    with ModelServer([Refuse("server_error", retry_after=55), "Here again."]) as server:
-        async with conversation(server) as turnaround:
-            await turnaround.stop(seen(Retrying))
-            await turnaround.go_on()
-
-
 def running(mark: str) -> list[psutil.Process]:
     return [
         process
@@ -197,22 +192,12 @@ def running(mark: str) -> list[psutil.Process]:
 
 @pytest.mark.parametrize("shell", [SLEEP, f"trap '' TERM; {SLEEP}; true"], ids=["", "deaf"])
 async def test_a_running_command(conversation, shell):
-    with ModelServer([call("terminal", command=shell), "Here again."]) as server:
-        async with conversation(server) as turnaround:
-            events = await turnaround.stop(lambda *_: bool(running(SLEEP)))
-            finished = [event for event in events if isinstance(event, ToolFinished)]
-            assert [event.failed for event in finished] == [True]
-            await turnaround.go_on()
+    async with conversation([call("terminal", command=shell), "Here again."]) as turnaround:
+        events = await turnaround.stop(lambda *_: bool(running(SLEEP)))
+        finished = [event for event in events if isinstance(event, ToolFinished)]
+        assert [event.failed for event in finished] == [True]
+        await turnaround.go_on()
     assert not running(SLEEP)
-
-
-async def test_a_running_script(conversation):
-    code = "import time\nprint('begun', flush=True)\ntime.sleep(61.09)"
-    settings = {"approvals": {"mode": "off"}}
-    with ModelServer([call("execute_code", code=code), "Here again."]) as server:
-        async with conversation(server, **settings) as turnaround:
-            await turnaround.stop(seen(ToolOutput))
-            await turnaround.go_on()
 
 
 async def test_several_calls_at_once(conversation):
@@ -220,33 +205,21 @@ async def test_several_calls_at_once(conversation):
     commands = [
         ToolCall(f"c{n}", "terminal", json.dumps({"command": f"{SLEEP}{n}"})) for n in range(5)
     ]
-    with ModelServer([commands, "Here again."]) as server:
-        async with conversation(server) as turnaround:
-            events = await turnaround.stop(lambda *_: bool(running(SLEEP)))
-            finished = [event.call_id for event in events if isinstance(event, ToolFinished)]
-            assert sorted(finished) == [command.id for command in commands]
-            await turnaround.go_on()
+    async with conversation([commands, "Here again."]) as turnaround:
+        events = await turnaround.stop(lambda *_: bool(running(SLEEP)))
+        finished = [event.call_id for event in events if isinstance(event, ToolFinished)]
+        assert sorted(finished) == [command.id for command in commands]
+        await turnaround.go_on()
     assert not running(SLEEP)
 
 
-@pytest.mark.parametrize(
-    ("ask", "ready"),
-    [
-        (call("terminal", command="rm -rf junk"), seen(ApprovalAsked)),
-        (call("clarify", question="Which one?"), seen(QuestionAsked)),
-    ],
-    ids=["approval", "question"],
-)
-async def test_unanswered_question_can_be_stopped(conversation, tmp_path, ask, ready):
+async def test_unanswered_approval_can_be_stopped(conversation, tmp_path):
     (tmp_path / "junk").mkdir()
-    with ModelServer([ask, "Here again."]) as server:
-        async with conversation(server) as turnaround:
-            await turnaround.stop(ready)
-            await turnaround.go_on()
+    ask = call("terminal", command="rm -rf junk")
+    async with conversation([ask, "Here again."]) as turnaround:
+        await turnaround.stop(seen(ApprovalAsked))
+        await turnaround.go_on()
     assert (tmp_path / "junk").is_dir()
-
-
-STALLED = Step((Text("a first finding, then nothing"),), faults=(Stall(2, MINUTE),))
 
 
 @pytest.mark.parametrize(
@@ -260,25 +233,15 @@ STALLED = Step((Text("a first finding, then nothing"),), faults=(Stall(2, MINUTE
 )
 async def test_a_subagent(conversation, work, ready):
     delegate = call("delegate_task", goal="look around")
-    with ModelServer([delegate, work, "Here again."]) as server:
-        async with conversation(server) as turnaround:
-            events = await turnaround.stop(ready)
-            (begun,) = [event for event in events if isinstance(event, SubagentStarted)]
-            await turnaround.hangups(1 if work is STALLED else 0)
-            await turnaround.go_on()
-            store = turnaround.app.store
-            assert (await store.info(begun.session_id)).end_reason == "interrupted"
-            assert repaired(await store.messages(begun.session_id)).added == ()
+    async with conversation([delegate, work, "Here again."]) as turnaround:
+        events = await turnaround.stop(ready)
+        (begun,) = [event for event in events if isinstance(event, SubagentStarted)]
+        await turnaround.hangups(1 if work is STALLED else 0)
+        await turnaround.go_on()
+        store = turnaround.app.store
+        assert (await store.info(begun.session_id)).end_reason == "interrupted"
+        assert repaired(await store.messages(begun.session_id)).added == ()
     assert not running(SLEEP)
-
-
-async def test_several_subagents_in_stalled_streams(conversation):
-    delegate = call("delegate_task", tasks=[{"goal": f"look {n}"} for n in range(3)])
-    with ModelServer([delegate, STALLED, STALLED, STALLED, "Here again."]) as server:
-        async with conversation(server) as turnaround:
-            await turnaround.stop(calls(4))
-            await turnaround.hangups(3)
-            await turnaround.go_on()
 
 
 def past(words: int) -> tuple[Message, ...]:
@@ -316,41 +279,38 @@ class Summaries:
 @pytest.mark.parametrize("after", [0, 2], ids=["before the first word", "in the summary"])
 async def test_a_compaction(conversation, after):
     summaries = Summaries(after)
-    with ModelServer(summaries) as server:
-        async with conversation(server, LONG) as turnaround:
-            events = await turnaround.stop(lambda *_: summaries.asked == 1)
-            assert any(isinstance(event, CompactionStarted) for event in events)
-            await turnaround.hangups(1)
-            await turnaround.go_on()
+    async with conversation(summaries, LONG) as turnaround:
+        events = await turnaround.stop(lambda *_: summaries.asked == 1)
+        assert any(isinstance(event, CompactionStarted) for event in events)
+        await turnaround.hangups(1)
+        await turnaround.go_on()
 
 
 async def test_a_turn_that_waits_for_a_compaction_begun_before_it(conversation):
     """Once it is stopped, the next turn does not wait for the same thing again."""
     summaries = Summaries(0, NEARLY_FULL)
-    with ModelServer(summaries) as server:
-        async with conversation(server, SHORT) as turnaround:
-            assert [event async for event in turnaround.agent.run(User.say("hello"))]
-            async with asyncio.timeout(SOON):
-                while not summaries.asked:
-                    await asyncio.sleep(0.01)
-            await turnaround.stop(seen(CompactionStarted), "more " * 2_000)
-            await turnaround.go_on()
+    async with conversation(summaries, SHORT) as turnaround:
+        assert [event async for event in turnaround.agent.run(User.say("hello"))]
+        async with asyncio.timeout(SOON):
+            while not summaries.asked:
+                await asyncio.sleep(0.01)
+        await turnaround.stop(seen(CompactionStarted), "more " * 2_000)
+        await turnaround.go_on()
 
 
 async def test_a_compaction_that_the_user_asked_for(conversation):
     summaries = Summaries(0)
-    with ModelServer(summaries) as server:
-        async with conversation(server, SHORT) as turnaround:
-            work = asyncio.ensure_future(turnaround.agent.compress())
-            async with asyncio.timeout(SOON):
-                while not summaries.asked:
-                    await asyncio.sleep(0.01)
-            assert turnaround.agent.interrupt()
-            await asyncio.wait({work}, timeout=SOON)
-            with pytest.raises(Interrupted):
-                work.result()
-            await turnaround.hangups(1)
-            await turnaround.go_on()
+    async with conversation(summaries, SHORT) as turnaround:
+        work = asyncio.ensure_future(turnaround.agent.compress())
+        async with asyncio.timeout(SOON):
+            while not summaries.asked:
+                await asyncio.sleep(0.01)
+        assert turnaround.agent.interrupt()
+        await asyncio.wait({work}, timeout=SOON)
+        with pytest.raises(Interrupted):
+            work.result()
+        await turnaround.hangups(1)
+        await turnaround.go_on()
 
 
 async def test_a_tool_of_a_plugin_that_does_not_listen(conversation):
@@ -360,11 +320,10 @@ async def test_a_tool_of_a_plugin_that_does_not_listen(conversation):
     registry.register("storm_deaf", TOOLSET, schema, lambda _args, **_: str(release.wait(MINUTE)))
     settings = {"platform_toolsets": {"cli": [TOOLSET]}, "approvals": {"mode": "off"}}
     try:
-        with ModelServer([call("storm_deaf"), "Here again."]) as server:
-            async with conversation(server, **settings) as turnaround:
-                await turnaround.stop(seen(ToolStarted))
-                assert not release.is_set()
-                await turnaround.go_on()
+        async with conversation([call("storm_deaf"), "Here again."], **settings) as turnaround:
+            await turnaround.stop(seen(ToolStarted))
+            assert not release.is_set()
+            await turnaround.go_on()
     finally:
         release.set()
         registry.remove("storm_deaf")
@@ -377,19 +336,20 @@ MOMENTS = (TextDelta, TextFinished, UsageReported, ToolStarted, ToolFinished, Tu
 async def test_a_stop_at_the_very_moment_of_an_event(conversation, kind):
     """From within the renderer, so to say: whatever comes next does not come."""
     steps = [[Text("Let me look."), call("terminal", command="echo 1")], "Here again."]
-    with ModelServer(lambda _request: steps.pop(0) if len(steps) > 1 else steps[0]) as server:
-        async with conversation(server) as turnaround:
-            agent, events = turnaround.agent, []
-            async for event in agent.run(User.say("do it")):
-                events.append(event)
-                if isinstance(event, kind):
-                    agent.interrupt()
-            expected = "answered" if kind is TurnFinished else "interrupted"
-            assert events[-1].exit_reason == expected
-            done = repaired(await turnaround.app.store.messages(agent.session_id))
-            begun = {event.call.id for event in events if isinstance(event, ToolStarted)}
-            assert not begun & set(done.added)
-            *_, end = [event async for event in agent.run(User.say("are you there?"))]
-            assert end.exit_reason == "answered"
-            for request in server.calls:
-                check_request(request)
+    async with conversation(
+        lambda _request: steps.pop(0) if len(steps) > 1 else steps[0]
+    ) as turnaround:
+        agent, events = turnaround.agent, []
+        async for event in agent.run(User.say("do it")):
+            events.append(event)
+            if isinstance(event, kind):
+                agent.interrupt()
+        expected = "answered" if kind is TurnFinished else "interrupted"
+        assert events[-1].exit_reason == expected
+        done = repaired(await turnaround.app.store.messages(agent.session_id))
+        begun = {event.call.id for event in events if isinstance(event, ToolStarted)}
+        assert not begun & set(done.added)
+        *_, end = [event async for event in agent.run(User.say("are you there?"))]
+        assert end.exit_reason == "answered"
+        for request in turnaround.server.calls:
+            check_request(request)
