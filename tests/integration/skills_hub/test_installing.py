@@ -22,7 +22,7 @@ from hermes.skills.hub.hub import (
 from hermes.skills.hub.store import ABANDONED_SECONDS, PendingInstall, read_events
 from hermes.skills.index import SkillIndex
 from hermes.skills.skill import Source, skill_roots
-from tests.integration.skills_hub.samples import dangerous, doubtful
+from tests.integration.skills_hub.samples import dangerous
 from tests.integration.skills_hub.wire import GitHub, below, skill
 
 PDF = skill("pdf", "Old words.", files={"scripts/fill.sh": b"#!/bin/sh\necho 1\n"})
@@ -79,16 +79,6 @@ async def test_a_dangerous_skill_is_refused_even_by_force_and_can_be_looked_at(h
     assert hub.quarantine.clean("bad") == ["bad"]
     assert left_in_quarantine(hub) == []
     assert [event.what for event in read_events(hub.store.log_file)] == ["refused"]
-
-
-async def test_findings_below_dangerous_can_be_forced(hub: Hub, github: GitHub):
-    github.commit("any/repo", below("odd", doubtful("odd")))
-    with pytest.raises(InstallRefused):
-        hub.accept(await hub.prepare("any/repo/odd"))
-    one = await hub.prepare("any/repo/odd")
-    assert one.report.verdict == "caution"
-    hub.accept(one, force=True)
-    assert "odd" in hub.store.lock().skills
 
 
 async def test_skill_refused_twice_is_kept_once(hub: Hub, github: GitHub):

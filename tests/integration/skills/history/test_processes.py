@@ -9,7 +9,8 @@ import pytest
 
 from hermes.skills.history import BY_HAND, Author, FileUpdate, PendingChange, SkillChange
 
-CHILD = Path(__file__).with_name("child.py.txt").read_text("utf-8")
+HERE = Path(__file__).parent
+CHILD = (HERE / "child.py.txt").read_text("utf-8")
 
 
 @contextmanager
@@ -23,14 +24,7 @@ def child(skills, body: str, *arguments: str):
         process.communicate()
 
 
-STOPS_BEFORE_THE_COMMIT = """
-def work():
-    append("from the child")
-    say("written")
-    time.sleep(60)
-
-asyncio.run(write("from the child", work))
-"""
+STOPS_BEFORE_THE_COMMIT = (HERE / "stops_before_the_commit.py.txt").read_text("utf-8")
 
 
 async def test_killed_between_writing_and_recording(skills):
@@ -46,15 +40,7 @@ async def test_killed_between_writing_and_recording(skills):
     assert not (skills.folder / "a").exists()
 
 
-WRITES_ON = """
-async def main():
-    for number in range(1000):
-        line = f"{sys.argv[2]}-{number}"
-        await write(line)
-        say(line)
-
-asyncio.run(main())
-"""
+WRITES_ON = (HERE / "writes_on.py.txt").read_text("utf-8")
 
 
 @pytest.mark.parametrize("wait_for", [1, 2, 3])
@@ -81,15 +67,7 @@ async def test_two_processes_at_once_lose_nothing(skills):
     assert await skills.reasons("a") == lines[::-1]
 
 
-UNDOES_ON = """
-async def main():
-    undone = sys.argv[2]
-    while True:
-        undone = (await history.undo(undone)).id
-        say(undone)
-
-asyncio.run(main())
-"""
+UNDOES_ON = (HERE / "undoes_on.py.txt").read_text("utf-8")
 
 
 def states(folder: Path) -> set[str]:
