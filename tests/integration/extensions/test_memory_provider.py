@@ -7,44 +7,15 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
+from tests.cases import cases
 from tests.integration.chat.conftest import UNTITLED, at, hermes, untitled, work
+
+CASES = cases(__file__)
 
 __all__ = ["hermes", "untitled", "work"]
 
-PROVIDER = """
-import json, pathlib, time
-from hermes.memory.provider import MemoryProvider
-
-class Diary(MemoryProvider):
-    name = "diary"
-    def is_available(self): return True
-    def initialize(self, session_id, **kw):
-        self.file = pathlib.Path(kw["hermes_home"]) / "diary.txt"
-        self.note("initialize")
-    def note(self, what):
-        with self.file.open("a") as out: out.write(what + "\\n")
-    def get_tool_schemas(self):
-        nothing = {"type": "object", "properties": {}}
-        return [{"name": "diary_read", "description": "read", "parameters": nothing}]
-    def handle_tool_call(self, name, args, **kw): return json.dumps({"pages": 3})
-    def system_prompt_block(self): return "There is a diary."
-    def prefetch(self, query): return f"Yesterday they asked about {query}."
-    def sync_turn(self, user, assistant): self.note(f"sync {user} -> {assistant}")
-    def on_memory_write(self, action, target, content): self.note(f"write {action} {content}")
-    def on_session_end(self, messages): self.note(f"end {len(messages)}")
-    def shutdown(self): self.note("shutdown")
-
-def register(ctx):
-    ctx.register_memory_provider(Diary())
-"""
-CLI = """
-def register_cli(subparser):
-    actions = subparser.add_subparsers()
-    pages = actions.add_parser("pages")
-    pages.set_defaults(func=lambda args: print("three pages"))
-    burn = actions.add_parser("burn")
-    burn.set_defaults(func=lambda args: 1 / 0)
-"""
+PROVIDER = CASES["provider"]
+CLI = CASES["cli"]
 
 
 @pytest.fixture
@@ -87,9 +58,7 @@ def test_its_commands_are_there_while_it_is_in_use(hermes, provider, hermes_home
     assert hermes("diary", "pages").returncode == 2
 
 
-def test_its_commands_are_in_the_help_and_say_how_they_are_used(
-    hermes, provider, hermes_home: Path
-) -> None:
+def test_its_commands_are_in_the_help_and_say_how_they_are_used(hermes, provider, hermes_home):
     provider()
     assert hermes("--help").stdout.endswith("\nalso: diary (memory provider)\n")
     done = hermes("diary")

@@ -8,36 +8,14 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
+from tests.cases import cases
 from tests.integration.chat.conftest import UNTITLED, at, hermes, screen, terminal, untitled, work
+
+CASES = cases(__file__)
 
 __all__ = ["hermes", "screen", "terminal", "untitled", "work"]
 
-WATCHER = """
-import json, os, pathlib
-OUT = pathlib.Path(os.environ["WATCHED"])
-def note(event):
-    def heard(**given):
-        with OUT.open("a") as file:
-            file.write(json.dumps({"event": event, **given}, default=str) + "\\n")
-        if event == "pre_llm_call":
-            return {"context": "The moon is full."}
-        if event == "pre_tool_call" and given["args"].get("path") == "secret.txt":
-            return {"action": "block", "message": "that file is private"}
-    return heard
-def register(ctx):
-    for event in ("pre_tool_call", "post_tool_call", "pre_llm_call", "post_llm_call",
-                  "pre_api_request", "post_api_request", "on_session_start", "on_session_end",
-                  "on_session_finalize"):
-        ctx.register_hook(event, note(event))
-    ctx.register_command("moon", lambda raw: f"full, {raw or 'as always'}", "the phase")
-    ctx.register_command("poke", lambda raw: str(ctx.inject_message("and say hello")), "")
-    ctx.register_tool("phase", "sky", {"description": "the moon's phase", "parameters":
-        {"type": "object", "properties": {}}}, lambda args, **kw: '{"phase": "full"}')
-    def set_up(parser):
-        parser.add_argument("place")
-    ctx.register_cli_command("tides", "when the water is high", set_up,
-        lambda args: print(f"high water at {args.place}: noon"))
-"""
+WATCHER = CASES["watcher"]
 
 
 @pytest.fixture
@@ -56,9 +34,7 @@ def plugin(hermes_home: Path):
     return install
 
 
-def test_hooks_hear_what_is_documented_and_can_forbid(
-    hermes, plugin, tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hooks_hear_what_is_documented_and_can_forbid(hermes, plugin, tmp_path, work, monkeypatch):
     monkeypatch.setenv("WATCHED", str(tmp_path / "heard"))
     plugin(WATCHER)
     (work / "secret.txt").write_text("42")
@@ -90,9 +66,7 @@ def test_hooks_hear_what_is_documented_and_can_forbid(
     assert left["session_id"] == start["session_id"]
 
 
-def test_text_added_by_a_hook_is_not_stored(
-    hermes, plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_added_by_a_hook_is_not_stored(hermes, plugin, tmp_path, monkeypatch):
     monkeypatch.setenv("WATCHED", str(tmp_path / "heard"))
     plugin(WATCHER)
     with ModelServer(["Good."]) as server:
@@ -121,9 +95,7 @@ def test_plugin_raising_in_every_hook_is_reported_once_and_the_conversation_cont
     assert told == "plugin watcher: its hook on_session_start failed: RuntimeError: broken"
 
 
-def test_plugin_that_cannot_be_loaded_is_reported_and_the_conversation_continues(
-    hermes, plugin
-) -> None:
+def test_plugin_that_cannot_be_loaded_is_reported_and_the_conversation_continues(hermes, plugin):
     plugin("import sys\nsys.exit(3)\n")
     with ModelServer(["Still here."]) as server:
         done = hermes("chat", "-q", "go", *at(server))
@@ -132,9 +104,7 @@ def test_plugin_that_cannot_be_loaded_is_reported_and_the_conversation_continues
     assert told.startswith("plugin watcher is not loaded: it wanted to end the program")
 
 
-def test_a_tool_with_a_schema_that_no_endpoint_takes_does_not_end_the_conversation(
-    hermes, plugin
-) -> None:
+def test_a_tool_with_a_schema_that_no_endpoint_takes_does_not_end_the_conversation(hermes, plugin):
     plugin(
         "SCHEMA = {'parameters': {'properties': {'a': object()}}}\n"
         "def register(ctx):\n"
@@ -146,9 +116,7 @@ def test_a_tool_with_a_schema_that_no_endpoint_takes_does_not_end_the_conversati
     assert "register_tool('odd'): schema is not JSON" in done.stderr
 
 
-def test_tool_runs_unattended_when_it_only_reads_or_is_approved(
-    hermes, plugin, hermes_home: Path
-) -> None:
+def test_tool_runs_unattended_when_it_only_reads_or_is_approved(hermes, plugin, hermes_home):
     plugin(
         "def answer(args, **kw): return 'done'\n"
         "def register(ctx):\n"
@@ -170,9 +138,7 @@ def test_tool_runs_unattended_when_it_only_reads_or_is_approved(
     assert result("acts") == "done"
 
 
-def test_commands_of_plugins(
-    hermes, screen, plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_of_plugins(hermes, screen, plugin, tmp_path, monkeypatch):
     monkeypatch.setenv("WATCHED", str(tmp_path / "heard"))
     plugin(WATCHER)
     assert "\nmay add commands, listed here once loaded: watcher\n" in hermes("--help").stdout
@@ -191,9 +157,7 @@ def test_commands_of_plugins(
         assert server.calls[0].body["messages"][-1]["content"].startswith("and say hello")
 
 
-def test_shell_hooks_run_only_with_consent(
-    hermes, terminal, hermes_home: Path, tmp_path: Path
-) -> None:
+def test_shell_hooks_run_only_with_consent(hermes, terminal, hermes_home, tmp_path):
     script = tmp_path / "guard.py"
     script.write_text(
         "import json, sys\ngiven = json.load(sys.stdin)\n"

@@ -8,26 +8,14 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, StepLike
+from tests.cases import cases
 from tests.integration.chat.conftest import UNTITLED, at, hermes, screen, terminal, untitled, work
+
+CASES = cases(__file__)
 
 __all__ = ["hermes", "screen", "terminal", "untitled", "work"]
 
-TEA = """---
-name: brew-tea
-description: Brew tea the way the house likes it
-required_environment_variables:
-  - name: KETTLE_KEY
-    prompt: Key of the kettle
-    help: It is printed below the lid.
-metadata:
-  hermes:
-    config:
-      - key: tea.cup
-        description: the cup to use
-        default: blue
----
-Boil water with ${HERMES_SKILL_DIR}/scripts/kettle.sh.
-"""
+TEA = CASES["tea"]
 
 
 def view(name: str) -> ToolCall:
@@ -131,9 +119,7 @@ Threshold, label, count.
 """
 
 
-def test_skill_created_by_the_agent_can_be_shown_and_undone(
-    hermes, untitled, hermes_home: Path
-) -> None:
+def test_skill_created_by_the_agent_can_be_shown_and_undone(hermes, untitled, hermes_home):
     arguments = {"action": "create", "name": "count-stars", "content": LEARNT, "reason": "asked"}
     create = ToolCall("s1", "skill_manage", json.dumps(arguments))
     with ModelServer([create, "Saved."]) as server:

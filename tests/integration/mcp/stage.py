@@ -56,12 +56,7 @@ class Stage:
         self.clock: Clock = SystemClock()
         self._hubs: list[McpHub] = []
 
-    def hub(
-        self,
-        servers: dict[str, McpServer] | McpServer,
-        options: dict[str, Any] | None = None,
-        **fields: Any,
-    ) -> McpHub:
+    def hub(self, servers, options=None, **fields):
         named = {"srv": servers} if isinstance(servers, McpServer) else servers
         chosen = McpOptions(
             cache=self.folder / "cache", **{"start_seconds": 30.0, **(options or {})}

@@ -9,8 +9,11 @@ import pytest
 from hermes.core.events import QuestionAnswered, QuestionAsked
 from hermes.mcp import Caller
 from hermes.mcp.session import NO_CALLER
+from tests.cases import cases
 from tests.integration.mcp.stage import Stage, inside, program
 from tests.integration.mcp.web import Site
+
+CASES = cases(__file__)
 
 
 class Person:
@@ -51,9 +54,7 @@ FULL = form(
 )
 
 
-async def test_a_form_that_points_elsewhere_is_declined_and_nothing_is_fetched(
-    stage: Stage,
-) -> None:
+async def test_a_form_that_points_elsewhere_is_declined_and_nothing_is_fetched(stage):
     async with Site() as site:
         pointing = form(name={"type": "string", "allOf": [{"$ref": site.url}]})
         answer = await ask(stage, Caller(clarifier=Person()), pointing)
@@ -76,17 +77,7 @@ async def test_a_question_cannot_drive_the_terminal(stage: Stage) -> None:
 async def test_the_fields_of_a_form_are_asked_one_by_one_until_they_fit(stage: Stage) -> None:
     person = Person("A", "Ann", "old", "42", "maybe", "yes", "red", "S, l", "skip", "skip")
     answer = await ask(stage, Caller(clarifier=person), FULL)
-    assert answer == {
-        "action": "accept",
-        "content": {
-            "name": "Ann",
-            "age": 42,
-            "sure": True,
-            "colour": "#f00",
-            "sizes": ["S", "L"],
-            "note": "none",
-        },
-    }
+    assert answer == CASES["form"]
     assert person.done()
     assert person.asked[0].question == "The MCP server srv asks: Please say\nYour name"
     assert person.asked[1].question.endswith('"A" is shorter than 2 characters')
@@ -103,9 +94,7 @@ async def test_the_fields_of_a_form_are_asked_one_by_one_until_they_fit(stage: S
     ("answers", "action"),
     [(("decline",), "decline"), (("",), "cancel"), (("x", "y", "z"), "cancel")],
 )
-async def test_the_user_may_decline_or_not_answer(
-    stage: Stage, answers: tuple[str, ...], action: str
-) -> None:
+async def test_the_user_may_decline_or_not_answer(stage, answers, action):
     person = Person(*answers)
     params = form(("age",), age={"type": "integer"})
     assert await ask(stage, Caller(clarifier=person), params) == {"action": action}
@@ -116,9 +105,7 @@ async def test_the_user_may_decline_or_not_answer(
     ("answer", "outcome"),
     [("yes", {"action": "accept", "content": {}}), ("no", {"action": "decline"})],
 )
-async def test_a_form_without_fields_is_a_question_of_yes_or_no(
-    stage: Stage, answer: str, outcome: dict[str, Any]
-) -> None:
+async def test_a_form_without_fields_is_a_question_of_yes_or_no(stage, answer, outcome):
     assert await ask(stage, Caller(clarifier=Person(answer)), form()) == outcome
 
 
@@ -139,9 +126,7 @@ async def test_question_without_a_user_is_declined(stage: Stage) -> None:
         {"message": "x", "requestedSchema": {"type": "object", "properties": "no"}},
     ],
 )
-async def test_secrets_and_forms_that_are_not_simple_are_declined_unasked(
-    stage: Stage, params: dict[str, Any]
-) -> None:
+async def test_secrets_and_forms_that_are_not_simple_are_declined_unasked(stage, params):
     person = Person()
     assert await ask(stage, Caller(clarifier=person), params) == {"action": "decline"}
     assert person.asked == []

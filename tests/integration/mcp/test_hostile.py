@@ -4,8 +4,11 @@ import pytest
 
 from hermes.core.errors import ToolError, ToolTimedOut
 from hermes.mcp.catalog import DESCRIPTION_CHARS
+from tests.cases import cases
 from tests.integration.mcp.stage import ManualClock, Stage, inside, program
 from tests.integration.mcp.web import Site
+
+CASES = cases(__file__)
 
 
 async def test_hostile_tools_are_repaired_or_left_out_with_one_notice(stage: Stage) -> None:
@@ -20,19 +23,7 @@ async def test_hostile_tools_are_repaired_or_left_out_with_one_notice(stage: Sta
     assert len(stage.notices) == 1
     assert stage.notices[0].startswith("The MCP server srv: 11 tools left out (not_object: its")
     problems = dict(text.split(": ", 1) for text in hub.status()[0].problems)
-    assert list(problems) == [
-        "not_object",
-        "no_schema_at_all",
-        "invalid",
-        "elsewhere",
-        "fine",
-        "steers",
-        "hidden",
-        "tool 11",
-        "tool 12",
-        "task",
-        "clear allow? yes",
-    ]
+    assert list(problems) == CASES["problems"]
     assert problems["elsewhere"] == "its parameters are described elsewhere"
     assert problems["steers"].startswith("its description tries to steer the agent (")
     assert problems["hidden"].startswith("its description tries to steer the agent (")
@@ -62,9 +53,7 @@ async def test_nothing_is_fetched_that_a_schema_points_to(stage: Stage) -> None:
         ('"id": NUMBER, "method": null, "result": {"structuredContent": [1]}', "[1]"),
     ],
 )
-async def test_an_answer_that_is_not_quite_json_is_read(
-    stage: Stage, answer: str, text: str
-) -> None:
+async def test_an_answer_that_is_not_quite_json_is_read(stage, answer, text):
     hub = stage.hub(program(timeout=10))
     assert await stage.act(hub, f'verbatim {{"jsonrpc": "2.0", {answer}}}') == text
 
@@ -128,10 +117,9 @@ async def test_a_huge_answer_is_cut(stage: Stage) -> None:
     assert "[... 2,600,000 characters left out ...]" in text
 
 
-@pytest.mark.parametrize("act", ["nonsense"])
-async def test_answer_that_is_not_an_object_is_an_error(stage: Stage, act: str) -> None:
+async def test_answer_that_is_not_an_object_is_an_error(stage: Stage) -> None:
     with pytest.raises(ToolError, match="answered tools/call with something else than an object"):
-        await stage.act(stage.hub(program()), act)
+        await stage.act(stage.hub(program()), "nonsense")
 
 
 async def test_empty_answer_is_reported_as_empty(stage: Stage) -> None:
@@ -140,17 +128,7 @@ async def test_empty_answer_is_reported_as_empty(stage: Stage) -> None:
 
 
 async def test_content_other_than_text_is_described(stage: Stage) -> None:
-    assert (await stage.act(stage.hub(program()), "kinds")).split("\n") == [
-        "words",
-        "[image, image/png, 3.0 kB]",
-        "[resource file:///a]",
-        "inside",
-        "[resource file:///b, x/y, 3 B]",
-        "[resource file:///c (see)]",
-        "[content of the kind 'dance']",
-        "[something that is no content]",
-        '{"a":1}',
-    ]
+    assert (await stage.act(stage.hub(program()), "kinds")).split("\n") == CASES["kinds"]
 
 
 @pytest.mark.parametrize("how", ["error", "refuse"])

@@ -9,7 +9,7 @@ from hermes.config.settings import McpServer
 from hermes.core.errors import ToolError
 from hermes.mcp import McpLimits
 from tests.integration.mcp.stage import ManualClock, Stage
-from tests.integration.mcp.web import INITIALIZED, Reply, Request, Site, result
+from tests.integration.mcp.web import INITIALIZED, Reply, Request, Site, answering, result
 
 
 @pytest.fixture
@@ -43,9 +43,7 @@ async def test_the_session_is_ended_politely(stage: Stage, site: Site) -> None:
     assert goodbye.headers["mcp-session-id"] == "session-1"
 
 
-async def test_an_answer_may_be_a_stream_with_progress_and_questions(
-    stage: Stage, site: Site
-) -> None:
+async def test_an_answer_may_be_a_stream_with_progress_and_questions(stage, site):
     async def act(request: Request, reply: Reply) -> None:
         token = request.message["params"]["_meta"]["progressToken"]
         await reply.begin_events()
@@ -88,9 +86,7 @@ async def test_a_broken_stream_is_taken_up_where_it_broke(stage: Stage, site: Si
     assert len(waiting) == 1
 
 
-async def test_a_stream_that_breaks_for_good_is_an_error_and_nothing_is_asked_twice(
-    stage: Stage, site: Site
-) -> None:
+async def test_a_stream_that_breaks_for_good_is_an_error_and_nothing_is_asked_twice(stage, site):
     async def act(_request: Request, reply: Reply) -> None:
         await reply.begin_events()
 
@@ -101,9 +97,7 @@ async def test_a_stream_that_breaks_for_good_is_an_error_and_nothing_is_asked_tw
     assert len(site.seen("tools/call")) == 1
 
 
-async def test_a_forgotten_session_is_begun_anew_and_the_call_made_again(
-    stage: Stage, site: Site
-) -> None:
+async def test_a_forgotten_session_is_begun_anew_and_the_call_made_again(stage, site):
     hub = stage.hub(at(site))
     await stage.act(hub, "x")
 
@@ -151,44 +145,32 @@ async def test_stopping_a_call_tells_the_server(stage: Stage, site: Site) -> Non
 
 async def test_an_endless_answer_is_cut_off(stage: Stage, site: Site) -> None:
     limits = McpLimits(message_bytes=200_000, messages=1_000, messages_per_second=1)
-    hub = stage.hub(at(site), {"limits": limits})
-    tools = await stage.tools(hub)
+    long = "x" * 300_000
 
     async def huge(request: Request, reply: Reply) -> None:
-        await reply.json(result(request, "x" * 300_000))
-
-    site.act = huge
-    with pytest.raises(ToolError, match=r"srv sent more than 200\.0 kB in one message"):
-        await stage.run(tools["mcp_srv_act"])
+        await reply.json(result(request, long))
 
     async def event(request: Request, reply: Reply) -> None:
         await reply.begin_events()
-        await reply.event(result(request, "x" * 300_000))
-
-    site.act = event
-    with pytest.raises(ToolError, match="exceeded the 200000 byte limit"):
-        await stage.run(tools["mcp_srv_act"])
+        await reply.event(result(request, long))
 
     async def endless(_request: Request, reply: Reply) -> None:
         await reply.begin_events()
         while True:
             await reply.event(data="la la la")
 
-    site.act = endless
-    hub = stage.hub(at(site), {"limits": limits})
-    with pytest.raises(ToolError, match="sends messages without an end and was stopped"):
-        await stage.act(hub, "x")
+    for site.act, words in (
+        (huge, r"srv sent more than 200\.0 kB in one message"),
+        (event, "exceeded the 200000 byte limit"),
+        (endless, "sends messages without an end and was stopped"),
+    ):
+        with pytest.raises(ToolError, match=words):
+            await stage.act(stage.hub(at(site), {"limits": limits}), "x")
 
 
-async def test_credentials_never_follow_a_redirect_to_another_host(
-    stage: Stage, site: Site
-) -> None:
+async def test_credentials_never_follow_a_redirect_to_another_host(stage, site):
     async with Site() as other:
-
-        async def elsewhere(_request: Request, reply: Reply) -> None:
-            await reply.status(307, Location=other.url)
-
-        site.handlers["POST"] = elsewhere
+        site.handlers["POST"] = answering(307, Location=other.url)
         hub = stage.hub(at(site, headers={"Authorization": "Bearer secret"}))
         assert await hub.tools() == []
         assert other.requests == []
@@ -234,9 +216,7 @@ async def guarded(site: Site, request: Request, reply: Reply) -> None:
         await reply.status(401, WWW_Authenticate='Bearer resource_metadata="x"')
 
 
-async def test_refused_credentials_are_renewed_and_the_request_made_again(
-    stage: Stage, site: Site
-) -> None:
+async def test_refused_credentials_are_renewed_and_the_request_made_again(stage, site):
     site.handlers["POST"] = lambda request, reply: guarded(site, request, reply)
     door = Pass("old", "new")
     hub = stage.hub(at(site, auth="oauth"), authorizers=lambda _name, _settings: door)
@@ -267,17 +247,10 @@ async def test_unreachable_server_is_retried_and_then_reported(stage: Stage, sit
     assert "gone (127.0.0.1) cannot be reached" in stage.notices[0]
 
 
-async def test_an_error_page_is_not_shown_as_html_and_its_secrets_not_at_all(
-    stage: Stage, site: Site
-) -> None:
-    async def refuse(_request: Request, reply: Reply) -> None:
-        await reply.status(400, '{"error": {"message": "bad token=abc123"}}')
-
-    hub = stage.hub(at(site, transport="http"))
-    tools = await stage.tools(hub)
-    site.act = refuse
+async def test_an_error_page_is_not_shown_as_html_and_its_secrets_not_at_all(stage, site):
+    site.act = answering(400, '{"error": {"message": "bad token=abc123"}}')
     with pytest.raises(ToolError, match=r"srv answered with HTTP 400: bad token=…\[redacted\]"):
-        await stage.run(tools["mcp_srv_act"])
+        await stage.act(stage.hub(at(site, transport="http")), "x")
 
 
 async def test_answer_to_another_request_is_ignored(stage: Stage, site: Site) -> None:
@@ -306,6 +279,10 @@ async def old_get(site: Site, reply: Reply, endpoint: str = "/post") -> None:
                 await reply.event({"id": number, "result": answers[method]})
 
 
+async def old_post(request: Request, reply: Reply) -> None:
+    await reply.status(202 if request.path == "/post?s=1" else 405)
+
+
 def next_post(site: Site) -> Request | None:
     for request in site.requests:
         if (
@@ -319,13 +296,8 @@ def next_post(site: Site) -> Request | None:
 
 
 @pytest.mark.parametrize("transport", ["", "sse"])
-async def test_a_server_of_the_old_kind_is_understood(
-    stage: Stage, site: Site, transport: str
-) -> None:
-    async def post(request: Request, reply: Reply) -> None:
-        await reply.status(202 if request.path == "/post?s=1" else 405)
-
-    site.handlers["POST"] = post
+async def test_a_server_of_the_old_kind_is_understood(stage, site, transport):
+    site.handlers["POST"] = old_post
     site.handlers["GET"] = lambda _request, reply: old_get(site, reply, "/post?s=1")
     hub = stage.hub(at(site, transport=transport, headers={"X-Key": "k"}))
     assert await stage.act(hub, "x") == "old but fine"
@@ -342,33 +314,26 @@ async def test_legacy_endpoint_on_another_host_is_refused(stage: Stage, site: Si
 
 
 @pytest.mark.parametrize("greets", [True, False])
-async def test_error_of_the_older_transport_is_reported(
-    stage: Stage, site: Site, greets: bool
-) -> None:
-    async def post(request: Request, reply: Reply) -> None:
-        await reply.status(202 if request.path == "/post?s=1" else 405)
-
+async def test_error_of_the_older_transport_is_reported(stage, site, greets):
     async def get(_request: Request, reply: Reply) -> None:
         await reply.begin_events()
         await reply.event(event="endpoint", data="/post?s=1" if greets else "http://127.0.0.2/x")
         await site.until(lambda: next_post(site) is not None)
         await reply.event({"id": 1, "error": {"code": 1, "message": "no licence"}})
 
-    site.handlers |= {"POST": post, "GET": get}
+    site.handlers |= {"POST": old_post, "GET": get}
     assert await stage.hub(at(site)).tools() == []
     why = "srv: no licence" if greets else "srv wants its messages sent to another host, 127.0.0.2"
     assert f"The MCP server srv cannot be used: {why}" in stage.notices[0]
 
 
 async def test_refused_request_is_reported_despite_an_open_stream(stage: Stage, site: Site) -> None:
-    async def post(_request: Request, reply: Reply) -> None:
-        await reply.status(400, '{"error": {"message": "which tenant?"}}')
-
     async def get(_request: Request, reply: Reply) -> None:
         await reply.begin_events()
         await asyncio.sleep(30)
 
-    site.handlers |= {"POST": post, "GET": get}
+    refuse = answering(400, '{"error": {"message": "which tenant?"}}')
+    site.handlers |= {"POST": refuse, "GET": get}
     assert await stage.hub(at(site, connect_timeout=0.5)).tools() == []
     assert "srv answered with HTTP 400: which tenant?" in stage.notices[0]
 
@@ -393,25 +358,18 @@ async def test_an_old_server_that_ends_in_a_call_is_an_error(stage: Stage, site:
 
 
 async def test_page_that_is_not_a_server_is_reported(stage: Stage, site: Site) -> None:
-    async def page(_request: Request, reply: Reply) -> None:
-        await reply.status(404, "<html>Not here</html>")
-
-    site.handlers |= {"GET": page, "POST": page}
+    site.handlers |= dict.fromkeys(("GET", "POST"), answering(404, "<html>Not here</html>"))
     assert await stage.hub(at(site)).tools() == []
     assert stage.notices == ["The MCP server srv cannot be used: srv answered with HTTP 404"]
 
 
-async def test_a_session_name_that_cannot_be_sent_back_is_an_error(
-    stage: Stage, site: Site
-) -> None:
+async def test_a_session_name_that_cannot_be_sent_back_is_an_error(stage, site):
     site.session = "\xe9\xff"
     assert await stage.hub(at(site)).tools() == []
     assert "srv gave the session a name that cannot be sent back" in stage.notices[0]
 
 
-async def test_a_place_in_a_stream_that_cannot_be_sent_back_is_not_kept(
-    stage: Stage, site: Site
-) -> None:
+async def test_a_place_in_a_stream_that_cannot_be_sent_back_is_not_kept(stage, site):
     async def act(_request: Request, reply: Reply) -> None:
         await reply.begin_events()
         await reply.event(id="\xe9", data="{}")
@@ -435,18 +393,12 @@ async def test_a_variable_without_a_value_is_named_and_not_sent(stage: Stage, si
 
 
 async def test_a_complaint_without_a_bottom_is_a_complaint(stage: Stage, site: Site) -> None:
-    async def act(_request: Request, reply: Reply) -> None:
-        await reply.status(400, '{"x": ' + "[" * 1_990)
-
-    site.act = act
+    site.act = answering(400, '{"x": ' + "[" * 1_990)
     with pytest.raises(ToolError, match="srv answered with HTTP 400"):
         await stage.act(stage.hub(at(site)), "x")
 
 
 async def test_a_web_page_in_place_of_a_server_says_what_to_check(stage: Stage, site: Site) -> None:
-    async def page(_request: Request, reply: Reply) -> None:
-        await reply.status(200, "<html>hello</html>", Content_Type="text/html")
-
-    site.handlers["POST"] = page
+    site.handlers["POST"] = answering(200, "<html>hello</html>", Content_Type="text/html")
     assert await stage.hub(at(site)).tools() == []
     assert "(check that `url` is the address of an MCP server)" in stage.notices[0]

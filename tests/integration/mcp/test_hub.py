@@ -1,7 +1,6 @@
 """What a session gets from the servers, and what it costs to begin one."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -13,16 +12,9 @@ from tests.integration.mcp.stage import ManualClock, Stage, changed, inside, met
 
 async def test_tools_carry_the_name_of_their_server_in_letters_providers_take(stage: Stage) -> None:
     tools = await stage.tools(stage.hub({"my-srv": program()}))
-    assert list(tools) == [
-        "mcp_my_srv_act",
-        "mcp_my_srv_drop_table",
-        "mcp_my_srv_echo",
-        "mcp_my_srv_look_up",
-        "mcp_my_srv_list_resources",
-        "mcp_my_srv_read_resource",
-        "mcp_my_srv_list_prompts",
-        "mcp_my_srv_get_prompt",
-    ]
+    own = ("act", "drop_table", "echo", "look_up")
+    added = ("list_resources", "read_resource", "list_prompts", "get_prompt")
+    assert list(tools) == [f"mcp_my_srv_{name}" for name in own + added]
     assert {tool.toolset for tool in tools.values()} == {"mcp-my-srv"}
 
 
@@ -54,9 +46,7 @@ async def test_reading_tools_need_no_approval_and_acting_ones_do(stage: Stage) -
         (only("none", prompts=False), ["list_resources", "read_resource"]),
     ],
 )
-async def test_the_settings_choose_by_the_servers_own_names(
-    stage: Stage, settings: McpTools, names: list[str]
-) -> None:
+async def test_the_settings_choose_by_the_servers_own_names(stage, settings, names):
     tools = await stage.tools(stage.hub(program(tools=settings)))
     assert list(tools) == [f"mcp_srv_{name}" for name in names]
 
@@ -115,9 +105,7 @@ async def test_a_list_without_an_end_is_cut(stage: Stage) -> None:
     assert len([name for name in tools if "_tool" in name]) == 50
 
 
-async def test_a_slow_server_does_not_hold_up_the_session_and_is_there_in_the_next(
-    stage: Stage,
-) -> None:
+async def test_a_slow_server_does_not_hold_up_the_session_and_is_there_in_the_next(stage):
     gate = stage.folder / "gate"
     hub = stage.hub(
         {"slow": program("slow", env={"GATE": str(gate)}), "srv": program("bare")},
@@ -190,9 +178,7 @@ async def test_a_hub_that_was_closed_starts_nothing(stage: Stage) -> None:
         await stage.run(tools["mcp_srv_echo"], text="x")
 
 
-async def test_a_reload_stops_what_is_gone_or_changed_and_starts_the_others_anew(
-    stage: Stage, gone: Any
-) -> None:
+async def test_a_reload_stops_what_is_gone_or_changed_and_starts_the_others_anew(stage, gone):
     servers = {"a": program(), "b": program(), "c": program()}
     hub = stage.hub(servers)
     tools = await stage.tools(hub)
@@ -204,11 +190,8 @@ async def test_a_reload_stops_what_is_gone_or_changed_and_starts_the_others_anew
     found = await hub.reload(
         {"b": program("pages"), "c": program(), "d": program(), "e": program("dies")}
     )
-    assert {name: len(each.tools) for name, each in found.items() if name != "e"} == {
-        "b": 3,
-        "c": 4,
-        "d": 4,
-    }
+    counts = {name: len(each.tools) for name, each in found.items() if name != "e"}
+    assert counts == {"b": 3, "c": 4, "d": 4}
     assert "cannot find my settings" in str(found["e"])
     assert stage.notices == [], "who asked has the answer"
     await gone(*pids)
@@ -221,9 +204,7 @@ async def test_a_reload_stops_what_is_gone_or_changed_and_starts_the_others_anew
 
 
 @pytest.mark.parametrize("stays", [True, False])
-async def test_a_reload_lets_calls_under_way_end_first(
-    stage: Stage, gone: Any, stays: bool
-) -> None:
+async def test_a_reload_lets_calls_under_way_end_first(stage, gone, stays):
     gate, heard_by = stage.folder / "gate", stage.folder / "heard"
     servers = {"srv": program(env={"HEARD": str(heard_by)})}
     hub = stage.hub(servers)

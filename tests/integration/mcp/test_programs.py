@@ -28,9 +28,7 @@ async def test_a_tool_answers_and_its_answer_is_fenced_as_data(stage: Stage) -> 
     assert inside(result) == "echo hi"
 
 
-async def test_a_program_sees_only_harmless_variables_and_its_own(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_program_sees_only_harmless_variables_and_its_own(stage, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     hub = stage.hub(program(env={"MINE": "yes"}))
@@ -42,9 +40,7 @@ async def test_a_program_sees_only_harmless_variables_and_its_own(
     assert seen <= baseline | {"XDG_CACHE_HOME", "MINE"}
 
 
-async def test_a_program_that_dies_in_a_call_is_an_error_and_the_next_call_starts_it_again(
-    stage: Stage,
-) -> None:
+async def test_a_program_that_dies_in_a_call_is_an_error_and_the_next_call_starts_it_again(stage):
     hub = stage.hub(program())
     with pytest.raises(ToolError, match="srv ended with exit code 3: out of cheese"):
         await stage.act(hub, "die")
@@ -79,18 +75,10 @@ async def test_closing_ends_a_program_and_all_it_started(stage: Stage, gone: Any
 
 
 async def test_killed_parent_leaves_no_program(tmp_path: Path, gone: Any) -> None:
-    code = f"""
-import asyncio, os, signal
-from pathlib import Path
-from tests.integration.mcp.stage import Stage, program
-async def main():
-    stage = Stage(Path({str(tmp_path)!r}))
-    print(await stage.act(stage.hub(program()), "children"), flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-asyncio.run(main())
-"""
+    code = Path(__file__).with_name("killed_parent.txt").read_text()
+    command = [sys.executable, "-c", code, tmp_path]
     ended = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        subprocess.run, command, capture_output=True, text=True, check=False
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     server, child, out_of_the_tree = map(int, ended.stdout.split())
@@ -122,9 +110,7 @@ async def test_endless_nonsense_stops_only_the_program(stage: Stage) -> None:
         await stage.act(hub, "flood_answers")
 
 
-async def test_stderr_of_a_program_is_logged_up_to_a_limit(
-    stage: Stage, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_stderr_of_a_program_is_logged_up_to_a_limit(stage, caplog):
     caplog.set_level("INFO", "hermes.mcp")
     hub = stage.hub(program(), {"limits": McpLimits(log_lines=50)})
     assert await stage.act(hub, "flood_stderr") == "done"
@@ -184,9 +170,7 @@ async def test_a_program_that_never_greets_is_given_up(stage: Stage) -> None:
         ('{"level": "info"}', "'JSON of another kind'"),
     ],
 )
-async def test_a_program_that_writes_something_else_is_not_called_slow(
-    stage: Stage, says: str, shown: str
-) -> None:
+async def test_a_program_that_writes_something_else_is_not_called_slow(stage, says, shown):
     script = f"echo {shlex.quote(says)}; exec sleep 30"
     settings = McpServer(command="sh", args=("-c", script), connect_timeout=2)
     assert await stage.hub(settings).tools() == []
@@ -216,9 +200,7 @@ async def test_program_silent_after_the_greeting_is_reported_with_the_step(stage
         ),
     ],
 )
-async def test_a_variable_without_a_value_is_named_and_nothing_is_started(
-    stage: Stage, fields: dict[str, Any], names: str
-) -> None:
+async def test_a_variable_without_a_value_is_named_and_nothing_is_started(stage, fields, names):
     path = stage.folder / "heard"
     settings = changed(program(), **fields)
     settings = changed(settings, env={**settings.env, "HEARD": str(path)})
@@ -227,9 +209,7 @@ async def test_a_variable_without_a_value_is_named_and_nothing_is_started(
     assert not path.exists()
 
 
-async def test_an_idle_program_is_stopped_and_started_again_when_needed(
-    stage: Stage, gone: Any
-) -> None:
+async def test_an_idle_program_is_stopped_and_started_again_when_needed(stage, gone):
     hub = stage.hub(program(idle_timeout=0.2))
     first, *_ = (await stage.act(hub, "children")).split()
     await gone(int(first))
@@ -255,11 +235,8 @@ async def test_the_protocol_is_spoken_in_the_right_order(stage: Stage) -> None:
     first = heard(path)[0]["params"]
     assert first["protocolVersion"] == "2025-11-25"
     assert first["clientInfo"]["name"] == "hermes"
-    assert first["capabilities"] == {
-        "roots": {},
-        "sampling": {"tools": {}},
-        "elicitation": {"form": {}},
-    }
+    offered = {"roots": {}, "sampling": {"tools": {}}, "elicitation": {"form": {}}}
+    assert first["capabilities"] == offered
 
 
 async def test_server_may_ping_and_list_the_roots(stage: Stage) -> None:

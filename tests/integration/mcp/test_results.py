@@ -7,7 +7,10 @@ import pytest
 from hermes.config.settings import McpServer
 from hermes.mcp.connection import ErrorRedactor
 from hermes.mcp.tools import call_result
+from tests.cases import cases
 from tests.integration.mcp.stage import inside
+
+CASES = cases(__file__)
 
 
 def shown(structured: Any, *texts: str) -> str:
@@ -25,9 +28,7 @@ def shown(structured: Any, *texts: str) -> str:
         ({"result": ["a", {"b": 1}]}, ("a", '{"b":1}')),
     ],
 )
-def test_structured_content_repeated_as_text_is_shown_once(
-    structured: Any, texts: tuple[str, ...]
-) -> None:
+def test_structured_content_repeated_as_text_is_shown_once(structured, texts):
     assert shown(structured, *texts) == "\n".join(texts)
 
 
@@ -52,18 +53,7 @@ def test_content_in_the_wrong_shape_is_read_all_the_same(content: Any, text: str
     assert inside(call_result({"content": content}, "srv", ErrorRedactor(McpServer()))) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "redacted"),
-    [
-        ("ghp_abc", "ghp_…[redacted]"),
-        ("using sk-1 now", "using sk-…[redacted] now"),
-        ("Authorization: Bearer abc", "Authorization: Bearer …[redacted]"),
-        ("https://x/?a=1&api_key=zz&b=2", "https://x/?a=1&api_key=…[redacted]&b=2"),
-        ('{"password": "p w"}', '{"password": "…[redacted] w"}'),
-        ("Basic dXNlcjpwYXNz failed", "…[redacted] failed"),
-        ("the task is to mask disks", "the task is to mask disks"),
-    ],
-)
+@pytest.mark.parametrize(("text", "redacted"), CASES["secrets"])
 def test_secrets_in_error_messages_are_taken_out(text: str, redacted: str) -> None:
     settings = McpServer(headers={"Authorization": "Basic dXNlcjpwYXNz"})
     assert ErrorRedactor(settings).redact(text) == redacted

@@ -34,9 +34,7 @@ class Scripted:
         return Reply(self._message, Usage(), model="small-1")
 
 
-async def sample(
-    stage: Stage, caller: Caller, params: dict[str, Any], **settings: Any
-) -> dict[str, Any]:
+async def sample(stage, caller, params, **settings):
     hub = stage.hub(program(sampling=McpSampling(**settings)))
     text = f"ask sampling/createMessage {json.dumps(params)}"
     answer: dict[str, Any] = json.loads(await stage.act(hub, text, caller))
@@ -98,9 +96,7 @@ HINTS = {"hints": [{"name": "sonnet"}, {"name": "small"}]}
         ({"allowed_models": ("big-1",)}, ()),
     ],
 )
-async def test_the_settings_say_which_models_a_server_may_have(
-    stage: Stage, settings: dict[str, Any], wishes: tuple[str, ...]
-) -> None:
+async def test_the_settings_say_which_models_a_server_may_have(stage, settings, wishes):
     model = Scripted()
     params = {**SAY_HI, "modelPreferences": HINTS}
     await sample(stage, Caller(sampler=model), params, **settings)
@@ -153,9 +149,7 @@ async def test_pictures_reach_the_model_and_sounds_are_named(stage: Stage) -> No
         ),
     ],
 )
-async def test_requests_that_make_no_sense_are_refused(
-    stage: Stage, params: dict[str, Any], reason: str
-) -> None:
+async def test_requests_that_make_no_sense_are_refused(stage, params, reason):
     model = Scripted()
     answer = await sample(stage, Caller(sampler=model), params)
     assert reason in answer["message"]

@@ -149,6 +149,11 @@ class Site:
                 await writer.wait_closed()
 
 
+def answering(status: int, body: str = "", **headers: str) -> Handler:
+    """Return a handler that gives this answer to every request."""
+    return lambda _request, reply: reply.status(status, body, **headers)
+
+
 def result(request: Request, text: str = "done") -> dict[str, Any]:
     return {"id": request.message["id"], "result": {"content": [{"type": "text", "text": text}]}}
 

@@ -52,9 +52,7 @@ def answers(server: ModelServer) -> list[str]:
     return [message["content"] for message in messages if message["role"] == "tool"]
 
 
-def test_reading_is_free_and_writing_needs_consent(
-    hermes: Any, configured: Callable[..., None], work: Path
-) -> None:
+def test_reading_is_free_and_writing_needs_consent(hermes, configured, work):
     configured()
     (work / "list.txt").write_text("milk")
     path = str(work / "list.txt")
@@ -84,9 +82,7 @@ def test_reading_is_free_and_writing_needs_consent(
     assert (work / "list.txt").read_text() == "eggs"
 
 
-def test_consent_is_asked_for_on_a_terminal(
-    terminal: Any, configured: Callable[..., None], work: Path
-) -> None:
+def test_consent_is_asked_for_on_a_terminal(terminal, configured, work):
     configured()
     path = str(work / "new.txt")
     with ModelServer([call(WRITE, path=path, content="yes"), "Written."]) as server:
@@ -99,9 +95,7 @@ def test_consent_is_asked_for_on_a_terminal(
     assert Path(path).read_text() == "yes"
 
 
-def test_a_server_asks_the_model_of_the_conversation(
-    hermes: Any, configured: Callable[..., None]
-) -> None:
+def test_a_server_asks_the_model_of_the_conversation(hermes, configured):
     everything = node_server("everything", "stdio")
     server_settings = {"command": everything.command, "args": list(everything.args)}
     configured(
@@ -118,9 +112,7 @@ def test_a_server_asks_the_model_of_the_conversation(
     assert "Mauve." in reported
 
 
-def test_server_that_cannot_start_is_reported_and_the_conversation_continues(
-    hermes: Any, configured: Callable[..., None]
-) -> None:
+def test_server_that_cannot_start_is_reported_and_the_conversation_continues(hermes, configured):
     configured(mcp_servers={"gone": {"command": "no-such-program"}})
     with ModelServer(["Hello."]) as server:
         done = hermes("chat", "-q", "hi", *at(server))

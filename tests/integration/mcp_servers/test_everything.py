@@ -160,9 +160,7 @@ async def test_progress_is_shown(everything: Everything) -> None:
     assert "4 of 4\n" in everything.stage.shown
 
 
-async def test_sessions_share_one_program_and_do_not_wait_for_each_other(
-    everything: Everything,
-) -> None:
+async def test_sessions_share_one_program_and_do_not_wait_for_each_other(everything):
     slow = await everything.begun()
     sessions = [everything.stage.context(f"session-{number}") for number in range(5)]
     tool = await everything.tool("echo")
@@ -186,9 +184,7 @@ async def test_cancel_ends_a_call_at_once_and_the_server_stays(everything: Every
     assert everything.processes() == [program]
 
 
-async def test_killed_in_a_call_it_is_an_error_and_the_next_call_starts_it_again(
-    everything: Everything,
-) -> None:
+async def test_killed_in_a_call_it_is_an_error_and_the_next_call_starts_it_again(everything):
     call = await everything.begun()
     (program,) = everything.processes()
     os.kill(program.pid, signal.SIGKILL)
@@ -198,9 +194,7 @@ async def test_killed_in_a_call_it_is_an_error_and_the_next_call_starts_it_again
     assert program.pid not in [each.pid for each in everything.processes()]
 
 
-async def test_the_next_process_knows_its_tools_without_starting_it(
-    everything: Everything, stage: Stage
-) -> None:
+async def test_the_next_process_knows_its_tools_without_starting_it(everything, stage):
     await everything.hub.tools()
     kept = everything.stage.folder / "cache" / "all.json"
     (stage.folder / "cache").mkdir()

@@ -37,9 +37,7 @@ def store(hermes_home: Path) -> LoginStore:
 
 
 @pytest.fixture
-def signed_in(
-    hermes: Any, hermes_home: Path, guarded: GuardedSite, monkeypatch: pytest.MonkeyPatch
-) -> GuardedSite:
+def signed_in(hermes, hermes_home, guarded, monkeypatch):
     monkeypatch.setenv("BROWSER", BROWSER)
     hermes_home.mkdir()
     (hermes_home / "config.yaml").write_text(UNTITLED)
@@ -66,9 +64,7 @@ def said(hermes: Any, *steps: Any) -> tuple[list[str], "subprocess.CompletedProc
     return [each["content"] for each in messages if each["role"] == "tool"], done
 
 
-def test_a_conversation_uses_the_login_and_renews_it(
-    hermes: Any, signed_in: GuardedSite, store: LoginStore, hermes_home: Path
-) -> None:
+def test_a_conversation_uses_the_login_and_renews_it(hermes, signed_in, store, hermes_home):
     before = held(store)
     assert "look done" in said(hermes, LOOK)[0][0]
     store.save(msgspec.structs.replace(before, expires_at=time.time() - 5))
@@ -83,9 +79,7 @@ def test_a_conversation_uses_the_login_and_renews_it(
     assert json.loads(hermes("mcp", "list", "--json").stdout)[0]["login"] == "signed in"
 
 
-def test_conversations_at_the_same_time_renew_it_once(
-    hermes: Any, signed_in: GuardedSite, store: LoginStore, work: Path
-) -> None:
+def test_conversations_at_the_same_time_renew_it_once(hermes, signed_in, store, work):
     store.save(msgspec.structs.replace(held(store), expires_at=1.0))
     renewals = len(signed_in.login.seen("/token"))
     command = [*HERMES, "mcp", "test", "tickets", "--json"]
@@ -98,9 +92,7 @@ def test_conversations_at_the_same_time_renew_it_once(
     assert held(store).access_token in signed_in.login.tokens
 
 
-def test_token_the_server_forgot_is_replaced_silently(
-    hermes: Any, signed_in: GuardedSite, store: LoginStore
-) -> None:
+def test_token_the_server_forgot_is_replaced_silently(hermes, signed_in, store):
     store.save(msgspec.structs.replace(held(store), obtained_at=1.0))
     signed_in.login.tokens.clear()
     reported, done = said(hermes, LOOK)
@@ -108,9 +100,7 @@ def test_token_the_server_forgot_is_replaced_silently(
     assert done.stderr == ""
 
 
-def test_revoked_login_is_reported_with_the_command_to_sign_in(
-    hermes: Any, signed_in: GuardedSite, store: LoginStore
-) -> None:
+def test_revoked_login_is_reported_with_the_command_to_sign_in(hermes, signed_in, store):
     signed_in.login.tokens.clear()
     signed_in.login.refreshes.clear()
     store.save(msgspec.structs.replace(held(store), obtained_at=1.0))
@@ -124,9 +114,7 @@ def test_revoked_login_is_reported_with_the_command_to_sign_in(
     assert "look done" in said(hermes, LOOK)[0][0]
 
 
-def test_more_rights_are_asked_for_when_they_are_needed(
-    hermes: Any, signed_in: GuardedSite, store: LoginStore
-) -> None:
+def test_more_rights_are_asked_for_when_they_are_needed(hermes, signed_in, store):
     write = ToolCall("c1", "mcp_tickets_write", "{}")
     reported, done = said(hermes, write)
     assert f"has not the rights for this ({WRITE})" in reported[0]
@@ -136,9 +124,7 @@ def test_more_rights_are_asked_for_when_they_are_needed(
     assert "write done" in said(hermes, write)[0][0]
 
 
-def test_token_for_another_audience_is_refused(
-    hermes: Any, signed_in: GuardedSite, store: LoginStore
-) -> None:
+def test_token_for_another_audience_is_refused(hermes, signed_in, store):
     signed_in.audience = "https://somebody.example.com/mcp"
     reported, _ = said(hermes, LOOK)
     assert "does not let us in (HTTP 401)" in reported[0]
@@ -152,9 +138,7 @@ def at_a_terminal(terminal: Any, hermes_home: Path, guarded: GuardedSite) -> Any
     return terminal
 
 
-def test_signing_in_on_a_terminal_with_a_browser(
-    at_a_terminal: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signing_in_on_a_terminal_with_a_browser(at_a_terminal, monkeypatch):
     monkeypatch.setenv("BROWSER", BROWSER)
     child = at_a_terminal("mcp", "login", "tickets")
     child.expect("signed in to tickets: 2 tools")

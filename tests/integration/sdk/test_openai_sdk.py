@@ -1,5 +1,7 @@
 """What only the two wires of OpenAI have, through the official client."""
 
+from contextlib import contextmanager
+
 import openai
 import pytest
 from openai.types.responses import ResponseStreamEvent
@@ -18,12 +20,19 @@ def wire(request: pytest.FixtureRequest) -> Wire:
     return WIRES[request.param]
 
 
-def test_arguments_grow_as_they_are_streamed():
+@contextmanager
+def streamed(step):
+    """Yield the events of a streamed response."""
     with (
-        ModelServer([Step(CALLS, faults=(Interleave(),))]) as server,
+        ModelServer([step]) as server,
         CHAT.client(server) as client,
         client.responses.stream(**RESPONSES.request) as events,
     ):
+        yield events
+
+
+def test_arguments_grow_as_they_are_streamed():
+    with streamed(Step(CALLS, faults=(Interleave(),))) as events:
         kind = "response.function_call_arguments.delta"
         last = {event.output_index: event.snapshot for event in events if event.type == kind}
     assert last == {0: CALLS[0].arguments, 1: CALLS[1].arguments}
@@ -104,11 +113,7 @@ def test_an_encrypted_reasoning_item_comes_whole(stream):
 
 
 def test_a_summary_of_reasoning_is_streamed():
-    with (
-        ModelServer([[Thinking("I should look"), Text("ok")]]) as server,
-        CHAT.client(server) as client,
-        client.responses.stream(**RESPONSES.request) as events,
-    ):
+    with streamed([Thinking("I should look"), Text("ok")]) as events:
         kind = "response.reasoning_summary_text.delta"
         assert "".join(event.delta for event in events if event.type == kind) == "I should look"
 
@@ -132,11 +137,7 @@ def test_an_error_in_a_chat_stream_is_raised(kind):
     ("kind", "event"), [("overloaded", "error"), ("server_error", "response.failed")]
 )
 def test_an_error_in_a_stream_of_responses_is_its_last_event(kind, event):
-    with (
-        ModelServer([Step((Text(SAID),), faults=(ErrorEvent(1, kind),))]) as server,
-        CHAT.client(server) as client,
-        client.responses.stream(**RESPONSES.request) as events,
-    ):
+    with streamed(Step((Text(SAID),), faults=(ErrorEvent(1, kind),))) as events:
         *_, last = events
     assert last.type == event
     error = last if event == "error" else last.response.error

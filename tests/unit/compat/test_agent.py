@@ -15,40 +15,12 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.core.events import CompactionStarted, SubagentFinished, ToolStarted
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Refuse, Stall, Step
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 MakeAgent = Callable[..., AIAgent]
-SUMMARY = """## Active Task
-Read big.txt in pages and never change it.
-
-## Goal
-The user wants the whole file read, page by page, so that nothing in it is missed.
-
-## Constraints & Preferences
-The file is never changed.
-
-## Completed Actions
-Pages of big.txt were read with read_file, 150 lines each, beginning with the first lines.
-
-## Progress
-### Done
-The first pages are read; each line says its number and some words.
-### In Progress
-The next page.
-### Blocked
-Nothing.
-
-## Key Decisions
-Pages of 150 lines.
-
-## Relevant Files
-big.txt
-
-## Next Steps
-Read the next page with read_file.
-
-## Critical Context
-Each line of the file reads: line N with some words in it.
-"""
+SUMMARY = CASES["summary"]
 
 
 @pytest.fixture
@@ -85,11 +57,9 @@ def test_result_has_the_documented_fields(agent_at):
         result = agent.run_conversation("what does echo say?")
     assert result["final_response"] == "It says over."
     assert result["completed"] and not result["partial"] and not result["failed"]
-    assert (result["interrupted"], result["error"], result["exit_reason"]) == (
-        False,
-        None,
-        "answered",
-    )
+    assert result["interrupted"] is False
+    assert result["error"] is None
+    assert result["exit_reason"] == "answered"
     assert result["api_calls"] == 2
     assert [m["role"] for m in result["messages"]] == ["user", "assistant", "tool", "assistant"]
     assert result["total_tokens"] == result["prompt_tokens"] + result["completion_tokens"] > 0
@@ -232,13 +202,8 @@ def test_trajectories_are_saved_in_the_working_folder(agent_at, tmp_path):
         agent_at(server, save_trajectories=True).chat("hi")
     (line,) = (tmp_path / "work" / "trajectory_samples.jsonl").read_text().splitlines()
     entry = json.loads(line)
-    assert [turn["from"] for turn in entry["conversations"]] == [
-        "system",
-        "human",
-        "gpt",
-        "tool",
-        "gpt",
-    ]
+    said = [turn["from"] for turn in entry["conversations"]]
+    assert said == ["system", "human", "gpt", "tool", "gpt"]
     assert (entry["model"], entry["completed"]) == ("lab", True)
 
 
@@ -341,41 +306,7 @@ def test_instructions_in_a_subfolder_come_with_the_first_look_into_it(agent_at, 
     assert "Use tabs" not in results[1]
 
 
-ENGINE = """
-import json
-from hermes.context.engine import ContextEngine
-
-
-class Counting(ContextEngine):
-    name = "counting"
-
-    def __init__(self, context_length=0):
-        self.context_length, self.calls = context_length, []
-
-    def update_from_response(self, usage):
-        self.last_prompt_tokens = usage["prompt_tokens"]
-
-    def should_compress(self, prompt_tokens=None):
-        return False
-
-    def compress(self, messages, current_tokens=None):
-        return messages
-
-    def on_session_start(self, session_id, **kw):
-        self.history = kw["history"]
-        self.history()  # it may look at once, since it has a thread
-
-    def on_session_end(self, session_id, messages):
-        import pathlib
-        pathlib.Path("ended.txt").write_text(f"{len(messages)}")
-
-    def get_tool_schemas(self):
-        empty = {"type": "object", "properties": {}}
-        return [{"name": "how_much", "description": "tokens so far", "parameters": empty}]
-
-    def handle_tool_call(self, name, args, **kw):
-        return json.dumps({"tokens": self.last_prompt_tokens, "said": len(self.history())})
-"""
+ENGINE = CASES["engine"]
 
 
 def test_an_engine_of_ones_own_brings_its_tool(agent_at, hermes_home, tmp_path, monkeypatch):

@@ -51,9 +51,7 @@ def test_soul_follows_project_files_unless_skipped(hermes_home: Path, project: P
     assert config.build_context_files_prompt(project / "none", skip_soul=True) == ""
 
 
-def test_default_folder_is_the_working_folder(
-    project: Path, write: Write, monkeypatch: pytest.MonkeyPatch
-):
+def test_default_folder_is_the_working_folder(project, write, monkeypatch):
     write("AGENTS.md", "Use tabs.")
     monkeypatch.chdir(project)
     assert "Use tabs." in config.build_context_files_prompt()

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from hermes import compat
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 def in_folder(folder: Path, code: str) -> str:
@@ -30,16 +33,7 @@ def test_a_module_of_the_script_s_folder_wins(tmp_path: Path) -> None:
 def test_foreign_packages_get_no_documented_module(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "__init__.py").write_text("mine = True\n")
-    code = """
-import tools
-print(tools.mine)
-try:
-    import tools.registry
-except ModuleNotFoundError as error:
-    print(error)
-import agent.memory_provider
-print(agent.memory_provider.MemoryProvider.__name__)
-"""
+    code = CASES["foreign"]
     expected = "True\nNo module named 'tools.registry'\nMemoryProvider\n"
     assert in_folder(tmp_path, code) == expected
 
@@ -70,13 +64,7 @@ def test_other_names_are_not_answered_for() -> None:
 
 
 def test_importing_a_documented_module_loads_nothing_before_a_name_is_used(tmp_path: Path) -> None:
-    code = """
-import sys
-import run_agent, cli, tools.registry
-print([name for name in sys.modules if name.startswith("hermes.") and "compat" not in name])
-run_agent.AIAgent
-print("hermes.compat.agent" in sys.modules)
-"""
+    code = CASES["lazy"]
     assert in_folder(tmp_path, code) == "[]\nTrue\n"
 
 

@@ -39,6 +39,9 @@ from hermes.sdk.platforms import (
     SessionSource,
 )
 from hermes.store.session_store import SessionStore
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 ANNA = SessionSource("telegram", "7", user_id="7", user_name="anna")
 
@@ -49,9 +52,7 @@ def test_the_platforms_are_those_of_the_settings() -> None:
     assert platform.TELEGRAM == "telegram"
 
 
-def test_the_setup_is_read_and_its_secrets_are_not_shown(
-    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_setup_is_read_and_its_secrets_are_not_shown(hermes_home, monkeypatch):
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "123:secret")
     monkeypatch.setenv("TELEGRAM_HOME_CHANNEL", "-100:17")
     hermes_home.mkdir()
@@ -86,21 +87,10 @@ def test_a_setup_of_one_s_own_means_exactly_these_platforms() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("telegram", ("telegram", "", "", "")),
-        ("telegram:-100:17", ("telegram", "-100", "17", "")),
-        ("discord:#ops", ("discord", "#ops", "", "")),
-        ("slack@work:C01", ("slack", "C01", "", "work")),
-        ("matrix:!a:b.c:$t", ("matrix", "!a:b.c", "$t", "")),
-        ("local", ("local", "", "", "")),
-        ("origin", ("origin", "", "", "")),
-    ],
-)
+@pytest.mark.parametrize(("text", "parts"), CASES["targets"])
 def test_targets_as_they_are_written(text: str, parts: tuple[str, ...]) -> None:
     target = import_module("gateway.delivery").DeliveryTarget.parse(text)
-    assert (target.platform, target.chat_id, target.thread_id, target.account) == parts
+    assert (target.platform, target.chat_id, target.thread_id, target.account) == tuple(parts)
     assert str(target) == target.to_string() == text
 
 
@@ -109,9 +99,7 @@ def test_the_origin_is_where_something_was_asked() -> None:
     assert str(target) == "telegram:7"
 
 
-async def test_delivery_is_stored_for_the_gateway(
-    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_delivery_is_stored_for_the_gateway(hermes_home, monkeypatch):
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "123:secret")
     router = import_module("gateway.delivery").DeliveryRouter()
     wanted = ["telegram:-100:17", "origin", "local", "signal:1", "telegram"]
@@ -188,9 +176,7 @@ def test_strangers_are_let_in_by_code(hermes_home: Path) -> None:
     assert (hermes_home / "pairing" / "telegram-approved.json").is_file()
 
 
-async def test_emitted_events_reach_hooks(
-    hermes_home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_emitted_events_reach_hooks(hermes_home, capsys):
     for name, code in (("good", "print(event_type, context['session_key'])"), ("bad", "1 +")):
         folder = hermes_home / "hooks" / name
         folder.mkdir(parents=True)
@@ -267,17 +253,9 @@ class Around:
 
 def bridge(home: Path) -> PluginAdapter:
     around = Around(home)
+    more = {"cache": home / "cache", "state": home, "locks": home, "extra": {"app": around}}
     return PluginAdapter(
-        AdapterContext(
-            manifest("pager"),
-            around.loaded.variable,
-            None,
-            None,
-            cache=home / "cache",
-            state=home,
-            locks=home,
-            extra={"app": around},
-        )
+        AdapterContext(manifest("pager"), around.loaded.variable, None, None, **more)
     )
 
 
@@ -292,11 +270,9 @@ HERE = ChatTarget("pager", "7", "t")
 
 def test_plugin_platform_has_the_capabilities_of_its_methods(pager: PluginAdapter) -> None:
     about = manifests()["pager"]
-    assert (about.label, about.capabilities.typing, about.capabilities.edits) == (
-        "Pager",
-        True,
-        False,
-    )
+    assert about.label == "Pager"
+    assert about.capabilities.typing is True
+    assert about.capabilities.edits is False
     assert about.capabilities.media_out == ("image",)
     assert inner(pager).platform == "pager"
     assert is_configured(about, pager.context.extra["app"].loaded)
@@ -307,9 +283,7 @@ def test_plugin_platform_has_the_capabilities_of_its_methods(pager: PluginAdapte
         register_platform("mute", BasePlatformAdapter)
 
 
-async def test_messages_go_out_through_the_documented_methods(
-    pager: PluginAdapter, tmp_path: Path
-) -> None:
+async def test_messages_go_out_through_the_documented_methods(pager, tmp_path):
     picture = tmp_path / "a.png"
     picture.write_bytes(b"x")
     assert await pager.send(HERE, OutgoingMessage("hi", reply_to="5"), "k") == "m1"
@@ -343,10 +317,8 @@ async def test_messages_are_offered_until_they_are_stored(pager: PluginAdapter) 
     source: Any = SessionSource("x", 7, "supergroup", None, thread_id=3)  # type: ignore[arg-type]
     await inner(pager).on_message(MessageEvent(source, 12, "hi"))  # type: ignore[arg-type]
     assert seen[0] == seen[1]
-    assert (seen[0].source, seen[0].message_id) == (
-        SessionSource("pager", "7", "group", "", thread_id="3"),
-        "12",
-    )
+    assert seen[0].source == SessionSource("pager", "7", "group", "", thread_id="3")
+    assert seen[0].message_id == "12"
     assert seen[0].addressed
     await pager.disconnect()
     await pager.disconnect()

@@ -84,12 +84,10 @@ def test_search_returns_the_documented_keys(db):
     fill(db)
     (hit,) = db.search_messages("chat-send")
     assert hit["snippet"] == "please >>>chat-send<<< the report"
-    assert (hit["session_id"], hit["role"], hit["source"], hit["model"]) == (
-        "s",
-        "user",
-        "cli",
-        "m",
-    )
+    assert hit["session_id"] == "s"
+    assert hit["role"] == "user"
+    assert hit["source"] == "cli"
+    assert hit["model"] == "m"
     assert hit["session_started"] <= hit["timestamp"]
     assert isinstance(hit["context"], list | tuple)
     assert db.search_messages("chat-send", source_filter=["telegram"]) == []

@@ -9,23 +9,12 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
+from tests.cases import cases
 from tests.integration.mcp.stage import PROGRAM
 
-PLUGIN = """
-import json
-heard = []
-def register(ctx):
-    ctx.register_tool("moon", "sky", {"description": "the phase", "parameters": {
-        "type": "object", "properties": {"day": {"type": "integer"}}}},
-        lambda args, **kw: json.dumps({"day": args.get("day"), "task": kw["task_id"]}))
-    ctx.register_hook("pre_tool_call", before)
-    ctx.register_hook("post_tool_call", lambda tool_name, result, **kw: heard.append(tool_name))
-    ctx.register_hook("transform_tool_result", lambda result, **kw: result.replace("full", "new"))
-    ctx.register_cli_command("tides", "when", lambda parser: None, lambda args: 0)
-def before(tool_name, args, task_id):
-    if args.get("path") == "secret.txt":
-        return {"action": "block", "message": "private"}
-"""
+CASES = cases(__file__)
+
+PLUGIN = CASES["plugin"]
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """Real plugin folders, a host that writes down what it is given, and everything to load them."""
 
 import textwrap
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hermes.plugins.context import NameRegistry, PluginServices
 from hermes.plugins.discovery import PluginPlaces, PluginSelection
-from hermes.plugins.hooks import HookRunner, ShellHookRunner
+from hermes.plugins.hooks import HookRunner
 from hermes.plugins.isolation import ProblemReporter
 from hermes.plugins.loader import LoadOutcome, PluginVariables, load_plugins
 
@@ -65,14 +64,7 @@ class RecordingHost:
 class Stage:
     """One program that loads plugins."""
 
-    def __init__(
-        self,
-        home: Path,
-        *,
-        timeout: float = 10,
-        shell: ShellHookRunner | None = None,
-        variables: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, home, *, timeout=10, shell=None, variables=None):
         self.folder = home / "plugins"
         self.told: list[str] = []
         self.exported: dict[str, str] = {}
@@ -86,13 +78,7 @@ class Stage:
     def plugin(self, name: str, code: str = "", manifest: str = "") -> Path:
         return write_plugin(self.folder, name, code, manifest)
 
-    def load(
-        self,
-        *enabled: str,
-        disabled: tuple[str, ...] = (),
-        places: PluginPlaces | None = None,
-        seconds: float = 10,
-    ) -> tuple[LoadOutcome, ...]:
+    def load(self, *enabled, disabled=(), places=None, seconds=10):
         return load_plugins(
             places or PluginPlaces(self.folder),
             PluginSelection(enabled, disabled),

@@ -9,28 +9,14 @@ import pytest
 from hermes.core.tool import Effect
 from hermes.plugins.isolation import PluginFailed
 from hermes.tools.registry import ToolRegistry
+from tests.cases import cases
 from tests.unit.plugins.stage import Stage
+
+CASES = cases(__file__)
 
 
 def test_a_tool_reaches_the_registry_and_runs(stage: Stage) -> None:
-    stage.load_with(
-        """
-        import json
-
-        SCHEMA = {
-            "name": "add",
-            "description": "Add two numbers.",
-            "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}},
-        }
-
-        def add(args, **kwargs):
-            return json.dumps({"sum": args["a"] + 1, "task": kwargs["task_id"]})
-
-        def register(ctx):
-            ctx.register_tool(name="add", toolset="maths", schema=SCHEMA, handler=add,
-                              check_fn=lambda: True, emoji="+", unknown="ignored")
-        """
-    )
+    stage.load_with(CASES["tool"])
     registration = stage.host.tools["add"]
     assert registration.pop("plugin") == "probe"
     assert registration["handler"]({"a": 1}, task_id="s1") == '{"sum": 2, "task": "s1"}'
@@ -57,9 +43,7 @@ def test_the_older_form_of_register_tool_is_understood(stage: Stage, call: str) 
 
 
 @pytest.mark.parametrize(("said", "effect"), [("", Effect.EXECUTE), ("effect='read'", Effect.READ)])
-def test_tool_effect_defaults_to_the_most_dangerous(
-    stage: Stage, said: str, effect: Effect
-) -> None:
+def test_tool_effect_defaults_to_the_most_dangerous(stage, said, effect):
     stage.load_with(f"def register(ctx): ctx.register_tool('t', 's', {{}}, print, {said})\n")
     registration = stage.host.tools["t"]
     registration.pop("plugin")
@@ -78,22 +62,8 @@ def test_unknown_effect_is_refused_with_the_valid_ones(stage: Stage) -> None:
     assert stage.host.tools == {}
 
 
-@pytest.mark.parametrize(
-    ("schema", "problem"),
-    [
-        ("[]", "schema is not a JSON Schema in a dict"),
-        ("{'parameters': None}", "not a JSON Schema of an object"),
-        ("{'parameters': {'type': 'string'}}", "not a JSON Schema of an object"),
-        ("{'parameters': {'properties': {'a': object()}}}", "schema is not JSON"),
-        ("{'parameters': {'properties': ['a']}}", "not JSON Schemas in a dict"),
-        ("{'parameters': {'properties': {'a': 'string'}}}", "not JSON Schemas in a dict"),
-        ("{'parameters': {'required': 'a'}}", "not a list of names"),
-        ("{'parameters': LOOP}", "schema is not JSON"),
-    ],
-)
-def test_a_schema_that_endpoints_refuse_is_refused_when_it_is_registered(
-    stage: Stage, schema: str, problem: str
-) -> None:
+@pytest.mark.parametrize(("schema", "problem"), CASES["schemas"])
+def test_a_schema_that_endpoints_refuse_is_refused_when_it_is_registered(stage, schema, problem):
     (outcome,) = stage.load_with(
         f"""
         LOOP = {{}}
@@ -154,41 +124,9 @@ def test_a_check_that_fails_says_no(stage: Stage, check: str, usable: bool, told
     assert all(told in text for text in stage.told)
 
 
-@pytest.mark.parametrize(
-    ("handler", "answer"),
-    [
-        ("lambda text: f'got {text}'", "got a b"),
-        ("lambda text: None", ""),
-        ("lambda text: 5", "5"),
-        ("lambda text: 1 / 0", "/say of plugin probe failed: ZeroDivisionError: division by zero"),
-        (
-            "lambda text: sys.exit(4)",
-            "/say of plugin probe failed: it wanted to end the program (exit code 4)",
-        ),
-        ("later", "later a b"),
-        ("ends", "/say of plugin probe failed: it wanted to end the program (exit code 5)"),
-        ("cancels", "/say of plugin probe was cancelled"),
-    ],
-)
+@pytest.mark.parametrize(("handler", "answer"), CASES["slash_commands"])
 async def test_a_slash_command_always_answers(stage: Stage, handler: str, answer: str) -> None:
-    stage.load_with(
-        f"""
-        import asyncio, sys
-
-        async def later(text):
-            await asyncio.sleep(0)
-            return f"later {{text}}"
-
-        async def ends(text):
-            sys.exit(5)
-
-        async def cancels(text):
-            raise asyncio.CancelledError
-
-        def register(ctx):
-            ctx.register_command("/Say", {handler}, "says it")
-        """
-    )
+    stage.load_with(CASES["slash_plugin"].replace("HANDLER", handler))
     assert await stage.host.commands["say"]("a b") == answer
 
 
@@ -202,24 +140,7 @@ async def test_a_slash_command_that_hangs_can_be_stopped(stage: Stage) -> None:
 
 
 def test_a_subcommand_parses_and_gives_an_exit_code(stage: Stage) -> None:
-    stage.load_with(
-        """
-        import sys
-
-        def setup(parser):
-            parser.add_argument("word")
-
-        def act(args):
-            if args.word == "exit":
-                sys.exit(7)
-            if args.word == "fail":
-                raise ValueError("as asked")
-            return 3 if args.word == "three" else None
-
-        def register(ctx):
-            ctx.register_cli_command("words", "says words", setup, act)
-        """
-    )
+    stage.load_with(CASES["subcommand"])
     set_up, act = stage.host.cli["words"]
     parser = argparse.ArgumentParser()
     set_up(parser)
@@ -250,28 +171,7 @@ def test_skill_path_is_relative_to_the_plugin(stage: Stage, tmp_path: Path) -> N
 
 
 def test_providers_and_messages_reach_the_program(stage: Stage) -> None:
-    stage.load_with(
-        """
-        from hermes.sdk.platforms import Capabilities, PlatformManifest
-        from hermes.sdk.terminal import TerminalManifest
-
-        class Elephant:
-            name = "elephant"
-
-        class Window:
-            name = "window"
-
-        def register(ctx):
-            ctx.register_memory_provider(Elephant())
-            ctx.register_context_engine(Window())
-            ctx.register_terminal_backend(TerminalManifest(name="probe", backend=print))
-            ctx.register_platform(
-                PlatformManifest("pager", "Pager", print, Capabilities(max_chars=100))
-            )
-            assert ctx.inject_message("hello") is True
-            assert ctx.inject_message("careful", role="system") is True
-        """
-    )
+    stage.load_with(CASES["providers"])
     assert stage.told == []
     assert [each.label for each in stage.host.platforms] == ["Pager"]
     assert [each.name for each in stage.host.providers] == ["elephant"]
@@ -293,17 +193,7 @@ def test_terminal_backend_has_the_name_of_its_plugin(stage: Stage) -> None:
     assert stage.host.terminals == []
 
 
-TAKER = """
-class Thing:
-    name = "thing"
-
-def register(ctx):
-    ctx.register_tool("thing", "set", {}, print)
-    ctx.register_command("thing", lambda text: "mine")
-    ctx.register_cli_command("thing", "", print, print)
-    ctx.register_memory_provider(Thing())
-    ctx.register_context_engine(Thing())
-"""
+TAKER = CASES["taker"]
 
 
 async def test_a_name_of_another_plugin_is_refused_and_both_are_named(stage: Stage) -> None:
@@ -319,52 +209,28 @@ async def test_a_name_of_another_plugin_is_refused_and_both_are_named(stage: Sta
     assert len(stage.host.providers) == len(stage.host.engines) == 1
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        ("ctx.register_command('NEW', print)", "its command new is left out: Hermes itself"),
-        ("ctx.register_command('/reset', print)", "its command reset is left out: Hermes itself"),
-        (
-            "ctx.register_cli_command('chat', '', print, print)",
-            "its subcommand chat is left out: Hermes itself",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("call", "said"), CASES["builtin_names"])
 def test_builtin_name_is_refused(stage: Stage, call: str, said: str) -> None:
     stage.load_with(f"def register(ctx): {call}\n")
     assert [said in text for text in stage.told] == [True]
     assert (stage.host.commands, stage.host.cli) == ({}, {})
 
 
-def test_only_one_engine_can_be_registered(stage: Stage) -> None:
+@pytest.mark.parametrize("kind", ["context engine", "memory provider"])
+def test_of_two_providers_of_a_kind_the_first_counts(stage, kind):
     stage.load_with(
-        """
-        class Engine:
-            def __init__(self, name): self.name = name
-
-        def register(ctx):
-            ctx.register_context_engine(Engine("one"))
-            ctx.register_context_engine(Engine("two"))
-        """
-    )
-    assert [each.name for each in stage.host.engines] == ["one"]
-    assert stage.told == ["plugin probe: its context engine two is left out: probe has one already"]
-
-
-def test_of_two_memory_providers_of_a_plugin_the_first_counts(stage: Stage) -> None:
-    stage.load_with(
-        """
-        class Provider:
+        f"""
+        class Thing:
             def __init__(self, name): self.name = name
 
         def register(ctx):
             for name in ("one", "one", "two"):
-                ctx.register_memory_provider(Provider(name))
+                ctx.register_{kind.replace(" ", "_")}(Thing(name))
         """
     )
-    assert [each.name for each in stage.host.providers] == ["one"]
+    assert [each.name for each in stage.host.engines + stage.host.providers] == ["one"]
     assert stage.told == [
-        f"plugin probe: its memory provider {name} is left out: probe has one already"
+        f"plugin probe: its {kind} {name} is left out: probe has one already"
         for name in ("one", "two")
     ]
 

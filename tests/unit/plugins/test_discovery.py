@@ -57,24 +57,15 @@ def test_folders_are_found_without_running_them(tmp_path: Path) -> None:
 def test_of_two_with_one_name_the_later_origin_counts(tmp_path: Path, package: Path) -> None:
     for folder in "bup":
         write_plugin(tmp_path / folder, "parcel", BOOBY_TRAP)
+    none, bundled, user, project = (tmp_path / name for name in ("none", "b", "u", "p"))
     order = [
-        (PluginPlaces(tmp_path / "none", tmp_path / "b"), False, PluginOrigin.BUNDLED, ()),
-        (
-            PluginPlaces(tmp_path / "u", tmp_path / "b"),
-            False,
-            PluginOrigin.USER,
-            (PluginOrigin.BUNDLED,),
-        ),
-        (
-            PluginPlaces(tmp_path / "u", None, tmp_path / "p"),
-            False,
-            PluginOrigin.PROJECT,
-            (PluginOrigin.USER,),
-        ),
-        (PluginPlaces(tmp_path / "u"), True, PluginOrigin.PACKAGE, (PluginOrigin.USER,)),
+        ((none, bundled), False, PluginOrigin.BUNDLED, ()),
+        ((user, bundled), False, PluginOrigin.USER, (PluginOrigin.BUNDLED,)),
+        ((user, None, project), False, PluginOrigin.PROJECT, (PluginOrigin.USER,)),
+        ((user,), True, PluginOrigin.PACKAGE, (PluginOrigin.USER,)),
     ]
     for places, packages, origin, hidden in order:
-        (plugin,) = find_plugins(places, packages=packages)
+        (plugin,) = find_plugins(PluginPlaces(*places), packages=packages)
         assert (plugin.origin, plugin.hides) == (origin, hidden)
 
 
@@ -123,9 +114,7 @@ def test_a_broken_folder_is_shown_with_its_problem(tmp_path: Path) -> None:
         (PluginSelection(enabled=("one",), disabled=("folder-of-one",)), PluginState.DISABLED),
     ],
 )
-def test_disabled_wins_over_enabled(
-    tmp_path: Path, choice: PluginSelection, state: PluginState
-) -> None:
+def test_disabled_wins_over_enabled(tmp_path, choice, state):
     write_plugin(tmp_path, "folder-of-one", manifest="name: one\n")
     (plugin,) = find_plugins(PluginPlaces(tmp_path))
     assert choice.state(plugin) is state

@@ -69,9 +69,7 @@ async def test_a_file_that_was_replaced_is_not_removed(session: Session) -> None
     assert made.exists()
 
 
-async def test_files_elsewhere_links_and_full_folders_are_left_alone(
-    session: Session, user_home: Path
-) -> None:
+async def test_files_elsewhere_links_and_full_folders_are_left_alone(session, user_home):
     # The homes of tests are temporary files too, so only one folder is passed as temporary.
     (module,) = [
         module for name, module in sys.modules.items()

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
-from hermes.core.ports import HookName, Hooks
+from hermes.core.ports import HookName
 from hermes.plugins.hooks import ARGUMENTS, CHAINED, MAX_HANGS, MAX_TEXT_CHARS, VETOES, HookRunner
 from hermes.plugins.isolation import ProblemReporter
+from tests.cases import cases
 from tests.unit.plugins.stage import Stage
+
+CASES = cases(__file__)
 
 CALL = {"tool_name": "terminal", "args": {"command": "ls"}, "task_id": "s1"}
 
@@ -46,29 +49,12 @@ def runner(told: list[str]) -> HookRunner:
     return HookRunner(timeout=10, reports=ProblemReporter(told.append))
 
 
-def test_runner_implements_the_hooks_protocol(runner: HookRunner) -> None:
-    hooks: Hooks = runner
-    assert hooks is runner
-
-
 def test_every_hook_has_a_row_of_arguments() -> None:
     assert set(ARGUMENTS) == set(HookName)
     assert all(argument in ARGUMENTS[name] for name, argument in CHAINED.items())
 
 
-DOCUMENTED = {
-    "pre_tool_call": "tool_name args task_id",
-    "post_tool_call": "tool_name args result task_id",
-    "pre_llm_call": "session_id user_message conversation_history is_first_turn model platform",
-    "post_llm_call": "session_id user_message assistant_response conversation_history model"
-    " platform",
-    "on_session_start": "session_id model platform",
-    "on_session_end": "session_id completed interrupted model platform",
-    "on_session_finalize": "session_id platform",
-    "on_session_reset": "session_id platform",
-    "subagent_stop": "parent_session_id child_role child_summary child_status duration_ms",
-    "pre_gateway_dispatch": "event gateway session_store",
-}
+DOCUMENTED = CASES["documented"]
 
 
 @pytest.mark.parametrize("event", DOCUMENTED)
@@ -100,9 +86,7 @@ async def test_a_listener_written_to_the_documents_is_called(stage: Stage, event
         (": 'nothing'", "nothing"),
     ],
 )
-async def test_a_listener_gets_the_arguments_it_names(
-    runner: HookRunner, signature: str, given: Any
-) -> None:
+async def test_a_listener_gets_the_arguments_it_names(runner, signature, given):
     runner.add("p", HookName.PRE_TOOL_CALL, eval(f"lambda {signature}"))
     assert await runner.fire(HookName.PRE_TOOL_CALL, **CALL) == [given]
 
@@ -180,9 +164,7 @@ async def test_listener_cannot_change_the_arguments_of_a_call(runner: HookRunner
     assert details["args"] == {"command": "ls", "inner": {"deep": [1]}}
 
 
-async def test_a_listener_cannot_change_the_history_that_the_next_one_sees(
-    runner: HookRunner,
-) -> None:
+async def test_a_listener_cannot_change_the_history_that_the_next_one_sees(runner):
     def meddle(conversation_history: list[dict[str, Any]]) -> str:
         said = str(conversation_history[0].pop("content"))
         conversation_history.clear()
@@ -195,38 +177,21 @@ async def test_a_listener_cannot_change_the_history_that_the_next_one_sees(
     assert await runner.fire(HookName.PRE_LLM_CALL, **details) == ["hello", "hello"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ({"action": "block", "message": "not here"}, "not here"),
-        ({"decision": "block", "reason": "not now"}, "not now"),
-        ({"action": "deny", "message": "never"}, "never"),
-        ({"action": "allow", "decision": "block"}, "by a hook"),
-        ({"action": ["block"]}, "by a hook"),
-        ({"action": "block", "message": 5}, "by a hook"),
-    ],
-    ids=str,
-)
-async def test_an_answer_that_may_mean_no_is_taken_for_no(
-    runner: HookRunner, answer: Any, message: str
-) -> None:
+@pytest.mark.parametrize(("answer", "message"), CASES["vetoes"], ids=str)
+async def test_an_answer_that_may_mean_no_is_taken_for_no(runner, answer, message):
     runner.add("p", HookName.PRE_TOOL_CALL, lambda: answer)
     (veto,) = await runner.fire(HookName.PRE_TOOL_CALL, **CALL)
     assert veto == {"action": "block", "message": message}
 
 
 @pytest.mark.parametrize("answer", [{"action": "allow"}, {"action": ""}, {"context": "x"}, 42, []])
-async def test_an_answer_that_says_nothing_of_the_call_forbids_nothing(
-    runner: HookRunner, answer: Any
-) -> None:
+async def test_an_answer_that_says_nothing_of_the_call_forbids_nothing(runner, answer):
     runner.add("p", HookName.PRE_TOOL_CALL, lambda: answer)
     assert await runner.fire(HookName.PRE_TOOL_CALL, **CALL) == [answer]
 
 
 @pytest.mark.parametrize("answer", ["x" * 10_000_000, {"context": "x" * 10_000_000}], ids=type)
-async def test_a_listener_cannot_fill_the_window_of_the_model(
-    runner: HookRunner, answer: Any
-) -> None:
+async def test_a_listener_cannot_fill_the_window_of_the_model(runner, answer):
     runner.add("p", HookName.PRE_LLM_CALL, lambda: answer)
     (said,) = await runner.fire(HookName.PRE_LLM_CALL, **sample(HookName.PRE_LLM_CALL))
     text = said["context"] if isinstance(said, dict) else said
@@ -235,28 +200,14 @@ async def test_a_listener_cannot_fill_the_window_of_the_model(
 
 
 async def test_error_is_reported_without_the_generated_module_name(stage: Stage) -> None:
-    stage.load_with(
-        """
-        class Odd(Exception):
-            def __str__(self):
-                raise RuntimeError("not even this")
-
-        def listen():
-            raise Odd()
-
-        def register(ctx):
-            ctx.register_hook("on_session_end", listen)
-        """
-    )
+    stage.load_with(CASES["odd_error"])
     await stage.hooks.fire(HookName.ON_SESSION_END, **sample(HookName.ON_SESSION_END))
     assert stage.told == [
         "plugin probe: its hook on_session_end failed: Odd: <exception str() failed>"
     ]
 
 
-def test_problem_without_a_log_is_reported_once_and_not_printed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_problem_without_a_log_is_reported_once_and_not_printed(capsys):
     """Python prints warnings of a process that has no log."""
     handlers, root = list(logging.getLogger().handlers), logging.getLogger()
     told: list[str] = []
@@ -268,21 +219,11 @@ def test_problem_without_a_log_is_reported_once_and_not_printed(
     assert (told, capsys.readouterr().err) == (["plugin p is broken"], "")
 
 
-RAISING = {
-    "an error": "raise ValueError('broken')",
-    "an exit": "import sys; sys.exit(1)",
-    "a base exception": "raise BaseException('odd')",
-    "an interrupt": "raise KeyboardInterrupt",
-    "a stop": "raise StopIteration",
-    "an async stop": "raise StopAsyncIteration",
-    "a cancellation": "import asyncio; raise asyncio.CancelledError",
-}
+RAISING = CASES["raising"]
 
 
 @pytest.mark.parametrize("body", RAISING.values(), ids=list(RAISING))
-async def test_plugin_raising_in_every_hook_is_reported_once(
-    stage: Stage, body: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_plugin_raising_in_every_hook_is_reported_once(stage, body, caplog):
     stage.plugin("bad", in_every_hook(body))
     stage.plugin("good", in_every_hook("return 'fine'"))
     stage.load("bad", "good")
@@ -304,9 +245,7 @@ RAISED = [ValueError("broken"), SystemExit(2), KeyboardInterrupt(), asyncio.Canc
 
 
 @pytest.mark.parametrize("kind", RAISED, ids=lambda kind: type(kind).__name__)
-async def test_a_coroutine_that_raises_is_isolated_too(
-    runner: HookRunner, told: list[str], kind: BaseException
-) -> None:
+async def test_a_coroutine_that_raises_is_isolated_too(runner, told, kind):
     async def listen(**kwargs: Any) -> None:
         raise kind
 
@@ -409,21 +348,7 @@ async def test_a_stopped_turn_does_not_wait_for_a_listener(runner: HookRunner) -
 
 
 async def test_a_thread_that_a_listener_starts_is_its_own_affair(stage: Stage) -> None:
-    stage.load_with(
-        """
-        import threading
-        done = []
-
-        def listen(**kwargs):
-            thread = threading.Thread(target=done.append, args=("worked",))
-            thread.start()
-            thread.join()
-            return done[-1]
-
-        def register(ctx):
-            ctx.register_hook("on_session_end", listen)
-        """
-    )
+    stage.load_with(CASES["thread"])
     details = sample(HookName.ON_SESSION_END)
     assert await stage.hooks.fire(HookName.ON_SESSION_END, **details) == ["worked"]
 
@@ -450,9 +375,7 @@ async def test_hook_without_listeners_costs_one_call(runner: HookRunner) -> None
     assert runner.listens(HookName.PRE_LLM_CALL)
 
 
-async def test_arguments_that_are_not_as_documented_are_logged_once(
-    runner: HookRunner, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_arguments_that_are_not_as_documented_are_logged_once(runner, caplog):
     runner.add("p", HookName.PRE_TOOL_CALL, lambda **_: None)
     for _ in range(2):
         await runner.fire(HookName.PRE_TOOL_CALL, tool_name="t", args={}, surprise=1)

@@ -25,9 +25,7 @@ def look_tool(ran: list[str]) -> Tool:
     return Tool.from_function(look)
 
 
-async def talk(
-    stage: Stage, make_agent: MakeAgent, model: ScriptedModel
-) -> tuple[str, str, list[str]]:
+async def talk(stage, make_agent, model):
     """What the tool answered, what the agent said last, and which calls really ran."""
     ran: list[str] = []
     events = await events_of(make_agent(model, look_tool(ran), hooks=stage.hooks))
@@ -61,9 +59,7 @@ async def test_a_plugin_that_raises_in_every_hook_but_the_veto_changes_nothing(
     assert "other arguments than documented" not in caplog.text
 
 
-async def test_failing_check_blocks_the_call_and_the_turn_continues(
-    stage: Stage, make_agent: MakeAgent, model: ScriptedModel
-) -> None:
+async def test_failing_check_blocks_the_call_and_the_turn_continues(stage, make_agent, model):
     stage.load_with(
         "def fail(**kw): raise RuntimeError('always')\n"
         "def register(ctx): ctx.register_hook('pre_tool_call', fail)\n",
@@ -75,9 +71,7 @@ async def test_failing_check_blocks_the_call_and_the_turn_continues(
     assert len(stage.told) == 1
 
 
-async def test_a_veto_tells_the_model_why(
-    stage: Stage, make_agent: MakeAgent, model: ScriptedModel
-) -> None:
+async def test_a_veto_tells_the_model_why(stage, make_agent, model):
     stage.load_with(
         """
         def check(tool_name, args, task_id):
@@ -92,9 +86,7 @@ async def test_a_veto_tells_the_model_why(
     assert ("look not there, says s1" in result, ran) == (True, [])
 
 
-async def test_result_can_be_changed_and_is_passed_on(
-    stage: Stage, make_agent: MakeAgent, model: ScriptedModel
-) -> None:
+async def test_result_can_be_changed_and_is_passed_on(stage, make_agent, model):
     heard: list[Any] = []
     stage.load_with(
         """

@@ -17,7 +17,10 @@ from hermes.plugins.installer import (
     PluginSource,
     parse_source,
 )
+from tests.cases import cases
 from tests.unit.plugins.stage import write_plugin
+
+CASES = cases(__file__)
 
 BOOBY_TRAP = "raise SystemExit('this code was run')\n"
 GIT = {
@@ -51,44 +54,18 @@ def workshop(hermes_home: Path) -> PluginInstaller:
     return PluginInstaller(hermes_home / "plugins", PluginFetcher(GIT))
 
 
-@pytest.mark.parametrize(
-    ("said", "address"),
-    [
-        ("owner/repo", "https://github.com/owner/repo.git"),
-        ("owner/repo.git", "https://github.com/owner/repo.git"),
-        ("https://example.org/x.git", "https://example.org/x.git"),
-        ("git@example.org:me/x.git", "git@example.org:me/x.git"),
-        ("ssh://git@example.org/x", "ssh://git@example.org/x"),
-        ("http://127.0.0.1:8000/x.git", "http://127.0.0.1:8000/x.git"),
-    ],
-)
+@pytest.mark.parametrize(("said", "address"), CASES["addresses"])
 def test_addresses_are_understood(said: str, address: str) -> None:
     assert parse_source(said) == PluginSource(address)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "weather",
-        "--upload-pack=touch /tmp/x",
-        "ext::sh -c evil",
-        "http://example.org/x.git",
-        "git://example.org/x.git",
-        "./no-such-folder",
-        "/no/such/folder",
-        "a/b/c",
-        "user@host:-oProxyCommand=x",
-        "",
-    ],
-)
+@pytest.mark.parametrize("said", CASES["invalid"])
 def test_invalid_address_is_refused(said: str) -> None:
     with pytest.raises(UsageError):
         parse_source(said)
 
 
-def test_a_folder_is_copied_without_its_history(
-    workshop: PluginInstaller, repository: Path, hermes_home: Path
-) -> None:
+def test_a_folder_is_copied_without_its_history(workshop, repository, hermes_home):
     manifest = workshop.install(parse_source(str(repository)))
     place = hermes_home / "plugins" / "weather"
     assert manifest.name == "weather"
@@ -101,9 +78,7 @@ def test_a_folder_is_copied_without_its_history(
     assert (place / "state.db").exists()
 
 
-def test_a_repository_is_cloned_and_updated(
-    workshop: PluginInstaller, repository: Path, hermes_home: Path
-) -> None:
+def test_a_repository_is_cloned_and_updated(workshop, repository, hermes_home):
     workshop.install(parse_source(f"file://{repository}"))
     place = hermes_home / "plugins" / "weather"
     assert workshop.update("weather").manifest.version == "1.0.0"
@@ -117,9 +92,7 @@ def test_a_repository_is_cloned_and_updated(
     assert {"more.py", "state.db"} <= {p.name for p in place.iterdir()}
 
 
-def test_hooks_of_git_are_not_run(
-    workshop: PluginInstaller, repository: Path, hermes_home: Path, tmp_path: Path
-) -> None:
+def test_hooks_of_git_are_not_run(workshop, repository, hermes_home, tmp_path):
     workshop.install(parse_source(f"file://{repository}"))
     hook = hermes_home / "plugins" / "weather" / ".git" / "hooks" / "post-merge"
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
@@ -150,9 +123,7 @@ def address(repository: Path) -> Iterator[str]:
     thread.join()
 
 
-def test_address_without_a_repository_is_reported_in_one_line(
-    workshop: PluginInstaller, address: str
-) -> None:
+def test_address_without_a_repository_is_reported_in_one_line(workshop, address):
     with pytest.raises(HermesError) as caught:
         workshop.install(PluginSource(address.replace("/.git", "/nothing.git")))
     assert str(caught.value).startswith("git failed: ")
@@ -160,9 +131,7 @@ def test_address_without_a_repository_is_reported_in_one_line(
     assert workshop.installed() == []
 
 
-def test_a_plugin_of_the_same_name_is_replaced_only_by_force(
-    workshop: PluginInstaller, repository: Path, hermes_home: Path
-) -> None:
+def test_a_plugin_of_the_same_name_is_replaced_only_by_force(workshop, repository, hermes_home):
     workshop.install(PluginSource(str(repository), folder=True))
     with pytest.raises(UsageError, match="there is a plugin weather already"):
         workshop.install(PluginSource(str(repository), folder=True))
@@ -179,9 +148,7 @@ def test_a_plugin_of_the_same_name_is_replaced_only_by_force(
         ("- list\n", "expected keys and values"),
     ],
 )
-def test_invalid_plugin_leaves_nothing_behind(
-    workshop: PluginInstaller, tmp_path: Path, hermes_home: Path, manifest: str, said: str
-) -> None:
+def test_invalid_plugin_leaves_nothing_behind(workshop, tmp_path, hermes_home, manifest, said):
     folder = write_plugin(tmp_path, "odd", manifest=manifest)
     with pytest.raises(UsageError) as caught:
         workshop.install(PluginSource(str(folder), folder=True))
@@ -197,9 +164,7 @@ def test_folder_without_code_is_refused(workshop: PluginInstaller, tmp_path: Pat
         workshop.install(PluginSource(str(folder), folder=True))
 
 
-def test_a_removed_plugin_is_gone_and_a_link_only_unlinked(
-    workshop: PluginInstaller, repository: Path, hermes_home: Path
-) -> None:
+def test_a_removed_plugin_is_gone_and_a_link_only_unlinked(workshop, repository, hermes_home):
     workshop.install(PluginSource(str(repository), folder=True))
     workshop.remove("weather")
     (hermes_home / "plugins" / "weather").symlink_to(repository)
@@ -210,9 +175,7 @@ def test_a_removed_plugin_is_gone_and_a_link_only_unlinked(
         workshop.remove("../plugins")
 
 
-def test_an_update_replaces_links_and_does_not_write_through_them(
-    workshop: PluginInstaller, tmp_path: Path, hermes_home: Path
-) -> None:
+def test_an_update_replaces_links_and_does_not_write_through_them(workshop, tmp_path, hermes_home):
     source = write_plugin(tmp_path, "weather", BOOBY_TRAP)
     outside = tmp_path / "mine.txt"
     outside.write_text("mine")
@@ -245,9 +208,7 @@ def test_a_record_that_cannot_be_read_is_noticed_before_anything_is_installed(
     assert [place.name for place in folder.iterdir()] == [".installed.json"]
 
 
-def test_update_is_refused_when_the_user_changed_files(
-    workshop: PluginInstaller, repository: Path, hermes_home: Path
-) -> None:
+def test_update_is_refused_when_the_user_changed_files(workshop, repository, hermes_home):
     workshop.install(PluginSource(repository.as_uri()))
     (hermes_home / "plugins" / "weather" / "__init__.py").write_text("# mine\n")
     (repository / "__init__.py").write_text("# theirs\n")

@@ -68,9 +68,7 @@ def test_system_exit_does_not_end_the_program(worker: IsolatedThread) -> None:
     assert worker.call("next", lambda: 1, 60) == 1
 
 
-def test_hanging_call_is_skipped_and_disabled_after_three_times(
-    worker: IsolatedThread, told: list[str], release: threading.Event
-) -> None:
+def test_hanging_call_is_skipped_and_disabled_after_three_times(worker, told, release):
     worker.call("initialize", lambda: None, 60)  # The thread runs before the call that hangs.
     with pytest.raises(ToolTimedOut, match="did not answer within 1 s"):
         worker.call("prefetch", release.wait, 1)
@@ -89,9 +87,7 @@ def test_hanging_call_is_skipped_and_disabled_after_three_times(
     assert not worker.post("sync_turn", lambda: None)
 
 
-def test_an_answer_in_time_starts_the_count_again(
-    worker: IsolatedThread, release: threading.Event
-) -> None:
+def test_an_answer_in_time_starts_the_count_again(worker, release):
     for _ in range(4):
         gate = threading.Event()
         with pytest.raises(ToolTimedOut):
@@ -103,9 +99,7 @@ def test_an_answer_in_time_starts_the_count_again(
     assert not worker.disabled_reason
 
 
-def test_a_call_that_was_given_up_before_its_turn_is_never_made(
-    told: list[str], release: threading.Event
-) -> None:
+def test_a_call_that_was_given_up_before_its_turn_is_never_made(told, release):
     worker = IsolatedThread(
         "the memory provider slow", IsolationLimits(background=600, max_timeouts=9), told.append
     )
@@ -119,9 +113,7 @@ def test_a_call_that_was_given_up_before_its_turn_is_never_made(
     worker.close()
 
 
-def test_queue_is_bounded_and_further_calls_are_dropped(
-    worker: IsolatedThread, told: list[str], release: threading.Event
-) -> None:
+def test_queue_is_bounded_and_further_calls_are_dropped(worker, told, release):
     started = threading.Event()
 
     def hang() -> None:
@@ -165,9 +157,7 @@ def test_a_hanging_provider_does_not_keep_the_process() -> None:
     assert "did not answer" in done.stdout
 
 
-def test_an_error_that_cannot_say_what_it_is_breaks_nothing(
-    worker: IsolatedThread, told: list[str]
-) -> None:
+def test_an_error_that_cannot_say_what_it_is_breaks_nothing(worker, told):
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError("not even that")

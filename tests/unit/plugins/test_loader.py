@@ -10,34 +10,14 @@ import pytest
 
 from hermes.core.ports import HookName
 from hermes.plugins.discovery import PluginOrigin, PluginPlaces
+from tests.cases import cases
 from tests.unit.plugins.stage import Stage, write_plugin
+
+CASES = cases(__file__)
 
 GOOD = "def register(ctx):\n    ctx.register_command('good', lambda text: f'good {text}')\n"
 
-BAD = {
-    "raises": ("def register(ctx): raise ValueError('no\\nway')", "ValueError: no way"),
-    "exits": ("import sys\ndef register(ctx): sys.exit(3)", "end the program (exit code 3)"),
-    "exits_on_import": ("import sys\nsys.exit(0)", "end the program (exit code 0)"),
-    "syntax": ("def register(ctx:\n    pass", "SyntaxError"),
-    "import": ("import no_such_module_anywhere", "No module named 'no_such_module_anywhere'"),
-    "nothing": ("x = 1", "no function register(ctx)"),
-    "no_function": ("register = 3", "no function register(ctx)"),
-    "no_arguments": ("def register(): ...", "TypeError: register() takes 0 positional"),
-    "interrupts": ("def register(ctx): raise KeyboardInterrupt", "KeyboardInterrupt"),
-    "base": ("class Odd(BaseException): ...\ndef register(ctx): raise Odd('x')", "Odd: x"),
-    "unprintable": (
-        "class Mute(Exception):\n    __str__ = 5\ndef register(ctx): raise Mute()",
-        "Mute",
-    ),
-    "binary": ("\x00", "null bytes"),
-    "bad_tool": ("def register(ctx): ctx.register_tool('t', 's', 5, print)", "not a JSON Schema"),
-    "bad_name": (
-        "def register(ctx): ctx.register_tool('my tool', 's', {}, print)",
-        "'my tool' is not a valid name",
-    ),
-    "bad_hook": ("def register(ctx): ctx.register_hook('pre_tool_call', 5)", "is not callable"),
-    "bad_more": ("def register(ctx):\n    ctx.register_skill('guide', 'nowhere')", "SKILL.md"),
-}
+BAD = CASES["bad"]
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -70,25 +50,8 @@ def test_hanging_plugin_is_skipped(stage: Stage) -> None:
     assert len(stage.told) == 2
 
 
-async def test_late_registration_of_a_hanging_plugin_has_no_effect(
-    stage: Stage, tmp_path: Path
-) -> None:
-    stage.plugin(
-        "late",
-        f"""
-        import pathlib, time
-        folder = pathlib.Path({str(tmp_path)!r})
-
-        def register(ctx):
-            ctx.register_command("early", print)
-            while not (folder / "go").exists():
-                time.sleep(0.01)
-            try:
-                ctx.register_command("late", print)
-            except Exception as error:
-                (folder / "refused").write_text(str(error))
-        """,
-    )
+async def test_late_registration_of_a_hanging_plugin_has_no_effect(stage, tmp_path):
+    stage.plugin("late", CASES["late"].replace("FOLDER", repr(str(tmp_path))))
     before = set(sys.modules)
     stage.load("late", seconds=0.3)
     assert set(sys.modules) - before == set()  # half a module is not left to be found

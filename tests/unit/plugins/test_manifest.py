@@ -6,6 +6,9 @@ import pytest
 
 from hermes.core.errors import ConfigError
 from hermes.plugins.discovery import PluginManifest, RequiredVariable, read_manifest
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 def read(folder: Path, text: str) -> PluginManifest:
@@ -16,26 +19,7 @@ def read(folder: Path, text: str) -> PluginManifest:
 
 
 def test_everything_documented_is_read(tmp_path: Path) -> None:
-    manifest = read(
-        tmp_path,
-        """
-name: weather
-version: 1.10
-description: Tells the
-  weather.
-author: Alice
-provides_tools: [forecast, radar]
-provides_hooks: [post_tool_call]
-hooks: [on_session_end, post_tool_call]
-requires_env:
-  - WEATHER_API_KEY
-  - name: WEATHER_REGION
-    description: Where you live
-    url: https://example.org/regions
-  - {name: WEATHER_PIN, secret: true}
-unknown: {kept: out}
-""",
-    )
+    manifest = read(tmp_path, CASES["complete"])
     assert manifest == PluginManifest(
         "weather",
         "1.1",  # an unquoted number, as YAML reads it
@@ -73,17 +57,7 @@ def test_tools_may_be_blocks_with_a_name(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("name: ../evil\n", "'../evil' is not a valid name"),
-        ("name: [a]\n", "name is not a text"),
-        ("requires_env: [MY KEY]\n", "'MY KEY' is not the name of a variable"),
-        ("requires_env: [{description: nothing}]\n", "is not the name of a variable"),
-        ("- a list\n", "expected keys and values"),
-        ("name: 'open\n", "plugin.yaml:"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), CASES["wrong"])
 def test_a_wrong_one_is_one_line_with_a_way_out(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read(tmp_path, text)

@@ -6,9 +6,8 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,6 +26,9 @@ from hermes.plugins.shell_hooks import (
     parse_hooks,
     split_command,
 )
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 CALL = {"tool_name": "terminal", "args": {"command": "ls -l"}, "task_id": "s1"}
 PRE, POST = HookName.PRE_TOOL_CALL, HookName.POST_TOOL_CALL
@@ -50,13 +52,7 @@ class Scene:
         path.write_text(f"import json, os, sys, time\nsaid = json.load(sys.stdin)\n{body}\n")
         return shlex.join([sys.executable, "-S", str(path)])
 
-    def hooks(
-        self,
-        *hooks: HookSpec,
-        answer: bool | None = None,
-        accept: bool = False,
-        environment: dict[str, str] | None = None,
-    ) -> ShellHooks:
+    def hooks(self, *hooks, answer=None, accept=False, environment=None):
         async def ask(event: str, command: str) -> bool:
             self.asked.append((event, command))
             return bool(answer)
@@ -71,9 +67,7 @@ class Scene:
         self._opened.append(made)
         return made
 
-    async def run(
-        self, body: str, event: HookName = PRE, timeout: float = 30, **details: Any
-    ) -> list[Any]:
+    async def run(self, body, event=PRE, timeout=30, **details):
         """What a hook with this body answers."""
         hooks = self.hooks(HookSpec(event, self.script(body), timeout), accept=True)
         return await hooks.run(event, {**CALL, **details})
@@ -118,25 +112,8 @@ async def test_value_that_is_not_json_is_named_by_its_type(scene: Scene) -> None
     assert (got["tool_name"], got["tool_input"], got["session_id"]) == (None, None, "")
 
 
-@pytest.mark.parametrize(
-    ("output", "answers"),
-    [
-        ('{"decision": "block", "reason": "no"}', [{"action": "block", "message": "no"}]),
-        ('{"action": "block", "message": "no"}', [{"action": "block", "message": "no"}]),
-        ('{"action": "block"}', [{"action": "block", "message": "by a hook"}]),
-        ('{"decision": "deny", "reason": "no"}', [{"action": "block", "message": "no"}]),
-        ('{"decision": "block", "context": "too"}', [{"action": "block", "message": "by a hook"}]),
-        ('{"decision": "approve"}', []),
-        ("{}", []),
-        ("", []),
-        ("just words", []),
-        ("[1, 2]", []),
-        ('{"something": "else"}', []),
-    ],
-)
-async def test_documented_answers_count_and_others_are_ignored(
-    scene: Scene, output: str, answers: list[Any]
-) -> None:
+@pytest.mark.parametrize(("output", "answers"), CASES["answers"])
+async def test_documented_answers_count_and_others_are_ignored(scene, output, answers):
     assert await scene.run(f"print({output!r})") == answers
     assert scene.told == []
 
@@ -158,14 +135,7 @@ def test_only_a_veto_can_block() -> None:
     assert (answer, problem) == (None, "post_tool_call cannot forbid anything")
 
 
-FAILURES = {
-    "sys.exit(1)": "exit code 1",
-    "sys.stderr.write('keep out\\n'); sys.exit(2)": "keep out",
-    "raise ValueError('bug')": "ValueError: bug",
-    "os.kill(os.getpid(), 9)": "exit code 137",
-    "time.sleep(600)": "it took longer than 1 seconds",
-    "sys.stdout.write('x' * 2_000_000)": "it wrote more than 1048576 bytes",
-}
+FAILURES = CASES["failures"]
 
 
 @pytest.mark.parametrize("body", FAILURES)
@@ -191,9 +161,7 @@ async def test_a_command_that_cannot_run_blocks(scene: Scene, command: str, said
     assert said in answer["message"]
 
 
-async def test_everything_a_hook_started_is_stopped_with_it(
-    scene: Scene, gone: Callable[[int], Awaitable[None]]
-) -> None:
+async def test_everything_a_hook_started_is_stopped_with_it(scene, gone):
     body = """
 import subprocess
 child = subprocess.Popen(["sleep", "600"])
@@ -206,9 +174,7 @@ time.sleep(600)
         await gone(int(pid))
 
 
-async def test_a_hook_that_leaves_a_child_behind_is_not_waited_for(
-    scene: Scene, gone: Callable[[int], Awaitable[None]]
-) -> None:
+async def test_a_hook_that_leaves_a_child_behind_is_not_waited_for(scene, gone):
     body = """
 import subprocess
 child = subprocess.Popen(["sleep", "600"])
@@ -233,9 +199,7 @@ def test_a_tilde_is_the_users_home(user_home: Path) -> None:
     ]  # fmt: skip
 
 
-async def test_a_hook_gets_the_environment_it_is_given_and_no_more(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_hook_gets_the_environment_it_is_given_and_no_more(scene, monkeypatch):
     monkeypatch.setenv("SECRET_API_KEY", "hidden")
     command = scene.script("json.dump(dict(os.environ), open('env.json', 'w'))")
     hooks = scene.hooks(HookSpec(POST, command, 30), accept=True, environment={"PLAIN": "yes"})
@@ -249,17 +213,7 @@ def setting(*hooks: ShellHook, event: str = "pre_tool_call") -> dict[str, tuple[
     return {event: hooks}
 
 
-@pytest.mark.parametrize(
-    ("matcher", "tool", "runs"),
-    [
-        ("", "anything", True),
-        ("terminal", "terminal", True),
-        ("terminal", "terminal_two", False),
-        ("write_file|patch", "patch", True),
-        ("mcp_.*", "mcp_github_issue", True),
-        ("mcp_.*", "terminal", False),
-    ],
-)
+@pytest.mark.parametrize(("matcher", "tool", "runs"), CASES["matchers"])
 def test_the_matcher_is_a_pattern_of_whole_names(matcher: str, tool: str, runs: bool) -> None:
     (hook,) = parse_hooks(setting(ShellHook("x", matcher)), ProblemReporter())
     assert hook.is_for(tool) is runs
@@ -319,9 +273,7 @@ async def test_a_declined_hook_never_runs_and_does_not_block(scene: Scene) -> No
     assert told == f"the check {command!r} is left out in this session: you declined"
 
 
-async def test_unapproved_hook_without_a_terminal_does_not_run_and_blocks_calls(
-    scene: Scene,
-) -> None:
+async def test_unapproved_hook_without_a_terminal_does_not_run_and_blocks_calls(scene):
     command = scene.script(TOUCH)
     hooks = scene.hooks(HookSpec(PRE, command, 30), HookSpec(POST, command, 30))
     (answer,) = await hooks.run(PRE, CALL)
@@ -390,9 +342,7 @@ def test_consents_of_two_processes_are_both_kept(hermes_home: Path) -> None:
     assert two.find("pre_tool_call", "a") is None
 
 
-async def test_a_stopped_turn_stops_its_hook(
-    scene: Scene, gone: Callable[[int], Awaitable[None]]
-) -> None:
+async def test_a_stopped_turn_stops_its_hook(scene, gone):
     command = scene.script("open('pid', 'w').write(str(os.getpid())); time.sleep(600)")
     running = asyncio.ensure_future(
         scene.hooks(HookSpec(POST, command, 300), accept=True).run(POST, CALL)

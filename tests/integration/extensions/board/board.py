@@ -12,7 +12,6 @@ from hermes.sdk.platforms import (
     Connection,
     CredentialField,
     CredentialsRefused,
-    DeliveryQuery,
     MessageDialect,
     MessageEvent,
     NotConnected,
@@ -85,9 +84,7 @@ class BoardAdapter(ConnectedAdapter[BoardConnection]):
         self.connection.board.post(target.chat_id, message, key)
         return key
 
-    async def was_delivered(
-        self, query: DeliveryQuery, target: ChatTarget, message: OutgoingMessage
-    ) -> str | None:
+    async def was_delivered(self, query, target, message):
         return query.key if query.key in self.connection.board.shown else None
 
     async def chats(self) -> Sequence[ChatInfo]:

@@ -45,9 +45,7 @@ class Scene:
         person = McpLoginPrompt(self.shown.append, browse)
         return await self.sign_in_as(person, url=url, seconds=seconds, **wishes)
 
-    async def sign_in_as(
-        self, person: McpLoginPrompt, *, url: str = "", seconds: float = 20, **wishes: Any
-    ) -> McpLogin:
+    async def sign_in_as(self, person, *, url="", seconds=20, **wishes):
         where = url or self.guarded.url
         given = LoginOptions(**wishes)
         return await login(NAME, where, self.folder, person, self.clock, given, seconds=seconds)

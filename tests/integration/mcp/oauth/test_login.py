@@ -13,6 +13,7 @@ from hermes.core.testing.http_server import Outgoing, RecordedRequest
 from hermes.mcp import LoginFailed, LoginRequired
 from hermes.mcp.oauth import McpLoginPrompt
 from hermes.mcp.transport import ServerUnreachable
+from tests.cases import cases
 from tests.integration.mcp.oauth.guarded import LoginSite, Site, browse, form_of, query_of, reply
 from tests.integration.mcp.oauth.scene import Scene
 
@@ -46,9 +47,7 @@ async def test_no_token_goes_to_another_place(scene: Scene) -> None:
     assert not any(made.access_token in each for each in said), "none was asked for yet"
 
 
-async def test_nothing_secret_is_logged_or_shown(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_nothing_secret_is_logged_or_shown(scene, caplog):
     caplog.set_level(logging.DEBUG)
     made = await scene.sign_in()
     scene.clock.time += 4000
@@ -116,12 +115,12 @@ async def test_a_description_may_be_a_redirect_away(scene: Scene) -> None:
     assert (await scene.sign_in()).access_token
 
 
-def _strange_description(**fields: Any) -> Any:
-    return lambda scene: scene.guarded.description.update(fields)
+def _spoil(part, fields):
+    def spoil(scene):
+        pages = {"description": scene.guarded.description, "metadata": scene.login.metadata}
+        pages[part].update(fields)
 
-
-def _strange_metadata(**fields: Any) -> Any:
-    return lambda scene: scene.login.metadata.update(fields)
+    return spoil
 
 
 def _loop(scene: Scene) -> None:
@@ -140,25 +139,13 @@ def _endless(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (_strange_description(resource="https://other.example.com/mcp"), "one of another server"),
-        (_strange_description(authorization_servers=[]), "names no login server"),
-        (_strange_description(authorization_servers=["http://a.example.com"]), "not protected"),
-        (_strange_description(authorization_servers="x"), "is invalid"),
-        (_strange_metadata(issuer="https://evil.example.com"), "belongs to 'https://evil"),
-        (_strange_metadata(code_challenge_methods_supported=["plain"]), "PKCE"),
-        (_strange_metadata(code_challenge_methods_supported=None), "PKCE"),
-        (_strange_metadata(token_endpoint="http://a.example.com/token"), "not protected by TLS"),
-        (_strange_metadata(authorization_endpoint="file:///x"), "not a usable address"),
-        (_strange_metadata(token_endpoint=7), "is invalid"),
-        (_strange_metadata(registration_endpoint=""), "know its clients beforehand"),
+        *((_spoil(part, fields), words) for part, fields, words in cases(__file__)["spoiled"]),
         (_loop, "redirects more than 3 times"),
         (_astray, "not protected by TLS"),
         (_endless, "more than 256,000 bytes"),
     ],
 )
-async def test_invalid_metadata_stops_before_the_user_is_asked(
-    scene: Scene, spoil: Any, words: str
-) -> None:
+async def test_invalid_metadata_stops_before_the_user_is_asked(scene, spoil, words):
     spoil(scene)
     with pytest.raises(LoginFailed, match=words):
         await scene.sign_in()
@@ -176,9 +163,7 @@ async def test_invalid_metadata_stops_before_the_user_is_asked(
         ({"code": "made-up"}, "invalid_grant: wrong code"),
     ],
 )
-async def test_a_login_that_goes_wrong_stores_nothing(
-    scene: Scene, answers: dict[str, str], words: str
-) -> None:
+async def test_a_login_that_goes_wrong_stores_nothing(scene, answers, words):
     scene.login.answers = answers
     with pytest.raises(LoginFailed, match=words):
         await scene.sign_in()
@@ -213,9 +198,7 @@ async def test_the_address_can_be_pasted_from_another_machine(scene: Scene) -> N
 
 
 @pytest.mark.parametrize("text", ["code-only", "http://127.0.0.1/callback?code=x&state=other"])
-async def test_pasted_text_that_is_not_the_redirect_address_is_refused(
-    scene: Scene, text: str
-) -> None:
+async def test_pasted_text_that_is_not_the_redirect_address_is_refused(scene, text):
     async def paste() -> str:
         return text
 

@@ -169,9 +169,7 @@ async def test_an_expired_token_without_a_renewal_ends(scene: Scene) -> None:
         await authorizer.headers()
 
 
-async def test_a_login_server_that_is_down_does_not_matter_while_the_token_lasts(
-    scene: Scene,
-) -> None:
+async def test_a_login_server_that_is_down_does_not_matter_while_the_token_lasts(scene):
     made = await scene.sign_in()
     scene.login.pages["/token"] = lambda _: reply(503)
     scene.clock.time += 3570

@@ -5,25 +5,14 @@ import pytest
 from hermes.mcp import LoginFailed
 from hermes.mcp.oauth import logins as addresses
 from hermes.mcp.oauth.logins import MAX_SCOPE_CHARS, join_scopes, parse_bearer_challenge
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 @pytest.mark.parametrize(
     ("header", "found"),
-    [
-        ("", {}),
-        ("Bearer", {}),
-        ('Bearer realm="x", scope="a b"', {"realm": "x", "scope": "a b"}),
-        ("bearer ERROR=invalid_token", {"error": "invalid_token"}),
-        ('Basic realm="x", Bearer scope="a"', {"scope": "a"}),
-        ('Negotiate abc==, Bearer scope="a", Basic realm="b"', {"scope": "a"}),
-        (r'Bearer error_description="say \"no\", twice", scope=a', {
-            "error_description": 'say "no", twice', "scope": "a"}),
-        ('Bearer resource_metadata="https://x/y?a=b",scope="a"', {
-            "resource_metadata": "https://x/y?a=b", "scope": "a"}),
-        ('Bearer scope="a", scope="b"', {"scope": "a"}),
-        ('Bearer scope="never closed', {}),
-        (",,,=;\x00Bearer scope=a", {}),
-    ],
+    CASES["challenges"],
 )  # fmt: skip
 def test_challenges_are_read_as_they_are_written(header: str, found: dict[str, str]) -> None:
     assert parse_bearer_challenge(header) == found
@@ -37,29 +26,7 @@ def test_scopes_are_joined_once_each_and_bounded() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "http://login.example.com/",
-        "https://login.example.com/#part",
-        "https://user:password@login.example.com/",
-        "https://login.example.com/a b",
-        'https://login.example.com/"onload=',
-        "file:///etc/passwd",
-        "javascript:alert(1)",
-        "https://",
-        "https://login.example.com:0/",
-        "https://login.example.com:99999/",
-        "https://[::1/",
-        "",
-        "https://" + "x" * 3000,
-        # A server elsewhere has no business with this machine.
-        "http://127.0.0.1:8080/",
-        "http://localhost/",
-        "https://127.8.8.8/",
-        "https://[::1]/",
-    ],
-)
+@pytest.mark.parametrize("address", [*CASES["not_visited"], "https://" + "x" * 3000])
 def test_addresses_that_are_not_visited(address: str) -> None:
     with pytest.raises(LoginFailed):
         addresses.check_address(address, "the page", "https://mcp.example.com/mcp")
@@ -80,20 +47,7 @@ def test_tokens_travel_over_tls_or_stay_here() -> None:
     assert not addresses.may_carry_tokens("nonsense")
 
 
-@pytest.mark.parametrize(
-    ("resource", "url", "covered"),
-    [
-        ("https://a.com/mcp", "https://a.com/mcp", True),
-        ("https://A.com:443/mcp/", "https://a.com/mcp", True),
-        ("https://a.com", "https://a.com/x/mcp?k=v", True),
-        ("https://a.com/mc", "https://a.com/mcp", False),
-        ("https://a.com/mcp/other", "https://a.com/mcp", False),
-        ("https://a.com:8443/mcp", "https://a.com/mcp", False),
-        ("http://a.com/mcp", "https://a.com/mcp", False),
-        ("https://evil.com/mcp", "https://a.com/mcp", False),
-        ("nonsense", "https://a.com/mcp", False),
-    ],
-)
+@pytest.mark.parametrize(("resource", "url", "covered"), CASES["covered"])
 def test_which_server_a_description_is_about(resource: str, url: str, covered: bool) -> None:
     assert addresses.covers_url(resource, url) is covered
 

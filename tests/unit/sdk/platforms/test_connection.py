@@ -99,9 +99,7 @@ async def test_each_kind_of_platform_brings_messages_and_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_each_kind_says_that_its_token_is_refused_and_lets_go_of_it(
-    platform: Platform, tmp_path: Path, kind: type[Small]
-) -> None:
+async def test_each_kind_says_that_its_token_is_refused_and_lets_go_of_it(platform, tmp_path, kind):
     for _ in range(2):
         wrong = small(tmp_path, platform, kind, "wrong")
         assert isinstance(await failure(wrong.connect(Inbox().receive)), CredentialsRefused)
@@ -109,9 +107,7 @@ async def test_each_kind_says_that_its_token_is_refused_and_lets_go_of_it(
 
 
 @pytest.mark.parametrize("kind", [Asking, Listening, Bridged])
-async def test_broken_connection_is_reported_and_reconnects(
-    platform: Platform, tmp_path: Path, kind: type[Small]
-) -> None:
+async def test_broken_connection_is_reported_and_reconnects(platform, tmp_path, kind):
     adapter, inbox = small(tmp_path, platform, kind), Inbox()
     await adapter.connect(inbox.receive)
     if kind is Bridged:
@@ -182,9 +178,7 @@ def stepping(folder: Path, fault: Exception | None = None) -> StepsAdapter:
 
 
 @pytest.mark.parametrize("fault", [None, ValueError("half way")])
-async def test_resources_close_in_reverse_order_even_after_a_failed_connect(
-    tmp_path: Path, fault: Exception | None
-) -> None:
+async def test_resources_close_in_reverse_order_even_after_a_failed_connect(tmp_path, fault):
     adapter = stepping(tmp_path, fault)
     if fault:
         with pytest.raises(ValueError, match="half way"):
@@ -240,9 +234,7 @@ async def test_failing_close_does_not_prevent_the_others(tmp_path: Path) -> None
         (ValueError("of ours"), "Small: the connection ended; no messages arrive any more"),
     ],
 )
-async def test_the_probe_says_why_work_has_ended(
-    tmp_path: Path, fault: Exception | None, told: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_probe_says_why_work_has_ended(tmp_path, fault, told, caplog):
     adapter = stepping(tmp_path)
     await adapter.connect(Inbox().receive)
     await adapter.probe()
@@ -278,6 +270,8 @@ def test_second_lock_is_refused_with_the_holder(tmp_path: Path) -> None:
     assert "hermes gateway stop" in caught.value.hint
     assert isinstance(caught.value, NotConnected)  # so it is tried again
     release_scoped_lock(lock)
+    release_scoped_lock(lock)  # twice is fine
+    release_scoped_lock(None)
     release_scoped_lock(acquire_scoped_lock("telegram", TOKEN, tmp_path))
 
 
@@ -299,50 +293,36 @@ def test_the_token_is_written_nowhere(tmp_path: Path) -> None:
     release_scoped_lock(lock)
 
 
-def test_giving_it_back_twice_or_never_having_had_it_is_fine(tmp_path: Path) -> None:
-    lock = acquire_scoped_lock("telegram", TOKEN, tmp_path)
-    release_scoped_lock(lock)
-    release_scoped_lock(lock)
-    release_scoped_lock(None)
-
-
-async def test_a_chat_keeps_its_order_and_does_not_hold_up_others() -> None:
+async def test_a_chat_keeps_its_order_despite_errors_and_does_not_hold_up_others(caplog):
     lanes, done, gate = ChatQueues("Somewhere"), [], asyncio.Event()
 
     async def slow() -> None:
         await gate.wait()
         done.append("a1")
 
-    async def note(name: str) -> None:
-        done.append(name)
-
-    lanes.put("a", slow)
-    lanes.put("a", lambda: note("a2"))
-    lanes.put("b", lambda: note("b1"))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert done == ["b1"]
-    gate.set()
-    while len(done) < 3:
-        await asyncio.sleep(0)
-    assert done == ["b1", "a1", "a2"]
-
-
-async def test_error_in_a_chat_queue_is_logged_and_the_queue_continues(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    lanes, done = ChatQueues("Somewhere"), asyncio.Event()
-
     async def broken() -> None:
         raise ValueError("oh")
 
-    async def fine() -> None:
-        done.set()
+    async def note(name: str) -> None:
+        done.append(name)
 
-    lanes.put("a", broken)
-    lanes.put("a", fine)
-    await done.wait()
+    async def until(count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(done) < count:
+                await asyncio.sleep(0)
+
+    for chat, work in (("a", slow), ("a", broken), ("a", lambda: note("a2"))):
+        lanes.put(chat, work)
+    lanes.put("b", lambda: note("b1"))
+    await until(1)
+    assert done == ["b1"]
+    gate.set()
+    await until(3)
+    lanes.put("a", lambda: note("again"))
+    await until(4)
+    assert done == ["b1", "a1", "a2", "again"]
     assert "Somewhere" in caplog.text
+    await lanes.close()
 
 
 async def test_unfinished_work_is_dropped_on_close() -> None:

@@ -33,6 +33,7 @@ from hermes_plugins.platforms.discord.manifest import DiscordSettings
 from hermes_plugins.platforms.matrix.manifest import MatrixSettings
 from hermes_plugins.platforms.slack import client as slack_ids
 from hermes_plugins.platforms.telegram.manifest import TelegramSettings
+from tests.cases import cases
 
 NOW = 1_790_000_000.0
 
@@ -97,9 +98,7 @@ def test_finished_messages_are_not_fetched_again_beyond_an_overlap(path: Path, k
     assert since(seen, kind) == 600 - OVERLAP
 
 
-def test_pending_message_is_fetched_again_even_when_later_ones_are_done(
-    path: Path, kind: Kind
-) -> None:
+def test_pending_message_is_fetched_again_even_when_later_ones_are_done(path, kind):
     seen, waiting, done = begun(path, kind), kind.name(300), kind.name(900)
     seen.mark_pending(waiting)
     seen.mark_pending(done)
@@ -156,9 +155,7 @@ async def test_recorded_batch_is_known_at_once_and_after_a_crash(path: Path, kin
         assert each.batch_of(names[2]) == ()
 
 
-async def test_a_slow_write_does_not_undo_what_was_joined_since(
-    path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_write_does_not_undo_what_was_joined_since(path, kind, monkeypatch):
     began, may_end = threading.Event(), threading.Event()
 
     def slowly(path: Path, data: bytes) -> None:
@@ -210,9 +207,6 @@ def test_a_place_that_cannot_be_written_stops_nothing(path: Path, kind: Kind) ->
     assert since(seen, kind) == -OVERLAP
 
 
-STRICT = GroupRules(require_mention=True)
-
-
 def message(text: str = "hi", *, chat: str = "c", thread: str = "", **fields) -> MessageEvent:
     chat_type = fields.pop("chat_type", "group")
     now = fields.pop("now", "")
@@ -220,48 +214,11 @@ def message(text: str = "hi", *, chat: str = "c", thread: str = "", **fields) ->
     return MessageEvent(source, "m", text, **fields)
 
 
-def test_a_private_chat_is_always_answered() -> None:
-    rules = GroupRules(require_mention=True, ignored=frozenset({"c"}), allowed=frozenset({"x"}))
-    assert is_for_us(message(chat_type="dm"), rules)
-
-
-def test_a_mention_is_wanted_where_it_is_required() -> None:
-    assert not is_for_us(message(), STRICT)
-    assert is_for_us(message(addressed=True), STRICT)
-    assert is_for_us(message(button="approve:1"), STRICT)
-    assert is_for_us(message(), GroupRules())
-
-
-def test_a_pattern_counts_as_a_mention() -> None:
-    rules = GroupRules(require_mention=True, mention_patterns=(r"^hey hermes\b",))
-    assert is_for_us(message("Hey Hermes, what now"), rules)
-    assert not is_for_us(message("they hey hermes"), rules)
-
-
-def test_free_channels_need_no_mention() -> None:
-    rules = GroupRules(require_mention=True, free_response=frozenset({"free"}))
-    assert is_for_us(message(chat="free"), rules)
-    assert is_for_us(message(thread="free"), rules)
-    assert not is_for_us(message(chat="other"), rules)
-
-
-def test_ignored_channels_are_silent_even_when_mentioned() -> None:
-    rules = GroupRules(ignored=frozenset({"quiet"}), free_response=frozenset({"quiet"}))
-    assert not is_for_us(message(chat="quiet", addressed=True), rules)
-    assert not is_for_us(message(thread="quiet", addressed=True), rules)
-
-
-def test_only_allowed_channels_are_answered_if_some_are_named() -> None:
-    rules = GroupRules(allowed=frozenset({"ours"}))
-    assert is_for_us(message(chat="ours"), rules)
-    assert not is_for_us(message(chat="theirs", addressed=True), rules)
-
-
-def test_a_chat_that_moved_is_meant_by_either_of_its_ids() -> None:
-    rules = GroupRules(allowed=frozenset({"before", "now"}), ignored=frozenset({"quiet"}))
-    assert is_for_us(message(chat="before", now="elsewhere"), rules)
-    assert is_for_us(message(chat="elsewhere", now="now"), rules)
-    assert not is_for_us(message(chat="before", now="quiet"), rules)
+def test_group_rules_decide_which_messages_are_for_us() -> None:
+    for reason, rules, messages in cases(__file__)["rules"]:
+        for fields, expected in messages:
+            found = is_for_us(message(**fields), msgspec.convert(rules, GroupRules))
+            assert found is expected, (reason, fields)
 
 
 def test_a_pattern_that_is_none_is_a_clear_error() -> None:

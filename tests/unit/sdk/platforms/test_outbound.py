@@ -27,19 +27,12 @@ def test_a_cut_is_made_between_paragraphs_if_possible() -> None:
 
 
 def test_then_between_lines_sentences_and_words() -> None:
-    assert split_text("a line of words\nanother line of words", 25) == [
-        "a line of words",
-        "another line of words",
-    ]
-    assert split_text("This is one sentence. This is another one", 30) == [
-        "This is one sentence.",
-        "This is another one",
-    ]
-    assert split_text("some words without an end to them", 16) == [
-        "some words",
-        "without an end",
-        "to them",
-    ]
+    for limit, *parts in (
+        (25, "a line of words\n", "another line of words"),
+        (30, "This is one sentence. ", "This is another one"),
+        (16, "some words ", "without an end ", "to them"),
+    ):
+        assert split_text("".join(parts), limit) == [part.strip() for part in parts]
 
 
 def test_code_is_closed_and_opened_again_with_its_language() -> None:

@@ -59,15 +59,8 @@ def test_a_used_command_reads_as_if_it_was_written() -> None:
 
 
 def test_permissions_of_foreign_commands_are_unchanged() -> None:
-    dice = {
-        "id": "3",
-        "type": 1,
-        "name": "dice",
-        "description": "Rolls",
-        "default_member_permissions": "8",
-        "contexts": [0],
-        "nsfw": True,
-    }
+    dice = {"id": "3", "type": 1, "name": "dice", "description": "Rolls"}
+    dice |= {"default_member_permissions": "8", "contexts": [0], "nsfw": True}
     new = merge_commands([{**dice, "version": "4", "guild_id": None}], OURS, "safe")
     assert new == [*OURS, dice]
 

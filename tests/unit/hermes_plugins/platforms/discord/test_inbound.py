@@ -1,6 +1,5 @@
 """Parsing Discord messages."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from hermes.sdk.platforms import (
     AdapterContext,
     AdapterError,
     Button,
-    ChatQueues,
     CredentialsRefused,
     NotConnected,
     OutgoingMessage,
@@ -151,17 +149,8 @@ def test_a_card_reads_as_text() -> None:
 
 
 def read(tmp_path: Path, **variables: str) -> DiscordOptions:
-    return read_options(
-        AdapterContext(
-            manifest=MANIFEST,
-            variable=variables.get,
-            settings=DiscordSettings(),
-            connection=Platform(token="from-settings"),
-            cache=tmp_path,
-            state=tmp_path,
-            locks=tmp_path,
-        )
-    )
+    given = (MANIFEST, variables.get, DiscordSettings(), Platform(token="from-settings"))
+    return read_options(AdapterContext(*given, *[tmp_path] * 3))
 
 
 def test_options_have_the_documented_defaults(tmp_path: Path) -> None:
@@ -199,33 +188,3 @@ def test_batch_times_are_read_from_variables(tmp_path: Path) -> None:
     for value in ("soon", "-1", "nan", "3600"):
         with pytest.raises(CredentialsRefused, match=f"{split}_SECONDS"):
             read(tmp_path, **{f"{split}_SECONDS": value})
-
-
-async def test_chats_keep_their_order_and_do_not_wait_for_each_other() -> None:
-    lanes, done, gate = ChatQueues("Discord"), list[str](), asyncio.Event()
-
-    async def slow() -> None:
-        await gate.wait()
-        done.append("slow")
-
-    async def broken() -> None:
-        raise ValueError("unreadable")
-
-    async def quick(name: str) -> None:
-        done.append(name)
-
-    lanes.put("a", slow)
-    lanes.put("a", broken)
-    lanes.put("a", lambda: quick("after slow"))
-    lanes.put("b", lambda: quick("other"))
-    await asyncio.sleep(0)
-    assert done == ["other"]
-    gate.set()
-    async with asyncio.timeout(5):
-        while len(done) < 3:
-            await asyncio.sleep(0)
-    assert done == ["other", "slow", "after slow"]
-    lanes.put("a", lambda: quick("again"))
-    await asyncio.sleep(0)
-    assert done[-1] == "again"
-    await lanes.close()

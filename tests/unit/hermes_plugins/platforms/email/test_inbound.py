@@ -22,7 +22,6 @@ from hermes_plugins.platforms.email.inbound import (
     split_html,
     split_quote,
 )
-from hermes_plugins.platforms.email.inbound import authentication_problem as unproven
 from hermes_plugins.platforms.email.outbound import (
     MailThread,
     ThreadStore,
@@ -39,9 +38,7 @@ def mail(text: bytes | str) -> EmailMessage:
     return parse_bytes(b"From: Ann <ann@example.org>\n" + raw)
 
 
-def sent(
-    message: OutgoingMessage, thread: MailThread | None = None, root: str = "", **more: object
-) -> str:
+def sent(message, thread=None, root="", **more):
     raw = compose_mail(
         OWN,
         "ann@example.org",
@@ -77,16 +74,12 @@ def test_a_charset_that_does_not_fit_is_read_anyway() -> None:
 
 
 def test_the_plain_text_is_preferred_and_html_taken_when_there_is_none() -> None:
-    both = EmailMessage()
-    both["From"] = "ann@example.org"
-    both.set_content("plain")
-    both.add_alternative("<p>rich</p>", subtype="html")
-    assert parse_mail(parse_bytes(both.as_bytes())).text == "plain"
-    both = EmailMessage()
-    both["From"] = "ann@example.org"
-    both.set_content("\n")
-    both.add_alternative("<p>rich</p>", subtype="html")
-    assert parse_mail(parse_bytes(both.as_bytes())).text == "rich"
+    for plain, expected in (("plain", "plain"), ("\n", "rich")):
+        both = EmailMessage()
+        both["From"] = "ann@example.org"
+        both.set_content(plain)
+        both.add_alternative("<p>rich</p>", subtype="html")
+        assert parse_mail(parse_bytes(both.as_bytes())).text == expected
 
 
 def test_a_forwarded_mail_keeps_what_it_quotes() -> None:
@@ -290,7 +283,7 @@ def test_unknown_charset_is_ignored(charset: str) -> None:
 
 def test_blanks_without_end_in_a_result_are_one_blank() -> None:
     head = parse_bytes(b"Authentication-Results: " + b" " * MANY + b'"\r\n\r\n')
-    assert unproven(head, "a@b.c", required="auto", server="")
+    assert authentication_problem(head, "a@b.c", required="auto", server="")
 
 
 @pytest.mark.parametrize(

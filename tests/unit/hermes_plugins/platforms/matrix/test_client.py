@@ -62,9 +62,7 @@ def homeserver() -> Iterator[Limiting]:
         ({}, {}, 0.0),
     ],
 )
-async def test_retry_delay_is_read_from_header_or_body(
-    homeserver: Limiting, body: dict[str, Any], headers: dict[str, str], seconds: float
-) -> None:
+async def test_retry_delay_is_read_from_header_or_body(homeserver, body, headers, seconds):
     homeserver.body, homeserver.headers = body, headers
     wire = MatrixClient(homeserver.url)
     try:
@@ -249,10 +247,8 @@ def test_three_never_talk_in_private() -> None:
 def test_user_name_comes_from_the_room() -> None:
     ann = state("m.room.member", {"membership": "join", "displayname": "Ann"}, "@ann:example.org")
     room = named(NAME, ann)["!r"]
-    assert (room.user_name("@ann:example.org"), room.user_name("@bob:example.org")) == (
-        "Ann",
-        "bob",
-    )
+    assert room.user_name("@ann:example.org") == "Ann"
+    assert room.user_name("@bob:example.org") == "bob"
 
 
 def test_room_is_forgotten_after_leaving() -> None:
@@ -278,26 +274,23 @@ def said(name: str) -> dict[str, Any]:
     return {"type": "m.room.message", "event_id": name}
 
 
-def test_all_events_count_in_a_room_joined_before() -> None:
-    events = [said("a"), member("join", "join"), member("join", user="@ann:example.org"), said("b")]
-    assert since_entered(events, ME) == events
+# Not a join, also where the homeserver does not say what was before.
+RENAMED = member("join") | {"unsigned": {"replaces_state": "$before"}}
+STAYED = [member("join", "join"), member("join", user="@ann:example.org")]
 
 
-def test_events_count_from_the_invitation() -> None:
-    events = [said("a"), member("invite"), said("b"), member("join", "invite"), said("c")]
-    assert since_entered(events, ME) == events[2:]
-
-
-def test_events_count_from_the_join_without_an_invitation() -> None:
-    events = [said("a"), member("join"), said("b")]
-    assert since_entered(events, ME) == [said("b")]
-
-
-def test_own_new_display_name_is_not_a_join() -> None:
-    """Also where the homeserver does not say what was before."""
-    renamed = member("join") | {"unsigned": {"replaces_state": "$before"}}
-    events = [said("a"), renamed, said("b")]
-    assert since_entered(events, ME) == events
+@pytest.mark.parametrize(
+    ("events", "first"),
+    [
+        ([said("a"), *STAYED, said("b")], 0),
+        ([said("a"), member("invite"), said("b"), member("join", "invite"), said("c")], 2),
+        ([said("a"), member("join"), said("b")], 2),
+        ([said("a"), RENAMED, said("b")], 0),
+    ],
+    ids=["joined before", "from the invitation", "from the join", "own new display name"],
+)
+def test_events_count_since_the_room_was_entered(events, first):
+    assert since_entered(events, ME) == events[first:]
 
 
 class History:

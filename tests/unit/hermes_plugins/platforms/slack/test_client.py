@@ -4,38 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_plugins.platforms.slack.client import (
-    SlackNames,
-    ids_in,
-    mentions,
-    readable_text,
-)
+from hermes_plugins.platforms.slack.client import SlackNames, ids_in, mentions, readable_text
 from hermes_plugins.platforms.slack.manifest import escape_text
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 NAMES = SlackNames({"U1": "Ann", "UME": "hermes"}, {"C1": "garden"})
 
 
-@pytest.mark.parametrize(
-    ("raw", "read"),
-    [
-        ("a &lt; b &amp;&amp; c &gt; d", "a < b && c > d"),
-        ("&amp;lt;", "&lt;"),
-        ("<@U1> and <@U2> and <@U3|bob>", "@Ann and @U2 and @bob"),
-        ("in <#C1>, <#C2|kitchen>, <#C3|>", "in #garden, #kitchen, #C3"),
-        ("<!here> <!channel> <!subteam^S1|@team> <!subteam^S2>", "@here @channel @team @subteam"),
-        ("<!date^1392734382^{date}|Feb 18, 2014>", "Feb 18, 2014"),
-        ("<https://e.org/?a=1&amp;b=2>", "https://e.org/?a=1&b=2"),
-        ("<http://e.org|e.org> <https://e.org/|e.org>", "e.org e.org"),
-        ("<https://e.org|the &lt;page&gt;>", "[the <page>](https://e.org)"),
-        ("<mailto:a@e.org|a@e.org> <tel:+49123|+49123>", "a@e.org +49123"),
-        ("<@UME> hello", "hello"),
-        ("<@UME>: hello", "hello"),
-        ("thank you <@UME|hermes>", "thank you"),
-        ("ask <@UME> or me", "ask @hermes or me"),
-        ("<@UME>", ""),
-        ("<@UME> /stop", "/stop"),
-    ],
-)
+@pytest.mark.parametrize(("raw", "read"), CASES["marks"])
 def test_marks_become_words(raw: str, read: str) -> None:
     assert readable_text(raw, NAMES, "UME") == read
 

@@ -8,6 +8,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes_plugins.platforms.slack import inbound
 from hermes_plugins.platforms.slack.client import SlackWorkspace
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -37,20 +40,8 @@ def test_invalid_message_is_refused(data: dict[str, Any]) -> None:
         inbound.parse_message(data)
 
 
-@pytest.mark.parametrize(
-    ("channel", "kind", "private"),
-    [
-        ("D1", "im", True),
-        ("D1", "", True),
-        ("C1", "channel", False),
-        ("C1", "", False),
-        ("G1", "mpim", False),
-        ("G1", "group", False),
-    ],
-)
-def test_only_a_chat_of_two_is_private(
-    home: SlackWorkspace, channel: str, kind: str, private: bool
-) -> None:
+@pytest.mark.parametrize(("channel", "kind", "private"), CASES["chats"])
+def test_only_a_chat_of_two_is_private(home, channel, kind, private):
     event = inbound.make_event(said(channel=channel, channel_type=kind, text="x"), home)
     assert (event.source.chat_type == "dm", event.addressed) == (private, private)
 
@@ -103,13 +94,7 @@ def test_forwarded_message_is_included(home: SlackWorkspace) -> None:
 
 
 def test_files_are_what_they_are(home: SlackWorkspace) -> None:
-    files = [
-        {"id": "F1", "name": "a.png", "mimetype": "image/png", "size": 5},
-        {"id": "F2", "name": "clip.mp4", "mimetype": "audio/mp4", "subtype": "slack_audio"},
-        {"id": "F3", "mode": "tombstone"},
-        {"id": "F4", "file_access": "check_file_info"},
-        {"id": "F5", "title": "Plan", "is_external": True, "url_private": "https://e.org/plan"},
-    ]
+    files = CASES["files"]
     event = inbound.make_event(said(subtype="file_share", files=files), home)
     assert [(media.kind, media.ref) for media in event.media] == [
         ("image", "F1"),
@@ -120,16 +105,7 @@ def test_files_are_what_they_are(home: SlackWorkspace) -> None:
 
 
 def test_a_press_without_a_value_is_none(home: SlackWorkspace) -> None:
-    payload = {
-        "user": {"id": "U1", "team_id": "T9"},
-        "channel": {"id": "C1"},
-        "container": {"message_ts": "1700000000.000100", "thread_ts": "1600000000.000100"},
-        "actions": [
-            {"type": "button", "value": "yes", "action_ts": "1700000001.000100"},
-            {"type": "button", "url": "https://e.org"},
-            {"type": "static_select", "value": "no"},
-        ],
-    }
+    payload = CASES["press"]
     (press,) = inbound.button_events(payload, home)
     assert (press.button, press.source.thread_id) == ("yes", "1600000000.000100")
     assert press.source.user_id == "T9/U1"

@@ -28,6 +28,9 @@ from hermes_plugins.platforms.slack.manifest import (
     SlackSettings,
 )
 from hermes_plugins.platforms.slack.outbound import emoji_name
+from tests.cases import cases
+
+CASES = cases(__file__)
 
 OPTIONS = SlackOptions(("xoxb-1",), "xapp-1")
 
@@ -95,17 +98,7 @@ def test_ids_are_read_as_they_are_written() -> None:
     assert micros("1700000000.000100") == 1_700_000_000_000_100
 
 
-@pytest.mark.parametrize(
-    ("url", "ours"),
-    [
-        ("https://files.slack.com/files-pri/T1-F1/x", True),
-        ("http://files.slack.com/files-pri/T1-F1/x", False),
-        ("https://files.slack.com.evil.example/x", False),
-        ("https://evilslack.com/x", False),
-        ("https://slack.com/api/../x", True),
-        ("", False),
-    ],
-)
+@pytest.mark.parametrize(("url", "ours"), CASES["urls"])
 def test_the_token_goes_to_slack_only(url: str, ours: bool) -> None:
     assert _is_slack_url(url, "https://slack.com/api/") is ours
 
@@ -120,20 +113,7 @@ def test_settings_and_variables_are_taken_together() -> None:
     assert (options.app_token, options.threads, options.broadcast) == ("xapp-1", True, True)
 
 
-@pytest.mark.parametrize(
-    ("bot", "app", "named", "told"),
-    [
-        ("", "xapp-1", "SLACK_BOT_TOKEN", "no bot token"),
-        ("xoxb-1", "", "SLACK_APP_TOKEN", "no app-level token"),
-        (
-            "xapp-1",
-            "xoxb-1",
-            "SLACK_APP_TOKEN",
-            "SLACK_APP_TOKEN is not an app-level token (xapp-…)",
-        ),
-        ("xapp-1", "xapp-1", "SLACK_BOT_TOKEN", "SLACK_BOT_TOKEN is not a bot token (xoxb-…)"),
-    ],
-)
+@pytest.mark.parametrize(("bot", "app", "named", "told"), CASES["tokens"])
 def test_missing_or_swapped_tokens_are_refused(bot: str, app: str, named: str, told: str) -> None:
     options = read_options(context(SlackPlatform(), SLACK_BOT_TOKEN=bot, SLACK_APP_TOKEN=app))
     with pytest.raises(CredentialsRefused) as error:

@@ -19,6 +19,7 @@ from hermes_plugins.platforms.telegram.outbound import (
     split_parts,
     utf16_length,
 )
+from tests.cases import cases
 
 
 def file(folder: Path, name: str, kind: str, mime: str = "", size: int = 3) -> Media:
@@ -28,30 +29,13 @@ def file(folder: Path, name: str, kind: str, mime: str = "", size: int = 3) -> M
     return Media(kind, name, mime, path=str(path))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "size", "method"),
-    [
-        ("a.png", "image", 3, "photo"),
-        ("a.jpg", "image", 10_000_001, "document"),
-        ("a.gif", "image", 3, "animation"),
-        ("a.svg", "image", 3, "document"),
-        ("a.ogg", "voice", 3, "voice"),
-        ("a.wav", "voice", 3, "audio"),
-        ("a.mp3", "audio", 3, "audio"),
-        ("a.mp4", "video", 3, "video"),
-        ("a.zip", "document", 3, "document"),
-    ],
-)
-def test_each_file_goes_the_way_that_shows_it_best(
-    tmp_path: Path, name: str, kind: str, size: int, method: str
-) -> None:
+@pytest.mark.parametrize(("name", "kind", "size", "method"), cases(__file__)["methods"])
+def test_each_file_goes_the_way_that_shows_it_best(tmp_path, name, kind, size, method):
     media = file(tmp_path, name, kind, size=size)
     assert send_method(media, Path(media.path)) == method
 
 
-def test_short_text_is_the_caption_of_the_first_file_and_long_text_precedes_it(
-    tmp_path: Path,
-) -> None:
+def test_short_text_is_the_caption_of_the_first_file_and_long_text_precedes_it(tmp_path):
     files = tuple(file(tmp_path, f"{n}.png", "image") for n in range(2))
     short = split_parts(OutgoingMessage("hi", media=files, silent=True), 1000)
     assert [(p.text, p.method, p.silent) for p in short] == [
