@@ -39,7 +39,7 @@ async def test_description_names_only_the_available_tools(bench):
     assert "hermes_tools" not in bench.tool().spec.description
 
 
-async def test_error_shows_the_line_of_the_script(bench):
+async def test_error_names_the_line_of_the_script(bench):
     code = "import json\n\ndef broken():\n    return 1 / 0\n\nprint('before')\nbroken()\n"
     result = await bench.run(code)
     assert (result["status"], result["output"]) == ("error", "before")
@@ -49,8 +49,6 @@ async def test_error_shows_the_line_of_the_script(bench):
     assert 'File "script.py", line 4, in broken' in result["error"]
     assert result["error"].endswith("ZeroDivisionError: division by zero")
 
-
-async def test_syntax_error_names_its_line(bench):
     result = await bench.run("x = 1\nif x\n    pass\n")
     assert result["status"] == "error"
     assert 'File "script.py", line 2' in result["error"]
@@ -58,15 +56,13 @@ async def test_syntax_error_names_its_line(bench):
     assert "boot.py" not in result["error"]
 
 
-async def test_exit_codes_and_signals(bench):
+async def test_exit_codes_signals_and_warnings_are_shown(bench):
     assert (await bench.run("import sys; sys.exit(0)"))["status"] == "success"
     assert (await bench.run("import sys; sys.exit(3)"))["error"] == "[exit code 3]"
     assert (await bench.run("import sys; sys.exit('told')"))["error"] == "told"
     killed = await bench.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert (killed["status"], killed["error"]) == ("error", "[ended by SIGKILL]")
 
-
-async def test_warnings_on_standard_error_are_shown(bench):
     result = await bench.run("import sys; print('out'); print('careful', file=sys.stderr)")
     assert result["status"] == "success"
     assert result["output"] == "out\n[stderr]\ncareful"
@@ -307,12 +303,9 @@ async def test_unexpected_tool_failure_ends_the_script(bench):
         await bench.run("from hermes_tools import terminal; terminal('ls')")
 
 
-AGENT = CASES["agent"]
-
-
 async def test_killed_agent_leaves_no_script_behind(workspace, gone):
     agent = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", AGENT, str(workspace), stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", CASES["agent"], str(workspace), stdout=asyncio.subprocess.PIPE
     )
     assert agent.stdout is not None
     pid = int(await agent.stdout.readline())

@@ -1,5 +1,6 @@
 """A host that is this machine, with as many programs on it as a test wants."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -7,9 +8,11 @@ import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hermes.sdk.terminal import owner_mark
 from hermes.sdk.testing.terminal import run
 from hermes.terminal import CommandResult, Lifeline, Running, Shell, spawn
 
@@ -40,28 +43,14 @@ class MachineHost:
             self._lifeline = Lifeline()
             self.opened += 1
 
-    async def start(
-        self,
-        argv: Sequence[str],
-        *,
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None = None,
-        pty: bool = False,
-    ) -> Running:
+    async def start(self, argv: Sequence[str], **options: Any) -> Running:
         await self.open()
         assert self._lifeline is not None
         if self._noise:
             script = 'printf %s "$1"; printf %s "$1" >&2; shift; exec "$@"'
             argv = ["sh", "-c", script, "login", self._noise, *argv]
-        running = await spawn(
-            argv,
-            environment=self._environment,
-            cwd=self._cwd,
-            on_output=on_output,
-            on_error=on_error,
-            pty=pty,
-            lifeline=self._lifeline,
-        )
+        place = {"environment": self._environment, "cwd": self._cwd}
+        running = await spawn(argv, **place, lifeline=self._lifeline, **options)
         self.running.append(running)
         return running
 
@@ -80,7 +69,6 @@ class MachineHost:
 
 def runner(shell: Shell) -> Run:
     """Return `shell.run` with default options."""
-
     return partial(run, shell)
 
 
@@ -100,3 +88,11 @@ def programs(kind: str, folder: Path, usual: str) -> str:
         pytest.skip("needs busybox")
     subprocess.run([busybox, "--install", "-s", str(folder)], check=True)
     return str(folder)
+
+
+async def gone_mark() -> str:
+    """The mark of an owner that has ended."""
+    ended = await asyncio.create_subprocess_exec("true")
+    await ended.wait()
+    place, _, start = owner_mark().rsplit(":", 2)
+    return f"{place}:{ended.pid}:{start}"

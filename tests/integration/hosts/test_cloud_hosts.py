@@ -16,6 +16,7 @@ from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.sdk.terminal import owner_mark
 from hermes.sdk.testing.terminal import HostContract, backend_context
 from hermes.util.lazy import bundled_manifest
+from tests.integration.hosts.machine_host import gone_mark
 
 modal = pytest.mark.parametrize("service", ["modal"])
 daytona = pytest.mark.parametrize("service", ["daytona"])
@@ -56,13 +57,6 @@ async def make(service, sdk, tmp_path):
     yield make
     for host in hosts:
         await host.close()
-
-
-async def gone_mark() -> str:
-    ended = await asyncio.create_subprocess_exec("true")
-    await ended.wait()
-    place, _, start = owner_mark().rsplit(":", 2)
-    return f"{place}:{ended.pid}:{start}"
 
 
 class TestCloudHost(HostContract):
@@ -141,24 +135,17 @@ async def test_modal_terminal_is_requested(make, sdk):
 
 
 @modal
-async def test_modal_sandbox_starts_from_the_last_snapshot(make, sdk):
+async def test_modal_sandbox_starts_from_the_last_snapshot_or_the_image(make, sdk):
     first = make()
     await first.open()
     await first.close()
     assert sdk.STATE.sandboxes[0].over
     await make().open()
     assert sdk.STATE.sandboxes[1].options["image"].object_id == "im-2"
-
-
-@modal
-async def test_modal_deleted_snapshot_falls_back_to_the_image(make, sdk):
-    first = make()
-    await first.open()
-    await first.close()
     sdk.STATE.images.clear()
     notices = []
     await make(notices.append).open()
-    assert sdk.STATE.sandboxes[1].options["image"].tag == "box:1"
+    assert sdk.STATE.sandboxes[2].options["image"].tag == "box:1"
     assert notices == ["Modal no longer has the kept files; a fresh sandbox is made"]
 
 

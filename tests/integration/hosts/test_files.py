@@ -281,27 +281,16 @@ async def test_one_file_is_removed(files, work):
         assert caught.value.errno == number
 
 
-@pytest.fixture
-def tree(work):
-    contents = {
-        "a.py": "import os\nvalue = 1\nprint(value)\n",
-        "a-b/z.txt": "nothing\n",
-        "b.txt": "value here\n",
-        "src/c.py": "x\nvalue = 2\ny\nz\nvalue = 3\nw\n",
-        "src/deep/d.py": "nothing\r\nvalue\r\n",
-        "build/out.py": "value\n",
-        "src/skip.log": "value\n",
-        "src/keep.log": "value\n",
-        ".hidden/e.py": "value\n",
-        ".github/f.yml": "value\n",
-        ".git/config": "value\n",
-        ".gitignore": "build/\n*.log\n# comment\n",
-        "src/.gitignore": "!keep.log\n",
-    }
+def write_all(folder: Path, contents: dict[str, str]) -> None:
     for name, text in contents.items():
-        path = work / name
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
+
+
+@pytest.fixture
+def tree(work):
+    write_all(work, CASES["tree"])
     (work / "binary.py").write_bytes(b"\0\1value\n")
     return work
 
@@ -337,18 +326,7 @@ async def test_rules_of_the_repository_hold_below_it(files, tree):
 
 async def test_ignore_rules_of_git_are_respected(files, tree):
     """Also .git/info/exclude, a repository within, and a rule that shows what is hidden."""
-    more = {
-        ".git/info/exclude": "*.tmp\n",
-        ".gitignore": "*.log\n!.github\n",
-        "a.tmp": "value\n",
-        "inner/.git/HEAD": "",
-        "inner/b.log": "value\n",
-        "inner/c.tmp": "value\n",
-    }
-    for name, text in more.items():
-        path = tree / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_all(tree, CASES["more"])
     for glob, expected in [
         ("*.tmp", ["inner/c.tmp"]),
         ("*.log", ["inner/b.log", "src/keep.log"]),

@@ -16,14 +16,13 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import BackendUnavailable
-from hermes.sdk.terminal import Host, Mount, owner_mark
+from hermes.sdk.terminal import Host, Mount
 from hermes.sdk.testing.terminal import HostContract, backend_context
 from hermes_plugins.terminals.singularity.backend import SingularityHost
+from tests.integration.hosts.machine_host import gone_mark
 from tests.workspace import load_cases
 
 CASES = load_cases(__file__)
-
-FAKE = CASES["fake"]
 
 
 class Fake:
@@ -35,7 +34,7 @@ class Fake:
 
     def install(self, program: str) -> None:
         path = self.folder / "bin" / program
-        path.write_text(FAKE.replace("@HERE@", str(self.folder)))
+        path.write_text(CASES["fake"].replace("@HERE@", str(self.folder)))
         path.chmod(0o755)
 
     @property
@@ -145,10 +144,8 @@ async def test_limits_the_machine_cannot_set_are_given_up(make, fake, caplog):
 
 
 async def test_next_start_stops_instances_of_dead_processes(make, fake):
-    ended = await asyncio.create_subprocess_exec("true")
-    await ended.wait()
-    place, _, start = owner_mark().rsplit(":", 2)
-    left, others = f"hermes.{place}.{ended.pid}.{start}.0a", ("mine", "hermes.x", "hermes.a.1.2.3")
+    place, pid, start = (await gone_mark()).rsplit(":", 2)
+    left, others = f"hermes.{place}.{pid}.{start}.0a", ("mine", "hermes.x", "hermes.a.1.2.3")
     (fake.folder / "instances").mkdir()
     for name in (left, *others):
         (fake.folder / "instances" / name).touch()

@@ -40,8 +40,6 @@ NO_NETWORK = (
     *("--bridge=none", "--iptables=false", "--ip6tables=false"),
     *("--ip-forward=false", "--ip-masq=false"),
 )
-PODMAN_CONFIG = CASES["podman_config"]
-PODMAN_STORAGE = CASES["podman_storage"]
 
 
 class Engine:
@@ -102,8 +100,8 @@ def podman_engine() -> Engine:
     _need("podman", "runc", "mmdebstrap")
     folder = Path(tempfile.mkdtemp(prefix="hermes-podman-"))
     atexit.register(_remove, folder)
-    (folder / "containers.conf").write_text(PODMAN_CONFIG.format(folder=folder))
-    (folder / "storage.conf").write_text(PODMAN_STORAGE.format(folder=folder))
+    (folder / "containers.conf").write_text(CASES["podman_config"].format(folder=folder))
+    (folder / "storage.conf").write_text(CASES["podman_storage"].format(folder=folder))
     engine = Engine(
         "podman",
         {

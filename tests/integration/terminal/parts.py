@@ -1,11 +1,14 @@
 """Parts of the tests of terminal backends: watching processes."""
 
+import asyncio
 import os
 import secrets
 import shutil
 import signal
+import sys
 
 import anyio
+import msgspec
 import psutil
 import pytest
 
@@ -42,6 +45,20 @@ async def started(command: str, count: int = 1) -> None:
 async def gone(command: str) -> None:
     while processes_of(command):
         await anyio.sleep(0.02)
+
+
+async def kill_actor(script: str, options: object, count: int) -> None:
+    """Kill a process that runs `count` commands on a host, and wait until all of them ended."""
+    sleep, given = unique_sleep(), msgspec.json.encode(options).decode()
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", script, given, sleep)
+    await started(sleep, count)
+    below = psutil.Process(child.pid).children(recursive=True)
+    child.kill()
+    await child.wait()
+    await gone(sleep)
+    for process in below:
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            await anyio.sleep(0.02)
 
 
 def kill(pid: int | None) -> None:

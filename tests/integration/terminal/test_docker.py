@@ -66,16 +66,14 @@ async def test_docker_options_of_a_container(hosts):
     assert capabilities == {"CHOWN", "DAC_OVERRIDE", "FOWNER"}
     assert settings["SecurityOpt"] == ["no-new-privileges"]
     assert settings["Init"] is True
-    mounts = {line.split()[1]: line.split()[3] for line in (await said(host, MOUNTS)).splitlines()}
+    lines = (await said(host, "grep -E ' (/tmp|/var/tmp|/run) ' /proc/mounts")).splitlines()
+    mounts = {line.split()[1]: line.split()[3] for line in lines}
     assert "size=524288k" in mounts["/tmp"]
     assert "noexec" not in mounts["/tmp"]
     assert "size=262144k" in mounts["/var/tmp"]
     assert "size=65536k" in mounts["/run"]
     assert "noexec" in mounts["/var/tmp"]
     assert "noexec" in mounts["/run"]
-
-
-MOUNTS = "grep -E ' (/tmp|/var/tmp|/run) ' /proc/mounts"
 
 
 @docker

@@ -13,7 +13,6 @@ from tests.workspace import load_cases
 
 CASES = load_cases(__file__)
 
-AGENT = CASES["agent"]
 
 NAMES = ("background", "stubborn", "pty", "apart", "deep", "deeper", "left", "foreground")
 
@@ -28,7 +27,7 @@ def scratch(tmp_path):
 @pytest.fixture
 def agent(tmp_path, scratch):
     process = subprocess.Popen(
-        [sys.executable, "-c", AGENT, str(tmp_path)],
+        [sys.executable, "-c", CASES["agent"], str(tmp_path)],
         env={
             "PATH": "/usr/bin:/bin",
             "TMPDIR": str(scratch),

@@ -8,8 +8,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import msgspec
-import psutil
 import pytest
 
 from hermes.core.errors import BackendUnavailable, ToolError
@@ -19,7 +17,7 @@ from hermes.terminal.host_files import HostFiles
 from hermes.terminal.host_shell import HostShell
 from hermes.terminal.sandbox import SandboxHost, SandboxOptions
 from tests.integration.hosts.machine_host import runner
-from tests.integration.terminal.parts import gone, kill, program, started, unique_sleep
+from tests.integration.terminal.parts import gone, kill, kill_actor, program, started, unique_sleep
 from tests.workspace import load_cases
 
 CASES = load_cases(__file__)
@@ -164,14 +162,7 @@ async def test_no_process_of_this_machine_is_seen(make):
     shell = make()
     assert (await output(shell, f"kill -0 {os.getpid()}"))[1] != 0
     names, _ = await output(shell, "cat /proc/[0-9]*/comm 2>/dev/null")
-    assert set(names.split()) <= {
-        "bwrap",
-        Path(sys.executable).resolve().name,
-        "sh",
-        "bash",
-        "cat",
-        "setsid",
-    }
+    assert set(names.split()) <= {"bwrap", PYTHON.name, "sh", "bash", "cat", "setsid"}
 
 
 class TestSandboxHost(HostContract):
@@ -191,20 +182,7 @@ async def test_files_outside_are_read_only(make, work, home):
 
 async def test_kill_of_this_process_leaves_nothing_running(work, home):
     program("bwrap")
-    sleep = unique_sleep()
-    options = msgspec.json.encode(SandboxOptions((str(work),))).decode()
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", ACTOR, options, sleep)
-    await started(sleep, 3)
-    inside = [p for p in psutil.Process(child.pid).children(recursive=True) if p.is_running()]
-    child.kill()
-    await child.wait()
-    await gone(sleep)
-    for process in inside:
-        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-            await asyncio.sleep(0.02)
-
-
-ACTOR = CASES["actor"]
+    await kill_actor(CASES["actor"], SandboxOptions((str(work),)), 3)
 
 
 async def test_a_sandbox_that_died_is_replaced(make):

@@ -2,11 +2,8 @@
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
-import msgspec
-import psutil
 import pytest
 
 from hermes.core.cancel import CancelToken
@@ -17,7 +14,7 @@ from hermes.terminal.host_shell import HostShell
 from hermes.terminal.ssh import SshHost
 from tests.integration.hosts.machine_host import runner
 from tests.integration.terminal.conftest import Sshd
-from tests.integration.terminal.parts import gone, kill, started, unique_sleep
+from tests.integration.terminal.parts import gone, kill, kill_actor, started, unique_sleep
 from tests.workspace import load_cases
 
 CASES = load_cases(__file__)
@@ -103,21 +100,8 @@ async def test_closing_leaves_no_files_or_processes(sshd, ssh):
     assert not ours.exists()
 
 
-ACTOR = CASES["actor"]
-
-
 async def test_kill_of_this_process_stops_remote_programs(sshd):
-    sleep = unique_sleep()
-    options = msgspec.json.encode(sshd.options()).decode()
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", ACTOR, options, sleep)
-    await started(sleep, 4)
-    clients = psutil.Process(child.pid).children(recursive=True)
-    child.kill()
-    await child.wait()
-    await gone(sleep)
-    for client in clients:
-        while client.is_running() and client.status() != psutil.STATUS_ZOMBIE:
-            await asyncio.sleep(0.02)
+    await kill_actor(CASES["actor"], sshd.options(), 4)
 
 
 async def refusal(options: dict[str, object], sshd: Sshd) -> BackendUnavailable:

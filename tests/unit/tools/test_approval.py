@@ -7,11 +7,10 @@ import pytest
 
 from hermes.core.errors import RateLimited, ToolDenied
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
-from hermes.core.messages import Assistant, Text
-from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.core.ports import ApprovalAnswer
 from hermes.core.tool import Concern, Effect, Tool
 from hermes.tools.approval import ApprovalRules, Approvals, ModelJudge
+from tests.unit.tools.conftest import AuxiliaryModel
 
 DELETE = Concern("recursive delete", "rm -rf x", "deletes folders")
 BOTH = Concern("privileges", "sudo rm -rf x", "two reasons", also=("recursive delete",))
@@ -39,14 +38,7 @@ class Asleep:
 class Bench:
     """An Approvals under test, with everything it said and remembered."""
 
-    def __init__(
-        self,
-        approver: object,
-        *,
-        allowlist: tuple[str, ...] = (),
-        judge: object = None,
-        **rules: Any,
-    ) -> None:
+    def __init__(self, approver: object, *, allowlist=(), judge=None, **rules: Any) -> None:
         self.events: list[ApprovalAsked | ApprovalAnswered] = []
         self.remembered: list[str] = []
         self._approvals = Approvals(
@@ -105,8 +97,7 @@ async def test_always_is_remembered_by_pattern_class():
 
 
 async def test_approval_of_one_class_does_not_cover_another():
-    person = Person(ApprovalAnswer.SESSION, ApprovalAnswer.DENY)
-    bench = Bench(person)
+    bench = Bench(Person(ApprovalAnswer.SESSION, ApprovalAnswer.DENY))
     await bench.permit(DELETE)
     with pytest.raises(ToolDenied):
         await bench.permit(BOTH)
@@ -196,20 +187,12 @@ async def test_settings_override_the_rule_of_an_effect_or_a_tool():
     await Bench(None, mode="off").use(tool)
     with pytest.raises(ToolDenied, match="refused"):
         await Bench(None, effects={"send": "deny"}, mode="off").use(tool)
-    reading = Tool.from_function(send)
-    with pytest.raises(ToolDenied, match="without a person"):
-        await Bench(None, effects={"read": "ask"}).use(reading)
-
-
-async def test_headless_denial_names_the_command_that_allows_the_tool():
-    with pytest.raises(ToolDenied) as denied:
-        await Bench(None).use(Tool.from_function(send, effect=Effect.EXECUTE))
+    with pytest.raises(ToolDenied, match="without a person") as denied:
+        await Bench(None, effects={"read": "ask"}).use(Tool.from_function(send))
     assert "`hermes config set approvals.effects.send allow`" in denied.value.hint
 
 
 async def test_headless_setting_decides_without_a_user():
-    with pytest.raises(ToolDenied, match="without a person"):
-        await Bench(None).permit(DELETE)
     await Bench(None, headless="allow").permit(DELETE)
     with pytest.raises(ToolDenied, match="refused"):
         await Bench(None, headless="allow").permit(WIPE)
@@ -253,20 +236,6 @@ async def test_model_cannot_allow_a_refusal_and_is_not_used_in_manual_mode():
 DELETE_MODULES = Concern("recursive delete", "rm -rf node_modules", "deletes folders")
 
 
-class Models:
-    """An auxiliary model that says `text`, or fails."""
-
-    def __init__(self, text: str | Exception) -> None:
-        self._text = text
-        self.asked: list[tuple[str, ModelRequest]] = []
-
-    async def ask(self, task: str, request: ModelRequest) -> Reply:
-        self.asked.append((task, request))
-        if isinstance(self._text, Exception):
-            raise self._text
-        return Reply(Assistant((Text(self._text),)), Usage(), "m", "p")
-
-
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [
@@ -280,11 +249,11 @@ class Models:
     ],
 )
 async def test_only_a_clear_verdict_counts(reply, answer):
-    assert await ModelJudge(Models(reply)).judge("terminal", DELETE_MODULES) == answer
+    assert await ModelJudge(AuxiliaryModel(reply)).judge("terminal", DELETE_MODULES) == answer
 
 
 async def test_judge_gets_the_command_and_the_reason():
-    models = Models("APPROVE")
+    models = AuxiliaryModel("APPROVE")
     await ModelJudge(models).judge("terminal", DELETE_MODULES)
     ((task, request),) = models.asked
     assert task == "approval"
@@ -292,13 +261,10 @@ async def test_judge_gets_the_command_and_the_reason():
     assert "deletes folders" in str(request.messages[1])
 
 
-async def test_failing_model_leaves_the_decision_to_the_user():
-    models = Models(RateLimited("slow down", provider="p"))
-    assert await ModelJudge(models).judge("terminal", DELETE_MODULES) == "ask"
-
-
-async def test_truncated_call_is_not_judged():
-    models = Models("APPROVE")
+async def test_failing_model_and_truncated_call_leave_the_decision_to_the_user():
+    failing = AuxiliaryModel(RateLimited("slow down", provider="p"))
+    assert await ModelJudge(failing).judge("terminal", DELETE_MODULES) == "ask"
+    models = AuxiliaryModel("APPROVE")
     cut = Concern("recursive delete", "rm -rf a …", "deletes folders")
     assert await ModelJudge(models).judge("terminal", cut) == "ask"
     assert models.asked == []

@@ -85,9 +85,11 @@ def test_builtin_tool_joins_its_toolset_without_being_listed(registry):
     assert "append_file" in expand(["hermes-cli"], toolsets)
 
 
-def test_plugin_tool_does_not_join_a_listed_toolset(registry):
+def test_plugin_tool_joins_a_toolset_of_its_own_and_no_listed_one(registry):
     registry.register("append_file", "file", SCHEMA, str)
     assert registry.extended_toolsets() == {}
+    registry.register("weather", "meteo", SCHEMA, str)
+    assert known(registry)["meteo"].tools == ("weather",)
 
 
 async def test_plugins_tool_runs_as_it_is_documented(registry, deps):
@@ -106,13 +108,10 @@ async def test_plugins_tool_runs_as_it_is_documented(registry, deps):
     assert seen["thread"] is not threading.main_thread()
 
 
-PLUGIN = CASES["plugin"]
-
-
 def test_plugin_registers_a_decorated_tool(tmp_path):
     (tmp_path / "moon").mkdir()
     (tmp_path / "moon/plugin.yaml").write_text("name: moon\nversion: 1.0.0\n")
-    (tmp_path / "moon/__init__.py").write_text(PLUGIN)
+    (tmp_path / "moon/__init__.py").write_text(CASES["plugin"])
     phase = load_plugin(tmp_path / "moon").tools["phase"]
     assert (phase.toolset, list(phase.spec.parameters["properties"])) == ("sky", ["day"])
     assert call_tool(phase, {"day": 3}) == "full on day 3 for session at test"
@@ -157,11 +156,6 @@ def test_later_tool_replaces_the_earlier_one_with_a_warning(registry, caplog):
     assert "tool todo of mine replaces that of todo" in caplog.text
     discover_builtin(registry)  # as for the next session
     assert registry.get("todo") is entry
-
-
-def test_toolsets_of_plugins_can_be_chosen(registry):
-    registry.register("weather", "meteo", SCHEMA, str)
-    assert known(registry)["meteo"].tools == ("weather",)
 
 
 def test_execute_code_names_only_the_tools_that_are_there(registry, deps):

@@ -56,8 +56,10 @@ async def test_tool_is_run_by_its_name():
     )
 
 
-async def test_query_without_a_match_lists_the_names():
+async def test_query_without_a_match_lists_the_names_and_without_words_is_an_error():
     assert await search(query="zzz") == "no tool fits; there are: browser_click, ha_call_service"
+    with pytest.raises(ToolArgumentsInvalid):
+        await search(query=" ")
 
 
 async def test_only_the_nearest_of_many_names_are_listed():
@@ -73,8 +75,3 @@ async def test_only_the_nearest_of_many_names_are_listed():
     answer = await search(many, query="zendmail")
     assert answer.startswith("no tool fits; of 1,001 the nearest by name are: mcp_post_sendmail, ")
     assert len(answer.split(", ")) == 20
-
-
-async def test_empty_question_is_an_error():
-    with pytest.raises(ToolArgumentsInvalid):
-        await search(query=" ")

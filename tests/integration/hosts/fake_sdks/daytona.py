@@ -22,12 +22,8 @@ class DaytonaError(Exception):
     pass
 
 
-class DaytonaAuthenticationError(DaytonaError):
-    pass
-
-
-class DaytonaNotFoundError(DaytonaError):
-    pass
+DaytonaAuthenticationError = type("DaytonaAuthenticationError", (DaytonaError,), {})
+DaytonaNotFoundError = type("DaytonaNotFoundError", (DaytonaError,), {})
 
 
 class SandboxState(enum.StrEnum):

@@ -18,18 +18,9 @@ class Error(Exception):
     pass
 
 
-class AuthError(Error):
-    pass
-
-
-class NotFoundError(Error):
-    pass
-
-
-class ConflictError(Error):
-    pass
-
-
+AuthError = type("AuthError", (Error,), {})
+NotFoundError = type("NotFoundError", (Error,), {})
+ConflictError = type("ConflictError", (Error,), {})
 exception = types.SimpleNamespace(Error=Error, AuthError=AuthError, NotFoundError=NotFoundError)
 
 

@@ -129,8 +129,7 @@ async def test_unified_diff_with_wrong_numbers(tool, use, workspace):
     await use(tool, mode="patch", patch=diff)
     assert (workspace / "a.txt").read_bytes().endswith(b"one\r\n2\r\nthree\r\n")
 
-
-async def test_numbers_of_a_diff_choose_between_equal_places(tool, use, workspace):
+    # The numbers choose between equal places.
     (workspace / "a.txt").write_text("x\n" * 9)
     await use(tool, mode="patch", patch="--- a.txt\n+++ a.txt\n@@ -4 +4 @@\n-x\n+y\n")
     assert (workspace / "a.txt").read_text() == "x\n" * 3 + "y\n" + "x\n" * 5
@@ -265,9 +264,7 @@ async def test_cancelled_call_leaves_no_partial_change(guard, reads, workspace):
     assert sorted(path.name for path in workspace.iterdir()) == ["a.txt", "b.txt", "c.txt"]
 
 
-async def test_call_cancelled_before_its_first_write_changes_nothing(
-    user_home, guard, reads, workspace
-):
+async def test_cancel_before_the_first_write_changes_nothing(user_home, guard, reads, workspace):
     call = ToolContext("session", "call", CancelToken(), print)
 
     class Stopped(LocalFiles):

@@ -27,11 +27,6 @@ async def test_partial_page_names_the_next_offset(tool, use, workspace):
     assert (await use(tool, path="a.txt", offset=-3, limit=1)).startswith("1|1\n")
 
 
-async def test_empty_file_is_reported(tool, use, workspace):
-    (workspace / "a.txt").touch()
-    assert await use(tool, path="a.txt") == "[the file is empty]"
-
-
 async def test_crlf_and_invalid_bytes_are_mentioned(tool, use, workspace):
     (workspace / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ncaf\xe9\r\n")
     text = await use(tool, path="a.txt")
@@ -40,7 +35,9 @@ async def test_crlf_and_invalid_bytes_are_mentioned(tool, use, workspace):
     assert "not UTF-8" in text
 
 
-async def test_huge_line_is_cut(tool, use, workspace):
+async def test_empty_file_is_reported_and_a_huge_line_cut(tool, use, workspace):
+    (workspace / "a.txt").touch()
+    assert await use(tool, path="a.txt") == "[the file is empty]"
     (workspace / "a.txt").write_text("x" * 10_000_000)
     assert await use(tool, path="a.txt") == f"1|{'x' * 2_000} [… line cut]"
 
@@ -96,8 +93,8 @@ async def test_reading_credentials_needs_approval(tool, user_home, hermes_home):
         concern = await tool.examine({"path": path})
         assert concern is not None, path
         assert not concern.refused
-    assert await tool.examine({"path": "src/a.py"}) is None
-    assert await tool.examine({"path": "/etc/hosts"}) is None
+    for path in ("src/a.py", "/etc/hosts", "x\0y"):
+        assert await tool.examine({"path": path}) is None
     isolated = make_tool("read_file", isolated=True)
     assert await isolated.examine({"path": "~/.ssh/id_rsa"}) is None
 
@@ -113,6 +110,8 @@ async def test_unchanged_page_is_not_sent_twice(tool, use, workspace, reads):
     assert await use(tool, path="a.txt") == first, "a repeated read returns the text"
     assert await use(tool, path="a.txt") == note
     assert await use(tool, path="a.txt", offset=2) != note, "another page"
+    (workspace / "b.txt").write_text("short\n")
+    assert await use(tool, path="b.txt") == await use(tool, path="b.txt") == "1|short"
 
 
 async def test_page_is_sent_again_after_a_change_or_compaction(tool, use, workspace, reads):
@@ -124,12 +123,3 @@ async def test_page_is_sent_again_after_a_change_or_compaction(tool, use, worksp
     (workspace / "a.txt").write_text(TEXT.replace("line 7", "LINE 7"))
     os.utime(workspace / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert "LINE 7" in await use(tool, path="a.txt"), "same size and time, other text"
-
-
-async def test_short_page_is_shown_again(tool, use, workspace):
-    (workspace / "a.txt").write_text("short\n")
-    assert await use(tool, path="a.txt") == await use(tool, path="a.txt") == "1|short"
-
-
-async def test_invalid_path_needs_no_approval(tool):
-    assert await tool.examine({"path": "x\0y"}) is None

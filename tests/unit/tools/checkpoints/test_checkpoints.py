@@ -81,9 +81,7 @@ async def test_rollback_command_output(checkpoints, work, turn):
         await rollback(checkpoints, "9")
 
 
-async def test_users_own_repository_is_never_touched(
-    checkpoints, work, turn, user_home, monkeypatch
-):
+async def test_users_repository_is_untouched(checkpoints, work, turn, user_home, monkeypatch):
     """Nor do settings, hooks, filters, templates or variables of the user reach the store."""
     trap = user_home / "trapped"
     (user_home / ".gitconfig").write_text(
@@ -115,9 +113,7 @@ async def test_users_own_repository_is_never_touched(
     assert not trap.exists()
 
 
-async def test_settings_planted_in_the_store_are_overwritten(
-    checkpoints, work, turn, store, tmp_path
-):
+async def test_settings_planted_in_the_store_are_lost(checkpoints, work, turn, store, tmp_path):
     work.write("a.txt", "1\n")
     async with turn("one"):
         work.write("a.txt", "2\n")
@@ -189,9 +185,7 @@ async def test_no_checkpoints_of_a_home_folder(store, user_home, call, told, whe
         await checkpoints.restore(1)
 
 
-async def test_unsuitable_workspaces_have_no_checkpoints(
-    store, hermes_home, user_home, work, call, told
-):
+async def test_unsuitable_workspaces(store, hermes_home, user_home, work, call, told):
     hermes_home.mkdir()
     assert "home folder of Hermes" in Checkpoints(store, hermes_home, user_home).problem
     assert "does not exist" in Checkpoints(store, work.folder / "x", user_home).problem

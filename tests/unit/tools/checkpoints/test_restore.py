@@ -82,9 +82,7 @@ async def test_edits_of_the_user_between_turns_survive_all_of_it(checkpoints, wo
         ("a\0b", "a\0c", "a\0d", "you changed the same lines since"),
     ],
 )
-async def test_conflict_keeps_the_version_of_the_user(
-    checkpoints, work, turn, before, agent, user, reason
-):
+async def test_conflict_keeps_users_version(checkpoints, work, turn, before, agent, user, reason):
     work.write("other.txt", "1\n")
     for step in (before, agent, user):
         if step is before and step is not None:
@@ -127,11 +125,8 @@ async def test_one_file_or_folder_can_be_restored(checkpoints, work, turn):
         for name in ("a.txt", "src/b.txt", "src/c.txt"):
             work.write(name, "2\n")
     assert "restored: src/b.txt" in await rollback(checkpoints, "1 src/b.txt")
-    assert [work.read(name) for name in ("a.txt", "src/b.txt", "src/c.txt")] == [
-        "2\n",
-        "1\n",
-        "2\n",
-    ]
+    found = [work.read(name) for name in ("a.txt", "src/b.txt", "src/c.txt")]
+    assert found == ["2\n", "1\n", "2\n"]
     await checkpoints.restore(2, "src")
     assert work.read("src/c.txt") == "1\n"
     assert work.read("a.txt") == "2\n"

@@ -18,11 +18,8 @@ def replace(text: str, old: str, new: str, *, replace_all: bool = False) -> tupl
     return TextDocument(text.encode()).apply(located.edits).decode(), located.ignored
 
 
-def test_there_are_nine_looser_steps():
+def test_exact_text_comes_before_nine_looser_steps():
     assert len(STEPS) == 9
-
-
-def test_exact_text_comes_first():
     result, past = replace(CODE, "self.lights(True)\n        return True", "pass")
     assert past == ""
     assert result == CODE.replace("self.lights(True)\n        return True", "pass")
@@ -37,14 +34,11 @@ def test_each_step_finds_its_text(step):
 
 def test_typography_is_ignored_and_kept_in_unchanged_text():
     text = "He said “stop” – and\nleft.\n"
-    assert replace(text, 'said "stop" - and', 'said "stop" - then') == (
-        "He said “stop” – then\nleft.\n",
-        "quotes and dashes",
-    )
-    assert replace(text, 'He said "stop" - and\nleft.', 'He said "stop" - and\nstayed.') == (
-        "He said “stop” – and\nstayed.\n",
-        "quotes and dashes",
-    )
+    past = "quotes and dashes"
+    found = replace(text, 'said "stop" - and', 'said "stop" - then')
+    assert found == ("He said “stop” – then\nleft.\n", past)
+    found = replace(text, 'He said "stop" - and\nleft.', 'He said "stop" - and\nstayed.')
+    assert found == ("He said “stop” – and\nstayed.\n", past)
     assert replace("a\u00a0b\n", "a b", "a c")[0] == "a\u00a0c\n"
 
 

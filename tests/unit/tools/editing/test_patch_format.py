@@ -45,11 +45,8 @@ def test_text_around_the_patch_is_ignored():
     assert parse_patch(patch) == [PatchSection("update", "a", (Hunk(["x"], ["y"]),))]
 
 
-UNIFIED = CASES["unified"]
-
-
 def test_unified_diff():
-    assert parse_patch(UNIFIED) == [
+    assert parse_patch(CASES["unified"]) == [
         PatchSection(
             "update",
             "src/a.py",

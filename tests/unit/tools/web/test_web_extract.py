@@ -9,32 +9,17 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, Overloaded, ToolArgumentsInvalid, ToolDenied, ToolError
-from hermes.core.messages import Assistant, Text
-from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.core.tool import Tool, ToolContext
 from hermes.tools.builtin.web_extract import Scrape, extract_pages, find_firecrawl
 from hermes.tools.builtin.web_search import WebSearchOptions
 from hermes.tools.web_pages import PageFetcher, fence_untrusted
+from tests.unit.tools.conftest import AuxiliaryModel
 from tests.unit.tools.web.conftest import eventually, pdf
 from tests.workspace import make_tool
 
 
-class Summariser:
-    """An auxiliary model that answers with `answer`, or fails with it."""
-
-    def __init__(self, answer: str | Exception) -> None:
-        self._answer = answer
-        self.asked: list[tuple[str, ModelRequest]] = []
-
-    async def ask(self, task: str, request: ModelRequest) -> Reply:
-        self.asked.append((task, request))
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return Reply(Assistant((Text(self._answer),)), Usage())
-
-
 def web_extract_tool(
-    fetcher: PageFetcher, auxiliary: Summariser | None = None, scrape: Scrape | None = None
+    fetcher: PageFetcher, auxiliary: AuxiliaryModel | None = None, scrape: Scrape | None = None
 ) -> Tool:
     """The tool over a fetcher that reaches only the site of the test."""
 
@@ -69,6 +54,8 @@ async def test_page_comes_as_data_with_its_title(tool, use, site):
     about, text = unfenced(await use(tool, urls=[url]))
     assert about == url
     assert text == "# About salt\n\nSalt is salty."
+    url = site.page("/x.pdf", pdf("Hello PDF", title="Paper"), content_type="application/pdf")
+    assert unfenced(await use(tool, urls=[url]))[1] == "# Paper\n\nHello PDF"
 
 
 async def test_page_cannot_end_its_fence(tool, use, site):
@@ -83,11 +70,6 @@ def test_fence_marker_is_not_in_the_text():
     text = "".join(f"{number:012x}" for number in range(1_000))
     mark = fence_untrusted(text, "x").rpartition("\n")[2].removesuffix(">>>")
     assert mark not in text
-
-
-async def test_pdf_is_extracted(tool, use, site):
-    url = site.page("/x.pdf", pdf("Hello PDF", title="Paper"), content_type="application/pdf")
-    assert unfenced(await use(tool, urls=[url]))[1] == "# Paper\n\nHello PDF"
 
 
 async def test_pages_are_fetched_in_parallel_and_one_failure_does_not_lose_others(tool, use, site):
@@ -119,9 +101,7 @@ async def test_page_without_text_says_so(tool, use, site):
     assert "JavaScript" in failure.value.hint
 
 
-@pytest.mark.parametrize(
-    "urls", [[], ["https://example.com/"] * 0, [f"http://{n}/" for n in "abcdef"]]
-)
+@pytest.mark.parametrize("urls", [[], [f"http://{n}/" for n in "abcdef"]])
 async def test_number_of_pages_is_limited(tool, use, urls):
     with pytest.raises(ToolArgumentsInvalid, match="1 to 5"):
         await use(tool, urls=urls)
@@ -147,14 +127,14 @@ def long_page(site):
 
 async def test_page_of_5000_characters_is_not_summarised(fetcher, use, site):
     url = site.page("/x", b"x" * 5_000, content_type="text/plain")
-    summariser = Summariser("short")
+    summariser = AuxiliaryModel("short")
     tool = web_extract_tool(fetcher, summariser)
     assert unfenced(await use(tool, urls=[url]))[1] == "x" * 5_000
     assert summariser.asked == []
 
 
 async def test_long_page_is_summarised_as_data(fetcher, use, long_page):
-    summariser = Summariser("The gist.")
+    summariser = AuxiliaryModel("The gist.")
     about, text = unfenced(await use(web_extract_tool(fetcher, summariser), urls=[long_page]))
     assert text == "The gist."
     assert about == f"{long_page}; summary of the first 100,000 of {len(LONG) - 1:,} characters"
@@ -170,8 +150,8 @@ async def test_long_page_is_summarised_as_data(fetcher, use, long_page):
     ("summariser", "why"),
     [
         (None, "no model is there to summarise it"),
-        (Summariser(Overloaded("too many users")), "could not be summarised: too many users"),
-        (Summariser("  "), "its summary came back empty"),
+        (AuxiliaryModel(Overloaded("too many users")), "could not be summarised: too many users"),
+        (AuxiliaryModel("  "), "its summary came back empty"),
     ],
 )
 async def test_without_a_summary_the_beginning_is_shown(fetcher, use, long_page, summariser, why):

@@ -305,24 +305,19 @@ def test_text_is_decoded_without_a_charset(data, text):
     assert decode_text(data, "", "html").rpartition(">")[2] == text
 
 
-async def test_text_and_json_stay_as_they_are():
+async def test_text_and_json_stay_as_they_are_and_a_cut_page_says_so():
     assert (await reading('{"a": [1, 2]}\n', "text")).text == '{"a": [1, 2]}'
     assert (await reading("# Title\n\n<b>x</b>\0", "text")).text == "# Title\n\n<b>x</b>"
 
-
-async def test_cut_page_says_so():
     page = await read_page(FetchedPage("https://site.example/", "text", "", b"start", cut=True))
     assert page.notes == ("only the beginning was fetched: the page is very large",)
 
 
-async def test_pdf_is_read_page_by_page():
+async def test_pdf_is_read_page_by_page_up_to_a_limit():
     page = await reading(pdf("First page", "Second page", title="Report"), "pdf")
     assert page.title == "Report"
     assert page.text == "First page\n\nSecond page"
     assert page.notes == ()
-
-
-async def test_long_pdf_is_read_in_part():
     page = await reading(pdf(*(f"page {n}" for n in range(MAX_PDF_PAGES + 20))), "pdf")
     assert page.text.endswith(f"page {MAX_PDF_PAGES - 1}")
     assert page.notes == (f"the first {MAX_PDF_PAGES} of {MAX_PDF_PAGES + 20} pages",)
@@ -336,10 +331,6 @@ def encrypted(password: str) -> bytes:
     return out.getvalue()
 
 
-async def test_pdf_that_only_forbids_printing_is_read():
-    assert (await reading(encrypted(""), "pdf")).text == "inside"
-
-
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -350,6 +341,7 @@ async def test_pdf_that_only_forbids_printing_is_read():
     ],
 )
 async def test_pdf_that_cannot_be_read_says_why(data, reason):
+    assert (await reading(encrypted(""), "pdf")).text == "inside", "it only forbids printing"
     with pytest.raises(ToolError, match=reason):
         await reading(data, "pdf")
 
