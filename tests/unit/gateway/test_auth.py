@@ -65,6 +65,12 @@ async def test_open_access_makes_everyone_a_guest(setup, name):
     assert (admission.allowed, admission.role) == (True, "guest")
 
 
+@pytest.mark.parametrize("said", ["false", "0", "no", "off", "", "maybe", "truee", "-1"])
+async def test_unclear_switch_is_off(setup, said):
+    setup.variables["GATEWAY_ALLOW_ALL_USERS"] = said
+    assert not (await setup.says("99")).allowed
+
+
 async def test_listed_user_keeps_the_role_with_open_access(setup):
     setup.variables |= {"TELEGRAM_ALLOWED_USERS": "5", "TELEGRAM_ALLOW_ALL_USERS": "1"}
     assert (await setup.says("5")).role == "owner"

@@ -107,12 +107,28 @@ def kept_hash(setup: AuthSetup) -> dict[str, Any]:
         pytest.param(lambda setup: kept_hash(setup)["digest"], id="the_hash_itself"),
         pytest.param(lambda setup: kept_hash(setup)["digest"][:8], id="the_start_of_the_hash"),
         pytest.param(lambda setup: kept_hash(setup)["salt"], id="the_salt"),
+        pytest.param(lambda _: "", id="nothing"),
+        pytest.param(lambda _: "*", id="a_wildcard"),
+        pytest.param(lambda _: "A" * 1_000_000, id="a_million_letters"),
+        pytest.param(lambda _: "' OR 1=1 --", id="sql"),
+        pytest.param(lambda _: "\x00" * 8, id="nul_characters"),
     ],
 )
 def test_invalid_codes_are_refused(setup, guess):
     setup.store.request("telegram", "5")
     refused(setup.store, guess(setup))
     assert setup.store.approved("telegram") == {}
+
+
+def test_full_width_letters_of_a_right_code_are_another_code(setup):
+    code = setup.store.request("telegram", "5").code
+    refused(setup.store, "".join(chr(ord(letter) + 0xFEE0) for letter in code))
+
+
+@pytest.mark.parametrize("platform", ["../telegram", "/etc/passwd", "telegram-approved.json\x00"])
+def test_platform_that_is_a_path_is_refused(setup, platform):
+    with pytest.raises(UsageError):
+        setup.store.approve(platform, WRONG)
 
 
 def test_a_code_of_another_platform_is_wrong(setup):

@@ -395,6 +395,10 @@ async def test_a_reply_wanted_in_one_piece_is_streamed_all_the_same(client, serv
         ([event({"text": "a"}), Stop.CUT], errors.StreamCut),
         ([event({"text": "a"}, finish="STOP"), Stop.CUT], errors.StreamCut),
         ([event({"text": "a"}), b'data: {"response": {"cand'], errors.ReplyInvalid),
+        (
+            [event({"text": "a"}), {"error": {"code": 500, "status": "INTERNAL"}}],
+            errors.ServerFault,
+        ),
     ],
 )
 async def test_broken_streams_are_classified(client, server, actions, kind):
