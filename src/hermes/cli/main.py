@@ -3,7 +3,6 @@
 import argparse
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from hermes import __version__
@@ -59,6 +58,7 @@ class Parser(argparse.ArgumentParser):
     def read_texts(self) -> None:
         """Read the description and the examples of the command."""
         import tomllib  # only for help
+        from pathlib import Path
 
         text = Path(__file__).with_name("help.toml").read_text("utf-8")
         texts = tomllib.loads(text).get(self.path, {})
@@ -308,6 +308,8 @@ def plugin_commands_help(profile: str | None) -> str:
     plugins = _section(data, "plugins")
     disabled = _names(plugins, "disabled")
     enabled = [name for name in _names(plugins, "enabled") if name not in disabled]
+    from pathlib import Path  # `--version` needs neither it nor what it imports
+
     bundled = Path(__file__).parents[2] / "hermes_plugins" / "memory"
     own = (home.plugins / "memory", home.plugins)
     providers = [

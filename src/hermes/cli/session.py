@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -25,7 +25,9 @@ from hermes.core.events import TurnFinished
 from hermes.core.messages import User
 from hermes.core.ports import Scheduler
 from hermes.providers.local import DownloadProgress
-from hermes.tui import Renderer
+
+if TYPE_CHECKING:
+    from hermes.tui import Renderer  # it would load the terminal interface for a single answer
 
 
 @asynccontextmanager
@@ -144,7 +146,7 @@ def split_names(given: Iterable[str]) -> tuple[str, ...]:
 # One turn at the terminal.
 
 
-async def run_turn(agent: Agent, message: User | None, renderer: Renderer) -> int:
+async def run_turn(agent: Agent, message: User | None, renderer: "Renderer") -> int:
     """Run and show a turn; return the exit code. Without a message, resume the interrupted turn."""
     exit_code = 0
     with stop_turn_on_signals(agent):

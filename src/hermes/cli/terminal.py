@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from hermes import tui
 from hermes.agent import Agent
 from hermes.app import App, CommandHandler
 from hermes.cli.context import Cli, ProgressLine
@@ -28,17 +29,6 @@ from hermes.core.events import (
 )
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 from hermes.core.ports import ApprovalAnswer
-from hermes.tui import (
-    Paint,
-    PlainConversation,
-    Renderer,
-    TerminalCommands,
-    one_line,
-    problem_lines,
-    progress_lines,
-    reference_expander,
-    trouble_line,
-)
 
 ANSWERS = {
     **dict.fromkeys(("y", "yes", "o", "once"), ApprovalAnswer.ONCE),
@@ -159,8 +149,9 @@ class AnswerRenderer:
         if event.text:
             self._stdout.write(event.text + "\n")
             self._stdout.flush()
-        for line in problem_lines(event):
-            self._stderr.write(line + "\n")
+        if not event.completed:
+            for line in tui.problem_lines(event):
+                self._stderr.write(line + "\n")
 
 
 class TerminalRenderer:
@@ -169,7 +160,7 @@ class TerminalRenderer:
     def __init__(
         self,
         stdout: TextIO,
-        paint: Paint,
+        paint: "tui.Paint",
         *,
         reasoning: bool = False,
         question_shown: Callable[[], None] = lambda: None,
@@ -223,19 +214,19 @@ class TerminalRenderer:
                 outcome = f"{self._preview(readable_result(event.result))} ({event.seconds:.1f} s)"
                 return [f"  {mark} {paint('dim', outcome)}"]
             case Retrying() | FellBack():
-                return [paint("warn", trouble_line(event))]
+                return [paint("warn", tui.trouble_line(event))]
             case Notice():
                 return [paint("warn", escape_unprintable(event.text))]
             case TurnFinished():
-                return [paint("error", line) for line in problem_lines(event)]
+                return [paint("error", line) for line in tui.problem_lines(event)]
             case _:
                 return [
                     paint("dim", "  " * line.startswith("  ") + self._preview(line))
-                    for line in progress_lines(event)
+                    for line in tui.progress_lines(event)
                 ]
 
     def _preview(self, text: str) -> str:
-        return one_line(escape_unprintable(text), PREVIEW_WIDTH)
+        return tui.one_line(escape_unprintable(text), PREVIEW_WIDTH)
 
     def _write(self, text: str) -> None:
         self._stdout.write(text)
@@ -257,7 +248,7 @@ def brief_arguments(arguments: str) -> str:
         values = list(msgspec.json.decode(arguments, type=dict[str, Any]).values())
     except msgspec.DecodeError:
         values = [arguments]
-    return one_line("  ".join(map(str, values)), ARGUMENT_WIDTH)
+    return tui.one_line("  ".join(map(str, values)), ARGUMENT_WIDTH)
 
 
 def readable_result(result: str) -> str:
@@ -297,24 +288,24 @@ class LineMode:
             cli.stdout, cli.paint, reasoning=verbose, question_shown=self.approver.shown
         )
         self.progress, self.approve_hook = ProgressLine(cli.stderr), ask_hook_approval(cli)
-        self._talk: PlainConversation | None = None
+        self._talk: tui.PlainConversation | None = None
 
-    def open(self, app: App, agent: Agent, folder: Path) -> PlainConversation:
-        cli, expand = self._cli, reference_expander(app, folder, self._cli.note)
-        self._talk = PlainConversation(
+    def open(self, app: App, agent: Agent, folder: Path) -> "tui.PlainConversation":
+        cli, expand = self._cli, tui.reference_expander(app, folder, self._cli.note)
+        self._talk = tui.PlainConversation(
             app, agent, self._renderer, cli.stdout, lambda: read_line(cli.stdin), expand
         )
         return self._talk
 
     @property
-    def talk(self) -> PlainConversation:
+    def talk(self) -> "tui.PlainConversation":
         if self._talk is None:
             raise RuntimeError("there is no conversation yet")
         return self._talk
 
     @property
     def handlers(self) -> dict[str, CommandHandler]:
-        commands = TerminalCommands(self.talk, self._cli.home.root / "skins").handlers
+        commands = tui.TerminalCommands(self.talk, self._cli.home.root / "skins").handlers
         return {name: commands[name] for name in LINE_MODE_COMMANDS}
 
     async def run(self) -> int:
@@ -328,7 +319,7 @@ class LineMode:
 # The renderer for `hermes chat -q`.
 
 
-def renderer_for(args: argparse.Namespace, cli: Cli, approver: TerminalApprover) -> Renderer:
+def renderer_for(args: argparse.Namespace, cli: Cli, approver: TerminalApprover) -> "tui.Renderer":
     """Return the renderer that the flags of `hermes chat -q` ask for."""
     if args.json:
         return JsonRenderer(cli.stdout)

@@ -377,7 +377,10 @@ class Loaded:
 
 
 @cache
-def _defaults() -> Settings:
+def _defaults(section: str) -> Settings:
+    """Return all defaults. The manifests of platforms are loaded only for what they declare."""
+    if section in Settings.__struct_fields__ and section != "platforms":
+        return Settings()
     return complete_settings()()
 
 
@@ -437,7 +440,7 @@ class Sources:
         if setting:
             kind: Kind = "dotenv" if setting.saved else "env"
             layers.append(Origin(setting.value, kind, self.where_set(setting)))
-        default = find(_defaults(), parts)
+        default = find(_defaults(parts[0]), parts)
         if default is not MISSING:
             layers.append(Origin(msgspec.to_builtins(default), "default", "the default"))
         return layers

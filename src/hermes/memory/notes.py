@@ -472,7 +472,9 @@ def open_memory(folder: Path, scope: MemoryScope, options: MemoryOptions) -> Bui
         if enabled:
             about = " ".join(location.about.split())
             # A folder name is foreign text too: without the name if it reads like an injection.
-            heading = f"{HEADINGS[target]} {'' if scan(about) else about}".rstrip()
+            if about and scan(about):
+                about = ""
+            heading = f"{HEADINGS[target]} {about}".rstrip()
             file = NoteFile(folder, location, options.lock_seconds)
             notebooks[target] = Notebook(target, heading, file, limit)
     return BuiltinMemory(notebooks)

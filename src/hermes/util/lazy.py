@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 _IMPORT = re.compile(r"^    from ([\w.]+) import (?:\(([^)]*)\)|([^\n(]+))$", re.MULTILINE)
@@ -60,6 +59,8 @@ PACKAGE = "hermes_plugins"
 @cache
 def bundled_names(kind: str) -> tuple[str, ...]:
     """Return the names of the bundled plugins of a kind, such as `terminals`; loads none."""
+    from pathlib import Path  # every start loads this module, and pathlib would cost it 5 ms
+
     spec = find_spec(f"{PACKAGE}.{kind}")
     places = (spec.submodule_search_locations if spec else None) or ()
     return tuple(

@@ -38,7 +38,6 @@ async def _answer(loaded: Loaded, args: Namespace, cli: Cli, query: str) -> int:
     from hermes.cli.extensions import ask_hook_approval
     from hermes.cli.session import open_session, run_turn, with_images
     from hermes.cli.terminal import TerminalApprover, TerminalRenderer, renderer_for
-    from hermes.tui import reference_expander
 
     approver = TerminalApprover(cli.stdin, cli.stdout)
     renderer = renderer_for(args, cli, approver)
@@ -53,8 +52,11 @@ async def _answer(loaded: Loaded, args: Namespace, cli: Cli, query: str) -> int:
             approve_hook=ask_hook_approval(cli) if interactive else None,
             goes_on=False,
         ) as (app, agent, folder):
-            expand = reference_expander(app, folder, cli.note)
-            message = await expand(agent, await app.opened(agent, query))
+            message = await app.opened(agent, query)
+            if "@" in message.text:
+                from hermes.tui import reference_expander  # loads the terminal interface
+
+                message = await reference_expander(app, folder, cli.note)(agent, message)
             return await run_turn(agent, with_images(message, args.image), renderer)
 
 
