@@ -43,6 +43,8 @@ class TelemetryOptions(msgspec.Struct, frozen=True):
 
 
 class Telemetry(Protocol):
+    """A running exporter, shared by all agents of the process."""
+
     def observer(self, parent: Observer | None = None) -> Observer:
         """Return the observer of an agent. The turns of a subagent belong to the trace of its
         parent."""
