@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import tomllib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -33,11 +32,6 @@ def run_git(*arguments: str, folder: Path) -> str:
         text=True,
     )
     return done.stdout
-
-
-def load_cases(test_file: str) -> dict[str, Any]:
-    """Return the tables and texts of the TOML file that belongs to a test file."""
-    return tomllib.loads(Path(test_file).with_suffix(".toml").read_text("utf-8"))
 
 
 def make_tool(name: str, **parts: Any) -> Tool:

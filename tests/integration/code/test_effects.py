@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace import load_cases
+from tests.cases import cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 REFUSED, ASKED, BEGIN = CASES["refused"], CASES["asked"], CASES["begin"]
 

@@ -13,9 +13,9 @@ import pytest
 from hermes.core.errors import Interrupted, ToolError
 from hermes.core.tool import Effect
 from hermes.terminal import LocalShell
-from tests.workspace import load_cases
+from tests.cases import cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 
 async def test_printed_output_is_returned(bench):

@@ -7,10 +7,10 @@ import pytest
 
 from hermes.core.errors import Interrupted
 from hermes.terminal.host_shell import HostShell
+from tests.cases import cases
 from tests.integration.hosts.machine_host import MachineHost
-from tests.workspace import load_cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 
 @pytest.fixture(params=["", "Welcome!\n", "no line end"])

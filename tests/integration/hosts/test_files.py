@@ -16,10 +16,10 @@ from hermes.core.errors import BackendUnavailable, Interrupted, ToolArgumentsInv
 from hermes.terminal import Files, GrepQuery, GrepResult, LocalFiles, TextPage
 from hermes.terminal.host_files import HostFiles, to_extended_regex
 from hermes.terminal.host_shell import HostShell
+from tests.cases import cases
 from tests.integration.hosts.machine_host import MachineHost, programs
-from tests.workspace import load_cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 ODD = ["with space", "new\nline", "-dash", "quote'\"", "star*", "back\\slash", "$(touch x)", "é"]
 

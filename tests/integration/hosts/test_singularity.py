@@ -19,10 +19,10 @@ from hermes.core.errors import BackendUnavailable
 from hermes.sdk.terminal import Host, Mount
 from hermes.sdk.testing.terminal import HostContract, backend_context
 from hermes_plugins.terminals.singularity.backend import SingularityHost
+from tests.cases import cases
 from tests.integration.hosts.machine_host import gone_mark
-from tests.workspace import load_cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 
 class Fake:

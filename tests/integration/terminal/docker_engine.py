@@ -23,9 +23,9 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from tests.workspace import load_cases
+from tests.cases import cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 CACHE = Path(os.environ.get("HERMES_TEST_CACHE") or Path.home() / ".cache" / "hermes-tests")
 """Read at import, as the environment below: tests run with a home of their own."""

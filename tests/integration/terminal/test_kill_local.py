@@ -9,9 +9,9 @@ import anyio
 import psutil
 import pytest
 
-from tests.workspace import load_cases
+from tests.cases import cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 
 NAMES = ("background", "stubborn", "pty", "apart", "deep", "deeper", "left", "foreground")

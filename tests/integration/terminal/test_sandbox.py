@@ -16,11 +16,11 @@ from hermes.terminal import CommandResult
 from hermes.terminal.host_files import HostFiles
 from hermes.terminal.host_shell import HostShell
 from hermes.terminal.sandbox import SandboxHost, SandboxOptions
+from tests.cases import cases
 from tests.integration.hosts.machine_host import runner
 from tests.integration.terminal.parts import gone, kill, kill_actor, program, started, unique_sleep
-from tests.workspace import load_cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 PYTHON = Path(sys.executable).resolve()
 """Not that of the virtual environment, which may lie in /tmp: that is private inside."""

@@ -12,12 +12,12 @@ from hermes.sdk.testing.terminal import HostContract
 from hermes.terminal import OutputLimits
 from hermes.terminal.host_shell import HostShell
 from hermes.terminal.ssh import SshHost
+from tests.cases import cases
 from tests.integration.hosts.machine_host import runner
 from tests.integration.terminal.conftest import Sshd
 from tests.integration.terminal.parts import gone, kill, kill_actor, started, unique_sleep
-from tests.workspace import load_cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 
 @pytest.fixture

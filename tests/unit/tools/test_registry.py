@@ -21,9 +21,10 @@ from hermes.tools.registry import (
     schema_chars,
 )
 from hermes.tools.toolsets import TOOLSETS, all_toolsets, expand
-from tests.workspace import load_cases, make_tool
+from tests.cases import cases
+from tests.workspace import make_tool
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 SCHEMA = {
     "name": "weather",

@@ -10,9 +10,9 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool
 from hermes.tools.toolbox import LocalResultStore, Toolbox
-from tests.workspace import load_cases
+from tests.cases import cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 
 async def sample(

@@ -17,9 +17,9 @@ from hermes.tools.toolsets import (
     selected_toolsets,
     switch_toolsets,
 )
-from tests.workspace import load_cases
+from tests.cases import cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 KNOWN = all_toolsets(custom={"mine": Toolset("", ("web_extract",), ("todo", "loop")),
                              "loop": Toolset("", ("clarify",), ("mine",))})  # fmt: skip

@@ -12,9 +12,10 @@ from hermes.core.tool import Tool, ToolContext
 from hermes.tools.approval import ApprovalRules, Approvals
 from hermes.tools.builtin.delegate_task import MAX_SUMMARY_CHARS, allowed_tools
 from hermes.tools.toolbox import LocalResultStore, Toolbox
-from tests.workspace import load_cases, make_tool
+from tests.cases import cases
+from tests.workspace import make_tool
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 
 class Workers:

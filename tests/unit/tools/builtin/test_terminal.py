@@ -9,9 +9,10 @@ from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
 from hermes.core.tool import ToolContext
 from hermes.terminal import BackgroundProcesses, LocalShell, OutputLimits
 from hermes.tools.builtin.terminal import exit_note
-from tests.workspace import load_cases, make_tool
+from tests.cases import cases
+from tests.workspace import make_tool
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 
 @pytest.fixture

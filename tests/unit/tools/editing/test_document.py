@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hermes.tools.editing.document import Edit, TextDocument, TextLines, new_syntax_problem
-from tests.workspace import load_cases
+from tests.cases import cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 
 def edited(data: bytes, old: str, new: str) -> bytes:

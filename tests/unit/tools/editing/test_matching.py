@@ -5,9 +5,9 @@ import pytest
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.tools.editing.document import TextDocument
 from hermes.tools.editing.matching import STEPS, locate
-from tests.workspace import load_cases
+from tests.cases import cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 CODE = CASES["code"]
 

@@ -4,9 +4,9 @@ import pytest
 
 from hermes.core.errors import ToolArgumentsInvalid
 from hermes.tools.editing.patch_format import Hunk, PatchSection, parse_patch
-from tests.workspace import load_cases
+from tests.cases import cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 
 def envelope(*lines: str) -> str:

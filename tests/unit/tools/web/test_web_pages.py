@@ -32,11 +32,11 @@ from hermes.tools.web_pages import (
     read_page,
     sanitize_html,
 )
+from tests.cases import cases
 from tests.unit.security.certificates import server_and_trust
 from tests.unit.tools.web.conftest import eventually, pdf
-from tests.workspace import load_cases
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 HTML = b"<html><body><p>hello</p></body></html>"
 

@@ -27,11 +27,12 @@ from hermes.tools.builtin.web_search import (
     search_unavailable,
     search_web,
 )
+from tests.cases import cases
 from tests.unit.tools.web.conftest import Site, eventually
 from tests.unit.tools.web.test_web_extract import unfenced
-from tests.workspace import load_cases, make_tool
+from tests.workspace import make_tool
 
-CASES = load_cases(__file__)
+CASES = cases(__file__)
 
 KEY = "key-9f2c"
 
