@@ -21,6 +21,7 @@ import os.path
 import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -269,12 +270,22 @@ class NoteChange(msgspec.Struct, frozen=True):
 class Notebook:
     """The notes of one target, with a size limit and a scan for prompt injections.
 
-    The model sees `name` in results and `heading` in the system prompt; `limit` is in characters.
+    The model sees `name` in results; in the system prompt it sees `heading` and, unless it reads
+    like an injection, `about`. `limit` is in characters.
     Methods that write raise `ToolError` when nothing was saved.
     """
 
-    def __init__(self, name: str, heading: str, file: NoteFile, limit: int) -> None:
-        self._name, self._heading, self._file, self._limit = name, heading, file, limit
+    def __init__(
+        self, name: str, heading: str, file: NoteFile, limit: int, *, about: str = ""
+    ) -> None:
+        self._name, self._title, self._file, self._limit = name, heading, file, limit
+        self._about = " ".join(about.split())
+
+    @cached_property
+    def _heading(self) -> str:
+        # The name of a folder is foreign text too. It is scanned only where notes are shown.
+        about = "" if scan(self._about) else self._about
+        return f"{self._title} {about}".rstrip()
 
     def entries(self) -> Entries:
         """Return the entries of the file, including suspicious ones."""
@@ -470,13 +481,10 @@ def open_memory(folder: Path, scope: MemoryScope, options: MemoryOptions) -> Bui
         else:
             enabled, limit = options.memory_enabled, options.memory_char_limit
         if enabled:
-            about = " ".join(location.about.split())
-            # A folder name is foreign text too: without the name if it reads like an injection.
-            if about and scan(about):
-                about = ""
-            heading = f"{HEADINGS[target]} {about}".rstrip()
             file = NoteFile(folder, location, options.lock_seconds)
-            notebooks[target] = Notebook(target, heading, file, limit)
+            notebooks[target] = Notebook(
+                target, HEADINGS[target], file, limit, about=location.about
+            )
     return BuiltinMemory(notebooks)
 
 
