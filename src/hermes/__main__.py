@@ -1,8 +1,6 @@
 """`python -m hermes`."""
 
-import sys
-
-from hermes.cli.main import main
+from hermes.cli.main import run
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run()

@@ -110,6 +110,16 @@ def test_a_mistyped_command_is_guessed(capsys):
     assert "hermes config" in shown
 
 
+@pytest.mark.parametrize(("output", "code"), [("/dev/stdout", 3), ("/dev/full", 120)])
+def test_the_command_ends_after_its_threads_handlers_and_output(output, code):
+    shown = subprocess.run(
+        [sys.executable, "-c", CASES["leaving"], output], capture_output=True, text=True
+    )
+    assert shown.returncode == code
+    wanted = "answer, thread, handler" if code == 3 else ""
+    assert shown.stdout == wanted
+
+
 BUG = """
 import sys
 from hermes.cli import main
