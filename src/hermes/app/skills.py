@@ -24,6 +24,7 @@ from hermes.skills import (
     SkillIndex,
     SkillLoader,
     SkillRoot,
+    SkillsPrompt,
     SkillUsage,
     Source,
     VisibilityContext,
@@ -32,7 +33,6 @@ from hermes.skills import (
     skill_manage_tool,
     skill_view_tool,
     skills_list_tool,
-    skills_prompt,
 )
 from hermes.skills import skill_roots as roots
 from hermes.skills.writing import SkillWriter, WritingOptions, scan_reasons
@@ -89,6 +89,7 @@ class SkillCatalog:
         for warning in external_warnings(loaded):
             tell(warning)
         self.usage = SkillUsage(home.skills / ".usage.json")
+        self._prompt = SkillsPrompt(self.skills, self.usage, home.cache / "skills-prompt.json")
         if (home.skills / HUB_FOLDER).parent.is_dir():
             from hermes.skills.hub import HubStore  # only for homes with hub skills
 
@@ -105,8 +106,7 @@ class SkillCatalog:
             hints.append(folder.name)
             with suppress(OSError):
                 hints += sorted(path.name for path in folder.iterdir())[:MAX_HINTS]
-        skills, used, budget = self.skills.listing(), self.usage.all(), self.settings.skills
-        return skills_prompt(skills, context, used, budget.index_chars, time.time(), hints)
+        return self._prompt.text(context, self.settings.skills.index_chars, time.time(), hints)
 
     def session(
         self,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         hidden_command_reason, preload_skills, read_linked, skill_command, skill_commands,
     )
     from hermes.skills.parse import read_instructions
-    from hermes.skills.prompt import skills_prompt
+    from hermes.skills.prompt import SkillsPrompt
     from hermes.skills.skill import (
         HUB_FOLDER, SKILL_FILE, BrokenSkill, Skill, SkillEntry, SkillInvalid, SkillNotFound,
         SkillRoot, SkillSetting, SkillUsage, Source, UsageRecord, VisibilityContext,
@@ -35,11 +35,11 @@ __all__ = [
     "DEFAULT_LOG_LENGTH", "HUB_FOLDER", "SKILL_FILE", "Author", "BrokenSkill", "LoadOptions",
     "LoadedSkill", "Skill", "SkillChange", "SkillCommand", "SkillCommit", "SkillEntry",
     "SkillEnvironment", "SkillHistory", "SkillIndex", "SkillInvalid", "SkillLoader",
-    "SkillNotFound", "SkillRoot", "SkillSetting", "SkillUsage", "Source", "UndoRefused",
-    "UsageRecord", "VisibilityContext", "bundled_folder", "canonical_name", "command_message",
-    "hidden_command_reason", "hidden_reason", "optional_folder", "preload_skills",
-    "read_instructions", "read_linked", "skill_command", "skill_commands", "skill_manage_tool",
-    "skill_roots", "skill_view_tool", "skills_list_tool", "skills_prompt", "unusable_reason",
+    "SkillNotFound", "SkillRoot", "SkillSetting", "SkillUsage", "SkillsPrompt", "Source",
+    "UndoRefused", "UsageRecord", "VisibilityContext", "bundled_folder", "canonical_name",
+    "command_message", "hidden_command_reason", "hidden_reason", "optional_folder",
+    "preload_skills", "read_instructions", "read_linked", "skill_command", "skill_commands",
+    "skill_manage_tool", "skill_roots", "skill_view_tool", "skills_list_tool", "unusable_reason",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -5,8 +5,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -28,15 +26,26 @@ from hermes.skills.skill import (
 )
 from hermes.util import files
 
-FORMAT = 6  #: Version of the cache file.
+FORMAT = 7  #: Version of the cache file.
 
 log = logging.getLogger(__name__)
+
+
+class FileState(msgspec.Struct, frozen=True):
+    """The files that a listing was read from. The listing is valid while all stamps match."""
+
+    key: str  #: Version and roots; see `cache_key`.
+    skill_files: tuple[tuple[int, str, tuple[Stamp, ...]], ...]
+    """For each root with skills: its position; the SKILL.md files in the order of the entries,
+    relative to the root, one on each line; and their stamps."""
+    watched: dict[str, Stamp]  #: Stamps of the other files and folders that were read, by path.
+    missing: tuple[str, ...]  #: Roots that do not exist.
 
 
 class SkillListing(msgspec.Struct, frozen=True, dict=True):
     """All skills below the roots: the content of the cache file."""
 
-    key: str  #: Version and roots; see `cache_key`.
+    state: FileState
     entries: tuple[SkillEntry, ...]  #: Ordered by root, category and name.
     conditional: tuple[int, ...]
     """Positions in `entries` of the skills that have conditions or are for some platforms only."""
@@ -44,8 +53,6 @@ class SkillListing(msgspec.Struct, frozen=True, dict=True):
     keywords: dict[str, msgspec.Raw]
     """For each stem, the positions in `entries` of the skills that have it in their names, and of
     the others that match. Encoded, because a prompt looks up few of the stems."""
-    watched: dict[str, Stamp]  #: Stamps of the other files and folders that were read, by path.
-    missing: tuple[str, ...]  #: Roots that do not exist.
     broken: tuple[tuple[str, Source, str], ...]  #: File, source and reason.
     categories: dict[str, str]  #: Descriptions from DESCRIPTION.md files.
 
@@ -92,10 +99,13 @@ class SkillIndex:
         self._file = cache_file
         self._listing: SkillListing | None = None
 
-    def listing(self) -> SkillListing:
-        """Return what lists and prompts need of all skills. This is the fastest query."""
+    def listing(self, current: FileState | None = None) -> SkillListing:
+        """Return what lists and prompts need of all skills. This is the fastest query.
+
+        The files are not checked again if they have the state `current`.
+        """
         listing = self._listing or self._load()
-        if listing is None or not self._is_current(listing):
+        if listing is None or not (listing.state == current or self.is_current(listing.state)):
             # Most processes find a current cache and do not need the parser.
             from hermes.skills.index_build import build_listing
 
@@ -143,37 +153,39 @@ class SkillIndex:
 
         return read_skill(self.folder(entry) / SKILL_FILE, self.roots[entry.root])
 
-    def _is_current(self, listing: SkillListing) -> bool:
-        """Whether no indexed file has changed. This is most of the cost of a warm start."""
+    def is_current(self, state: FileState) -> bool:
+        """Whether no file has changed. This is most of the cost of a warm start."""
         stat = os.stat
+        if state.key != cache_key(self.roots):
+            return False
         try:
-            for root, entries in groupby(listing.entries, key=attrgetter("root")):
-                # stat relative to an open folder is faster than with absolute paths.
+            for root, names, stamps in state.skill_files:
+                # stat is fastest with names in bytes, relative to an open folder.
+                paths = os.fsencode(names).split(b"\n")
                 folder = os.open(self.roots[root].path, os.O_RDONLY)
                 try:
-                    for entry in entries:
-                        now = stat(f"{entry.folder}/{SKILL_FILE}", dir_fd=folder)
-                        if hash((now.st_mtime_ns, now.st_size, now.st_ino)) != entry.stamp:
+                    for path, stamp in zip(paths, stamps, strict=True):
+                        now = stat(path, dir_fd=folder)
+                        if hash((now.st_mtime_ns, now.st_size, now.st_ino)) != stamp:
                             return False
                 finally:
                     os.close(folder)
-            for path, stamp in listing.watched.items():
-                now = stat(path)
+            for other, stamp in state.watched.items():
+                now = stat(other)
                 if hash((now.st_mtime_ns, now.st_size, now.st_ino)) != stamp:
                     return False
-        except OSError:
+        except (OSError, ValueError):  # a file is gone, or the state is damaged
             return False
-        return not any(map(os.path.lexists, listing.missing))
+        return not any(map(os.path.lexists, state.missing))
 
     def _load(self) -> SkillListing | None:
-        """Return the cached listing, or None when it is missing, damaged or has another key."""
+        """Return the cached listing, or None when it is missing or damaged."""
         if self._file is None:
             return None
         try:
-            listing = _listing_decoder.decode(self._file.read_bytes())
+            return _listing_decoder.decode(self._file.read_bytes())
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
-        return listing if listing.key == cache_key(self.roots) else None
 
     def _save(self, listing: SkillListing) -> None:
         """Write the cache file. Failures are logged: everything works without it."""

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import chain, groupby, islice
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
 
 from hermes.security.injection import scan
-from hermes.skills.index import COMMON_WORDS, SkillListing, cache_key, split_words, stem
+from hermes.skills.index import COMMON_WORDS, FileState, SkillListing, cache_key, split_words, stem
 from hermes.skills.parse import (
     as_text,
     category_of,
@@ -41,30 +42,34 @@ MAX_KEYWORDS = 24
 
 NO_CONDITIONS = Conditions()
 
+_KnownEntries = dict[tuple[int, str, Stamp], SkillEntry]  #: By root, folder and stamp.
+
 
 def build_listing(roots: Sequence[SkillRoot], last: SkillListing | None = None) -> SkillListing:
     """Scan the roots. Of several skills with one name the first counts, in root order.
 
-    `last` is an older listing of the same roots.
+    `last` is an older listing.
     """
     walk = SkillWalker()
     for root in roots:
         walk.visit(root)
-    found = _read_skills(walk, roots, last.entries if last else ())
-    taken = _unique_by_name(found, roots, walk.broken)
-    for each in taken:
-        walk.stamps.pop(_file_of(each, roots))
+    known = _known_entries(last) if last and last.state.key == cache_key(roots) else {}
+    taken = _unique_by_name(_read_skills(walk, roots, known), roots, walk.broken)
     entries = sorted(taken, key=lambda entry: (entry.root, entry.category, entry.name))
+    skill_files: list[tuple[int, str, tuple[Stamp, ...]]] = []
+    for root, group in groupby(entries, key=attrgetter("root")):
+        members = list(group)
+        names = "\n".join(f"{entry.folder}/{SKILL_FILE}" for entry in members)
+        stamps = tuple(walk.stamps.pop(_file_of(entry, roots)) for entry in members)
+        skill_files.append((root, names, stamps))
     return SkillListing(
-        key=cache_key(roots),
+        state=FileState(cache_key(roots), tuple(skill_files), walk.stamps, tuple(walk.missing)),
         entries=tuple(entries),
         conditional=tuple(
             at for at, entry in enumerate(entries) if entry.conditions or entry.platforms
         ),
         rotation=tuple(round_robin(entries)),
         keywords=_keywords(entries),
-        watched=dict(walk.stamps),
-        missing=tuple(walk.missing),
         broken=tuple((str(at.file), at.source, at.reason) for at in walk.broken),
         categories=_categories(walk),
     )
@@ -247,11 +252,18 @@ def _is_candidate(name: str) -> bool:
     return not name.startswith(".") and name not in SKIPPED_FOLDERS
 
 
+def _known_entries(last: SkillListing) -> _KnownEntries:
+    stamps = chain.from_iterable(stamps for *_, stamps in last.state.skill_files)
+    return {
+        (entry.root, entry.folder, stamp): entry
+        for entry, stamp in zip(last.entries, stamps, strict=True)
+    }
+
+
 def _read_skills(
-    walk: SkillWalker, roots: Sequence[SkillRoot], last: Iterable[SkillEntry]
+    walk: SkillWalker, roots: Sequence[SkillRoot], known: _KnownEntries
 ) -> list[SkillEntry]:
     """Return the skills that load, without third-party ones that look like prompt injection."""
-    known = {(entry.root, entry.folder, entry.stamp): entry for entry in last}
     positions = {root.path: position for position, root in enumerate(roots)}
     found: list[SkillEntry] = []
     strange: list[SkillEntry] = []  #: New descriptions of third parties.
@@ -263,10 +275,9 @@ def _read_skills(
         try:
             if entry is None:
                 _check_link(file, folder, root)
-                text, stamp, warnings = read_text_file(file)
-                walk.stamps[file] = stamp
+                text, walk.stamps[file], warnings = read_text_file(file)
                 skill = parse_skill(text, Path(folder), root, warnings, brief=True)
-                entry = _entry(skill, position, relative, stamp)
+                entry = _entry(skill, position, relative)
                 if root.source in THIRD_PARTY:
                     strange.append(entry)
             found.append(entry)
@@ -287,7 +298,7 @@ def _read_skills(
     return [entry for entry in found if entry not in hostile]
 
 
-def _entry(skill: Skill, root: int, folder: str, stamp: Stamp) -> SkillEntry:
+def _entry(skill: Skill, root: int, folder: str) -> SkillEntry:
     return SkillEntry(
         name=skill.name,
         description=skill.description,
@@ -296,7 +307,6 @@ def _entry(skill: Skill, root: int, folder: str, stamp: Stamp) -> SkillEntry:
         source=skill.source,
         root=root,
         folder=folder,
-        stamp=stamp,
         platforms=skill.platforms,
         conditions=skill.conditions if skill.conditions != NO_CONDITIONS else None,
     )

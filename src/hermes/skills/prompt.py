@@ -1,20 +1,29 @@
 """The list of skills in the prompt: ranking, rendering within a budget, and search."""
 
+import logging
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, zip_longest
+from itertools import groupby, islice, zip_longest
 from operator import attrgetter
+from pathlib import Path
 
+import msgspec
+
+from hermes.skills import index as index_module
 from hermes.skills.index import (
     COMMON_WORDS,
+    FileState,
+    SkillIndex,
     SkillListing,
     hint_stems,
     match_word,
     shorten,
     split_words,
 )
-from hermes.skills.skill import SkillEntry, Source, UsageRecord, VisibilityContext
+from hermes.skills.skill import SkillEntry, SkillUsage, Source, UsageRecord, VisibilityContext
+
+log = logging.getLogger(__name__)
 
 # Ranking, for when the list has no room for all skills
 
@@ -125,6 +134,69 @@ Mend one that is wrong or outdated at once with skill_manage.
 <available_skills>"""
 END = "</available_skills>"
 SHORT_TEXT = "Skills: find one with skills_list(query), load it with skill_view(name)."
+
+
+MAX_TEXTS = 8  #: Finished texts in the cache file: of the folders and platforms used last.
+
+
+class _FinishedTexts(msgspec.Struct, frozen=True):
+    """The content of the cache file."""
+
+    state: FileState  #: The skills that the texts list.
+    texts: dict[str, str]  #: By their other inputs, the newest first.
+
+
+_texts_decoder = msgspec.json.Decoder(_FinishedTexts)
+
+
+class SkillsPrompt:
+    """The prompt layer for the skills of an index.
+
+    Finished texts are kept in `file`, because most sessions begin like an earlier one. Calls block
+    and may come from any thread.
+    """
+
+    def __init__(self, index: SkillIndex, usage: SkillUsage, file: Path) -> None:
+        self._index, self._usage, self._file = index, usage, file
+        self._finished: _FinishedTexts | None = None
+        # An update can change the code without changing the version.
+        modules = (__file__, index_module.__file__)
+        self._code = [Path(module).stat().st_mtime_ns for module in modules]
+
+    def text(
+        self, context: VisibilityContext, budget: int, now: float, hints: Iterable[str] = ()
+    ) -> str:
+        """Return `skills_prompt` for the present skills and their use."""
+        usage, hints = self._usage.all(), list(hints)
+        names = [sorted(each) for each in (context.tools, context.toolsets, context.disabled)]
+        points = {name: usage_points(use, now) for name, use in usage.items() if use.count}
+        inputs = repr((self._code, context.system, names, points, budget, hints))
+        finished = self._finished or self._load()
+        current = finished.state if finished and self._index.is_current(finished.state) else None
+        texts = finished.texts if finished and current else {}
+        if inputs not in texts:
+            listing = self._index.listing(current)
+            text = skills_prompt(listing, context, usage, budget, now, hints)
+            older = islice(texts.items(), MAX_TEXTS - 1) if listing.state == current else ()
+            texts = {inputs: text, **dict(older)}
+            finished = _FinishedTexts(listing.state, texts)
+            self._save(finished)
+        self._finished = finished
+        return texts[inputs]
+
+    def _load(self) -> _FinishedTexts | None:
+        try:
+            return _texts_decoder.decode(self._file.read_bytes())
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    def _save(self, finished: _FinishedTexts) -> None:
+        """Write the cache file. One that is damaged in a crash counts as missing."""
+        try:
+            self._file.touch(mode=0o600)
+            self._file.write_bytes(msgspec.json.encode(finished))
+        except (OSError, UnicodeEncodeError) as error:
+            log.debug("the list of skills cannot be cached: %s", error)
 
 
 def skills_prompt(

@@ -135,7 +135,6 @@ class SkillEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     source: Source
     root: int  #: Position in the roots of the index.
     folder: str  #: Relative to the root.
-    stamp: Stamp  #: Stamp of its SKILL.md.
     platforms: tuple[str, ...] = ()
     conditions: Conditions | None = None
 

@@ -1,13 +1,21 @@
 """The list of skills in the prompt: rendering, ranking and search."""
 
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from hermes.skills.index import SkillIndex
-from hermes.skills.prompt import INTRODUCTION, SHORT_TEXT, search_skills, skills_prompt
-from hermes.skills.skill import SkillRoot, Source, UsageRecord, VisibilityContext
+from hermes.skills.prompt import (
+    INTRODUCTION,
+    MAX_TEXTS,
+    SHORT_TEXT,
+    SkillsPrompt,
+    search_skills,
+    skills_prompt,
+)
+from hermes.skills.skill import SkillRoot, SkillUsage, Source, UsageRecord, VisibilityContext
 from tests.cases import cases
 from tests.unit.skills.skill_files import LINUX, listing_of, put, skills_in
 
@@ -169,6 +177,56 @@ def test_the_same_inputs_give_the_same_text(tmp_path: Path):
         skills_in(tmp_path).listing(), LINUX, usage, 3000, NOW + 3600, ["skill-100", "b", "a"]
     )
     assert later == first
+
+
+@pytest.fixture
+def cached(tmp_path: Path):
+    """Makes the prompt of a new process that finds the caches of earlier ones."""
+    put(tmp_path / "skills", "a/one", description="first")
+
+    def make() -> SkillsPrompt:
+        skills = skills_in(tmp_path / "skills", cache=tmp_path / "cache/skills.json")
+        usage = SkillUsage(tmp_path / "usage.json")
+        return SkillsPrompt(skills, usage, tmp_path / "cache/prompt.json")
+
+    return make
+
+
+def test_finished_text_is_taken_from_the_cache_file(tmp_path: Path, cached):
+    first = cached().text(LINUX, 3000, NOW)
+    assert listed(first) == ["one"]
+    file = tmp_path / "cache/prompt.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.write_text(file.read_text().replace("first", "FIRST"))
+    assert cached().text(LINUX, 3000, NOW) == first.replace("first", "FIRST")
+    file.write_text("{")
+    assert cached().text(LINUX, 3000, NOW) == first
+
+
+def test_cached_text_follows_each_of_its_inputs(tmp_path: Path, cached):
+    skills = tmp_path / "skills"
+    same = cached()
+    assert listed(same.text(LINUX, 3000, NOW)) == ["one"]
+    off = VisibilityContext(system="linux", disabled=frozenset({"one"}))
+    assert same.text(off, 3000, NOW) == cached().text(off, 3000, NOW) == ""
+    assert same.text(LINUX, 100, NOW) == cached().text(LINUX, 100, NOW) == SHORT_TEXT
+    put(skills, "a/one", description="changed")
+    put(skills, "a/two")
+    for prompt in (same, cached()):
+        assert "one: changed" in prompt.text(LINUX, 3000, NOW)
+        assert listed(prompt.text(off, 3000, NOW)) == ["two"]
+    listing_of(skills, {**many(skills), "z/bakery": "Bake bread"})
+    assert "bakery" not in same.text(LINUX, 900, NOW)
+    assert "bakery" in same.text(LINUX, 900, NOW, ["bakery", "not \udcff UTF-8"])
+    SkillUsage(tmp_path / "usage.json").record("skill-140", NOW)
+    for prompt in (same, cached()):
+        assert "skill-140" in prompt.text(LINUX, 900, NOW)
+
+
+def test_cache_file_has_the_newest_texts(tmp_path: Path, cached):
+    for budget in range(1000, 1000 + MAX_TEXTS + 3):
+        cached().text(LINUX, budget, NOW)
+    assert (tmp_path / "cache/prompt.json").read_text().count("</available_skills>") == MAX_TEXTS
 
 
 SKILLS = CASES["skills"]
