@@ -1,7 +1,7 @@
 """Small, pure operations on text for people and for files."""
 
+import os
 import re
-import secrets
 from collections.abc import Callable
 from datetime import datetime
 
@@ -127,4 +127,4 @@ class LineBuffer:
 
 def new_session_id(now: datetime) -> str:
     """Return `YYYYMMDD_HHMMSS_<8 hex>` for the time `now`, in its time zone."""
-    return f"{now:%Y%m%d_%H%M%S}_{secrets.token_hex(4)}"
+    return f"{now:%Y%m%d_%H%M%S}_{os.urandom(4).hex()}"
