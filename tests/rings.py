@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 SLOWEST = 50
 OURS = frozenset({"hermes", "hermes_plugins", "tests", "bench", "scripts"})
@@ -123,6 +124,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     need(*RINGS.programs(item.nodeid))
     for marker in item.iter_markers("requires"):
         need(*marker.args)
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test in a worker of pytest-xdist and send one report of it, not five messages.
+
+    A report of a setup or teardown that passed says only how long it took; the report of the call
+    takes that over.
+    """
+    if not hasattr(item.config, "workerinput"):
+        return None
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    call = next((report for report in reports if report.when == "call"), None)
+    for report in reports:
+        if report is call:
+            call.duration = sum(each.duration for each in reports)
+        if report is call or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 class MissingLibraryItem(pytest.Item):
