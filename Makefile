@@ -5,8 +5,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PY := .venv/bin/python
 PYTEST_ARGS ?=
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # More than there are cores: many tests wait for a process or a clock.
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2 )))
+WORKERS ?= $(shell echo $$(( $(CORES) + 2 )))
 PYTEST := $(PY) -m pytest -q $(PYTEST_ARGS)
 PARALLEL := -n $(WORKERS) --dist worksteal
 LINT_IMPORTS := $(PY) -c "from importlinter.cli import lint_imports_command as main; main()"
@@ -68,9 +69,9 @@ ring-b: setup ## storms, twins, containers, other platforms, skills, docs, examp
 	@echo "== tests: ring B"
 	@$(PYTEST) $(PARALLEL) $(RING_B)
 
-unit: setup ## fast tests, loopback only
+unit: setup ## fast tests without processes, loopback only
 	@echo "== tests: unit"
-	@$(PYTEST) $(PARALLEL) tests/unit
+	@$(PYTEST) -n $(CORES) --dist worksteal tests/unit
 
 integration: setup ## tests with real processes, terminals and servers, of both rings
 	@echo "== tests: integration"

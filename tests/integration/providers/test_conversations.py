@@ -13,8 +13,8 @@ from hermes.core.events import Event, ToolFinished, TurnFinished
 from hermes.core.messages import Text, ToolCall, User
 from hermes.core.model import TextDelta, Usage
 from hermes.core.testing import ModelServer, Step
+from tests.integration.providers.acp.fake_agent import PROGRAM
 from tests.integration.providers.conftest import started
-from tests.unit.providers.acp.fake_agent import PROGRAM
 from tests.unit.providers.wire.calling import MODES, THOUGHTS
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.skills.writing.conftest import text
+from tests.integration.skills.writing.conftest import text
 
 CHILD = Path(__file__).with_name("child.py.txt").read_text("utf-8")
 

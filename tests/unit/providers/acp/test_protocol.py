@@ -24,7 +24,7 @@ from hermes.providers.acp.model import (
     prompt_blocks,
 )
 from tests.cases import table_test
-from tests.unit.providers.acp.fake_agent import TERMINAL
+from tests.integration.providers.acp.fake_agent import TERMINAL
 
 
 def read(*pieces: str) -> tuple[str, list[ParsedCall]]:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.providers.acp.fake_agent import Stage
+from tests.integration.providers.acp.fake_agent import Stage
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hermes.core.model import ModelEvent, Reply, TextDelta
 from hermes.providers.acp import AcpModel
 from hermes.providers.acp.process import MAX_LINE, agent_command
 from hermes.providers.endpoints import Timeouts
-from tests.unit.providers.acp.fake_agent import ASK, Stage, ask, until
+from tests.integration.providers.acp.fake_agent import ASK, Stage, ask, until
 
 HANG = [["say", "a"], ["sleep", 60]]
 

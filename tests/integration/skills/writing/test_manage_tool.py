@@ -10,7 +10,7 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Effect, ToolContext
 from hermes.skills.history import Author
 from hermes.skills.tools import skill_manage_tool
-from tests.unit.skills.writing.conftest import text
+from tests.integration.skills.writing.conftest import text
 
 
 async def use(

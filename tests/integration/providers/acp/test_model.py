@@ -20,7 +20,7 @@ from hermes.core.errors import (
 from hermes.core.messages import Image, System, Text, Thinking, ToolCall, User
 from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, Usage
 from tests.cases import table_test
-from tests.unit.providers.acp.fake_agent import ASK, TERMINAL, Stage, ask, until
+from tests.integration.providers.acp.fake_agent import ASK, TERMINAL, Stage, ask, until
 
 LS = '```tool_call\n{"name": "terminal", "arguments": {"command": "ls"}}\n```'
 

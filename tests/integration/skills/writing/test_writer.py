@@ -17,7 +17,7 @@ from hermes.skills.writing.draft import (
     read_overlay,
 )
 from hermes.skills.writing.writer import DAY, SkillWriter, scan_reasons, stale_skills
-from tests.unit.skills.writing.conftest import no_evil, text
+from tests.integration.skills.writing.conftest import no_evil, text
 
 
 async def test_a_skill_is_created_changed_and_deleted_and_each_step_is_recorded(place):

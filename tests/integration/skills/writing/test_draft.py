@@ -7,7 +7,7 @@ from hermes.skills.parse import read_instructions
 from hermes.skills.skill import SkillRoot, Source, bundled_folder, optional_folder
 from hermes.skills.writing.draft import ChangeRefused, most_similar, replace_text
 from tests.cases import cases
-from tests.unit.skills.writing.conftest import text
+from tests.integration.skills.writing.conftest import text
 
 CASES = cases(__file__)
 

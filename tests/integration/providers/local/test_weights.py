@@ -214,7 +214,7 @@ FULL = """
 import asyncio, sys
 from pathlib import Path
 from hermes.core.errors import DownloadFailed
-from tests.unit.providers.local.test_weights import Recorded, weights
+from tests.integration.providers.local.test_weights import Recorded, weights
 from hermes.providers.local.weights import fetch_weights as fetch
 try:
     asyncio.run(fetch(weights(sys.argv[1]), Path(sys.argv[2]), Recorded()))
