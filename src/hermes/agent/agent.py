@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 
@@ -19,11 +18,12 @@ from hermes.core.model import ModelRequest, ModelSource
 from hermes.core.ports import Observer
 from hermes.store import SessionStore, repair_history
 from hermes.tools.checkpoints import TurnCheckpoints
+from hermes.util.lazy import late_pattern
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
 
-_MEMORY_TAGS = re.compile(r"</?memory-context\b[^>]*>")
+_MEMORY_TAGS = late_pattern(r"</?memory-context\b[^>]*>")
 
 AfterTurn = Callable[["Agent", TurnFinished], Awaitable[None]]
 

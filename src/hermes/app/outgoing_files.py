@@ -31,6 +31,7 @@ from hermes.core.errors import AttachmentRefused, HermesError
 from hermes.core.ports import AttachedFile, Attachments
 from hermes.security import PathGuard, Redactor, is_below
 from hermes.util import files
+from hermes.util.lazy import late_pattern
 from hermes.util.text import human_size
 
 OUTBOX = "cache/outbox"  #: Below the home: the copies of files that wait to be sent.
@@ -42,8 +43,8 @@ MAX_REDACTED = 2_000_000
 """Bytes of a text in which anything shaped like a key is removed; known values are always found."""
 MAX_UNPACKED = 64_000_000  #: Bytes of unpacked archive contents that are searched for secrets.
 
-_ENV_FILE = re.compile(r"\.env(rc)?(\.(?!example$|sample$|template$).*)?", re.IGNORECASE)
-_UNSAFE = re.compile(r"[^\w.-]+")
+_ENV_FILE = late_pattern(r"\.env(rc)?(\.(?!example$|sample$|template$).*)?", re.IGNORECASE)
+_UNSAFE = late_pattern(r"[^\w.-]+")
 
 
 class OutgoingFiles:

@@ -4,12 +4,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
-from zoneinfo import ZoneInfo
 
 import httpx2
 import msgspec
@@ -63,6 +61,8 @@ from hermes.store import SessionStore
 from hermes.util.http import LateTls
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from hermes.providers.acp import AgentPool
 
 STARTER = (
@@ -331,9 +331,13 @@ class NoSpending:
         return 0.0
 
 
-def user_zone(settings: Settings) -> ZoneInfo | None:
+def user_zone(settings: Settings) -> "ZoneInfo | None":
     """Return the time zone of the setting; None is the machine's."""
-    return ZoneInfo(settings.timezone) if settings.timezone else None
+    if not settings.timezone:
+        return None
+    from zoneinfo import ZoneInfo  # few settings name a zone
+
+    return ZoneInfo(settings.timezone)
 
 
 # The keys of a home, for requests and for redaction.
@@ -461,6 +465,8 @@ class Providers:
         listed = self.known.cached_list(target.base_url)
         if listed is None or listed.find(target.model) is not None:
             return ""
+        from difflib import get_close_matches  # only for a model that the provider does not list
+
         close = get_close_matches(target.model, [model.id for model in listed.models], n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
         return f"{target.provider} does not list {target.model}{meant}"

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hermes.config.home import current_home, unusable
+from hermes.util.lazy import late_pattern
 
 Parts = tuple[str, ...]
 """The parts of a dotted key."""
@@ -22,7 +23,7 @@ Parts = tuple[str, ...]
 #
 # A credential with an unset name counts as missing, because the remaining text is not a secret.
 
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_REFERENCE = late_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def is_reference(text: str) -> bool:
@@ -92,11 +93,11 @@ PLAIN = frozenset(
 """Names that contain a marker but hold a path, a name or a number. Without the first ones `git
 push`, `git commit` and graphical programs do not work in child processes."""
 
-_SETTINGS = re.compile(r"(^|_)(api_key|key|token|secret|password|passwd|credential)$")
+_SETTINGS = late_pattern(r"(^|_)(api_key|key|token|secret|password|passwd|credential)$")
 _NOT_SECRET = frozenset({"record_key", "ssh_key"})
 _BLOCKS = frozenset({"env", "headers"})
 """Blocks of an MCP server in which every value may be a secret."""
-_USERINFO = re.compile(r"(?<=://)([^/@\s:]*):([^/@\s]+)@")
+_USERINFO = late_pattern(r"(?<=://)([^/@\s:]*):([^/@\s]+)@")
 
 
 def is_secret_variable(name: str) -> bool:
@@ -144,7 +145,7 @@ def mask_settings(value: Any, secrets: frozenset[str] = frozenset(), parts: Part
 # Read as UTF-8 (a byte order mark is allowed), else as latin-1. Supports comments, blank lines,
 # `export`, single and double quotes (also over several lines), `${NAME}`, any line ends.
 
-_BINDING = re.compile(
+_BINDING = late_pattern(
     r"""
     [^\S\r\n]* (?:export[^\S\r\n]+)?
     (?: '(?P<quoted_name>[^']+)' | (?P<name>[^=\#\s]+) )
@@ -159,11 +160,11 @@ _BINDING = re.compile(
     """,
     re.VERBOSE,
 )
-_OTHER_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|$)")
-_SKIPPED = re.compile(r"[^\S\r\n]*(?:\#[^\r\n]*)?(?:\r\n|\n|\r|$)")
-_ESCAPE = re.compile(r"""\\([\\'"abfnrtv])""")
+_OTHER_LINE = late_pattern(r"[^\r\n]*(?:\r\n|\n|\r|$)")
+_SKIPPED = late_pattern(r"[^\S\r\n]*(?:\#[^\r\n]*)?(?:\r\n|\n|\r|$)")
+_ESCAPE = late_pattern(r"""\\([\\'"abfnrtv])""")
 _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./^=-]+")
+_PLAIN = late_pattern(r"[A-Za-z0-9_@%+:,./^=-]+")
 
 
 class Piece(NamedTuple):

@@ -9,19 +9,19 @@ Only the standard library is imported here, so that `hermes --version` starts fa
 
 import contextlib
 import os
-import re
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 from hermes.core.errors import ConfigError, UsageError
+from hermes.util.lazy import late_pattern
 
 DEFAULT_PROFILE = "default"
 PROFILES = "profiles"
 ACTIVE_PROFILE = "active_profile"
 BACK_TO_DEFAULT = "`hermes -p default profile use default` goes back to the default profile"
 
-_PROFILE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PROFILE_NAME = late_pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
 _in_force: list["Home"] = []
 """Homes chosen by `use_home`; the last one is used. Process-wide, also for threads."""
 

@@ -1,6 +1,5 @@
 """Loading of the settings of a home: command line, then config.yaml, variables, defaults."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from copy import copy, deepcopy
 from functools import cache
@@ -42,6 +41,7 @@ from hermes.config.schema import (
 )
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, UsageError
+from hermes.util.lazy import late_pattern
 
 # Environment variables set a key only if config.yaml does not.
 
@@ -80,7 +80,7 @@ VARIABLES: tuple[Variable, ...] = msgspec.json.decode(
 )
 """If two variables set one key, the first one that is set is used."""
 
-_KNOWN = re.compile(
+_KNOWN = late_pattern(
     r"(?:"
     r"HERMES|TERMINAL|OPENROUTER|NOUS|AI_GATEWAY|OPENAI|COPILOT|GLM|ZAI|Z_AI|KIMI|"
     r"ARCEE|ARCEEAI|MINIMAX|KILOCODE|XIAOMI|HF|GOOGLE|GEMINI|ANTHROPIC|CLAUDE_CODE|"
@@ -92,7 +92,7 @@ _KNOWN = re.compile(
     r"LOCAL|MESSAGING|DELEGATION|SESSION|AUXILIARY|GITHUB|GH|SUDO"
     r")_[A-Z0-9_]+"
 )
-_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+_NAME = late_pattern(r"[A-Z][A-Z0-9_]*")
 
 
 def all_variables() -> tuple[Variable, ...]:

@@ -6,12 +6,10 @@ also found without quotes if it exists.
 
 import json
 import math
-import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
-from difflib import get_close_matches
 from functools import cache, partial
 from types import NoneType
 from typing import (
@@ -37,7 +35,7 @@ from hermes.config.settings import Settings
 from hermes.config.settings.base import PlatformConnectionSettings, Section, TimeZone
 from hermes.config.settings.platforms import PlatformsSettings
 from hermes.core.errors import UsageError
-from hermes.util.lazy import bundled_manifest, bundled_names
+from hermes.util.lazy import bundled_manifest, bundled_names, late_pattern
 
 if TYPE_CHECKING:
     from hermes.config.loader import Variable
@@ -92,7 +90,7 @@ def _extend(base: type[S], sections: Mapping[str, type[Section]]) -> type[S]:
 
 MISSING: Final = msgspec.UNSET  #: What `find` answers when there is nothing.
 
-_PART = re.compile(r'"([^"]+)"|([^."\s]+)')
+_PART = late_pattern(r'"([^"]+)"|([^."\s]+)')
 
 
 def split_key(key: str) -> Parts:
@@ -251,6 +249,8 @@ def suggestion(key: str, wanted: str = "") -> str:
     """Return a key similar to `key`, or "". `wanted` limits the search to one section."""
     known = [leaf for leaf in leaf_keys() if leaf.startswith(wanted)]
     sections = {leaf.rpartition(".")[0] for leaf in known} - {""}
+    from difflib import get_close_matches  # only for an unknown key
+
     close = get_close_matches(key, [*known, *sections], n=1, cutoff=0.75)
     if close:
         return close[0]

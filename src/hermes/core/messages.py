@@ -5,7 +5,6 @@ a wire is computed once and cached (`wire`): sending a long history again costs 
 OpenAI-format dicts exist only at the edges; see `to_dict`.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, assert_never
 
@@ -210,6 +209,8 @@ def call_from_dict(data: dict[str, Any], position: int = 0) -> ToolCall:
 
 def made_call_id(name: str, arguments: str, position: int) -> str:
     """Return the id for a call without one; the same call always gets the same id."""
+    import hashlib  # few models omit the id, and every start loads this module
+
     digest = hashlib.sha256(f"{position}\0{name}\0{arguments}".encode("utf-8", "replace"))
     return f"call_{digest.hexdigest()[:24]}"
 

@@ -1,7 +1,6 @@
 """Tools: what the model sees, how a call is checked and how it runs."""
 
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Container, Mapping
 from enum import StrEnum
 from types import CodeType, FunctionType, MethodType
@@ -14,6 +13,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolDenied, ToolUnknown
 from hermes.core.events import Event
 from hermes.core.model import ToolSpec
+from hermes.util.lazy import late_pattern
 
 
 class Effect(StrEnum):
@@ -184,7 +184,7 @@ def _spec(function: Callable[..., Any], signed: Mapping[str, inspect.Parameter])
     return ToolSpec(function.__name__, description, parameters)
 
 
-_NOTE = re.compile(r"^(\w+): (.+)$")
+_NOTE = late_pattern(r"^(\w+): (.+)$")
 
 
 def _split_docstring(text: str, names: Container[str]) -> tuple[str, dict[str, str]]:

@@ -33,6 +33,7 @@ from hermes.core.tool import Tool, ToolContext
 from hermes.security.injection import blocked, scan
 from hermes.util import files
 from hermes.util.concurrency import in_thread
+from hermes.util.lazy import late_pattern
 from hermes.util.text import clean, many
 
 log = logging.getLogger(__name__)
@@ -55,11 +56,11 @@ Edit = Callable[[Entries], Sequence[str]]
 Stamp = tuple[int, int, int] | None
 """Identity of a file's content: inode, modification time and size."""
 
-_SEPARATOR_LINE = re.compile(r"^[^\S\n]*§[^\S\n]*$", re.MULTILINE)
-_LINE_END = re.compile("\r\n?|[\u2028\u2029\x85]")
+_SEPARATOR_LINE = late_pattern(r"^[^\S\n]*§[^\S\n]*$", re.MULTILINE)
+_LINE_END = late_pattern("\r\n?|[\u2028\u2029\x85]")
 _LOCK_POLL_SECONDS = 0.02
 _MAX_ATTEMPTS = 10
-_UNSAFE = re.compile(r"[^a-z0-9_]+")
+_UNSAFE = late_pattern(r"[^a-z0-9_]+")
 _READABLE = 40
 _HASH = 12
 

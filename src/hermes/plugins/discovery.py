@@ -15,20 +15,21 @@ from hermes.config.home import Home, tilde, unusable
 from hermes.config.schema import find
 from hermes.core.errors import ConfigError
 from hermes.util import files
+from hermes.util.lazy import late_pattern
 
 FILES = ("plugin.yaml", "plugin.yml")
 CODE = "__init__.py"
 
-NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
+NAME = late_pattern(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 """Plugin names: usable as a folder, as a command-line argument and in a list."""
 NAMING = "use letters, digits, -, _ and ."
-_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_VARIABLE = late_pattern(r"[A-Za-z_]\w*", re.ASCII)
 ENTRY_POINTS = "hermes_agent.plugins"
 """The entry point group in which installed packages offer plugins."""
 PACKAGE = Path(__file__).parents[1]
 BUNDLED = Path(__file__).parents[2] / "hermes_plugins"  #: Has a folder for each kind.
 BUILT_IN = "built in"
-_NAME = re.compile(r"\w[\w.-]*")
+_NAME = late_pattern(r"\w[\w.-]*")
 log = logging.getLogger(__name__)
 
 

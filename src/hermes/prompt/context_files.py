@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from hermes.security.injection import blocked, scan
 from hermes.util.files import inside, upwards
+from hermes.util.lazy import late_pattern
 
 log = logging.getLogger(__name__)
 
@@ -244,9 +245,9 @@ FOLDER_ARGUMENTS = ("workdir", "cwd")  #: Arguments that relative paths in a com
 MAX_ARGUMENT_CHARS = 4_000  #: Characters of a command or patch that are searched for paths.
 MAX_PATHS = 20
 
-_WORD = re.compile(r"""[^\s'"`|&;<>()$={},]+""")
-_CD_TARGET = re.compile(r"""\b(?:cd|pushd)\s+['"]?([^\s'"`|&;<>()$]+)""")
-_PATCHED_FILE = re.compile(r"^(?:\*\*\* \w+ (?:File|to):|\+\+\+ b/)(.+)$", re.MULTILINE)
+_WORD = late_pattern(r"""[^\s'"`|&;<>()$={},]+""")
+_CD_TARGET = late_pattern(r"""\b(?:cd|pushd)\s+['"]?([^\s'"`|&;<>()$]+)""")
+_PATCHED_FILE = late_pattern(r"^(?:\*\*\* \w+ (?:File|to):|\+\+\+ b/)(.+)$", re.MULTILINE)
 
 
 class SubfolderHints:

@@ -4,7 +4,6 @@ A new provider is one record in `endpoints.json`. How to reach an API is code in
 `hermes.providers.wire`; a quirk of a provider or model is a field of `ModelProfile`.
 """
 
-import re
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,6 +14,7 @@ from hermes.core.errors import ConfigError
 from hermes.core.messages import ToolCall
 from hermes.core.model import Price, TextDelta, WireMode
 from hermes.util import http
+from hermes.util.lazy import late_pattern
 
 if TYPE_CHECKING:
     import httpx2
@@ -206,7 +206,7 @@ class RemoteToolProgress(TextDelta, frozen=True, tag="remote_tool"):
 # follows none). URLs are parsed by the library that sends the request, so that both see the same
 # host.
 
-_UNSAFE_CHARACTERS = re.compile(r"[\s\\\x00-\x1f\x7f]")
+_UNSAFE_CHARACTERS = late_pattern(r"[\s\\\x00-\x1f\x7f]")
 _HTTPS_PORT = 443
 
 

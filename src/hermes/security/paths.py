@@ -12,6 +12,7 @@ import msgspec
 
 from hermes.core.tool import Concern
 from hermes.util.files import real_path
+from hermes.util.lazy import late_pattern
 
 STARTUP_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
@@ -54,7 +55,7 @@ OWN_FILES = (
 write them would set its own limits."""
 
 
-ANY_HOME = re.compile(r"/(root|home/[^/]+|Users/[^/]+)(?=/|$)")
+ANY_HOME = late_pattern(r"/(root|home/[^/]+|Users/[^/]+)(?=/|$)")
 
 
 class PathGuard(msgspec.Struct, frozen=True):

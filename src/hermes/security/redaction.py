@@ -10,6 +10,8 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
+from hermes.util.lazy import late_pattern
+
 # The shapes of secrets, as data.
 #
 # A shape matches only unmistakable text: long random bodies after a vendor's prefix, or a value in
@@ -118,7 +120,7 @@ def _vendor_key(prefix: str, characters: str, least: int) -> SecretShape:
     return SecretShape((prefix.lower(),), _prefix_pattern(prefix) + body)
 
 
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = late_pattern(
     r"none|null|nil|true|false|str|string|bytes|optional.*|your.*|change_?me|example.*|dummy"
     r"|x+|[*.]+|[<{\[(%$].*|.*[(\[{].*",
     re.IGNORECASE,

@@ -22,6 +22,7 @@ import msgspec
 from hermes.core.errors import ToolDenied, ToolError
 from hermes.core.tool import Concern
 from hermes.util.concurrency import in_thread
+from hermes.util.lazy import late_pattern
 
 # Which IP addresses belong to the public internet.
 
@@ -198,7 +199,7 @@ PRIVATE_NAMES = (
 )  # fmt: skip
 """Names, with everything below them, that are resolved inside a network and not on the internet."""
 
-_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_LABEL = late_pattern(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _LONGEST = 253
 
 
@@ -275,8 +276,8 @@ PUBLIC_ONLY = (
     "the user can open a host in the setting security.allow_private_urls"
 )
 
-_AUTHORITY = re.compile(r"[a-z]+://([^/?#]*)", re.IGNORECASE)
-_ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
+_AUTHORITY = late_pattern(r"[a-z]+://([^/?#]*)", re.IGNORECASE)
+_ODD = late_pattern(r"[\s\\\x00-\x1f\x7f]")
 
 
 class VettedUrl(msgspec.Struct, frozen=True):

@@ -4,11 +4,13 @@ import re
 from functools import cache
 from pathlib import Path
 
-_SECTION = re.compile(r"^-- Section: (.+)\n", re.MULTILINE)
-_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
-_END = re.compile(r";\n(?!END|    )")  #: Inside a trigger, an indented line or END follows.
-_CREATED = re.compile(r"CREATE (?:\w+ )?(TABLE|INDEX|VIEW|TRIGGER) IF NOT EXISTS (\w+)")
-_COLUMN = re.compile(r"^    ([a-z]\w*) (.+?),?$", re.MULTILINE)
+from hermes.util.lazy import late_pattern
+
+_SECTION = late_pattern(r"^-- Section: (.+)\n", re.MULTILINE)
+_COMMENT = late_pattern(r"^--.*\n", re.MULTILINE)
+_END = late_pattern(r";\n(?!END|    )")  #: Inside a trigger, an indented line or END follows.
+_CREATED = late_pattern(r"CREATE (?:\w+ )?(TABLE|INDEX|VIEW|TRIGGER) IF NOT EXISTS (\w+)")
+_COLUMN = late_pattern(r"^    ([a-z]\w*) (.+?),?$", re.MULTILINE)
 
 
 def read_statements(file: Path) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from hermes.core.errors import UsageError
 from hermes.store.engine import Backend, Database, Row
 from hermes.store.records import Candidate, Neighbour, SearchHit, SearchRequest
 from hermes.store.rows import user_text
+from hermes.util.lazy import late_pattern
 from hermes.util.text import clean
 
 # Scripts that do not separate words by spaces. A word index takes a whole Chinese sentence for one
@@ -69,13 +70,13 @@ MAX_TEXT = 2000
 MAX_TERMS = 64
 
 _QUOTES = str.maketrans("“”„‟＂", '"""""')
-_TOKEN = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
+_TOKEN = late_pattern(r'"([^"]*)"(\*?)|([^\s"]+)')
 # As SQLite's unicode61 sees them: letters, digits and private-use characters, with the combining
 # accents that follow. The underscore separates.
 _PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 _ACCENT_RANGE = "\u0300-\u0331"
-_WORD = re.compile(f"(?:[^\\W_]|[{_PRIVATE}])(?:[^\\W_]|[{_PRIVATE}{_ACCENT_RANGE}])*")
-_ACCENT = re.compile(f"[{_ACCENT_RANGE}]")
+_WORD = late_pattern(f"(?:[^\\W_]|[{_PRIVATE}])(?:[^\\W_]|[{_PRIVATE}{_ACCENT_RANGE}])*")
+_ACCENT = late_pattern(f"[{_ACCENT_RANGE}]")
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -227,7 +228,7 @@ _MARGIN = 24  #: How far a cut may move to fall between words.
 _MATCHES = 500  #: Limit of the matches per term that are compared to find the best place.
 _MIN_PIECE = 3
 
-_SPACES = re.compile(r"\s+")
+_SPACES = late_pattern(r"\s+")
 Span = tuple[int, int, int]  #: Start, end, and the number of the term.
 
 

@@ -20,13 +20,14 @@ from hermes.core.errors import HermesError
 from hermes.core.messages import Assistant, Message, System, Text, ToolCall, ToolResult, User
 from hermes.core.model import ToolSpec
 from hermes.util.concurrency import SystemClock
+from hermes.util.lazy import late_pattern
 from hermes.util.text import clean
 
 logger = logging.getLogger(__name__)
 
 COMPLETED, FAILED = "trajectory_samples.jsonl", "failed_trajectories.jsonl"
-THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
-_SCRATCHPAD = re.compile(r"<(/?)REASONING_SCRATCHPAD>")
+THOUGHT = late_pattern(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
+_SCRATCHPAD = late_pattern(r"<(/?)REASONING_SCRATCHPAD>")
 
 Turn = dict[str, str]
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import codecs
-import re
 from collections.abc import Callable
 
 import msgspec
+
+from hermes.util.lazy import late_pattern
 
 HEAD_SHARE = 0.4
 """Share of the space used for the beginning; the end, where errors are, gets the rest."""
@@ -94,10 +95,10 @@ class HeadAndTail:
         return "\n".join([*lines[:head], note, *lines[head + excess :]]), True
 
 
-_ESCAPES = re.compile(
+_ESCAPES = late_pattern(
     r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(\x07|\x1b\\)?|[()][0-9A-Z]|[@-Z\\^_=>78])"
 )
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROLS = late_pattern(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def plain_text(output: str) -> str:

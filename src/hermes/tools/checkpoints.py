@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import re
 import secrets
 import shutil
 import stat
@@ -42,6 +41,7 @@ from hermes.store import (
 from hermes.terminal import FileWalk, make_link, remove_file, replace_file
 from hermes.tools.editing.files import display_path
 from hermes.util.files import write_bytes
+from hermes.util.lazy import late_pattern
 from hermes.util.text import human_duration, many
 
 __all__ = [
@@ -666,7 +666,7 @@ class TurnCheckpoints:
 ROLLBACK_COMMAND = "/rollback"
 ROLLBACK_USAGE = "/rollback, /rollback N, /rollback diff N or /rollback N FILE"
 MAX_NAMED_FILES = 20  #: Files that a report names; the rest is counted.
-_ARGUMENTS = re.compile(r"(?P<diff>diff\s+)?(?P<number>\d+)(?:\s+(?P<file>.+))?")
+_ARGUMENTS = late_pattern(r"(?P<diff>diff\s+)?(?P<number>\d+)(?:\s+(?P<file>.+))?")
 
 
 async def rollback(checkpoints: Checkpoints, arguments: str) -> str:

@@ -8,7 +8,6 @@ import difflib
 import inspect
 import logging
 import pkgutil
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
@@ -25,6 +24,7 @@ from hermes.security import PathGuard
 from hermes.terminal import BackgroundProcesses, ExecutionEnvironment, OutputLimits
 from hermes.tools.toolsets import TOOLSETS, Toolset, ToolsetMap, expand, is_rare
 from hermes.util.concurrency import in_thread
+from hermes.util.lazy import late_pattern
 
 if TYPE_CHECKING:  # these modules import this one
     from hermes.store import SessionStore
@@ -400,7 +400,7 @@ def _rare_tools(tools: Sequence[Tool], deps: ToolDeps, known: ToolsetMap) -> lis
 MAX_SHOWN = 8  #: Tools in one answer.
 MAX_NAMES = 20  #: Names shown when no tool matches; an MCP server may have a thousand.
 
-_WORD = re.compile(r"[a-z0-9]+")
+_WORD = late_pattern(r"[a-z0-9]+")
 
 
 def tool_search_tool(rare: Sequence[Tool]) -> Tool:

@@ -28,6 +28,7 @@ from hermes.security import GuardedTransport, UrlGuard, printable_url
 from hermes.util.concurrency import in_thread
 from hermes.util.extras import install_hint
 from hermes.util.http import HttpError, fetch, make_client
+from hermes.util.lazy import late_pattern
 from hermes.util.text import clean, human_size
 
 log = logging.getLogger(__name__)
@@ -46,10 +47,10 @@ _MEDIA_TYPES: dict[ContentKind, tuple[str, ...]] = {
 }  # fmt: skip
 CONTENT_KINDS = {name: kind for kind, names in _MEDIA_TYPES.items() for name in names}
 
-_META = re.compile(
+_META = late_pattern(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{2,40})", re.IGNORECASE
 )
-_HTML = re.compile(
+_HTML = late_pattern(
     rb"^\s*(<!--.{0,2000}?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
 _META_BYTES = 4_096
@@ -70,7 +71,7 @@ _ENCODING_ALIASES = {
 }  # fmt: skip
 """Labels that browsers decode with a superset of the named encoding."""
 
-_ENCODINGS = re.compile(
+_ENCODINGS = late_pattern(
     r"utf-8|utf-16-?[lb]e|windows-?125[0-8]|cp125[0-8]|iso-8859-\d{1,2}|koi8-[ru]|gb18030|big5hkscs"
     r"|euc-jp|iso-2022-jp|cp932|cp949|cp874|mac-roman|ibm866|cp866"
 )
@@ -315,14 +316,14 @@ def _extract_pdf(pypdf: Any, data: bytes, stop: Event, url: str) -> PageText:
 
 # Untrusted HTML is sanitized for `html.parser`, which takes hours for a page of broken tags and
 # raises on some declarations.
-_TAG = re.compile(
+_TAG = late_pattern(
     r"<(/?[a-zA-Z][a-zA-Z0-9:-]{0,30}+)"
     r"((?:[^<>\"'=]++|=\s*+\"[^\"]{0,10000}+\"|=\s*+'[^']{0,10000}+'|[\"'=]){0,160}+(?=>)"
     r"|[^<>]{0,2000}+)>"
 )
 """A quoted value may contain ">". All parts are bounded and possessive: no backtracking."""
-_DECLARATION = re.compile(r"<[!?][^<>]{0,2000}>")
-_ATTRIBUTE = re.compile(
+_DECLARATION = late_pattern(r"<[!?][^<>]{0,2000}>")
+_ATTRIBUTE = late_pattern(
     r"(?<![\w-])(style|class|id|hidden|href)\b(?:\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'>]+))?",
     re.IGNORECASE,
 )
@@ -375,8 +376,8 @@ _BLOCKS = {
 }  # fmt: skip
 _HEADINGS = {f"h{level}": f"{'#' * level} " for level in range(1, 7)}
 _CELLS = {"td", "th"}
-_SPACES = re.compile(r"[ \t\r\f\v\u00a0]+")
-_GAPS = re.compile(r"\n{3,}")
+_SPACES = late_pattern(r"[ \t\r\f\v\u00a0]+")
+_GAPS = late_pattern(r"\n{3,}")
 
 
 def html_text(html: str, url: str, notes: tuple[str, ...] = ()) -> PageText:

@@ -6,7 +6,6 @@ loading both takes longer than starting the program.
 """
 
 import asyncio
-import ipaddress
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -252,6 +251,8 @@ FROM_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach the host."""
+    import ipaddress  # a start does not need it
+
     bare = host.strip("[]").lower()
     try:
         return ipaddress.ip_address(bare).is_loopback

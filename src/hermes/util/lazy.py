@@ -1,4 +1,4 @@
-"""Code that is found and loaded when it is first used: package surfaces and bundled plugins.
+"""Code that is found and loaded when it is first used: package surfaces, patterns, bundled plugins.
 
 A package `__init__` imports its public names under `if TYPE_CHECKING:` and lists them in `__all__`.
 The type checker and the reader see ordinary imports; at run time `lazy_getattr` takes the same
@@ -13,8 +13,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
+from typing import Any, AnyStr, cast
 
 _IMPORT = re.compile(r"^    from ([\w.]+) import (?:\(([^)]*)\)|([^\n(]+))$", re.MULTILINE)
 _MARK = "\nif TYPE_CHECKING:\n"
@@ -53,13 +52,35 @@ def _read_imports(package: str) -> dict[str, tuple[str, str]]:
     return found
 
 
+class _LatePattern:
+    def __init__(self, pattern: str | bytes, flags: int) -> None:
+        self._source = pattern, flags
+
+    def __getattr__(self, name: str) -> Any:
+        pattern, flags = self._source
+        compiled = re.compile(pattern, flags)
+        for method in dir(re.Pattern):  # later uses do not come here
+            if not method.startswith("_"):
+                setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
+
+
+def late_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """Return the regular expression, compiled by the first use of one of its methods.
+
+    A start compiles hundreds of expressions otherwise, and uses few.
+    """
+    return cast("re.Pattern[AnyStr]", _LatePattern(pattern, flags))
+
+
 PACKAGE = "hermes_plugins"
 
 
 @cache
 def bundled_names(kind: str) -> tuple[str, ...]:
     """Return the names of the bundled plugins of a kind, such as `terminals`; loads none."""
-    from pathlib import Path  # every start loads this module, and pathlib would cost it 5 ms
+    from importlib.util import find_spec  # every start loads this module, but few come here
+    from pathlib import Path
 
     spec = find_spec(f"{PACKAGE}.{kind}")
     places = (spec.submodule_search_locations if spec else None) or ()

@@ -1,12 +1,13 @@
 """Small, pure operations on text for people and for files."""
 
 import os
-import re
 from collections.abc import Callable
 from datetime import datetime
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_DURATION = re.compile(r"(\d+)([smhd])")
+from hermes.util.lazy import late_pattern
+
+_UNSTORABLE = late_pattern("[\x00\ud800-\udfff]")
+_DURATION = late_pattern(r"(\d+)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -64,14 +65,14 @@ def parse_duration(text: str) -> int | None:
 # Conversations hold the output of tools and text of strangers: escape sequences that move the
 # cursor or set the clipboard, controls that change the direction of text.
 
-_SEQUENCE = re.compile(
+_SEQUENCE = late_pattern(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # colours, cursor
     r"|(?:\x1b[\]P^_X]|[\x9d\x90\x9e\x9f\x98])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"  # everything else that starts with escape
 )
-_LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_LINE_END = late_pattern("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_CONTROL = late_pattern("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE_IN_JSON = late_pattern("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def plain(text: str) -> str:

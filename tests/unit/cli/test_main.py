@@ -39,11 +39,19 @@ def test_the_cheap_answers_import_almost_nothing(flag):
 
 
 def test_session_start_does_not_import_optional_packages():
-    code = "import sys, hermes.app.app, hermes.store.sqlite.backend; print(*sys.modules)"
-    shown = subprocess.check_output([sys.executable, "-c", code], text=True)
-    packages = {name.partition(".")[0] for name in shown.split()}
-    assert "apsw" in packages
+    code = (
+        "import sys, hermes.app.app, hermes.store.sqlite.backend\n"
+        "from hermes.tools import registry\n"
+        "registry.discover_builtin(registry.ToolRegistry()); print(*sys.modules)"
+    )
+    modules = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
+    packages = {name.partition(".")[0] for name in modules}
+    assert "apsw" in packages and "hermes.tools.builtin.patch" in modules
     assert not packages & {"ruamel", "jsonschema_rs", "wcwidth", "prompt_toolkit", "starlette"}
+    assert not packages & {"filelock", "html", "symtable", "tomllib", "zoneinfo"}
+    late = {"injection.scanner", "web_pages", "editing.matching"}
+    assert not [name for name in modules if name.endswith(tuple(late))]
+    assert len([name for name in modules if name.startswith("hermes")]) <= 170
 
 
 def test_the_version_is_one_line(capsys):

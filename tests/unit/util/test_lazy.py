@@ -1,5 +1,6 @@
 """Package surfaces that load their modules on first use."""
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import hermes
+from hermes.util.lazy import late_pattern
 
 ROOT = Path(hermes.__file__).parent
 LAZY = sorted(
@@ -43,3 +45,11 @@ def test_package_loads_none_of_its_modules() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.split("\n")[:2] == ["[]", "True"]
+
+
+def test_late_pattern_is_compiled_by_its_first_use() -> None:
+    broken, words = late_pattern("("), late_pattern(r"(?P<word>[a-z])\w*", re.IGNORECASE)
+    assert words.sub("-", "Ab cd.") == "- -." and words.groupindex == {"word": 1}
+    assert words.pattern.startswith("(?P<word>") and words.flags & re.IGNORECASE
+    with pytest.raises(re.error):
+        broken.search("")

@@ -27,6 +27,7 @@ from hermes.providers.endpoints import (
     is_loopback,
 )
 from hermes.util import files
+from hermes.util.lazy import late_pattern
 from hermes.util.text import human_duration
 
 
@@ -112,8 +113,8 @@ UNPRICED_PROVIDERS = frozenset({"copilot", "openai-codex", "custom"})
 
 UNKNOWN_FAMILY = Family(pattern="")
 
-_MAKER = re.compile(r"([a-z]{2,6}\.)?(anthropic|openai|meta|mistral|deepseek|qwen|zai|minimax)\.")
-_VERSION = re.compile(r"[-@](v\d+(-\d+)?|\d{8}|\d{4}-\d{2}-\d{2}|latest|free|beta)$")
+_MAKER = late_pattern(r"([a-z]{2,6}\.)?(anthropic|openai|meta|mistral|deepseek|qwen|zai|minimax)\.")
+_VERSION = late_pattern(r"[-@](v\d+(-\d+)?|\d{8}|\d{4}-\d{2}-\d{2}|latest|free|beta)$")
 
 
 @lru_cache(maxsize=4096)
@@ -296,7 +297,7 @@ def _price(price: ModelPrice) -> Price:
 
 SMALL_CONTEXT = 4096  #: Context that local servers give a small model by default.
 
-_SMALL = re.compile(r"(?<![\d.])(0\.\d+|1(\.\d+)?)b\b")
+_SMALL = late_pattern(r"(?<![\d.])(0\.\d+|1(\.\d+)?)b\b")
 """Fewer than two billion parameters, as in `qwen2.5-coder:1.5b`."""
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import os
-import re
 import secrets
 import sys
 from contextlib import AsyncExitStack, suppress
@@ -18,13 +17,14 @@ from hermes.providers.local.serve import ServeAnswer, ServeOrder
 from hermes.providers.policy import ModelWrapper
 from hermes.util.extras import is_installed
 from hermes.util.http import HttpError, fetch
+from hermes.util.lazy import late_pattern
 
 RUNTIME = "xllamacpp"
 SERVE_ARGUMENTS = ("-I", "-m", "hermes.providers.local.serve")
 START_SECONDS = 120.0
 STOP_SECONDS = 2.0
 
-_LOGGED_ERROR = re.compile(r" E [^:\n]+: (.+)")
+_LOGGED_ERROR = late_pattern(r" E [^:\n]+: (.+)")
 
 
 def runtime_is_installed() -> bool:

@@ -20,6 +20,7 @@ from hermes.config.environment import variables
 from hermes.core.errors import ChecksumMismatch, DownloadFailed, UsageError
 from hermes.util.concurrency import async_file_lock
 from hermes.util.http import make_client
+from hermes.util.lazy import late_pattern
 
 HUB = "https://huggingface.co/Qwen"
 MAGIC = b"GGUF"  #: First bytes of a GGUF file.
@@ -163,7 +164,7 @@ ATTEMPTS = 3
 BLOCK = 1 << 20
 POLL_SECONDS = 0.3
 
-_PART = re.compile(r"/data/part(\d+)\.bin$")
+_PART = late_pattern(r"/data/part(\d+)\.bin$")
 
 
 class WeightsSource(Protocol):

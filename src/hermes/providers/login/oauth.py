@@ -13,7 +13,6 @@ import hashlib
 import hmac
 import logging
 import math
-import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -24,6 +23,7 @@ import msgspec
 
 from hermes.core.errors import ConfigError, HermesError
 from hermes.core.ports import Clock
+from hermes.util.lazy import late_pattern
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def refresh_grant(refresh_token: str) -> dict[str, str]:
     return {"grant_type": "refresh_token", "refresh_token": refresh_token}
 
 
-_NOT_IN_ERROR_CODE = re.compile(r"[^A-Za-z0-9_.\- ]")
+_NOT_IN_ERROR_CODE = late_pattern(r"[^A-Za-z0-9_.\- ]")
 
 
 class TokenResponse(msgspec.Struct, frozen=True):

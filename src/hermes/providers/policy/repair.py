@@ -1,7 +1,6 @@
 """Resend a refused request without the part that was refused."""
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar, assert_never
 
@@ -22,6 +21,7 @@ from hermes.core.messages import (
 )
 from hermes.core.model import EmitModelEvent, Model, ModelRequest, Reply, Retrying, ToolSpec
 from hermes.providers.policy import ModelWrapper
+from hermes.util.lazy import late_pattern
 
 # Removal of characters that some endpoints refuse. Replaced by U+FFFD are lone surrogates (matching
 # pairs become their character), control characters except tab and line ends, and Unicode
@@ -31,8 +31,8 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 _PLANE_ENDS = "".join(chr(plane << 16 | end) for plane in range(17) for end in (0xFFFE, 0xFFFF))
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
-_REFUSED = re.compile(f"[{_CONTROLS}\ufdd0-\ufdef{_PLANE_ENDS}]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_REFUSED = late_pattern(f"[{_CONTROLS}\ufdd0-\ufdef{_PLANE_ENDS}]")
+_SURROGATE = late_pattern("[\ud800-\udfff]")
 
 Part = TypeVar("Part", bound=Text | Image | Thinking | ToolCall)
 

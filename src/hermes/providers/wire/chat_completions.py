@@ -1,7 +1,6 @@
 """The chat completions API: requests, streamed replies, tool calls and reasoning details."""
 
 import hashlib
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, assert_never
@@ -48,6 +47,7 @@ from hermes.providers.wire.codec import (
     token_count,
 )
 from hermes.providers.wire.model import Dialect
+from hermes.util.lazy import late_pattern
 
 # Tool calls, assembled from stream deltas.
 
@@ -193,7 +193,7 @@ class ReasoningDetails:
 
 _ANTHROPIC_TYPES = ("thinking", "redacted_thinking")
 """Block types of the Anthropic API; chat completions endpoints do not know them."""
-_NINE_CHARACTERS = re.compile(r"[a-zA-Z0-9]{9}")
+_NINE_CHARACTERS = late_pattern(r"[a-zA-Z0-9]{9}")
 
 
 class ChatEncoder(msgspec.Struct, frozen=True):

@@ -1,6 +1,5 @@
 """What the dialects share: encoding of JSON fragments, cache marks, effort and reply building."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from operator import is_
@@ -23,9 +22,10 @@ from hermes.core.messages import (
 )
 from hermes.core.model import Reply, ToolSpec, Usage
 from hermes.providers.endpoints import ReasoningFormat, Target
+from hermes.util.lazy import late_pattern
 
 EMPTY_ARRAY = b"[]"
-_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_SAFE_ID = late_pattern(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def join_arrays(arrays: Iterable[msgspec.Raw]) -> msgspec.Raw:

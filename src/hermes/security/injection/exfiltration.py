@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from hermes.security.injection.wording import is_forbidden, is_mention
+from hermes.util.lazy import late_pattern
 
 # Whether a `curl` command line sends a secret to a party it does not belong to.
 
-_PART = re.compile(
+_PART = late_pattern(
     r"""\$\{\{[^{}\n]{0,80}\}\}|\$\([^()\n]{0,200}\)|`[^`\n]{0,200}`|'[^']*'|"(?:\\.|[^"\\])*"|\\\n|\\.|\s+|&&|\|\||[|;]"""
     r"""|[^\s'"\\|;`$&]+|.""",
     re.DOTALL,
@@ -30,43 +31,43 @@ _DATA_FLAGS = frozenset({
     "--form", "--form-string", "--json", "-t", "--upload-file", "--post-data", "--post-file",
     "--body-data", "--body-file", "-body", "-infile", "--url-query",
 })  # fmt: skip
-_CLUSTER = re.compile(r"-[sfilkgnv]{1,6}([hudt])$")
+_CLUSTER = late_pattern(r"-[sfilkgnv]{1,6}([hudt])$")
 """Bundled short options, the last with a value: `-sSH`."""
 _UPLOAD_FLAGS = frozenset(("-t", "--upload-file", "--post-file", "--body-file", "-infile"))
-_VARIABLE = re.compile(
+_VARIABLE = late_pattern(
     r"\$\{\{\s*(?:secrets|env)\.(\w{1,60})\s*\}\}|\$(?:env:|\{)?(\w{1,60})\}?|%(\w{1,60})%"
 )
-_SECRET_NAME = re.compile(
+_SECRET_NAME = late_pattern(
     r"(?:^|_)(?:\w*key|keys|\w*tokens?|\w*secrets?|\w*passw(?:or)?d|pass|pat|credentials?|"
     r"creds?)(?:$|_)"
 )
-_OPEN_NAME = re.compile(
+_OPEN_NAME = late_pattern(
     r"public|_(?:url|uri|host|base|endpoint|port|version|path|file|name|id|dir|url)$"
 )
-_SECRET_FILE = re.compile(
+_SECRET_FILE = late_pattern(
     r"(?:@|\$\([^()]{0,60}|`[^`]{0,60})[\w~$%{}./-]{0,60}(?:\.env\b(?!\.example|\.sample|"
     r"\.template)|\.netrc|\.pgpass|\.aws/credentials|\.git-credentials|id_(?:rsa|ed25519|ecdsa|"
     r"dsa)\b(?!\.pub)|/etc/(?:shadow|passwd)|\.npmrc|\.kube/config|(?<![\w-])credentials\b)|"
     r"(?:\$\(|`)\s*(?:env|printenv|set|export -p)\b"
 )
-_FIELD = re.compile(r"([\w.\[\]-]{1,40})[\"'\\]{0,4}\s*[:=]\s*[\"'\\@]{0,6}(?:bearer |basic )?$")
-_CREDENTIAL_FIELD = re.compile(
+_FIELD = late_pattern(r"([\w.\[\]-]{1,40})[\"'\\]{0,4}\s*[:=]\s*[\"'\\@]{0,6}(?:bearer |basic )?$")
+_CREDENTIAL_FIELD = late_pattern(
     r"(?:^|[_.-]|\b)(?:\w*key|\w*token|\w*secret|\w*passw(?:or)?d|pass|auth\w*|credentials?|appid|"
     r"pwd|pat|signature|assertion|jwt|login)(?:$|[_.-])"
 )
-_HOST = re.compile(r"^[\"'<]*(?:[a-z]{2,6}://)?(?:[^/@\s]*@)?([^/?\s\"'#]*)([^?\s]*)")
-_NEAR = re.compile(
+_HOST = late_pattern(r"^[\"'<]*(?:[a-z]{2,6}://)?(?:[^/@\s]*@)?([^/?\s\"'#]*)([^?\s]*)")
+_NEAR = late_pattern(
     r"^(?:localhost|127\.|0\.0\.0\.0|\[::1?\]|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|"
     r"host\.docker\.|[\w-]+:\d+$|[\w.-]+\.(?:local|internal|lan)(?::\d+)?$)"
 )
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = late_pattern(
     r"[$<{%\[]|your|(?:^|\.)example\.(?:com|org|net)$|^host(?:name)?(?::|$)|\.\.\.|…"
 )
-_API = re.compile(
+_API = late_pattern(
     r"^(?:[\w-]*api[\w-]*|auth[\w-]*|login|oauth2?|accounts?|id|sso|identity|hooks|rest|graph|"
     r"gateway)\.|[.-]api[.-]|googleapis\.com$"
 )
-_API_PATH = re.compile(
+_API_PATH = late_pattern(
     r"/(?:api|v\d[\w.]{0,6}|rest|oauth2?|tokens?|auth|login|graphql|hooks?|webhooks?|services|rpc|"
     r"bot\$|[\w-]+\.(?:json|php|xml))(?:/|$|\b)"
 )
@@ -176,10 +177,10 @@ def _is_credential(name: str, before: str, host: str, path: str) -> bool:
 
 
 _LONGEST: Final = 3_000
-_GAP = re.compile(r"[ \t]{2,}")
-_WRAPPED = re.compile(r"(?<=[a-z,`])\n(?=[a-z`~.])")
+_GAP = late_pattern(r"[ \t]{2,}")
+_WRAPPED = late_pattern(r"(?<=[a-z,`])\n(?=[a-z`~.])")
 """A line break inside a sentence; replaced by a space, so that all offsets stay the same."""
-_SENDER = re.compile(
+_SENDER = late_pattern(
     r"(?<![\w./-])(?:curl(?:\.exe)?|wget|invoke-webrequest|invoke-restmethod|iwr|irm)(?=\s)"
 )
 _ENVIRONMENT = r"(?:printenv|(?<![\w./])env|export -p|declare -x)"
@@ -212,18 +213,18 @@ _PLACE = (
     r"summary|comment|commit|pull request|pr|issue|conversation|url|webhook|result|report|user|"
     r"question|image|link|query string)\b|https?://|\bme\b|[\w.+-]{1,40}@[\w-]{1,40}\."
 )
-_READ_VAULT = re.compile(rf"{_READER}{_PATH}{_VAULT}")
-_PIPED = re.compile(
+_READ_VAULT = late_pattern(rf"{_READER}{_PATH}{_VAULT}")
+_PIPED = late_pattern(
     rf"(?:{_READER}{_PATH}{_ANY}|{_ENVIRONMENT})[^\n|]{{0,120}}\|[^\n]{{0,160}}"
     r"(?<![\w./-])(?:curl|wget|nc|ncat|netcat|socat|telnet|mail|sendmail)(?![\w-])"
 )
-_READ_AND_SHARE = re.compile(
+_READ_AND_SHARE = late_pattern(
     rf"(?<![\w-])(?:read|open|cat|load|find|get|fetch|extract|collect|grab|take|look (?:at|in|into|"
     rf"up)|access|print|run|execute|search|check|locate|copy|retrieve)\b[^\n.;]{{0,60}}?{_ANY}[^\n]"
     rf"{{0,80}}?(?:\band\b|\bthen\b|[,;.]|&&)\s*(?:\w+ ){{0,3}}?{_SHARING}\b[^\n]"
     rf"{{0,90}}?(?:\b(?:in|into|to|with|at|as|for|of|inside)\b\s*)(?:{_PLACE})"
 )
-_SHOW_CONTENTS = re.compile(
+_SHOW_CONTENTS = late_pattern(
     rf"(?<![\w-])(?:print|output|display|show(?: me)?|dump|reveal|return|paste|leak|repeat|expose|"
     rf"send(?: me)?|tell me|give me|post|include|disclose|exfiltrate|steal|upload)\s+(?:out "
     rf")?(?:(?:the|all|any|every|full|whole|entire|raw|complete|exact|me) ){{0,4}}(?:contents?|"
@@ -236,7 +237,7 @@ _SECRETS = (
     r"private keys?|passwords?|access tokens?|auth tokens?|\.netrc|\.pgpass|id_rsa|session "
     r"cookies?)"
 )
-_SEND_AWAY = re.compile(
+_SEND_AWAY = late_pattern(
     rf"(?<![\w-])(?:send|post|upload|exfiltrate|transmit|forward|e-?mail|leak|submit|deliver|"
     rf"copy)\s"
     r"[^\n.]{0,60}?(?:\ball\b|\bany\b|\bevery\b|contents? of|values? of|user'?s|\btheir\b|"
@@ -245,12 +246,12 @@ _SEND_AWAY = re.compile(
     r"(?:https?://|\bwww\.|[\w.+-]{1,40}@[\w-]{1,40}\.)"
 )
 
-_EXFILTRATE = re.compile(
+_EXFILTRATE = late_pattern(
     r"(?:^|[.!?:;]\s|\bplease\s|\band\s|\bthen\s|[-*]\s)(?:please )?exfiltrate\s[^\n.]{0,60}?"
     + _SECRETS,
     re.MULTILINE,
 )
-_TOKEN = re.compile(
+_TOKEN = late_pattern(
     r"\.env\b|netrc|\.pgpass|credential|/etc/shadow|gcloud/|gh/hosts|auth\.json|/id_|\.npmrc|"
     r"\.pypirc|"
     r"\.docker/|\.kube/|secrets?\b|\.key\b|_history|api[ _-]?key|env(?:ironment)? var|ssh key|"

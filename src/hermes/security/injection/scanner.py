@@ -26,6 +26,7 @@ from hermes.security.injection.wording import (
     is_permitted,
 )
 from hermes.security.tables import read_patterns
+from hermes.util.lazy import late_pattern
 
 # A text as a chain of words, in which phrases are searched.
 #
@@ -33,14 +34,14 @@ from hermes.security.tables import read_patterns
 # paragraph or a list item. A piece of one or two words is not a sentence: `Ignore. All. Previous.`
 # is one phrase split up.
 
-_WORD = re.compile(r"[^\W_]+")
-_END = re.compile(
+_WORD = late_pattern(r"[^\W_]+")
+_END = late_pattern(
     r"""[.!?。]+["')\]*_`]*(?=\s)|\n\s*\n|\n[ \t]*(?=(?:[-+*]|\#{1,6}|\d{1,3}[.)])[ \t]|\|)"""
 )
-_RUN = re.compile(r"(?<![a-z])[a-z]{18,}+")
-_IN_CHAIN = re.compile(r"[^ .]+")
+_RUN = late_pattern(r"(?<![a-z])[a-z]{18,}+")
+_IN_CHAIN = late_pattern(r"[^ .]+")
 _SENTENCE: Final = 3  #: Words of two letters or more that make a piece a sentence.
-_LEET = re.compile(r"(?<![a-z0-9@$!|])[a-z@!|]{0,14}[0134578@$|][a-z0-9@$!|]{0,14}")
+_LEET = late_pattern(r"(?<![a-z0-9@$!|])[a-z@!|]{0,14}[0134578@$|][a-z0-9@$!|]{0,14}")
 _READINGS = tuple(str.maketrans("01345789@$!|", f"o{one}eastbgasi{one}") for one in "il")
 
 
@@ -133,12 +134,14 @@ def _unleet(plain: str, known: frozenset[str]) -> str:
 # Compiling all phrases takes longer than scanning a file, so each is compiled when a text first
 # contains a word for every required part.
 
-_SOME = re.compile(r"<(\d+)>")
-_LETTER = re.compile(r"[^\W\d_]|(?<=[a-z])\d+|\\\.")
+_SOME = late_pattern(r"<(\d+)>")
+_LETTER = late_pattern(r"[^\W\d_]|(?<=[a-z])\d+|\\\.")
 _SOME_WORDS: Final = "(?<= )(?:[a-z0-9 ]{0,%d}(?<= ))?"
 _WORD_LENGTH: Final = 9  #: Characters that one word of any kind may take, including its space.
-_LITERAL = re.compile(r"[^\W\d_]+")
-_PIECE = re.compile(r"(?P<open>\(\?[:!])|(?P<close>\)(?:\?|\{(?P<least>\d)[^}]*\})?)|(?P<bar>\|)|.")
+_LITERAL = late_pattern(r"[^\W\d_]+")
+_PIECE = late_pattern(
+    r"(?P<open>\(\?[:!])|(?P<close>\)(?:\?|\{(?P<least>\d)[^}]*\})?)|(?P<bar>\|)|."
+)
 
 
 class PhraseRule(msgspec.Struct, frozen=True):
@@ -244,11 +247,11 @@ def _phrase_parts(phrase: str) -> Iterator[list[str]]:
 # Both are common, so their text decides.
 
 _LONGEST: Final = 4_000  #: Characters of a comment or element that are read.
-_ADDRESSED = re.compile(
+_ADDRESSED = late_pattern(
     r"\b(?:ai|a\.i\.|assistants?|agents?|llms?|language models?|claude|chatgpt|gpt(?:-\d)?|copilot|"
     r"cursor|gemini|hermes|codex|bots?|you|your|system|admin|model)\b"
 )
-_ORDER = re.compile(
+_ORDER = late_pattern(
     r"(?P<verb>\b(?:ignore|disregard|forget|override|bypass)\b[^.\n]{0,40}\b(?:instructions?|"
     r"prompts?|rules?|guidelines?|polic(?:y|ies)|everything|safety|above|user|restrictions?|"
     r"visible)|\bexfiltrate|\b(?:send|upload|post|forward|e-?mail|leak|append|"
@@ -259,13 +262,13 @@ _ORDER = re.compile(
     r"execute|install|download|fetch)\b[^.\n]{0,80}(?:https?://|\|\s*(?:ba)?sh\b|silently|secretly|"
     r"without (?:asking|telling|informing|confirm)))"
 )
-_DECEIT = re.compile(
+_DECEIT = late_pattern(
     r"\b(?:do not|don't|never) (?:tell|mention|inform|reveal|alert|notify)\b[^.\n]{0,40}(?:users?|"
     r"human|anyone)|\bwithout (?:telling|informing|notifying|alerting)\b"
 )
-_FORBIDDEN = re.compile(r"(?:\bnot|n't|\bnever|\bavoid|\bwithout|\bdon.t)\s+(?:\w+\s+)?$")
-_OPENING = re.compile(r"<([a-z][a-z0-9]{0,20})\b([^<>]{0,600})>", re.IGNORECASE)
-_HIDDEN = re.compile(
+_FORBIDDEN = late_pattern(r"(?:\bnot|n't|\bnever|\bavoid|\bwithout|\bdon.t)\s+(?:\w+\s+)?$")
+_OPENING = late_pattern(r"<([a-z][a-z0-9]{0,20})\b([^<>]{0,600})>", re.IGNORECASE)
+_HIDDEN = late_pattern(
     r"display\s*:\s*none|visibility\s*:\s*hidden|opacity\s*:\s*0(?:\.0+)?\s*(?:[;\"'!]|$)|"
     r"font-size\s*:\s*(?:0|1px|0\.\d+)|(?:^|\s)hidden(?=[\s=\"'/]|$)|"
     r"(?<![-\w])color\s*:\s*(?:transparent|white|#fff(?:fff)?\b)|"
@@ -273,7 +276,7 @@ _HIDDEN = re.compile(
     r"clip\s*:\s*rect\(\s*0|transform\s*:\s*scale\(\s*0",
     re.IGNORECASE,
 )
-_TO_A_MACHINE = re.compile(
+_TO_A_MACHINE = late_pattern(
     r"\b(?:ai|assistants?|llms?|claude|chatgpt|gpt|copilot|hermes|codex)\b[^.\n]{0,30}(?:[:,]|"
     r"\b(?:must|should|will|please|reading|read this)\b)|\binstructions?\s*:|\b(?:you must|"
     r"you should|you will|you are)\b[^\n]{0,80}\b(?:ignore|send|execute|run|reveal|upload|delete|"

@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
+from hermes.util.lazy import late_pattern
+
 # Characters that look like Latin letters but are not, and how they read.
 #
 # Only those that normalisation (NFKD) keeps: full-width, mathematical and accented letters are
@@ -54,11 +56,11 @@ def lookalike_letters() -> dict[int, str]:
 # Not findings: a leading byte order mark; the joiners inside an emoji; the tags of the three
 # subdivision flags; joiners and separators after a letter of a script whose spelling needs them.
 
-_INVISIBLE = re.compile(
+_INVISIBLE = late_pattern(
     "[\u180e\u200b-\u200d\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
     "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
-IGNORED = re.compile(
+IGNORED = late_pattern(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
     "\U000e0000-\U000e001f\U000e007f\U000e0100-\U000e01ef]"
@@ -73,7 +75,7 @@ _JOINING = (
     "\ua8e0-\uabff\ufb50-\ufdff\ufe70-\ufefe]"
 )
 _UNSPACED = "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1980-\u19ff\u3040-\u30ff\u3400-\u9fff]"
-_LEGITIMATE = re.compile(
+_LEGITIMATE = late_pattern(
     # an emoji joined to the next
     rf"(?<=[{_EMOJI}\ufe0f\u20e3])\u200d(?=[{_EMOJI}])"
     # England, Scotland, Wales
@@ -106,15 +108,15 @@ def find_invisible(text: str) -> Iterator[tuple[str, int]]:
 
 
 _LETTERS = lookalike_letters()
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,8});")
-_MARKS = re.compile("[\u0300-\u036f\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20df\ufe20-\ufe2f]")
-_ESCAPED_BREAK = re.compile(r"\\[nrt](?![a-z]{0,12}\\)")
-_TAG = re.compile(
+_ENTITY = late_pattern(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,8});")
+_MARKS = late_pattern("[\u0300-\u036f\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20df\ufe20-\ufe2f]")
+_ESCAPED_BREAK = late_pattern(r"\\[nrt](?![a-z]{0,12}\\)")
+_TAG = late_pattern(
     r"</?(?:b|i|u|s|em|strong|span|font|mark|small|big|sub|sup|code|tt|kbd|a|br|wbr)\b[^<>]{0,200}>"
 )
-_COMMENT_IN_WORD = re.compile(r"(?<=\w)<!--[^<>]{0,60}-->(?=\w)")
-_EMPHASIS_IN_WORD = re.compile(r"(?<=[^\W_])(?:\*{1,3}|~~|`|__)(?=[^\W_])")
-_LINK_TARGET = re.compile(r"\]\([^()\s]{0,300}\)")
+_COMMENT_IN_WORD = late_pattern(r"(?<=\w)<!--[^<>]{0,60}-->(?=\w)")
+_EMPHASIS_IN_WORD = late_pattern(r"(?<=[^\W_])(?:\*{1,3}|~~|`|__)(?=[^\W_])")
+_LINK_TARGET = late_pattern(r"\]\([^()\s]{0,300}\)")
 
 
 def fold(text: str) -> str:
@@ -148,7 +150,7 @@ def _keep_breaks(match: re.Match[str]) -> str:
 _BEFORE: Final = 300
 _AFTER: Final = 200  #: Characters around a phrase that are searched for the topic.
 
-_ABOUT = re.compile(
+_ABOUT = late_pattern(
     r"inject|jailbr|attack|adversar|malicious|untrusted|red.?team|owasp|exploit|vulnerab|poison|"
     r"payload|guardrail|hostile|take.?over|\bscan(?:s|ned|ner)?\b|social engineering|manipulat|"
     r"suspicious|detect|sanitiz|classifier|\b(?:phrases?|texts?|contents?|inputs?|instructions?|"
@@ -172,44 +174,44 @@ _TELLING = (
     r"manipulate|manipulates|manipulating|command|commands|coerce|coerces|designed|meant|used|"
     r"instruction|instructions|attacker|attackers)"
 )
-_REPORTED = re.compile(
+_REPORTED = late_pattern(
     rf"(?<![a-z])(?:{_TELLING} (?:[a-z0-9]{{1,14}} ){{0,5}}to|could|might|would|"
     r"(?:make|makes|making|let|lets|have|has|having) (?:the |an? |your |its |their "
     r")?[a-z0-9]{1,14}|"
     r"(?:to|could|might|would) (?:[a-z0-9]{1,14} ){1,6}(?:and|or))"
     r"(?: (?:just|simply|then|also|blindly|either)){0,2} $"
 )
-_IN_FIRST_PERSON = re.compile(
+_IN_FIRST_PERSON = late_pattern(
     r"(?<![a-z])(?:(?:i|we) (?:want|need|order|ask|tell|command|instruct|request|urge|expect|"
     r"demand|would)|i m|i am|please|hereby|must now|you (?:must|have|need|are)) [a-z0-9 ]{0,40}$"
 )
-_CONDITION = re.compile(
+_CONDITION = late_pattern(
     r"(?<![a-z])(?:if|when|whenever|any|should a|even if|attempts|such as|like|never|not|don t|"
     r"(?:that|which) (?:asks?|tells?|tr(?:y|ies)|says?|instructs?|wants?|attempts?)) "
 )
-_NEGATED = re.compile(
+_NEGATED = late_pattern(
     r"(?<![a-z])(?:never|not|don t|dont|cannot|can t|mustn t|shouldn t|won t|wouldn t|doesn t|"
     r"didn t|nor|refuse to|refuses to|refuse|avoid|without|instead of|rather than|unable to|(?:did|"
     r"do|have|has|does) (?:i|we|you|it|they))(?: (?:ever|simply|just|blindly|to|be|silently|let|"
     r"have it|casually|accidentally)){0,2} $"
 )
-_NEGATION = re.compile(
+_NEGATION = late_pattern(
     r"(?<![a-z])(?:never|not|don t|dont|can t|avoid|nor|did i|did you|(?<!you )(?:can|could|might|"
     r"may|would)|attackers?|malicious) |(?:works?|works? hard|tr(?:y|ies)|attempts?|aims?|tends?|"
     r"designed|meant|allows?|how|ways?|used) to $"
 )
 _FORBIDDING: Final = 160
-_SENTENCE_END = re.compile(r"[.!?]\s|\n\s*\n")
-_FORBIDDEN = re.compile(
+_SENTENCE_END = late_pattern(r"[.!?]\s|\n\s*\n")
+_FORBIDDEN = late_pattern(
     r"\b(?:never|not|n't|don.t|do not|must not|avoid|cannot|can.t|forbid\w*|prohibit\w*|den(?:y|"
     r"ied|ies)|block\w*|refus\w*|reject\w*|prevent\w*|disallow\w*|without|no)\b|n.t\b|❌|🚫|⛔"
 )
-_PERMITTED = re.compile(
+_PERMITTED = late_pattern(
     r"(?<![a-z])(?:can|may|could|should|safely|want to|free to|then|simply|just) (?:safely |"
     r"simply |just |also |then |always )?$"
 )
-_WHOLE = re.compile(r"all|any|every|your|system")
-_FROM_OUTSIDE = re.compile(
+_WHOLE = late_pattern(r"all|any|every|your|system")
+_FROM_OUTSIDE = late_pattern(
     r" (?:(?:that|which|it|they|you|he|she) )?(?:(?:is|are|may|might|could|can|"
     r"were) )?(?:be )?(?:in|from|inside|found|embedded|contained|within|that|which|coming|inserted|"
     r"hidden|appear|appears|appearing|asking|telling|see|encounter|you see|you find|contains|"
@@ -217,7 +219,7 @@ _FROM_OUTSIDE = re.compile(
     r"your |my )?(?:system|developer|operator|user|prompt|above|start|beginning|you were|you have|"
     r"came before|your|was given|were given)\b)"
 )
-_CONDITION_AFTER = re.compile(
+_CONDITION_AFTER = late_pattern(
     r" (?:if|when|unless|for|in case|as|because|since|until|on|regarding|about) "
 )
 

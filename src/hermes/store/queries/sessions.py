@@ -11,6 +11,7 @@ from hermes.core.ports import SessionInfo
 from hermes.store.engine import Database, Row
 from hermes.store.records import SessionFilter
 from hermes.store.rows import placeholders, user_text
+from hermes.util.lazy import late_pattern
 from hermes.util.text import clean
 
 PREVIEW_CHARACTERS = 63
@@ -184,7 +185,7 @@ def _info(row: Row) -> SessionInfo:
 LIMIT = 100
 SHOWN_MATCHES = 5
 
-_NUMBERED = re.compile(r"(.*\S) #(\d+)", re.DOTALL)
+_NUMBERED = late_pattern(r"(.*\S) #(\d+)", re.DOTALL)
 
 
 def clean_title(title: str) -> str:

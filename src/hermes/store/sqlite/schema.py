@@ -3,7 +3,6 @@
 The tables of version 6 are documented and do not change any more; changes are made by migrations.
 """
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -14,14 +13,15 @@ from hermes.core.errors import StoreTooNew
 from hermes.store.schema import created, read_statements, shared_statements
 from hermes.store.search import RANGES
 from hermes.store.sqlite.health import transaction
+from hermes.util.lazy import late_pattern
 
 VERSION, ADDITIONS_VERSION = 6, 3
 
 REBUILD_SEARCH = "INSERT INTO messages_fts(messages_fts) VALUES ('rebuild')"
 REBUILD_TRIGRAMS = "INSERT INTO messages_trigram(messages_trigram) VALUES ('rebuild')"
 
-_ADD_COLUMN = re.compile(r"ALTER TABLE (\w+) ADD COLUMN (\w+)")
-_UNSPACED = re.compile(r"IS_UNSPACED\(([\w.]+)\)")
+_ADD_COLUMN = late_pattern(r"ALTER TABLE (\w+) ADD COLUMN (\w+)")
+_UNSPACED = late_pattern(r"IS_UNSPACED\(([\w.]+)\)")
 _LEADS = (
     *((lead, (lead & 0x0F) << 12, (lead & 0x0F) << 12 | 0x0FFF) for lead in range(0xE0, 0xED)),
     (0xED, 0xD000, 0xD7FF),

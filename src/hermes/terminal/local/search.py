@@ -21,10 +21,11 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.terminal.base import GrepLine, GrepQuery, GrepResult
 from hermes.terminal.output import cut_line
+from hermes.util.lazy import late_pattern
 
 # Globs and .gitignore rules as regular expressions over `/`-separated relative paths.
 
-_CLASS = re.compile(r"\[(!?)(\]?[^\]/]*)\]")
+_CLASS = late_pattern(r"\[(!?)(\]?[^\]/]*)\]")
 
 
 @lru_cache(maxsize=512)

@@ -22,13 +22,14 @@ from hermes.terminal.session_shell import (
     background_script,
     foreground_script,
 )
+from hermes.util.lazy import late_pattern
 
 # The user's start-up files, read once when the session's shell starts.
 #
 # Exported variables are kept, as if a first command had exported them. Aliases, functions and
 # options are not: commands run in a non-interactive shell, like scripts.
 
-_EXPORTED = re.compile(rb"^(?:declare -\w+|export) (\w+)", re.MULTILINE)
+_EXPORTED = late_pattern(rb"^(?:declare -\w+|export) (\w+)", re.MULTILINE)
 
 
 class ShellOptions(msgspec.Struct, frozen=True):

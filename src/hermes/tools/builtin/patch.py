@@ -1,7 +1,7 @@
 """The tool `patch`: replace text in a file, or apply a patch to several files."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -22,9 +22,12 @@ from hermes.tools.editing.files import (
     display_path,
     run_sized,
 )
-from hermes.tools.editing.matching import LocatedEdits, locate
-from hermes.tools.editing.patch_format import PatchSection, locate_hunks, parse_patch
 from hermes.tools.registry import ToolDeps, tool
+
+if TYPE_CHECKING:
+    from hermes.tools.editing.patch_format import PatchSection
+
+# Every session makes the tool and few use it: what finds places is imported where it is used.
 
 
 @tool(name="patch", toolset="file", effect=Effect.WRITE, serial=True, emoji="🩹")
@@ -51,6 +54,8 @@ class Patch:
         """  # noqa: E501 - a note is one line
         plan = PatchPlan(self._editor, call)
         if mode == "patch" or (patch and not old_string):
+            from hermes.tools.editing.patch_format import parse_patch
+
             for section in parse_patch(normalize_argument(patch, "patch")):
                 await plan.section(section)
         else:
@@ -69,6 +74,8 @@ def changed_paths(arguments: dict[str, Any]) -> list[str]:
     """Return every file that the call would touch; none for a patch that cannot be parsed."""
     patch = str(arguments.get("patch") or "")
     if arguments.get("mode") == "patch" or (patch and not arguments.get("old_string")):
+        from hermes.tools.editing.patch_format import parse_patch
+
         try:
             sections = parse_patch(normalize_argument(patch, "patch"))
             return [path for section in sections for path in section.paths]
@@ -112,15 +119,16 @@ class PatchPlan:
     async def replace(self, path: str, old: str, new: str, *, replace_all: bool) -> None:
         file = await self._require_text(path)
         document = TextDocument(file.after or b"")
+        from hermes.tools.editing.matching import locate
 
         def work() -> bytes:
-            located: LocatedEdits = locate(document.text, old, new, replace_all=replace_all)
+            located = locate(document.text, old, new, replace_all=replace_all)
             file.ignored = located.ignored
             return document.apply(located.edits)
 
         file.after = await _edit_text(file, work)
 
-    async def section(self, section: PatchSection) -> None:
+    async def section(self, section: "PatchSection") -> None:
         match section.kind:
             case "add":
                 file = await self._file(section.path)
@@ -131,10 +139,11 @@ class PatchPlan:
             case "update":
                 await self._update(section)
 
-    async def _update(self, section: PatchSection) -> None:
+    async def _update(self, section: "PatchSection") -> None:
         file = await self._require_text(section.path)
         if section.hunks:
             document = TextDocument(file.after or b"")
+            from hermes.tools.editing.patch_format import locate_hunks
 
             def work() -> bytes:
                 edits, ignored = locate_hunks(document.text, section.hunks)

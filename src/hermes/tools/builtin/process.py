@@ -1,6 +1,5 @@
 """The tool `process`: list, read, wait for, write to and end background commands."""
 
-import re
 from typing import Any, Literal, assert_never
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
@@ -17,14 +16,15 @@ from hermes.terminal import (
 from hermes.terminal.processes import MAX_RUNNING
 from hermes.tools.builtin.terminal import command_concern
 from hermes.tools.registry import ToolDeps, tool
+from hermes.util.lazy import late_pattern
 
 Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
 
 MAX_WAIT = 3_600
 MAX_COMMAND_CHARS = 120  #: For a command in a list.
 
-_LINE_END = re.compile(r"[\r\n\x03]")
-_KEYS = re.compile(r"[\r\n\x03\x04\x1a\x1c]*")
+_LINE_END = late_pattern(r"[\r\n\x03]")
+_KEYS = late_pattern(r"[\r\n\x03\x04\x1a\x1c]*")
 """Enter, Ctrl-C, Ctrl-D, Ctrl-Z and Ctrl-\\. Earlier text of the line was examined already."""
 
 

@@ -11,6 +11,7 @@ from hermes.core.tool import Concern, Effect, ToolContext
 from hermes.security import examine_command, is_read_only, merge_concerns
 from hermes.terminal import CommandResult, plain_text, run_in_terminal
 from hermes.tools.registry import ToolDeps, tool
+from hermes.util.lazy import late_pattern
 
 # Exit codes that look like failures but are not, or that hide what failed.
 _PROGRAM_CODES = (
@@ -32,8 +33,10 @@ _GENERAL_CODES = {
     139: "it crashed: segmentation fault",
     141: "the reader of its output ended first",
 }
-_SEPARATORS = re.compile(r"[;|&\n]+")
-_PREFIXES = re.compile(r"^(\s|!\s|\w+=\S*\s|(sudo|command|time|env|nice)\s|git (?=diff|grep)|\()*")
+_SEPARATORS = late_pattern(r"[;|&\n]+")
+_PREFIXES = late_pattern(
+    r"^(\s|!\s|\w+=\S*\s|(sudo|command|time|env|nice)\s|git (?=diff|grep)|\()*"
+)
 
 
 def exit_note(command: str, code: int) -> str:

@@ -1,6 +1,5 @@
 """The tool `todo`: the task list of the agent."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from hermes.core.messages import COMPACTED, TODO_LIST, Assistant, Message, ToolR
 from hermes.core.tool import Effect
 from hermes.tools.editing.files import plural
 from hermes.tools.registry import ToolDeps, tool
+from hermes.util.lazy import late_pattern
 
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]", "cancelled": "[-]"}
 """The mark of each status. The order is that of the counts in the header."""
@@ -19,7 +19,7 @@ MAX_TASK_CHARS = 500  #: For the text of one task.
 MAX_ID_CHARS = 40
 
 _STATUS = {mark: status for status, mark in MARKS.items()}
-_LINE = re.compile(r"(\[[x> -]\]) (\S+): (.*)")
+_LINE = late_pattern(r"(\[[x> -]\]) (\S+): (.*)")
 
 _PARAMETERS = {
     "type": "object",

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -28,15 +29,13 @@ from hermes.tools.builtin.web_search import (
     select_service,
 )
 from hermes.tools.registry import ToolDeps, tool
-from hermes.tools.web_pages import (
-    PageFetcher,
-    PageText,
-    fence_untrusted,
-    install_page_readers,
-    read_page,
-)
 from hermes.util.http import make_client
 from hermes.util.text import clean
+
+if TYPE_CHECKING:
+    from hermes.tools.web_pages import PageFetcher, PageText
+
+# Every session makes the tool and few use it: what reads pages is imported where it is used.
 
 AUXILIARY_TASK = "web_extract"
 MAX_RAW_CHARS = 5_000  #: Longer pages are summarized.
@@ -51,13 +50,15 @@ INSTRUCTIONS = (
 )
 
 
-async def shorten(reading: PageText, auxiliary: Auxiliary | None) -> PageText:
+async def shorten(reading: "PageText", auxiliary: Auxiliary | None) -> "PageText":
     """Return a short page as it is, a long one as a summary or, if that fails, its beginning."""
     length = len(reading.text)
     if length <= MAX_RAW_CHARS:
         return reading
     if auxiliary is None:
         return _truncate(reading, "no model is there to summarise it")
+    from hermes.tools.web_pages import fence_untrusted
+
     request = ModelRequest(
         (
             System(INSTRUCTIONS),
@@ -78,7 +79,7 @@ async def shorten(reading: PageText, auxiliary: Auxiliary | None) -> PageText:
     return msgspec.structs.replace(reading, text=summary, notes=(*reading.notes, note))
 
 
-def _truncate(reading: PageText, why: str) -> PageText:
+def _truncate(reading: "PageText", why: str) -> "PageText":
     note = f"the first {MAX_RAW_CHARS:,} of {len(reading.text):,} characters; {why}"
     text = reading.text[:MAX_RAW_CHARS]
     return msgspec.structs.replace(reading, text=text, notes=(*reading.notes, note))
@@ -86,13 +87,15 @@ def _truncate(reading: PageText, why: str) -> PageText:
 
 MAX_URLS = 5
 
-Scrape = Callable[[str], Awaitable[PageText]]  #: Gets a page through a service. Raises `ToolError`.
+Scrape = Callable[
+    [str], "Awaitable[PageText]"
+]  #: Gets a page through a service. Raises `ToolError`.
 
 
 async def extract_pages(
     call: ToolContext,
     urls: list[str],
-    fetcher: PageFetcher,
+    fetcher: "PageFetcher",
     auxiliary: Auxiliary | None = None,
     scrape: Scrape | None = None,
 ) -> str:
@@ -111,9 +114,11 @@ async def extract_pages(
 
 
 async def _extract_page(
-    url: str, fetcher: PageFetcher, auxiliary: Auxiliary | None, scrape: Scrape | None
+    url: str, fetcher: "PageFetcher", auxiliary: Auxiliary | None, scrape: Scrape | None
 ) -> str | ToolError:
     """Return the fenced page, or the error, so that one failed page does not lose the others."""
+    from hermes.tools.web_pages import fence_untrusted, read_page
+
     try:
         reading = await _scrape(url, fetcher, scrape) or await read_page(await fetcher.fetch(url))
         if not reading.text:
@@ -131,7 +136,7 @@ async def _extract_page(
     return fence_untrusted(text, what)
 
 
-async def _scrape(url: str, fetcher: PageFetcher, scrape: Scrape | None) -> PageText | None:
+async def _scrape(url: str, fetcher: "PageFetcher", scrape: Scrape | None) -> "PageText | None":
     """Get the page from the service; None without one, or when it fails.
 
     The guard is asked first: the service must not fetch private addresses either.
@@ -163,7 +168,9 @@ def find_firecrawl(options: WebSearchOptions, connect: Connect = make_client) ->
     if service is None or service.name != "firecrawl":
         return None
 
-    async def scrape(url: str) -> PageText:
+    async def scrape(url: str) -> "PageText":
+        from hermes.tools.web_pages import PageText
+
         body = {"url": url, "formats": ["markdown"], "onlyMainContent": True}
         answer = await request_json(service, options, connect, SCRAPE_PATH, body)
         data = answer.get("data") if isinstance(answer, dict) else None
@@ -195,17 +202,25 @@ def url_guard(deps: ToolDeps) -> UrlGuard:
 @tool(name="web_extract", toolset="web", effect=Effect.NETWORK, emoji="📄")
 class WebExtract:
     def __init__(self, deps: ToolDeps) -> None:
-        self._deps, self._fetcher = deps, PageFetcher(url_guard(deps))
+        self._deps, self._guard = deps, url_guard(deps)
+
+    @cached_property
+    def _fetcher(self) -> "PageFetcher":
+        from hermes.tools.web_pages import PageFetcher
+
+        return PageFetcher(self._guard)
 
     async def web_extract(
         self, call: ToolContext, urls: Annotated[list[str], Meta(min_length=1, max_length=MAX_URLS)]
     ) -> str:
         """Get the text of web pages and PDFs as Markdown; long ones are summarised."""
         if self._deps.settings.security.install_packages:
+            from hermes.tools.web_pages import install_page_readers
+
             await call.cancel.guard(install_page_readers(call.output))
         scrape = find_firecrawl(search_options(self._deps))
         return await extract_pages(call, urls, self._fetcher, self._deps.auxiliary, scrape)
 
     async def examine(self, arguments: dict[str, Any]) -> Concern | None:
-        concerns = (self._fetcher.guard.examine(str(url)) for url in arguments.get("urls", ()))
+        concerns = (self._guard.examine(str(url)) for url in arguments.get("urls", ()))
         return next((concern for concern in concerns if concern), None)

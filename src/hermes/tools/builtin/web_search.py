@@ -1,7 +1,6 @@
 """The tool `web_search`: search the web with a configured service, or with ddgs."""
 
 import asyncio
-import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module, resources
 from typing import Any, Literal
@@ -14,10 +13,10 @@ from hermes.config.installation import InstallFailed, ensure_extra
 from hermes.core.errors import ToolArgumentsInvalid, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, ToolContext
 from hermes.tools.registry import ToolDeps, tool
-from hermes.tools.web_pages import fence_untrusted
 from hermes.util.concurrency import in_thread
 from hermes.util.extras import is_installed
 from hermes.util.http import HttpError, fetch, is_header_value, make_client
+from hermes.util.lazy import late_pattern
 from hermes.util.text import clean
 
 MAX_RESULTS = 5  #: Results of one search.
@@ -236,7 +235,7 @@ MAX_QUERY_CHARS = 1_000
 MAX_TITLE_CHARS = 200
 MAX_SNIPPET_CHARS = 400
 
-_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,100}>")
+_TAG = late_pattern(r"</?[a-zA-Z][^<>]{0,100}>")
 
 
 def select_service(options: WebSearchOptions) -> SearchService | None:
@@ -324,6 +323,8 @@ async def search_web(
     found = list(_format_results(rows))[:MAX_RESULTS]
     if not found:
         return f"nothing was found for {query!r}; try other words"
+    from hermes.tools.web_pages import fence_untrusted  # every session makes this tool, few use it
+
     text = "\n\n".join(f"{number}. {result}" for number, result in enumerate(found, 1))
     return fence_untrusted(text, f"results of {service.name if service else DDGS}")
 

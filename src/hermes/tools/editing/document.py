@@ -5,13 +5,10 @@ and invalid bytes of the file.
 """
 
 import codecs
-import difflib
 import json
 import re
-import symtable
 import sys
 import threading
-import tomllib
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -21,10 +18,11 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid
+from hermes.util.lazy import late_pattern
 
 BOM = "\ufeff"  #: The byte order mark as a character.
 
-_CRLF = re.compile(r"\r\n")
+_CRLF = late_pattern(r"\r\n")
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -167,6 +165,8 @@ def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _hunks(old: Sequence[str], new: Sequence[str], above: int) -> list[str]:
+    import difflib  # slow to load, and only an edit needs it
+
     lines: list[str] = []
     for group in difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT_LINES):
         (_, start, _, begin, _), (_, _, end, _, finish) = group[0], group[-1]
@@ -237,6 +237,8 @@ _WARNINGS_LOCK = threading.Lock()  #: The filters of `warnings` are global to th
 
 
 def _python(data: bytes) -> SyntaxProblem | None:
+    import symtable  # slow to load, as are the parsers below
+
     version = ".".join(map(str, _VERSION))
     try:
         with _WARNINGS_LOCK, warnings.catch_warnings():
@@ -264,13 +266,13 @@ def _json(data: bytes) -> SyntaxProblem | None:
     return None
 
 
-_COMMENTS = re.compile(rb"^\s*(//|/\*)|[,{\[]\s*(//|/\*)", re.MULTILINE)
+_COMMENTS = late_pattern(rb"^\s*(//|/\*)|[,{\[]\s*(//|/\*)", re.MULTILINE)
 
 
 def _yaml(data: bytes) -> SyntaxProblem | None:
     if b"{{" in data or b"{%" in data:
         return None  # a template, not YAML yet
-    import yaml  # slow to load, as are the parsers below
+    import yaml
 
     try:
         for _ in yaml.compose_all(data, Loader=yaml.CSafeLoader):
@@ -284,10 +286,12 @@ def _yaml(data: bytes) -> SyntaxProblem | None:
     return None
 
 
-_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)")
+_AT_LINE = late_pattern(r" \(at line (\d+), column \d+\)")
 
 
 def _toml(data: bytes) -> SyntaxProblem | None:
+    import tomllib
+
     try:
         tomllib.loads(data.decode())
     except tomllib.TOMLDecodeError as error:

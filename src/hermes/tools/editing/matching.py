@@ -27,6 +27,7 @@ import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.tools.editing.document import Edit, TextLines, display_text
+from hermes.util.lazy import late_pattern
 
 # Comparing and merging lines, ignoring what models get wrong: spaces, quotes, indentation.
 #
@@ -160,8 +161,8 @@ _TYPOGRAPHY = str.maketrans(
         **dict.fromkeys("\u00a0\u2002\u2003\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " "),
     }
 )
-_INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff]")
-_SPACES = re.compile(r"[ \t]+")
+_INVISIBLE = late_pattern("[\u200b\u200c\u200d\u2060\ufeff]")
+_SPACES = late_pattern(r"[ \t]+")
 
 
 def plain_typography(text: str) -> str:
@@ -474,7 +475,7 @@ def _common_length(one: str, other: str) -> int:
     return length
 
 
-_ESCAPE = re.compile(r"\\([ntr\"'\\])")
+_ESCAPE = late_pattern(r"\\([ntr\"'\\])")
 _ESCAPE_VALUES = {"n": "\n", "t": "\t", "r": ""}
 
 
@@ -512,7 +513,7 @@ def _by_blocks(
     ]
 
 
-_NUMBERED = re.compile(r"^ *(\d+)\|", re.MULTILINE)
+_NUMBERED = late_pattern(r"^ *(\d+)\|", re.MULTILINE)
 
 
 def _strip_line_numbers(wanted: Replacement) -> Replacement:

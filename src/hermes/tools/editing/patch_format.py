@@ -20,6 +20,7 @@ from hermes.tools.editing.matching import (
     normalize_line,
     number_lines,
 )
+from hermes.util.lazy import late_pattern
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 ADD, UPDATE, DELETE = "*** Add File:", "*** Update File:", "*** Delete File:"
@@ -166,7 +167,7 @@ def _header_path(line: str, header: str) -> str:
     return path
 
 
-_RANGE = re.compile(r"@@+ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@+ ?(.*)")
+_RANGE = late_pattern(r"@@+ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@+ ?(.*)")
 
 
 class _UnifiedParser:
