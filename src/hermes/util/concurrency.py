@@ -1,6 +1,7 @@
 """Threads, event loops, lock files and the clock."""
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -112,6 +113,30 @@ def in_session(session_id: str) -> Iterator[None]:
 
 
 POLL_SECONDS = 0.05
+
+
+@contextmanager
+def file_lock(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock file, which is kept. Raises `TimeoutError` after `seconds`, and `OSError`.
+
+    Every chat takes this lock, and `filelock`, which locks the same way, takes 9 ms to load.
+    """
+    import fcntl  # absent on native Windows
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except (BlockingIOError, PermissionError):  # some file systems report the latter
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(f"{path} is locked by another process") from None
+            time.sleep(POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @asynccontextmanager

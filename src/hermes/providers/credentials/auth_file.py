@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ import msgspec
 from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError
 from hermes.util import files
+from hermes.util.concurrency import file_lock
 
 log = logging.getLogger(__name__)
 
@@ -94,22 +95,17 @@ class AuthFile:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         path = self.lock_path()
-        import filelock  # slow to load, and rarely needed
-
-        lock = filelock.FileLock(path, timeout=LOCK_SECONDS, mode=0o600, fallback_to_soft=False)
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock.acquire()
-        except filelock.Timeout as error:
-            raise ConfigError(
-                f"another process is changing {tilde(self.path)}", hint="try again in a moment"
-            ) from error
-        except OSError as error:
-            raise unusable(path, error) from error
-        try:
+        with ExitStack() as held:
+            try:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                held.enter_context(file_lock(path, LOCK_SECONDS))
+            except TimeoutError as error:
+                raise ConfigError(
+                    f"another process is changing {tilde(self.path)}", hint="try again in a moment"
+                ) from error
+            except OSError as error:
+                raise unusable(path, error) from error
             yield
-        finally:
-            lock.release()
 
     def _write(self, data: AuthData) -> None:
         self._warn_of_a_wide_mode()
