@@ -140,7 +140,7 @@ _SOME_WORDS: Final = "(?<= )(?:[a-z0-9 ]{0,%d}(?<= ))?"
 _WORD_LENGTH: Final = 9  #: Characters that one word of any kind may take, including its space.
 _LITERAL = late_pattern(r"[^\W\d_]+")
 _PIECE = late_pattern(
-    r"(?P<open>\(\?[:!])|(?P<close>\)(?:\?|\{(?P<least>\d)[^}]*\})?)|(?P<bar>\|)|."
+    r"(?P<open>\(\?[:!])|(?P<close>\)(?:\?|\{(?P<least>\d)[^}]*\})?)|(?P<bar>\|)|[^()|]+"
 )
 
 
@@ -149,6 +149,7 @@ class PhraseRule(msgspec.Struct, frozen=True):
     phrase: str
     needs: tuple[tuple[str, ...], ...]
     """One word of each of these must occur in the text; the rarest part first."""
+    parts: tuple[tuple[str, ...], ...]  #: The same in the order of the phrase.
     negation: str  #: `none`, `before` or `sentence`: where a `never` makes the phrase harmless.
 
     def matches(self, words: WordChain) -> Iterator[re.Match[str]]:
@@ -159,20 +160,33 @@ class PhraseRule(msgspec.Struct, frozen=True):
         done = 0
         for number in words.sentences(self.needs[0]):
             first = max(done, number - 1) if across else number
-            start, end = words.span(first, number + across)
+            span = words.span(first, number + across)
             done = number + 1
-            yield from _compile_phrase(self.phrase).finditer(words.chain, start, end)
-        for start, end in words.runs:
-            yield from _compile_phrase(self.phrase, inside=True).finditer(words.chain, start, end)
+            if self._may_be_in(words.chain[slice(*span)]):
+                yield from _compile_phrase(self.phrase).finditer(words.chain, *span)
+        for span in words.runs:
+            if self._may_be_in(words.chain[slice(*span)]):
+                yield from _compile_phrase(self.phrase, inside=True).finditer(words.chain, *span)
+
+    def _may_be_in(self, chain: str) -> bool:
+        """Return whether the required words are there, one part after the other."""
+        squeezed, at = chain.replace(" ", ""), 0
+        for part in self.parts:
+            ends = [place + len(word) for word in part if (place := squeezed.find(word, at)) >= 0]
+            if not ends:
+                return False
+            at = min(ends)
+        return True
 
 
 @cache
 def phrase_rules() -> tuple[PhraseRule, ...]:
     return tuple(
-        PhraseRule(name, folded, tuple(sorted(_required_words(folded), key=_commonness)), negation)
+        PhraseRule(name, folded, tuple(sorted(parts, key=_commonness)), parts, negation)
         for heading, text in read_patterns(Path(__file__).with_name("phrases.txt"))
         for name, negation in [heading.split(", ")]
-        for folded in [fold(text)]
+        for folded in [text if text.isascii() else fold(text)]  # in ASCII they are written folded
+        for parts in [tuple(_required_words(folded))]
     )
 
 
@@ -196,11 +210,16 @@ def _compile_phrase(phrase: str, *, inside: bool = False) -> re.Pattern[str]:
 
 def _required_words(phrase: str) -> Iterator[tuple[str, ...]]:
     """Yield, for each required part of the phrase, one word of every form it may take."""
-    for part in _phrase_parts(phrase):
-        words = [_form_words(form) for form in part]
-        if all(words):
-            every = {word for form in words for word in form}
-            yield tuple(w for w in sorted(every) if not any(o in w for o in every - {w}))
+    yield from filter(None, map(_part_words, map(tuple, _phrase_parts(phrase))))
+
+
+@cache  # many phrases share a part
+def _part_words(forms: tuple[str, ...]) -> tuple[str, ...]:
+    words = [_form_words(form) for form in forms]
+    if not all(words):
+        return ()
+    every = {word for form in words for word in form}
+    return tuple(w for w in sorted(every) if not any(o in w for o in every - {w}))
 
 
 def _commonness(part: tuple[str, ...]) -> int:
@@ -210,6 +229,8 @@ def _commonness(part: tuple[str, ...]) -> int:
 
 def _form_words(form: str) -> list[str]:
     """Return words of which every text of this form contains one; empty if unknown."""
+    if "(" not in form:
+        return [max(words, key=len)] if (words := _LITERAL.findall(form)) else []
     parts = list(_phrase_parts(form))
     plain = [word for part in parts if len(part) == 1 for word in _LITERAL.findall(part[0])]
     if plain:

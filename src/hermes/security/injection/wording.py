@@ -3,7 +3,6 @@
 Line breaks are neither added nor removed by folding, so line numbers are those of the source.
 """
 
-import html
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -123,6 +122,8 @@ def fold(text: str) -> str:
     """Return `text` in plain lower case: no look-alikes, accents, invisible characters or
     entities."""
     if "&" in text:
+        import html  # its table of names takes a while to load
+
         text = _ENTITY.sub(lambda found: re.sub(r"[\r\n]", " ", html.unescape(found[0])), text)
     if not text.isascii():
         text = unicodedata.normalize("NFKD", IGNORED.sub("", text))

@@ -3,9 +3,12 @@
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from hermes.security.injection import scan
+from hermes.security.injection import scan, scanner
+from hermes.security.injection.scanner import WordChain, known_words, phrase_rules
+from hermes.security.injection.wording import fold
 from tests.unit.security.injection.disguises import DISGUISES
 
 HERE = Path(__file__).parent
@@ -56,3 +59,25 @@ def test_a_disguise_hides_at_most_one_attack_in_twenty(disguise, classes):
     # The invisible characters of the disguise itself do not count.
     missed = [text for text in texts if all(name.startswith("invisible") for name in found[text])]
     assert len(missed) <= 0.05 * len(texts), missed
+
+
+def test_required_words_hide_no_phrase():
+    attacks = [text for name in IN_WORDS for text in MALICIOUS[name]]
+    texts = [*attacks, *(change(text) for change in DISGUISES.values() for text in attacks[::7])]
+    for text in texts:
+        words = WordChain(fold(text), known_words())
+        for rule in phrase_rules():
+            found = [match.span() for match in rule.matches(words)]
+            everywhere = msgspec.structs.replace(rule, parts=()).matches(words)
+            assert found == [match.span() for match in everywhere], (rule, text)
+
+
+def test_phrases_in_ascii_are_written_as_folded():
+    phrases = [rule.phrase for rule in phrase_rules()]
+    assert phrases == [fold(phrase) for phrase in phrases]
+
+
+def test_developer_document_compiles_few_phrases():
+    scanner._compile_phrase.cache_clear()
+    scan((HERE.parents[3] / "AGENTS.md").read_text("utf-8"))
+    assert scanner._compile_phrase.cache_info().currsize <= 5
