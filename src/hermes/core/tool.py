@@ -162,13 +162,19 @@ def _read(function: Callable[..., Any], deps: type | None) -> _Signed:
     return _Signed(spec, tuple(parameters), tuple(receivers), is_open)
 
 
+_PLAIN_TYPES = ((str, "string"), (bool, "boolean"), (int, "integer"), (float, "number"))
+"""Most parameters; `msgspec.json.schema` takes longer to find out the same."""
+
+
 def _spec(function: Callable[..., Any], signed: Mapping[str, inspect.Parameter]) -> ToolSpec:
     description, notes = _split_docstring(inspect.getdoc(function) or "", signed)
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, parameter in signed.items():
         # Msgspec's JSON Schema, without the alternative `null`, which the model does not need.
-        schema = msgspec.json.schema(parameter.annotation)
+        kind = parameter.annotation
+        plain = next((name for known, name in _PLAIN_TYPES if kind is known), "")
+        schema: dict[str, Any] = {"type": plain} if plain else msgspec.json.schema(kind)
         options = [each for each in schema.get("anyOf", []) if each != {"type": "null"}]
         schema = dict(options[0]) if len(options) == 1 else schema
         if parameter.default is inspect.Parameter.empty:

@@ -226,9 +226,11 @@ def may_receive_key(endpoint: Endpoint, url: str) -> bool:
 @lru_cache(maxsize=256)
 def endpoint_of_host(url: str) -> Endpoint | None:
     """Return the endpoint that this host belongs to, or None."""
-    return next(
-        (e for e in ENDPOINTS if (e.base_url or e.key_hosts) and may_receive_key(e, url)), None
-    )
+    parsed = _parse_url(url)
+    host = parsed.raw_host.decode() if parsed is not None else ""
+    # Parsing each address would take longer than the rest of choosing a model.
+    some = (e for e in ENDPOINTS if e.key_hosts or (host and host in e.base_url))
+    return next((e for e in some if may_receive_key(e, url)), None)
 
 
 def is_loopback(url: str) -> bool:

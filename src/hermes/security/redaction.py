@@ -249,20 +249,20 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._known: list[tuple[str, str]] = []
+        self._known: list[tuple[str, str]] = []  #: Spellings, each with its secret.
         self.learn(*secrets)
 
     def learn(self, *secrets: str) -> None:
         """Redact these values too, from now on."""
         values = {secret.strip() for secret in secrets}
-        stubs = dict(self._known) | {
-            spelling: _redacted_stub(value)
+        known = dict(self._known) | {
+            spelling: value
             for value in values
             if len(value) >= MIN_LENGTH and value not in REDACTION_MARK
             for spelling in (_encodings(value) if len(value) >= MIN_LENGTH_ANYWHERE else (value,))
         }
         # Longest first, because one secret may be the beginning of another.
-        self._known = sorted(stubs.items(), key=lambda item: len(item[0]), reverse=True)
+        self._known = sorted(known.items(), key=lambda item: len(item[0]), reverse=True)
 
     def redact(self, text: str) -> str:
         if text.startswith(("{", "[")):
@@ -295,9 +295,10 @@ class Redactor:
 
     def redact_known(self, text: str) -> str:
         """Redact only the known values, in text of a user, who may mean a key of their own."""
-        for spelling, stub in self._known:
+        for spelling, secret in self._known:
             if spelling not in text:
                 continue
+            stub = _redacted_stub(secret)
             if len(spelling) >= MIN_LENGTH_ANYWHERE:
                 text = text.replace(spelling, stub)
             else:

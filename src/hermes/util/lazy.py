@@ -39,9 +39,9 @@ def lazy_getattr(package: str) -> Callable[[str], Any]:
 def _read_imports(package: str) -> dict[str, tuple[str, str]]:
     """Return the module and the name in it for each imported name."""
     spec = sys.modules[package].__spec__
-    get_source = getattr(spec.loader if spec else None, "get_source", None)
-    source = get_source(package) if get_source else None
-    if not source or _MARK not in source:
+    get_data = getattr(spec.loader if spec else None, "get_data", None)
+    source = get_data(spec.origin).decode() if spec and get_data else ""
+    if _MARK not in source:
         raise ImportError(f"{package} has no imports under TYPE_CHECKING")
     found = {}
     for module, several, single in _IMPORT.findall(source.partition(_MARK)[2]):

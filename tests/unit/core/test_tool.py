@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.model import ToolSpec
-from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.core.tool import _PLAIN_TYPES, Concern, Effect, Tool, ToolContext
 from tests.cases import cases
 
 
@@ -111,3 +111,8 @@ async def test_fields_of_the_tool_are_set_by_its_maker():
 def test_tool_is_read_only_by_default():
     tool = Tool.from_function(search)
     assert (tool.effect, tool.serial, tool.examine) == (Effect.READ, False, None)
+
+
+def test_plain_types_have_the_schema_of_msgspec() -> None:
+    for kind, name in _PLAIN_TYPES:
+        assert msgspec.json.schema(kind) == {"type": name}

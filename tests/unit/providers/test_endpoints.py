@@ -160,3 +160,7 @@ def test_the_owner_of_an_address_is_known():
     assert endpoint_of_host("https://openrouter.ai/api/v1/").id == "openrouter"
     assert endpoint_of_host("https://openrouter.ai.evil.example/api/v1") is None
     assert endpoint_of_host("http://127.0.0.1:9/v1") is None
+    for endpoint in endpoints.ENDPOINTS:
+        found = endpoint_of_host(endpoint.base_url)
+        first = (e for e in endpoints.ENDPOINTS if endpoints.may_receive_key(e, endpoint.base_url))
+        assert found is next(first, None)

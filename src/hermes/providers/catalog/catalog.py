@@ -114,6 +114,7 @@ UNPRICED_PROVIDERS = frozenset({"copilot", "openai-codex", "custom"})
 UNKNOWN_FAMILY = Family(pattern="")
 
 _MAKER = late_pattern(r"([a-z]{2,6}\.)?(anthropic|openai|meta|mistral|deepseek|qwen|zai|minimax)\.")
+_GROUP = late_pattern(r"\([^()]*\)")
 _VERSION = late_pattern(r"[-@](v\d+(-\d+)?|\d{8}|\d{4}-\d{2}-\d{2}|latest|free|beta)$")
 
 
@@ -135,8 +136,14 @@ def normalize_name(model: str) -> str:
 def family_of(model: str) -> Family:
     """Return the family of the model; `UNKNOWN_FAMILY` when its name matches none."""
     name = normalize_name(model)
-    families = bundled_tables().families
+    families = (each for each in bundled_tables().families if _may_match(each.pattern, name))
     return next((family for family in families if re.match(family.pattern, name)), UNKNOWN_FAMILY)
+
+
+def _may_match(pattern: str, name: str) -> bool:
+    """Return False if a pattern begins with another letter, so that it need not be compiled."""
+    is_literal = pattern[0].isalpha() and pattern[1:2] not in tuple("?*{")
+    return not is_literal or pattern[0] == name[:1] or "|" in _GROUP.sub("", pattern)
 
 
 def bundled_facts(endpoint: Endpoint, model: str) -> ModelFacts:

@@ -1,5 +1,6 @@
 """What is known of a model, from whom, and what follows for requests to it."""
 
+import re
 from datetime import date
 
 import msgspec
@@ -14,6 +15,7 @@ from hermes.config.settings import (
 )
 from hermes.config.settings import ModelOverrides as Said
 from hermes.core.model import FREE, Price
+from hermes.providers.catalog import catalog
 from hermes.providers.catalog.catalog import (
     FRESH_SECONDS,
     UNKNOWN_FAMILY,
@@ -337,3 +339,15 @@ def test_a_folder_that_cannot_be_written_only_means_asking_again(tmp_path, caplo
 )
 def test_a_list_is_fresh_for_a_day(age, fresh):
     assert CachedModelList(URL, 1_000_000, ()).is_fresh(1_000_000 + age) is fresh
+
+
+def test_family_is_the_first_whose_pattern_matches():
+    tables = catalog.bundled_tables()
+    names = [entry.name for entry in tables.models]
+    names += [
+        part.strip("(.*)") for family in tables.families for part in family.pattern.split("|")
+    ]
+    for name in ("", "codex-mini", "qwq-32b", "o3-mini", *names):
+        plain = catalog.normalize_name(name)
+        matching = (family for family in tables.families if re.match(family.pattern, plain))
+        assert catalog.family_of(name) is next(matching, catalog.UNKNOWN_FAMILY), name
