@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hermes.app.workspace import SessionWorkspace
 from hermes.config.home import Home
@@ -35,7 +36,9 @@ from hermes.skills import (
     skills_list_tool,
 )
 from hermes.skills import skill_roots as roots
-from hermes.skills.writing import SkillWriter, WritingOptions, scan_reasons
+
+if TYPE_CHECKING:
+    from hermes.skills.writing import SkillWriter
 
 SYSTEMS = {"darwin": "macos", "win32": "windows"}
 MAX_HINTS = 200  #: Names in the working folder that are used for ranking.
@@ -137,8 +140,11 @@ class SkillCatalog:
         return SessionSkills(self, loader, session_id)
 
     @cached_property
-    def _writer(self) -> SkillWriter:
+    def _writer(self) -> "SkillWriter":
         """Shared by all sessions, so that each warning is given once."""
+        # Most sessions change no skill.
+        from hermes.skills.writing import SkillWriter, WritingOptions, scan_reasons
+
         folder = self._home.skills
         return SkillWriter(
             folder,

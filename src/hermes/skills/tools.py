@@ -1,7 +1,7 @@
 """The tools skills_list, skill_view and skill_manage."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hermes.core.errors import StoreError, ToolArgumentsInvalid, ToolError, UsageError
 from hermes.core.model import ToolSpec
@@ -18,9 +18,11 @@ from hermes.skills.skill import (
     is_visible,
 )
 from hermes.skills.writing.draft import DraftAction, SkillDraft
-from hermes.skills.writing.writer import SkillWriter
 from hermes.util.concurrency import in_thread
 from hermes.util.text import clean
+
+if TYPE_CHECKING:
+    from hermes.skills.writing.writer import SkillWriter  # most sessions change no skill
 
 TOOLSET = "skills"
 MAX_LISTED, MAX_FOUND = 100, 12
@@ -117,7 +119,7 @@ TEXT_ARGUMENTS = (
 
 
 def skill_manage_tool(
-    writer: Callable[[], SkillWriter], session_id: Callable[[], str], who: Author = Author.AGENT
+    writer: "Callable[[], SkillWriter]", session_id: Callable[[], str], who: Author = Author.AGENT
 ) -> Tool:
     """Its writes stay in the user's skill folder and can be undone, so a call needs no approval.
 
