@@ -7,6 +7,7 @@ import re
 import time
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,7 +15,7 @@ from hermes import __version__
 from hermes.cli.context import Cli, Command, arg, flag, table
 from hermes.cli.output import pick_named
 from hermes.cli.scheduling import GatewayJobs
-from hermes.config import edit, environment
+from hermes.config import environment
 from hermes.config.environment import variable, variables
 from hermes.config.home import Home, tilde
 from hermes.config.installation import start_command
@@ -34,9 +35,11 @@ from hermes.gateway import (
 from hermes.gateway.pairing import EVERYBODY, FOLDER, LIFE_SECONDS
 from hermes.gateway.platforms import registry
 from hermes.sdk.platforms import CredentialField, PlatformManifest
-from hermes.tui import Paint
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, many, plain_line
+
+if TYPE_CHECKING:
+    from hermes.tui import Paint
 
 COMMAND = Command("gateway")
 SYSTEM = flag("--system", help="the machine's service (Linux)")
@@ -228,7 +231,7 @@ def _status(args: Namespace, cli: Cli) -> int:
 
 
 def _status_lines(
-    found: process.GatewayProcess, state: process.GatewayState | None, now: float, paint: Paint
+    found: process.GatewayProcess, state: process.GatewayState | None, now: float, paint: "Paint"
 ) -> list[str]:
     began = human_duration(now - found.started_at)
     if state is None:
@@ -250,7 +253,7 @@ def _status_lines(
     return lines if state.adapters else [*lines, "no platform is set up: hermes gateway setup"]
 
 
-def _adapter(each: process.AdapterState, width: int, now: float, paint: Paint) -> str:
+def _adapter(each: process.AdapterState, width: int, now: float, paint: "Paint") -> str:
     role = "text" if each.state == "connected" else "error"
     detail = f" ({plain_line(each.detail)})" if each.detail else ""
     waiting = f", {each.waiting_out} waiting" if each.waiting_out else ""
@@ -363,6 +366,8 @@ def _setup(args: Namespace, cli: Cli) -> None:
         hint = f"hermes gateway setup {platform.name}, or: hermes config set {missing[0]} …"
         raise UsageError(f"{platform.label} cannot connect without {names}", hint=hint)
     if not is_configured(platform, cli.load()):  # it needs no credentials, only to be enabled
+        from hermes.config import edit  # a slow YAML library, needed only for changes
+
         edit.set_value(cli.home, ("platforms", platform.name, "enabled"), True)
     if not args.no_install and install_libraries(platform):
         cli.say(f"installed what {platform.label} needs")
@@ -387,6 +392,8 @@ def _save_given(args: Namespace, platform: PlatformManifest, cli: Cli) -> bool:
         given[registry.home_variable(platform)] = args.home_channel.strip()
     if (args.from_env or args.from_stdin) and not given:
         raise UsageError(f"no credential was given; {platform.label} has {', '.join(names)}")
+    from hermes.config import edit  # a slow YAML library, needed only for changes
+
     for name, value in given.items():
         if value:
             edit.set_variable(cli.home, name, value)
@@ -433,6 +440,8 @@ def _ask(platform: PlatformManifest, cli: Cli, *, more: bool) -> None:
             cli.say(f"  {wrong}; {wrong.hint}")
             said = cli.ask(prompt).strip()
         if said:
+            from hermes.config import edit  # a slow YAML library, needed only for changes
+
             edit.set_variable(cli.home, name, said)
 
 
@@ -443,6 +452,8 @@ def _ask_credential(credential: CredentialField, *, is_set: bool, cli: Cli) -> N
     prompt = f"  {credential.label} [{state}]: "
     ask = cli.ask_secret if credential.secret else cli.ask
     if said := ask(prompt, hint=UNASKED).strip():
+        from hermes.config import edit  # a slow YAML library, needed only for changes
+
         edit.set_variable(cli.home, credential.name, said)
 
 

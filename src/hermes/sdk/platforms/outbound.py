@@ -15,13 +15,8 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
-
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
-from markdown_it.rules_inline import StateInline
-from markdown_it.tree import SyntaxTreeNode
-from wcwidth import iter_graphemes, wcswidth
+from functools import cache
+from typing import TYPE_CHECKING, Literal
 
 from hermes.core.ports import Clock
 from hermes.sdk.platforms.contract import (
@@ -32,6 +27,12 @@ from hermes.sdk.platforms.contract import (
     RateLimit,
 )
 from hermes.util.text import clean
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.tree import SyntaxTreeNode
 
 # Parsing.
 
@@ -46,39 +47,30 @@ _OTHER_RULES = ["code", "lheading", "reference", "html_block", "html_inline", "e
 """Rules of CommonMark that turn off-hand text into something else, or drop it."""
 
 
-class _Parser(MarkdownIt):
-    """Leaves addresses as they are: each dialect decides which ones become links."""
-
-    def validateLink(self, url: str) -> bool:  # noqa: ARG002, N802 - the library's signature
-        return True
-
-    def normalizeLink(self, url: str) -> str:  # noqa: N802 - likewise
-        return url.replace(" ", "%20")
-
-    def normalizeLinkText(self, link: str) -> str:  # noqa: N802 - likewise
-        return link
-
-
-def parse_markdown(text: str) -> list[SyntaxTreeNode]:
+def parse_markdown(text: str) -> "list[SyntaxTreeNode]":
     """Return the blocks. Raises `RecursionError` when they are nested too deeply."""
-    return SyntaxTreeNode(_parser.parse(text.expandtabs(4))).children
+    from markdown_it.tree import SyntaxTreeNode  # see `_parser`
+
+    return SyntaxTreeNode(_parser().parse(text.expandtabs(4))).children
 
 
-def parse_inline(text: str) -> list[SyntaxTreeNode]:
-    return inline_nodes(SyntaxTreeNode(_parser.parseInline(text)))
+def parse_inline(text: str) -> "list[SyntaxTreeNode]":
+    from markdown_it.tree import SyntaxTreeNode  # see `_parser`
+
+    return inline_nodes(SyntaxTreeNode(_parser().parseInline(text)))
 
 
-def inline_nodes(block: SyntaxTreeNode) -> list[SyntaxTreeNode]:
+def inline_nodes(block: "SyntaxTreeNode") -> "list[SyntaxTreeNode]":
     """Return the content of a paragraph or heading."""
     return block.children[0].children if block.children else []
 
 
-def table_rows(table: SyntaxTreeNode) -> list[list[list[SyntaxTreeNode]]]:
+def table_rows(table: "SyntaxTreeNode") -> "list[list[list[SyntaxTreeNode]]]":
     """Return the cells of each row; the first row is the header."""
     return [[parse_inline(cell) for cell in row] for row in table.meta["rows"]]
 
 
-def plain_text(nodes: Sequence[SyntaxTreeNode]) -> str:
+def plain_text(nodes: "Sequence[SyntaxTreeNode]") -> str:
     """Return the text without formatting."""
     return "".join(
         "\n" if node.type.endswith("break") else plain_text(node.children) or node.content
@@ -110,7 +102,7 @@ def close_open_fence(text: str) -> str:
     return f"{text.rstrip()}\n{opened['indent']}{opened['mark']}"
 
 
-def _product(state: StateInline, silent: bool) -> bool:
+def _product(state: "StateInline", silent: bool) -> bool:
     """Inline rule: `2*3*4` is a product."""
     found = _STARS.match(state.src, state.pos)
     if not found or not state.pos:
@@ -123,7 +115,7 @@ def _product(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _bare_url(state: StateInline, silent: bool) -> bool:
+def _bare_url(state: "StateInline", silent: bool) -> bool:
     """Inline rule: an address in the text is a node `url`. The rule starts at the colon, where the
     library ends a piece of text."""
     rest = _URL_REST.match(state.src, state.pos)
@@ -144,7 +136,7 @@ def _bare_url(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+def _table(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
     """Block rule: a table of rows of any length, which ends at the first line without `|`."""
 
     def line(number: int) -> str:
@@ -181,11 +173,28 @@ def _split_cells(line: str) -> list[str]:
     return cells
 
 
-_parser = _Parser("commonmark", {"html": False, "maxNesting": 10_000})
-_parser.disable(_OTHER_RULES).enable(["strikethrough", "table"])
-_parser.block.ruler.at("table", _table, {"alt": ["paragraph"]})
-_parser.inline.ruler.before("emphasis", "product", _product)
-_parser.inline.ruler.before("emphasis", "url", _bare_url)
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt  # 2 MB, which a gateway without chats never needs
+
+    class Parser(MarkdownIt):
+        """Leaves addresses as they are: each dialect decides which ones become links."""
+
+        def validateLink(self, url: str) -> bool:  # noqa: ARG002, N802 - the library's signature
+            return True
+
+        def normalizeLink(self, url: str) -> str:  # noqa: N802 - likewise
+            return url.replace(" ", "%20")
+
+        def normalizeLinkText(self, link: str) -> str:  # noqa: N802 - likewise
+            return link
+
+    parser = Parser("commonmark", {"html": False, "maxNesting": 10_000})
+    parser.disable(_OTHER_RULES).enable(["strikethrough", "table"])
+    parser.block.ruler.at("table", _table, {"alt": ["paragraph"]})
+    parser.inline.ruler.before("emphasis", "product", _product)
+    parser.inline.ruler.before("emphasis", "url", _bare_url)
+    return parser
 
 
 # Rendering.
@@ -213,7 +222,7 @@ def _render(text: str, style: MessageDialect) -> str:
 
 
 def _blocks(
-    blocks: Sequence[SyntaxTreeNode], style: MessageDialect, between: str, *, quoted: bool = False
+    blocks: "Sequence[SyntaxTreeNode]", style: MessageDialect, between: str, *, quoted: bool = False
 ) -> str:
     if style.bare_paragraphs and len(blocks) == 1 and blocks[0].type == "paragraph":
         return _inline(inline_nodes(blocks[0]), style)
@@ -221,7 +230,7 @@ def _blocks(
     return between.join(part for part in written if part.strip())
 
 
-def _block(block: SyntaxTreeNode, style: MessageDialect, *, quoted: bool) -> str:
+def _block(block: "SyntaxTreeNode", style: MessageDialect, *, quoted: bool) -> str:
     match block.type:
         case "heading":
             return style.heading(int(block.tag[1]), _inline(inline_nodes(block), style))
@@ -244,7 +253,7 @@ def _block(block: SyntaxTreeNode, style: MessageDialect, *, quoted: bool) -> str
     return style.paragraph(_inline(inline_nodes(block), style))
 
 
-def _list(block: SyntaxTreeNode, style: MessageDialect, *, quoted: bool) -> str:
+def _list(block: "SyntaxTreeNode", style: MessageDialect, *, quoted: bool) -> str:
     start = int(block.attrs.get("start", 1))
     if style.listing is not None:
         items = [
@@ -266,7 +275,7 @@ def _list(block: SyntaxTreeNode, style: MessageDialect, *, quoted: bool) -> str:
     return "\n".join(lines)
 
 
-def _format_table(table: SyntaxTreeNode) -> str:
+def _format_table(table: "SyntaxTreeNode") -> str:
     """Return the table as lines of aligned columns, for platforms without tables."""
     rows = [[plain_text(cell) for cell in row] for row in table_rows(table)]
     columns = max(len(row) for row in rows)
@@ -280,19 +289,21 @@ def _format_table(table: SyntaxTreeNode) -> str:
 
 
 def _width(text: str) -> int:
+    from wcwidth import wcswidth  # 1 MB, which only chats need
+
     width = wcswidth(text)
     return len(text) if width < 0 else width
 
 
 def _inline(
-    content: Sequence[SyntaxTreeNode], style: MessageDialect, inside: frozenset[str] = frozenset()
+    content: "Sequence[SyntaxTreeNode]", style: MessageDialect, inside: frozenset[str] = frozenset()
 ) -> str:
     """`inside` are the kinds of emphasis around the content, which are not written again: some
     dialects cannot."""
     return "".join(_span(part, style, inside) for part in content)
 
 
-def _span(part: SyntaxTreeNode, style: MessageDialect, inside: frozenset[str]) -> str:
+def _span(part: "SyntaxTreeNode", style: MessageDialect, inside: frozenset[str]) -> str:
     match part.type:
         case "code_inline":
             return style.code(part.content)
@@ -461,6 +472,8 @@ def _paragraph_end(head: str) -> int:
 def _grapheme_boundary(rest: str, end: int) -> int:
     """Return `end`, or a position shortly before it, that splits no grapheme. A grapheme longer
     than the limit is split."""
+    from wcwidth import iter_graphemes  # 1 MB, which only chats need
+
     start = max(0, end - 64)
     window = rest[start : end + 64]
     position = start
