@@ -1,6 +1,5 @@
 """Models: requests, replies, tokens and prices."""
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from operator import add
 from typing import Any, Literal, Protocol, Self
@@ -228,4 +227,6 @@ def _part_tokens(part: Text | Image | Thinking | ToolCall) -> int:
 
 
 def _json_tokens(value: Any) -> int:
+    import json  # a start does not need it
+
     return text_tokens(json.dumps(value, ensure_ascii=False))

@@ -5,7 +5,6 @@ A new provider is one record in `endpoints.json`. How to reach an API is code in
 """
 
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -102,9 +101,8 @@ class Endpoint(msgspec.Struct, frozen=True):
 # models are in `hermes.providers.catalog`; a profile here applies to every model of its endpoint.
 # Only logins with a public protocol are listed. Nous Portal has one too, but it is not documented;
 # its users create an API key on the portal.
-ENDPOINTS: tuple[Endpoint, ...] = msgspec.json.decode(
-    Path(__file__).with_name("endpoints.json").read_bytes(), type=tuple[Endpoint, ...]
-)
+with open(f"{__file__.removesuffix('.py')}.json", "rb") as _file:  # noqa: PTH123 - pathlib is slow to load
+    ENDPOINTS = msgspec.json.decode(_file.read(), type=tuple[Endpoint, ...])
 LOGINS = {endpoint.id: endpoint.login for endpoint in ENDPOINTS if endpoint.login}
 
 
