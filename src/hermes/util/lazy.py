@@ -15,7 +15,31 @@ from functools import cache
 from importlib import import_module
 from typing import Any, AnyStr, cast
 
-_IMPORT = re.compile(r"^    from ([\w.]+) import (?:\(([^)]*)\)|([^\n(]+))$", re.MULTILINE)
+
+class _LatePattern:
+    def __init__(self, pattern: str | bytes, flags: int) -> None:
+        self._source = pattern, flags
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # such as those that `copy` asks for
+            raise AttributeError(name)
+        pattern, flags = self._source
+        compiled = re.compile(pattern, flags)
+        for method in dir(re.Pattern):  # later uses do not come here
+            if not method.startswith("_"):
+                setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
+
+
+def late_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """Return the regular expression, compiled by the first use of one of its methods.
+
+    A start compiles hundreds of expressions otherwise, and uses few.
+    """
+    return cast("re.Pattern[AnyStr]", _LatePattern(pattern, flags))
+
+
+_IMPORT = late_pattern(r"^    from ([\w.]+) import (?:\(([^)]*)\)|([^\n(]+))$", re.MULTILINE)
 _MARK = "\nif TYPE_CHECKING:\n"
 
 
@@ -50,27 +74,6 @@ def _read_imports(package: str) -> dict[str, tuple[str, str]]:
             if original:
                 found[alias or original] = (module, original)
     return found
-
-
-class _LatePattern:
-    def __init__(self, pattern: str | bytes, flags: int) -> None:
-        self._source = pattern, flags
-
-    def __getattr__(self, name: str) -> Any:
-        pattern, flags = self._source
-        compiled = re.compile(pattern, flags)
-        for method in dir(re.Pattern):  # later uses do not come here
-            if not method.startswith("_"):
-                setattr(self, method, getattr(compiled, method))
-        return getattr(compiled, name)
-
-
-def late_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return the regular expression, compiled by the first use of one of its methods.
-
-    A start compiles hundreds of expressions otherwise, and uses few.
-    """
-    return cast("re.Pattern[AnyStr]", _LatePattern(pattern, flags))
 
 
 PACKAGE = "hermes_plugins"

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from copy import copy
 from importlib import import_module
 from pathlib import Path
 
@@ -51,5 +52,6 @@ def test_late_pattern_is_compiled_by_its_first_use() -> None:
     broken, words = late_pattern("("), late_pattern(r"(?P<word>[a-z])\w*", re.IGNORECASE)
     assert words.sub("-", "Ab cd.") == "- -." and words.groupindex == {"word": 1}
     assert words.pattern.startswith("(?P<word>") and words.flags & re.IGNORECASE
+    assert copy(words).findall("a") == ["a"]
     with pytest.raises(re.error):
         broken.search("")
