@@ -1,8 +1,6 @@
 """Which home is in force, and what happens when it cannot be used."""
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -183,16 +181,3 @@ def test_a_home_that_may_not_be_written_is_one_clear_line(open_folder, as_ordina
         ensure_hermes_home(Home(root))
     with as_ordinary_user(), pytest.raises(ConfigError, match="permission denied"):
         ensure_hermes_home(Home(root / "deeper"))
-
-
-HEAVY = {
-    "hermes.config.home": {"msgspec", "yaml", "ruamel", "asyncio", "dataclasses", "logging"},
-    "hermes.config.loader": {"ruamel", "filelock", "asyncio", "dotenv"},
-}
-
-
-@pytest.mark.parametrize("module", HEAVY)
-def test_module_imports_nothing_heavy(module: str) -> None:
-    code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
-    loaded = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert HEAVY[module] & set(loaded.split()) == set()

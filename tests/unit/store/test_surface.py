@@ -1,8 +1,5 @@
 """The public surface of the package."""
 
-import subprocess
-import sys
-
 import pytest
 
 from hermes import store
@@ -15,8 +12,3 @@ def test_every_public_name_can_be_imported():
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Missing'"):
         _ = store.Missing
-
-
-def test_records_load_no_database_driver():
-    code = "import sys; from hermes.store import Run; print('apsw' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"

@@ -1,7 +1,5 @@
 """Arguments as models write them, and results of any size."""
 
-import subprocess
-import sys
 from typing import Literal
 
 import pytest
@@ -87,12 +85,3 @@ async def test_long_result_is_shortened_when_it_cannot_be_saved(tool, tmp_path):
     (tmp_path / "file").touch()
     box = Toolbox([tool], LocalResultStore(tmp_path / "file" / "spill").save, max_chars=100)
     assert "could not be kept" in await box.fit(tool.name, "c1", "x" * 1_000)
-
-
-def test_syntax_parser_is_loaded_only_with_the_terminal_tool():
-    code = (
-        "import sys, hermes.tools.toolbox, hermes.tools.approval, hermes.tools.builtin.read_file, "
-        "hermes.tools.builtin.write_file, hermes.tools.builtin.search_files; "
-        "sys.exit('tree_sitter' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

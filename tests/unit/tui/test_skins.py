@@ -1,8 +1,6 @@
 """The built-in skins, skins of the user, and the messages about invalid ones."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -185,14 +183,3 @@ def test_invalid_skin_is_reported_with_file_and_key(text, message, folder):
 
 def test_valid_skin_gives_no_message(folder: Path) -> None:
     assert skin_or_default("slate", folder) == (find_skin("slate", folder), "")
-
-
-def test_builtin_skin_needs_no_yaml_parser() -> None:
-    program = (
-        "import sys; from pathlib import Path; from hermes.tui.skins import find_skin; "
-        "find_skin('ares', Path('nowhere')); print('yaml' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"

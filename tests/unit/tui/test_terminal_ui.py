@@ -2,25 +2,12 @@
 
 import asyncio
 import logging
-import subprocess
-import sys
 from types import SimpleNamespace
 
 from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
 from hermes.tui.plain import recap
 from hermes.tui.terminal_ui import LoopErrorHandler, TerminalUI
 from hermes.tui.text import Paint
-
-
-def test_prompt_is_shown_before_the_agent_is_imported() -> None:
-    program = (
-        "import sys, hermes.compat.cli, hermes.tui.terminal_ui; "
-        "print(sorted({'hermes.agent', 'hermes.app.app', 'httpx'} & sys.modules.keys()))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
 
 
 def test_note_before_the_conversation_is_wrapped_between_words() -> None:

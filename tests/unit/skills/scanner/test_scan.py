@@ -1,8 +1,5 @@
 """What a scan says of small skills, one thing at a time."""
 
-import subprocess
-import sys
-
 import pytest
 
 from hermes.skills.scanner import scan_files
@@ -36,18 +33,6 @@ def test_an_empty_skill_is_safe():
     report = scan_files({})
     assert report.verdict == "safe"
     assert report.findings == ()
-
-
-def test_the_rules_are_loaded_with_the_first_scan():
-    code = (
-        "import sys; from hermes.skills.scanner import scan_files;"
-        "from hermes.skills.scanner.report import decide_install;"
-        "heavy = {'hermes.skills.scanner.scan', 'hermes.security.danger', 'tree_sitter'};"
-        "print(sorted(heavy & set(sys.modules)));"
-        "print(scan_files({'a.sh': b'rm -rf /'}).verdict)"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines() == ["[]", "dangerous"]
 
 
 def test_a_finding_names_file_line_and_reason():

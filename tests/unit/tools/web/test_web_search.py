@@ -7,7 +7,6 @@ the internet: a callable stands in for the library.
 
 import asyncio
 import importlib
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -345,9 +344,3 @@ def test_without_ddgs_and_without_a_key_there_is_no_search(monkeypatch):
     assert search_unavailable(WebSearchOptions(keys={"exa": KEY})) == ""
     with pytest.raises(ToolError, match="ddgs is not installed"):
         search_ddgs("salt", 5)
-
-
-def test_optional_libraries_are_imported_on_first_use():
-    code = CASES["optional_libraries_are_imported_on_first_use"]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

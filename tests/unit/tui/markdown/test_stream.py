@@ -1,7 +1,5 @@
 """What each kind of markdown looks like, without colours and with them."""
 
-import subprocess
-import sys
 from textwrap import dedent
 
 import pytest
@@ -97,8 +95,3 @@ def test_lines_that_are_out_stay_and_the_rest_follows_the_new_width() -> None:
     stream.width = 12
     assert stream.pending(5) == ["• and"]
     assert stream.feed(" some more words\n") == ["• and some", "  more words"]
-
-
-def test_pygments_is_not_loaded_before_there_is_code() -> None:
-    code = "import sys, hermes.tui.markdown; sys.exit('pygments' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
