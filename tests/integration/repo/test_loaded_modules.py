@@ -29,14 +29,16 @@ def loaded_by(code: str) -> set[str]:
         ("from hermes.store import Run", "apsw"),
         (
             (
-                "import hermes.tools.toolbox, hermes.tools.approval, hermes.tools.builtin.read_file, "
-                "hermes.tools.builtin.write_file, hermes.tools.builtin.search_files"
+                "import hermes.tools.toolbox, hermes.tools.approval, "
+                "hermes.tools.builtin.read_file, hermes.tools.builtin.write_file, "
+                "hermes.tools.builtin.search_files"
             ),
             "tree_sitter",
         ),
         (
             (
-                "import hermes.tools.builtin.web_extract; from hermes.tools.builtin import web_search; "
+                "import hermes.tools.builtin.web_extract; "
+                "from hermes.tools.builtin import web_search; "
                 "assert not web_search.search_unavailable(web_search.WebSearchOptions())"
             ),
             "ddgs trafilatura pypdf lxml primp",

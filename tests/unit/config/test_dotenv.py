@@ -1,7 +1,6 @@
 """The .env file: what is read from it, and that changes keep the rest."""
 
 import io
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -92,14 +91,6 @@ def test_any_value_is_read_back_as_it_was_set(value: str) -> None:
     text = with_variable("# c\nA=1\n", "KEY", value)
     assert env.dotenv_values(parse_dotenv(text), {"x": "expanded"}) == {"A": "1", "KEY": value}
     assert dotenv_values(stream=io.StringIO(text), interpolate=False)["KEY"] == value
-
-
-@pytest.mark.parametrize("value", ["plain", "two words", "it's", 'say "hi" # x', "$HOME", "a;b&c"])
-def test_a_shell_reads_the_same_value(tmp_path: Path, value: str) -> None:
-    file = tmp_path / ".env"
-    file.write_text(with_variable("", "KEY", value))
-    script = f'. "{file}"; printf %s "$KEY"'
-    assert subprocess.check_output(["sh", "-c", script], text=True) == value
 
 
 @given(st.text(max_size=200))

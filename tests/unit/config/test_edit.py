@@ -1,6 +1,5 @@
 """Changing config.yaml and .env keeps everything else in them."""
 
-import multiprocessing
 import stat
 import sys
 from collections.abc import Callable
@@ -181,25 +180,6 @@ def test_a_secret_file_is_private_also_when_it_was_not(write: Write) -> None:
     assert edit.unset_variable(home, "A")
     assert not edit.unset_variable(home, "A")
     assert home.env_file.read_text() == "# keys\nOPENAI_API_KEY='sk 1'\n"
-
-
-def _writer(root: Path, number: int) -> None:
-    for at in range(5):
-        edit.set_variable(Home(root), f"V{number}_{at}", "x")
-        edit.set_value(Home(root), ("skills", "config", f"v{number}_{at}"), at)
-
-
-def test_two_processes_that_write_at_once_lose_nothing(home: Home) -> None:
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_writer, args=(home.root, number)) for number in (1, 2)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    loaded = load(home)
-    assert len(loaded.saved) == 10
-    assert len(loaded.settings.skills.config) == 10
 
 
 def test_a_full_disk_leaves_the_old_file(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """The documented keys and defaults, and the reference made from them."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -10,8 +8,6 @@ import yaml
 from hermes.config.loader import all_variables
 from hermes.config.reference import entries, meaning
 from hermes.config.schema import complete_settings, find, leaf_keys, locate, split_key, suggestion
-
-ROOT = Path(__file__).parents[3]
 
 DEFAULTS = Path(__file__).parent / "fixtures" / "defaults.yaml"
 
@@ -76,9 +72,3 @@ def test_a_name_with_dots_is_one_part_of_a_key() -> None:
     assert place is not None
     assert place.parts == ("providers", "openai", "models", "gpt-4.1", "timeout_seconds")
     assert locate(split_key("terminal.nope")) is None
-
-
-def test_the_reference_is_up_to_date() -> None:
-    script = ROOT / "scripts" / "settings_reference.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")

@@ -3,8 +3,6 @@
 import fcntl
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,17 +27,6 @@ from hermes.memory.notes import (
     split_entries,
 )
 from tests.cases import table_test
-
-WRITER = """
-import sys
-from pathlib import Path
-from hermes.memory.notes import MemoryScope, NoteFile, note_locations
-
-folder, name = Path(sys.argv[1]), sys.argv[2]
-file = NoteFile(folder, note_locations(folder, MemoryScope(chat="c"))["chat"], 60)
-for number in range(15):
-    file.change(lambda before: (*before, f"{name} {number}"))
-"""
 
 
 @pytest.fixture
@@ -176,23 +163,6 @@ def test_held_lock_is_reported_and_acquired_later(root: Path) -> None:
     assert notes.read() == ("one",)
     os.close(descriptor)
     assert notes.change(add("two"))[1] == ("one", "two")
-
-
-def test_processes_that_write_at_the_same_time_lose_nothing(root: Path) -> None:
-    names = ("a", "b", "c")
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(root), name], stderr=subprocess.PIPE)
-        for name in names
-    ]
-    for writer in writers:
-        _, problem = writer.communicate(timeout=60)
-        assert writer.returncode == 0, problem.decode()
-    found = NoteFile(root, note_locations(root, MemoryScope(chat="c"))["chat"], 10).read()
-    assert sorted(found) == sorted(f"{name} {number}" for name in names for number in range(15))
-    for name in names:
-        own = [entry for entry in found if entry.startswith(name)]
-        assert own == [f"{name} {number}" for number in range(15)]
-    assert not list(root.rglob("*.tmp"))
 
 
 def test_file_in_place_of_the_folder_is_a_tool_error(root: Path, notes: NoteFile) -> None:

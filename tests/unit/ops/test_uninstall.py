@@ -1,8 +1,6 @@
 """How the program was installed, and taking it away."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -176,15 +174,3 @@ def test_a_part_that_cannot_be_removed_is_named_and_the_rest_goes(
 
 def test_completion_scripts_carry_the_mark_by_which_they_are_found() -> None:
     assert COMPLETION_MARK in MARK
-
-
-def test_the_running_program_starts_by_the_words_it_names() -> None:
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("hermes ")
-
-
-CODE = """
-import subprocess
-from hermes.config.installation import start_command
-subprocess.run([*start_command(), "--version"], check=True)
-"""

@@ -1,8 +1,6 @@
 """Misbehaving plugins: each is reported once, and the others load."""
 
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import anyio
@@ -122,38 +120,6 @@ async def test_files_of_two_plugins_do_not_mix(stage: Stage) -> None:
     stage.load("one", "two")
     assert await stage.host.commands["one"]("") == "I am one"
     assert await stage.host.commands["two"]("") == "I am two"
-
-
-def test_threads_of_a_plugin_do_not_keep_the_program_from_ending(tmp_path: Path) -> None:
-    write_plugin(
-        tmp_path / "plugins",
-        "threads",
-        """
-        import threading, time
-        threading.Thread(target=time.sleep, args=(600,)).start()
-
-        def register(ctx):
-            threading.Thread(target=time.sleep, args=(600,)).start()
-        """,
-    )
-    program = textwrap.dedent(
-        f"""
-        from pathlib import Path
-        from tests.unit.plugins.stage import Stage
-        print([o.problem for o in Stage(Path({str(tmp_path)!r})).load("threads")])
-        """
-    )
-    root = Path(__file__).parents[3]
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=root,
-        env={"PYTHONPATH": f"{root}:{root / 'src'}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == ("['']\n", "")
 
 
 def test_loading_again_registers_again(hermes_home: Path) -> None:
