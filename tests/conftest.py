@@ -2,8 +2,9 @@
 
 - The environment is reduced to the few variables of `KEPT`; `HOME` and `HERMES_HOME` are empty
   temporary folders (fixtures `user_home` and `hermes_home`). No provider key survives.
-- Sockets may reach this machine only, except in tests marked `internet`. An attempt to leave is
-  refused where it happens and fails the test even when the code under test swallows the refusal.
+- Sockets may reach this machine only, except in tests marked `internet`. Tests in `tests/unit`
+  start no programs, except those that `tests/rings.toml` lists. An attempt is refused where it
+  happens and fails the test even when the code under test swallows the refusal.
 - `--no-skips` turns a skipped or expected-to-fail test into a failed run.
 """
 
@@ -35,15 +36,16 @@ KEPT_PREFIXES_ONLINE = ("PIP_", "UV_", "SSL_", "REQUESTS_CA_", "HTTP_", "HTTPS_"
 LOCAL_FAMILIES = frozenset(
     getattr(socket, name) for name in ("AF_UNIX", "AF_NETLINK") if hasattr(socket, name)
 )
-GUARDED_EVENTS = frozenset(
-    {
-        "socket.connect",
-        "socket.getaddrinfo",
-        "socket.gethostbyname",
-        "socket.sendto",
-        "socket.sendmsg",
-    }
+PROCESS_EVENTS = frozenset(
+    {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"}
 )
+GUARDED_EVENTS = PROCESS_EVENTS | {
+    "socket.connect",
+    "socket.getaddrinfo",
+    "socket.gethostbyname",
+    "socket.sendto",
+    "socket.sendmsg",
+}
 
 
 # Collection makes a million objects that live as long as the run: looking through them again and
@@ -65,31 +67,38 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class NetworkBlocked(RuntimeError):
-    """A test tried to reach another machine. Not an OSError, so that it looks like no outage."""
+class Refused(RuntimeError):
+    """A test did what its kind of test may not. Not an OSError, so that it looks like no outage."""
 
 
-class NetworkGuard:
-    """Refuses sockets that leave this machine, and remembers the refusals of the current test."""
+class TestGuard:
+    """Refuses sockets that leave this machine and, in unit tests, new processes.
+
+    It remembers the refusals of the current test.
+    """
+
+    __test__ = False
 
     def __init__(self) -> None:
-        self.test = "no test (collection or session code)"
-        self.open = False
+        self.enter("no test (collection or session code)")
+
+    def enter(self, test: str, *, online: bool = False, programs: bool = True) -> None:
+        self.test, self.online, self.programs = test, online, programs
         self.refused: list[str] = []
 
-    def enter(self, test: str, *, open_: bool) -> None:
-        self.test, self.open = test, open_
-        self.refused = []
-
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        if event not in GUARDED_EVENTS or self.open:
+        if event not in GUARDED_EVENTS:
             return
-        target = remote_target(event, args)
-        if target is None:
-            return
-        message = f"{self.test}: {event} to {target!r} would leave this machine"
-        self.refused.append(message)
-        raise NetworkBlocked(f"{message}; use loopback, or mark the test `internet`")
+        if event in PROCESS_EVENTS:
+            if not self.programs:
+                self.refuse(f"{event} in a unit test", "move the test to tests/integration")
+        elif not self.online and (target := remote_target(event, args)) is not None:
+            what = f"{event} to {target!r} would leave this machine"
+            self.refuse(what, "use loopback, or mark the test `internet`")
+
+    def refuse(self, what: str, hint: str) -> None:
+        self.refused.append(f"{self.test}: {what}")
+        raise Refused(f"{self.refused[-1]}; {hint}")
 
 
 def remote_target(event: str, args: tuple[Any, ...]) -> str | None:
@@ -117,7 +126,7 @@ def is_this_machine(host: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-GUARD = NetworkGuard()
+GUARD = TestGuard()
 sys.addaudithook(GUARD.audit)
 
 
@@ -131,11 +140,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    GUARD.enter(item.nodeid, open_=item.get_closest_marker("internet") is not None)
+    # pytest has to import the plugin before this file does.
+    from tests.rings import RINGS
+
+    online = item.get_closest_marker("internet") is not None
+    GUARD.enter(item.nodeid, online=online, programs=RINGS.may_start_programs(item.nodeid))
     try:
         return (yield)
     finally:
-        GUARD.enter("no test (between tests)", open_=False)
+        GUARD.enter("no test (between tests)")
 
 
 HOME_NUMBERS = itertools.count()
@@ -154,11 +167,11 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> str:
 def clean_environment(homes: str) -> Iterator[str]:
     """Leaves only harmless variables, and points the homes at temporary folders.
 
-    Afterwards it fails a test whose code tried to leave this machine and hid the refusal.
+    Afterwards it fails a test whose code hid a refusal of the guard.
     """
     home = f"{homes}/{next(HOME_NUMBERS)}"
     os.mkdir(home)  # noqa: PTH102 - pathlib is slower
-    prefixes = KEPT_PREFIXES + (KEPT_PREFIXES_ONLINE if GUARD.open else ())
+    prefixes = KEPT_PREFIXES + (KEPT_PREFIXES_ONLINE if GUARD.online else ())
     names = [n for n in os.environ if n not in KEPT and not n.upper().startswith(prefixes)]
     removed = {name: os.environ.pop(name) for name in names}
     os.environ.update(HOME=home, HERMES_HOME=f"{home}/.hermes")
@@ -171,7 +184,7 @@ def clean_environment(homes: str) -> Iterator[str]:
     if module is not None:
         module._in_force.clear()
     if GUARD.refused:
-        pytest.fail("network blocked: " + "; ".join(GUARD.refused), pytrace=False)
+        pytest.fail("refused: " + "; ".join(GUARD.refused), pytrace=False)
 
 
 @pytest.fixture

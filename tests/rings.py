@@ -39,6 +39,7 @@ class Rings:
         self.entries = {entry: ring for ring in ("a", "b") for entry in lists.get(ring, [])}
         self.twins: dict[str, str] = lists.get("twins", {})
         self.needs: dict[str, list[str]] = lists.get("needs", {})
+        self.programs_allowed = frozenset(lists.get("unit_tests_with_programs", ()))
 
     def ring(self, nodeid: str) -> str:
         """The ring of a test, a file or a folder."""
@@ -58,6 +59,12 @@ class Rings:
     def programs(self, nodeid: str) -> list[str]:
         """The programs that `[needs]` lists for a test."""
         return [program for place in _places(nodeid) for program in self.needs.get(place, ())]
+
+    def may_start_programs(self, nodeid: str) -> bool:
+        """Whether a test may start programs: unit tests may not, except the listed ones."""
+        if not nodeid.startswith("tests/unit/"):
+            return True
+        return not self.programs_allowed.isdisjoint(_places(nodeid))
 
 
 def _places(nodeid: str) -> Iterator[str]:

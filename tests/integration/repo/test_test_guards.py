@@ -52,6 +52,15 @@ def test_forbidden_things_fail_the_test(outcome: str, test: str, reason: str) ->
     assert "test_planted.py::test_resolving_a_name: socket.getaddrinfo" in outcome
 
 
+def test_unit_test_that_starts_a_program_fails(tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "unit"
+    folder.mkdir(parents=True)
+    hidden = "try:\n        os.system('true')\n    except RuntimeError:\n        pass"
+    (folder / "test_program.py").write_text(f"import os\n\n\ndef test_it():\n    {hidden}\n")
+    refused = "tests/unit/test_program.py::test_it: os.system in a unit test"
+    assert refused in run_pytest(tmp_path, PLANTED).stdout
+
+
 def test_allowed_things_pass(outcome: str) -> None:
     assert re.findall(r"^PASSED \S*::test_(\w+)$", outcome, re.MULTILINE) == [
         "hiding_the_refusal",  # it fails when it ends

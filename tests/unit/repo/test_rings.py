@@ -13,6 +13,7 @@ REPO = Path(__file__).parents[3]
 LISTS = """
 b = ["tests/slow", "tests/fast/test_one.py::test_storm"]
 a = ["tests/slow/test_small.py"]
+unit_tests_with_programs = ["tests/unit/test_editor.py"]
 
 [twins]
 "tests/fast" = "postgresql"
@@ -43,10 +44,16 @@ def test_needs_are_listed_by_folder() -> None:
     assert Rings(LISTS).programs("tests/fast/test_one.py::test_x") == []
 
 
+def test_unit_tests_start_no_programs_unless_they_are_listed() -> None:
+    rings = Rings(LISTS)
+    assert rings.may_start_programs("tests/unit/test_editor.py::test_x[1]")
+    assert not rings.may_start_programs("tests/unit/test_parser.py::test_x")
+    assert rings.may_start_programs("tests/slow/test_big.py::test_x")
+
+
 def test_every_entry_matches_something() -> None:
-    assert [
-        entry for entry in (*RINGS.entries, *RINGS.needs, *RINGS.twins) if not _is_there(entry)
-    ] == []
+    entries = (*RINGS.entries, *RINGS.needs, *RINGS.twins, *RINGS.programs_allowed)
+    assert [entry for entry in entries if not _is_there(entry)] == []
 
 
 def _is_there(entry: str) -> bool:
