@@ -2,11 +2,12 @@
 
 import io
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from hermes.cli.context import Cli, run_command
-from hermes.cli.main import find_entry
+from hermes.cli.main import Parser, find_entry
 from hermes.config.home import Home, use_home
 from hermes.core.errors import HermesError
 
@@ -71,7 +72,13 @@ def call(name: str, home: Home, *words: object) -> Outcome:
 
 
 def _run(name: str, words: tuple[object, ...], cli: Cli) -> int:
+    with use_home(cli.home):
+        return run_command(parser(name).parse_args([str(word) for word in words]), cli)
+
+
+@cache
+def parser(name: str) -> Parser:
+    """The parser of a command; to make it takes longer than most commands."""
     command = find_entry(name)
     assert command is not None
-    with use_home(cli.home):
-        return run_command(command.parser().parse_args([str(word) for word in words]), cli)
+    return command.parser()

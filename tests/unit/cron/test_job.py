@@ -4,7 +4,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.cron.due import DuePolicy, RunHistory, decide, needs_decision, next_wakeup
@@ -45,7 +45,6 @@ RECORDS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     record=RECORDS,
     zone=st.sampled_from(["Europe/Berlin", "America/New_York", "Pacific/Apia"]),

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.errors import UsageError
@@ -162,7 +162,6 @@ def test_gap_at_midnight_and_skipped_day() -> None:
     ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     minute=st.sampled_from(["0", "30", "*/15", "5,50", "*"]),
     hour=st.sampled_from(["*", "2", "1-3", "*/2", "2,3", "0"]),

@@ -258,7 +258,7 @@ TOKENS = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(max_size=200), st.lists(TOKENS, max_size=40).map(" ".join)))
 def test_any_text_gets_an_answer(command: str) -> None:
     for concern in examined(command):

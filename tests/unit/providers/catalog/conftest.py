@@ -12,6 +12,7 @@ import pytest
 
 from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
 from hermes.providers.catalog.catalog import ModelCatalog
+from hermes.util.http import make_client
 
 Respond = Callable[[RecordedRequest], Outgoing]
 
@@ -50,7 +51,7 @@ def known(cache_dir: Path, clock: StillClock) -> ModelCatalog:
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(trust_env=False) as client:
+    async with make_client(trust_env=False) as client:
         yield client
 
 

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.sdk.platforms.kinds import DIALECTS, convert
@@ -96,7 +96,6 @@ PIECES = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
 @given(PIECES)
 def test_any_text_gives_tidy_html(text) -> None:
     for dialect, allowed in (("telegram", TELEGRAM_TAGS), ("matrix", MATRIX_TAGS)):
@@ -106,7 +105,6 @@ def test_any_text_gives_tidy_html(text) -> None:
         assert tags.open == []
 
 
-@settings(max_examples=150, deadline=None)
 @given(PIECES)
 def test_no_word_is_lost(text) -> None:
     text = re.sub("```|~~~", "", text)  # what follows is the name of a language

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.sdk.platforms import Capabilities, Media, OutgoingMessage, compose, measure, split_text
@@ -101,7 +101,6 @@ def words(text: str) -> str:
     return re.sub(r"\s|```py|```|~~~", "", text)
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     TEXTS,
     st.integers(80, 300),
@@ -118,7 +117,6 @@ def test_every_part_fits_and_nothing_is_lost(text, limit, counts, dialect) -> No
     assert words("".join(as_written)) == words(text)
 
 
-@settings(max_examples=60, deadline=None)
 @given(TEXTS, st.integers(80, 300))
 def test_code_of_every_part_is_closed(text, limit) -> None:
     for part in split_text(text, limit)[:-1]:

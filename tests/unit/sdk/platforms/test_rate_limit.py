@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.sdk.platforms import RateLimit, RateLimiter
@@ -110,7 +110,6 @@ async def test_idle_chats_are_forgotten_and_busy_ones_are_not(clock) -> None:
     assert not buckets.is_ready("paused")
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0.0, 3.0), max_size=60), st.integers(1, 5))
 def test_no_span_of_time_sees_more_calls_than_allowed(pauses, count) -> None:
     clock = HandClock(0.0)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hermes.store.search import CANDIDATES, RANGES, Group, Query, Term, is_unspaced, parse_query
@@ -193,7 +193,6 @@ def emptied() -> Iterator[Callable[[], Library]]:
     library.close()
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.lists(contents, max_size=8), st.lists(queries, min_size=1, max_size=4))
 @example(
     ["cat 日本concat", "日本 cat-go go", "cat go 日本"], ["cat go NOT concat", "cat-go OR 日本"]
@@ -207,7 +206,6 @@ def test_exactly_the_messages_that_match_are_found(emptied, texts, asked):
         assert library.ids(text) == expected, text
 
 
-@settings(deadline=None, max_examples=120)
 @given(st.text(), st.lists(st.text(max_size=30), max_size=3))
 def test_any_text_at_all_is_answered(emptied, query, texts):
     library = emptied()

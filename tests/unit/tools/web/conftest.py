@@ -8,6 +8,7 @@ import pytest
 from hermes.core.testing.http_server import Action, LoopbackServer, Outgoing, RecordedRequest
 from hermes.security import Blocklist, UrlGuard
 from hermes.tools.web_pages import PageFetcher
+from hermes.util.http import LateTls
 
 
 class Site:
@@ -61,7 +62,7 @@ def guard(site):
 
 @pytest.fixture
 def fetcher(guard):
-    return PageFetcher(guard)
+    return PageFetcher(guard, context=LateTls())  # no test of it reads certificates
 
 
 async def eventually(true: Callable[[], bool]) -> None:
