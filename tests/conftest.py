@@ -143,6 +143,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     # pytest has to import the plugin before this file does.
     from tests.rings import RINGS
 
+    if not item.nodeid.startswith(UNIT_TESTS):
+        restore_environment()
     online = item.get_closest_marker("internet") is not None
     GUARD.enter(item.nodeid, online=online, programs=RINGS.may_start_programs(item.nodeid))
     try:
@@ -152,6 +154,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 HOME_NUMBERS = itertools.count()
+UNIT_TESTS = "tests/unit/"
+REMOVED: dict[str, str] = {}
+"""Variables that come back when the next test is not a unit test: it takes long to move them."""
+
+
+def restore_environment() -> None:
+    os.environ.update(REMOVED)
+    REMOVED.clear()
 
 
 @pytest.fixture(scope="session")
@@ -173,12 +183,13 @@ def clean_environment(homes: str) -> Iterator[str]:
     os.mkdir(home)  # noqa: PTH102 - pathlib is slower
     prefixes = KEPT_PREFIXES + (KEPT_PREFIXES_ONLINE if GUARD.online else ())
     names = [n for n in os.environ if n not in KEPT and not n.upper().startswith(prefixes)]
-    removed = {name: os.environ.pop(name) for name in names}
+    REMOVED.update((name, os.environ.pop(name)) for name in names)
     os.environ.update(HOME=home, HERMES_HOME=f"{home}/.hermes")
     yield home
     os.environ.pop("HOME", None)
     os.environ.pop("HERMES_HOME", None)
-    os.environ.update(removed)
+    if not GUARD.test.startswith(UNIT_TESTS):
+        restore_environment()
     # A command run inside the test process chooses a home for the whole process.
     module = sys.modules.get("hermes.config.home")
     if module is not None:
@@ -215,6 +226,7 @@ def skipped_tests(reporter: Any) -> list[str]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    restore_environment()
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(session.config, "workerinput"):
         return

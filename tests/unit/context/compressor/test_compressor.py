@@ -471,7 +471,7 @@ def pairs(messages: Dicts) -> int:
     return sum(one == other == "user" for one, other in itertools.pairwise(roles))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_any_conversation_stays_valid_and_keeps_the_request(seed: int):
     rng = random.Random(seed)
     messages = conversation(rng)

@@ -6,13 +6,14 @@ import socket
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
+import msgspec
 import pytest
 
 from hermes.config import edit
 from hermes.config.edit import assign
 from hermes.core.testing.http_server import LoopbackServer, Outgoing
 from hermes.ops.doctor import check
-from hermes.providers.local.weights import WEIGHTS
+from hermes.providers.local import weights as local_weights
 from tests.unit.ops.doctor.run_checks import found, only, run_named, texts
 
 KEY = "sk-my-own-secret-0123456789"
@@ -165,14 +166,15 @@ async def test_without_a_key_the_embedded_model_is_named(home):
     assert "is not downloaded yet" in texts(embedded)
 
 
-async def test_weights_of_the_wrong_size_or_content_are_a_problem(home):
-    weights = WEIGHTS[0]
+async def test_weights_of_the_wrong_size_or_content_are_a_problem(home, monkeypatch):
+    weights = msgspec.structs.replace(local_weights.WEIGHTS[0], size=1_000_000)
+    monkeypatch.setattr(local_weights, "WEIGHTS", (weights,))
     home.models.mkdir()
     file = home.models / weights.file
     file.write_bytes(b"GGUF")
     assert "instead of" in texts(await only(home, "embedded"))
     with file.open("r+b") as opened:
-        opened.truncate(weights.size)  # a file with a hole: no room is taken
+        opened.truncate(weights.size)
     assert "its SHA-256 is wrong" in texts(await only(home, "embedded"))
     assert file.exists()
 

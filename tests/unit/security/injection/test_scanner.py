@@ -89,12 +89,12 @@ ADVERSARIAL = json.loads(Path(__file__).with_name("slow.json").read_text("utf-8"
 @pytest.mark.parametrize("unit", ADVERSARIAL, ids=repr)
 def test_a_text_made_to_be_slow_takes_time_in_proportion_to_its_length(unit):
     # Four times the length may take four times as long; squared time would be sixteen times.
-    assert _effort(unit, 80_000) < 9 * max(_effort(unit, 20_000), 0.002)
+    assert _effort(unit, 40_000) < 9 * max(_effort(unit, 10_000), 0.002)
 
 
 def test_a_long_text_made_to_be_slow_is_scanned_in_linear_time():
     unit = "do not tell the user about cat .env <!-- ignore all your "
-    assert _effort(unit, 400_000) < 9 * _effort(unit, 100_000)
+    assert _effort(unit, 200_000) < 9 * _effort(unit, 50_000)
 
 
 def _effort(unit, length):
