@@ -182,11 +182,11 @@ async def test_denied_call_does_not_run_and_makes_no_checkpoint(script, make_age
 
 async def test_stopped_turn_ends_the_workspace_turn(script, make_agent):
     kept = Kept()
-    agent = make_agent(script([Stall()]), workspace=kept)
+    model = script([Stall()])
+    agent = make_agent(model, workspace=kept)
     turn = asyncio.ensure_future(events_of(agent))
-    while not kept.heard:
+    while not model.requests:
         await asyncio.sleep(0)
-    await asyncio.sleep(0.01)
     agent.interrupt()
     await turn
     assert kept.heard[-1] == "end"
