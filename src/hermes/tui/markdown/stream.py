@@ -152,6 +152,8 @@ class MarkdownStream:
         return lines[max(0, len(lines) - rows) :]
 
     def _take(self, text: str) -> list[str]:
+        if "\n" not in text:  # most pieces of a stream
+            return self._more(text)
         head, *others = text.split("\n")
         lines = self._more(head)
         for other in others:
