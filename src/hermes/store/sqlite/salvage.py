@@ -38,6 +38,11 @@ def check_readable(path: Path) -> None:
         pass
 
 
+# As bytes: a damaged name may be no text any more.
+_TABLE_NAMES = "SELECT CAST(name AS BLOB) FROM sqlite_schema WHERE type = 'table'"
+_COLUMN_NAMES = "SELECT CAST(name AS BLOB) FROM pragma_table_info(?)"
+
+
 @contextmanager
 def _open(path: Path) -> Iterator[apsw.Connection]:
     """Open a damaged file read-only. Raises `StoreUnreadable`."""
@@ -48,8 +53,8 @@ def _open(path: Path) -> Iterator[apsw.Connection]:
             # that ends early. Nothing is written: the connection is read-only.
             connection.execute("PRAGMA writable_schema = ON")
             connection.execute("PRAGMA cell_size_check = ON")
-            found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-            missing = _NEEDED - {row[0] for row in found}
+            found = connection.execute(_TABLE_NAMES)
+            missing = _NEEDED - {row[0].decode("utf-8", "replace") for row in found}
         except (*_DAMAGED, apsw.SQLError) as error:
             raise StoreUnreadable(f"SQLite cannot read {path} ({error})") from error
         if missing:
@@ -123,7 +128,8 @@ class _TableReader:
         self.dropped = 0
         self._source = source
         self._highest = highest
-        present = {row[1] for row in source.execute(f"PRAGMA table_info({self.table})")}
+        found = source.execute(_COLUMN_NAMES, (self.table,))
+        present = {row[0].decode("utf-8", "replace") for row in found}
         self.columns = [column for column in columns if column.name in present]
         self._is_usable = all(c.name in present for c in columns if c.is_required)
         self._names = ", ".join(f'"{column.name}"' for column in self.columns)

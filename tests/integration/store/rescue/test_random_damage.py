@@ -42,3 +42,11 @@ def test_flipped_bytes_anywhere_are_survived(sound, flips):
             assert_sound(folder / "new.db")
     finally:
         shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name", [b"end_reason", b"message_count", b"CREATE TABLE messages"])
+def test_names_in_the_schema_that_are_no_text_any_more_are_survived(sound, tmp_path, name):
+    (tmp_path / "damaged.db").write_bytes(sound.replace(name, b"\x8a" + name[1:]))
+    with suppress(StoreError):
+        salvage(tmp_path / "damaged.db", tmp_path / "new.db")
+        assert_sound(tmp_path / "new.db")
