@@ -342,11 +342,14 @@ class HostProcess:
         """Start the wrapper `script`. `wait` sends it the `source`, unless it was uploaded."""
         leash = shlex.quote(f"{self._supervisor.folder}/leash")
         begin = load_script("begin").format(tag=self.tag, leash=leash)
-        paths = (f"{self._supervisor.folder}/exports", f"{self._supervisor.folder}/{self.tag}")
+        folder, command = self._supervisor.folder, f"{self._supervisor.folder}/{self.tag}"
         if script == "run":
-            inner = foreground_script(f"exec </dev/null 2>&1\n{begin}", *paths)
+            begin = f"exec </dev/null 2>&1\n{begin}"
+            inner = foreground_script(begin, f"{folder}/exports", command)
         else:
-            inner = background_script(f"exec 2>&1\n{begin}", *paths, terminal=pty)
+            inner = background_script(
+                f"exec 2>&1\n{begin}", f"{command}.state", command, terminal=pty
+            )
         session = (self._mark.decode(), self._supervisor.folder, self.tag)
         self.client = await host.start(
             [
@@ -483,6 +486,8 @@ class HostShell(SessionShell[HostSupervisor]):
     ) -> Running:
         process = HostProcess(session, f"b{next(self._numbers)}", on_output)
         await session.upload(process.tag, source)
+        if self._exports:  # a copy of its own: the next command may end before this one begins
+            await session.upload(f"{process.tag}.state", self._exports)
         script = "start_terminal" if pty else "start"
         await process.launch(self._host, script, self._folders(cwd), pty=pty)
         self._spawn_task(self._keep_open_until_exit(process))
