@@ -180,6 +180,8 @@ def run() -> NoReturn:
 
 def _leave(done: list[int]) -> None:
     """End the process without freeing each module and object, which takes longer than an answer."""
+    if sys.gettrace() or sys.getprofile():
+        return  # the handler of a tracer or profiler, which is older than ours, is still to run
     try:
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()

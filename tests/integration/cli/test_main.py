@@ -128,6 +128,15 @@ def test_the_command_ends_after_its_threads_handlers_and_output(output, code):
     assert shown.stdout == wanted
 
 
+def test_older_exit_handlers_of_a_profiler_run():
+    before = "import atexit, sys\natexit.register(sys.stdout.write, ', profile')\n"
+    source = f"{before}sys.setprofile(lambda *_event: None)\n{CASES['leaving']}"
+    shown = subprocess.run(
+        [sys.executable, "-c", source, "/dev/stdout"], capture_output=True, text=True
+    )
+    assert shown.stdout == "answer, thread, handler, profile"
+
+
 BUG = """
 import sys
 from hermes.cli import main
