@@ -134,7 +134,7 @@ def test_older_exit_handlers_of_a_profiler_run():
     shown = subprocess.run(
         [sys.executable, "-c", source, "/dev/stdout"], capture_output=True, text=True
     )
-    assert shown.stdout == "answer, thread, handler, profile"
+    assert shown.stdout == "answer, thread, handler, profile, freed"
 
 
 BUG = """

@@ -366,7 +366,7 @@ def _setup(args: Namespace, cli: Cli) -> None:
         hint = f"hermes gateway setup {platform.name}, or: hermes config set {missing[0]} …"
         raise UsageError(f"{platform.label} cannot connect without {names}", hint=hint)
     if not is_configured(platform, cli.load()):  # it needs no credentials, only to be enabled
-        from hermes.config import edit  # a slow YAML library, needed only for changes
+        from hermes.config import edit  # see `_save_variable`
 
         edit.set_value(cli.home, ("platforms", platform.name, "enabled"), True)
     if not args.no_install and install_libraries(platform):
@@ -392,13 +392,8 @@ def _save_given(args: Namespace, platform: PlatformManifest, cli: Cli) -> bool:
         given[registry.home_variable(platform)] = args.home_channel.strip()
     if (args.from_env or args.from_stdin) and not given:
         raise UsageError(f"no credential was given; {platform.label} has {', '.join(names)}")
-    from hermes.config import edit  # a slow YAML library, needed only for changes
-
     for name, value in given.items():
-        if value:
-            edit.set_variable(cli.home, name, value)
-        else:
-            edit.unset_variable(cli.home, name)
+        _save_variable(cli, name, value)
     return bool(given)
 
 
@@ -413,6 +408,16 @@ def _lines(text: str, names: list[str]) -> dict[str, str]:
             raise UsageError(problem, hint=f"a line is NAME=VALUE with one of {', '.join(names)}")
         found[name] = value.strip().strip("'\"")
     return found
+
+
+def _save_variable(cli: Cli, name: str, value: str) -> None:
+    """Set a variable in .env; without a value, remove it."""
+    from hermes.config import edit  # a large YAML library, needed only for changes
+
+    if value:
+        edit.set_variable(cli.home, name, value)
+    else:
+        edit.unset_variable(cli.home, name)
 
 
 def _ask(platform: PlatformManifest, cli: Cli, *, more: bool) -> None:
@@ -440,9 +445,7 @@ def _ask(platform: PlatformManifest, cli: Cli, *, more: bool) -> None:
             cli.say(f"  {wrong}; {wrong.hint}")
             said = cli.ask(prompt).strip()
         if said:
-            from hermes.config import edit  # a slow YAML library, needed only for changes
-
-            edit.set_variable(cli.home, name, said)
+            _save_variable(cli, name, said)
 
 
 def _ask_credential(credential: CredentialField, *, is_set: bool, cli: Cli) -> None:
@@ -452,9 +455,7 @@ def _ask_credential(credential: CredentialField, *, is_set: bool, cli: Cli) -> N
     prompt = f"  {credential.label} [{state}]: "
     ask = cli.ask_secret if credential.secret else cli.ask
     if said := ask(prompt, hint=UNASKED).strip():
-        from hermes.config import edit  # a slow YAML library, needed only for changes
-
-        edit.set_variable(cli.home, credential.name, said)
+        _save_variable(cli, credential.name, said)
 
 
 def _next_steps(platform: PlatformManifest, cli: Cli) -> None:

@@ -177,7 +177,7 @@ def _split_cells(line: str) -> list[str]:
 def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt  # 2 MB, which a gateway without chats never needs
 
-    class Parser(MarkdownIt):
+    class _Parser(MarkdownIt):
         """Leaves addresses as they are: each dialect decides which ones become links."""
 
         def validateLink(self, url: str) -> bool:  # noqa: ARG002, N802 - the library's signature
@@ -189,7 +189,7 @@ def _parser() -> "MarkdownIt":
         def normalizeLinkText(self, link: str) -> str:  # noqa: N802 - likewise
             return link
 
-    parser = Parser("commonmark", {"html": False, "maxNesting": 10_000})
+    parser = _Parser("commonmark", {"html": False, "maxNesting": 10_000})
     parser.disable(_OTHER_RULES).enable(["strikethrough", "table"])
     parser.block.ruler.at("table", _table, {"alt": ["paragraph"]})
     parser.inline.ruler.before("emphasis", "product", _product)
