@@ -1,4 +1,4 @@
-"""Measure the HTTP transport of model calls with many requests in flight.
+"""Measure the HTTP client of model calls with many requests in flight.
 
     python -m bench.connections [--in-flight 64 1024]
 
@@ -12,9 +12,7 @@ import subprocess
 import sys
 import time
 
-import httpx2
-
-from hermes.providers.transport import AsyncioTransport
+from hermes.providers.transport import HttpClient
 from hermes.util.files import allow_many_open_files
 from hermes.util.http import LateTls
 
@@ -44,17 +42,19 @@ async def serve() -> None:
 
 async def measure(url: str, in_flight: int) -> float:
     """Return the CPU milliseconds of one call."""
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
-    transport = AsyncioTransport(LateTls(), limits)
-    async with httpx2.AsyncClient(transport=transport, timeout=60) as client:
+    client, limits = HttpClient(LateTls()), (60.0, 60.0, 60.0, 60.0)
 
-        async def call_repeatedly() -> None:
-            for _ in range(ROUNDS):
-                await client.post(url, content=BODY)
+    async def call_repeatedly() -> None:
+        for _ in range(ROUNDS):
+            call = client.stream("POST", url, content=BODY, headers={}, timeout=limits)
+            async with call as response:
+                await response.aread()
 
-        before = time.process_time()
-        await asyncio.gather(*[call_repeatedly() for _ in range(in_flight)])
-        return (time.process_time() - before) * 1000 / (in_flight * ROUNDS)
+    before = time.process_time()
+    await asyncio.gather(*[call_repeatedly() for _ in range(in_flight)])
+    cost = (time.process_time() - before) * 1000 / (in_flight * ROUNDS)
+    await client.aclose()
+    return cost
 
 
 def main() -> None:

@@ -4,16 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import get_args
 
-import httpx2
-
 from bench.wires_worker import Caller
 from hermes.core.messages import User
 from hermes.core.model import ApiMode, ModelEvent, ModelRequest, TextDelta
-from hermes.providers import Credential, Target, WireModel
+from hermes.providers import Credential, ModelHttpClient, Target, WireModel, make_client
+from hermes.util.http import LateTls
 
 
 class Wire:
-    def __init__(self, mode: ApiMode, url: str, client: httpx2.AsyncClient) -> None:
+    def __init__(self, mode: ApiMode, url: str, client: ModelHttpClient) -> None:
         self._mode, self._url, self._client = mode, url, client
 
     async def call(self, model: str, *, stream: bool) -> str:
@@ -39,5 +38,6 @@ class Wire:
 @asynccontextmanager
 async def caller(wire: str, url: str) -> AsyncIterator[Caller]:
     mode = next(mode for mode in get_args(ApiMode) if mode == wire)
-    async with httpx2.AsyncClient() as client:
-        yield Wire(mode, f"{url}/v1", client)
+    client = make_client(LateTls())
+    yield Wire(mode, f"{url}/v1", client)
+    await client.aclose()

@@ -7,7 +7,6 @@ named on the command line never gets the address that config.yaml has for a diff
 
 from collections.abc import Iterator
 
-import httpx2
 import msgspec
 
 from hermes.app.sessions import SessionRequest
@@ -26,6 +25,7 @@ from hermes.providers import (
 )
 from hermes.providers.catalog import ModelCatalog, ModelFacts, bundled_models
 from hermes.providers.credentials import Keyring
+from hermes.util.http import AnyClient
 
 _STRENGTH: dict[Kind, int] = {"cli": 4, "config": 3, "dotenv": 2, "env": 1, "default": 0}
 
@@ -218,7 +218,7 @@ class ModelLister:
     """Lists the models of providers, each asked at most once a day."""
 
     def __init__(
-        self, resolver: Resolver, known: ModelCatalog, keyring: Keyring, client: httpx2.AsyncClient
+        self, resolver: Resolver, known: ModelCatalog, keyring: Keyring, client: AnyClient
     ) -> None:
         self._resolver, self._known = resolver, known
         self._keyring, self._client = keyring, client

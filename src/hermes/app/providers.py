@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
-import httpx2
 import msgspec
 
 from hermes.app.model_choice import ModelFilter, ModelLister, custom_names, main_choice
@@ -25,10 +24,12 @@ from hermes.providers import (
     NO_KEY_REASON,
     Credential,
     ModelChoice,
+    ModelHttpClient,
     Resolver,
     Target,
     WireModel,
     auxiliary_targets,
+    make_client,
 )
 from hermes.providers.catalog import ModelCatalog, model_overrides
 from hermes.providers.credentials import AuthFile, Keyring, entries_of, stored_providers
@@ -58,7 +59,7 @@ from hermes.providers.policy import (
     start_of_day,
 )
 from hermes.store import SessionStore
-from hermes.util.http import LateTls
+from hermes.util.http import AnyClient, LateClient, LateTls
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -83,11 +84,12 @@ class LocalModel:
         self,
         home: Home,
         settings: LocalModelSettings,
-        client: httpx2.AsyncClient,
+        model_client: ModelHttpClient,
+        client: AnyClient,
         progress: DownloadProgress,
     ) -> None:
-        self._home, self._settings, self._client = home, settings, client
-        self._progress = progress
+        self._home, self._settings, self._progress = home, settings, progress
+        self._model_client, self._client = model_client, client
         self._process: ModelProcess | None = None
         self._starting = asyncio.Lock()
         self._models: dict[str, Model] = {}
@@ -112,7 +114,7 @@ class LocalModel:
             running = msgspec.structs.replace(
                 self.known(target), base_url=self._process.base_url, credentials=(credential,)
             )
-            wire = WireModel(running, self._client)
+            wire = WireModel(running, self._model_client)
             cache = cache_folder(self._home, Path(weights.file))
             self._models[weights.label] = PromptPrefixCache(
                 wire, self._process, self._client, cache
@@ -179,7 +181,7 @@ class ModelChainBuilder:
         self,
         resolver: Resolver,
         keyring: Keyring,
-        client: httpx2.AsyncClient,
+        client: ModelHttpClient,
         clock: Clock,
         local: LocalModel,
     ) -> None:
@@ -343,7 +345,7 @@ def user_zone(settings: Settings) -> "ZoneInfo | None":
 # The keys of a home, for requests and for redaction.
 
 
-def build_keyring(home: Home, loaded: Loaded, client: httpx2.AsyncClient, clock: Clock) -> Keyring:
+def build_keyring(home: Home, loaded: Loaded, client: AnyClient, clock: Clock) -> Keyring:
     return Keyring(
         AuthFile(home.auth_file),
         loaded,
@@ -375,12 +377,6 @@ def user_home(home: Home) -> Path:
         return home.root
 
 
-CONNECTIONS = httpx2.Limits(
-    max_connections=None, max_keepalive_connections=100, keepalive_expiry=600.0
-)
-"""An idle connection is kept while the user thinks, because a new one costs a handshake."""
-
-
 class Providers:
     """The models of a process. Connections stay open until it is closed."""
 
@@ -391,25 +387,19 @@ class Providers:
         self.settings = loaded.settings
         self._main: Target | None = None
         self._learning: asyncio.Task[None] | None = None
-        tls = LateTls()
-        # Loaded here, because importing this module must not load the HTTP library's parser.
-        from hermes.providers import make_transport
-
-        # Redirects are never followed, because the key would be sent along.
-        self.client = httpx2.AsyncClient(
-            follow_redirects=False,
-            trust_env=True,
-            limits=CONNECTIONS,
-            verify=tls,
-            transport=make_transport(tls, CONNECTIONS),
-        )
+        self.model_client = make_client(LateTls())
+        self.client = LateClient()  #: For logins and lists of models.
         self.keyring = build_keyring(home, loaded, self.client, clock)
         overrides = model_overrides(loaded.settings)
         self.known = ModelCatalog(home.cache / "models", overrides, clock)
         self.resolver = Resolver(loaded.settings, self.keyring, self.known)
-        self.local = LocalModel(home, loaded.settings.local, self.client, progress)
+        self.local = LocalModel(
+            home, loaded.settings.local, self.model_client, self.client, progress
+        )
         self.lister = ModelLister(self.resolver, self.known, self.keyring, self.client)
-        self.maker = ModelChainBuilder(self.resolver, self.keyring, self.client, clock, self.local)
+        self.maker = ModelChainBuilder(
+            self.resolver, self.keyring, self.model_client, clock, self.local
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -483,6 +473,7 @@ class Providers:
         await self.keyring.close()
         await self.maker.close()
         await self.local.close()
+        await self.model_client.aclose()
         await self.client.aclose()
 
 

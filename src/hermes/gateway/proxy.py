@@ -9,7 +9,6 @@ of its key there.
 import hashlib
 from collections.abc import Callable
 
-import httpx2
 import msgspec
 
 from hermes.app import SessionRequest
@@ -26,7 +25,7 @@ from hermes.providers import (
     is_loopback,
 )
 from hermes.providers.failures import OTHER_HERMES, refused, unreachable
-from hermes.util.http import HttpError, fetch
+from hermes.util.http import AnyClient, HttpError, fetch
 
 KEY = "GATEWAY_PROXY_KEY"
 API = "/v1"
@@ -67,7 +66,7 @@ class Proxy:
             skip_context_files=True,
         )
 
-    async def check(self, client: httpx2.AsyncClient, warn: Callable[[str], None]) -> None:
+    async def check(self, client: AnyClient, warn: Callable[[str], None]) -> None:
         """Report problems at the start of the gateway, before a chat runs into them."""
         base = self.target.base_url
         if base.startswith("http://") and not is_loopback(base):

@@ -22,17 +22,18 @@ if TYPE_CHECKING:
         custom_endpoint, expand_alias, find_custom_provider, parse_model,
     )
     from hermes.providers.small_model import SmallModel, small_profile
-    from hermes.providers.transport import make_transport
+    from hermes.providers.transport import ModelHttpClient, make_client
     from hermes.providers.wire.model import WireModel
     # fmt: on
     # isort: on
 
 __all__ = [
     "CUSTOM", "ENDPOINTS", "ENV", "LOCAL", "MAIN", "MANUAL", "NO_KEY_REASON", "OAUTH",
-    "Credential", "Endpoint", "LoginSpec", "ModelChoice", "ModelProfile", "RemoteToolProgress",
-    "Resolver", "SmallModel", "Target", "Timeouts", "WireModel", "auxiliary_targets",
-    "check_base_url", "custom_endpoint", "expand_alias", "find_custom_provider", "is_loopback",
-    "make_transport", "own_key_variables", "parse_model", "small_profile", "variable_name",
+    "Credential", "Endpoint", "LoginSpec", "ModelChoice", "ModelHttpClient", "ModelProfile",
+    "RemoteToolProgress", "Resolver", "SmallModel", "Target", "Timeouts", "WireModel",
+    "auxiliary_targets", "check_base_url", "custom_endpoint", "expand_alias",
+    "find_custom_provider", "is_loopback", "make_client", "own_key_variables", "parse_model",
+    "small_profile", "variable_name",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -5,7 +5,7 @@ A new provider is one record in `endpoints.json`. How to reach an API is code in
 """
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
@@ -13,10 +13,6 @@ from hermes.core.errors import ConfigError
 from hermes.core.messages import ToolCall
 from hermes.core.model import Price, TextDelta, WireMode
 from hermes.util import http
-from hermes.util.lazy import late_pattern
-
-if TYPE_CHECKING:
-    import httpx2
 
 ReasoningFormat = Literal["", "effort", "object", "budget", "adaptive", "switch", "enable_thinking"]
 """How a request asks for reasoning effort: not at all; `reasoning_effort: "low"`; `reasoning:
@@ -201,31 +197,28 @@ class RemoteToolProgress(TextDelta, frozen=True, tag="remote_tool"):
 
 # Hosts and keys. A key is sent to its own provider over TLS and to no other host: not to a base URL
 # that replaces the provider's, not to a look-alike name, not along a redirect (the HTTP client
-# follows none). URLs are parsed by the library that sends the request, so that both see the same
-# host.
-
-_UNSAFE_CHARACTERS = late_pattern(r"[\s\\\x00-\x1f\x7f]")
-_HTTPS_PORT = 443
+# follows none). URLs are parsed by the function that the HTTP client uses, so that both see the
+# same host.
 
 
 def may_receive_key(endpoint: Endpoint, url: str) -> bool:
     """Return whether the keys of `endpoint` may be sent to `url`."""
-    parsed = _parse_url(url)
+    parsed = http.parse_http_url(url)
     if parsed is None:
         return False
-    own = _parse_url(endpoint.base_url)
-    if own is not None and _origin(parsed) == _origin(own):
+    own = http.parse_http_url(endpoint.base_url)
+    if own is not None and parsed.origin == own.origin:
         return True
-    if parsed.scheme != "https" or parsed.port not in (None, _HTTPS_PORT):
+    if (parsed.scheme, parsed.port) != ("https", 443):
         return False
-    return any(_host_matches(pattern, parsed.raw_host.decode()) for pattern in endpoint.key_hosts)
+    return any(_host_matches(pattern, parsed.host) for pattern in endpoint.key_hosts)
 
 
 @lru_cache(maxsize=256)
 def endpoint_of_host(url: str) -> Endpoint | None:
     """Return the endpoint that this host belongs to, or None."""
-    parsed = _parse_url(url)
-    host = parsed.raw_host.decode() if parsed is not None else ""
+    parsed = http.parse_http_url(url)
+    host = parsed.host if parsed is not None else ""
     # Parsing each address would take longer than the rest of choosing a model.
     some = (e for e in ENDPOINTS if e.key_hosts or (host and host in e.base_url))
     return next((e for e in some if may_receive_key(e, url)), None)
@@ -233,7 +226,7 @@ def endpoint_of_host(url: str) -> Endpoint | None:
 
 def is_loopback(url: str) -> bool:
     """Return whether `url` is an HTTP address on this machine."""
-    parsed = _parse_url(url)
+    parsed = http.parse_http_url(url)
     return parsed is not None and http.is_loopback(parsed.host)
 
 
@@ -242,34 +235,14 @@ def check_base_url(url: str, source: str) -> str:
 
     `source` names the setting or variable it came from.
     """
-    parsed = _parse_url(url)
-    if (
-        parsed is not None
-        and parsed.host
-        and not (parsed.userinfo or parsed.query or parsed.fragment)
-    ):
+    parsed = http.parse_http_url(url)
+    if parsed is not None and not (parsed.has_login or parsed.query or parsed.fragment):
         return url.rstrip("/")
     hint = "an example of an address: http://127.0.0.1:8080/v1"
-    if parsed is not None and parsed.userinfo:
+    if parsed is not None and parsed.has_login:
         hint = "leave out the part before @; a key goes into model.api_key"
         url = f"{parsed.scheme}://…@{parsed.host}"
     raise ConfigError(f"{source}: {url!r} is not a valid address", hint=hint)
-
-
-def _origin(url: "httpx2.URL") -> tuple[str, str, int | None]:
-    return url.scheme, url.raw_host.decode(), url.port
-
-
-@lru_cache(maxsize=256)
-def _parse_url(url: str) -> "httpx2.URL | None":
-    if _UNSAFE_CHARACTERS.search(url) or not url.startswith(("http://", "https://")):
-        return None
-    import httpx2  # slow to load; the tables above are read without it
-
-    try:
-        return httpx2.URL(url)
-    except (httpx2.InvalidURL, ValueError):
-        return None
 
 
 def _host_matches(pattern: str, host: str) -> bool:

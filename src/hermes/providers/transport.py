@@ -1,150 +1,117 @@
-"""An asyncio network backend for the HTTP client.
+"""The HTTP client of model calls: HTTP/1.1 on asyncio.
 
-The client's own backend passes through the event loop for every piece it writes, and pauses and
-resumes reading around every piece it reads: a tenth of the cost of a model call.
+Loading a general HTTP library takes a quarter of the CPU time of a short chat, and its connection
+pool looks at every connection for every request (decision 022). Where the environment sets a proxy,
+`make_client` returns the general client, which has the same methods.
 """
 
 import asyncio
-import ipaddress
+import re
 import ssl
+import sys
+import time
+import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack
-from typing import Any, cast
-from urllib.request import getproxies
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import lru_cache
+from typing import Any, Protocol, cast
+from urllib.parse import quote
 
-import httpcore2
-import httpx2
+from hermes.config.environment import variables
+from hermes.util.http import HttpUrl, is_header_value, parse_http_url
 
-WRITE_BUFFER_SIZE = 65_536
-"""Bytes. The head of a request waits for its body, so that both are sent together."""
 READ_BUFFER_LIMIT = 1_048_576  #: Unread bytes after which reading pauses.
+MAX_HEAD = 262_144  #: Bytes of the status line and headers, or of the line before a chunk.
 HAPPY_EYEBALLS_DELAY = 0.25  #: Seconds until another address of the same host is tried in parallel.
-EXTRA_INFO_NAMES = {
-    "ssl_object": "ssl_object",
-    "client_addr": "sockname",
-    "server_addr": "peername",
-    "socket": "socket",
-}
-"""Names of the client mapped to those of asyncio."""
-POOL_SIZE = 32  #: Requests in flight in one connection pool.
-IDLE_CONNECTIONS = 8  #: Idle connections that pools after the first keep.
-PROXY_SCHEMES = {"http", "https", "all"}  #: Kinds of proxies.
+MAX_IDLE = 256  #: Connections kept for the next request.
+IDLE_SECONDS = 600.0
+"""An idle connection is kept while the user thinks, because a new one costs a handshake."""
+PROXY_VARIABLES = {"http_proxy", "https_proxy", "all_proxy"}
+DEFAULT_HEADERS = {"accept": "*/*", "accept-encoding": "gzip", "connection": "keep-alive"}
+
+Origin = tuple[str, str, int]  #: Scheme, host and port.
+
+CallTimeouts = tuple[float | None, float | None, float | None, float | None]
+"""Seconds to connect, of silence while reading and while writing, and to wait for a connection,
+which is not needed here: their number is not limited."""
 
 
-def make_transport(
-    context: ssl.SSLContext, limits: httpx2.Limits
-) -> httpx2.AsyncBaseTransport | None:
-    """Return None when the environment sets a proxy: the client's own transport handles it."""
-    return None if PROXY_SCHEMES & getproxies().keys() else AsyncioTransport(context, limits)
+class ConnectionFailed(Exception):
+    """The server cannot be reached."""
 
 
-class _Pool(httpx2.AsyncHTTPTransport):
-    def __init__(self, context: ssl.SSLContext, limits: httpx2.Limits) -> None:
-        super().__init__(verify=context, limits=limits)
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=context,
-            max_connections=limits.max_connections,
-            max_keepalive_connections=limits.max_keepalive_connections,
-            keepalive_expiry=limits.keepalive_expiry,
-            network_backend=AsyncioBackend(),
-        )
-        self.requests = 0  #: Requests whose response is not closed yet.
+class ResponseStalled(Exception):
+    """The server is silent for too long."""
 
 
-class _CountedStream(httpx2.AsyncByteStream):
-    """The body of a response, which counts as in progress until it is closed."""
-
-    def __init__(self, inner: httpx2.AsyncByteStream, pool: _Pool) -> None:
-        self._inner, self._pool = inner, pool
-        self._is_open = True
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._inner.__aiter__()
-
-    async def aclose(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._pool.requests -= 1
-        await self._inner.aclose()
+class ResponseCut(Exception):
+    """The response is not complete, or not valid HTTP."""
 
 
-class AsyncioTransport(httpx2.AsyncBaseTransport):
-    """Sends requests through connection pools of limited size.
-
-    A pool looks at each of its connections for every request, so its cost grows with the square of
-    the requests in flight. A request goes to the first pool with room: a few requests at a time
-    share the connections of one pool.
-    """
-
-    def __init__(self, context: ssl.SSLContext, limits: httpx2.Limits) -> None:
-        self._context, self._limits = context, limits
-        self._pools = [_Pool(context, limits)]
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        pool = next((each for each in self._pools if each.requests < POOL_SIZE), None)
-        if pool is None:
-            limits = httpx2.Limits(
-                max_connections=self._limits.max_connections,
-                max_keepalive_connections=IDLE_CONNECTIONS,
-                keepalive_expiry=self._limits.keepalive_expiry,
-            )
-            pool = _Pool(self._context, limits)
-            self._pools.append(pool)
-        pool.requests += 1
-        try:
-            response = await pool.handle_async_request(request)
-        except BaseException:
-            pool.requests -= 1
-            raise
-        response.stream = _CountedStream(cast("httpx2.AsyncByteStream", response.stream), pool)
-        return response
-
-    async def aclose(self) -> None:
-        for pool in self._pools:
-            await pool.aclose()
+CALL_ERRORS = (ConnectionFailed, ResponseStalled, ResponseCut)
 
 
-class AsyncioBackend(httpcore2.AsyncNetworkBackend):
-    async def connect_tcp(
+class StreamedResponse(Protocol):
+    """What a model call needs of a response."""
+
+    status_code: int
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    def aiter_raw(self) -> AsyncGenerator[bytes, None]: ...
+    def aiter_bytes(self) -> AsyncGenerator[bytes, None]: ...
+    async def aread(self) -> bytes: ...
+
+
+class ModelHttpClient(Protocol):
+    """What model calls need of an HTTP client."""
+
+    def stream(
         self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> "AsyncioStream":
-        make = asyncio.get_running_loop().create_connection
-        own = (local_address, 0) if local_address else None
-        delay = None if _is_address(host) else HAPPY_EYEBALLS_DELAY
-        try:
-            async with asyncio.timeout(timeout):
-                _, connection = await make(
-                    AsyncioStream, host, port, local_addr=own, happy_eyeballs_delay=delay
-                )
-        except TimeoutError as error:
-            raise httpcore2.ConnectTimeout(str(error)) from error
-        except OSError as error:
-            raise httpcore2.ConnectError(str(error)) from error
-        for option in socket_options or ():
-            connection.get_extra_info("socket").setsockopt(*option)
-        return connection
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+        method: str,
+        url: str,
+        *,
+        content: bytes,
+        headers: Mapping[str, str],
+        timeout: CallTimeouts,
+    ) -> AbstractAsyncContextManager[StreamedResponse]: ...
+    async def aclose(self) -> None: ...
 
 
-class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
-    """One connection. Used by one task at a time, as the client does with HTTP/1.1."""
+def make_client(context: ssl.SSLContext) -> ModelHttpClient:
+    """Return a client that follows no redirect, because the key would be sent along."""
+    if not _has_proxy():
+        return HttpClient(context)
+    import httpx2  # slow to load, and few machines have a proxy
+
+    limits = httpx2.Limits(
+        max_connections=None, max_keepalive_connections=MAX_IDLE, keepalive_expiry=IDLE_SECONDS
+    )
+    client = httpx2.AsyncClient(verify=context, limits=limits, follow_redirects=False)
+    return cast("ModelHttpClient", client)
+
+
+def _has_proxy() -> bool:
+    names = {name.lower() for name, value in variables().items() if value}
+    if sys.platform in ("darwin", "win32"):
+        from urllib.request import getproxies  # slow to load; reads the settings of the system
+
+        names |= {f"{scheme}_proxy" for scheme in getproxies()}
+    return not names.isdisjoint(PROXY_VARIABLES)
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection. Used by one task at a time."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._unsent = b""
         self._unread: deque[bytes] = deque()
         self._size = 0
         self._ended = self._full = self._stopped = False
         self._error: Exception | None = None
         self._waiting: asyncio.Future[None] | None = None
+        self.idle_since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -172,109 +139,355 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         self._full = False
         self._wake()
 
-    def _wake(self) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+    @property
+    def is_usable(self) -> bool:
+        """Whether another request can be sent: between two, only the end is readable."""
+        fresh = time.monotonic() - self.idle_since < IDLE_SECONDS
+        return fresh and not self._ended and not self._unread
 
-    async def _change(self, seconds: float | None) -> None:
-        """Wait until the state changes. Raises `TimeoutError`."""
-        self._waiting = waiting = self._loop.create_future()
-        timer = None if seconds is None else self._loop.call_later(seconds, _expire, waiting)
-        try:
-            await waiting
-        finally:
-            self._waiting = None
-            if timer is not None:
-                timer.cancel()
+    async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
+        if type(context) is not ssl.SSLContext:  # a subclass may read certificates first
+            bios = ssl.MemoryBIO(), ssl.MemoryBIO()
+            await asyncio.to_thread(context.wrap_bio, *bios, server_hostname=host)
+        transport = await self._loop.start_tls(self._transport, self, context, server_hostname=host)
+        if transport is None:
+            raise ConnectionFailed("the connection was closed")
+        self._transport = transport
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        self._send()
-        try:
-            while not self._unread and not self._ended:
-                await self._change(timeout)
-        except TimeoutError as error:
-            raise httpcore2.ReadTimeout(str(error)) from error
+    async def send(self, data: bytes, seconds: float | None) -> None:
+        self._transport.write(data)
+        while self._full and not self._ended:
+            await self._change(seconds)
+
+    async def receive(self, seconds: float | None) -> bytes:
+        """Return the next bytes, or b"" at the end of the stream."""
+        while not self._unread and not self._ended:
+            await self._change(seconds)
         if not self._unread:
             if self._error is not None:
-                raise httpcore2.ReadError(str(self._error)) from self._error
+                raise ResponseCut(str(self._error)) from self._error
             return b""
         data = self._unread.popleft()
-        if len(data) > max_bytes:
-            self._unread.appendleft(data[max_bytes:])
-            data = data[:max_bytes]
         self._size -= len(data)
         if self._stopped and not self._ended and self._size < READ_BUFFER_LIMIT:
             self._stopped = False
             self._transport.resume_reading()
         return data
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._unsent += buffer
-        if len(self._unsent) < WRITE_BUFFER_SIZE:
-            return
-        self._send()
-        try:
-            while self._full and not self._ended:
-                await self._change(timeout)
-        except TimeoutError as error:
-            raise httpcore2.WriteTimeout(str(error)) from error
-        if self._ended:
-            raise httpcore2.WriteError(str(self._error or "the connection was closed"))
-
-    def _send(self) -> None:
-        if self._unsent:
-            unsent, self._unsent = self._unsent, b""
-            self._transport.write(unsent)
-
-    async def aclose(self) -> None:
+    def abort(self) -> None:
         self._transport.abort()
-        await asyncio.sleep(0)  # lets the loop close it
 
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,
-    ) -> "AsyncioStream":
-        async with AsyncExitStack() as unless_done:
-            unless_done.push_async_callback(self.aclose)
-            try:
-                async with asyncio.timeout(timeout):
-                    secured = await self._secured(ssl_context, server_hostname)
-            except TimeoutError as error:
-                raise httpcore2.ConnectTimeout(str(error)) from error
-            except OSError as error:  # TLS errors are OSError as well
-                raise httpcore2.ConnectError(str(error)) from error
-            if secured is None:
-                raise httpcore2.ConnectError("the connection was closed")
-            unless_done.pop_all()
-        self._transport = secured
-        return self
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
-    async def _secured(self, context: ssl.SSLContext, name: str | None) -> asyncio.Transport | None:
-        if type(context) is not ssl.SSLContext:  # a subclass may read certificates first
-            bios = ssl.MemoryBIO(), ssl.MemoryBIO()
-            await asyncio.to_thread(context.wrap_bio, *bios, server_hostname=name)
-        return await self._loop.start_tls(self._transport, self, context, server_hostname=name)
-
-    def get_extra_info(self, info: str) -> Any:
-        if info == "is_readable":  # between two requests only the end of the stream is readable
-            return self._ended or bool(self._unread)
-        return (
-            self._transport.get_extra_info(EXTRA_INFO_NAMES[info])
-            if info in EXTRA_INFO_NAMES
-            else None
-        )
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    async def _change(self, seconds: float | None) -> None:
+        """Wait until the state changes. Raises `ResponseStalled`."""
+        self._waiting = waiting = self._loop.create_future()
+        timer = None if seconds is None else self._loop.call_later(seconds, _expire, waiting)
+        try:
+            await waiting
+        except TimeoutError as error:
+            raise ResponseStalled(f"no data for {seconds:.0f} s") from error
+        finally:
+            self._waiting = None
+            if timer is not None:
+                timer.cancel()
 
 
 def _expire(waiting: "asyncio.Future[None]") -> None:
     if not waiting.done():
         waiting.set_exception(TimeoutError())
+
+
+def _parse_target(url: str) -> HttpUrl:
+    """Raises `ConnectionFailed` if `url` cannot be used."""
+    target = parse_http_url(url)
+    if target is None or target.has_login:
+        raise ConnectionFailed(f"{url!r} is not a valid http or https URL")
+    return target
+
+
+@lru_cache(maxsize=64)
+def _request_start(target: HttpUrl) -> str:
+    """Return the path with its query, and the first header."""
+    path = quote(target.path or "/", safe="/%:@!$&'()*+,;=~-._")
+    if target.query:
+        path += "?" + quote(target.query, safe="/%:@!$&'()*+,;=~-._?[]")
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    is_usual = target.port == (443 if target.scheme == "https" else 80)
+    return f"{path} HTTP/1.1\r\nhost: {host if is_usual else f'{host}:{target.port}'}\r\n"
+
+
+class HttpClient:
+    """Sends requests over connections that are kept. `context` is for https."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        context.set_alpn_protocols(["http/1.1"])
+        self._idle: dict[Origin, list[HttpConnection]] = {}
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        url: str,
+        *,
+        content: bytes,
+        headers: Mapping[str, str],
+        timeout: CallTimeouts,
+    ) -> AsyncIterator["HttpResponseStream"]:
+        """Send a request; yield the response when its head has arrived. Raises `CALL_ERRORS`."""
+        target = _parse_target(url)
+        request = _encode_request(method, target, headers, content)
+        connect, read, write, _ = timeout
+        connection = self._take(target.origin) or await self._connect(target.origin, connect)
+        response: HttpResponseStream | None = None
+        try:
+            await connection.send(request, write)
+            response = await _read_head(connection, read)
+            if headers.get("connection") == "close":
+                response.keeps_connection = False
+            yield response
+        finally:
+            if response is not None and response.is_complete and response.keeps_connection:
+                self._keep(target.origin, connection)
+            else:
+                connection.abort()
+
+    async def aclose(self) -> None:
+        for connections in self._idle.values():
+            for connection in connections:
+                connection.abort()
+        self._idle.clear()
+        await asyncio.sleep(0)  # lets the loop close them
+
+    def _take(self, origin: Origin) -> HttpConnection | None:
+        idle = self._idle.get(origin, [])
+        while idle:
+            connection = idle.pop()
+            if connection.is_usable:
+                return connection
+            connection.abort()
+        return None
+
+    def _keep(self, origin: Origin, connection: HttpConnection) -> None:
+        connection.idle_since = time.monotonic()
+        self._idle.setdefault(origin, []).append(connection)
+        if sum(map(len, self._idle.values())) > MAX_IDLE:
+            oldest = min((each for each in self._idle.values() if each), key=_oldest)
+            oldest.pop(0).abort()
+
+    async def _connect(self, origin: Origin, seconds: float | None) -> HttpConnection:
+        scheme, host, port = origin
+        loop = asyncio.get_running_loop()
+        connection: HttpConnection | None = None
+        done = False
+        try:
+            async with asyncio.timeout(seconds):
+                _, connection = await loop.create_connection(
+                    HttpConnection, host, port, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY
+                )
+                if scheme == "https":
+                    await connection.start_tls(self._context, host)
+            done = True
+            return connection
+        except TimeoutError as error:
+            raise ConnectionFailed(f"no connection after {seconds:.0f} s") from error
+        except OSError as error:  # TLS errors are OSError as well
+            raise ConnectionFailed(str(error)) from error
+        finally:
+            if connection is not None and not done:
+                connection.abort()
+
+
+def _oldest(connections: list[HttpConnection]) -> float:
+    return connections[0].idle_since
+
+
+def _encode_request(
+    method: str, target: HttpUrl, headers: Mapping[str, str], content: bytes
+) -> bytes:
+    fields = DEFAULT_HEADERS | {name.lower(): value for name, value in headers.items()}
+    fields["content-length"] = str(len(content))
+    lines = [f"{method} {_request_start(target)}"]
+    for name, value in fields.items():
+        if not (is_header_value(value) and is_header_value(name)) or ":" in name or " " in name:
+            raise ConnectionFailed(f"the header {name!r} cannot be sent")
+        lines.append(f"{name}: {value}\r\n")
+    return f"{''.join(lines)}\r\n".encode() + content
+
+
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+
+
+async def _read_head(connection: HttpConnection, seconds: float | None) -> "HttpResponseStream":
+    data = b""
+    while True:
+        if end := _HEAD_END.search(data):
+            status, headers, version = _parse_head(data[: end.start()])
+            data = data[end.end() :]
+            if status >= 200:
+                return HttpResponseStream(connection, seconds, status, headers, version, data)
+            continue  # 100 Continue, 103 Early Hints
+        if len(data) > MAX_HEAD:
+            raise ResponseCut("the head of the response is too long")
+        more = await connection.receive(seconds)
+        if not more:
+            raise ResponseCut("the server closed the connection without a response")
+        data += more
+
+
+def _parse_head(head: bytes) -> tuple[int, dict[str, str], bytes]:
+    first, *lines = (line.removesuffix(b"\r") for line in head.split(b"\n"))
+    version, _, rest = first.partition(b" ")
+    code = rest[:3]
+    if not version.startswith(b"HTTP/1.") or not code.isdigit() or len(code) < 3:
+        raise ResponseCut(f"this is not an HTTP response: {first[:80]!r}")
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, mark, value = line.decode("latin-1").partition(":")
+        if not mark or name != name.strip():
+            raise ResponseCut(f"this is not a header: {line[:80]!r}")
+        key, value = name.lower(), value.strip()
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    return int(code), headers, version
+
+
+class HttpResponseStream:
+    """A response whose body is read as it arrives."""
+
+    def __init__(
+        self,
+        connection: HttpConnection,
+        seconds: float | None,
+        status: int,
+        headers: dict[str, str],
+        version: bytes,
+        data: bytes,
+    ) -> None:
+        self.status_code, self.headers = status, headers
+        self._connection, self._seconds, self._data = connection, seconds, data
+        self.is_complete = False  #: True when the whole body was read.
+        wish = headers.get("connection", "").lower()
+        self.keeps_connection = "close" not in wish and (
+            version != b"HTTP/1.0" or "keep-alive" in wish
+        )
+
+    async def aread(self) -> bytes:
+        return b"".join([chunk async for chunk in self.aiter_bytes()])
+
+    async def aiter_bytes(self) -> AsyncGenerator[bytes, None]:
+        """Yield the body, unpacked. Raises `ResponseCut` for an unknown or damaged encoding."""
+        unpackers = [_unpacker(name) for name in reversed(self._encodings())]
+        try:
+            async for chunk in self.aiter_raw():
+                for unpacker in unpackers:
+                    chunk = unpacker.decompress(chunk)
+                if chunk:
+                    yield chunk
+        except zlib.error as error:
+            raise ResponseCut(f"the body cannot be unpacked: {error}") from error
+
+    def _encodings(self) -> list[str]:
+        given = self.headers.get("content-encoding", "").lower().split(",")
+        return [name.strip() for name in given if name.strip() not in ("", "identity")]
+
+    def aiter_raw(self) -> AsyncGenerator[bytes, None]:
+        """Return the body as it was sent."""
+        if self.status_code in (204, 304):
+            return self._read_length(0)
+        if "chunked" in self.headers.get("transfer-encoding", "").lower():
+            return self._read_chunked()
+        length = self.headers.get("content-length")
+        if length is None:
+            self.keeps_connection = False
+            return self._read_to_end()
+        lengths = {each.strip() for each in length.split(",")}
+        if len(lengths) != 1 or not (size := lengths.pop()).isdigit():
+            raise ResponseCut(f"the length of the body is not a number: {length[:40]!r}")
+        return self._read_length(int(size))
+
+    async def _read_length(self, left: int) -> AsyncGenerator[bytes, None]:
+        data, self._data = self._data, b""
+        while left:
+            data = data or await self._receive()
+            if len(data) > left:
+                self.keeps_connection = False  # more than was announced
+                data = data[:left]
+            left -= len(data)
+            yield data
+            data = b""
+        self.keeps_connection = self.keeps_connection and not data
+        self.is_complete = True
+
+    async def _read_to_end(self) -> AsyncGenerator[bytes, None]:
+        data, self._data = self._data, b""
+        while True:
+            if data:
+                yield data
+            data = await self._connection.receive(self._seconds)
+            if not data:
+                self.is_complete = True
+                return
+
+    async def _read_chunked(self) -> AsyncGenerator[bytes, None]:
+        """Yield what has arrived of the chunks, joined."""
+        data, at, left = self._data, 0, 0
+        pieces: list[bytes] = []
+        first = True
+        while True:
+            if left:
+                piece = data[at : at + left]
+                pieces.append(piece)
+                at += len(piece)
+                left -= len(piece)
+                first = False
+            if not left:
+                start = at if first else at + 2  # the line end after a chunk
+                end = data.find(b"\r\n", start)
+                if end >= 0:
+                    if not first and data[at:start] != b"\r\n":
+                        raise ResponseCut("a chunk of the body has another length than announced")
+                    left, at = _chunk_size(data[start:end]), end + 2
+                    if left:
+                        first = False
+                        continue
+                    if pieces:
+                        yield b"".join(pieces)
+                    await self._read_trailers(data[at:])
+                    return
+                if len(data) - at > MAX_HEAD:
+                    raise ResponseCut("the line before a chunk is too long")
+            if pieces:
+                yield b"".join(pieces)
+                pieces = []
+            data, at = data[at:] + await self._receive(), 0
+
+    async def _read_trailers(self, data: bytes) -> None:
+        while not data.startswith(b"\r\n") and b"\r\n\r\n" not in data:
+            if len(data) > MAX_HEAD:
+                raise ResponseCut("the end of the body is too long")
+            data += await self._receive()
+        rest = data[2:] if data.startswith(b"\r\n") else data.partition(b"\r\n\r\n")[2]
+        self.keeps_connection = self.keeps_connection and not rest
+        self.is_complete = True
+
+    async def _receive(self) -> bytes:
+        data = await self._connection.receive(self._seconds)
+        if not data:
+            raise ResponseCut("the server closed the connection before the end of the response")
+        return data
+
+
+def _chunk_size(line: bytes) -> int:
+    size = line.partition(b";")[0].strip()
+    if not size or len(size) > 16 or size.strip(b"0123456789abcdefABCDEF"):
+        raise ResponseCut(f"this is not the length of a chunk: {line[:40]!r}")
+    return int(size, 16)
+
+
+def _unpacker(encoding: str) -> Any:
+    if encoding not in ("gzip", "x-gzip"):
+        raise ResponseCut(f"the encoding {encoding[:40]!r} of the body is not known")
+    return zlib.decompressobj(zlib.MAX_WBITS | 16)

@@ -7,13 +7,18 @@ loading both takes longer than starting the program.
 
 import asyncio
 import ssl
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, TypedDict, Unpack
+from urllib.parse import urlsplit
 
 import msgspec
+
+from hermes.util.lazy import late_pattern
 
 if TYPE_CHECKING:
     import httpx2
@@ -95,8 +100,28 @@ def make_client(
     return client
 
 
+class LateClient:
+    """A general client that is made when it is first called for: loading its library is slow, and
+    most processes need it for nothing."""
+
+    def __init__(self) -> None:
+        self._client: httpx2.AsyncClient | None = None
+
+    def __call__(self) -> "httpx2.AsyncClient":
+        if self._client is None:
+            self._client = make_client()
+        return self._client
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+
+AnyClient: TypeAlias = "httpx2.AsyncClient | LateClient"
+
+
 async def fetch(
-    client: "httpx2.AsyncClient",
+    client: AnyClient,
     method: str,
     url: str,
     *,
@@ -115,6 +140,8 @@ async def fetch(
     `check_redirect` accepts them; `Authorization` is not sent to another origin. `check_response`
     is called before the body is read and may raise.
     """
+    if isinstance(client, LateClient):
+        client = client()
     with _http_errors():
         request = client.build_request(method, url, timeout=_timeout(seconds), **content)
         async with asyncio.timeout(seconds):
@@ -210,7 +237,7 @@ def is_header_value(value: str) -> bool:
 
 
 class LateTls(ssl.SSLContext):
-    """A TLS context that does the work of `httpx2.create_ssl_context()` at the first handshake.
+    """A TLS context that reads the certificates at the first handshake.
 
     Until then it trusts no certificate, so a use that is not covered here fails.
     """
@@ -237,12 +264,75 @@ class LateTls(ssl.SSLContext):
     ) -> ssl.SSLObject:
         with self._lock:
             if self._context is None:
-                import httpx2
-
-                self._context = httpx2.create_ssl_context()
+                self._context = _make_context()
             if self._alpn:
                 self._context.set_alpn_protocols(self._alpn)
         return self._context.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+
+
+def _make_context() -> ssl.SSLContext:
+    """Do the work of `httpx2.create_ssl_context()`, where possible without loading httpx2."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile and paths.cafile != paths.openssl_cafile:  # SSL_CERT_FILE
+        return ssl.create_default_context(cafile=paths.cafile)
+    own_folder = paths.capath != paths.openssl_capath  # SSL_CERT_DIR, or there is no folder
+    if sys.platform != "linux" or not paths.cafile or own_folder:
+        import httpx2  # uses the certificates of the system, and knows where distributions put them
+
+        return httpx2.create_ssl_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(paths.cafile, paths.capath)
+    return context
+
+
+class HttpUrl(NamedTuple):
+    scheme: str
+    host: str  #: In lower case; a name with other letters as `xn--`.
+    port: int
+    path: str
+    query: str
+    fragment: str
+    has_login: bool  #: Whether a user name or password precedes the host.
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        return self[:3]
+
+
+_UNSAFE_CHARACTERS = late_pattern(r"[\s\\\x00-\x1f\x7f]")
+_HOST_NAME = late_pattern(r"[a-z0-9._-]+|[0-9a-f.]*:[0-9a-f:.]+")
+
+
+@lru_cache(maxsize=256)
+def parse_http_url(url: str) -> HttpUrl | None:
+    """Return None for anything but an http or https URL about whose host all parsers agree."""
+    if _UNSAFE_CHARACTERS.search(url) or not url.startswith(("http://", "https://")):
+        return None
+    try:
+        parts = urlsplit(url)
+        port, host = parts.port, parts.hostname or ""
+    except ValueError:
+        return None
+    login, at, site = parts.netloc.rpartition("@")
+    shown = f"[{host}]" if ":" in host else host
+    if "@" in login or site.lower() not in (shown, f"{shown}:", f"{shown}:{port}"):
+        return None
+    if not host.isascii():
+        host = _ascii_host(url)
+    if not _HOST_NAME.fullmatch(host):
+        return None
+    default = 443 if parts.scheme == "https" else 80
+    found = default if port is None else port
+    return HttpUrl(parts.scheme, host, found, parts.path, parts.query, parts.fragment, bool(at))
+
+
+def _ascii_host(url: str) -> str:
+    import httpx2  # slow to load, and such names are rare
+
+    try:
+        return httpx2.URL(url).raw_host.decode()
+    except (httpx2.InvalidURL, ValueError):
+        return ""
 
 
 FROM_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}

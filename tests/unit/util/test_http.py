@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
+from hermes.util import http
 from hermes.util.http import (
     HttpError,
     LateTls,
@@ -20,6 +21,7 @@ from hermes.util.http import (
     http_address,
     is_loopback,
     make_client,
+    parse_http_url,
 )
 from tests.unit.security.certificates import server_and_trust
 
@@ -60,7 +62,7 @@ async def test_a_trusted_server_of_another_name_is_refused(tmp_path, monkeypatch
 
 
 def test_nothing_is_read_before_the_first_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(httpx2, "create_ssl_context", lambda: pytest.fail("read too early"))
+    monkeypatch.setattr(http, "_make_context", lambda: pytest.fail("read too early"))
     httpx2.AsyncClient(verify=LateTls())
 
 
@@ -208,3 +210,35 @@ def test_loopback_hosts_are_recognised_and_lookalikes_are_not():
 
 def test_bind_host_maps_to_a_reachable_address():
     assert {host: (from_here(host), http_address(host, 80)) for host in SERVERS} == SERVERS
+
+
+ADDRESSES = [
+    "https://a.example", "https://A.Example:443/v1?x=1#y", "http://a.example:80", "http://a..",
+    "http://127.0.0.1:8080/v1", "http://[::1]:11434/v1", "http://[::ffff:1.2.3.4]/", "http://127.1",
+    "http://my_host/v1", "https://münchen.example/v1", "https://faß.example", "http://a.example:/",
+    "https://xn--mnchen-3ya.example", "https://good。example。", "https://@a.example",
+    "https://u:p@a.example", "https://good.example:443@evil.example",
+    "https://good.example:x@evil.example:444/good.example",
+]  # fmt: skip
+NO_ADDRESSES = [
+    "", "a.example", "ftp://a.example", "HTTP://a.example", "http://", "https:///v1", "http://:80",
+    "http://a.example:70000", "http://a.example:x", "http://a.example:-1", "http://a b",
+    "http://a.example\\@evil.example", "http://a\t.example", "http://a.example\n", "http://[::1",
+    "http://::1", "http://a[::1]", "http://[::1]a", "http://%61.example", "http://a,b", "http://a*",
+    "http://good.example@x@evil.example", "https://good.example：443",
+    "http://[fe80::1%25eth0]/", "http://[v1.a]/", "http://a.example:0443",
+]  # fmt: skip
+
+
+def test_an_address_has_the_host_that_the_http_library_sees() -> None:
+    for url in ADDRESSES:
+        ours, theirs = parse_http_url(url), httpx2.URL(url)
+        assert ours is not None, url
+        port = theirs.port or (443 if theirs.scheme == "https" else 80)
+        assert ours.origin == (theirs.scheme, theirs.raw_host.decode(), port), url
+        assert ours.has_login == ("@" in url), url
+
+
+@pytest.mark.parametrize("url", NO_ADDRESSES)
+def test_what_parsers_may_read_differently_is_no_address(url: str) -> None:
+    assert parse_http_url(url) is None

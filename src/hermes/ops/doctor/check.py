@@ -96,7 +96,7 @@ class ProviderProbe:
         self._tasks: dict[tuple[str, ...], asyncio.Task[ProbeAnswer]] = {}
         self.skews: dict[str, float] = {}
         """Seconds that the local clock is ahead of each host that answered."""
-        providers.client.event_hooks["response"].append(self._record_clock_skew)
+        providers.client().event_hooks["response"].append(self._record_clock_skew)
 
     async def answer(self, target: Target) -> ProbeAnswer:
         key = (target.base_url, *(each.id for each in target.credentials))

@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx2
 import msgspec
 
 from hermes.config.settings import ModelOverrides, ModelPrice, Settings
@@ -27,6 +26,7 @@ from hermes.providers.endpoints import (
     is_loopback,
 )
 from hermes.util import files
+from hermes.util.http import AnyClient
 from hermes.util.lazy import late_pattern
 from hermes.util.text import human_duration
 
@@ -410,7 +410,7 @@ class ModelCatalog:
         endpoint: Endpoint,
         base_url: str,
         credential: Credential | None,
-        client: httpx2.AsyncClient,
+        client: AnyClient,
         region: str = "",
     ) -> tuple[ModelFacts, ...]:
         """Fetch and store the endpoint's model list. Raises a `ProviderError`.

@@ -8,8 +8,8 @@ import posixpath
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
+from urllib.parse import urlsplit
 
-import httpx2
 import msgspec
 
 from hermes.core.errors import ProviderError, ReplyInvalid
@@ -20,7 +20,7 @@ from hermes.providers.endpoints import Credential, Endpoint, Target, may_receive
 from hermes.providers.failures import refused, unreachable
 from hermes.providers.wire.anthropic import AnthropicDialect
 from hermes.providers.wire.model import join_url, request_headers
-from hermes.util.http import HttpError, fetch
+from hermes.util.http import AnyClient, HttpError, fetch
 
 LIST_NAMES = ("data", "models")
 ID_NAMES = ("id", "model", "slug", "name")
@@ -260,7 +260,7 @@ async def fetch_models(
     endpoint: Endpoint,
     base_url: str,
     credential: Credential | None,
-    client: httpx2.AsyncClient,
+    client: AnyClient,
     *,
     date: str,
     region: str = "",
@@ -289,7 +289,7 @@ class _ListingClient:
         endpoint: Endpoint,
         base_url: str,
         credential: Credential | None,
-        client: httpx2.AsyncClient,
+        client: AnyClient,
         region: str,
     ) -> None:
         self.endpoint, self._client = endpoint, client
@@ -322,9 +322,9 @@ class _ListingClient:
         """Return `path` under the base URL; `..` goes up."""
         if self.is_anthropic and not self._base.endswith("/v1"):
             path = f"/v1{path}"
-        url = httpx2.URL(join_url(self._base, path.partition("?")[0]))
-        query = path.partition("?")[2]
-        plain = str(url.copy_with(path=posixpath.normpath(url.path)))
+        bare, _, query = path.partition("?")
+        url = urlsplit(join_url(self._base, bare))
+        plain = url._replace(path=posixpath.normpath(url.path)).geturl()
         return f"{plain}{'&' if '?' in plain else '?'}{query}" if query else plain
 
     async def get(self, url: str, body: Any = None) -> Any:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-import httpx2
 import msgspec
 
 from hermes.config.settings import PoolStrategy
@@ -54,7 +53,7 @@ from hermes.providers.login.tokens import (
     login_error,
     token_refresher,
 )
-from hermes.util.http import HttpError, HttpResponse, fetch
+from hermes.util.http import AnyClient, HttpError, HttpResponse, fetch
 from hermes.util.text import human_duration
 
 if TYPE_CHECKING:
@@ -278,7 +277,7 @@ def _merge_usage(entry: KeyEntry | None, pending: CredentialStatus) -> KeyEntry:
 EXCHANGE_MARGIN = 120.0
 """A token that expires sooner is exchanged again. Tokens live for about half an hour."""
 
-_NO_ACCESS = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN, httpx2.codes.NOT_FOUND)
+_NO_ACCESS = (401, 403, 404)
 
 
 METADATA = {
@@ -290,7 +289,7 @@ MAX_REASON = 300
 
 
 class TokenExchange:
-    def __init__(self, client: httpx2.AsyncClient, clock: Clock, project: str = "") -> None:
+    def __init__(self, client: AnyClient, clock: Clock, project: str = "") -> None:
         """`project` is that of Code Assist, if the user names one; else that of the login."""
         self._client, self._clock = client, clock
         self._cache: dict[tuple[str, str], Credential] = {}
@@ -521,7 +520,7 @@ class Keyring:
         store: AuthFile,
         variables: "Loaded",
         *,
-        client: httpx2.AsyncClient,
+        client: AnyClient,
         clock: Clock,
         user_home: Path,
         strategies: Mapping[str, PoolStrategy] | None = None,

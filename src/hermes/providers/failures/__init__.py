@@ -4,6 +4,7 @@ The functions here import the classifier and its rule tables on the first failur
 without one never loads them, and importing a wire does not load the HTTP client.
 """
 
+import sys
 from collections.abc import Mapping
 
 from hermes.core.errors import ProviderError
@@ -14,10 +15,11 @@ OTHER_HERMES = "the other Hermes"  #: The provider of `gateway.proxy_url`.
 
 
 def http_errors() -> tuple[type[Exception], ...]:
-    """Return what the HTTP client raises for an incomplete response or an invalid URL."""
-    import httpx2  # slow to load; the first request loads it anyway
+    """Return what the clients of model calls raise for an incomplete response or an invalid URL."""
+    from hermes.providers.transport import CALL_ERRORS  # for the first request
 
-    return httpx2.HTTPError, httpx2.InvalidURL
+    httpx2 = sys.modules.get("httpx2")  # used where the environment sets a proxy
+    return (*CALL_ERRORS, httpx2.HTTPError, httpx2.InvalidURL) if httpx2 else CALL_ERRORS
 
 
 def refused(

@@ -8,7 +8,6 @@ import sys
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-import httpx2
 import msgspec
 
 from hermes.core.errors import LocalModelError
@@ -16,7 +15,7 @@ from hermes.core.model import EmitModelEvent, Model, ModelRequest, Reply
 from hermes.providers.local.serve import ServeAnswer, ServeOrder
 from hermes.providers.policy import ModelWrapper
 from hermes.util.extras import is_installed
-from hermes.util.http import HttpError, fetch
+from hermes.util.http import AnyClient, HttpError, fetch
 from hermes.util.lazy import late_pattern
 
 RUNTIME = "xllamacpp"
@@ -144,7 +143,7 @@ class PromptPrefixCache(ModelWrapper):
     """
 
     def __init__(
-        self, inner: Model, process: ModelProcess, client: httpx2.AsyncClient, folder: Path
+        self, inner: Model, process: ModelProcess, client: AnyClient, folder: Path
     ) -> None:
         super().__init__(inner)
         self._process, self._client, self._folder = process, client, folder

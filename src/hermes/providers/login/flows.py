@@ -10,7 +10,6 @@ from contextlib import aclosing
 from pathlib import Path
 from urllib.parse import urljoin
 
-import httpx2
 import msgspec
 
 from hermes.core.errors import CredentialRefused, ReplyInvalid, Transient
@@ -35,7 +34,7 @@ from hermes.providers.login.tokens import (
     parse_tokens,
     post_form,
 )
-from hermes.util.http import json_object
+from hermes.util.http import AnyClient, json_object
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL_SECONDS = 5.0
@@ -89,7 +88,7 @@ class PollTimer:
 
 
 async def device_code_login(
-    login: LoginSpec, provider: str, client: httpx2.AsyncClient, clock: Clock, show: ShowPrompt
+    login: LoginSpec, provider: str, client: AnyClient, clock: Clock, show: ShowPrompt
 ) -> Tokens:
     """Return the tokens once the user has confirmed. Raises a `ProviderError` on failure."""
     verifier = secrets.token_urlsafe(48) if login.pkce else ""
@@ -126,7 +125,7 @@ async def device_code_login(
 
 
 async def _redeem_code(
-    client: httpx2.AsyncClient, blank: Tokens, provider: str, grant: dict[str, str]
+    client: AnyClient, blank: Tokens, provider: str, grant: dict[str, str]
 ) -> TokenResponse:
     """Exchange an authorization code for tokens, as the client that `blank` names."""
     answer = await post_form(client, blank.token_url, provider, form=blank.signed(grant))
@@ -140,7 +139,7 @@ def _check_pending(answer: TokenResponse, provider: str, timer: PollTimer) -> No
     match answer.error or answer.status:
         case "authorization_pending":
             return
-        case "slow_down" | httpx2.codes.TOO_MANY_REQUESTS:
+        case "slow_down" | 429:
             timer.interval = max(
                 timer.interval + INTERVAL_SECONDS, answer.number("interval") or 0.0
             )
@@ -179,11 +178,11 @@ DECLINED, EXPIRED = "declined in the browser", "not completed before the code ex
 # OpenAI's variant of the device flow, and the login of the Codex CLI. Unlike RFC 8628, a poll
 # returns an authorization code with its PKCE verifier, and a second request returns the tokens.
 
-PENDING = (httpx2.codes.FORBIDDEN, httpx2.codes.NOT_FOUND)
+PENDING = (403, 404)
 
 
 async def codex_login(
-    login: LoginSpec, provider: str, client: httpx2.AsyncClient, clock: Clock, show: ShowPrompt
+    login: LoginSpec, provider: str, client: AnyClient, clock: Clock, show: ShowPrompt
 ) -> Tokens:
     """Return the tokens once the user has confirmed. Raises a `ProviderError` on failure."""
     start = await post_form(
@@ -253,7 +252,7 @@ REDIRECT_PATH = "/oauth2callback"
 async def google_login(
     google: GoogleClient,
     provider: str,
-    client: httpx2.AsyncClient,
+    client: AnyClient,
     clock: Clock,
     show: ShowPrompt,
     *,
@@ -286,7 +285,7 @@ async def google_login(
     if outcome.error == "access_denied":
         raise login_ended(provider, DECLINED)
     if not outcome.code:
-        response = TokenResponse(httpx2.codes.BAD_REQUEST, {"error": outcome.error})
+        response = TokenResponse(400, {"error": outcome.error})
         raise login_error(response, provider, "ended the login")
     blank = blank_tokens(google)
     grant = code_grant(outcome.code, login.verifier, login.redirect_uri)

@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import msgspec
 
 from hermes import __version__
@@ -40,7 +39,7 @@ from hermes.providers.login.oauth import (
 )
 from hermes.util import files
 from hermes.util.concurrency import async_file_lock
-from hermes.util.http import HttpError, fetch, json_object
+from hermes.util.http import AnyClient, HttpError, fetch, json_object
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +82,7 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 async def post_form(
-    client: httpx2.AsyncClient,
+    client: AnyClient,
     url: str,
     provider: str,
     *,
@@ -101,20 +100,20 @@ async def post_form(
     except HttpError as error:
         raise unreachable(provider, url, error) from error
     answer = TokenResponse(response.status, response.json_object())
-    if answer.status >= httpx2.codes.INTERNAL_SERVER_ERROR:
+    if answer.status >= 500:
         raise login_error(answer, provider, "failed")
     return answer
 
 
 async def refresh_tokens(
-    client: httpx2.AsyncClient, tokens: Tokens, provider: str, now: float
+    client: AnyClient, tokens: Tokens, provider: str, now: float
 ) -> Tokens | None:
     """Request new tokens; None when the login was revoked. Raises a `ProviderError` otherwise."""
     form = tokens.signed(refresh_grant(tokens.refresh_token))
     answer = await post_form(client, tokens.token_url, provider, form=form)
     if answer.ok and answer.text("access_token"):
         return parse_tokens(answer, now, before=tokens)
-    if answer.error in REVOKED_ERRORS or answer.status == httpx2.codes.UNAUTHORIZED:
+    if answer.error in REVOKED_ERRORS or answer.status == 401:
         return None
     raise login_error(answer, provider, "did not renew the login")
 
@@ -169,9 +168,9 @@ def login_error(answer: TokenResponse, provider: str, problem: str) -> ProviderE
     """Return the error for a response that has neither tokens nor a known error."""
     code_note = f" ({answer.error})" if answer.error else ""
     message = f"the login server of {provider} {problem}: status {answer.status}{code_note}"
-    if answer.status == httpx2.codes.TOO_MANY_REQUESTS:
+    if answer.status == 429:
         return RateLimited(message, provider=provider, status=answer.status)
-    if answer.status >= 500 or answer.status == httpx2.codes.OK:
+    if answer.status >= 500 or answer.status == 200:
         return ServerFault(message, provider=provider, status=answer.status)
     return CredentialRefused(message, provider=provider, status=answer.status)
 
@@ -482,7 +481,7 @@ class GeminiTokenFile(ForeignTokenFile):
 MARGIN_SECONDS = 300.0  #: A token that expires sooner is renewed before use.
 
 
-def token_refresher(client: httpx2.AsyncClient, clock: Clock) -> TokenRefresher[Tokens]:
+def token_refresher(client: AnyClient, clock: Clock) -> TokenRefresher[Tokens]:
     """Return the refresher for the logins of all providers."""
 
     async def refresh(store: TokenStore[Tokens], tokens: Tokens, now: float) -> Tokens | None:

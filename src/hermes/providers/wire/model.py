@@ -4,7 +4,6 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, assert_never
 
@@ -14,7 +13,7 @@ from hermes.providers.endpoints import Credential, Target
 from hermes.providers.failures import http_errors, refused, unreachable
 
 if TYPE_CHECKING:
-    import httpx2
+    from hermes.providers.transport import ModelHttpClient, StreamedResponse
 
 
 # What a dialect provides: the URL, the request body and a reader of the reply.
@@ -265,7 +264,7 @@ class WireModel:
     """
 
     def __init__(
-        self, target: Target, client: "httpx2.AsyncClient", credential: Credential | None = None
+        self, target: Target, client: "ModelHttpClient", credential: Credential | None = None
     ) -> None:
         if credential is None and target.credentials:
             credential = target.credentials[0]
@@ -308,7 +307,7 @@ class WireModel:
 
     def _open_stream(
         self, request: ModelRequest, streamed: bool
-    ) -> "AbstractAsyncContextManager[httpx2.Response]":
+    ) -> "AbstractAsyncContextManager[StreamedResponse]":
         target, limits = self._target, self._target.timeouts
         try:
             body = self._dialect.body(request, streamed)
@@ -329,11 +328,10 @@ class WireModel:
         timeout = (limits.connect, silence, silence, limits.request)
         return self._client.stream(
             "POST",
-            _parse_url(self._url),
+            self._url,
             content=body,
             headers=headers,
             timeout=timeout,
-            follow_redirects=False,
         )
 
     @property
@@ -345,16 +343,8 @@ def _ignore(_event: ModelEvent) -> None:
     """Take an event that the caller did not ask for."""
 
 
-@lru_cache(maxsize=64)
-def _parse_url(url: str) -> "httpx2.URL":
-    """Parse a URL for the client; cached, because parsing is slow and there are few URLs."""
-    import httpx2  # slow to load, so importing this module must not load it
-
-    return httpx2.URL(url)
-
-
 async def _read_reply(
-    response: "httpx2.Response",
+    response: "StreamedResponse",
     reader: ReplyReader,
     timer: StallTimer,
     emit: EmitModelEvent,

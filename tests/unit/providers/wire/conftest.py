@@ -1,15 +1,14 @@
 from collections.abc import AsyncIterator
 
-import httpx2
 import pytest
 
-from hermes.providers.transport import AsyncioTransport
+from hermes.providers.transport import HttpClient
 from hermes.util.http import LateTls
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[httpx2.AsyncClient]:
+async def client() -> AsyncIterator[HttpClient]:
     """As `app.providers` makes it."""
-    connections = AsyncioTransport(LateTls(), httpx2.Limits())
-    async with httpx2.AsyncClient(transport=connections) as client:
-        yield client
+    client = HttpClient(LateTls())
+    yield client
+    await client.aclose()

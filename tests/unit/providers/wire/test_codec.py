@@ -205,11 +205,10 @@ async def test_a_key_the_endpoint_repeats_is_not_shown(client):
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_redirect_is_not_followed(mode):
+async def test_a_redirect_is_not_followed(client, mode):
     with ModelServer(["never"]) as other, ModelServer([Redirect(f"{other.url}/v1")]) as server:
-        async with httpx2.AsyncClient(follow_redirects=True) as eager:
-            with pytest.raises(errors.ProviderError):
-                await ask(wire(server, eager, mode))
+        with pytest.raises(errors.ProviderError):
+            await ask(wire(server, client, mode))
         assert other.requests == []
         await _use_up(other)
 
