@@ -7,17 +7,13 @@ stored: replacing the file later changes nothing.
 """
 
 import asyncio
-import bz2
 import errno
 import io
-import lzma
 import os
 import posixpath
 import re
 import secrets
 import stat
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -263,6 +259,11 @@ def _refusal(error: OSError) -> AttachmentRefused:
 
 def _contents(data: bytes) -> Iterator[bytes]:
     """Yield the content, its ASCII characters if it is UTF-16, and what is packed in it."""
+    import bz2  # here, because few processes send a file
+    import lzma
+    import zipfile
+    import zlib
+
     yield data
     if b"\0" in data:
         yield data.replace(b"\0", b"")
@@ -282,6 +283,8 @@ def _contents(data: bytes) -> Iterator[bytes]:
 
 
 def _zip_members(data: bytes) -> Iterator[bytes]:
+    import zipfile
+
     left = MAX_UNPACKED
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for member in archive.infolist():

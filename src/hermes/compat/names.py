@@ -9,11 +9,13 @@ wins, and no foreign package gets a module of ours.
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader  # slow to load, and only a check of methods
 
 
 class Absent(NamedTuple):
@@ -55,7 +57,7 @@ class DocumentedModule(ModuleType):
         return sorted({*super().__dir__(), *NAMES.get(self.__name__, ())})
 
 
-class _DocumentedLoader(Loader):
+class _DocumentedLoader:
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         if feature := missing_feature(spec.name):
             raise ModuleNotFoundError(
@@ -68,7 +70,7 @@ class _DocumentedLoader(Loader):
         module.__dict__["__all__"] = sorted(NAMES.get(module.__name__, ()))
 
 
-class DocumentedFinder(MetaPathFinder):
+class DocumentedFinder:
     """Finds exactly the documented modules and their packages."""
 
     _loader = _DocumentedLoader()
@@ -87,7 +89,8 @@ class DocumentedFinder(MetaPathFinder):
         # Only our own packages and namespace packages (mere folders) may contain our modules.
         if parent and (package is None or getattr(package, "__file__", None) is not None):
             return None
-        return ModuleSpec(fullname, self._loader, origin="hermes", is_package=is_package)
+        loader = cast("Loader", self._loader)
+        return ModuleSpec(fullname, loader, origin="hermes", is_package=is_package)
 
 
 def missing_feature(path: str) -> str:

@@ -4,7 +4,6 @@ Built-in tools are the modules of `hermes.tools.builtin`, found by file name; pl
 theirs. `assemble` turns names of tools into the tools of a session.
 """
 
-import difflib
 import inspect
 import logging
 import pkgutil
@@ -442,6 +441,8 @@ def _matches(query: str, tools: Sequence[Tool]) -> list[Tool]:
 def _nearest_names(query: str, names: Sequence[str]) -> str:
     if len(names) <= MAX_NAMES:
         return f"there are: {', '.join(names)}"
+    import difflib  # rarely needed
+
     nearest = difflib.get_close_matches(query.lower(), names, n=MAX_NAMES, cutoff=0)
     return f"of {len(names):,} the nearest by name are: {', '.join(nearest)}"
 

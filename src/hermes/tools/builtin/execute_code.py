@@ -13,7 +13,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -247,7 +247,7 @@ def prepare_launch(code: str, specs: Sequence[ToolSpec], deps: ToolDeps) -> Scri
 
 
 def _remote_source(name: str) -> str:
-    return resources.files("hermes.tools.code").joinpath(name).read_text("utf-8")
+    return (Path(__file__).parent.with_name("code") / name).read_text("utf-8")
 
 
 STOP_GRACE = 5.0  #: Seconds between SIGTERM and SIGKILL when the time is up.

@@ -20,7 +20,6 @@ from hermes.core.messages import System, User
 from hermes.core.model import ModelRequest
 from hermes.core.ports import Auxiliary
 from hermes.core.tool import Concern, Effect, ToolContext
-from hermes.security import Blocklist, UrlGuard, parse_allowed_hosts, printable_url
 from hermes.tools.builtin.web_search import (
     Connect,
     WebSearchOptions,
@@ -33,9 +32,11 @@ from hermes.util.http import make_client
 from hermes.util.text import clean
 
 if TYPE_CHECKING:
+    from hermes.security import UrlGuard
     from hermes.tools.web_pages import PageFetcher, PageText
 
-# Every session makes the tool and few use it: what reads pages is imported where it is used.
+# Every session makes the tool and few use it: what reads pages, and the check of URLs, which needs
+# the HTTP library, are imported where they are used.
 
 AUXILIARY_TASK = "web_extract"
 MAX_RAW_CHARS = 5_000  #: Longer pages are summarized.
@@ -117,6 +118,7 @@ async def _extract_page(
     url: str, fetcher: "PageFetcher", auxiliary: Auxiliary | None, scrape: Scrape | None
 ) -> str | ToolError:
     """Return the fenced page, or the error, so that one failed page does not lose the others."""
+    from hermes.security import printable_url
     from hermes.tools.web_pages import fence_untrusted, read_page
 
     try:
@@ -186,7 +188,9 @@ def find_firecrawl(options: WebSearchOptions, connect: Connect = make_client) ->
     return scrape
 
 
-def url_guard(deps: ToolDeps) -> UrlGuard:
+def url_guard(deps: ToolDeps) -> "UrlGuard":
+    from hermes.security import Blocklist, UrlGuard, parse_allowed_hosts
+
     settings = deps.settings.security
     blocked = settings.website_blocklist
     files = [Path(name).expanduser() for name in blocked.shared_files]
@@ -202,7 +206,13 @@ def url_guard(deps: ToolDeps) -> UrlGuard:
 @tool(name="web_extract", toolset="web", effect=Effect.NETWORK, emoji="📄")
 class WebExtract:
     def __init__(self, deps: ToolDeps) -> None:
-        self._deps, self._guard = deps, url_guard(deps)
+        self._deps = deps
+        if deps.settings.security.allow_private_urls:
+            _ = self._guard  # reports an invalid entry at once
+
+    @cached_property
+    def _guard(self) -> "UrlGuard":
+        return url_guard(self._deps)
 
     @cached_property
     def _fetcher(self) -> "PageFetcher":

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module, resources
-from typing import Any, Literal
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import httpx2
 import msgspec
 
 from hermes import __version__
@@ -18,6 +18,9 @@ from hermes.util.extras import is_installed
 from hermes.util.http import HttpError, fetch, is_header_value, make_client
 from hermes.util.lazy import late_pattern
 from hermes.util.text import clean
+
+if TYPE_CHECKING:
+    import httpx2
 
 MAX_RESULTS = 5  #: Results of one search.
 
@@ -85,7 +88,7 @@ _PARALLEL_MODES = {"agentic": "advanced", "one-shot": "advanced", "fast": "basic
 SERVICES_BY_NAME = {
     service.name: service
     for service in msgspec.json.decode(
-        resources.files("hermes.tools").joinpath("search_services.json").read_bytes(),
+        Path(__file__).parent.with_name("search_services.json").read_bytes(),
         type=tuple[SearchService, ...],
     )
 }
@@ -98,7 +101,7 @@ URL_VARIABLES = {
 MAX_ANSWER_BYTES = 5_000_000  #: For one answer.
 MAX_QUOTED_CHARS = 200  #: For the body of an error answer.
 
-Connect = Callable[[], httpx2.AsyncClient]  #: Makes the HTTP client for services.
+Connect: TypeAlias = "Callable[[], httpx2.AsyncClient]"  #: Makes the HTTP client for services.
 
 _OTHER_SERVICE_HINT = "the user can choose another service with the setting web.backend"
 
