@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
+
+from hermes.util.files import file_lock
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
@@ -15,7 +16,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
     folder, made = root / name, root / f"{name}.made"
-    with FileLock(root / f"{name}.lock"):
+    with file_lock(root / f"{name}.lock", 600):
         if not made.exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()

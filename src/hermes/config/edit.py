@@ -9,12 +9,11 @@ import io
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_origin
 
-import filelock
 import yaml
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
@@ -40,7 +39,7 @@ from hermes.config.schema import (
     suggestion,
 )
 from hermes.core.errors import ConfigError, UsageError
-from hermes.util.files import write_bytes, write_text
+from hermes.util.files import file_lock, write_bytes, write_text
 
 Change = Callable[[Any], Any]
 
@@ -244,20 +243,17 @@ def _write(path: Path, text: str, *, mode: int | None) -> None:
 def _locked(home: Home) -> Iterator[None]:
     """Allow one writer at a time, so that concurrent changes are both kept."""
     root = ensure_hermes_home(home)
-    lock = filelock.FileLock(root / ".config.lock", timeout=LOCK_TIMEOUT, mode=0o600)
-    try:
-        lock.acquire()
-    except filelock.Timeout as error:
-        raise ConfigError(
-            f"another process is changing the settings in {home.display()}",
-            hint="try again in a moment",
-        ) from error
-    except OSError as error:
-        raise unusable(root / ".config.lock", error) from error
-    try:
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(root / ".config.lock", LOCK_TIMEOUT))
+        except TimeoutError as error:
+            raise ConfigError(
+                f"another process is changing the settings in {home.display()}",
+                hint="try again in a moment",
+            ) from error
+        except OSError as error:
+            raise unusable(root / ".config.lock", error) from error
         yield
-    finally:
-        lock.release()
 
 
 # The meaning of `hermes config set KEY VALUE`: which file, which key, which value.

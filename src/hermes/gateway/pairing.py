@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import filelock
 import msgspec
 from msgspec import field
 
@@ -142,21 +141,18 @@ class PrivateFolder:
     def locked(self) -> Iterator[None]:
         """Hold the lock for changing the files, across processes and threads."""
         lock = self.folder / LOCK_FILE
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._check_folder()
-            held = filelock.FileLock(lock, timeout=LOCK_SECONDS, mode=0o600)
-            held.acquire()
-        except filelock.Timeout as error:
-            raise ConfigError(
-                f"another process holds {tilde(lock)}", hint="try again in a moment"
-            ) from error
-        except OSError as error:
-            raise unusable(self.folder, error) from error
-        try:
+        with contextlib.ExitStack() as held:
+            try:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._check_folder()
+                held.enter_context(files.file_lock(lock, LOCK_SECONDS))
+            except TimeoutError as error:
+                raise ConfigError(
+                    f"another process holds {tilde(lock)}", hint="try again in a moment"
+                ) from error
+            except OSError as error:
+                raise unusable(self.folder, error) from error
             yield
-        finally:
-            held.release()
 
     def _check_folder(self) -> None:
         try:

@@ -58,7 +58,6 @@ Stamp = tuple[int, int, int] | None
 
 _SEPARATOR_LINE = late_pattern(r"^[^\S\n]*§[^\S\n]*$", re.MULTILINE)
 _LINE_END = late_pattern("\r\n?|[\u2028\u2029\x85]")
-_LOCK_POLL_SECONDS = 0.02
 _MAX_ATTEMPTS = 10
 _UNSAFE = late_pattern(r"[^a-z0-9_]+")
 _READABLE = 40
@@ -222,23 +221,16 @@ class NoteFile:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the exclusive lock of the folder, against other processes and threads."""
-        import filelock  # slow to load, and only writes need it
-
         self._create_folder(self._root)
-        lock = filelock.FileLock(
-            self._root / LOCK_FILE, self._lock_seconds, 0o600, fallback_to_soft=False
-        )
-        try:
-            lock.acquire(poll_interval=_LOCK_POLL_SECONDS)
-        except filelock.Timeout:
-            raise ToolError(
-                "another process holds the lock of the memory files",
-                hint="nothing was saved; try again later",
-            ) from None
-        try:
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(files.file_lock(self._root / LOCK_FILE, self._lock_seconds))
+            except TimeoutError:
+                raise ToolError(
+                    "another process holds the lock of the memory files",
+                    hint="nothing was saved; try again later",
+                ) from None
             yield
-        finally:
-            lock.release()
 
     @staticmethod
     def _create_folder(folder: Path) -> None:

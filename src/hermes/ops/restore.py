@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Literal
 
 import apsw
-import filelock
 import msgspec
 
 from hermes.config.home import PROFILES, Home, ensure_hermes_home, tilde, unusable
@@ -242,8 +241,8 @@ class RestoreTransaction:
 def _alone(home: Home) -> Iterator[None]:
     with ExitStack() as stack:
         try:
-            stack.enter_context(filelock.FileLock(home.root / LOCK, timeout=0, mode=0o600))
-        except filelock.Timeout:
+            stack.enter_context(files.file_lock(home.root / LOCK, 0))
+        except TimeoutError:
             raise HermesError(
                 f"something is being imported into {tilde(home.root)}", hint="wait until it ends"
             ) from None

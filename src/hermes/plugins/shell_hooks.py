@@ -255,18 +255,17 @@ class HookApprovals:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        import filelock  # slow to load, and only changes need it
-
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with filelock.FileLock(f"{self._path}.lock", timeout=LOCK_SECONDS, mode=0o600):
-                yield
-        except filelock.Timeout as error:
-            raise ConfigError(
-                f"another process is changing {tilde(self._path)}", hint="try again in a moment"
-            ) from error
-        except OSError as error:
-            raise unusable(self._path, error) from error
+        with contextlib.ExitStack() as held:
+            try:
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                held.enter_context(files.file_lock(Path(f"{self._path}.lock"), LOCK_SECONDS))
+            except TimeoutError as error:
+                raise ConfigError(
+                    f"another process is changing {tilde(self._path)}", hint="try again in a moment"
+                ) from error
+            except OSError as error:
+                raise unusable(self._path, error) from error
+            yield
 
 
 Ask = Callable[[str, str], Awaitable[bool]]  #: Asks the user to approve a command for an event.

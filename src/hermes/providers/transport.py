@@ -280,13 +280,15 @@ class HttpClient:
 
     async def _connect(self, origin: Origin, seconds: float | None) -> HttpConnection:
         scheme, host, port = origin
+        is_address = ":" in host or host.replace(".", "").isdigit()
+        delay = None if is_address else HAPPY_EYEBALLS_DELAY
         loop = asyncio.get_running_loop()
         connection: HttpConnection | None = None
         done = False
         try:
             async with asyncio.timeout(seconds):
                 _, connection = await loop.create_connection(
-                    HttpConnection, host, port, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY
+                    HttpConnection, host, port, happy_eyeballs_delay=delay
                 )
                 if scheme == "https":
                     await connection.start_tls(self._context, host)

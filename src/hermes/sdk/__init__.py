@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from hermes.util.circuit_breaker import CircuitBreaker
     from hermes.util.concurrency import SystemClock, in_thread
     from hermes.util.extras import install_hint
-    from hermes.util.files import write_bytes, write_text
+    from hermes.util.files import file_lock, write_bytes, write_text
     from hermes.util.http import is_loopback
     from hermes.util.http import HttpError, LateTls, fetch, fetch_blocking
     from hermes.util.text import clean, cut_middle, human_size, many
     # fmt: on
     # isort: on
 
-API_VERSION = (1, 1)
+API_VERSION = (1, 2)
 """Major and minor version of this surface. An addition raises the minor number, and a change that
 can break an extension raises the major number."""
 
@@ -56,10 +56,10 @@ __all__ = [
     "ToolDenied", "ToolDeps", "ToolEntry", "ToolError", "ToolResult", "ToolTimedOut", "UsageError",
     "User",
     "child_environment", "clean", "current_home", "cut_middle", "fetch", "fetch_blocking",
-    "from_dict", "human_size", "in_thread", "install_hint", "is_loopback", "is_unspaced",
-    "many", "message_tokens", "plain_text", "sanitize_html", "scan_injection", "search_path",
-    "text_tokens", "tilde", "to_dict", "tool", "transaction", "variable", "with_retries",
-    "write_bytes", "write_text",
+    "file_lock", "from_dict", "human_size", "in_thread", "install_hint", "is_loopback",
+    "is_unspaced", "many", "message_tokens", "plain_text", "sanitize_html", "scan_injection",
+    "search_path", "text_tokens", "tilde", "to_dict", "tool", "transaction", "variable",
+    "with_retries", "write_bytes", "write_text",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -392,11 +392,9 @@ class SkillUsage:
 
     def _update(self, name: str, change: Callable[[UsageRecord], UsageRecord | None]) -> None:
         """Change one record under the lock. Failures are logged: the counts are a convenience."""
-        from filelock import FileLock  # slow to load, and only needed for writing
-
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with FileLock(f"{self._file}.lock", timeout=self._patience):
+            with files.file_lock(Path(f"{self._file}.lock"), self._patience):
                 records = self._read_or_reset()
                 changed = change(records.pop(name, UsageRecord()))
                 if changed is not None:

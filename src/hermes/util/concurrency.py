@@ -1,16 +1,17 @@
 """Threads, event loops, lock files and the clock."""
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import wait
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+
+from hermes.util.files import file_lock
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -115,30 +116,6 @@ def in_session(session_id: str) -> Iterator[None]:
 POLL_SECONDS = 0.05
 
 
-@contextmanager
-def file_lock(path: Path, seconds: float) -> Iterator[None]:
-    """Hold the lock file, which is kept. Raises `TimeoutError` after `seconds`, and `OSError`.
-
-    Every chat takes this lock, and `filelock`, which locks the same way, takes 9 ms to load.
-    """
-    import fcntl  # absent on native Windows
-
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except (BlockingIOError, PermissionError):  # some file systems report the latter
-                if time.monotonic() >= deadline:
-                    raise TimeoutError(f"{path} is locked by another process") from None
-            time.sleep(POLL_SECONDS)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 @asynccontextmanager
 async def async_file_lock(
     path: Path, seconds: float, on_wait: Callable[[], None] = lambda: None
@@ -147,23 +124,18 @@ async def async_file_lock(
 
     Raises `TimeoutError` after `seconds`, and `OSError`.
     """
-    import filelock  # slow to load, and rarely needed
-
-    lock = filelock.FileLock(path, mode=0o600, fallback_to_soft=False)
     loop = asyncio.get_running_loop()
     deadline, waited = loop.time() + seconds, False
-    while True:
-        try:
-            lock.acquire(blocking=False)
-            break
-        except filelock.Timeout:  # a TimeoutError of its own
-            if loop.time() >= deadline:
-                raise TimeoutError(f"{path} is locked by another process") from None
-            if not waited:
-                on_wait()
-            waited = True
-            await asyncio.sleep(POLL_SECONDS)
-    try:
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(file_lock(path, 0))
+                break
+            except TimeoutError:
+                if loop.time() >= deadline:
+                    raise
+                if not waited:
+                    on_wait()
+                waited = True
+                await asyncio.sleep(POLL_SECONDS)
         yield
-    finally:
-        lock.release()

@@ -1,10 +1,12 @@
-"""Files: atomic replacement, the real path of a name, the limit of open files."""
+"""Files: atomic replacement, locks, the real path of a name, the limit of open files."""
 
 import codecs
 import contextlib
 import os
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path, PurePath
 
@@ -109,3 +111,30 @@ def allow_many_open_files() -> None:
     most = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+LOCK_POLL_SECONDS = 0.02
+
+
+@contextlib.contextmanager
+def file_lock(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock file, which is kept. Raises `TimeoutError` after `seconds`, and `OSError`.
+
+    The operating system releases it when the process ends. It is not reentrant.
+    """
+    import fcntl  # absent on native Windows
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except (BlockingIOError, PermissionError):  # some file systems report the latter
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(f"{path} is locked by another process") from None
+            time.sleep(LOCK_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)

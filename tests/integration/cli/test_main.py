@@ -48,7 +48,7 @@ def test_session_start_does_not_import_optional_packages():
     packages = {name.partition(".")[0] for name in modules}
     assert "apsw" in packages and "hermes.tools.builtin.patch" in modules
     assert not packages & {"ruamel", "jsonschema_rs", "wcwidth", "prompt_toolkit", "starlette"}
-    assert not packages & {"filelock", "html", "symtable", "tomllib", "zoneinfo"}
+    assert not packages & {"httpx2", "html", "symtable", "tomllib", "zoneinfo"}
     late = {"injection.scanner", "web_pages", "editing.matching"}
     assert not [name for name in modules if name.endswith(tuple(late))]
     assert len([name for name in modules if name.startswith("hermes")]) <= 170

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from filelock import FileLock
 
 from hermes.config.settings import McpServer
+from hermes.util.files import file_lock
 
 CACHE = Path(os.environ.get("HERMES_TEST_CACHE") or Path.home() / ".cache" / "hermes-tests")
 """Read at import, as the environment below: tests run with a home of their own."""
@@ -73,7 +73,7 @@ def _installed(kind: str) -> tuple[Path, str]:
     digest = hashlib.sha256(repr(made_of).encode()).hexdigest()[:12]
     folder = CACHE / f"{kind}-{platform.machine()}-{digest}"
     CACHE.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".lock"), timeout=2 * SECONDS_TO_INSTALL):
+    with file_lock(folder.with_suffix(".lock"), 2 * SECONDS_TO_INSTALL):
         if not (folder / "complete").exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()

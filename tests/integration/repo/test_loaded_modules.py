@@ -16,7 +16,7 @@ def loaded_by(code: str) -> set[str]:
     ("code", "unused"),
     [
         ("import hermes.config.home", "msgspec yaml ruamel asyncio dataclasses logging"),
-        ("import hermes.config.loader", "ruamel filelock asyncio dotenv"),
+        ("import hermes.config.loader", "ruamel asyncio dotenv"),
         ("import hermes.compat.cli, hermes.tui.terminal_ui", "hermes.agent hermes.app.app httpx"),
         ("import hermes.tui.markdown", "pygments"),
         (

@@ -21,8 +21,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
+from hermes.util.files import file_lock
 from tests.cases import cases
 
 CASES = cases(__file__)
@@ -119,7 +119,7 @@ def root_files() -> Path:
     release = platform.freedesktop_os_release()["VERSION_CODENAME"]
     archive = CACHE / f"container-{release}-{platform.machine()}-2.tar"
     CACHE.mkdir(parents=True, exist_ok=True)
-    with FileLock(archive.with_suffix(".lock"), timeout=SECONDS_TO_BUILD):
+    with file_lock(archive.with_suffix(".lock"), SECONDS_TO_BUILD):
         if archive.exists():
             return archive
         new = archive.with_suffix(".new.tar")

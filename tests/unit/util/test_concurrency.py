@@ -4,10 +4,10 @@ import asyncio
 import threading
 from pathlib import Path
 
-import filelock
 import pytest
 
-from hermes.util.concurrency import file_lock, in_thread
+from hermes.util.concurrency import in_thread
+from hermes.util.files import file_lock
 
 
 async def test_the_result_or_the_exception_comes_back() -> None:
@@ -32,17 +32,11 @@ async def test_a_function_that_never_returns_can_be_left() -> None:
     never.set()
 
 
-def test_lock_file_is_held_against_filelock_too(tmp_path: Path) -> None:
+def test_lock_file_is_held_once(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
-    other = filelock.FileLock(path, timeout=0)
-    with file_lock(path, 0), pytest.raises(filelock.Timeout):
-        other.acquire()
-    assert path.stat().st_mode & 0o777 == 0o600
-    with (
-        other,
-        pytest.raises(TimeoutError, match="is locked by another process"),
-        file_lock(path, 0),
-    ):
+    locked = pytest.raises(TimeoutError, match="is locked by another process")
+    with file_lock(path, 0), locked, file_lock(path, 0):
         pass
+    assert path.stat().st_mode & 0o777 == 0o600
     with file_lock(path, 0):
         pass

@@ -7,11 +7,11 @@ import shlex
 import time
 from argparse import Namespace
 from collections.abc import Iterable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import filelock
 import httpx2
 import msgspec
 
@@ -23,6 +23,7 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import ReplyDelivery, WebhookRoute
 from hermes.gateway.platforms.manifests import WEBHOOK
 from hermes.gateway.platforms.webhook import subscriptions
+from hermes.util.files import file_lock
 from hermes.util.http import (
     HttpError,
     HttpResponse,
@@ -273,7 +274,7 @@ class _SubscriptionFile:
 
     def __init__(self, cli: Cli) -> None:
         self._home, self._path = cli.home, cli.home.root / subscriptions.FILE
-        self._lock = filelock.FileLock(f"{self._path}.lock", timeout=10, mode=0o600)
+        self._held = ExitStack()
         self.routes: dict[str, WebhookRoute] = {}
 
     def read(self) -> dict[str, WebhookRoute]:
@@ -282,13 +283,13 @@ class _SubscriptionFile:
     def __enter__(self) -> "_SubscriptionFile":
         ensure_hermes_home(self._home)
         try:
-            self._lock.acquire()
-        except (filelock.Timeout, OSError) as error:
+            self._held.enter_context(file_lock(Path(f"{self._path}.lock"), 10))
+        except OSError as error:
             raise HermesError(f"cannot lock {self._path}: {error}") from error
         try:
             self.routes = self.read()
         except HermesError:
-            self._lock.release()
+            self._held.close()
             raise
         return self
 
@@ -299,7 +300,7 @@ class _SubscriptionFile:
         except OSError as error:
             raise unusable(self._path, error) from error
         finally:
-            self._lock.release()
+            self._held.close()
 
 
 def _address(cli: Cli) -> str:

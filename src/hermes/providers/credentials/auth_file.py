@@ -21,7 +21,6 @@ import msgspec
 from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError
 from hermes.util import files
-from hermes.util.concurrency import file_lock
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +97,7 @@ class AuthFile:
         with ExitStack() as held:
             try:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                held.enter_context(file_lock(path, LOCK_SECONDS))
+                held.enter_context(files.file_lock(path, LOCK_SECONDS))
             except TimeoutError as error:
                 raise ConfigError(
                     f"another process is changing {tilde(self.path)}", hint="try again in a moment"

@@ -51,10 +51,10 @@ class LockHolder(msgspec.Struct, frozen=True):
         return f"process {self.pid}, {self.name}" if self.name else f"process {self.pid}"
 
 
-class ScopedLock(msgspec.Struct, frozen=True):
+class ScopedLock(msgspec.Struct):
     """A lock we hold. Released by `release_scoped_lock`."""
 
-    lock: Any
+    held: contextlib.ExitStack | None
     note: Path
 
 
@@ -66,16 +66,14 @@ def acquire_scoped_lock(scope: str, identity: str, folder: Path, *, holder: str 
     file is named by a hash; the token itself is never written. Raises `TokenInUse`, which names the
     process that holds it.
     """
-    import filelock  # here, because it is slow to load
-
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     digest = hashlib.sha256(f"{scope}\0{identity}".encode()).hexdigest()[:32]
     path = folder / f"{scope}-{digest}.lock"
     note = path.with_suffix(".json")
-    lock = filelock.FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
+    held = contextlib.ExitStack()
     try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
+        held.enter_context(files.file_lock(path, 0))
+    except TimeoutError:
         try:
             owner = str(msgspec.json.decode(note.read_bytes(), type=LockHolder))
         except (OSError, msgspec.DecodeError):
@@ -84,16 +82,17 @@ def acquire_scoped_lock(scope: str, identity: str, folder: Path, *, holder: str 
         error.hint = "stop it with `hermes gateway stop --all`, or give this profile its own token"
         raise error from None
     files.write_bytes(note, msgspec.json.encode(LockHolder(os.getpid(), holder)))
-    return ScopedLock(lock, note)
+    return ScopedLock(held, note)
 
 
 def release_scoped_lock(lock: ScopedLock | None) -> None:
     """Release a lock. None and an already released lock are accepted."""
-    if lock is None or not lock.lock.is_locked:
+    if lock is None or lock.held is None:
         return
     with contextlib.suppress(OSError):  # the note is only information for people
         lock.note.unlink()
-    lock.lock.release()
+    lock.held.close()
+    lock.held = None
 
 
 class TaskSet:

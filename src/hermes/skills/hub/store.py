@@ -213,23 +213,16 @@ class HubStore:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the lock against other processes. Not reentrant."""
-        from filelock import FileLock, Timeout  # slow to load, and rarely needed
-
         make_private_folder(self.root)
-        lock = FileLock(
-            self.root / ".lock", timeout=LOCK_SECONDS, mode=0o600, fallback_to_soft=False
-        )
-        try:
-            lock.acquire()
-        except Timeout as error:
-            raise ConfigError(
-                "another process is changing the installed skills", hint="try again in a moment"
-            ) from error
-        try:
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(files.file_lock(self.root / ".lock", LOCK_SECONDS))
+            except TimeoutError as error:
+                raise ConfigError(
+                    "another process is changing the installed skills", hint="try again in a moment"
+                ) from error
             self._recover()
             yield
-        finally:
-            lock.release()
 
     def install(self, name: str, entry: InstalledSkill, staged: Path, event: AuditEvent) -> None:
         """Make the folder `staged`, which is below the store, the skill `name`. Needs `exclusive`.

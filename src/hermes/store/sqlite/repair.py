@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Literal
 
 import apsw
-import filelock
 import msgspec
 
 from hermes.core.errors import StoreCorrupt, StoreError, StoreFull, UsageError
@@ -33,6 +32,7 @@ from hermes.store.sqlite.health import (
 )
 from hermes.store.sqlite.salvage import SalvageReport, StoreUnreadable, check_readable, salvage
 from hermes.store.sqlite.schema import refuse_newer
+from hermes.util.files import file_lock
 from hermes.util.text import human_size, many
 
 log = logging.getLogger(__name__)
@@ -69,11 +69,10 @@ def back_up_daily(path: Path, keep: int, *, max_bytes: int | None = None) -> Pat
     if changed <= last or time.time() - last < DAY or (max_bytes and size > max_bytes):
         return None
     # The name keeps it out of archives of the home.
-    lock = filelock.FileLock(f"{path}.backup.lock", timeout=0, mode=0o600)
     try:
-        with lock:
+        with file_lock(Path(f"{path}.backup.lock"), 0):
             return _back_up(path, keep, size)
-    except filelock.Timeout:
+    except TimeoutError:
         return None  # another process is making it
     except (apsw.Error, OSError) as error:
         raise as_store_error(error, path) from error
@@ -226,14 +225,15 @@ LOCK_SECONDS = 600
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
     """Hold the lock that lets one process at a time replace the store."""
-    try:
-        with filelock.FileLock(f"{path}.rescue.lock", timeout=LOCK_SECONDS, mode=0o600):
-            yield
-    except filelock.Timeout as error:
-        raise StoreError(
-            f"another process is repairing the session store {path}",
-            hint="Try again when it is done.",
-        ) from error
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(Path(f"{path}.rescue.lock"), LOCK_SECONDS))
+        except TimeoutError as error:
+            raise StoreError(
+                f"another process is repairing the session store {path}",
+                hint="Try again when it is done.",
+            ) from error
+        yield
 
 
 @contextmanager

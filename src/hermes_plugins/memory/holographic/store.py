@@ -25,6 +25,7 @@ from hermes.sdk import (
     StoreError,
     ToolArgumentsInvalid,
     clean,
+    file_lock,
     transaction,
     with_retries,
 )
@@ -160,18 +161,15 @@ def _version(connection: apsw.Connection) -> int:
 
 def _replace(path: Path, damage: Exception, tell: Callable[[str], None]) -> None:
     """Move the damaged file aside, unless another process has done so meanwhile."""
-    import filelock  # slow to load, and needed only for a damaged file
-
-    lock = filelock.FileLock(path.with_name(".lock"), timeout=LOCK_SECONDS)
     try:
-        with lock:
+        with file_lock(path.with_name(".lock"), LOCK_SECONDS):
             try:
                 _connect(path).close()
             except DAMAGED:
                 aside = _move_aside(path)
             else:
                 return
-    except (OSError, apsw.Error, TimeoutError) as error:
+    except (OSError, apsw.Error) as error:
         raise unusable_error(path, damage) from error
     tell(f"the facts in {path} were damaged ({damage}); they are kept as {aside.name}")
 

@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from hermes.util.files import file_lock
 
 KEEPER = Path(__file__).with_name("keeper.py")
 STARTING = 90.0
@@ -37,7 +37,7 @@ class Homeserver:
 def running_homeserver(folder: Path, pid: int) -> Homeserver:
     """Return the homeserver of the folder, started by the first caller until process `pid` ends."""
     address = folder / "address"
-    with FileLock(folder / "lock"):
+    with file_lock(folder / "lock", 600):
         if not address.exists():
             address.write_text(_start(folder, pid))
         return Homeserver(address.read_text())
