@@ -15,6 +15,7 @@ from hermes.config.home import Home
 from hermes.config.settings import Settings
 from hermes.context import (
     CompressionOptions,
+    ContextCompressor,
     ContextEngine,
     Dicts,
     NoEngine,
@@ -35,6 +36,8 @@ log = logging.getLogger(__name__)
 
 TASK = "compression"
 STOPPED = "the compaction was stopped"
+_QUICK_STARTS = (ContextEngine.on_session_start, ContextCompressor.on_session_start)
+"""Methods `on_session_start` that read and wait for nothing."""
 T = TypeVar("T")
 
 
@@ -132,8 +135,13 @@ class ContextEngineRunner:
         self._stray = EngineTask()  #: For threads that the engine itself starts.
 
     async def begin(self, session_id: str, home: Home, platform: str, parent: str = "") -> None:
-        """Inform the engine about its conversation; in a thread, since it may read the history."""
-        engine = self.engine
+        """Inform the engine about its conversation.
+
+        The engine of a plugin is called in a thread, because it may read the history. The built-in
+        engines only store what they are given, and a thread for that would cost each session more
+        than the call.
+        """
+        engine, inform = self.engine, self.engine.on_session_start
         try:
             details = {
                 "hermes_home": str(home.root),
@@ -144,7 +152,10 @@ class ContextEngineRunner:
                 "history": lambda: self._wait(self.history(session_id)),
                 **({"parent_session_id": parent} if parent else {}),
             }
-            await in_thread(engine.on_session_start, session_id, **details)
+            if type(engine).on_session_start in _QUICK_STARTS:
+                inform(session_id, **details)
+            else:
+                await in_thread(inform, session_id, **details)
         except Exception as error:  # an engine may be a plugin
             raise _unusable(engine, "cannot begin", error) from error
 

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from hermes.app.context_engine import ContextEngineRunner
+from hermes.config.home import Home
+from hermes.context import ContextCompressor
 from hermes.core.errors import Interrupted
 from hermes.core.messages import Assistant, Text
 
@@ -140,3 +142,29 @@ async def test_the_next_work_may_ask(room, models):
     left.may.release()
     assert await asyncio.wait_for(engine.ended.get(), 10) == "about it"
     assert await asyncio.wait_for(left.ended.get(), 10) == "interrupted"
+
+
+class ListeningCompressor(ContextCompressor):
+    """Keeps the thread in which it learned of its conversation."""
+
+    thread = None
+
+    def _measure(self) -> None:
+        super()._measure()
+        self.thread = threading.current_thread()
+
+
+class CuriousCompressor(ListeningCompressor):
+    """A plugin's engine that may read the history when it starts."""
+
+    def on_session_start(self, session_id, **kw):
+        super().on_session_start(session_id, **kw)
+
+
+@pytest.mark.parametrize(
+    ("kind", "in_loop"), [(ListeningCompressor, True), (CuriousCompressor, False)]
+)
+async def test_only_engines_of_plugins_start_in_a_thread(models, tmp_path, kind, in_loop):
+    engine = kind(9_000)
+    await ContextEngineRunner(engine, models, None).begin("s", Home(tmp_path), "cli")
+    assert (engine.thread is threading.current_thread()) is in_loop
