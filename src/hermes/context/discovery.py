@@ -13,6 +13,7 @@ from hermes.plugins import (
     PluginInfo,
     bundled_infos,
     checkout_folders,
+    is_plugin,
     plugin_folders,
     plugin_info,
     run_foreign_code,
@@ -33,21 +34,20 @@ def find_engine(
 ) -> ContextEngine:
     """Return the engine of that name.
 
-    Searched in this order: `<folder>/<name>/`, engines that plugins `registered`,
+    Searched in this order: `<folder>/<name>/`, engines that plugins `registered`, the compressor,
     `plugins/context_engine/<name>` of the checkout, bundled engines. An engine of a folder is made
     with those of `context_length` and `compression` (the settings of that name) that its
     constructor takes. Raises `ConfigError` if there is no such engine or it cannot be loaded.
     """
-    places = [place for place in _plugins(folders) if place.name == name]
-    found = None if places else next((each for each in registered if each.name == name), None)
+    place = _find_folder(name, folders)
+    found = None if place else next((each for each in registered if each.name == name), None)
     if found is not None:
         return found
-    shipped = _plugins([*checkout_folders("context_engine"), BUNDLED / "context"])
-    for place in (*places, *shipped):
-        if place.name == name:
-            return _load(place, {"context_length": context_length, "compression": compression})
-    if name == COMPRESSOR.name:
+    if place is None and name == COMPRESSOR.name:
         return ContextCompressor(context_length, compression)
+    place = place or _find_folder(name, [*checkout_folders("context_engine"), BUNDLED / "context"])
+    if place is not None:
+        return _load(place, {"context_length": context_length, "compression": compression})
     known = sorted({info.name for info in list_engines(folders, registered)})
     raise ConfigError(
         f"there is no context engine {name!r}",
@@ -71,6 +71,12 @@ def list_engines(
 def bundled_engines() -> tuple[PluginInfo, ...]:
     """Return the engines that come with Hermes."""
     return (COMPRESSOR, *bundled_infos("context"))
+
+
+def _find_folder(name: str, folders: Sequence[Path]) -> Path | None:
+    """Return the first plugin folder of that name; every session asks, so nothing is listed."""
+    places = (folder / name for folder in folders)
+    return next((place for place in places if place.name == name and is_plugin(place)), None)
 
 
 def _plugins(folders: Sequence[Path]) -> Iterator[Path]:

@@ -149,9 +149,15 @@ def plugin_folders(folder: Path) -> Iterator[Path]:
 
 
 def is_plugin(place: Path) -> bool:
-    """Return whether a folder is a plugin; one of its two files is enough to report the other."""
-    named = _NAME.fullmatch(place.name) is not None and place.is_dir()
-    return named and ((place / CODE).exists() or (place / FILES[0]).exists())
+    """Return whether a folder is a plugin; one of its two files is enough to report the other.
+
+    Raises `ConfigError` if the folder cannot be used.
+    """
+    try:
+        named = _NAME.fullmatch(place.name) is not None and place.is_dir()
+        return named and ((place / CODE).exists() or (place / FILES[0]).exists())
+    except OSError as error:
+        raise unusable(place, error) from error
 
 
 def bundled_infos(kind: str) -> tuple[PluginInfo, ...]:

@@ -153,6 +153,11 @@ def test_name_is_not_a_path(tmp_path: Path, name: str) -> None:
     assert "there is no context engine" in refusal(name, tmp_path, tmp_path / "tiny")[0]
 
 
+def test_name_that_no_folder_can_have_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="file name too long"):
+        find("x" * 300, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
