@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hermes.agent import IterationBudget, PendingMessages
+from hermes.agent.agent import event_stream
 from hermes.core.errors import CredentialRefused, ToolError, UsageError
 from hermes.core.events import (
     Notice,
@@ -260,6 +261,29 @@ async def test_concurrent_turns_are_refused(script, make_agent):
     with pytest.raises(UsageError, match="already running"):
         await anext(agent.run(User.say("again")))
     assert [e async for e in running][-1].exit_reason == "answered"
+
+
+@pytest.mark.parametrize("pauses", [0, 1, 5])
+async def test_slow_reader_gets_all_events_in_order(pauses):
+    async def work(emit):
+        for number in range(6):
+            emit(number)
+            if number % 2:
+                await asyncio.sleep(0)
+
+    seen = []
+    async for number in event_stream(work):
+        seen.append(number)
+        for _ in range(pauses):
+            await asyncio.sleep(0)
+    assert seen == [*range(6)]
+
+
+async def test_turn_that_is_not_iterated_cleans_the_question_too(script, make_agent, log):
+    events = []
+    await make_agent(script(["ok"])).turn(User.say("</memory-context>hi"), events.append)
+    assert end_of(events).text == "ok"
+    assert (await log.messages("s1"))[0] == User.say("hi")
 
 
 async def test_exception_in_the_model_or_the_store_ends_the_turn(script, make_agent, log):

@@ -289,14 +289,7 @@ class ChatCompletions:
             with_usage = bool(options and options.include_usage)
             stream = _stream(turn, common, digest, with_usage=with_usage)
             return EventStream(request, stream, headers, turn.close)
-        end: TurnFinished | None = None
-        async with aclosing(turn.events()) as events:
-            async for event in events:
-                if isinstance(event, TurnFinished):
-                    end = event
-                    turn.keep_as(digest.key_after("assistant", answer_text(end)))
-        if end is None:
-            raise RuntimeError("a turn ended without its last event")
+        end = await turn.run(lambda end: digest.key_after("assistant", answer_text(end)))
         if error := turn_error(end):
             error.headers |= headers
             raise error

@@ -176,6 +176,30 @@ class ApiTurn:
         if self.opened is not None:
             self.opened.interrupt(reason)
 
+    async def run(self, key_after: Callable[[TurnFinished], str]) -> TurnFinished:
+        """Run the turn and return its end. Then keep or close the agent, as `events` does.
+
+        `key_after` returns a key for `keep_as`. Without an iterator of events, a turn needs no task
+        of its own.
+        """
+        end: TurnFinished | None = None
+
+        def watch(event: Event) -> None:
+            nonlocal end
+            if self._stop_reason:
+                self.agent.interrupt(self._stop_reason)
+            if isinstance(event, TurnFinished):
+                end = event
+                self.keep_as(key_after(event))
+
+        try:
+            await self.agent.turn(self.request.message, watch)
+        finally:
+            await self.close(end)
+        if end is None:
+            raise RuntimeError("a turn ended without its last event")
+        return end
+
     async def events(self) -> AsyncGenerator[Event, None]:
         """Run the turn and yield its events up to `TurnFinished`. Then keep or close the agent."""
         end: TurnFinished | None = None
