@@ -217,7 +217,7 @@ def create_app(
         return Response(document, media_type=JSON)
 
     routes = [
-        Route(each.path, _make_endpoint(each, handler, options, idempotency), methods=[each.method])
+        Route(each.path, _Endpoint(each, handler, options, idempotency), methods=[each.method])
         for each, handler in found
     ]
     app = Starlette(
@@ -229,20 +229,36 @@ def create_app(
     return app
 
 
-def _make_endpoint(
-    operation: Operation, handler: Handler, options: ApiOptions, idempotency: IdempotencyCache
-) -> Callable[[Request], Awaitable[ASGIApp]]:
-    async def answer(plain: Request) -> ASGIApp:
-        request = ApiRequest(plain.scope, options, plain.receive)
+class _Endpoint:
+    """An operation as an ASGI application.
+
+    For a function, `Route` would create another request and wrap every message of the response.
+    """
+
+    def __init__(
+        self,
+        operation: Operation,
+        handler: Handler,
+        options: ApiOptions,
+        idempotency: IdempotencyCache,
+    ) -> None:
+        self._operation, self._handler = operation, handler
+        self._options, self._idempotency = options, idempotency
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(ApiRequest(scope, self._options, receive))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: ApiRequest) -> ASGIApp:
         try:
-            if operation.body is not None:
+            if self._operation.body is not None:
                 await request.read()
-            if operation.is_idempotent:
-                response = await idempotency.run_once(request, handler)
+            if self._operation.is_idempotent:
+                response = await self._idempotency.run_once(request, self._handler)
             else:
-                response = await handler(request)
+                response = await self._handler(request)
         except BodyTooLarge as error:
-            message = f"the body is larger than {options.max_body_bytes} bytes"
+            message = f"the body is larger than {self._options.max_body_bytes} bytes"
             refusal = ApiError(413, message, code="request_too_large", headers=CLOSE)
             return EarlyResponse(error_response(refusal), error, request.receive_soon)
         except Exception as error:  # noqa: BLE001 - the client gets a response in any case
@@ -250,8 +266,6 @@ def _make_endpoint(
         if not isinstance(response, EventStream):
             await request.stop_watching()
         return response
-
-    return answer
 
 
 async def _no_route(request: Request, _error: Exception) -> Response:
