@@ -115,7 +115,7 @@ def tool(
     name: str = "",
     description: str = "",
     parameters: dict[str, Any] | None = None,
-    adapt: Callable[[ToolDeps, ToolSpec], ToolSpec] = lambda _deps, spec: spec,
+    adapt: Callable[[ToolDeps, ToolSpec], ToolSpec] | None = None,
     examine: Callable[[ToolDeps, dict[str, Any]], Awaitable[Concern | Effect | None]] | None = None,
     unavailable: Callable[[ToolDeps], str] = lambda _deps: "",
     needs_others: bool = False,
@@ -134,6 +134,8 @@ def tool(
 
     def decorate(target: Callable[..., Any]) -> ToolEntry:
         called = name or target.__name__
+        given = {"name": name, "description": description, "parameters": parameters}
+        replaced = {field: value for field, value in given.items() if value}
 
         def make(deps: ToolDeps) -> Tool:
             function, judge = target, partial(examine, deps) if examine else None
@@ -143,10 +145,10 @@ def tool(
             made = Tool.from_function(
                 function, deps, effect=effect, examine=judge, toolset=toolset, **fields
             )
-            spec = ToolSpec(
-                called, description or made.spec.description, parameters or made.spec.parameters
-            )
-            return msgspec.structs.replace(made, spec=adapt(deps, spec))
+            if not replaced and adapt is None:
+                return made
+            spec = msgspec.structs.replace(made.spec, **replaced)
+            return msgspec.structs.replace(made, spec=adapt(deps, spec) if adapt else spec)
 
         return ToolEntry(
             called, toolset, make, unavailable, needs_others, tuple(requires_env), emoji

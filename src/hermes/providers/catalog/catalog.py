@@ -371,7 +371,7 @@ class ModelCatalog:
         """Return the endpoint's profile with the facts of the model applied."""
         base, family = endpoint.profile, family_of(model)
         facts = self.facts(endpoint, base_url, model)
-        small = base.small or (is_loopback(base_url) and bool(_SMALL.search(model.lower())))
+        small = base.small or (bool(_SMALL.search(model.lower())) and is_loopback(base_url))
         chat = endpoint.api_mode == "chat_completions"
         field = family.max_tokens_field if chat and is_maker(endpoint, family) else ""
         return msgspec.structs.replace(
