@@ -121,7 +121,6 @@ class SkillCatalog:
         settings = self.settings.skills
         options = LoadOptions(
             home=self._home.root,
-            config_file=f"{self._home.display()}/config.yaml",
             context=visibility_context(self._loaded, platform),
             config=settings.config,
             template_vars=settings.template_vars,

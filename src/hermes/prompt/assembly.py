@@ -253,10 +253,14 @@ def _session(inputs: PromptInputs) -> str:
         f"Session: {inputs.session_id}",
         *([f"Model: {named}"] if inputs.model else []),
     )
-    # A folder name may contain line breaks and control characters.
-    return "\n".join(
-        "".join(each if each.isprintable() else "�" for each in clean(fact)) for fact in facts
-    )
+    return "\n".join(map(_printable, map(clean, facts)))
+
+
+def _printable(text: str) -> str:
+    """Replace line breaks and control characters, which a folder name may contain."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else "�" for each in text)
 
 
 LAYERS: dict[str, Callable[[PromptInputs], str]] = {

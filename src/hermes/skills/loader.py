@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from hermes.config.environment import child_environment
+from hermes.config.home import tilde
 from hermes.core.ports import AskSecret
 from hermes.security import OWN_FILES
 from hermes.security.injection import blocked, scan
@@ -224,8 +225,7 @@ LINKED_TITLE = "Linked files, read with skill_view({!r}, file_path):"
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for loading skills; see `SkillSettings` for those of `skills.*`."""
 
-    home: Path  #: The home folder, which contains credential files.
-    config_file: str  #: config.yaml as it is displayed, such as `~/.hermes/config.yaml`.
+    home: Path  #: The home folder, which contains credential files and config.yaml.
     context: VisibilityContext  #: Disabled skills and the current platform.
     config: Mapping[str, Any] = {}  #: `skills.config`.
     template_vars: bool = True
@@ -337,7 +337,7 @@ class SkillLoader:
             f"# Skill: {skill.name}",
             body.strip() or "(It has no instructions.)",
             f"[Skill directory: {directory}]",
-            settings_block(skill, options.config, options.config_file),
+            settings_block(skill, options.config, tilde(options.home / "config.yaml")),
             "\n".join(["[Setup needed:", *reasons, "]"]) if reasons else "",
             f"{LINKED_TITLE.format(skill.name)}\n{format_listing(linked)}" if linked else "",
         )

@@ -63,7 +63,7 @@ class LoaderHome:
     def loader(
         self, *, asks: bool = False, source: Source = Source.USER, **options: Any
     ) -> SkillLoader:
-        defaults = LoadOptions(home=self.folder, config_file="~/.hermes/config.yaml", context=LINUX)
+        defaults = LoadOptions(home=self.folder, context=LINUX)
         return SkillLoader(
             skills_in(self.folder / "skills", source),
             msgspec.structs.replace(defaults, **options),
@@ -454,7 +454,7 @@ def skills(tmp_path: Path) -> tuple[Skill, ...]:
 def loader(tmp_path: Path) -> SkillLoader:
     put(tmp_path, "code-review")
     put(tmp_path, "arxiv")
-    options = LoadOptions(home=tmp_path, config_file="config.yaml", context=LINUX)
+    options = LoadOptions(home=tmp_path, context=LINUX)
     return SkillLoader(skills_in(tmp_path), options, variables=lambda _name: None)
 
 

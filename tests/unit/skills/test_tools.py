@@ -35,7 +35,7 @@ def listing(root: Path) -> Tool:
 
 @pytest.fixture
 def view(root: Path) -> Tool:
-    options = LoadOptions(home=root, config_file="config.yaml", context=LINUX)
+    options = LoadOptions(home=root, context=LINUX)
     return skill_view_tool(SkillLoader(skills_in(root), options, variables=lambda _name: None))
 
 
