@@ -1,12 +1,11 @@
 """Skins: colours, symbols and words of the terminal interface; and how it is shown.
 
-The built-in skins are in `skins.toml`, those of the user are YAML files in a folder of the home.
+The built-in skins are in `skins.json`, those of the user are YAML files in a folder of the home.
 Both have the same keys and pass the same checks.
 """
 
 import difflib
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -99,7 +98,9 @@ def skin_or_default(name: str, folder: Path) -> tuple[Skin, str]:
 
 @cache
 def _builtin_tables() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("skins.toml").read_text("utf-8"))
+    """Return the built-in skins, in the format of a skin file of the user."""
+    data = Path(__file__).with_suffix(".json").read_bytes()
+    return msgspec.json.decode(data, type=dict[str, Any])
 
 
 def _builtin_skin(name: str) -> Skin:
