@@ -188,7 +188,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             await waiting
         except TimeoutError as error:
-            raise ResponseStalled(f"no data for {seconds:.0f} s") from error
+            raise ResponseStalled(f"no data for {seconds:g} s") from error
         finally:
             self._waiting = None
             if timer is not None:
@@ -295,7 +295,7 @@ class HttpClient:
             done = True
             return connection
         except TimeoutError as error:
-            raise ConnectionFailed(f"no connection after {seconds:.0f} s") from error
+            raise ConnectionFailed(str(error) or f"no connection after {seconds:g} s") from error
         except OSError as error:  # TLS errors are OSError as well
             raise ConnectionFailed(str(error)) from error
         finally:
