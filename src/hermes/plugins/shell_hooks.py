@@ -257,7 +257,6 @@ class HookApprovals:
     def _locked(self) -> Iterator[None]:
         with contextlib.ExitStack() as held:
             try:
-                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 held.enter_context(files.file_lock(Path(f"{self._path}.lock"), LOCK_SECONDS))
             except TimeoutError as error:
                 raise ConfigError(

@@ -393,7 +393,6 @@ class SkillUsage:
     def _update(self, name: str, change: Callable[[UsageRecord], UsageRecord | None]) -> None:
         """Change one record under the lock. Failures are logged: the counts are a convenience."""
         try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with files.file_lock(Path(f"{self._file}.lock"), self._patience):
                 records = self._read_or_reset()
                 changed = change(records.pop(name, UsageRecord()))

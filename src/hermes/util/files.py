@@ -124,6 +124,7 @@ def file_lock(path: Path, seconds: float) -> Iterator[None]:
     """
     import fcntl  # absent on native Windows
 
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         deadline = time.monotonic() + seconds
