@@ -1,6 +1,7 @@
 """A whole gateway with nothing but the API server: its turns are counted as those of chats are."""
 
 import asyncio
+import gc
 
 import httpx2
 import pytest
@@ -43,6 +44,21 @@ async def http(tmp_path, monkeypatch):
             yield client
         runner.stop()
         await work
+
+
+@pytest.fixture
+def collected_rarely():
+    usual = gc.get_threshold()
+    gc.set_threshold(10_000, 10, 10)  # as the command line does
+    yield
+    gc.set_threshold(*usual)
+
+
+@pytest.mark.usefixtures("collected_rarely", "http")
+async def test_garbage_of_conversations_is_collected_as_often_as_usual():
+    async with asyncio.timeout(60):
+        while gc.get_threshold() != (700, 10, 10):
+            await asyncio.sleep(0.01)
 
 
 async def test_status_and_metrics_know_its_turns(http):
