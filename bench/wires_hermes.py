@@ -7,7 +7,7 @@ from typing import get_args
 from bench.wires_worker import Caller
 from hermes.core.messages import User
 from hermes.core.model import ApiMode, ModelEvent, ModelRequest, TextDelta
-from hermes.providers import Credential, ModelHttpClient, Target, WireModel, make_client
+from hermes.providers import Credential, ModelHttpClient, Target, WireModel, make_model_client
 from hermes.util.http import LateTls
 
 
@@ -38,6 +38,6 @@ class Wire:
 @asynccontextmanager
 async def caller(wire: str, url: str) -> AsyncIterator[Caller]:
     mode = next(mode for mode in get_args(ApiMode) if mode == wire)
-    client = make_client(LateTls())
+    client = make_model_client(LateTls())
     yield Wire(mode, f"{url}/v1", client)
     await client.aclose()

@@ -29,7 +29,7 @@ from hermes.providers import (
     Target,
     WireModel,
     auxiliary_targets,
-    make_client,
+    make_model_client,
 )
 from hermes.providers.catalog import ModelCatalog, model_overrides
 from hermes.providers.credentials import AuthFile, Keyring, entries_of, stored_providers
@@ -387,7 +387,7 @@ class Providers:
         self.settings = loaded.settings
         self._main: Target | None = None
         self._learning: asyncio.Task[None] | None = None
-        self.model_client = make_client(LateTls())
+        self.model_client = make_model_client(LateTls())
         self.client = LateClient()  #: For logins and lists of models.
         self.keyring = build_keyring(home, loaded, self.client, clock)
         overrides = model_overrides(loaded.settings)

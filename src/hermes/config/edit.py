@@ -9,7 +9,7 @@ import io
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_origin
@@ -23,7 +23,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from hermes.config import environment
 from hermes.config.document import KEEPING, parse_document, read_document
 from hermes.config.environment import Parts, editor, search_path
-from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
+from hermes.config.home import Home, change_lock, ensure_hermes_home, tilde, unusable
 from hermes.config.loader import is_known_variable, is_variable_name, modernise
 from hermes.config.schema import (
     MISSING,
@@ -39,7 +39,7 @@ from hermes.config.schema import (
     suggestion,
 )
 from hermes.core.errors import ConfigError, UsageError
-from hermes.util.files import file_lock, write_bytes, write_text
+from hermes.util.files import write_bytes, write_text
 
 Change = Callable[[Any], Any]
 
@@ -243,16 +243,7 @@ def _write(path: Path, text: str, *, mode: int | None) -> None:
 def _locked(home: Home) -> Iterator[None]:
     """Allow one writer at a time, so that concurrent changes are both kept."""
     root = ensure_hermes_home(home)
-    with ExitStack() as held:
-        try:
-            held.enter_context(file_lock(root / ".config.lock", LOCK_TIMEOUT))
-        except TimeoutError as error:
-            raise ConfigError(
-                f"another process is changing the settings in {home.display()}",
-                hint="try again in a moment",
-            ) from error
-        except OSError as error:
-            raise unusable(root / ".config.lock", error) from error
+    with change_lock(root / ".config.lock", LOCK_TIMEOUT, f"the settings in {home.display()}"):
         yield
 
 

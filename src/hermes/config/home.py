@@ -10,6 +10,7 @@ Only the standard library is imported here, so that `hermes --version` starts fa
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -207,6 +208,24 @@ def unusable(path: Path, error: OSError | UnicodeDecodeError) -> ConfigError:
     }
     reason = (error.strerror or str(error)).lower()
     return ConfigError(f"cannot use {tilde(path)}: {reason}", hint=hints.get(type(error), ""))
+
+
+@contextlib.contextmanager
+def change_lock(lock: Path, seconds: float, what: str) -> Iterator[None]:
+    """Hold a lock file while changing `what`. Raises `ConfigError` if another process holds it for
+    `seconds`, or if it cannot be used."""
+    from hermes.util.files import file_lock  # see above
+
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(file_lock(lock, seconds))
+        except TimeoutError as error:
+            raise ConfigError(
+                f"another process is changing {what}", hint="try again in a moment"
+            ) from error
+        except OSError as error:
+            raise unusable(lock, error) from error
+        yield
 
 
 def tilde(path: Path) -> str:

@@ -1,11 +1,9 @@
 """Where jobs are stored: jobs.json in the home, or the database that several machines share."""
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import logging
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +31,6 @@ Notify = Callable[[str], None]
 
 LOCK_NAME = ".tick.lock"
 LOCK_TIMEOUT = 20.0  #: Seconds to wait for another writer; a write takes milliseconds.
-LOCK_POLL = 0.005
 MAX_RECOVERABLE = 2_000_000
 """Characters of an invalid file that are searched for jobs; hand-edited files are smaller."""
 
@@ -337,31 +334,24 @@ class FileJobStore:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        path, deadline = self._folder / LOCK_NAME, time.monotonic() + LOCK_TIMEOUT
-        while True:
+        path = self._folder / LOCK_NAME
+        with contextlib.ExitStack() as held:
             try:
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                lock = try_lock(path)
+                held.enter_context(files.file_lock(path, LOCK_TIMEOUT))
+            except TimeoutError as error:
+                holds = f"another process holds {tilde(path)}"
+                raise StoreError(holds, hint="try again later") from error
             except OSError as error:
                 raise _failed("use", self._folder, error) from error
-            if lock is not None:
-                break
-            if time.monotonic() > deadline:
-                raise StoreError(f"another process holds {tilde(path)}", hint="try again later")
-            time.sleep(LOCK_POLL)
-        with lock:
             yield
 
 
 def try_lock(path: Path) -> contextlib.ExitStack | None:
     """Lock a file until the stack is closed or the process ends; None if another holds it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     lock = contextlib.ExitStack()
-    lock.callback(os.close, descriptor)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
+        lock.enter_context(files.file_lock(path, 0))
+    except TimeoutError:
         return None
     return lock
 

@@ -23,7 +23,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import field
 
-from hermes.config.home import tilde, unusable
+from hermes.config.home import change_lock, tilde, unusable
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.registry import user_ids
@@ -140,18 +140,12 @@ class PrivateFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock for changing the files, across processes and threads."""
-        lock = self.folder / LOCK_FILE
-        with contextlib.ExitStack() as held:
-            try:
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._check_folder()
-                held.enter_context(files.file_lock(lock, LOCK_SECONDS))
-            except TimeoutError as error:
-                raise ConfigError(
-                    f"another process holds {tilde(lock)}", hint="try again in a moment"
-                ) from error
-            except OSError as error:
-                raise unusable(self.folder, error) from error
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_folder()
+        except OSError as error:
+            raise unusable(self.folder, error) from error
+        with change_lock(self.folder / LOCK_FILE, LOCK_SECONDS, tilde(self.folder)):
             yield
 
     def _check_folder(self) -> None:

@@ -6,7 +6,6 @@ process.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import signal
@@ -50,11 +49,10 @@ class AlreadyRunning(HermesError):
 def claim_home(home: Home, *, now: float, version: str = "") -> Iterator[GatewayProcess]:
     """Be the gateway of `home` inside the block. Raises `AlreadyRunning`."""
     root = ensure_hermes_home(home)
-    descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    with contextlib.ExitStack() as held:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            held.enter_context(files.file_lock(root / LOCK_FILE, 0))
+        except TimeoutError:
             other = running_gateway(home.root)
             who = f" (process {other.pid})" if other else ""
             raise AlreadyRunning(
@@ -67,8 +65,6 @@ def claim_home(home: Home, *, now: float, version: str = "") -> Iterator[Gateway
             yield me
         finally:
             (root / PID_FILE).unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)  # also releases the lock
 
 
 def running_gateway(root: Path) -> GatewayProcess | None:

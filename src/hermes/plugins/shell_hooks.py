@@ -7,14 +7,13 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from hermes.config.home import tilde, unusable
+from hermes.config.home import change_lock, tilde, unusable
 from hermes.config.settings import ShellHook
 from hermes.core.errors import ConfigError, ToolError
 from hermes.core.ports import HookName
@@ -245,26 +244,13 @@ class HookApprovals:
     def _change(
         self, change: Callable[[tuple[HookApproval, ...]], tuple[HookApproval, ...]]
     ) -> None:
-        with self._locked():
+        with change_lock(Path(f"{self._path}.lock"), LOCK_SECONDS, tilde(self._path)):
             after = _File(change(self.all()))
             encoded = msgspec.json.format(msgspec.json.encode(after), indent=2)
             try:
                 files.write_bytes(self._path, encoded + b"\n", mode=0o600)
             except OSError as error:
                 raise unusable(self._path, error) from error
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with contextlib.ExitStack() as held:
-            try:
-                held.enter_context(files.file_lock(Path(f"{self._path}.lock"), LOCK_SECONDS))
-            except TimeoutError as error:
-                raise ConfigError(
-                    f"another process is changing {tilde(self._path)}", hint="try again in a moment"
-                ) from error
-            except OSError as error:
-                raise unusable(self._path, error) from error
-            yield
 
 
 Ask = Callable[[str, str], Awaitable[bool]]  #: Asks the user to approve a command for an event.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         custom_endpoint, expand_alias, find_custom_provider, parse_model,
     )
     from hermes.providers.small_model import SmallModel, small_profile
-    from hermes.providers.transport import ModelHttpClient, make_client
+    from hermes.providers.transport import ModelHttpClient, make_model_client
     from hermes.providers.wire.model import WireModel
     # fmt: on
     # isort: on
@@ -32,7 +32,7 @@ __all__ = [
     "Credential", "Endpoint", "LoginSpec", "ModelChoice", "ModelHttpClient", "ModelProfile",
     "RemoteToolProgress", "Resolver", "SmallModel", "Target", "Timeouts", "WireModel",
     "auxiliary_targets", "check_base_url", "custom_endpoint", "expand_alias",
-    "find_custom_provider", "is_loopback", "make_client", "own_key_variables", "parse_model",
+    "find_custom_provider", "is_loopback", "make_model_client", "own_key_variables", "parse_model",
     "small_profile", "variable_name",
 ]  # fmt: skip
 

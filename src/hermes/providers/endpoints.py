@@ -239,9 +239,10 @@ def check_base_url(url: str, source: str) -> str:
     if parsed is not None and not (parsed.has_login or parsed.query or parsed.fragment):
         return url.rstrip("/")
     hint = "an example of an address: http://127.0.0.1:8080/v1"
-    if parsed is not None and parsed.has_login:
+    scheme, _, rest = url.partition("://")
+    if "@" in rest:  # a password must not be shown
         hint = "leave out the part before @; a key goes into model.api_key"
-        url = f"{parsed.scheme}://…@{parsed.host}"
+        url = f"{scheme}://…@{rest.rpartition('@')[2]}"
     raise ConfigError(f"{source}: {url!r} is not a valid address", hint=hint)
 
 

@@ -2,7 +2,7 @@
 
 Loading a general HTTP library takes a quarter of the CPU time of a short chat, and its connection
 pool looks at every connection for every request (decision 022). Where the environment sets a proxy,
-`make_client` returns the general client, which has the same methods.
+`make_model_client` returns the general client, which has the same methods.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import lru_cache
 from typing import Any, Protocol, cast
 from urllib.parse import quote
@@ -79,7 +79,7 @@ class ModelHttpClient(Protocol):
     async def aclose(self) -> None: ...
 
 
-def make_client(context: ssl.SSLContext) -> ModelHttpClient:
+def make_model_client(context: ssl.SSLContext) -> ModelHttpClient:
     """Return a client that follows no redirect, because the key would be sent along."""
     if not _has_proxy():
         return HttpClient(context)
@@ -204,7 +204,7 @@ def _parse_target(url: str) -> HttpUrl:
     """Raises `ConnectionFailed` if `url` cannot be used."""
     target = parse_http_url(url)
     if target is None or target.has_login:
-        raise ConnectionFailed(f"{url!r} is not a valid http or https URL")
+        raise ConnectionFailed("it is not a valid http or https URL")
     return target
 
 
@@ -383,11 +383,12 @@ class HttpResponseStream:
         """Yield the body, unpacked. Raises `ResponseCut` for an unknown or damaged encoding."""
         unpackers = [_unpacker(name) for name in reversed(self._encodings())]
         try:
-            async for chunk in self.aiter_raw():
-                for unpacker in unpackers:
-                    chunk = unpacker.decompress(chunk)
-                if chunk:
-                    yield chunk
+            async with aclosing(self.aiter_raw()) as chunks:
+                async for chunk in chunks:
+                    for unpacker in unpackers:
+                        chunk = unpacker.decompress(chunk)
+                    if chunk:
+                        yield chunk
         except zlib.error as error:
             raise ResponseCut(f"the body cannot be unpacked: {error}") from error
 

@@ -113,7 +113,7 @@ def allow_many_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-LOCK_POLL_SECONDS = 0.02
+LOCK_POLL_SECONDS = 0.01
 
 
 @contextlib.contextmanager
@@ -135,7 +135,7 @@ def file_lock(path: Path, seconds: float) -> Iterator[None]:
             except (BlockingIOError, PermissionError):  # some file systems report the latter
                 if time.monotonic() >= deadline:
                     raise TimeoutError(f"{path} is locked by another process") from None
-            time.sleep(LOCK_POLL_SECONDS)
+            time.sleep(LOCK_POLL_SECONDS)  # flock itself waits without a limit
         yield
     finally:
         os.close(descriptor)

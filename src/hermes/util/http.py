@@ -101,8 +101,8 @@ def make_client(
 
 
 class LateClient:
-    """A general client that is made when it is first called for: loading its library is slow, and
-    most processes need it for nothing."""
+    """Makes the client for the first request, because loading its library is slow and most
+    processes send none."""
 
     def __init__(self) -> None:
         self._client: httpx2.AsyncClient | None = None

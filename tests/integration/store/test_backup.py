@@ -194,3 +194,12 @@ def test_a_backup_under_concurrent_writes_is_sound(path):
         assert sum(one["message_count"] for one in rows["sessions"].values()) == counts[-1]
     assert counts == sorted(counts)
     assert 170 <= counts[0] <= counts[-1] <= 120 + len(written)
+
+
+def test_a_disk_that_times_out_is_not_taken_for_another_backup(path, monkeypatch):
+    def back_up(*_: object) -> None:
+        raise TimeoutError(110, "Connection timed out")
+
+    monkeypatch.setattr("hermes.store.sqlite.repair._back_up", back_up)
+    with pytest.raises(StoreError, match="timed out"):
+        back_up_daily(path, 3)

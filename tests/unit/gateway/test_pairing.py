@@ -154,7 +154,10 @@ def test_platform_name_that_is_a_path_is_refused(setup, name):
 
 def test_held_lock_is_reported_after_the_timeout(setup, monkeypatch):
     monkeypatch.setattr("hermes.gateway.pairing.LOCK_SECONDS", 0.01)
-    with setup.store._files.locked(), pytest.raises(ConfigError, match="another process holds"):
+    with (
+        setup.store._files.locked(),
+        pytest.raises(ConfigError, match="another process is changing"),
+    ):
         setup.another_process().request("telegram", "5")
 
 

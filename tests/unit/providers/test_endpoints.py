@@ -7,11 +7,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from hermes.core.errors import ConfigError
 from hermes.providers import endpoints
 from hermes.providers.catalog.catalog import Family, ModelEntry
 from hermes.providers.endpoints import (
     ENDPOINTS,
     Endpoint,
+    check_base_url,
     endpoint_of_host,
     find_endpoint,
     may_receive_key,
@@ -164,3 +166,12 @@ def test_the_owner_of_an_address_is_known():
         found = endpoint_of_host(endpoint.base_url)
         first = (e for e in endpoints.ENDPOINTS if endpoints.may_receive_key(e, endpoint.base_url))
         assert found is next(first, None)
+
+
+@pytest.mark.parametrize("login", ["user:secret@", "user:sec@ret@", "secret@"])
+def test_a_password_in_an_address_is_not_shown(login):
+    with pytest.raises(ConfigError) as caught:
+        check_base_url(f"https://{login}host.example/v1", "model.base_url")
+    assert "sec" not in str(caught.value)
+    assert "host.example" in str(caught.value)
+    assert "leave out" in caught.value.hint

@@ -24,7 +24,7 @@ from hermes.providers.transport import (
     HttpResponseStream,
     ResponseCut,
     ResponseStalled,
-    make_client,
+    make_model_client,
 )
 from hermes.util.http import LateTls
 from tests.unit.security.certificates import server_and_trust
@@ -332,7 +332,7 @@ async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatc
     for name in getproxies():
         monkeypatch.delenv(f"{name}_proxy", raising=False)
         monkeypatch.delenv(f"{name}_proxy".upper(), raising=False)
-    assert isinstance(make_client(LateTls()), HttpClient)
+    assert isinstance(make_model_client(LateTls()), HttpClient)
     asked = []
 
     async def answer(reader: Reader, writer: Writer) -> None:
@@ -341,7 +341,7 @@ async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatc
 
     async with serving(answer) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy)
-        http: Any = make_client(LateTls())
+        http: Any = make_model_client(LateTls())
         assert not http.follow_redirects
         assert await post(http, "http://model.example/v1") == b"hello"
         await http.aclose()

@@ -12,13 +12,13 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from hermes.config.home import tilde, unusable
+from hermes.config.home import change_lock, tilde, unusable
 from hermes.core.errors import ConfigError
 from hermes.util import files
 
@@ -79,7 +79,7 @@ class AuthFile:
         A second process waits, so no change is lost. Nothing is written when the block raises or
         changes nothing.
         """
-        with self._locked():
+        with change_lock(self.lock_path(), LOCK_SECONDS, tilde(self.path)):
             data = self.read()
             before = msgspec.json.encode(data)
             yield data
@@ -90,21 +90,6 @@ class AuthFile:
         """Return a lock file next to the real file, so that homes linked to it share the lock."""
         folder = Path(os.path.realpath(self.path)).parent
         return folder / (f".auth.{name}.lock" if name else ".auth.lock")
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        path = self.lock_path()
-        with ExitStack() as held:
-            try:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                held.enter_context(files.file_lock(path, LOCK_SECONDS))
-            except TimeoutError as error:
-                raise ConfigError(
-                    f"another process is changing {tilde(self.path)}", hint="try again in a moment"
-                ) from error
-            except OSError as error:
-                raise unusable(path, error) from error
-            yield
 
     def _write(self, data: AuthData) -> None:
         self._warn_of_a_wide_mode()

@@ -7,12 +7,14 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx2
 import msgspec
 
 from hermes.core import errors
 from hermes.core.errors import ProviderError
 from hermes.providers.failures import body as bodies
 from hermes.providers.failures.body import Complaint, RetryHints, printable, requested_wait
+from hermes.providers.transport import ConnectionFailed, ResponseStalled
 from hermes.util.http import HttpError
 from hermes.util.text import human_duration
 
@@ -103,25 +105,23 @@ def failed_in_stream(
     return _classify(provider, complaint.status, complaint, hints, in_stream=True)
 
 
-UNREACHABLE = frozenset(
-    {"ConnectionFailed", "ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol"}
-    | {"ProxyError", "InvalidURL"}
-)
-STALLED = frozenset({"ResponseStalled", "TimeoutException", "TimeoutError"})
-
-
 def unreachable(provider: str, url: str, error: Exception) -> ProviderError:
     """Return the error for a request without a complete response."""
     if isinstance(error, HttpError) and isinstance(error.__cause__, Exception):
         error = error.__cause__
     cause = printable(str(error), 200) or type(error).__name__
     name = display_provider(provider)
-    kinds = {kind.__name__ for kind in type(error).__mro__}  # of our client or of httpx2
-    if kinds & UNREACHABLE:
-        return _connection_error(provider, url, cause)
-    if kinds & STALLED:
-        return errors.StreamStalled(f"{name} stopped answering ({cause})", provider=provider)
-    return errors.StreamCut(f"the connection to {name} was cut: {cause}", provider=provider)
+    match error:
+        case ConnectionFailed() | httpx2.ConnectError() | httpx2.ConnectTimeout():
+            return _connection_error(provider, url, cause)
+        case httpx2.PoolTimeout() | httpx2.UnsupportedProtocol() | httpx2.ProxyError():
+            return _connection_error(provider, url, cause)
+        case httpx2.InvalidURL():
+            return _connection_error(provider, url, cause)
+        case ResponseStalled() | httpx2.TimeoutException() | TimeoutError():
+            return errors.StreamStalled(f"{name} stopped answering ({cause})", provider=provider)
+        case _:
+            return errors.StreamCut(f"the connection to {name} was cut: {cause}", provider=provider)
 
 
 def rule_for(provider: str, status: int | None, complaint: Complaint) -> FailureRule:

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from hermes.config.home import change_lock
 from hermes.core.errors import ConfigError
 from hermes.skills.hub.contents import (
     DECODE_ERRORS,
@@ -214,13 +215,7 @@ class HubStore:
     def exclusive(self) -> Iterator[None]:
         """Hold the lock against other processes. Not reentrant."""
         make_private_folder(self.root)
-        with contextlib.ExitStack() as held:
-            try:
-                held.enter_context(files.file_lock(self.root / ".lock", LOCK_SECONDS))
-            except TimeoutError as error:
-                raise ConfigError(
-                    "another process is changing the installed skills", hint="try again in a moment"
-                ) from error
+        with change_lock(self.root / ".lock", LOCK_SECONDS, "the installed skills"):
             self._recover()
             yield
 

@@ -69,13 +69,17 @@ def back_up_daily(path: Path, keep: int, *, max_bytes: int | None = None) -> Pat
     if changed <= last or time.time() - last < DAY or (max_bytes and size > max_bytes):
         return None
     # The name keeps it out of archives of the home.
-    try:
-        with file_lock(Path(f"{path}.backup.lock"), 0):
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(Path(f"{path}.backup.lock"), 0))
+        except TimeoutError:
+            return None  # another process is making it
+        except OSError as error:
+            raise as_store_error(error, path) from error
+        try:
             return _back_up(path, keep, size)
-    except TimeoutError:
-        return None  # another process is making it
-    except (apsw.Error, OSError) as error:
-        raise as_store_error(error, path) from error
+        except (apsw.Error, OSError) as error:
+            raise as_store_error(error, path) from error
 
 
 def _back_up(path: Path, keep: int, size: int) -> Path | None:
