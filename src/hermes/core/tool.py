@@ -26,6 +26,7 @@ class Effect(StrEnum):
     NETWORK = "network"
     SEND = "send"
     SPEND = "spend"
+    PERSIST = "persist"  #: Outlives the session: jobs, skills, memories, hooks.
 
 
 class Concern(msgspec.Struct, frozen=True):
@@ -37,6 +38,10 @@ class Concern(msgspec.Struct, frozen=True):
     refused: bool = False  #: True: refused even with approval.
     also: tuple[str, ...] = ()
     """Further pattern classes of the same call; the approval must cover each of them."""
+    effect: Effect = Effect.EXECUTE  #: Decides whose approval is needed.
+    folder: str = ""  #: Where it would happen; rules for a folder apply to calls in it.
+    destructive: bool = False  #: Allowing the whole class permanently needs a second confirmation.
+    once_only: bool = False  #: Cannot be read, so only this one call can be approved.
 
 
 async def _deny(concern: Concern) -> None:

@@ -27,6 +27,7 @@ DEFAULT_RULES: dict[Effect, ApprovalRule] = {
     Effect.EXECUTE: "ask",
     Effect.SEND: "ask",
     Effect.SPEND: "ask",
+    Effect.PERSIST: "ask",
 }
 """For tools without `examine`, such as those of MCP servers and plugins."""
 
@@ -37,6 +38,7 @@ EFFECT_REASONS: dict[Effect, str] = {
     Effect.EXECUTE: "may do anything",
     Effect.SEND: "sends a message",
     Effect.SPEND: "costs money",
+    Effect.PERSIST: "changes what later sessions do",
 }
 
 

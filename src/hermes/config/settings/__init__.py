@@ -414,6 +414,9 @@ class SecuritySettings(Section, frozen=True):
     install_packages: bool = True
     """Install the packages of an optional ability on its first use, from the lock files with their
     hashes; without it, `hermes setup NAME` installs them."""
+    boundary: Literal["auto", "namespace", "landlock", "none"] = "auto"
+    """How the kernel protects the folder of Hermes from commands that the agent runs; `auto` takes
+    the first that works. With `none`, every command needs approval."""
 
 
 class PrivacySettings(Section, frozen=True):
