@@ -21,6 +21,7 @@ from hermes.core.tool import Tool
 from hermes.sdk.telemetry import StartTelemetry, Telemetry, TelemetryOptions
 from hermes.security import Redactor
 from hermes.skills import SkillRoot, Source
+from hermes.terminal import open_boundary
 from hermes.tools import ToolEntry
 from hermes.tools.registry import registry
 from hermes.util.extras import install_hint
@@ -107,6 +108,7 @@ class Extensions:
                 folder=lambda: str(Path.cwd()),
                 ask=self._ask,
                 auto_accept=settings.hooks_auto_accept,
+                boundary=open_boundary(self._home, settings.security),
             )
             hooks = plugins.parse_hooks(settings.hooks, reports)
             approvals = plugins.HookApprovals(self._home.root)
@@ -336,6 +338,7 @@ def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> "McpHub
         cache=home.cache / "mcp",
         folder=str(Path.cwd()),
         question_seconds=loaded.settings.clarify.timeout,
+        boundary=open_boundary(home, loaded.settings.security),
     )
     return McpHub(loaded.settings.mcp_servers, options, authorizers=authorizers(home), tell=tell)
 

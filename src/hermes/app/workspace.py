@@ -22,6 +22,7 @@ from hermes.terminal import (
     Notify,
     OutputLimits,
     ShellOptions,
+    open_boundary,
 )
 from hermes.util.lazy import bundled_manifest
 
@@ -78,6 +79,7 @@ def _local(loaded: Loaded, home: Home, folder: Path) -> SessionWorkspace:
         raise ConfigError(
             f"terminal.cwd: there is no folder {folder}", hint="hermes config set terminal.cwd ."
         )
+    boundary = open_boundary(home, loaded.settings.security)
     shell = LocalShell(
         child_environment(settings.env_passthrough, loaded.saved),
         folder,
@@ -88,10 +90,16 @@ def _local(loaded: Loaded, home: Home, folder: Path) -> SessionWorkspace:
             withheld=frozenset(loaded.saved) - set(settings.env_passthrough),
         ),
         sudo_password=loaded.secret("SUDO_PASSWORD") or "",
+        boundary=boundary,
     )
     files = LocalFiles(lambda: shell.cwd, Path.home())
     workplace = ExecutionEnvironment(
-        "local", shell, files, export=shell.export, exported_names=shell.exported_names
+        "local",
+        shell,
+        files,
+        protected=lambda: boundary.holds,
+        export=shell.export,
+        exported_names=shell.exported_names,
     )
     return SessionWorkspace(workplace, _guard_here(home, folder), str(folder))
 

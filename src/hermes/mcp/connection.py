@@ -37,6 +37,7 @@ from hermes.mcp.transport import (
 )
 from hermes.plugins import describe_error
 from hermes.security import REDACTION_MARK, Redactor
+from hermes.terminal import Boundary
 from hermes.util.circuit_breaker import CircuitBreaker
 from hermes.util.concurrency import in_thread
 from hermes.util.text import human_duration, many
@@ -48,8 +49,9 @@ BASE_VARIABLES = frozenset({"PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "S
 class TransportFactory:
     """Creates the transports of a process and owns the lifeline that its programs share."""
 
-    def __init__(self, limits: McpLimits) -> None:
-        self.limits = limits
+    def __init__(self, limits: McpLimits, boundary: Boundary | None = None) -> None:
+        """`boundary` keeps programs from Hermes' own files."""
+        self.limits, self._boundary = limits, boundary
         self._lifeline: Any = None
 
     def kinds(self, name: str, settings: McpServer) -> tuple[str, ...]:
@@ -95,7 +97,7 @@ class TransportFactory:
             ) from error
         if self._lifeline is None:
             try:
-                self._lifeline = stdio.make_lifeline()
+                self._lifeline = stdio.make_lifeline(self._boundary)
             except OSError as error:
                 raise ServerUnavailable(f"no program can be started: {error.strerror}") from error
         command = (settings.command, *settings.args)
@@ -159,6 +161,7 @@ class McpOptions(msgspec.Struct, frozen=True):
     question_seconds: float = 120.0
     """How long the user may take to answer a question of a server (`clarify.timeout`)."""
     limits: McpLimits = McpLimits()
+    boundary: Boundary | None = None  #: Keeps programs from Hermes' own files.
 
 
 FIRST_REFRESH_PAUSE, MAX_REFRESH_PAUSE = 1.0, 60.0

@@ -64,7 +64,7 @@ class McpHub:
         self._options = options or McpOptions()
         self._authorizers, self._tell = authorizers, tell
         self._clock = clock or SystemClock()
-        self._transports = TransportFactory(self._options.limits)
+        self._transports = TransportFactory(self._options.limits, self._options.boundary)
         self._servers = self._create_handles(servers, {})
         self._retired: list[ServerConnection] = []
         """Removed servers that may still have calls in progress."""
@@ -218,7 +218,7 @@ async def probe(
     With a cache in `options` the next session starts with the result. Raises `ToolError`, redacted.
     """
     options = options or McpOptions()
-    transports = TransportFactory(options.limits)
+    transports = TransportFactory(options.limits, options.boundary)
     server = ServerConnection(
         name,
         settings,

@@ -19,7 +19,7 @@ from hermes.mcp.transport import (
     ServerLog,
     ServerUnavailable,
 )
-from hermes.terminal import Lifeline, Running, process_family, spawn
+from hermes.terminal import Boundary, Lifeline, Running, process_family, spawn
 from hermes.util.jsonrpc import decode
 from hermes.util.text import human_size
 
@@ -31,9 +31,9 @@ STDERR_LINES = 5  #: Lines of the standard error that are quoted in error messag
 NO_GROUP = -1
 
 
-def make_lifeline() -> Lifeline:
+def make_lifeline(boundary: Boundary | None) -> Lifeline:
     """Return the lifeline that stops the programs when this process dies for any reason."""
-    return Lifeline()
+    return Lifeline(boundary)
 
 
 class StdioTransport(McpTransport):

@@ -264,6 +264,7 @@ class HookOptions(msgspec.Struct, frozen=True, kw_only=True):
     folder: Callable[[], str]  #: Returns the working folder at the time a hook runs.
     ask: Ask | None = None  #: None if no user can answer.
     auto_accept: bool = False  #: `hooks_auto_accept`, `--accept-hooks`: no approval is needed.
+    boundary: Any = None  #: The `hermes.terminal.Boundary` that keeps hooks from Hermes' own files.
 
 
 class HookSpec(msgspec.Struct, frozen=True):
@@ -375,7 +376,7 @@ class ShellHooks:
         if self._lifeline is None:  # starts a process, so only when a hook runs
             from hermes.terminal import Lifeline
 
-            self._lifeline = Lifeline()
+            self._lifeline = Lifeline(self._options.boundary)
         folder = self._options.folder()
         return await run_command(
             hook.command,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Argv, CommandResult, ExecutionEnvironment, FileInfo, Files, GrepLine, GrepQuery, GrepResult,
         Host, Notify, Running, Shell, Sink, TextPage, log_notice,
     )
+    from hermes.terminal.boundary import Boundary, open_boundary
     from hermes.terminal.host_files import HostFiles
     from hermes.terminal.host_shell import HostShell
     from hermes.terminal.local.files import (
@@ -41,15 +42,15 @@ if TYPE_CHECKING:
     # isort: on
 
 __all__ = [
-    "SANDBOX_PROBE", "Argv", "BackgroundProcesses", "CommandResult", "DeferredHost", "EngineClient",
-    "EngineResult", "ExecutionEnvironment", "FileInfo", "FileWalk", "Files", "GrepLine",
-    "GrepQuery", "GrepResult", "HeadAndTail", "Host", "HostFiles", "HostShell", "IgnoreRule",
+    "SANDBOX_PROBE", "Argv", "BackgroundProcesses", "Boundary", "CommandResult", "DeferredHost",
+    "EngineClient", "EngineResult", "ExecutionEnvironment", "FileInfo", "FileWalk", "Files",
+    "GrepLine", "GrepQuery", "GrepResult", "HeadAndTail", "Host", "HostFiles", "HostShell", "IgnoreRule",
     "Lifeline", "LocalFiles", "LocalShell", "Mount", "Notify", "OutputLimits", "ProcessEvent",
     "ProcessLogPage", "ProcessOutput", "ProcessState", "Running", "SessionShell", "Shell",
     "ShellOptions", "Sink", "Sync", "SyncedHost", "TextPage", "credential_mounts", "cut_line",
     "find_repository", "is_ignored", "is_installed", "is_owner_gone", "log_notice", "make_link",
-    "open_file", "owner_mark", "parse_gitignore", "persistent_folder", "plain_text",
-    "probe_program", "process_family", "relative_to", "remove_file", "replace_file",
+    "open_boundary", "open_file", "owner_mark", "parse_gitignore", "persistent_folder",
+    "plain_text", "probe_program", "process_family", "relative_to", "remove_file", "replace_file",
     "run_in_terminal", "spawn",
 ]  # fmt: skip
 

@@ -240,6 +240,8 @@ class ExecutionEnvironment(msgspec.Struct, frozen=True):
     files: Files
     isolated: bool = False
     """The place itself is the security boundary (a container): only hard refusals apply there."""
+    protected: Callable[[], bool] = lambda: True
+    """Returns whether commands are kept from Hermes' own files."""
     export: Callable[[Mapping[str, str]], None] = lambda _variables: None
     """Sets environment variables for later commands."""
     exported_names: Callable[[], tuple[str, ...]] = tuple

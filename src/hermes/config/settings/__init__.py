@@ -417,6 +417,9 @@ class SecuritySettings(Section, frozen=True):
     boundary: Literal["auto", "namespace", "landlock", "none"] = "auto"
     """How the kernel protects the folder of Hermes from commands that the agent runs; `auto` takes
     the first that works. With `none`, every command needs approval."""
+    boundary_writable: tuple[str, ...] = ()
+    """Paths in the folder of Hermes that commands may write all the same, such as the data of an MCP
+    server."""
 
 
 class PrivacySettings(Section, frozen=True):

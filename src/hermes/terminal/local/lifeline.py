@@ -21,6 +21,7 @@ from typing import Protocol
 import msgspec
 
 from hermes.terminal.base import load_script
+from hermes.terminal.boundary import Boundary
 
 # The process tree of this machine, and stopping a whole family.
 #
@@ -158,10 +159,12 @@ class LifelineProcess(Protocol):
 class Lifeline:
     """Stops what was started when this process ends.
 
-    `folder` is private to this user and is deleted with the lifeline.
+    `folder` is private to this user and is deleted with the lifeline. Programs started with it are
+    kept behind `boundary`, if there is one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, boundary: Boundary | None = None) -> None:
+        self.boundary = boundary
         self.folder = Path(tempfile.mkdtemp(prefix="hermes-shell-"))
         self._leaderless: set[int] = set()
         self._members: set[LifelineProcess] = set()

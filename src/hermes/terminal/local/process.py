@@ -20,6 +20,7 @@ import msgspec
 
 from hermes.core.errors import ToolError
 from hermes.terminal.base import Argv, Running, Sink
+from hermes.terminal.boundary import Boundary
 from hermes.terminal.local.lifeline import Lifeline, stop_family
 
 EXIT_CODE_UNKNOWN = 255  #: Exit code if another part of the process has already collected it.
@@ -30,13 +31,17 @@ START_IN_ROOT = ("/bin/sh", "-c", 'cd / && exec "$@" 2>&4 4>&-', "hermes")
 
 
 def start_child(
-    argv: Argv, environment: Mapping[str, str], descriptors: Mapping[int, int], terminal: str = ""
+    argv: Argv,
+    environment: Mapping[str, str],
+    descriptors: Mapping[int, int],
+    terminal: str = "",
+    boundary: Boundary | None = None,
 ) -> int:
     """Start a program in its own session and return its process id.
 
     `descriptors` maps the child's descriptors to ours; the child gets no others, and ours must have
     higher numbers than all of the child's. `terminal` is the path of a pseudo-terminal that becomes
-    its standard streams and its controlling terminal.
+    its standard streams and its controlling terminal. `boundary` keeps it from Hermes' own files.
     """
     files: list[tuple[Any, ...]] = [
         (os.POSIX_SPAWN_CLOSE, inherited) for inherited in _inheritable_descriptors()
@@ -50,7 +55,8 @@ def start_child(
     if not _cwd_exists():
         command = [*START_IN_ROOT, *argv]
         files += [(os.POSIX_SPAWN_DUP2, 2, 4), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
-    try:
+
+    def spawn_process(command: list[str]) -> int:
         return os.posix_spawn(
             command[0],
             command,
@@ -60,6 +66,9 @@ def start_child(
             setsigmask=(),
             setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores these two
         )
+
+    try:
+        return boundary.start(command, spawn_process) if boundary else spawn_process(command)
     except OSError as error:
         raise ToolError(f"{argv[0]} cannot be started: {error.strerror}") from error
     except ValueError as error:  # a null byte, or a `=` in the name of a variable
@@ -77,11 +86,15 @@ def _inheritable_descriptors() -> list[int]:
 
 
 def _cwd_exists() -> bool:
+    return _working_folder() != "."
+
+
+def _working_folder() -> str:
+    """Return the current folder; "." if it was deleted."""
     try:
-        Path.cwd()
+        return os.getcwd()  # noqa: PTH109 - before every command; a Path is slow
     except FileNotFoundError:
-        return False
-    return True
+        return "."
 
 
 def watch_child(pid: int, ended: Callable[[int], None]) -> None:
@@ -250,7 +263,7 @@ async def spawn(
     if cwd is not None and not Path(cwd).is_dir():
         raise ToolError(f"the working folder {cwd} does not exist")
     return launch(
-        ["/bin/sh", "-c", EXECUTE, "hermes", cwd or ".", *argv],
+        ["/bin/sh", "-c", EXECUTE, "hermes", cwd or _working_folder(), *argv],
         environment,
         lifeline,
         on_output=on_output,
@@ -278,7 +291,7 @@ def launch(
             else _open_pipes(opened, on_output, on_error, takes_input=takes_input)
         )
         streams.child[3] = opened.duplicate(lifeline.descriptor)
-        pid = start_child(argv, environment, streams.child, streams.terminal)
+        pid = start_child(argv, environment, streams.child, streams.terminal, lifeline.boundary)
     except OSError as error:
         opened.close()
         raise ToolError(f"no pipe or terminal can be had: {error.strerror}") from error

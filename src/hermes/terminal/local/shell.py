@@ -13,6 +13,7 @@ import msgspec
 from hermes.config.environment import is_secret_variable
 from hermes.core.errors import ToolError
 from hermes.terminal.base import Running, Sink
+from hermes.terminal.boundary import Boundary
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import ANNOUNCE, launch
 from hermes.terminal.output import OutputLimits
@@ -85,8 +86,8 @@ class LocalSession:
 
     alive = True
 
-    def __init__(self, sudo_password: str) -> None:
-        self.lifeline = Lifeline()
+    def __init__(self, sudo_password: str, boundary: Boundary | None) -> None:
+        self.lifeline = Lifeline(boundary)
         self._folder = self.lifeline.folder
         self.command = self._folder / "command"
         self.exports = self._folder / "exports"
@@ -136,7 +137,8 @@ class LocalShell(SessionShell[LocalSession]):
     """`Shell` of this machine.
 
     `environment` is the whole environment of commands; `cwd` is their initial folder. With
-    `sudo_password` (the variable SUDO_PASSWORD), `sudo` in a command does not prompt.
+    `sudo_password` (the variable SUDO_PASSWORD), `sudo` in a command does not prompt. `boundary`
+    keeps commands from Hermes' own files.
     """
 
     def __init__(
@@ -147,16 +149,17 @@ class LocalShell(SessionShell[LocalSession]):
         options: ShellOptions | None = None,
         *,
         sudo_password: str = "",
+        boundary: Boundary | None = None,
     ) -> None:
         super().__init__(str(cwd.absolute()), limits)
         self._environment = dict(environment)
         self._options = options or ShellOptions()
-        self._sudo_password = sudo_password
+        self._sudo_password, self._boundary = sudo_password, boundary
         bash = shutil.which("bash", path=environment.get("PATH", os.defpath))
         self._program = [bash, "--noprofile", "--norc"] if bash else ["/bin/sh"]
 
     async def _open(self) -> LocalSession:
-        session = LocalSession(self._sudo_password)
+        session = LocalSession(self._sudo_password, self._boundary)
         async with AsyncExitStack() as undo:
             undo.push_async_callback(session.lifeline.close)
             await self._run_startup_files(session)

@@ -20,7 +20,7 @@ import msgspec
 
 from hermes.core.errors import Interrupted, ToolDenied, ToolError
 from hermes.core.model import ToolSpec
-from hermes.core.tool import Concern, Effect, ToolContext, no_concern
+from hermes.core.tool import Concern, Effect, ToolContext
 from hermes.security import (
     CREDENTIAL_STORES,
     STARTUP_FILES,
@@ -31,6 +31,7 @@ from hermes.security import (
     merge_concerns,
 )
 from hermes.terminal import Running, Shell
+from hermes.tools.builtin.terminal import unprotected_concern
 from hermes.tools.editing.files import display_path
 from hermes.tools.registry import ToolDeps, tool
 
@@ -539,12 +540,18 @@ def _describe(deps: ToolDeps, spec: ToolSpec) -> ToolSpec:
     return msgspec.structs.replace(spec, description=description)
 
 
+async def _examine(deps: ToolDeps, arguments: dict[str, Any]) -> Concern | None:
+    """The script is judged by what it does, when it does it."""
+    if deps.place.isolated:
+        return None
+    return unprotected_concern(deps, "execute_code", str(arguments.get("code", "")))
+
+
 @tool(
     toolset="code_execution",
     effect=Effect.EXECUTE,
     adapt=_describe,
-    # The script is judged by what it does, when it does it.
-    examine=lambda _deps, arguments: no_concern(arguments),
+    examine=_examine,
     needs_others=True,
     serial=True,
     emoji="🐍",

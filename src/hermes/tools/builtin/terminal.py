@@ -63,7 +63,20 @@ def command_concern(command: str, deps: ToolDeps, folder: str) -> Concern | None
     """Combine all concerns about `command`. An isolated backend is the boundary, so there only
     commands that no approval can allow count."""
     found = examine_command(command, deps.guard, folder)
+    found += filter(None, (unprotected_concern(deps, "terminal", command),))
     return merge_concerns([each for each in found if each.refused or not deps.place.isolated])
+
+
+def unprotected_concern(deps: ToolDeps, tool_name: str, subject: str) -> Concern | None:
+    """Return a concern where nothing keeps a program from Hermes' own files."""
+    effects = deps.settings.approvals.effects
+    if (effects.get(tool_name) or effects.get(Effect.EXECUTE)) == "allow" or deps.place.protected():
+        return None
+    return Concern(
+        "unprotected command",
+        subject,
+        "nothing on this system keeps commands from Hermes' own settings and keys",
+    )
 
 
 def _set_default_timeout(deps: ToolDeps, spec: ToolSpec) -> ToolSpec:
