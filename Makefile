@@ -24,7 +24,7 @@ TESTED := --extra local --extra web --extra telegram --extra discord --extra sla
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-all ring-a ring-b check unit integration doctest test-model \
-	approvals-report bench docs lock fmt clean
+	approvals-report redteam bench docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -87,6 +87,9 @@ test-model: setup ## tasks done by the embedded model (downloads it once)
 
 approvals-report: setup ## how well dangerous and harmless commands are distinguished
 	@$(PY) scripts/approvals_report.py $(REPORT_ARGS)
+
+redteam: setup ## attack the agent for real, with each mechanism; prints attacks tried and held
+	@$(PY) scripts/redteam_report.py $(REPORT_ARGS)
 
 bench: setup ## measure; options with BENCH_ARGS="--peer VENV"
 	@$(PY) -m bench $(BENCH_ARGS)

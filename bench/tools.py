@@ -1,10 +1,11 @@
 """Measure the tools and, for comparison, those of the published hermes-agent package.
 
-    python -m bench.tools [--peer VENV] [--json FILE]
+    python -m bench.tools [--boundary auto,none] [--peer VENV] [--json FILE]
 
 Each contender runs in a separate process (`bench.tools_worker`) on a copy of the same folder.
 Figures are CPU milliseconds per call, including child processes, and the number of processes that a
-call starts. The exit code is 1 if a target is missed.
+call starts. With `--boundary`, ours is measured with each mechanism, the first one against the
+targets. The exit code is 1 if a target is missed.
 """
 
 import argparse
@@ -28,17 +29,23 @@ TARGETS = {
 Figures = dict[str, dict[str, float]]
 
 
-def measure(contender: Contender, python: str, folder: Path) -> Figures:
+def measure(contender: Contender, python: str, folder: Path, boundary: str = "auto") -> Figures:
     home, work = folder / "home", folder / "work"
     work.mkdir(parents=True)
     home.mkdir()
+    environment = contender.environment(home)
+    settings = Path(environment["HERMES_HOME"], "config.yaml")
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    if contender.name == "hermes":
+        allowed = "approvals: {effects: {execute: allow}}"
+        settings.write_text(f"security: {{boundary: {boundary}}}\n{allowed}\n")
     lines = (f"def function_{n}(value):\n    return value + {n}\n\n\n" for n in range(110))
     (work / "module.py").write_text("".join(lines))
     # -P: the peer also has modules called `tools`.
     done = subprocess.run(
         [python, "-P", str(ROOT / "bench" / "tools_worker.py"), contender.name],
         cwd=work,
-        env=contender.environment(home),
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
@@ -53,17 +60,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description="measure the tools and, with --peer, those of hermes-agent"
     )
+    parser.add_argument(
+        "--boundary", default="auto", metavar="NAMES", help="values of security.boundary"
+    )
     parser.add_argument("--peer", type=Path, metavar="VENV", help="environment with hermes-agent")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     args = parser.parse_args()
-    contenders = [(ours(), sys.executable)]
-    if args.peer:
-        contenders.append((peer(args.peer), str(args.peer / "bin" / "python")))
+    first, *further = args.boundary.split(",")
     with tempfile.TemporaryDirectory() as folder:
-        table = {
-            contender.name: measure(contender, python, Path(folder) / contender.name)
-            for contender, python in contenders
-        }
+        table = {"hermes": measure(ours(), sys.executable, Path(folder) / "hermes", first)}
+        for name in further:
+            table[name] = measure(ours(), sys.executable, Path(folder) / name, name)
+        if args.peer:
+            python = str(args.peer / "bin" / "python")
+            table["peer"] = measure(peer(args.peer), python, Path(folder) / "peer")
     if args.json:
         args.json.write_text(json.dumps(table, indent=2) + "\n")
     sys.exit(1 if show(table) else 0)
@@ -77,7 +87,8 @@ def show(table: dict[str, Figures]) -> list[str]:
     print(f"{'tool':<14} {'figure':<12} {'hermes':>10} {head} {'target':>8}")
     for tool, figures in table["hermes"].items():
         for figure, value in figures.items():
-            theirs = "".join(f"{table[name][tool][figure]:>14.2f}" for name in others)
+            found = (table[name].get(tool, {}).get(figure, float("nan")) for name in others)
+            theirs = "".join(f"{value:>14.2f}" for value in found)
             target = TARGETS.get((tool, figure))
             most = f"{target:>8.1f}" if target is not None else f"{'-':>8}"
             print(f"{tool:<14} {figure:<12} {value:>10.2f} {theirs} {most}")

@@ -42,6 +42,7 @@ def tasks() -> dict[str, Callable[[int], dict[str, Any]]]:
             "new_string": f"def function_{n}(value):\n    return value - {n}\n",
         },
         "terminal": lambda n: {"command": f"echo {n}"},
+        "execute_code": lambda n: {"code": f"print({n})"},
     }
 
 

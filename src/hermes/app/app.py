@@ -31,6 +31,7 @@ from hermes.providers.local import DownloadProgress
 from hermes.security import Redactor
 from hermes.skills import command_message, preload_skills, skill_command
 from hermes.store import open_store
+from hermes.terminal import open_boundary
 from hermes.util.concurrency import SystemClock, in_thread
 
 Show = Callable[[str], None]
@@ -293,6 +294,14 @@ class App:
             return ""
         service = self.providers.resolver.endpoint(target.provider).label
         return f"💾 Prompt caching: ENABLED (Claude via {service}, {target.cache_ttl} TTL)"
+
+    def boundary_line(self) -> str:
+        """Return the start-up notice about the protection of Hermes' own files; "" if commands do
+        not run on this machine."""
+        settings = self.loaded.settings
+        if settings.terminal.backend != "local":
+            return ""
+        return open_boundary(self.home, settings.security).describe()
 
     async def auxiliary(self, session_id: str) -> AuxiliaryModels:
         """Return the auxiliary models of a session; their cost counts against its budget."""

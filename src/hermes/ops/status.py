@@ -23,12 +23,13 @@ from hermes.config.document import read_document
 from hermes.config.environment import mask
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded, modernise
-from hermes.config.settings import AuxiliaryTask, BudgetSettings
+from hermes.config.settings import AuxiliaryTask, BudgetSettings, Settings
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.model import Price
 from hermes.core.ports import Clock
 from hermes.ops.output_files import report_unusable
 from hermes.providers import ENDPOINTS, LOCAL, ModelChoice, Target, auxiliary_targets
+from hermes.terminal import open_boundary
 from hermes.util import files
 from hermes.util.text import many
 
@@ -194,6 +195,7 @@ class Status(msgspec.Struct, frozen=True):
     budget: BudgetSettings
     store: StoreStatus
     providers: tuple[ProviderStatus, ...]
+    commands: str  #: Where commands run, and what keeps them from Hermes' own files.
     reached: Reached | None = None
 
 
@@ -218,8 +220,16 @@ async def status_of(
             )
             for endpoint in ENDPOINTS
         ),
+        commands=_commands(home, loaded.settings),
         reached=await _try_endpoint(loaded, providers) if deep else None,
     )
+
+
+def _commands(home: Home, settings: Settings) -> str:
+    backend = settings.terminal.backend
+    if backend != "local":
+        return f"run in {backend}"
+    return f"run on this machine; {open_boundary(home, settings.security).describe()}"
 
 
 async def _store_status(home: Home, loaded: Loaded, clock: Clock) -> StoreStatus:

@@ -39,12 +39,7 @@ READABLE = (
 )  # fmt: skip
 """In the Hermes home: what commands may read. Everything else is hidden from them."""
 SOURCES = Path(__file__).parents[3]
-DESCRIPTIONS: dict[Mechanism, str] = {
-    "namespace": "a mount namespace",
-    "landlock": "Landlock",
-    "sandbox-exec": "sandbox-exec",
-    "none": "nothing",
-}
+NAMES = {"namespace": "mount namespace", "landlock": "Landlock", "sandbox-exec": "sandbox-exec"}
 
 
 class Boundary:
@@ -72,6 +67,16 @@ class Boundary:
     @property
     def holds(self) -> bool:
         return self.mechanism != "none"
+
+    def describe(self) -> str:
+        """Say in one line what keeps commands from Hermes' own files."""
+        if self.holds:
+            return f"commands cannot reach Hermes' own files ({NAMES[self.mechanism]})"
+        why = "; ".join(f"{name}: {reason}" for name, reason in self.failures.items())
+        return (
+            "nothing keeps commands from Hermes' own files, so each needs approval"
+            f" ({why or 'security.boundary is none'})"
+        )
 
     def start(self, argv: Sequence[str], start: Callable[[list[str]], T]) -> T:
         """Call `start` with the command to run, in the confined thread, and return its result."""

@@ -335,7 +335,9 @@ def greet(conversation: "Conversation", complaint: str, resume_display: str) -> 
     else:
         view.out([name])
         view.note(where, "dim")
-    for line in filter(None, (branding.welcome or HINT, conversation.app.caching_line(agent))):
+    app = conversation.app
+    notices = (branding.welcome or HINT, app.boundary_line(), app.caching_line(agent))
+    for line in filter(None, notices):
         view.note(line, "dim")
     if complaint:
         view.note(complaint)

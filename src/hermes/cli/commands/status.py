@@ -51,6 +51,7 @@ def _lines(status: Status, paint: Paint, *, everything: bool) -> Iterator[str]:
     yield format_fact(
         "store", paint("error", problem) if problem else f"{status.store.place}, {sessions}"
     )
+    yield format_fact("commands", status.commands)
     if everything:
         yield ""
         for provider in status.providers:

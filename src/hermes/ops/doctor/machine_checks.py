@@ -27,7 +27,7 @@ from hermes.config.settings import Settings
 from hermes.ops.doctor.check import DoctorContext, DoctorFinding, Findings, ok, problem, warning
 from hermes.ops.logs import LogFilter, files_of, last_entries
 from hermes.providers import LOCAL
-from hermes.terminal import SANDBOX_PROBE, is_installed, probe_program
+from hermes.terminal import SANDBOX_PROBE, is_installed, open_boundary, probe_program
 from hermes.util.extras import BASE, extras, install_hint
 from hermes.util.text import human_duration, human_size, many
 
@@ -482,7 +482,18 @@ def backend(context: DoctorContext) -> Findings:
         for key in (manifest.secrets if manifest else ())
         if not context.loaded.variable(key)
     ]
-    return found or [ok(f"commands run in {name}")]
+    return found or [_boundary(context) if name == "local" else ok(f"commands run in {name}")]
+
+
+def _boundary(context: DoctorContext) -> DoctorFinding:
+    """Check what keeps commands from Hermes' own files."""
+    boundary = open_boundary(context.home, context.settings.security)
+    if boundary.holds:
+        return ok(f"commands run in local; {boundary.describe()}")
+    advice = "install util-linux and allow user namespaces, or use a kernel with Landlock"
+    if context.settings.security.boundary != "auto":
+        advice = "hermes config set security.boundary auto"
+    return warning(boundary.describe(), advice)
 
 
 def _engine(name: str, there: list[str]) -> Findings:

@@ -51,6 +51,10 @@ def exit_note(command: str, code: int) -> str:
 
 
 MAX_TIMEOUT = 3_600
+NO_SUDO = (
+    "[commands cannot become root: they are kept from Hermes' own files. The user can change this"
+    " with `hermes config set security.boundary none`]"
+)
 
 
 async def _examine(deps: ToolDeps, arguments: dict[str, Any]) -> Concern | None:
@@ -165,6 +169,8 @@ def _format_result(command: str, result: CommandResult, output: str, moved_to: s
         parts.append(f"[exit code {result.exit_code}{': ' + note if note else ''}]")
     if result.truncated:
         parts.append("[the middle of the output was cut; send it to a file to read all of it]")
+    if "no new privileges" in output:
+        parts.append(NO_SUDO)
     if moved_to:
         parts.append(f"[now in {moved_to}]")
     return "\n".join(parts)
