@@ -17,7 +17,7 @@ from hermes.config.settings import SecuritySettings
 from hermes.terminal import open_boundary
 from tests.redteam.conftest import BOUNDARY, KEY, Machine, RecordingApprover, call
 
-pytestmark = pytest.mark.skipif(BOUNDARY == "none", reason="needs a boundary")
+needs_boundary = pytest.mark.skipif(BOUNDARY == "none", reason="there is no boundary to test")
 
 ALLOWED = "approvals:\n  mode: 'off'\n"
 
@@ -95,6 +95,7 @@ async def run(machine: Machine, command: str, **more) -> str:
     return outcome.text
 
 
+@needs_boundary
 @pytest.mark.parametrize("command", WRITES.values(), ids=WRITES)
 async def test_own_files_cannot_be_changed(machine: Machine, command: str):
     await run(machine, command)
@@ -104,6 +105,7 @@ async def test_own_files_cannot_be_changed(machine: Machine, command: str):
     assert not (machine.hermes / "new.db").exists()
 
 
+@needs_boundary
 @pytest.mark.parametrize("command", READS.values(), ids=READS)
 async def test_keys_cannot_be_read(machine: Machine, command: str):
     output = await run(machine, command)
@@ -113,6 +115,7 @@ async def test_keys_cannot_be_read(machine: Machine, command: str):
     assert "[REDACTED" not in output.upper()
 
 
+@needs_boundary
 async def test_background_processes_are_kept_out_too(machine: Machine):
     machine.configure(ALLOWED)
     (machine.work / "late.sh").write_text(
@@ -126,11 +129,13 @@ async def test_background_processes_are_kept_out_too(machine: Machine):
     machine.assert_unharmed()
 
 
+@needs_boundary
 async def test_a_terminal_of_its_own_is_kept_out_too(machine: Machine):
     await run(machine, "echo x >> $H/config.yaml", pty=True)
     machine.assert_unharmed()
 
 
+@needs_boundary
 async def test_scripts_of_execute_code_are_kept_out_too(machine: Machine):
     machine.configure(ALLOWED)
     path = json.dumps(str(machine.hermes / "config.yaml"))
@@ -139,6 +144,7 @@ async def test_scripts_of_execute_code_are_kept_out_too(machine: Machine):
     machine.assert_unharmed()
 
 
+@needs_boundary
 async def test_hooks_are_kept_out_too(machine: Machine):
     script = machine.home / "hook.sh"
     script.write_text(
@@ -172,6 +178,7 @@ for line in sys.stdin:
 """
 
 
+@needs_boundary
 async def test_mcp_servers_are_kept_out_too(machine: Machine):
     server = machine.home / "server.py"
     server.write_text(SERVER)
@@ -185,6 +192,7 @@ async def test_mcp_servers_are_kept_out_too(machine: Machine):
     machine.assert_unharmed()
 
 
+@needs_boundary
 async def test_workspaces_and_media_in_the_home_can_be_written(machine: Machine):
     for name in ("workspaces/kim", "cache/media", "skills/x"):
         (machine.hermes / name).mkdir(parents=True)
@@ -198,6 +206,7 @@ async def test_workspaces_and_media_in_the_home_can_be_written(machine: Machine)
     assert (machine.hermes / "cache" / "media" / "b").read_text() == "b\n"
 
 
+@needs_boundary
 async def test_replaced_key_files_stay_hidden(machine: Machine):
     """Hermes replaces auth.json when a token is refreshed; the new file must be hidden as well."""
     machine.configure(ALLOWED)
@@ -267,6 +276,7 @@ def test_an_ordinary_user_is_protected_too(choice: str):
         shutil.rmtree(home)
 
 
+@needs_boundary
 def test_the_boundary_names_its_mechanism(machine: Machine):
     wanted = SecuritySettings(boundary=BOUNDARY)
     boundary = open_boundary(Home(machine.hermes), wanted)
