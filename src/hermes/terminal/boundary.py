@@ -122,7 +122,7 @@ class Boundary:
         when the folders above it last changed."""
         from hermes.terminal import confinement  # loads ctypes, so only when a command runs
 
-        parts = (*self._hiding.readable, *self._hiding.writable)
+        parts = (part for paths in self._hiding for part in paths)
         listed = confinement.listed_folders(self._hiding) if mechanism == "landlock" else ()
         return (*map(os.path.exists, parts), *(_changed_at(folder) for folder in listed))
 
@@ -150,8 +150,6 @@ class Boundary:
     def _use_namespace(self) -> None:
         from hermes.terminal.confinement import enter_domain, enter_namespace, landlock_version
 
-        for folder in self._hiding.hidden:
-            Path(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
         hiding, is_root = self._hiding, os.geteuid() == 0
         is_domain_possible = landlock_version() > 0
 

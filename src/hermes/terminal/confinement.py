@@ -27,7 +27,7 @@ Call = Callable[..., int]
 
 
 class Hiding(NamedTuple):
-    """Which folders are hidden; all paths are absolute and without links."""
+    """Which folders are hidden, if they exist; all paths are absolute and without links."""
 
     hidden: tuple[str, ...]
     readable: tuple[str, ...] = ()  #: Parts of them that programs may read.
@@ -113,7 +113,7 @@ def _hide_by_mounts(hiding: Hiding) -> None:
         if folder != "/" and os.access(os.path.dirname(folder), os.W_OK):  # noqa: PTH120
             # A mount point cannot be renamed, so another folder cannot take its place.
             _mount(folder, folder, None, MS_BIND | MS_REC)
-    for folder in hiding.hidden:
+    for folder in filter(os.path.isdir, hiding.hidden):
         with _opened((*hiding.readable, *hiding.writable), folder) as parts:
             _mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=755")
             for path, descriptor in parts.items():
