@@ -9,7 +9,8 @@ are counted too, and reported separately as well.
 
 With `--peer`, the detector of the published package, installed in that environment, checks the same
 lines. The exit code is 1 when fewer than 99 % of the dangerous or more than 2 % of the harmless
-lines are stopped.
+lines are stopped. Lines of other folders are fresh: no rule was tuned on them, so 98 % and 3 %
+suffice.
 """
 
 import argparse
@@ -28,7 +29,8 @@ from hermes.security import PathGuard, examine_command
 CORPORA = Path(__file__).parent.parent / "tests" / "unit" / "security"
 GUARD = PathGuard(Path("/home/user"), (Path("/home/user/work"),), (Path("/home/user/.hermes"),))
 MARKS = str.maketrans({"⏎": "\n", "␛": "\x1b", "␍": "\r"})
-DETECTED, FALSE_ALARMS = 99.0, 2.0
+REQUIRED = (99.0, 2.0)  #: Least detected and most false alarms, in per cent.
+REQUIRED_FRESH = (98.0, 3.0)
 
 PEER = """
 import json, sys
@@ -53,7 +55,9 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     dangerous = [case for folder in args.folders for case in corpus(folder, "dangerous")]
     harmless = [case for folder in args.folders for case in corpus(folder, "harmless")]
-    passed = report("this code", ours, dangerous, harmless, listed=True)
+    required = REQUIRED if CORPORA in args.folders else REQUIRED_FRESH
+    name = "this code" if CORPORA in args.folders else "this code, fresh lines"
+    passed = report(name, ours, dangerous, harmless, listed=True, required=required)
     if args.peer:
         python = args.peer / "bin" / "python"
         report("the published package", lambda cases: peer(python, cases), dangerous, harmless)
@@ -111,6 +115,7 @@ def report(
     harmless: Sequence[Case],
     *,
     listed: bool = False,
+    required: tuple[float, float] = REQUIRED,
 ) -> bool:
     """Print the rates and return whether they suffice. `listed` names each miss and false alarm."""
     started = time.process_time()
@@ -139,7 +144,7 @@ def report(
         for case, verdict in zip(harmless, alarms, strict=True):
             if verdict != "allow":
                 print(f"FALSE ALARM  {case.technique}: {case.command!r}")
-    return detected >= DETECTED and wrong <= FALSE_ALARMS
+    return detected >= required[0] and wrong <= required[1]
 
 
 def independent(title: str, cases: Sequence[Case], verdicts: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.core.tool import Concern
+from hermes.core.tool import Concern, Effect
 from hermes.util.files import real_path
 from hermes.util.lazy import late_pattern
 
@@ -49,10 +49,59 @@ PROJECT_FOLDERS = ("/usr", "/var/lib", "/run")
 OWN_FILES = (
     ".env", "config.yaml", "auth.json", "state.db", "state.db-wal", "shell-hooks-allowlist.json",
     "mcp-tokens", "pairing", "approvals", "checkpoints", "hooks", "cron", "gateway", "gateway.json",
-    "webhook_subscriptions.json", "BOOT.md",
+    "webhook_subscriptions.json", "BOOT.md", "state.db-shm", "backups", "snapshots", "history",
+    "audit.log", "integrity", "rejected", ".import", "active_profile",
 )  # fmt: skip
-"""In the Hermes home: settings, keys, approvals, and what runs by itself. An agent that could
-write them would set its own limits."""
+"""In the Hermes home: settings, keys, approvals, what runs by itself, and records of what was
+said. They are private: reading them needs approval."""
+
+OWN_WRITABLE = ("workspaces", "cache/media")
+"""In the Hermes home: what commands and file tools may write. An agent that could write anything
+else there would set its own limits."""
+
+OWN_TOOLS = {"skills": "skill_manage", "memories": "memory"}
+"""In the Hermes home: folders that only these tools write."""
+
+RUNS_LATER_HOME = (
+    ".gitconfig", ".config/git", ".vimrc", ".vim/vimrc", ".vim/plugin", ".gvimrc", ".exrc",
+    ".config/nvim", ".emacs",
+    ".emacs.d", ".config/emacs", ".tmux.conf", ".config/tmux", ".screenrc", ".pam_environment",
+    ".config/environment.d", ".config/pip", ".pip", ".config/direnv", ".direnvrc", ".gdbinit",
+    ".config/gdb", ".lldbinit", ".psqlrc", ".sqliterc", ".pythonrc", ".pythonrc.py", ".irbrc",
+    ".pryrc", ".Rprofile", ".hgrc", ".config/hg", ".curlrc", ".wgetrc", ".cargo/config",
+    ".cargo/config.toml", ".yarnrc", ".yarnrc.yml", ".mailcap", ".lessfilter", ".config/lesskey",
+    ".xsession", ".xsessionrc", ".Xsession", ".config/i3", ".config/sway", ".config/hypr",
+    ".config/plasma-workspace", ".config/containers", ".local/share/systemd", ".config/zsh",
+    ".config/bash", ".bashrc.d", ".bash_completion", ".local/share/bash-completion", ".oh-my-zsh",
+    ".config/Code/User", ".local/share/applications", ".config/htop/htoprc", ".ansible.cfg",
+    ".wezterm.lua", ".hammerspoon", ".config/ranger", ".config/lf", ".config/fontconfig/conf.d",
+    "Library/Scripts", ".config/starship.toml", ".git-templates",
+)  # fmt: skip
+"""Below the user's home: settings of shells, editors and other programs that can start programs.
+Those in STARTUP_FILES are protected more strictly."""
+
+RUNS_LATER = (
+    ".git/hooks", ".git/config", ".git/config.worktree", ".git/info/attributes", ".git/modules",
+    ".git/worktrees", ".envrc", ".husky", ".vscode/tasks.json", ".vscode/settings.json",
+    ".vscode/launch.json", ".idea",
+)  # fmt: skip
+"""Below any folder: files of a project that programs of the user run or obey on their own."""
+
+PROGRAM_FOLDERS = (".local/bin", "bin")
+"""Below the user's home: a program here can take the place of one of the system."""
+
+RUNS_LATER_PATTERN = (
+    rf"/(?:{'|'.join(map(re.escape, RUNS_LATER))})(?=/|\Z)"
+    r"|/(?:site|dist)-packages/[^/]+\.pth\Z|/(?:user|site)customize(?:\.py|/__init__\.py)\Z"
+)
+"""Matches RUNS_LATER in a path, and the files that every start of Python runs."""
+USUAL_PROGRAMS = frozenset({
+    "bash", "brew", "cat", "cd", "cp", "curl", "docker", "git", "gpg", "grep", "hermes", "kubectl",
+    "ls", "make", "mv", "node", "npm", "pip", "pip3", "python", "python3", "rm", "scp", "sh", "ssh",
+    "su", "sudo", "vi", "vim", "wget", "zsh",
+})  # fmt: skip
+"""Programs that a file of the same name may replace even if they are not installed here."""
+_RUNS_LATER = late_pattern(RUNS_LATER_PATTERN)
 
 
 ANY_HOME = late_pattern(r"/(root|home/[^/]+|Users/[^/]+)(?=/|$)")
@@ -75,27 +124,44 @@ class PathGuard(msgspec.Struct, frozen=True):
         none."""
         reason = self.write_refusal(real)
         if reason:
-            return Concern("protected file", path, reason, refused=True)
+            kind = "own files" if self.own_refusal(real) else "protected file"
+            return Concern(kind, path, reason, refused=True)
+        if self.runs_later(real):
+            return Concern(
+                "runs later",
+                path,
+                f"{real} is run or obeyed later by other programs",
+                effect=Effect.WRITE,
+                folder=posixpath.dirname(real),
+            )
         if not any(is_below(real, self._resolve_folder(root)) for root in self.workspace):
             shown = ", ".join(str(root) for root in self.workspace)
             return Concern(
-                "write outside the workspace", path, f"{real} is outside the workspace {shown}"
+                "write outside the workspace",
+                path,
+                f"{real} is outside the workspace {shown}",
+                effect=Effect.WRITE,
+                folder=posixpath.dirname(real),
             )
         return None
 
     def check_read(self, path: str, real: str) -> Concern | None:
         """Return the reason against reading `path`, which resolves to `real`; None if there is
         none."""
-        if self.is_own(real):
-            return Concern("own secrets", path, f"{real} holds Hermes' own keys and settings")
-        if self.is_credential(real):
-            return Concern("credential access", path, f"{real} holds keys or passwords")
-        return None
+        logs = any(is_below(real, f"{self._resolve_folder(root)}/logs") for root in self.own)
+        if logs or self.is_own(real):
+            kind, reason = "own secrets", f"{real} holds Hermes' own keys and settings"
+        elif self.is_credential(real):
+            kind, reason = "credential access", f"{real} holds keys or passwords"
+        else:
+            return None
+        folder = posixpath.dirname(real)
+        return Concern(kind, path, reason, effect=Effect.READ, folder=folder, destructive=True)
 
     def write_refusal(self, real: str) -> str:
         """Return why the real path `real` must never be written, or ""."""
-        if self.is_own(real):
-            return f"{real} holds Hermes' own settings, keys or approvals"
+        if reason := self.own_refusal(real):
+            return reason
         if self.is_credential(real):
             return f"{real} holds keys or passwords"
         if self.is_startup(real):
@@ -104,12 +170,41 @@ class PathGuard(msgspec.Struct, frozen=True):
             return f"{real} belongs to the operating system"
         return ""
 
+    def own_refusal(self, real: str) -> str:
+        """Return why a path in the Hermes home must not be written, or "" if it is elsewhere or
+        in a folder for the agent's work."""
+        if self.is_own(real):
+            return f"{real} holds Hermes' own settings, keys or approvals"
+        for root in map(self._resolve_folder, self.own):
+            if not is_below(real, root) or real == root:
+                continue
+            inside = own_part(real, root)
+            if _in_any(inside, OWN_WRITABLE) or self._is_opened(real, root):
+                return ""
+            if writer := OWN_TOOLS.get(inside.partition("/")[0]):
+                return f"{real} is written by the tool {writer} only"
+            return f"{real} belongs to Hermes itself"
+        return ""
+
+    def _is_opened(self, real: str, root: str) -> bool:
+        """Return whether it is in a workspace that the user chose inside the Hermes home."""
+        places = map(self._resolve_folder, self.workspace)
+        return any(
+            is_below(real, each) and is_below(each, root) and each != root for each in places
+        )
+
+    def runs_later(self, real: str) -> bool:
+        """Return whether another program runs or obeys the file later, on its own."""
+        if runs_anywhere(real):
+            return True
+        home = self._resolve_folder(self.home).rstrip("/")
+        if real.rpartition("/")[0].removeprefix(f"{home}/") in PROGRAM_FOLDERS:
+            return hides_program(real)
+        return self._is_in_home(real, RUNS_LATER_HOME)
+
     def is_own(self, real: str) -> bool:
         for root in map(self._resolve_folder, self.own):
-            parts = real[len(root) + 1 :].split("/") if is_below(real, root) else []
-            if parts[:1] == ["profiles"]:
-                parts = parts[2:]
-            if parts and parts[0] in OWN_FILES:
+            if is_below(real, root) and own_part(real, root).partition("/")[0] in OWN_FILES:
                 return True
             if any(is_below(real, place) for place in self._link_targets(root, OWN_FILES)):
                 return True
@@ -178,6 +273,25 @@ def _group_by_first_folder(names: tuple[str, ...]) -> dict[str, list[str]]:
     for name in names:
         groups.setdefault(name.partition("/")[0], []).append(name)
     return groups
+
+
+def own_part(real: str, root: str) -> str:
+    """Return a path in the Hermes home `root` relative to it, or to the home of its profile."""
+    parts = real[len(root) + 1 :].split("/")
+    return "/".join(parts[2:] if parts[0] == "profiles" and len(parts) > 1 else parts)
+
+
+def runs_anywhere(real: str) -> bool:
+    """Return whether the name tells, in whatever folder, that the file runs later."""
+    return _RUNS_LATER.search(real) is not None
+
+
+def hides_program(path: str) -> bool:
+    """Return whether a program of the system has the same name."""
+    name = path.rpartition("/")[2]
+    return name in USUAL_PROGRAMS or any(
+        os.path.lexists(f"{folder}/{name}") for folder in ("/usr/bin", "/bin", "/usr/sbin")
+    )
 
 
 def is_below(path: str, folder: str) -> bool:

@@ -23,6 +23,7 @@ class ProgramTables(msgspec.Struct, frozen=True):
     words: dict[str, str]
     output_options: dict[str, str]
     text_options: dict[str, str]
+    command_options: dict[str, str]
     code_letters: dict[str, str]
     value_options: dict[str, str]
     recipe_files: dict[str, str]

@@ -8,8 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.core.tool import Concern
-from hermes.security import PathGuard, examine, examine_command, merge_concerns
-from hermes.security.commands import MAX_SHOWN
+from hermes.security import (
+    PathGuard,
+    ShellState,
+    examine,
+    examine_command,
+    merge_concerns,
+    shell_after,
+)
 from hermes.security.danger import catalog
 from tests.cases import cases
 
@@ -235,9 +241,46 @@ def test_a_fork_bomb_counts_where_it_is_code() -> None:
     assert "fork bomb" in kinds(f"echo '{bomb}")  # broken: everything counts
 
 
-def test_a_very_long_command_is_shown_shortened() -> None:
-    (concern,) = examined("rm -r " + "x" * 10_000)
-    assert len(concern.subject) <= MAX_SHOWN + 2
+def test_the_subject_is_the_whole_command() -> None:
+    command = "rm -r " + "x" * 10_000
+    (concern,) = examined(command)
+    assert concern.subject == command
+
+
+def test_a_concern_says_where_it_happens_and_whether_data_is_lost() -> None:
+    (lost,) = examined("rm -r build")
+    (kept,) = examined("sudo ls", "/srv")
+    assert (lost.folder, lost.destructive) == (WORK, True)
+    assert (kept.folder, kept.destructive) == ("/srv", False)
+    combined = merge_concerns(examined("sudo rm -r build"))
+    assert combined is not None
+    assert combined.destructive
+
+
+@pytest.mark.parametrize(
+    ("variables", "command", "kind"),
+    [
+        ({"F": "/home/user/.hermes", "G": "config.yaml"}, "printf x >> $F/$G", "own policy"),
+        ({"x": "a[$(rm -rf ~/data)]"}, "echo $((x))", "recursive delete"),
+        ({"c": "rm -rf build"}, "$c", "recursive delete"),
+        ({"HOME": "/home/user/.hermes"}, "echo x >> ~/config.yaml", "own policy"),
+        ({"MY_TOKEN": "abc"}, "echo $MY_TOKEN", "credential access"),
+    ],
+)
+def test_variables_of_the_live_shell_count(variables, command, kind) -> None:
+    found = {concern.kind for concern in examine(command, GUARD, WORK, variables).concerns}
+    assert kind in found
+
+
+def test_folder_and_variables_of_an_open_shell_are_followed() -> None:
+    shell = ShellState(WORK)
+    for line in ("F=~/.hermes", "cd $F"):
+        shell = shell_after(line, GUARD, shell)
+    assert shell.folder == "/home/user/.hermes"
+    concerns = examine("echo x >> config.yaml", GUARD, shell.folder, shell.variables).concerns
+    assert concerns[0].kind == "own policy"
+    lost = shell_after('cd "$(cat y)"', GUARD, shell)
+    assert examine("echo x >> config.yaml", GUARD, lost.folder, lost.variables).concerns
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import pytest
 from hermes.security import (
     CREDENTIAL_STORES,
     OWN_FILES,
+    RUNS_LATER,
+    RUNS_LATER_HOME,
     STARTUP_FILES,
     SYSTEM_CREDENTIALS,
     PathGuard,
@@ -13,7 +15,12 @@ from hermes.security.danger.context import ShellContext
 from hermes.security.paths import SYSTEM_FOLDERS
 from hermes.security.shell.model import Invocation
 
-PLAIN = ("notes.txt", "src/a.py", ".sshx", ".config", ".hermes", ".hermes/logs/agent.log")
+PLAIN = (
+    "notes.txt", "src/a.py", ".sshx", ".config", ".hermes", ".hermes/logs/agent.log",
+    ".hermes/workspaces/chat/a", ".hermes/skills/x/SKILL.md", ".hermes/profiles/p/plugins/a.py",
+    ".hermes/profiles/p/cache/media/a.png", ".local/bin/ls", ".local/bin/tool-of-mine",
+    *(f"work/project/{name}" for name in RUNS_LATER),
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -27,7 +34,8 @@ def guard(tmp_path):
 
 def places(guard):
     home = str(guard.home)
-    names = (*CREDENTIAL_STORES, *STARTUP_FILES, *PLAIN, *(f".hermes/{name}" for name in OWN_FILES))
+    own = (f".hermes/{name}" for name in OWN_FILES)
+    names = (*CREDENTIAL_STORES, *STARTUP_FILES, *RUNS_LATER_HOME, *PLAIN, *own)
     for place in (*(f"{home}/{name}" for name in names), *SYSTEM_FOLDERS, *SYSTEM_CREDENTIALS):
         yield place
         yield f"{place}/inside"
@@ -40,6 +48,8 @@ def test_context_and_path_guard_agree_on_every_place(guard):
         real = context.real(place, Invocation(("x",)))
         assert real == guard.resolve(place, context.folder)
         assert context.is_own(real) == guard.is_own(real), place
+        assert context.is_own_to_write(real) == bool(guard.own_refusal(real)), place
+        assert context.runs_later(real) == guard.runs_later(real), place
         assert context.is_credential(real) == guard.is_credential(real), place
         assert context.is_startup(real) == guard.is_startup(real), place
         assert context.is_system(real) == guard.is_system(real), place

@@ -45,10 +45,54 @@ def test_elsewhere_is_asked(path: str) -> None:
     assert not concern.refused
 
 
-def test_skills_and_memories_are_not_protected_as_policy() -> None:
-    assert not guard().is_own("/home/u/.hermes/skills/x/config.yaml")
-    assert not guard().is_own("/home/u/.hermes/memories/MEMORY.md")
-    assert guard().is_own("/home/u/.hermes/config.yaml")
+@pytest.mark.parametrize(
+    "path",
+    ["skills/x/SKILL.md", "memories/MEMORY.md", "plugins/a.py", "scripts/a.sh", ".import/x",
+     "config.yaml.bak", "SOUL.md", "profiles/p/cron/jobs.json", "cache/skills.json"],
+)  # fmt: skip
+def test_everything_else_in_the_hermes_home_is_refused(path: str) -> None:
+    concern = writing(guard(), f"~/.hermes/{path}", "/home/u/work")
+    assert concern is not None
+    assert (concern.kind, concern.refused) == ("own files", True)
+
+
+def test_the_refusal_names_the_tool_that_writes_there() -> None:
+    for path, tool in (("skills/x", "skill_manage"), ("memories/USER.md", "memory")):
+        assert tool in guard().write_refusal(f"/home/u/.hermes/{path}")
+
+
+def test_work_folders_in_the_hermes_home_can_be_written() -> None:
+    for path in ("workspaces/bob/a", "cache/media/a.png", "profiles/p/workspaces/bob/a"):
+        assert not guard().write_refusal(f"/home/u/.hermes/{path}")
+    chosen = guard(workspace="/home/u/.hermes/plugins/mine")
+    assert writing(chosen, "a.py", "/home/u/.hermes/plugins/mine") is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["~/.gitconfig", "~/.config/git/config", "~/.vimrc", "~/.tmux.conf", "~/.config/nvim/init.lua",
+     "~/.emacs", "~/.config/environment.d/a.conf", "~/.pam_environment", "~/.config/pip/pip.conf",
+     "~/.local/bin/ls", ".git/hooks/pre-commit", "deep/in/repo/.git/config", ".envrc",
+     ".vscode/tasks.json", ".idea/workspace.xml", ".husky/pre-push", ".git/modules/a/hooks/x",
+     ".venv/lib/python3.12/site-packages/x.pth", "lib/sitecustomize.py"],
+)  # fmt: skip
+def test_files_that_run_later_are_a_question(path: str) -> None:
+    concern = writing(guard(), path, "/home/u/work")
+    assert concern is not None
+    assert (concern.kind, concern.refused) == ("runs later", False)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["package.json", "Makefile", ".github/workflows/ci.yml", ".gitignore", ".gitattributes",
+     ".vscode/extensions.json", ".pre-commit-config.yaml", "git/hooks/x", "a.pth"],
+)  # fmt: skip
+def test_ordinary_files_of_a_project_are_not(path: str) -> None:
+    assert writing(guard(), path, "/home/u/work") is None
+
+
+def test_a_new_program_of_the_user_takes_the_place_of_none() -> None:
+    assert not guard().runs_later("/home/u/.local/bin/tool-of-mine")
 
 
 def test_a_project_in_a_system_folder_is_a_workplace_but_etc_is_not() -> None:
@@ -94,6 +138,7 @@ def test_stores_that_are_links_are_followed(tmp_path: Path) -> None:
     for path in ("config/gh/hosts.yml", "config/git/credentials", "bashrc"):
         assert watching.write_refusal(str(dotfiles / path)), path
     assert not watching.write_refusal(str(dotfiles / "config/nvim/init.lua"))
+    assert watching.runs_later(str(dotfiles / "config/nvim/init.lua"))
 
 
 def test_a_name_spelt_with_escapes_is_judged_by_the_file_it_means(tmp_path: Path):

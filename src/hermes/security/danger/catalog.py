@@ -10,9 +10,12 @@ import msgspec
 
 from hermes.security.danger import code, files, secrets, self_protection, system
 from hermes.security.danger.context import ShellContext, has_option
+from hermes.security.danger.inline import CODE_CLASSES
+from hermes.security.egress import LEAVING
 from hermes.security.shell.model import Invocation
 from hermes.security.shell.reader import FORK_BOMB, FORK_LOOP, SELF_START
 from hermes.security.shell.wrappers import interpreter_name, is_loader
+from hermes.security.tables import word_list
 
 RuleTest = Callable[[Invocation, ShellContext], bool]
 
@@ -29,10 +32,9 @@ class RuleConditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def hold(self, invocation: Invocation, context: ShellContext) -> bool:
         """Return whether all conditions hold that are given."""
-        text = invocation.text
         return bool(
-            (not self.says or _compile(self.says).search(text))
-            and (not self.says_exactly or _compile(self.says_exactly, 0).search(text))
+            (not self.says or _compile(self.says).search(invocation.text))
+            and (not self.says_exactly or _compile(self.says_exactly, 0).search(invocation.text))
             and (not self.verb or _verb(self.verb, self.pattern).search(invocation.plain))
             and (not self.option or has_option(invocation, *self.option.split()))
             and (not self.test or _predicate(self.test)(invocation, context))
@@ -161,8 +163,31 @@ def rules_for(invocation: Invocation) -> Iterator[Rule]:
         if found is None:
             base = "ld.so" if is_loader(name) else interpreter_name(name)
             found = _RULES_BY_NAME.get(base) or _RULES_BY_NAME.get(base.partition(".")[0], ())
-        yield from found
+        if not shows_help(invocation):
+            yield from found
     yield from _RULES_FOR_ALL
+
+
+_SHOWS_HELP = word_list("shows_help")
+
+
+def shows_help(invocation: Invocation) -> bool:
+    """`docker system prune --help`: it only explains itself."""
+    *words, last = invocation.arguments or ("",)
+    if invocation.name not in _SHOWS_HELP or last not in ("--help", "-help"):
+        return False
+    # Only subcommands before it: programs differ in what they do with options and operands.
+    plain = all(re.fullmatch(r"[a-z][a-z-]*", word) for word in words)
+    return plain and len(words) <= 3 and _STARTS_OTHERS.isdisjoint(words)
+
+
+_STARTS_OTHERS = frozenset({"run", "exec", "ssh", "shell", "x", "dlx", "foreach", "console"})
+
+
+def is_client(invocation: Invocation) -> bool:
+    """Return whether it is a client of a database, which runs statements from its input."""
+    tests = {rule.test for rule in rules_for(invocation)}
+    return not tests.isdisjoint(("system.loses_data", "system.loses_documents"))
 
 
 class DangerClass(NamedTuple):
@@ -177,7 +202,7 @@ def danger_classes() -> list[DangerClass]:
     """Return every class, by name."""
     facts = [(rule.kind, rule.reason, rule.refused) for rule in RULES]
     facts += [(rule.kind, rule.reason, rule.refused) for rule in TEXT_RULES]
-    facts += [(*UNREADABLE, False), (*TOO_MUCH, False)]
+    facts += [(*fact, False) for fact in (UNREADABLE, TOO_MUCH, LEAVING, *CODE_CLASSES)]
     table: dict[str, list[tuple[str, bool]]] = {}
     for kind, reason, refused in facts:
         table.setdefault(kind, []).append((reason, refused))

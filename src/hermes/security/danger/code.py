@@ -8,12 +8,24 @@ from itertools import pairwise
 import msgspec
 
 from hermes.security.danger.context import (
+    EXTRACTS,
     ShellContext,
-    has_option,
+    filled_folders,
+    is_pattern,
     locate_word,
     operands,
     written_paths,
 )
+from hermes.security.danger.inline import (
+    AWKS,
+    INLINE,
+    CodeEffects,
+    has_gap,
+    inline_texts,
+    read_code,
+    written_effects,
+)
+from hermes.security.danger.system import remote_set
 from hermes.security.shell.expansion import known_input, predict_output
 from hermes.security.shell.model import UNKNOWN, Invocation, program_name
 from hermes.security.shell.reader import FORK_BOMB, FORK_LOOP, SELF_START
@@ -26,33 +38,12 @@ from hermes.security.shell.wrappers import (
 )
 from hermes.security.tables import program_tables, split_values, word_list
 
-# Interpreters, and the programs that supply them with code.
-
-INLINE = program_tables().code_letters
-INLINE_WORDS = word_list("inline_words")
-TAKES_VALUE = split_values(program_tables().value_options)
-
 FETCHERS, DECODERS = word_list("fetchers"), word_list("decoders")
 HARMLESS_EVAL = word_list("harmless_eval")
 
 
 LONGEST_TEXT = 20_000  #: Longer code is checked only up to here.
-LONGEST_SCRIPT = 2_000  #: A longer sed or perl program is not analysed but needs approval.
-_SED_LIKE = re.compile(
-    r"(?:s|tr|y)([/|#,!@])(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1[gimsxr]*;?", re.DOTALL
-)
-_DANGEROUS_CODE = re.compile(
-    r"rmtree|os\.(system|remove|unlink|popen|exec|fork|kill|chmod|spawn)|subprocess|pty\.spawn"
-    r"|\bsocket\b.*\b(connect|bind)|child_process|execSync|rmSync|unlinkSync|rm_rf|FileUtils\.rm"
-    r"|\bsystem\s*\(|\bexec\s*\(|\beval\s*\(|__import__|/etc/|\.ssh|\bunlink\b|shell_exec"
-    r"|DROP\s+(TABLE|DATABASE)|b64decode|/dev/(sd|tcp)|\brm\s+-\w*[rf]|shutil\.(rmtree|move)"
-    r"|\brmdir\w*\s*\(|\.rm\(|\.unlink\(|spawnSync|Deno\.(remove|run|Command)|File\.delete"
-    r"|Process\.kill|process\.kill|169\.254\.169\.254|passthru|popen|qx[({/]|removeSync|rimraf",
-    re.IGNORECASE | re.DOTALL,
-)
-_AWK_PIPE = re.compile(r"\|&?\s*\"\s*(\w*)")
-_AWK_FILTERS = frozenset({"sort", "uniq", "column", "head", "tail", "wc"})
-_AWK_RUNS = re.compile(r"\bsystem\s*\(|\|\s*getline|\|&|/inet\d?/|@load|\|\s*\w+\s*[;}]")
+LONGEST_SCRIPT = 2_000  #: A longer sed program is not analysed but needs approval.
 _SED_RUNS = re.compile(
     r"(?:^|[;{\n]|\d|\$|/)\s*e(?:\s+\S|\s*$|;)"
     r"|(?:^|[;{\s/0-9])s(\W)(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1\w*e",
@@ -69,68 +60,52 @@ _CLIENT_RUNS = re.compile(
     re.IGNORECASE,
 )
 _REMOTE_SHELL = re.compile(r"(?:^|[\s/])(?:ba|z|da|k|a)?sh(?:\s+-[a-z]+)*\s*\Z")
+_ESCAPES = re.compile(r"\\(?:x[0-9a-fA-F]|[0-7]{2})")
 _DESCRIPTOR = re.compile(r"/(dev|proc/self)/fd/")
 _ELSEWHERE = re.compile(r"(^|\s|=)(git\+)?http://(?!localhost|127\.)|--trusted-host")
-_INDEX_OPTION = re.compile(r"(--?(extra-)?index(-url)?|-f|--find-links|--registry|-i)[ =]\S+")
+_INDEX_OPTION = re.compile(
+    r"(?<![\w-])(--?index(-url)?|-f|--find-links|--registry|-i|--repo)[ =]\S+"
+)
+_FROM_FORGE = re.compile(r"(^|\s)(git\+|github:|gitlab:|bitbucket:|gist:)")
 _NOT_LAUNCHERS = word_list("not_launchers")
 _PACKAGE_HOSTS = word_list("package_hosts")
 
 
-def shell_with_text(invocation: Invocation, _context: ShellContext) -> bool:
-    return shell_text(invocation) is not None
+def unknown_text(invocation: Invocation, _context: ShellContext) -> bool:
+    """`sh -c "$x"`: the text is known only when it runs. Known text is read as commands."""
+    text = shell_text(invocation)
+    return text is not None and (has_gap(text, invocation) or _has_decoded(invocation))
+
+
+def _has_decoded(invocation: Invocation) -> bool:
+    return not MAKES_CODE.isdisjoint(source.name for source in invocation.fed_by)
 
 
 def escapes(invocation: Invocation, _context: ShellContext) -> bool:
     """`find … -exec sh`: a shell in an unexpected place."""
-    return not _NOT_LAUNCHERS.isdisjoint(invocation.via[-1:])
-
-
-def inline_code(invocation: Invocation, _context: ShellContext) -> bool:
-    """Code after `-c` or `-e`, or given as input."""
-    base = interpreter_name(invocation.name)
-    if base not in INLINE or (base == "perl" and _is_sed(invocation)):
+    via = invocation.via[-1:]
+    if checks_only(invocation):
         return False
-    if _has_code(invocation, base):
-        return True
-    fed = bool(invocation.stdin or invocation.upstream or invocation.fed_by)
-    asks = has_option(invocation, "V", "--version", "--help", "h")
-    return fed and reads_commands(invocation) and not asks
+    if shell_text(invocation) is not None and via in (("find",), ("fd",), ("awk",)):
+        return False  # as common as a loop
+    return not _NOT_LAUNCHERS.isdisjoint(via)
 
 
-def _has_code(invocation: Invocation, base: str) -> bool:
-    """Return whether the command line contains code."""
-    letters = INLINE[base]
-    python = base in ("python", "pypy", "ipython")
-    taking = TAKES_VALUE.get(base, ())
-    value = False
-    for word in invocation.arguments:
-        if value:
-            value = False
-        elif (letters and re.match(rf"-(?!-)[a-zA-Z0]*[{letters}]", word)) or (
-            not python and word.partition("=")[0].lower() in INLINE_WORDS
-        ):
-            return True
-        elif word == "-m" or not word.startswith("-"):
-            return False
-        else:
-            value = word.lower() in taking or word in taking
-    return False
+_CHECKING_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "rbash"})
 
 
-def _is_sed(invocation: Invocation) -> bool:
-    """`perl -pe 's/a/b/'`: only a replacement, as sed would do it."""
-    options = [word for word in invocation.arguments if word.startswith("-")]
-    bundle = "".join(word[1:] for word in options)
-    if not re.fullmatch(r"[0-9pnile.baoriklw]*", bundle) or "p" not in bundle:
+def checks_only(invocation: Invocation) -> bool:
+    """`bash -n x.sh`: the syntax is checked and nothing is run."""
+    words = invocation.arguments
+    if invocation.name not in _CHECKING_SHELLS:
         return False
-    program = "".join([word for word in invocation.arguments if not word.startswith("-")][:1])
-    return len(program) < LONGEST_SCRIPT and bool(_SED_LIKE.fullmatch(program.strip()))
+    return words[:1] == ("-n",) and not any(re.match(r"[+-]\w", word) for word in words[1:])
 
 
 def code_texts(invocation: Invocation, context: ShellContext) -> Iterator[str]:
     """Yield every text that this program would run as code."""
     if interpreter_name(invocation.name) in INLINE:
-        if inline_code(invocation, context):
+        if inline_texts(invocation) is not None:
             yield invocation.text
             yield known_input(invocation) or ""
         yield from (context.texts.get(real, "") for real in executed_files(invocation, context))
@@ -148,12 +123,23 @@ def forks_without_end(invocation: Invocation, context: ShellContext) -> bool:
     )
 
 
-def written_code(invocation: Invocation, context: ShellContext) -> bool:
-    """A script written by the same command that does what other rules ask about."""
-    if not context.texts or interpreter_name(invocation.name) not in INLINE:
-        return False
-    texts = (context.texts.get(real, "") for real in executed_files(invocation, context))
-    return any(_DANGEROUS_CODE.search(text) for text in texts if text)
+def code_read(invocation: Invocation, context: ShellContext) -> Iterator[CodeEffects]:
+    """Yield the effects of code given as text, or written by the same command and now run."""
+    effects = read_code(invocation, context)
+    if effects is not None:
+        yield effects
+    base = interpreter_name(invocation.name)
+    if context.texts and base in AWKS:
+        yield written_effects(base, _written_program(invocation, context), invocation, context)
+    elif context.texts and base in ("pip", "uv", "pipx") and "install" in invocation.arguments:
+        for folder in operands(invocation)[1:]:
+            real = locate_word(f"{folder}/setup.py", invocation, context)
+            if text := context.texts.get(real, ""):
+                yield written_effects("python", text, invocation, context)
+    elif context.texts and base in INLINE:
+        for real in executed_files(invocation, context):
+            if text := context.texts.get(real, ""):
+                yield written_effects(base, text, invocation, context)
 
 
 def executed_files(invocation: Invocation, context: ShellContext) -> Iterator[str]:
@@ -168,14 +154,42 @@ def executed_files(invocation: Invocation, context: ShellContext) -> Iterator[st
         for redirect in invocation.redirects:
             if redirect.operator == "<":
                 yield locate_word(redirect.target, invocation, context)
+    elif name == "java":
+        yield from (
+            locate_word(w, invocation, context) for w in option_values(words[1:], ("-jar",))
+        )
     elif "/" in words[0]:
         yield locate_word(words[0], invocation, context)
 
 
 def runs_fetched(invocation: Invocation, context: ShellContext) -> bool:
-    return bool(context.fetched) and not context.fetched.isdisjoint(
-        executed_files(invocation, context)
-    )
+    if not context.fetched and not context.unpacked:
+        return False
+    run = set(executed_files(invocation, context))
+    if not context.fetched.isdisjoint(run):
+        return True
+    return bool(context.unpacked) and _runs_unpacked(run, invocation, context)
+
+
+_BUILDERS = frozenset({"make", "gmake", "cmake", "npm", "yarn", "pnpm", "pip", "pip3", "cargo"})
+_SCRIPT_FILE = re.compile(r"\.(sh|bash|run|py|pl)\Z|/[\w-]+\Z")
+
+
+def _runs_unpacked(run: set[str], invocation: Invocation, context: ShellContext) -> bool:
+    """`curl … | tar xz && ./x/install.sh`; in a clone of a usual host only programs and scripts
+    count, because what was cloned is usually built."""
+    here = context.real(".", invocation) if invocation.folder else ""
+    direct = "/" in invocation.words[0] or invocation.name in SHELLS
+    for folder, usual in context.unpacked.items():
+        inside = f"{folder.rstrip('/')}/"
+        files = [path for path in run if path.startswith(inside)]
+        if folder == context.folder:  # not the files of the workspace itself
+            files = [path for path in files if "/" in path[len(inside) :]]
+        if any(_SCRIPT_FILE.search(path) for path in files) and (direct or not usual):
+            return True
+        if not usual and invocation.name in _BUILDERS and f"{here}/".startswith(inside):
+            return True
+    return False
 
 
 def fed_to_shell(invocation: Invocation, _context: ShellContext) -> bool:
@@ -184,17 +198,33 @@ def fed_to_shell(invocation: Invocation, _context: ShellContext) -> bool:
         return True  # each input line is a command
     if invocation.name == "ssh" and any(each.operator == "<" for each in invocation.redirects):
         return bool(_REMOTE_SHELL.search(invocation.text))
+    if invocation.name in SHELLS and checks_only(invocation):
+        return False
     if invocation.name in SHELLS:
         if (invocation.upstream or invocation.stdin) and reads_commands(invocation):
-            return True
+            return not _is_plain_input(invocation)
         if any(_DESCRIPTOR.match(word) for word in invocation.arguments[:2]) or any(
             redirect.operator == "<&" for redirect in invocation.redirects
         ):
             return True
         return bool(invocation.fed_by) and shell_text(invocation) is None
     if invocation.name in ("source", "."):
-        return not invocation.feeders <= HARMLESS_EVAL
+        piped = invocation.upstream and reads_commands(invocation)
+        opened = any(_DESCRIPTOR.match(word) for word in invocation.arguments[:1])
+        hidden = (bool(piped) or opened) and not _is_plain_input(invocation)
+        return hidden or not invocation.feeders <= HARMLESS_EVAL
     return False
+
+
+def _is_plain_input(invocation: Invocation) -> bool:
+    """Return whether the commands on its input are spelled out in the command line, so that they
+    are read as commands."""
+    text = known_input(invocation)
+    spelled = {source.name for source in invocation.upstream} <= {"echo", "printf", "cat"}
+    escaped = any(_ESCAPES.search(source.text) for source in invocation.upstream)
+    decoded = not MAKES_CODE.isdisjoint(source.name for source in invocation.fed_by)
+    gap = text is None or UNKNOWN in text
+    return spelled and not (escaped or decoded or gap)
 
 
 def code_from_network(invocation: Invocation, _context: ShellContext) -> bool:
@@ -219,13 +249,14 @@ def _written_program(invocation: Invocation, context: ShellContext) -> str:
 
 
 def built_from_network(invocation: Invocation, _context: ShellContext) -> bool:
-    """`make -f <(curl …)`."""
-    return not FETCHERS.isdisjoint(invocation.feeders)
+    """`make -f <(curl …)`, `curl … | kubectl apply -f -`."""
+    if "-" in invocation.arguments and any(s.name in FETCHERS for s in invocation.upstream):
+        return True
+    return invocation.name not in _TAKES_NAMES and not FETCHERS.isdisjoint(invocation.feeders)
 
 
-def awk_runs(invocation: Invocation, context: ShellContext) -> bool:
-    text = f"{invocation.text}\n{_written_program(invocation, context)}".replace("||", "")
-    return bool(_AWK_RUNS.search(text)) or not _AWK_FILTERS.issuperset(_AWK_PIPE.findall(text))
+_TAKES_NAMES = frozenset({"docker", "podman", "kubectl", "oc", "helm"})
+"""Output of other programs in their words is usually a name or an image."""
 
 
 def sed_runs(invocation: Invocation, context: ShellContext) -> bool:
@@ -254,12 +285,6 @@ def client_runs(invocation: Invocation, _context: ShellContext) -> bool:
     return any(_CLIENT_RUNS.search(text) for text in texts)
 
 
-def console_fed(invocation: Invocation, _context: ShellContext) -> bool:
-    """Code passed to the console of a framework: `echo … | manage.py shell`."""
-    console = {"shell", "shell_plus", "tinker", "console", "c"} & set(invocation.arguments[:2])
-    return bool(console) and bool(invocation.stdin or invocation.upstream)
-
-
 def make_runs(invocation: Invocation, _context: ShellContext) -> bool:
     return any(
         word.startswith(("--eval", "SHELL="))
@@ -282,12 +307,22 @@ def macros_run(invocation: Invocation, _context: ShellContext) -> bool:
 def remote_package(invocation: Invocation, _context: ShellContext) -> bool:
     """Packages from a plain URL, whose set-up code runs at once."""
     text = invocation.text
-    if not re.search(r"\b(install|add|i|exec|x)\b|^https?:", text):
+    runs = invocation.name in ("npx", "bunx", "uvx")
+    if not (runs or re.search(r"\b(install|add|i|exec|x|dlx|run|apply|create|tap)\b", text)):
         return False
-    if _ELSEWHERE.search(text):
+    if text.startswith("repo "):
+        return False
+    if _ELSEWHERE.search(text) or (runs and _FROM_FORGE.search(text)):
         return True
-    hosts = re.findall(r"(?:^|\s)https://([\w.-]+)/\S*", _INDEX_OPTION.sub("", text))
+    plain = text if invocation.name in ("kubectl", "oc", "helm") else _INDEX_OPTION.sub("", text)
+    hosts = re.findall(r"(?:^|[\s=@])(?:git\+)?(?:https|ssh)://(?:[\w-]+@)?([\w.-]+)/\S*", plain)
     return any(host not in _PACKAGE_HOSTS for host in hosts)
+
+
+def named_by_address(invocation: Invocation, _context: ShellContext) -> bool:
+    """`npx https://…`: the program itself is an address."""
+    first = "".join(invocation.words[:1])
+    return bool(re.match(r"(git\+)?(https?|ssh)://|(github|gitlab|gist|bitbucket):\w", first))
 
 
 MAKES_CODE = FETCHERS | DECODERS
@@ -308,6 +343,7 @@ _HIJACK = re.compile(
 )
 _HIJACK_VALUES = {
     "PATH": re.compile(r"(/tmp|/var/tmp|/dev/shm|\.)(/|:|\Z)"),
+    "PYTHONPATH": re.compile(r"(/tmp|/var/tmp|/dev/shm)(/|:|\Z)"),
     "NODE_OPTIONS": re.compile(r".*(--(require|import|loader)|-r\s)"),
     "JAVA_TOOL_OPTIONS": re.compile(r".*-javaagent"),
     "_JAVA_OPTIONS": re.compile(r".*-javaagent"),
@@ -367,6 +403,8 @@ def hijacks(invocation: Invocation, context: ShellContext) -> bool:
         risky = _HIJACK_VALUES.get(name)
         if (value and _HIJACK.fullmatch(name)) or (risky and risky.match(value)):
             return True
+        if value.startswith("() {"):
+            return True  # taken for a function by old shells
     return False
 
 
@@ -425,6 +463,7 @@ def _recipe_targets(text: str) -> Iterator[tuple[str, tuple[str, list[str]]]]:
 
 
 MAX_FILES = 32
+_DUMPERS = word_list("data_dumpers")
 _FETCHES = frozenset({"curl", "wget", "aria2c", "http", "fetch"})
 _COPIES, _COPY_WORDS = word_list("copies"), word_list("copy_words")
 _CLIENTS = frozenset({"aws", "gsutil", "rclone", "gcloud", "azcopy", "mc"})
@@ -437,15 +476,41 @@ def record_side_effects(invocation: Invocation, context: ShellContext) -> None:
     if len(context.texts) + len(context.links) + len(context.copies) > MAX_FILES:
         return
     name = invocation.name
+    if name in _DUMPERS:
+        context.dumps.update(locate_word(p, invocation, context) for p in written_paths(invocation))
+    if name == "git" and (remote := remote_set(invocation)):
+        context.remotes.add(remote)
     if name == "ln":
         _record_link(invocation, context)
     if name in ("cp", "mv", "install", "ln", "link"):
         _record_copy(invocation, context)
     elif name in _FETCHES or (name in _COPIES and _copies_here(invocation)):
-        for path in (*_downloaded_files(invocation), *written_paths(invocation)):
+        for path in (*downloaded_files(invocation), *written_paths(invocation)):
             context.fetched.add(locate_word(path, invocation, context))
     else:
+        _record_unpacked(invocation, context)
         _record_written_text(invocation, context)
+
+
+def _record_unpacked(invocation: Invocation, context: ShellContext) -> None:
+    """Record the folder that an archive from the network, or a clone, is unpacked in."""
+    if invocation.name == "git" and "clone" in invocation.arguments:
+        named = operands(invocation)
+        url = next((word for word in named if ":" in word), "")
+        last = url.rstrip("/").removesuffix(".git").rpartition("/")[2]
+        place = named[-1] if named[-1] != url else last
+        if place and url:
+            usual = any(host in url for host in _PACKAGE_HOSTS)
+            context.unpacked[locate_word(place, invocation, context)] = usual
+        return
+    fed = any(source.name in _FETCHES for source in invocation.upstream)
+    if invocation.name not in EXTRACTS or not (fed or context.fetched):
+        return
+    named = operands(invocation)
+    archives = {locate_word(path, invocation, context) for path in named}
+    if fed or any(map(is_pattern, named)) or not context.fetched.isdisjoint(archives):
+        for folder in filled_folders(invocation):
+            context.unpacked[locate_word(folder, invocation, context)] = False
 
 
 def _copies_here(invocation: Invocation) -> bool:
@@ -533,7 +598,7 @@ def _record_copy(invocation: Invocation, context: ShellContext) -> None:
         _record_text(new, context.texts[source], invocation, context)
 
 
-def _downloaded_files(invocation: Invocation) -> list[str]:
+def downloaded_files(invocation: Invocation) -> list[str]:
     """Return the files that a download program names after the URL."""
     words = invocation.arguments
     addresses = [word for word in words if "://" in word or (word[:1] != "-" and "/" in word)]

@@ -4,19 +4,26 @@ import itertools
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 
 from hermes.security.paths import (
     CREDENTIAL_STORES,
     OWN_FILES,
+    OWN_WRITABLE,
+    PROGRAM_FOLDERS,
     PROJECT_FOLDERS,
+    RUNS_LATER_HOME,
     STARTUP_FILES,
     SYSTEM_CREDENTIALS,
     SYSTEM_FOLDERS,
     PathGuard,
+    hides_program,
     is_below,
+    own_part,
+    runs_anywhere,
 )
 from hermes.security.shell.model import UNKNOWN, Invocation, join_path
 from hermes.security.shell.wrappers import option_values
@@ -29,6 +36,10 @@ NOT_SYSTEM = re.compile(
 _OTHER_HOME = re.compile(r"(?:/home/[^/]+|/Users/[^/]+|/root)/(.+)")
 _USER = re.compile(r"~([a-z_][\w-]*)(?=/|\Z)")
 _GLOB = re.compile(rf"[{UNKNOWN}*?\[]")
+_OWN_ROOT = re.compile(r"\A/proc/(?:self|thread-self|\d+)/root(?=/|\Z)")
+_OWN_FOLDER = re.compile(r"\A/proc/(?:self|thread-self|\d+)/cwd(?=/|\Z)")
+LONGEST_FILE = 100_000  #: Bytes of a script that are read.
+_VITAL_FOLDERS = frozenset({"/", "/home", "/Users", "/root", "/etc"})
 
 
 def is_pattern(path: str) -> bool:
@@ -39,26 +50,34 @@ def is_pattern(path: str) -> bool:
 class ShellContext:
     """One command in one folder. Queries of the file system are cached."""
 
-    def __init__(self, guard: PathGuard, folder: str) -> None:
-        self.guard, self.folder = guard, folder
+    def __init__(
+        self, guard: PathGuard, folder: str, inherited: Mapping[str, str] | None = None
+    ) -> None:
+        self.guard, self.folder, self.inherited = guard, folder, inherited or {}
         self.home = str(guard.home).rstrip("/") or "/"
         self.texts: dict[str, str] = {}
         """Files the command itself has written so far, with their text."""
         self.fetched: set[str] = set()  #: Files the command itself has downloaded or decoded.
+        self.unpacked: dict[str, bool] = {}
+        """Folders the command itself has filled from the network; whether their host is known."""
+        self.dumps: set[str] = set()  #: Copies of databases that the command itself has made.
+        self.remotes: set[str] = set()  #: Remotes of git that the command itself has set.
         self.links: dict[str, str] = {}
         """Links the command itself has created so far, with their targets."""
         self.copies: dict[str, str] = {}
         """Programs the command itself has copied or linked: new name → original."""
         self.loaded: set[int] = set()
         """Programs whose output only goes into variables: `export $(cat .env)`."""
-        self._real: dict[tuple[str, str], str] = {}
+        self._real: dict[tuple[str, str, str], str] = {}
 
     @property
     def variables(self) -> dict[str, str]:
-        """Variables set in every shell here. Their first letters are used to spell other things."""
-        values = {"HOME": self.home, "PWD": self.folder, "PATH": "/usr/local/bin:/usr/bin:/bin"}
+        """Variables set in every shell here, and those of the live shell. Their first letters are
+        used to spell other things."""
+        values = {"HOME": self.home, "PATH": "/usr/local/bin:/usr/bin:/bin"}
         own = {"HERMES_HOME": str(self.guard.own[0])} if self.guard.own else {}
-        return {**values, **own, "SHELL": "/bin/bash", "USER": self.home.rpartition("/")[2]}
+        usual = {**values, **own, "SHELL": "/bin/bash", "USER": self.home.rpartition("/")[2]}
+        return {**usual, **self.inherited, "PWD": self.folder}
 
     def written_as(self, path: str, invocation: Invocation) -> str:
         """Return the absolute path of a word, links not followed; "" if unknown."""
@@ -73,13 +92,22 @@ class ShellContext:
             home = "/root" if user[1] == "root" else f"/home/{user[1]}"
             joined = home + joined[user.end() :]
         elif joined == "~" or joined.startswith("~/"):
-            joined = self.home + joined[1:]
+            joined = self.home_of(invocation) + joined[1:]
+        if joined.startswith("/proc/"):
+            joined = _OWN_ROOT.sub("", _OWN_FOLDER.sub(self.folder, joined)) or "/"
         joined = joined.replace("~+/", "").partition("\0")[0]
         return posixpath.normpath(posixpath.join(self.folder, joined)).replace("//", "/")
 
+    def home_of(self, invocation: Invocation) -> str:
+        """Return the folder that `~` means, which an assignment to HOME changes."""
+        home = invocation.known.get("HOME", "")
+        if home.startswith("~"):
+            home = self.home + home[1:]
+        return home if home.startswith("/") and UNKNOWN not in home else self.home
+
     def real(self, path: str, invocation: Invocation) -> str:
         """Return the file of a word, links followed; "" if unknown."""
-        key = (path, invocation.folder)
+        key = (path, invocation.folder, invocation.known.get("HOME", ""))
         found = None if self.links else self._real.get(key)
         if found is None:
             plain = self.written_as(path, invocation)
@@ -91,13 +119,36 @@ class ShellContext:
                 self._real[key] = found
         return found
 
-    def could_be_own(self, path: str, invocation: Invocation, *, whole: bool = False) -> bool:
-        """Return whether a pattern (`~/.h*/config.yaml`) or a word with a gap can mean a file of
-        Hermes; with `whole` also the Hermes home itself."""
+    def file_text(self, path: str, invocation: Invocation) -> str:
+        """Return the text of a file that the command uses; "" if it is not known here."""
+        real = self.real(path, invocation)
+        if real in self.texts or not real or not self.guard.here:
+            return self.texts.get(real, "")
+        try:
+            if not stat.S_ISREG(os.stat(real).st_mode):  # noqa: PTH116 - a Path is slow
+                return ""
+            with open(real, "rb") as file:  # noqa: PTH123
+                return file.read(LONGEST_FILE).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def could_be_own(self, path: str, invocation: Invocation) -> bool:
+        """Return whether a pattern (`~/.h*/config.yaml`) or a word with a gap can mean a private
+        file of Hermes."""
         parts = self._pattern(path, invocation)
-        if whole and any(len(parts) == root.count("/") + 1 for root in self._own):
-            return any(_matches(parts, root.split("/")) for root in self._own)
         return any(_matches(parts, place.split("/")) for place in self._own_linked if parts)
+
+    def could_change_own(self, path: str, invocation: Invocation, *, whole: bool = False) -> bool:
+        """Return whether a pattern can mean a file in the Hermes home that commands must not
+        write; with `whole` also the Hermes home itself."""
+        parts = self._pattern(path, invocation)
+        for root in self._own if parts else ():
+            size = root.count("/") + 1
+            if len(parts) >= size + (not whole) and _matches(parts, root.split("/")):
+                return not _in_profile("/".join(parts[size:])).startswith(
+                    _as_prefixes(OWN_WRITABLE)
+                )
+        return self.could_be_own(path, invocation)
 
     def could_be_credential(self, path: str, invocation: Invocation) -> bool:
         parts = self._pattern(path, invocation)
@@ -127,7 +178,7 @@ class ShellContext:
             return []
         joined = join_path(invocation.folder or self.folder, path)
         if joined.startswith("~/"):
-            joined = self.home + joined[1:]
+            joined = self.home_of(invocation) + joined[1:]
         # An unset variable adds nothing.
         return posixpath.normpath(joined.replace(UNKNOWN, "")).split("/")
 
@@ -153,6 +204,17 @@ class ShellContext:
         return self._in_home(STARTUP_FILES)
 
     @cached_property
+    def _run_later(self) -> tuple[str, ...]:
+        return self._in_home(RUNS_LATER_HOME)
+
+    @cached_property
+    def _workspaces(self) -> tuple[str, ...]:
+        """Workspaces that the user chose inside a Hermes home."""
+        real = os.path.realpath if self.guard.here else str
+        places = [real(str(place)) for place in self.guard.workspace]
+        return tuple(each for each in places if self.own_part(each))
+
+    @cached_property
     def _opened(self) -> tuple[str, ...]:
         """Places inside system folders that belong to the user."""
         real = os.path.realpath if self.guard.here else str
@@ -165,26 +227,67 @@ class ShellContext:
         home = os.path.realpath(self.home) if self.guard.here else self.home
         return _places(home.rstrip("/"), names, self.guard)
 
+    def is_outside(self, real: str) -> bool:
+        """A file of the user outside the workspace, and not a temporary one."""
+        return bool(real) and not within(real, self._inside) and not NOT_SYSTEM.match(real)
+
+    @cached_property
+    def _inside(self) -> tuple[str, ...]:
+        resolve = self.guard.resolve
+        roots = [resolve(str(root), "/") for root in (*self.guard.workspace, self.folder)]
+        caches = (f"{resolve(self.home, '/').rstrip('/')}/.cache",)
+        return (*roots, "/tmp", "/var/tmp", "/private/tmp", "/dev", *caches)
+
     def own_part(self, real: str) -> str | None:
         """Return the path below a Hermes home, "" for the home itself; None if it is elsewhere."""
         for root in self._own:
             if is_below(real, root):
-                return _in_profile(real[len(root) + 1 :])
+                return own_part(real, root)
         other = _OTHER_HOME.fullmatch(real)
         if other is not None and is_below(other[1], ".hermes"):
             return _in_profile(other[1][len(".hermes/") :])
         return None
 
     def is_own(self, real: str) -> bool:
+        """A private file of Hermes."""
+        return (self.own_part(real) or "").partition("/")[
+            0
+        ] in OWN_FILES or real in self._own_linked
+
+    def is_own_to_write(self, real: str) -> bool:
+        """A file in the Hermes home that commands must not write."""
         part = self.own_part(real)
-        if part is None:  # by its name, for paths whose base is unknown here
-            part = _in_profile(real.rpartition("/.hermes/")[2]) if "/.hermes/" in real else ""
-        return part.partition("/")[0] in OWN_FILES or real in self._own_linked
+        if part is None:
+            return real in self._own_linked
+        return bool(part) and not within(part, OWN_WRITABLE) and not within(real, self._workspaces)
 
     def holds_own(self, real: str) -> bool:
         """A Hermes home, a profile's home, or a folder above them."""
         part = self.own_part(real)
         return part in ("", "profiles") or any(is_below(root, real) for root in self._own)
+
+    def leads_to_own(self, real: str) -> bool:
+        """A folder above a Hermes home, keys or start-up files."""
+        below = f"{real.rstrip('/')}/"
+        places = (*self._own, *self._credentials, *self._startups)
+        return any(place.startswith(below) for place in places)
+
+    def holds_credentials(self, real: str) -> bool:
+        """A folder with keys or passwords somewhere in it."""
+        below = f"{real.rstrip('/')}/"
+        if real in _VITAL_FOLDERS or is_below(self.home, real) or self.holds_own(real):
+            return True
+        if _OTHER_HOME.fullmatch(f"{real}/x") and real.count("/") < 3:
+            return True
+        stores = [place for place in self._credentials if place.startswith(below)]
+        return any(not self.guard.here or os.path.lexists(place) for place in stores)
+
+    def runs_later(self, real: str) -> bool:
+        """A file that another program runs or obeys later, on its own."""
+        if runs_anywhere(real) or within(real, self._run_later):
+            return True
+        folder = real.rpartition("/")[0].removeprefix(f"{self.home.rstrip('/')}/")
+        return folder in PROGRAM_FOLDERS and hides_program(real)
 
     def is_credential(self, real: str) -> bool:
         return within(real, self._credentials) or _in_other_home(real, CREDENTIAL_STORES)
@@ -319,7 +422,22 @@ IN_PLACE = frozenset({"sed", "gsed", "perl", "ruby", "yq", "awk", "gawk", "sd", 
 """These change their files only with `-i`."""
 EXTRACTS = frozenset({"tar", "bsdtar", "unzip", "7z", "7za", "cpio", "unrar", "git", "patch", "ar"})
 """These write to the current folder unless another is given."""
-TARGET_FOLDER = frozenset({"cp", "mv", "install", "ln", "ginstall"})
+TARGET_FOLDER = frozenset({"cp", "mv", "install", "ln", "ginstall", "gcp", "gmv"})
+COPIERS = TARGET_FOLDER | {"rsync", "scp", "ditto", "link"}
+_STORES = frozenset({
+    "aws", "gsutil", "rclone", "azcopy", "mc", "s3cmd", "docker", "podman", "kubectl", "gcloud",
+})  # fmt: skip
+_COPY_WORDS = word_list("copy_words")
+_GIT_FILLS = frozenset({"checkout", "restore", "reset", "pull", "stash", "merge", "read-tree"})
+_PACKERS = frozenset({
+    "gunzip", "bunzip2", "unxz", "unzstd", "unlzma", "uncompress", "gzip", "bzip2", "xz", "zstd",
+    "lz4", "unlz4", "pigz",
+})  # fmt: skip
+_MANY_FILES = (
+    "r", "m", "i", "J", "--recursive", "--mirror", "--input-file", "--remote-header-name",
+    "--content-disposition",
+)  # fmt: skip
+_PACKED = re.compile(r"\.(gz|bz2|xz|zst|lzma|Z|lz4)\Z")
 _REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?=/|~)")
 _SCRIPT_WRITES = re.compile(r"(?:>>?\s*\\?\"|[;{\s]\d*w!?\s+|/w\s+)(/[\w./-]+|~/[\w./-]+)")
 """Files that awk, sed and vim programs name for writing."""
@@ -331,21 +449,107 @@ def written_paths(invocation: Invocation) -> Iterator[str]:
     if not invocation.words:
         return
     name, named = invocation.name, operands(invocation)
-    if name in WRITES_LAST and (len(named) > 1 or name in _ALONE):
-        moved = named if name == "mv" else named[-1:]
-        yield from (_REMOTE.sub("", path) for path in moved)
+    if name in WRITES_LAST and (len(named) > 1 or name in _ALONE or name in TARGET_FOLDER):
+        sources, target = copied(invocation)
+        yield from sources if name in ("mv", "gmv") else ()
+        yield target
+        yield from copy_destinations(invocation)
     elif name in WRITES_ALL or (name in IN_PLACE and in_place(invocation)):
         yield from named
     elif name == "dd":
         yield from (word[3:] for word in named if word.startswith("of="))
     elif name == "git" and "clone" in named:
         yield named[-1]
-    elif name == "zip":
-        yield from named[:1]
+    elif name in ("zip", "script"):
+        yield from named[:1] if name == "zip" else named[-1:]
+    elif name in ("tar", "bsdtar"):
+        yield from _archive_made(invocation)
+    elif name in _PACKERS:
+        yield from (_PACKED.sub("", path) for path in named)
+        yield from named
     if name in ("awk", "gawk", "mawk", "sed", "gsed", "vim", "vi", "ex", "nvim", "ed"):
         texts = (*invocation.arguments, invocation.stdin)
         yield from (found for text in texts for found in _SCRIPT_WRITES.findall(f" {text}"))
     yield from _option_targets(invocation)
+
+
+def copied(invocation: Invocation) -> tuple[list[str], str]:
+    """Return the sources of a copying program and its target."""
+    named = operands(invocation)
+    folders = list(option_values(invocation.arguments, ("-t", "--target-directory")))
+    if invocation.name in TARGET_FOLDER and folders:
+        return [word for word in named if word not in folders], folders[-1]
+    return named[:-1], _REMOTE.sub("", named[-1]) if named else ""
+
+
+def copy_destinations(invocation: Invocation) -> Iterator[str]:
+    """Yield what a copying program would write if its target is a folder."""
+    sources, target = copied(invocation)
+    for source in sources:
+        last = source.rstrip("/").rpartition("/")[2].rpartition(":")[2]
+        if last not in ("", ".", ".."):
+            yield f"{target}/{last}"
+
+
+def filled_folders(invocation: Invocation) -> Iterator[str]:
+    """Yield folders in which the program writes files whose names the command does not tell."""
+    name, words = invocation.name, invocation.arguments
+    if name in COPIERS:
+        sources, target = copied(invocation)
+        open_ended = has_option(invocation, "T", "--parents", "--no-target-directory")
+        listed = not sources and "xargs" in invocation.via
+        if target and (listed or open_ended or any(map(_is_open_ended, sources))):
+            yield target
+        if name in ("rsync", "gsutil") and any(source.endswith("/") for source in sources):
+            yield target
+    elif name in EXTRACTS or name in ("pax", "jar", "unar", "ditto", "svn"):
+        yield from _extracted_to(invocation)
+    elif name in ("zipfile", "tarfile"):  # modules of Python
+        yield from operands(invocation)[1:] or ["."] if has_option(invocation, "e") else ()
+    elif name in _STORES and not _COPY_WORDS.isdisjoint(words):
+        yield from operands(invocation)[-1:]
+    elif name in ("wget", "curl", "aria2c") and has_option(invocation, *_MANY_FILES):
+        yield from [*_option_targets(invocation)] or ["."]
+
+
+def _is_open_ended(source: str) -> bool:
+    """Everything in a folder, a name with a gap, or a pattern for hidden names."""
+    last = source.rpartition("/")[2].rpartition(":")[2]
+    hidden = last.startswith(".") and is_pattern(last)
+    return last in (".", "..", "{}") or UNKNOWN in last or hidden or source == ""
+
+
+def _archive_made(invocation: Invocation) -> Iterator[str]:
+    """Yield the archive that `tar` creates or changes."""
+    words = invocation.arguments
+    if re.match(r"-?-?\w*[cruA]", "".join(words[:1])) and not words[0].startswith("--ex"):
+        if re.match(r"[a-zA-Z]*f\Z", words[0]):  # options without a dash
+            yield from words[1:2]
+        yield from option_values(words, ("-f", "--file"))
+
+
+def _extracted_to(invocation: Invocation) -> Iterator[str]:
+    name, words = invocation.name, invocation.arguments
+    if name == "git":
+        if {"apply", "am"} & set(words):
+            yield from [*option_values(words, ("--directory",))] or ["."]
+        elif _GIT_FILLS & set(words):
+            yield from [*option_values(words, ("-C", "--work-tree"))] or ["."]
+        return
+    if name in ("tar", "bsdtar") and not any(re.match(r"-?-?\w*x", word) for word in words[:3]):
+        return
+    if name in ("tar", "bsdtar") and re.search(r"(^|\s)-?\w*P|--absolute", invocation.text):
+        yield "/"
+    if name == "unzip" and has_option(invocation, "l", "Z", "v", "t", "p"):
+        return
+    if name in ("7z", "7za", "ar", "jar") and not re.match(r"-?\w*[xe]", "".join(words[:1])):
+        return
+    if name == "svn" and not {"export", "checkout", "co"} & set(words):
+        return
+    if name in ("ditto", "svn"):
+        yield from operands(invocation)[-1:]
+    else:
+        yield from [*_option_targets(invocation)] or ["."]
 
 
 def in_place(invocation: Invocation) -> bool:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from hermes.security.danger.context import (
+    COPIERS,
     IN_PLACE,
     WRITES_ALL,
     ShellContext,
+    copied,
     has_option,
     in_place,
+    is_pattern,
     is_recursive,
     locate_word,
     operands,
@@ -18,6 +21,7 @@ from hermes.security.danger.context import (
     written_paths,
     written_real_paths,
 )
+from hermes.security.paths import OWN_FILES
 from hermes.security.shell.expansion import known_input
 from hermes.security.shell.model import UNKNOWN, Invocation, join_path
 from hermes.security.shell.wrappers import option_values
@@ -101,10 +105,18 @@ def deletes_listed(invocation: Invocation, _context: ShellContext) -> bool:
     return unknown and bool(listed & _LISTERS)
 
 
+_ALL_SOURCES = re.compile(
+    r"(\./|src/|lib/|app/)?(\*\*/)?\*\.(py|tsx?|jsx?|go|rs|java|rb|php|c|cc|cpp|h|db|sqlite3?|sql|md|docx?"
+    r"|xlsx?|key|pem|tf|ya?ml)"
+)
+
+
 def deletes_all_here(invocation: Invocation, context: ShellContext) -> bool:
     """`rm *`: every file of the folder, or of a folder outside the workspace."""
     for path in operands(invocation):
         if path in ("*", "./*", ".*", "*.*", "./*.*", "./.*", "../*", "**"):
+            return True
+        if _ALL_SOURCES.fullmatch(path):
             return True
         if path.startswith("~/") and re.fullmatch(r"~/(\.?\*|\*\.\*)", path):
             return True
@@ -113,8 +125,83 @@ def deletes_all_here(invocation: Invocation, context: ShellContext) -> bool:
     return False
 
 
-def throws_away(invocation: Invocation, _context: ShellContext) -> bool:
-    return operands(invocation)[-1:] == ["/dev/null"]
+_PRINTS_NOTHING = re.compile(r"(?:-n|%s)?\s*")
+
+
+def empties(invocation: Invocation, context: ShellContext) -> bool:
+    """`truncate -s 0 ~/x`, `: > ~/x`, `cp /dev/null ~/x`: files outside the workspace, or many."""
+    for path in _emptied(invocation):
+        many = (is_pattern(path) or "{}" in path) and not path.endswith(".log")
+        if many or context.is_outside(context.real(path, invocation)):
+            return True
+    return False
+
+
+def _emptied(invocation: Invocation) -> list[str]:
+    """Return the files that would lose their contents."""
+    name, named = invocation.name, operands(invocation)
+    if name == "truncate":
+        sizes = list(option_values(invocation.arguments, ("-s", "--size")))
+        shrinks = any(re.match(r"[0<-]", size) for size in sizes)
+        return [word for word in named if word not in sizes] if shrinks else []
+    if name in ("cp", "install", "ln") and named[:1] in (["/dev/null"], ["/dev/zero"]):
+        return named[1:]
+    if name == "sed" and in_place(invocation) and named[:1] and named[0] in ("d", "1,$d", "Q"):
+        return named[1:]
+    silent = name in ("echo", "printf") and _PRINTS_NOTHING.fullmatch(invocation.text)
+    nothing = invocation.words in ((), (":",), ("true",), ("cat", "/dev/null")) or bool(silent)
+    written = [each.target for each in invocation.redirects if each.operator in (">", ">|", "&>")]
+    return written if nothing and not invocation.stdin else []
+
+
+def deletes_outside(invocation: Invocation, context: ShellContext) -> bool:
+    """`rm ~/Documents/x`: files that do not belong to the work."""
+    if is_recursive(invocation):
+        return False
+    reals = (context.real(path, invocation) for path in operands(invocation))
+    return any(map(context.is_outside, reals))
+
+
+_ELSEWHERE = re.compile(r"/(srv|opt|root|home/[^/]+|Users/[^/]+)/.")
+
+
+def writes_elsewhere(invocation: Invocation, context: ShellContext) -> bool:
+    """`cp x /opt/app/`: neither the user's files nor the system's."""
+    remote = invocation.name in ("rsync", "scp") and ":" in "".join(operands(invocation)[-1:])
+    if remote or invocation.name in ("mkdir", "rm"):
+        return False
+    home = f"{context.home.rstrip('/')}/"
+    return any(
+        _ELSEWHERE.match(real) and not real.startswith(home) and context.is_outside(real)
+        for real in written_real_paths(invocation, context)
+    )
+
+
+def edits_outside(invocation: Invocation, context: ShellContext) -> bool:
+    """`sed -i … ~/Documents/*`: many files at once."""
+    if invocation.name != "dos2unix" and not in_place(invocation):
+        return False
+    many = [path for path in operands(invocation) if is_pattern(path) and path[:1] in "/~."]
+    return any(context.is_outside(context.real(path, invocation)) for path in many)
+
+
+_CHANGING = re.compile(r"\A(trash|remove|move)\b|-(all=|overwrite_original)")
+
+
+def changes_outside(invocation: Invocation, context: ShellContext) -> bool:
+    """`gio trash ~/x`, `mogrify … ~/Pictures/*`: programs that change the files they name."""
+    if invocation.name in ("gio", "exiftool") and not _CHANGING.search(invocation.text):
+        return False
+    paths = [word for word in operands(invocation) if word[:1] in "/~."]
+    return any(context.is_outside(context.real(path, invocation)) for path in paths)
+
+
+def throws_away(invocation: Invocation, context: ShellContext) -> bool:
+    """`mv x /dev/null`, `mv ~/Documents /tmp`."""
+    sources, target = copied(invocation)
+    if target.startswith("/tmp"):
+        return any(context.is_outside(context.real(path, invocation)) for path in sources)
+    return target == "/dev/null"
 
 
 def removes_tracked(invocation: Invocation, _context: ShellContext) -> bool:
@@ -163,6 +250,16 @@ _TO_ROOT = re.compile(r"(root|0)([:.]|\Z)")
 _UNPACKS = frozenset({"tar", "bsdtar", "unzip", "7z", "cpio"})
 _FILLS = _UNPACKS | {"rsync", "cp", "mv", "patch", "ln", "install"}
 _MAKES = frozenset({"mkdir", "ssh-keygen", "mktemp", "sqlite3"})
+_NOT_RUNNING = frozenset({"rm", "rmdir", "unlink", "mkdir", "srm", "trash", "rimraf", "shred"})
+_PLACES_FILES = frozenset({
+    "cp", "mv", "install", "ln", "tee", "dd", "rsync", "scp", "ditto", "sponge", "link",
+})  # fmt: skip
+_PRINTS_DATA, _PRINTS_NAMES = word_list("prints_data"), word_list("prints_names")
+_DESCRIPTOR_FOLDER = re.compile(r"/(dev|proc/(self|\d+))/fd/\d+/.")
+_ENDS_HARMLESS = re.compile(
+    r"\.(zip|tgz|tar\S{0,4}|gz|bz2|xz|log|txt|csv|tsv|png|jpe?g|webp|svg|gif|pdf|html?|mp[34]|wav|out"
+    r"|bak|orig|tmp|whl|deb|rpm|jar)\Z"
+)
 _NOT_CLEARING = frozenset({"mkdir", "touch", "chmod", "chown", "ls"})
 
 
@@ -179,15 +276,16 @@ def writes_system(invocation: Invocation, context: ShellContext) -> bool:
 
 
 def _changes_listed(invocation: Invocation, context: ShellContext) -> bool:
-    """`ls /etc/*.conf | xargs sed -i …`: the changed files are in the words of the search."""
+    """`ls /etc/*.conf | xargs sed -i …`, `sed -i … $(find / -name x)`: the changed files are in the
+    words of the search."""
     name = invocation.name
-    if "xargs" not in invocation.via or not (
-        name in WRITES_ALL or (name in IN_PLACE and in_place(invocation))
-    ):
+    if not (name in WRITES_ALL or (name in IN_PLACE and in_place(invocation))):
         return False
-    words = (word for source in invocation.upstream for word in operands(source))
+    piped = invocation.upstream if "xargs" in invocation.via else ()
+    given = invocation.fed_by if any(map(is_pattern, operands(invocation))) else ()
+    words = (word for source in (*piped, *given) for word in operands(source))
     places = (context.written_as(word, invocation) for word in words if word.startswith("/"))
-    return any(place and context.is_system(place) for place in places)
+    return any(place == "/" or (place and context.is_system(place)) for place in places)
 
 
 def changes_everywhere(invocation: Invocation, context: ShellContext) -> bool:
@@ -196,7 +294,8 @@ def changes_everywhere(invocation: Invocation, context: ShellContext) -> bool:
         return False
     starts = [word for word in invocation.arguments[:3] if word[:1] in ("/", "~")]
     changers = (WRITES_ALL | IN_PLACE | {"cp", "mv"}) & set(invocation.arguments)
-    return bool(changers) and any(vital(word, invocation, context) for word in starts)
+    writes = any(re.search(r">\s*[\"']?\$", word) for word in invocation.arguments)
+    return (bool(changers) or writes) and any(vital(word, invocation, context) for word in starts)
 
 
 def writes_startup(invocation: Invocation, context: ShellContext) -> bool:
@@ -212,6 +311,60 @@ def writes_startup(invocation: Invocation, context: ShellContext) -> bool:
         and not real.endswith("/known_hosts")
         for real in written_real_paths(invocation, context)
     )
+
+
+def writes_runs_later(invocation: Invocation, context: ShellContext) -> bool:
+    """A file that another program runs or obeys on its own; deleting one runs nothing."""
+    if invocation.name in _NOT_RUNNING:
+        return False
+    return any(context.runs_later(real) for real in written_real_paths(invocation, context))
+
+
+def makes_key(invocation: Invocation, context: ShellContext) -> bool:
+    """`ssh-keygen -f ~/.ssh/x`, unless it only shows or checks one."""
+    if has_option(invocation, "l", "y", "F", "R", "B", "H", "e", "L", "r"):
+        return False
+    paths = option_values(invocation.arguments, ("-f",))
+    return any(context.is_credential(context.real(path, invocation)) for path in paths if path)
+
+
+def writes_unknown(invocation: Invocation, context: ShellContext) -> bool:
+    """`cat x > "$(cat y)"`, `while read f; do cp x "$f"; done < y`: a file may name any target."""
+    for redirect in invocation.redirects:
+        if redirect.writes and _is_unknown(redirect.target, redirect.drawn, invocation, context):
+            return True
+    if invocation.name not in _PLACES_FILES or not invocation.arguments:
+        return any(map(_DESCRIPTOR_FOLDER.match, written_paths(invocation)))
+    target = copied(invocation)[1] if invocation.name in COPIERS else invocation.arguments[-1]
+    if _DESCRIPTOR_FOLDER.match(target):
+        return True
+    if "xargs" in invocation.via and target not in option_values(invocation.arguments, ("-t",)):
+        files = next((each for each in invocation.arguments if UNKNOWN in each), "")
+        named = files == target or "{}" in target or not files
+        fed = invocation.upstream or (Invocation(("cat",)),)
+        return named and _is_unknown(UNKNOWN, fed, invocation, context)
+    return _is_unknown(target.removeprefix("of="), invocation.last_drawn, invocation, context)
+
+
+def _is_unknown(
+    target: str, drawn: Sequence[Invocation], invocation: Invocation, context: ShellContext
+) -> bool:
+    """Return whether the contents of a file decide which file is written."""
+    nowhere = (invocation.folder or context.folder).startswith(UNKNOWN)
+    if nowhere and target.rpartition("/")[2] in OWN_FILES:
+        return True
+    if _DESCRIPTOR_FOLDER.match(target):
+        return True
+    if not target.startswith(UNKNOWN) or _ENDS_HARMLESS.search(target):
+        return False
+    printers = (each for each in drawn if not (each.name == "grep" and is_listing(each)))
+    names = {each.name or "cat" for each in printers}  # `$(<file)` has no name
+    return not names.isdisjoint(_PRINTS_DATA) and names.isdisjoint(_PRINTS_NAMES)
+
+
+def is_listing(invocation: Invocation) -> bool:
+    """`grep -l`: the names of files, not their contents."""
+    return has_option(invocation, "l", "L", "--files-with-matches", "--files-without-match")
 
 
 def clears_logs(invocation: Invocation, context: ShellContext) -> bool:

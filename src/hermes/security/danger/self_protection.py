@@ -3,20 +3,24 @@
 import re
 from itertools import pairwise
 
-from hermes.security.danger.code import code_texts
+from hermes.security.danger.code import code_texts, downloaded_files
 from hermes.security.danger.context import (
+    COPIERS,
     IN_PLACE,
     WRITES_ALL,
     WRITES_LAST,
     ShellContext,
+    copied,
+    copy_destinations,
     extraction_folder,
+    filled_folders,
     in_place,
     is_pattern,
     operands,
     touched_paths,
     written_paths,
-    written_real_paths,
 )
+from hermes.security.paths import OWN_TOOLS
 from hermes.security.shell.model import UNKNOWN, Invocation
 from hermes.security.shell.wrappers import option_values
 from hermes.security.tables import word_list
@@ -24,7 +28,8 @@ from hermes.security.tables import word_list
 POLICY = r"(approvals|command_allowlist|security|terminal|hooks|plugins|code_execution|yolo)"
 POLICY_COMMANDS = re.compile(
     rf"config (set|unset|add|remove) \S*?\b{POLICY}|pairing (approve|revoke|clear)"
-    r"|approvals (forget|allow|add|clear|set|reset)\b|auth (add|remove|reset|login|logout)\b"
+    r"|approvals (forget|remove|confirm|allow|add|clear|set|reset)\b"
+    r"|auth (add|remove|reset|login|logout|bind)\b"
     r"|log(in|out)\b|hooks (accept|revoke|allow)|yolo\b"
 )
 POLICY_FLAGS = frozenset({"--yolo", "--accept-hooks", "--ignore-rules", "--ignore-user-config"})
@@ -38,34 +43,34 @@ POLICY_VARIABLES = word_list("policy_variables")
 OWN_CODE = re.compile(
     r"config\.ya?ml|\.env\b|auth\.json|allowlist|approvals|state\.db|mcp-tokens|pairing"
 )
-RUN_LATER = ("plugins", "hooks", "cron", "scripts", "bin", "SOUL.md", "skills-hooks")
-"""In the Hermes home: what Hermes later runs or reads as instructions."""
-
 _HERMES = re.compile(r"hermes|gateway\b")
 _GATEWAY = re.compile(r"\bgateway\s+(run|start)\b")
-_TAKERS = frozenset({"rm", "mv", "srm", "rimraf", "trash"})
+_TAKERS = frozenset({"rm", "mv", "gmv", "srm", "rimraf", "trash"})
 _LOOKERS = frozenset({"ls", "cat", "grep", "wc", "stat", "file", "head", "tail", "du", "echo"})
 _LINKERS = frozenset({"ln", "link", "mount", "bindfs", "cp", "mklink"})
 _GIT_CHANGES, _FOLDER_CHANGERS = word_list("git_changes"), word_list("folder_changers")
 
 
 def writes_own(invocation: Invocation, context: ShellContext) -> bool:
-    paths = list(written_paths(invocation))
-    whole = invocation.name in _TAKERS  # a named folder is affected with everything in it
-    if any(context.could_be_own(path, invocation, whole=whole) for path in paths):
+    paths, taken = list(written_paths(invocation)), _taken(invocation)
+    if any(context.could_change_own(path, invocation, whole=path in taken) for path in paths):
         return True
     listed = any(UNKNOWN in path for path in paths) or "xargs" in invocation.via
-    if listed and _changes(invocation) and _found_own(invocation):
+    if listed and _changes(invocation) and _found_own(invocation, context):
         return True
     if invocation.name == "git":
         paths += option_values(invocation.arguments, ("-C", "--work-tree", "--git-dir"))
+    paths += _downloads(invocation)
+    made = set(copy_destinations(invocation)) if invocation.name in COPIERS else set()
     for path in paths:
         real = context.real(path, invocation)
         if not real or is_pattern(path):
             continue
-        if context.is_own(real):
+        if context.is_own_to_write(real):
             return True
-        if context.holds_own(real) and _changes_folder(invocation, real, context):
+        if context.holds_own(real) and (
+            path in taken or path in made or _changes_folder(invocation, real, context)
+        ):
             return True
     folder = extraction_folder(invocation, context)
     if folder and context.own_part(folder) == "" and _changes_here(invocation):
@@ -73,13 +78,51 @@ def writes_own(invocation: Invocation, context: ShellContext) -> bool:
     return _links_own(invocation, context) or _changes_found(invocation, context)
 
 
+def writes_tool_folder(invocation: Invocation, context: ShellContext) -> bool:
+    """Skills and memories, which have tools of their own."""
+    reals = (context.real(path, invocation) for path in written_paths(invocation))
+    parts = (context.own_part(real) for real in reals if real)
+    return any(part and part.partition("/")[0] in OWN_TOOLS for part in parts)
+
+
+def _taken(invocation: Invocation) -> list[str]:
+    """Return what the program moves or deletes, with everything in it."""
+    if invocation.name not in _TAKERS:
+        return []
+    return copied(invocation)[0] if invocation.name in ("mv", "gmv") else operands(invocation)
+
+
+def _downloads(invocation: Invocation) -> list[str]:
+    """Return the files that a download program names after the address."""
+    if invocation.name not in ("curl", "wget", "aria2c", "axel"):
+        return []
+    folders = option_values(
+        invocation.arguments, ("--output-dir", "-P", "--directory-prefix", "-d")
+    )
+    folder = next(folders, ".")
+    return [f"{folder}/{name}" for name in downloaded_files(invocation) if name]
+
+
+def fills_own(invocation: Invocation, context: ShellContext) -> bool:
+    """Unknown files written to a folder above the Hermes home, keys and start-up files."""
+    for path in filled_folders(invocation):
+        real = context.real(path, invocation) if UNKNOWN not in path else ""
+        if real and context.leads_to_own(real):
+            return True
+    return False
+
+
 def _changes(invocation: Invocation) -> bool:
     name = invocation.name
     return name in WRITES_ALL or name in WRITES_LAST or (name in IN_PLACE and in_place(invocation))
 
 
-def _found_own(invocation: Invocation) -> bool:
-    """`sed -i … $(find ~ -name config.yaml -path '*hermes*')`."""
+def _found_own(invocation: Invocation, context: ShellContext) -> bool:
+    """`sed -i … $(find ~ -name config.yaml -path '*hermes*')`, `cp x $(ls -d ~/.h*)/x`."""
+    for source in invocation.sources:
+        named = [word for word in source.arguments if word[:1] in "/~"]
+        if any(context.could_change_own(word, source, whole=True) for word in named):
+            return True
     text = " ".join(word for source in invocation.sources for word in source.words)
     return "hermes" in text and bool(OWN_CODE.search(text) or re.search(r"config|\.ya?ml", text))
 
@@ -91,8 +134,7 @@ def _changes_folder(invocation: Invocation, real: str, context: ShellContext) ->
         return False
     if name == "git":
         return bool(_GIT_CHANGES & set(invocation.arguments)) and context.own_part(real) == ""
-    inside = context.own_part(real) is not None
-    return inside or name in _TAKERS
+    return context.own_part(real) is not None
 
 
 def _changes_here(invocation: Invocation) -> bool:
@@ -161,11 +203,6 @@ def sets_policy_variable(invocation: Invocation, _context: ShellContext) -> bool
 
 def changes_settings(invocation: Invocation, _context: ShellContext) -> bool:
     return bool(OTHER_CHANGES.match(subcommand(invocation)))
-
-
-def writes_run_later(invocation: Invocation, context: ShellContext) -> bool:
-    parts = (context.own_part(real) for real in written_real_paths(invocation, context))
-    return any(part and part.partition("/")[0] in RUN_LATER for part in parts)
 
 
 def stops_hermes(invocation: Invocation, _context: ShellContext) -> bool:

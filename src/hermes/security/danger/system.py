@@ -4,11 +4,20 @@ containers, clouds and git history."""
 import posixpath
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from hermes.security.danger.context import ShellContext, has_option, locate_word, operands
 from hermes.security.shell.expansion import known_input
-from hermes.security.shell.model import UNKNOWN, Invocation, join_path
-from hermes.security.shell.wrappers import HOLDS_TEXT, SHELLS
+from hermes.security.shell.model import UNKNOWN, Invocation, join_path, program_name
+from hermes.security.shell.wrappers import (
+    COMMAND_OPTIONS,
+    HOLDS_TEXT,
+    SHELLS,
+    SSH_COMMAND,
+    git_option_texts,
+    git_settings,
+    option_values,
+)
 from hermes.security.tables import word_list
 
 
@@ -25,6 +34,68 @@ def removes_many(invocation: Invocation, _context: ShellContext) -> bool:
     removes = re.search(r"\b(uninstall|remove|rm|un)\b", invocation.text)
     listed = "xargs" in invocation.via or UNKNOWN in invocation.text
     return bool(removes) and listed
+
+
+# Options, settings and variables whose value is a command.
+
+_SYSTEM_PROGRAM = re.compile(r"/(usr/|opt/homebrew/|nix/store/\S+/)?(local/)?s?bin/[\w.+-]+")
+_HELPER_VARIABLES = re.compile(
+    r"(GIT_)?(EDITOR|PAGER|SSH|SSH_COMMAND|SEQUENCE_EDITOR|EXTERNAL_DIFF|ASKPASS|PROXY_COMMAND)"
+    r"|VISUAL|MANPAGER|LESSOPEN|LESSCLOSE|RSYNC_RSH|SUDO_ASKPASS|SSH_ASKPASS|BROWSER|RUSTC_WRAPPER"
+    r"|CARGO_\w*(RUNNER|LINKER|WRAPPER)"
+)
+_SHELL_META = re.compile(r"[;&|`]|\$\(")
+_GIT_HELPERS = word_list("git_helpers")
+_GIT_FOLDERS = ("core.hookspath", "include.path", "init.templatedir", "core.attributesfile")
+
+
+def starts_by_option(invocation: Invocation, _context: ShellContext) -> bool:
+    """`sort --compress-program=./x`: a program of the user's own, in a place meant for a usual
+    one. What is written there as a command line is examined as well."""
+    name, words = invocation.name, invocation.arguments
+    values = [value for key, value in invocation.assignments if _HELPER_VARIABLES.fullmatch(key)]
+    if name in COMMAND_OPTIONS:
+        values += option_values(words, COMMAND_OPTIONS[name])
+    elif name == "git":
+        values += git_option_texts(words)
+        if "config" not in words:
+            values += (value for _key, value in git_settings(words))
+    if name in ("ssh", "scp", "sftp", "autossh"):
+        values += (found for word in words for found in SSH_COMMAND.findall(word))
+    if name == "tar":
+        values += (word.partition("exec=")[2] for word in words if "exec=" in word)
+    return any(map(_is_own_program, values))
+
+
+def _is_own_program(text: str) -> bool:
+    """Return whether a command begins with the path of a file outside the system's folders."""
+    first = "".join(text.lstrip("!|").replace(",", " ").split()[:1])
+    return "/" in first.rstrip("/") and not _SYSTEM_PROGRAM.fullmatch(first)
+
+
+def sets_git_command(invocation: Invocation, _context: ShellContext) -> bool:
+    """`git config` of something that git runs later."""
+    if "config" not in subcommand(invocation)[:1]:
+        return False
+    return any(_git_runs(key, value) for key, value in git_settings(invocation.arguments))
+
+
+def _git_runs(key: str, value: str) -> bool:
+    if key.startswith(_GIT_FOLDERS) or (key.startswith("include") and key.endswith(".path")):
+        return True
+    if key.startswith("alias.") or key.endswith(".update"):
+        return value.startswith("!")
+    if key == "core.fsmonitor" and value.lower() in ("true", "false", "0", "1"):
+        return False
+    first = "".join(value.lstrip("!").split()[:1])
+    usual = program_name(first).removeprefix("git-credential-") in _GIT_HELPERS
+    return not usual or bool(_SHELL_META.search(value)) or _is_own_program(value)
+
+
+def starts_from_file(invocation: Invocation, _context: ShellContext) -> bool:
+    """`ENV=./f sh -i`: a shell that first runs a file."""
+    start = dict(invocation.assignments).get("ENV", "")
+    return bool(start) and (invocation.name in SHELLS or "/" in start)
 
 
 # Services and processes: stopping them, and turning the machine off.
@@ -52,7 +123,9 @@ def kills_all(invocation: Invocation, _context: ShellContext) -> bool:
     if len(words) > MAX_KILLED:
         return True
     unknown = not words or any(UNKNOWN in word for word in words)
-    return unknown and _lists(invocation) and bool(_HARD.search(invocation.text))
+    if not unknown or not _lists(invocation):
+        return False
+    return bool(_HARD.search(invocation.text)) or _lists_everything(invocation)
 
 
 def _lists(invocation: Invocation) -> bool:
@@ -64,6 +137,18 @@ def _lists(invocation: Invocation) -> bool:
     ]
     port = any(each.name == "lsof" and re.search(r":\d|-i", each.text) for each in searches)
     return bool(searches) and not port
+
+
+def _lists_everything(invocation: Invocation) -> bool:
+    """`ps aux | awk '{print $2}'`: no step selects processes."""
+    sources = invocation.sources
+    if not sources or sources[0].name != "ps" or re.search(r"-[CpuU]", sources[0].text):
+        return False
+    return all(
+        each.name in ("ps", "tail", "cut", "sort", "tr")
+        or (each.name in ("awk", "gawk") and re.fullmatch(r"\{\s*print \$\d+;?\s*\}", each.text))
+        for each in sources
+    )
 
 
 def stops_by_script(invocation: Invocation, _context: ShellContext) -> bool:
@@ -128,7 +213,10 @@ _LOST = re.compile(
     rf"\bdrop\s+((temporary|external|materialized|foreign)\s+)?({_OBJECTS})\b"
     r"|(^|[;\s\"'(])truncate\s+(table\s+)?[\w\"`\[]|\bpurge\s+(table|recyclebin|binary)"
     r"|\breset\s+(master|slave|replica)|\bshutdown\b\s*;?\s*$|\balter\s+table\b[^;]*\bdrop\b"
-    r"|\balter\s+user\b|\bset\s+password\b|\balter\s+table\b[^;]*\bdelete\s+where\s+1\b",
+    r"|\bgrant\s+(all|super)\b|\bcreate\s+(user|role)\b[^;]*\b(superuser|createrole)\b"
+    r"|\balter\s+(user|role)\b|\bset\s+password\b|\brevoke\s+all\b|\bdisable\s+row\s+level\s+security"
+    r"|\bset\s+global\b|\bflush\s+(tables\s+with|logs|privileges)|\bshutdown\s+(abort|immediate)"
+    r"|\bpg_terminate_backend\s*\((?![^;]*\bwhere\b)|\bvacuum\s+full\b|\balter\s+system\b|\balter\s+table\b[^;]*\bdelete\s+where\s+1\b",
     re.IGNORECASE,
 )
 _NAME = r"[\w.\"`\[\]]+"
@@ -146,10 +234,14 @@ _DOCUMENTS = re.compile(
     r"dropDatabase|\.drop\s*\(|dropCollection|dropIndexes|dropUser|dropAllUsers|shutdownServer"
     r"|(deleteMany|\.remove)\s*\(\s*(\{\s*\})?\s*\)|\bflush(all|db)\b|\bscript\s+flush\b"
     r"|\bdebug\s+segfault|\bconfig\s+set\s+(dir|dbfilename)|\b(slave|replica)of\b|\bmodule\s+load\b"
-    r"|\beval\b.*\bdel\b|\bshutdown\b",
+    r"|\beval\b.*\bdel\b|\bshutdown\b|\.stepDown\s*\(|\bswapdb\b|--cluster\s+(del-node|reset|fix)|updateMany\s*\(\s*\{\s*\}\s*,|\brenameCollection\b",
     re.IGNORECASE,
 )
 _STARTS = re.compile(r"\s*(drop|truncate|delete|alter|update)\s", re.IGNORECASE)
+_STATEMENT = re.compile(
+    r"^\s*(?:(drop|truncate|delete|alter|update)\s|(flush)(?:all|db)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
 _SQL_NAMED = re.compile(r"sql|\bdb|database|query|prisma", re.IGNORECASE)
 _SQL_TEXT = word_list("sql_text")
 LONGEST_TEXT = 100_000  #: Longer texts are checked only up to here.
@@ -160,6 +252,13 @@ def lost_by(text: str) -> bool:
     text = _COMMENTS.sub(" ", text[:LONGEST_TEXT])
     plain = text if _INDIRECT.search(text) else _STRINGS.sub("''", text)
     return bool(_LOST.search(plain)) or any(map(_loses_rows, plain.split(";")))
+
+
+def is_loss(text: str) -> bool:
+    """Return whether text has a statement that loses data at the beginning of a line, whichever
+    program reads it."""
+    lines = _STATEMENT.finditer(text[:LONGEST_TEXT])
+    return any(found[2] or lost_by(text[found.start() :]) for found in lines)
 
 
 def _loses_rows(statement: str) -> bool:
@@ -192,7 +291,17 @@ def texts(invocation: Invocation, context: ShellContext) -> Iterator[str]:
         yield from (context.texts.get(locate_word(path, invocation, context), "") for path in paths)
 
 
+def is_client_in_memory(invocation: Invocation) -> bool:
+    """A database that ends with the command."""
+    named = [word for word in operands(invocation) if " " not in word]
+    if invocation.name == "duckdb" and not invocation.redirects:
+        return not named or named[0] == ":memory:"
+    return invocation.name in ("sqlite3", "sqlite") and named[:1] == [":memory:"]
+
+
 def loses_data(invocation: Invocation, context: ShellContext) -> bool:
+    if is_client_in_memory(invocation):
+        return False
     return any(lost_by(text) for text in texts(invocation, context) if text)
 
 
@@ -200,10 +309,46 @@ def loses_documents(invocation: Invocation, context: ShellContext) -> bool:
     return any(_DOCUMENTS.search(text[:LONGEST_TEXT]) for text in texts(invocation, context))
 
 
+_REACHES_OUT = re.compile(
+    r"\battach\b|\bwritefile\s*\(|\bload_extension\s*\(|\bedit\s*\("
+    r"|(^|\n)\s*\.(shell|system|output|once|save|backup|clone|load|read|open|cd|import|log|excel)\b",
+    re.IGNORECASE,
+)
+
+
+def runs_database_script(invocation: Invocation, context: ShellContext) -> bool:
+    """`sqlite3 x.db < s.sql`, with statements that write other files or start programs."""
+    paths = [each.target for each in invocation.redirects if each.operator == "<"]
+    paths += [word[6:].strip() for word in invocation.arguments if word.startswith(".read ")]
+    paths += option_values(invocation.arguments, ("-init",))
+    return any(_REACHES_OUT.search(context.file_text(path, invocation)) for path in paths if path)
+
+
+_DELETING_SCRIPT = re.compile(
+    r"(?:^|[/_.-])(?:drop|wipe|truncate|purge|nuke|delete|destroy|reset|teardown)[\w.-]*\.(?:sql|js|cql)\Z",
+    re.IGNORECASE,
+)
+
+
+def runs_deleting_script(invocation: Invocation, _context: ShellContext) -> bool:
+    """`mysql app < drop_all.sql`."""
+    paths = [each.target for each in invocation.redirects if each.operator == "<"]
+    paths += option_values(invocation.arguments, ("-f", "--file", "-i"))
+    paths += [word for source in invocation.upstream for word in operands(source)]
+    return any(map(_DELETING_SCRIPT.search, paths))
+
+
+def told_to_delete(invocation: Invocation, _context: ShellContext) -> bool:
+    text = known_input(invocation) or ""
+    return bool(re.search(r"\b(delete|purge|prune)\b", text, re.IGNORECASE))
+
+
 def given_statement(invocation: Invocation, context: ShellContext) -> bool:
     """A statement that loses data, passed to an unknown program: `wp db query "DROP …"`, `heroku
     pg:psql -c …`, `… | manage.py dbshell`."""
     if invocation.name in HOLDS_TEXT or invocation.name in _SQL_TEXT or not invocation.words:
+        return False
+    if is_client_in_memory(invocation):
         return False
     named = " ".join(invocation.words[:8])
     return any(
@@ -223,6 +368,45 @@ def deletes_keys(invocation: Invocation, _context: ShellContext) -> bool:
     """`redis-cli keys '*' | xargs redis-cli del`."""
     deletes = re.search(r"\b(del|unlink)\b", invocation.text, re.IGNORECASE)
     return bool(deletes) and "xargs" in invocation.via
+
+
+_PRODUCTION = re.compile(r"(^|[\s=/:@_.-])(prod|production|prd|live)\b", re.IGNORECASE)
+_ENVIRONMENTS = frozenset({"RAILS_ENV", "NODE_ENV", "MIX_ENV", "APP_ENV", "FLASK_ENV", "RACK_ENV"})
+_CHANGES_DATA = re.compile(
+    r"\bdb:(?!version|migrate:status|structure:dump)\w|\b(migrate|seed|upgrade|downgrade|rollback)\b"
+)
+_READS_DATA = re.compile(r"\bstatus\b|\blist\b|--(dry-run|check|plan|list|help)\b|showmigrations")
+
+
+def changes_production_data(invocation: Invocation, _context: ShellContext) -> bool:
+    """`RAILS_ENV=production rails db:migrate`, `psql "$PROD_URL" -f x.sql`."""
+    name, text = invocation.name, invocation.text
+    if name in ("psql", "mysql", "mariadb", "sqlcmd"):
+        runs = re.search(r"(^|\s)(-f|--file|-i)\b", text) or any(
+            each.operator == "<" for each in invocation.redirects
+        )
+        named = any(re.search(r"(?i)(^|_)(prod|production|live)(_|\Z)", v) for v in invocation.uses)
+        return bool(runs) and (named or bool(_PRODUCTION.search(text)))
+    chosen = {**invocation.known, **dict(invocation.assignments)}
+    production = any(chosen.get(key, "").startswith("prod") for key in _ENVIRONMENTS)
+    if not production or name not in _MIGRATORS:
+        return False
+    return bool(_CHANGES_DATA.search(text)) and not _READS_DATA.search(text)
+
+
+_MIGRATORS = word_list("migrators")
+_DELETE_METHOD = re.compile(r"(^|\s)(-X\s?|--request[= ]|--method=)?DELETE(\s|\Z)")
+_NEAR = re.compile(
+    r"(\w+://)?(localhost|127\.|0\.0\.0\.0|\[::1\]|host\.docker|:\d|\$)|\w+://[\w-]+(:\d+)?(/|\Z)"
+)
+
+
+def deletes_by_request(invocation: Invocation, _context: ShellContext) -> bool:
+    """`curl -X DELETE https://…`: not to a server of this machine or of a container."""
+    if not _DELETE_METHOD.search(invocation.plain):
+        return False
+    addresses = [word for word in operands(invocation) if "://" in word or "." in word]
+    return any(not _NEAR.match(word.replace(UNKNOWN, "$")) for word in addresses)
 
 
 # Containers, clusters and clouds.
@@ -274,10 +458,52 @@ def deletes_by_verb(invocation: Invocation, _context: ShellContext) -> bool:
         return False
     if "/" in words[0] or "." in words[0]:
         return False  # a program of the project, which may do as it likes
-    return any(word.lower() in _VERBS for word in operands(invocation)[:3])
+    end = words.index("--") if "--" in words else len(words)
+    pairs = pairwise(words[:end])
+    selected = {word for option, word in pairs if option in ("-k", "-t", "-g", "-m", "--grep")}
+    given = (word for word in words[1:end] if not word.startswith("-") and word not in selected)
+    named = [word.lower() for word in given][:3]
+    if any(word in _VERBS or _VERB_PART.search(word) for word in named):
+        return True
+    if invocation.name.endswith("ctl") and not _CONTROL_STOPS.isdisjoint(named[:1]):
+        return True
+    forced = has_option(invocation, "--purge", "--all", "--force", "y", "f", "--yes")
+    return forced and not _UNDOING.isdisjoint(named)
+
+
+_DEPLOYERS = word_list("deployers")
+_DEPLOYS = re.compile(
+    r"(^|[\s:/_.-])(deploy\w*|release|rollback|promote|teardown|destroy|create-deployment|ship|publish"
+    r"|start-pipeline-execution|migrate|rollout|failover|update)(?=[\s:/_.-]|\Z)",
+    re.IGNORECASE,
+)
+_ONLY_LOOKS = re.compile(
+    r"--(check|dry-run|plan|diff|help|list|status|version|noop)\b|(^|\s)(-n|status|diff|plan|logs|ps)(\s|\Z)"
+    r"|(^|\s)(view|list|describe-\S+|get-\S+|config|validate|test|lint|build)(\s|\Z)"
+)
+
+
+def deploys_to_production(invocation: Invocation, _context: ShellContext) -> bool:
+    """`make deploy-prod`, `./deploy.sh production`, `cap production deploy`."""
+    words = invocation.words
+    if not words or invocation.name == "vercel":
+        return False
+    script = words[0] if "/" in words[0] or words[0].endswith(".sh") else ""
+    if not script and invocation.name not in _DEPLOYERS:
+        return False
+    text = f"{script.rpartition('/')[2]} {invocation.plain}"
+    deploys = _DEPLOYS.search(text) and _PRODUCTION.search(text)
+    return bool(deploys) and not _ONLY_LOOKS.search(text)
 
 
 _VERBS = word_list("deleting_verbs")
+_VERB_PART = re.compile(
+    r"^[a-z]+([-:_.][a-z]+)*[-:_.](delete|destroy|purge|terminate|wipe|drop|obliterate)\Z"
+    r"|^(delete|destroy|purge|terminate|wipe)([-:_][a-z]+([-:_][a-z]+)*|all|site|app|project)\Z"
+    r"|^(db|database|schema|data)[-:_](reset|fresh|truncate|clean)\Z|^remove_all\Z"
+)
+_CONTROL_STOPS = frozenset({"stop", "kill", "cleanse", "shutdown", "reset", "remove", "uninstall"})
+_UNDOING = word_list("undoing_verbs")
 KNOWN_OTHERWISE = word_list("known_otherwise")
 
 
@@ -300,7 +526,7 @@ def subcommand(invocation: Invocation) -> list[str]:
 
 def forced_push(invocation: Invocation, _context: ShellContext) -> bool:
     words = subcommand(invocation)
-    if words[:1] != ["push"]:
+    if words[:1] != ["push"] or {"-n", "--dry-run"} & set(words):
         return False
     return any(
         word.partition("=")[0] in _FORCE
@@ -310,30 +536,81 @@ def forced_push(invocation: Invocation, _context: ShellContext) -> bool:
     )
 
 
+_FORGES = re.compile(
+    r"(?:^|@|//)(?:[\w.-]+@)?(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org)[/:]"
+)
+_REPOSITORY = re.compile(r"\w+://|[\w.-]+@[\w.-]+:|[\w-]+(\.[\w-]+)+:")
+
+
+def remote_set(invocation: Invocation) -> str:
+    """Return the name of the remote that `git remote` sets to an unusual address; "" if none."""
+    words = [word for word in subcommand(invocation) if not word.startswith("-")]
+    if words[:2] not in (["remote", "add"], ["remote", "set-url"]) or len(words) < 4:
+        return ""
+    usual = _FORGES.search(words[3]) or words[3].startswith((".", "/", "file:", "~"))
+    return "" if usual else words[2]
+
+
+def pushes_elsewhere(invocation: Invocation, context: ShellContext) -> bool:
+    """`git push URL`, or to a remote that the same command has set."""
+    words = subcommand(invocation)
+    if words[:1] != ["push"]:
+        return False
+    target = next((word for word in words[1:] if not word.startswith("-")), "origin")
+    return target in context.remotes or bool(_REPOSITORY.match(target))
+
+
 def loses_work(invocation: Invocation, _context: ShellContext) -> bool:
     """Uncommitted changes would be lost."""
     verb, *rest = subcommand(invocation) or [""]
+    named = [word for word in rest if not word.startswith("-")]
     everything = not _ALL.isdisjoint(rest)
     forced = any(re.fullmatch(r"-[a-zA-Z]*f|--force|--discard-changes", word) for word in rest)
+    resets = any(re.fullmatch(r"-[a-zA-Z]*[BC]", word) for word in rest) and len(named) > 1
     match verb:
         case "reset":
-            return "--hard" in rest
+            return not {"--hard", "--merge"}.isdisjoint(rest)
         case "checkout":
-            return forced or everything
+            paths = rest[rest.index("--") + 1 :] if "--" in rest else []
+            return forced or everything or resets or any(map(_is_folder, paths))
         case "restore":
             staged = ("--staged" in rest or "-S" in rest) and "--worktree" not in rest
-            return everything and not staged
+            return (everything or any(map(_is_folder, named))) and not staged
         case "switch":
-            return forced
-        case "worktree":
-            return forced and rest[:1] == ["remove"]
+            return forced or resets
+        case "worktree" | "submodule":
+            return forced and rest[:1] in (["remove"], ["deinit"])
         case "stash":
-            return rest[:1] == ["clear"]
+            return rest[:1] in (["clear"], ["drop"])
+        case "read-tree":
+            return "--reset" in rest
+        case "checkout-index":
+            return forced or any(re.fullmatch(r"-[a-z]*f[a-z]*", word) for word in rest)
+        case "rm":
+            return forced_removal(rest)
     return False
 
 
+def forced_removal(words: list[str]) -> bool:
+    """`git rm -rf folder`: also files with changes in no commit."""
+    letters = {letter for word in words if re.fullmatch(r"-[a-z]+", word) for letter in word[1:]}
+    return "f" in letters and "r" in letters and "--cached" not in words
+
+
+def _is_folder(path: str) -> bool:
+    """Return whether a path of a project looks like a folder, or a pattern."""
+    last = path.rstrip("/").rpartition("/")[2]
+    return path.endswith("/") or "*" in path or bool(re.fullmatch(r"[a-z_-]+", last))
+
+
 def unmerged(invocation: Invocation, _context: ShellContext) -> bool:
-    """`git branch -D` of what another program lists."""
+    """`git branch -D`, `git branch -f` and `git tag -d` of what another program lists."""
     words = subcommand(invocation)
-    deletes = words[:1] == ["branch"] and bool({"-D", "-d", "--delete"} & set(words))
-    return deletes and "xargs" in invocation.via and bool(operands(invocation))
+    letters = {letter for word in words if re.fullmatch(r"-[a-zA-Z]+", word) for letter in word}
+    forced = "D" in letters or "f" in letters or "--force" in words
+    if words[:1] == ["branch"] and forced:
+        return True
+    deletes = words[:1] in (["branch"], ["tag"]) and {"-D", "-d", "--delete"} & set(words)
+    listed = "xargs" in invocation.via or any(each.name == "git" for each in invocation.sources)
+    listed = listed or any(word.startswith(UNKNOWN) for word in words)
+    return bool(deletes) and listed and bool(operands(invocation))

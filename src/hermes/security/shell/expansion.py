@@ -3,6 +3,7 @@
 import base64
 import binascii
 import fnmatch
+import posixpath
 import re
 from collections.abc import Callable
 
@@ -269,6 +270,10 @@ def predict_output(invocation: Invocation) -> str | None:
         return " ".join(plain)
     if name == "basename" and plain:
         return plain[0].rstrip("/").rpartition("/")[2].removesuffix(plain[1] if plain[1:] else "")
+    if name == "dirname" and plain:
+        return posixpath.dirname(plain[0].rstrip("/")) or "."
+    if name == "ls" and plain and re.search(r"(^|\s)-\w*d", invocation.text):
+        return "\n".join(plain)  # patterns stay patterns
     if name == "mktemp":
         return "/tmp/mktemp"
     if name == "pwd":

@@ -27,6 +27,7 @@ class CommandTooComplex(Exception):
 class ShellRedirect(msgspec.Struct, frozen=True):
     operator: str
     target: str
+    drawn: tuple["Invocation", ...] = ()  #: Programs whose output is in the target.
 
     @property
     def writes(self) -> bool:
@@ -50,6 +51,7 @@ class Invocation(msgspec.Struct, frozen=True):
     uses: frozenset[str] = frozenset()  #: Names of the variables in its words.
     drawn: tuple["Invocation", ...] = ()
     """Programs whose output is in variables of its words: `x=$(find …); rm $x`."""
+    last_drawn: tuple["Invocation", ...] = ()  #: Programs whose output is in its last word.
     piped: bool = False  #: Its output goes to another program.
     background: bool = False
     via: tuple[str, ...] = ()  #: The programs that start this one: sudo, xargs, find …
@@ -90,6 +92,8 @@ class ParsedCommand(msgspec.Struct, frozen=True):
     broken: bool = False  #: The tree has errors: parts of the command may be missing from it.
     bomb: bool = False
     """A function starts itself in the background, or an endless loop starts programs."""
+    folder: str = ""  #: Where the shell is afterwards; "" if it has not moved.
+    variables: Mapping[str, str] = {}  #: Its variables afterwards.
 
 
 @lru_cache(maxsize=4_096)
@@ -129,10 +133,11 @@ class Variables:
         self.drawn: dict[str, tuple[Invocation, ...]] = {}
         """Programs whose output a variable may contain."""
         self.used: set[str] = set()  #: Names looked up since this was last cleared.
+        self.references: dict[str, str] = {}  #: `declare -n x=y`: names that mean others.
 
     def __call__(self, name: str) -> str | None:
         self.used.add(name)
-        value = self.known.get(name)
+        value = self.known.get(self.references.get(name, name))
         return value if value is not None else DEFAULTS.get(name)
 
     def draw(self, name: str, programs: tuple[Invocation, ...]) -> None:

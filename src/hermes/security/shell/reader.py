@@ -81,6 +81,16 @@ _MARKS = re.compile(f"[{HELD}{GIVEN}]")
 _ENDLESS = re.compile(
     r"while\s+(?::|true|1|\[\s*1\s*\]|\(\(\s*1\s*\)\))\s*[;\n]|for\s*\(\(\s*;\s*;"
 )
+_EVALUATES = re.compile(
+    r"\(\(|\$\[|\w\[|(?:^|[;&|({\n`!]|\b(?:do|then|else|elif|if|while|until|builtin|command)\s)\s*"
+    r"(?:\w+=\S*\s+)*(?:let|read|unset|getopts|declare|typeset|local|readonly|wait|mapfile)\b"
+    r"|-(?:eq|ne|lt|le|gt|ge|v|R)\b|@P\}|\$\{!|\$\{\w+:\s*[^-=+?\s]|\bPS[0-4]="
+    r"|\b(?:SECONDS|RANDOM|OPTIND|HISTCMD|SRANDOM|LINENO|EPOCHSECONDS|BASHPID)="
+)
+"""Where the shell evaluates text again: arithmetic, subscripts, names given as arguments, prompts.
+A substitution in that text runs, however it is quoted."""
+_QUOTES = re.compile(r"\\(.)|['\"]")
+MAX_HIDDEN = 16  #: Substitutions in evaluated text that are followed.
 _WAITS = frozenset({"sleep", "wait", "read", "inotifywait", "fswatch", "usleep", "break"})
 
 
@@ -93,7 +103,14 @@ def parse_command(
     reader = _CommandReader(ShellScope(Variables(known or {}), folder))
     reader.text(command)
     reader.finish()
-    return ParsedCommand(tuple(reader.found), reader.broken or reader.make.broken, reader.bomb)
+    scope = reader.make.scope
+    return ParsedCommand(
+        tuple(reader.found),
+        reader.broken or reader.make.broken,
+        reader.bomb,
+        folder=scope.folder,
+        variables=scope.variables.known,
+    )
 
 
 class _CommandReader:
@@ -107,6 +124,7 @@ class _CommandReader:
         self._uncalled: set[str] = set()
         self._active: list[str] = []
         self._depth = 0
+        self._hidden: set[str] = set()
         self._read: dict[int, Upstream] = {}
 
     def text(self, command: str, upstream: Upstream = ()) -> None:
@@ -124,10 +142,38 @@ class _CommandReader:
         self.broken = self.broken or root.has_error or not lifted.complete
         outer, self._scope.documents = self._scope.documents, lifted.documents
         self._depth += 1
+        start = len(self.found)
         with self._once():
             self._visit(root, upstream, False)
+        if _EVALUATES.search(lifted.command):
+            self._evaluated(lifted.command, self.found[start:])
         self._depth -= 1
         self._scope.documents = outer
+
+    def _evaluated(self, command: str, found: list[Invocation]) -> None:
+        """Parse substitutions in text that the shell may evaluate a second time."""
+        texts = {_QUOTES.sub(r"\1", command)} if re.search(r"['\\]", command) else set()
+        mappings = {id(each.known): each.known for each in found}
+        mappings[id(self._scope.variables.known)] = self._scope.variables.known
+        for mapping in mappings.values():
+            texts.update(mapping.values())
+        texts.update(value for values in self._scope.variables.others.values() for value in values)
+        for each in found:
+            texts.update(each.words)
+            texts.update(value for _name, value in each.assignments)
+        inner = dict.fromkeys(
+            text
+            for source in sorted(texts)
+            if "$(" in source or "`" in source
+            for text in substitutions(source)
+            if text not in self._hidden
+        )
+        broken = self.broken, self.make.broken
+        for text in itertools.islice(inner, MAX_HIDDEN):
+            self._hidden.add(text)
+            with self._scope.subshell():
+                self.text(text)
+        self.broken, self.make.broken = broken
 
     def finish(self) -> None:
         """Parse functions that were not called: the next command may call them, with any
@@ -328,6 +374,8 @@ class _CommandReader:
             fed = tuple(self.make.feeders(values))
         if name is not None:
             self._scope.variables.vary(node_text(name), words or [UNKNOWN])
+            if any(UNKNOWN in word for word in words):
+                self._scope.variables.draw(node_text(name), fed)
         self._scope.branches += 1
         if body is not None:
             self._visit(body, (*upstream, *fed)[-LONGEST_PIPE:], background)
@@ -339,10 +387,13 @@ class _CommandReader:
         assignments = [each for each in node.named_children if each.type == "variable_assignment"]
         kept = [each for each in node.children if each.type != "variable_assignment"]
         words = tuple(word for each in kept for word in self.make.words.of(each))
+        assigned = tuple(self.make.assign(assignments))
+        if "-n" in words[1:2] and words[0] != "export":
+            self._scope.variables.references |= dict(assigned)
         self._emit(
             Invocation(
                 words,
-                assignments=tuple(self.make.assign(assignments)),
+                assignments=assigned,
                 upstream=upstream,
                 fed_by=tuple(self.make.feeders([node])),
                 background=background,

@@ -479,8 +479,10 @@ class ShellScope:
         names = [word for word in words if _NAME.fullmatch(word)]
         text = known_input(invocation)
         if text is None or UNKNOWN in text:
+            files = (each.target for each in invocation.redirects if each.operator == "<")
+            read = tuple(Invocation(("cat", target)) for target in files)
             for name in names:
-                self.variables.draw(name, invocation.sources)
+                self.variables.draw(name, (*invocation.sources, *read))
         if invocation.name == "read":
             self._read(names or ["REPLY"], text)
         else:
@@ -530,7 +532,7 @@ class InvocationBuilder:
     """`substitution` returns the programs inside `$(…)` or `<(…)`."""
 
     def __init__(self, scope: ShellScope, substitution: Callable[[Node], Upstream]) -> None:
-        self._scope, self._substitution = scope, substitution
+        self.scope, self._substitution = scope, substitution
         self.words = WordExpander(scope.variables, self._predicted_output)
         self.broken = False
 
@@ -538,7 +540,7 @@ class InvocationBuilder:
         self, nodes: list[Node], redirects: list[Node], upstream: Upstream, background: bool
     ) -> Iterator[Invocation]:
         """Yield the program with the current variables, then with their alternative values."""
-        variables = self._scope.variables
+        variables = self.scope.variables
         first = self.invocation(nodes, redirects, upstream, background)
         known, others = variables.saved()
         seen = {first.words}
@@ -556,7 +558,7 @@ class InvocationBuilder:
     def invocation(
         self, nodes: list[Node], redirects: list[Node], upstream: Upstream, background: bool
     ) -> Invocation:
-        scope = self._scope
+        scope = self.scope
         scope.variables.used = set()
         assignments = [node for node in nodes if node.type == "variable_assignment"]
         spoken = [node for node in nodes if node.type != "variable_assignment"]
@@ -567,6 +569,7 @@ class InvocationBuilder:
         words = tuple(word for node in spoken for word in self.words.of(node))
         used = frozenset(scope.variables.used)
         named_by = frozenset(each.name for each in self.feeders(spoken[:1]))
+        last = self._drawn_into(spoken[-1]) if words and UNKNOWN in words[-1] else ()
         with scope.subshell():
             assigned = tuple(self.assign(assignments))
         return Invocation(
@@ -579,26 +582,36 @@ class InvocationBuilder:
             named_by=named_by,
             uses=used,
             drawn=tuple(each for name in used for each in scope.variables.drawn.get(name, ())),
+            last_drawn=last,
             piped=scope.piped,
             background=background,
             folder=scope.folder,
             known=scope.variables.known,
         )
 
+    def _drawn_into(self, node: Node) -> Upstream:
+        """Return the programs whose output is in one word, directly or through variables."""
+        variables = self.scope.variables
+        outer, variables.used = variables.used, set()
+        self.words.of(node)
+        names, variables.used = variables.used, outer
+        drawn = (each for name in names for each in variables.drawn.get(name, ()))
+        return (*self.feeders([node]), *drawn)
+
     def assign(self, nodes: list[Node]) -> Iterator[tuple[str, str]]:
         """Set the variables of assignments, and yield them."""
-        variables = self._scope.variables
+        variables = self.scope.variables
         for node in nodes:
             name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
             if name is None:
                 continue
             variable = node_text(name).partition("[")[0]
             text = self.words.value(value, quoted=True) if value is not None else ""
-            text = self._scope.fill_documents(text)
+            text = self.scope.fill_documents(text)
             if any(child.type == "+=" for child in node.children):
                 gap = SPLIT if value is not None and value.type == "array" else ""
                 text = (variables.known.get(variable) or "") + gap + text
-            variables.assign(variable, text, maybe=self._scope.branches > 0)
+            variables.assign(variable, text, maybe=self.scope.branches > 0)
             if UNKNOWN in text:
                 variables.draw(variable, tuple(self.feeders([node])))
             yield variable, text
@@ -623,7 +636,9 @@ class InvocationBuilder:
             return ShellRedirect("<<", "")
         operator = next((child.type for child in node.children if not child.is_named), "")
         targets = _targets(node)
-        return ShellRedirect(operator, "".join(self.words.of(targets[0])) if targets else "")
+        target = "".join(self.words.of(targets[0])) if targets else ""
+        drawn = self._drawn_into(targets[0]) if UNKNOWN in target else ()
+        return ShellRedirect(operator, target, drawn)
 
     def _redirect_text(self, node: Node) -> str:
         """Return the text of a here-document or here-string."""
@@ -631,7 +646,7 @@ class InvocationBuilder:
         if not targets:
             return ""
         text = self.words.value(targets[0], quoted=True).removeprefix(GIVEN)
-        return self._scope.fill_documents(text)
+        return self.scope.fill_documents(text)
 
 
 def _targets(node: Node) -> list[Node]:

@@ -10,6 +10,7 @@ import msgspec
 from hermes.security.shell.expansion import known_input
 from hermes.security.shell.model import (
     MOST_PROGRAMS,
+    SPLIT,
     UNKNOWN,
     CommandTooComplex,
     Invocation,
@@ -38,7 +39,8 @@ LAUNCHERS |= {
 }
 """By name, or by name and subcommand."""
 AFTER_DASHES, TEXT_WORDS = word_list("after_dashes"), word_list("text_words")
-TEXT_OPTIONS = split_values(program_tables().text_options)
+COMMAND_OPTIONS = split_values(program_tables().command_options)
+TEXT_OPTIONS = {**split_values(program_tables().text_options), **COMMAND_OPTIONS}
 
 # Commands among the words of unknown programs: wrappers that are in no list.
 
@@ -99,16 +101,33 @@ COMMAND_VARIABLES = re.compile(
 )
 """Variables whose value other programs run."""
 
-_GIT_TEXT_OPTIONS = ("--upload-pack", "--receive-pack", "--extcmd", "--open-files-in-pager")
-_SSH_COMMAND = re.compile(r"^\S*command[= ]\s*(.+)", re.IGNORECASE | re.DOTALL)
+_GIT_TEXT_OPTIONS = (
+    "--upload-pack", "--receive-pack", "--extcmd", "--open-files-in-pager", "--sendmail-cmd",
+    "--to-cmd", "--cc-cmd", "--header-cmd",
+)  # fmt: skip
+_GIT_VERB_OPTIONS = {
+    "grep": "-O",
+    "difftool": "-x",
+    "clone": "-u",
+    "fetch": "-u",
+    "ls-remote": "-u",
+}
+"""Short options whose value is a command with one subcommand only."""
+_COMPILERS = frozenset({"gcc", "g++", "cc", "c++"})
+"""These separate the words of a command by commas."""
+SSH_COMMAND = re.compile(r"^\S*command[= ]\s*(.+)", re.IGNORECASE | re.DOTALL)
 TMUX_RUNS = re.compile(
     r"\b(new|send|split|run|if-shell|respawn|popup|neww|display-popup|pipe-pane)"
 )
 
 GIT_COMMANDS = re.compile(
-    r"(?:alias\.[\w-]+|core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|askpass)|pager\.\w+"
+    r"(alias\.[\w-]+|core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy)|pager\.\w+"
     r"|credential(?:\.\S+)?\.helper|diff\.external|(?:diff|merge)tool\.\S+\.cmd|sequence\.editor"
-    r"|filter\.\S+\.(?:clean|smudge)|gpg\.program)(?:=|\s+)(.*)",
+    r"|filter\.\S+\.(?:clean|smudge|process)|gpg\.(?:\w+\.)?program|diff\.\S+\.(?:textconv|command)"
+    r"|merge\.\S+\.driver|interactive\.difffilter|uploadpack\.packobjectshook|trailer\.\S+\.c(?:omman)?d"
+    r"|remote\.\S+\.(?:uploadpack|receivepack|vcs)|sendemail\.\S*(?:cmd|smtpserver)|core\.attributesfile"
+    r"|(?:browser|man|guitool)\.\S+\.cmd|submodule\.\S+\.update|include(?:if\.\S+)?\.path"
+    r"|init\.templatedir|protocol\.ext\.allow|core\.alternaterefscommand)(?:=|\s+)(.*)",
     re.IGNORECASE | re.DOTALL,
 )
 """Settings of git whose value is run."""
@@ -143,10 +162,22 @@ class _Unfolder:
                 for text in filter(None, command_texts(inner)):
                     if depth >= DEEPEST:
                         return ParsedCommand(tuple(result), broken=True, bomb=bomb)
-                    deeper = self.read(text, depth + 1, inner)
+                    deeper = self.read(text, depth + 1, _with_parameters(inner))
                     broken, bomb = broken or deeper.broken, bomb or deeper.bomb
                     result += [_with_outer(found, inner) for found in deeper.invocations]
         return ParsedCommand(tuple(result), broken, bomb)
+
+
+def _with_parameters(outer: Invocation) -> Invocation:
+    """`sh -c TEXT name a b`: the text sees `$0`, `$1`, `$2`."""
+    text = shell_text(outer) if outer.name in SHELLS else None
+    if text is None or text not in outer.arguments:
+        return outer
+    words = outer.arguments[outer.arguments.index(text) + 1 :]
+    numbered = {str(number): word for number, word in enumerate(words[:10])}
+    joined = SPLIT.join(words[1:])
+    parameters = {**numbered, "@": joined, "*": joined} if words else {}
+    return msgspec.structs.replace(outer, known={**outer.known, **parameters})
 
 
 def _with_outer(found: Invocation, outer: Invocation) -> Invocation:
@@ -261,7 +292,10 @@ def _by_subcommand(name: str, arguments: list[str]) -> Iterator[list[str]]:
     for position, word in enumerate(arguments[:8]):
         launcher = LAUNCHERS.get(f"{name} {word}")
         if launcher is not None:
-            yield _after_options(arguments[position + 1 :], launcher)
+            words = _after_options(arguments[position + 1 :], launcher)
+            if name in ("yarn", "npm", "pnpm") and "--" in words[:2]:
+                words.remove("--")  # the program does not get it
+            yield words
             return
 
 
@@ -334,7 +368,8 @@ def command_texts(invocation: Invocation) -> Iterator[str]:
     if name in TEXT_WORDS and (name != "tmux" or TMUX_RUNS.search(invocation.text)):
         yield from (word for word in arguments if re.search(r"\s", word))
     if name in TEXT_OPTIONS:
-        yield from option_values(arguments, TEXT_OPTIONS[name])
+        values = option_values(arguments, TEXT_OPTIONS[name])
+        yield from (value.replace(",", " ") if name in _COMPILERS else value for value in values)
     elif arguments and not (
         name in SHELLS or name in LAUNCHERS or interpreter_name(name) in SCRIPTED
     ):
@@ -359,27 +394,42 @@ def _other_texts(name: str, arguments: tuple[str, ...]) -> Iterator[str]:
         elif name in ("npm", "pnpm", "yarn") and word.startswith("scripts."):
             yield word.partition("=")[2]
         elif name in ("ssh", "scp", "sftp", "rsync", "autossh"):
-            yield from _SSH_COMMAND.findall(word)
+            yield from SSH_COMMAND.findall(word)
     if name in ("mapfile", "readarray", "bind", "complete", "compgen"):
-        for text in option_values(arguments, ("-C", "-x")):
-            yield re.sub(r"^\"?[^\":]*\"?:\s*", "", text) if name == "bind" else text
+        for text in option_values(arguments, ("-C", "-x", "-W")):
+            command = re.sub(r"^\"?[^\":]*\"?:\s*", "", text) if name == "bind" else text
+            yield command if name != "compgen" or "$(" in command else ""
 
 
 def _git_texts(invocation: Invocation) -> Iterator[str]:
     words = invocation.arguments
-    for word, after in itertools.zip_longest(words, words[1:], fillvalue=""):
-        found = GIT_COMMANDS.match(f"{word} {after}" if "=" not in word else word)
-        if found and found[1] and not found[1].startswith("-"):
-            text = found[1].lstrip("!")
-            yield text if "alias." not in word or found[1].startswith("!") else f"git {text}"
-    yield from option_values(words, _GIT_TEXT_OPTIONS)
-    if "clone" in words or "fetch" in words or "ls-remote" in words:
-        yield from option_values(words, ("-u",))
+    for key, value in git_settings(words):
+        text = value.lstrip("!")
+        yield text if not key.startswith("alias.") or value.startswith("!") else f"git {text}"
+    yield from git_option_texts(words)
     if "rebase" in words:
         yield from option_values(words, ("-x", "--exec"))
     if "foreach" in words:
         yield " ".join(words[words.index("foreach") + 1 :]).removeprefix("--recursive ")
     yield from (word.partition("::")[2].replace("%", " ") for word in words if word[:5] == "ext::")
+
+
+def git_settings(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield settings among the words of git whose value it runs or reads as settings."""
+    for word, after in itertools.zip_longest(words, words[1:], fillvalue=""):
+        found = GIT_COMMANDS.match(f"{word} {after}" if "=" not in word else word)
+        if found and found[2] and not found[2].startswith("-"):
+            yield found[1].lower(), found[2]
+
+
+def git_option_texts(words: tuple[str, ...]) -> Iterator[str]:
+    """Yield values of options of git that are commands."""
+    yield from option_values(words, _GIT_TEXT_OPTIONS)
+    for verb, option in _GIT_VERB_OPTIONS.items():
+        if verb in words:
+            found = option_values(words, (option,))
+            # The files that were found follow the command.
+            yield from (f"{text} *" for text in found) if verb == "grep" else found
 
 
 def _shell_texts(invocation: Invocation) -> Iterator[str]:
@@ -434,7 +484,7 @@ def option_values(words: tuple[str, ...], names: tuple[str, ...]) -> Iterator[st
 
 def interpreter_name(name: str) -> str:
     """Return `python3.11` as `python`."""
-    return re.sub(r"[-\d.]+$", "", program_name(name))
+    return program_name(name).rstrip("-.0123456789")
 
 
 def is_loader(name: str) -> bool:
