@@ -10,12 +10,9 @@ from hermes.config.environment import Parts
 from hermes.config.home import tilde, unusable
 from hermes.config.schema import join_key
 from hermes.core.errors import ConfigError
+from hermes.util.yaml_loader import check_limits
 
 KEEPING = "the file was not changed; `hermes config edit` opens it"
-
-
-DEEPEST = 100
-OPENERS = "[{:-?"
 
 
 class Mark(NamedTuple):
@@ -108,27 +105,10 @@ def parse_document(path: Path, text: str) -> YamlDocument:
             where=f"{tilde(path)}:{line}:{column}",
             hint=KEEPING,
         ) from error
-    except RecursionError as error:
-        raise ConfigError("is nested too deeply", where=tilde(path), hint=KEEPING) from error
-
-
-def _check_depth(text: str) -> None:
-    """Raise RecursionError for extremely nested text, on which the C parser would crash.
-
-    Each level needs one of the `OPENERS`, so most files are not parsed twice.
-    """
-    if sum(map(text.count, OPENERS)) <= DEEPEST:
-        return
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise RecursionError
 
 
 def _compose(path: Path, text: str) -> YamlDocument:
-    _check_depth(text)
+    check_limits(text)
     loader = yaml.CSafeLoader(text)
     try:
         node = loader.get_single_node()

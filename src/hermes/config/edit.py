@@ -25,6 +25,7 @@ from hermes.config.document import KEEPING, parse_document, read_document
 from hermes.config.environment import Parts, editor, search_path
 from hermes.config.home import Home, change_lock, ensure_hermes_home, tilde, unusable
 from hermes.config.loader import is_known_variable, is_variable_name, modernise
+from hermes.config.own_files import write_own
 from hermes.config.schema import (
     MISSING,
     Converter,
@@ -39,7 +40,8 @@ from hermes.config.schema import (
     suggestion,
 )
 from hermes.core.errors import ConfigError, UsageError
-from hermes.util.files import write_bytes, write_text
+from hermes.util.files import write_bytes
+from hermes.util.yaml_loader import load_yaml
 
 Change = Callable[[Any], Any]
 
@@ -110,7 +112,7 @@ def unset_variable(home: Home, name: str) -> bool:
 def _change_variables(home: Home, change: Callable[[str], str]) -> None:
     with _locked(home):
         text = change(environment.read_dotenv_text(home.env_file))
-        _write(home.env_file, text, mode=0o600)
+        _write(home, home.env_file, text)
 
 
 def _change(home: Home, change: Change) -> None:
@@ -128,7 +130,7 @@ def _change(home: Home, change: Change) -> None:
                 where=tilde(path),
                 hint=f"make the change by hand; {KEEPING}",
             )
-        _write(path, new, mode=None)
+        _write(home, path, new)
 
 
 def _edited(path: Path, text: str, change: Change) -> str:
@@ -176,7 +178,7 @@ def _quoted(value: Any) -> Any:
 def _is_read_as_other(text: str, *kinds: type) -> bool:
     """Return whether YAML reads `text` as another type than `kinds`, or not at all."""
     try:
-        return not isinstance(yaml.load(text, Loader=yaml.CSafeLoader), kinds)
+        return not isinstance(load_yaml(text), kinds)
     except yaml.YAMLError:
         return True
 
@@ -232,9 +234,10 @@ def _real_key(holder: MutableMapping[Any, Any], name: str) -> Any:
     return next((key for key in holder if str(key) == name), _quoted(name))
 
 
-def _write(path: Path, text: str, *, mode: int | None) -> None:
+def _write(home: Home, path: Path, text: str) -> None:
+    """Replace a file of settings, which may contain secrets: only its owner may read it."""
     try:
-        write_text(path, text, mode=mode)
+        write_own(home.root, path, text.encode(), mode=0o600)
     except OSError as error:
         raise unusable(path, error) from error
 
@@ -330,7 +333,7 @@ def _is_text(kind: Any, text: str) -> bool:
 
 def _parsed(key: str, text: str) -> Any:
     try:
-        return yaml.load(text, Loader=yaml.CSafeLoader)
+        return load_yaml(text)
     except yaml.YAMLError as error:
         raise UsageError(
             f"{key}: the value is not valid YAML", hint="put it in quotes, inside and outside"

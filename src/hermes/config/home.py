@@ -271,13 +271,14 @@ def choose_profile(name: str) -> Home:
     home = Home.resolve(name)
     root = ensure_hermes_home(Home(default_root()))
     choice = root / ACTIVE_PROFILE
+    from hermes.config.own_files import record_change, write_own  # `hermes --help` does not need it
+
     try:
         if home.is_default:
+            record_change(root, choice, None)
             choice.unlink(missing_ok=True)
         else:
-            from hermes.util.files import write_text  # `hermes --help` does not need it
-
-            write_text(choice, f"{name}\n")
+            write_own(root, choice, f"{name}\n".encode())
     except OSError as error:
         raise unusable(choice, error) from error
     return home

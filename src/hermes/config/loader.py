@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from hermes.config import environment
+from hermes.config import environment, policy
 from hermes.config.document import YamlDocument, read_document
 from hermes.config.environment import (
     Parts,
@@ -28,6 +28,7 @@ from hermes.config.home import Home, check_home, tilde
 from hermes.config.schema import (
     MISSING,
     Converter,
+    Mismatch,
     Problem,
     bundled_platforms,
     complete_settings,
@@ -250,11 +251,13 @@ def _holder(data: MutableMapping[str, Any], key: Parts) -> MutableMapping[str, A
     return holder if key[-1] in holder else None
 
 
-Kind = Literal["cli", "config", "dotenv", "env", "default"]
+Kind = Literal["cli", "confirmed", "config", "dotenv", "env", "default"]
 
 SHORTEST_SECRET = 6  #: Shorter values are not redacted: they occur in harmless words.
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+CONFIRMED = f"the confirmed policy; {policy.NEXT_STEP} accepts the weaker value"
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -270,10 +273,19 @@ class Loaded:
     """The settings of one home, and the source of each."""
 
     def __init__(
-        self, home: Home, settings: Settings, problems: tuple[Problem, ...], sources: "Sources"
+        self,
+        home: Home,
+        settings: Settings,
+        problems: tuple[Problem, ...],
+        sources: "Sources",
+        held: "HeldPolicy | None" = None,
     ) -> None:
         self.home = home
         self.settings = settings
+        self.policy = held.policy if held else {}
+        """The policy of the files, as far as it is confirmed; without the command line."""
+        self.unconfirmed = held.unconfirmed if held else {}
+        """Weaker values of the files, by key. They have no effect until they are confirmed."""
         self.problems = problems
         self.warnings = tuple(describe(problem) for problem in problems)
         self.moves = sources.moves  #: Older forms that were found and understood.
@@ -332,6 +344,13 @@ class Loaded:
         if key not in self._origins:
             value, layers = self.value(key), self._sources.layers(split_key(key))
             top = layers[0] if layers else Origin(None, "default", "the default")
+            for name in self.unconfirmed:
+                if key == name or key.startswith(f"{name}."):
+                    found = find(self.settings, split_key(key))
+                    value = None if found is MISSING else found
+                    if msgspec.to_builtins(value) != top.value:
+                        top = Origin(value, "confirmed", CONFIRMED)
+                        layers.insert(0, top)
             self._origins[key] = Origin(
                 msgspec.to_builtins(value), top.kind, top.where, tuple(layers[1:])
             )
@@ -389,7 +408,7 @@ class Sources:
 
     def __init__(self, home: Home, overrides: Mapping[str, Any], *, user_config: bool) -> None:
         environ = environment.variables()
-        self.home = home
+        self.home, self.user_config = home, user_config
         self.saved: dict[str, str] = {}
         self.unset: dict[str, tuple[str, ...]] = {}
         """Names that a variable of .env refers to and that are not set."""
@@ -444,6 +463,15 @@ class Sources:
         if default is not MISSING:
             layers.append(Origin(msgspec.to_builtins(default), "default", "the default"))
         return layers
+
+    def of_own_start(self, parts: Parts) -> bool:
+        """Return whether the user's own start sets the key: an option, or a variable of the
+        process that no file overrides."""
+        if find(self.overrides, parts) not in (MISSING, None):
+            return True
+        setting = self.variables.get(parts)
+        unwritten = find(self.config, parts) in (MISSING, None)
+        return setting is not None and not setting.saved and unwritten
 
     def where_written(self, parts: Parts) -> str:
         """Return `file line N` of the key, also in an older form."""
@@ -505,7 +533,58 @@ def _convert(sources: Sources, kind: type[Settings]) -> Loaded:
         where = f"{tilde(sources.document.path)}:{mark.line}:{mark.column}"
         found.append(Problem(parts, "is set twice; the last one counts", "warning", where))
     found += _left_unset(sources)
-    return Loaded(sources.home, settings, tuple(found), sources)
+    held = _hold_policy(settings, sources)
+    if held.unconfirmed:
+        for key in held.unconfirmed:
+            settings = _replaced(settings, split_key(key), held.policy[key])
+        found.append(Problem((), policy.describe(held.unconfirmed), "warning"))
+    return Loaded(sources.home, settings, tuple(found), sources, held)
+
+
+class HeldPolicy(NamedTuple):
+    """The policy of the files as far as it holds, and the weaker values in them, by key."""
+
+    policy: dict[str, Any]
+    unconfirmed: dict[str, Any]
+
+
+def _hold_policy(settings: Settings, sources: Sources) -> HeldPolicy:
+    """Compare the policy of the files with the confirmed one."""
+    held = HeldPolicy({}, {})
+    if not sources.user_config:
+        return held
+    confirmed = policy.read_policy(sources.home.root)
+    for parts in policy.KEYS:
+        key, value = ".".join(parts), find(settings, parts)
+        own_start = sources.of_own_start(parts)
+        if own_start:
+            value = _value_of_files(sources, parts)
+        held.policy[key] = value
+        if confirmed is None or key not in confirmed:
+            continue
+        held.policy[key] = policy.clamp(parts, value, confirmed[key])
+        if held.policy[key] != value and not own_start:
+            held.unconfirmed[key] = value
+    return held
+
+
+def _value_of_files(sources: Sources, parts: Parts) -> Any:
+    """Return the value that a key has without the command line and the environment."""
+    place = locate(parts)
+    assert place is not None
+    kinds: tuple[Kind, ...] = ("config", "dotenv", "default")
+    layer = next(layer for layer in sources.layers(parts) if layer.kind in kinds)
+    try:
+        return Converter().value(place.type, layer.value, parts)
+    except Mismatch:  # reported as a problem
+        return find(Settings(), parts)
+
+
+def _replaced(settings: Any, parts: Parts, value: Any) -> Any:
+    """Return the settings with another value of one key."""
+    if len(parts) > 1:
+        value = _replaced(getattr(settings, parts[0]), parts[1:], value)
+    return msgspec.structs.replace(settings, **{parts[0]: value})
 
 
 def load(home: Home, overrides: Mapping[str, Any] = NOTHING, *, user_config: bool = True) -> Loaded:

@@ -20,15 +20,18 @@ from hermes.providers import (
     CUSTOM,
     MANUAL,
     OAUTH,
+    OPENAI_VARIABLE,
     Endpoint,
     LoginSpec,
     credentials,
     custom_endpoint,
     endpoints,
     find_custom_provider,
+    is_openai_key,
     login,
     variable_name,
 )
+from hermes.util.http import parse_http_url
 
 State = Literal["ready", "resting", "expired", "gone"]
 FLOWS = {"device": login.device_code_login, "codex": login.codex_login}
@@ -122,6 +125,30 @@ class CredentialService:
             entry = credentials.KeyEntry(name, label=label, source=MANUAL, secret=key)
             credentials.put_entry(data, endpoint.id, entry)
         return name, True
+
+    def bind(self, variable: str, base_url: str) -> str:
+        """Allow the key in `variable` at the host of `base_url`; return the host.
+
+        Raises `ConfigError` for an invalid address and `UsageError` for a key that is not set or
+        belongs to OpenAI alone.
+        """
+        base_url = endpoints.check_base_url(base_url, "the address")
+        secret = (self._loaded.secret(variable) or "").strip()
+        if variable != OPENAI_VARIABLE:
+            problem = f"only {OPENAI_VARIABLE} can be bound to another address"
+            raise UsageError(problem, hint="hermes config set model.api_key KEY")
+        if not secret:
+            hint = f"hermes config set {variable} KEY"
+            raise UsageError(f"the variable {variable} is not set", hint=hint)
+        if is_openai_key(secret):
+            raise UsageError(
+                f"{variable} holds a key of OpenAI, which is only sent to OpenAI",
+                hint="set the key of that address: hermes config set model.api_key KEY",
+            )
+        with self._store.change() as data:
+            credentials.bind_key(data, variable, secret, base_url)
+        parsed = parse_http_url(base_url)
+        return parsed.host if parsed else base_url
 
     def pick(self, endpoint: Endpoint, which: str) -> CredentialRow:
         """Find a row by index, id or label. Raises `UsageError`."""

@@ -39,7 +39,7 @@ QUICK_NAMES = frozenset({
 
 EXCLUDED = frozenset({
     "cache", "audio_cache", "image_cache", "logs", "models", "snapshots", "sandboxes",
-    "checkpoints", ".import", ".import.lock", ".config.lock",
+    "checkpoints", ".import", ".import.lock", ".config.lock", "integrity", "rejected",
 })  # fmt: skip
 """Entries of the home that can be recreated, are large, or belong to this machine."""
 

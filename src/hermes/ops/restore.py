@@ -8,11 +8,12 @@ an exchange fails, the direction of the journal is reversed and everything is mo
 journal, `.import` can be deleted.
 """
 
+import logging
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from itertools import count
@@ -23,6 +24,7 @@ import apsw
 import msgspec
 
 from hermes.config.home import PROFILES, Home, ensure_hermes_home, tilde, unusable
+from hermes.config.own_files import record_tree, rejected_place, sign, verify
 from hermes.core.errors import HermesError, UsageError
 from hermes.ops.backup import (
     QUICK,
@@ -45,6 +47,8 @@ from hermes.store.sqlite.repair import remove as remove_store
 from hermes.store.sqlite.repair import restore as restore_sqlite_store
 from hermes.util import files
 from hermes.util.text import human_size
+
+log = logging.getLogger(__name__)
 
 STAGE, LOCK = ".import", ".import.lock"
 MARGIN = 64 * 2**20  #: Bytes of the disk that must stay free.
@@ -92,11 +96,11 @@ def has_unfinished_restore(home: Home) -> bool:
     return (home.root / STAGE).exists()
 
 
-def finish_restore(home: Home) -> bool:
+def finish_restore(home: Home, report: Callable[[str], None] = log.warning) -> bool:
     """Complete an interrupted import; return whether there was one. Raises `HermesError` while
-    another process does this."""
+    another process does this. `report` is called with a message about a forged one."""
     with _alone(home), report_unusable(home.root, inside=True):
-        return RestoreTransaction(home).recover()
+        return RestoreTransaction(home).recover(report)
 
 
 class RestoreTransaction:
@@ -108,14 +112,22 @@ class RestoreTransaction:
         self._new, self._old = self._stage / "new", self._stage / "old"
         self._journal = self._stage / "journal.json"
 
-    def recover(self) -> bool:
-        """Complete the work of an earlier process; return whether there was any."""
+    def recover(self, report: Callable[[str], None] = log.warning) -> bool:
+        """Complete the work of an earlier process; return whether there was any.
+
+        `report` is called with a message about a journal that Hermes did not write.
+        """
         try:
-            journal = msgspec.json.decode(self._journal.read_bytes(), type=Journal)
+            signed = self._journal.read_bytes()
         except FileNotFoundError:
             shutil.rmtree(self._stage, ignore_errors=True)
             return False
-        self._run(journal)
+        if (data := verify(self._root, signed)) is None:
+            kept = rejected_place(self._root, self._stage)
+            self._stage.rename(kept)
+            report(f"an import that Hermes did not begin was not completed; it is in {tilde(kept)}")
+            return False
+        self._run(msgspec.json.decode(data, type=Journal))
         self.discard()
         return True
 
@@ -171,7 +183,8 @@ class RestoreTransaction:
             shutil.rmtree(self._stage, ignore_errors=True)
 
     def _write(self, journal: Journal) -> None:
-        files.write_bytes(self._journal, msgspec.json.encode(journal), mode=0o600)
+        signed = sign(self._root, msgspec.json.encode(journal))
+        files.write_bytes(self._journal, signed, mode=0o600)
 
     def _run(self, journal: Journal) -> None:
         if journal.direction == "forward":
@@ -191,6 +204,7 @@ class RestoreTransaction:
             there = live.with_name(name)
             if _is_there(there):
                 there.rename(_unused(old.with_name(name)))  # old may exist after a kill
+        record_tree(self._root, unit, new)
         new.rename(live)
 
     def _back(self, unit: str, *, existed: bool) -> None:
@@ -199,6 +213,7 @@ class RestoreTransaction:
             return  # it was not exchanged
         if not _is_there(new) and _is_there(live):
             live.rename(new)
+        record_tree(self._root, unit, old)
         for name in (live.name, *_side_files(live)):
             if _is_there(old.with_name(name)):
                 old.with_name(name).rename(live.with_name(name))

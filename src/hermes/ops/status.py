@@ -23,6 +23,7 @@ from hermes.config.document import read_document
 from hermes.config.environment import mask
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded, modernise
+from hermes.config.own_files import write_own
 from hermes.config.settings import AuxiliaryTask, BudgetSettings, Settings
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.model import Price
@@ -73,7 +74,7 @@ def reset_settings(home: Home, now: datetime) -> Path | None:
     backup = file.with_name(f"{file.name}.{now:%Y%m%d-%H%M%S}.bak")
     with report_unusable(file):
         files.write_bytes(backup, file.read_bytes(), mode=0o600)
-        files.write_text(file, "")
+        write_own(home.root, file, b"")
     return backup
 
 
@@ -229,7 +230,7 @@ def _commands(home: Home, settings: Settings) -> str:
     backend = settings.terminal.backend
     if backend != "local":
         return f"run in {backend}"
-    return f"run on this machine; {open_boundary(home, settings.security).describe()}"
+    return f"run on this machine; {open_boundary(home, settings).describe()}"
 
 
 async def _store_status(home: Home, loaded: Loaded, clock: Clock) -> StoreStatus:

@@ -194,7 +194,7 @@ class Updater:
                 hint=f"git -C {self._root} branch --set-upstream-to origin/{branch}",
             )
         try:
-            await self._git.run("fetch", "--quiet", remote, seconds=FETCH_SECONDS)
+            await self._git.run("fetch", "--quiet", "--", remote, seconds=FETCH_SECONDS)
         except GitCommandFailed as error:
             reason = str(error).removeprefix("git fetch: ")
             if any(sign in reason.lower() for sign in _OFFLINE):
@@ -370,7 +370,7 @@ OURS = (
     *SIGNS, ".config.lock", "active_profile", "audio_cache", "cache", "checkpoints", "cron",
     "history", "hooks", "image_cache", "logs", "mcp-tokens", "memories", "models", "pairing",
     "plugins", "sandboxes", "scripts", "sessions", "shell-hooks-allowlist.json", "skills",
-    "snapshots", "state.db-shm", "state.db-wal",
+    "snapshots", "state.db-shm", "state.db-wal", "integrity", "rejected",
 )  # fmt: skip
 """Entries deleted from a home with an unusual name, which may be shared with other files."""
 

@@ -354,12 +354,16 @@ async def state_of(record: WorktreeRecord, repository: WorktreeRepository) -> Wo
         return WorktreeState(commits=await _count_commits(repository.git, record.branch))
     git = UserGit(path)
     status = await git.run(
-        "status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=none",
-        "--no-renames", seconds=STATUS_SECONDS,
+        "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames",
+        seconds=STATUS_SECONDS,
     )  # fmt: skip
+    # The state of a submodule is not known, because git would have to run with its settings.
+    staged = os.fsdecode((await git.run("ls-files", "-z", "--stage")).output).split("\0")
+    modules = [line.partition("\t")[2] for line in staged if line.startswith("160000 ")]
+    filled = sum((path / name / ".git").exists() for name in modules)
     own = path / await git.line("rev-parse", "--git-dir")
     return WorktreeState(
-        changed=status.output.count(b"\0"),
+        changed=status.output.count(b"\0") + filled,
         commits=await _count_commits(git, record.branch, "HEAD"),
         unfinished=any((own / name).exists() for name in UNFINISHED),
     )

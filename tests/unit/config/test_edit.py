@@ -103,7 +103,7 @@ def test_a_file_with_only_comments_keeps_them(write: Write) -> None:
     assert home.config_file.read_text() == "# mine\n\n# more\ntimezone: UTC\n"
 
 
-def test_permissions_and_a_symbolic_link_are_kept(write: Write, tmp_path: Path) -> None:
+def test_a_symbolic_link_stays_and_the_file_is_private(write: Write, tmp_path: Path) -> None:
     home = write()
     real = tmp_path / "dotfiles.yaml"
     real.write_text("timezone: A\n")
@@ -112,7 +112,7 @@ def test_permissions_and_a_symbolic_link_are_kept(write: Write, tmp_path: Path) 
     edit.set_value(home, ("timezone",), "UTC")
     assert home.config_file.is_symlink()
     assert real.read_text() == "timezone: UTC\n"
-    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert stat.S_IMODE(real.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("text", ["a: [1\n", "- 1\n", "\ta: 1\n", "timezone: A\ntimezone: B\n"])

@@ -2,9 +2,13 @@
 
 import shlex
 import subprocess
+import tempfile
 from argparse import Namespace
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
+from difflib import unified_diff
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,11 +16,12 @@ import yaml
 
 from hermes.cli.commands.model import resolution_lines
 from hermes.cli.context import Cli, Command, arg, flag
-from hermes.config import edit, environment
+from hermes.config import edit, environment, policy
 from hermes.config.edit import assign, editor_command, variable_named
-from hermes.config.environment import is_secret_variable, mask, mask_settings
-from hermes.config.home import ensure_hermes_home, tilde, unusable
-from hermes.config.loader import Loaded, Origin, describe, examine, is_known_variable, key_of
+from hermes.config.environment import Parts, is_secret_variable, mask, mask_settings
+from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
+from hermes.config.loader import Loaded, Origin, describe, examine, is_known_variable, key_of, load
+from hermes.config.own_files import REJECTED, write_own
 from hermes.config.reference import meaning
 from hermes.config.schema import (
     MISSING,
@@ -29,8 +34,7 @@ from hermes.config.schema import (
 )
 from hermes.config.schema import describe as describe_type
 from hermes.core.errors import ConfigError, UsageError
-from hermes.util import files
-from hermes.util.text import plain_line
+from hermes.util.text import plain, plain_line
 
 if TYPE_CHECKING:
     from hermes.cli.commands.skills import DeclaredSetting
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
 
 RESOLVED = ("model.provider", "model.default", "model.base_url", "model.api_key")
 """Settings that choose the model only together, and with the keys."""
+
+SECRET_FILES = (".env", "auth.json", "webhook_subscriptions.json", "key")
 
 EMPTY = "# Settings of Hermes. `hermes config show` lists them with their defaults.\n"
 
@@ -128,26 +134,54 @@ def _set(args: Namespace, cli: Cli) -> None:
             if key and examine(cli.home).origin(key).kind == "config":
                 unset = f"`hermes config unset {key}`"
                 cli.note(f"note: config.yaml sets {key}, and that counts; {unset}")
+        if key:
+            confirm_change(cli, split_key(key))
         return
     edit.set_value(cli.home, change.parts, change.value)
     cli.say(f"{args.key} set in {tilde(cli.home.config_file)}")
+    confirm_change(cli, change.parts)
+
+
+def confirm_change(cli: Cli, parts: Parts) -> None:
+    """Confirm the policy in a setting that a person changed at a terminal; else say what to do."""
+    with suppress(ConfigError):  # other errors are reported by other commands
+        values = _unconfirmed_part(load(cli.home), parts)
+        if values and cli.interactive:
+            policy.confirm(cli.home.root, values)
+        elif values:
+            cli.note(f"note: {policy.describe(values)}")
+
+
+def _unconfirmed_part(loaded: Loaded, parts: Parts) -> dict[str, Any]:
+    """Return the weaker values that a change of one key brought, and not others in the file."""
+    found: dict[str, Any] = {}
+    for key, wanted in loaded.unconfirmed.items():
+        whole, held = split_key(key), loaded.policy[key]
+        if whole[: len(parts)] == parts or (isinstance(wanted, tuple) and parts[:1] == whole[:1]):
+            found[key] = wanted
+        elif parts[: len(whole)] == whole and wanted.get(name := parts[len(whole)]) != held.get(
+            name
+        ):
+            others = {each: rule for each, rule in held.items() if each != name}
+            found[key] = others | ({name: wanted[name]} if name in wanted else {})
+    return found
 
 
 @COMMAND.action("unset", "go back to the default", arg("key"))
 def _unset(args: Namespace, cli: Cli) -> int:
     variable = variable_named(args.key)
     if variable:
+        parts, file = split_key(key_of(variable) or variable), cli.home.env_file
         removed = edit.unset_variable(cli.home, variable)
-        file = cli.home.env_file
     else:
         place = locate(split_key(args.key))
-        parts = place.parts if place else split_key(args.key)
+        parts, file = place.parts if place else split_key(args.key), cli.home.config_file
         removed = edit.unset_value(cli.home, parts)
-        file = cli.home.config_file
     if not removed:
         cli.note(f"{variable or args.key} is not set in {tilde(file)}")
         return 1
     cli.say(f"{variable or args.key} removed from {tilde(file)}")
+    confirm_change(cli, parts)
     return 0
 
 
@@ -156,9 +190,7 @@ def _edit(_: Namespace, cli: Cli) -> int:
     path, command = cli.home.config_file, editor_command(terminal=cli.interactive)
     ensure_hermes_home(cli.home)
     try:
-        if not path.exists():
-            files.write_text(path, EMPTY)
-        code = subprocess.run([*command, str(path)], check=False).returncode
+        code = _run_editor(cli.home, command)
     except OSError as error:
         raise unusable(path, error) from error
     if code:
@@ -174,7 +206,85 @@ def _edit(_: Namespace, cli: Cli) -> int:
         cli.note("your text is kept; `hermes config edit` opens it again")
         return ConfigError.exit_code
     cli.say(f"{tilde(path)} is fine" if not problems else f"{tilde(path)} can be used")
+    if cli.interactive:
+        ask_confirmation(cli)
     return 1 if code else 0
+
+
+def _run_editor(home: Home, command: list[str]) -> int:
+    """Edit a copy and take it over: a running agent would undo what another program writes."""
+    path = home.config_file
+    before = path.read_bytes() if path.exists() else EMPTY.encode()
+    with tempfile.TemporaryDirectory(prefix=".edit-", dir=home.root) as folder:
+        copy = Path(folder, path.name)
+        copy.write_bytes(before)
+        code = subprocess.run([*command, str(copy)], check=False).returncode
+        if not path.exists() or copy.read_bytes() != before:
+            write_own(home.root, path, copy.read_bytes())
+    return code
+
+
+@COMMAND.action(
+    "accept",
+    "take over a version of a file that Hermes rejected because another program wrote it",
+    arg("copy", metavar="FILE", help="its path in the folder `rejected`"),
+)
+def _accept(args: Namespace, cli: Cli) -> None:
+    root, copy = cli.home.root, Path(args.copy).expanduser().absolute()
+    try:
+        name = Path(*copy.relative_to(root / REJECTED).parts[1:])
+        data = copy.read_bytes()
+    except (ValueError, OSError) as error:
+        hint = f"the rejected versions are in {tilde(root / REJECTED)}"
+        raise UsageError(f"{args.copy} is not a rejected version of a file", hint=hint) from error
+    target = root / name
+    for line in _difference(target, data):
+        cli.say(plain(line))
+    cli.require(f"Replace {tilde(target)} by this version?")
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_own(root, target, data, mode=None if target.exists() else 0o600)
+    except OSError as error:
+        raise unusable(target, error) from error
+    cli.say(f"{tilde(target)} was replaced")
+    ask_confirmation(cli)
+
+
+def _difference(target: Path, data: bytes) -> Iterable[str]:
+    if target.name in SECRET_FILES:
+        return (f"{len(data)} bytes; the content is not shown, because it holds secrets",)
+    before = target.read_text("utf-8", "replace") if target.exists() else ""
+    after = data.decode("utf-8", "replace")
+    return unified_diff(before.splitlines(), after.splitlines(), "now", "rejected", lineterm="")
+
+
+def ask_confirmation(cli: Cli) -> bool:
+    """Show the weaker values of the policy and ask whether they may take effect.
+
+    Returns False if there are none. Raises `UsageError` without a terminal.
+    """
+    loaded, root = load(cli.home), cli.home.root
+    hooks = _unconfirmed_hooks(cli)
+    if not loaded.unconfirmed and not hooks:
+        return False
+    for key, value in loaded.unconfirmed.items():
+        held, wanted = _format_inline(loaded.policy[key]), _format_inline(value)
+        cli.say(plain_line(f"{key}: {wanted} instead of {held}"))
+    for hook in hooks:
+        cli.say(plain_line(f"shell hook at {hook}"))
+    cli.require("Let this policy take effect?", "the confirmed policy stays in effect")
+    policy.confirm(root, loaded.unconfirmed)
+    for hook in hooks:
+        policy.confirm_entry(root, policy.HOOKS, hook)
+    cli.say("the policy is confirmed; new sessions use it")
+    return True
+
+
+def _unconfirmed_hooks(cli: Cli) -> list[str]:
+    from hermes.plugins import HookApprovals  # only where a policy is confirmed
+
+    names = [approval.name for approval in HookApprovals(cli.home.root).all()]
+    return [name for name in names if not policy.is_confirmed_hook(cli.home.root, name)]
 
 
 COMMAND.action("path", "print where config.yaml is")(

@@ -248,6 +248,16 @@ class CodeExecutionSettings(Section, frozen=True):
     max_tool_calls: Count = 50  #: Tool calls one script may make.
 
 
+class AllowRule(Section, frozen=True):
+    classes: tuple[str, ...] = ()  #: The classes it covers; a call may not have others.
+    tool: str = ""  #: The tool of `command` and `arguments`.
+    command: str = ""  #: Exactly this command or call, or the digest of a long one.
+    arguments: tuple[str, ...] = ()  #: A program with exactly these arguments.
+    folder: str = ""  #: Only here, and for all but `command` below it; empty is everywhere.
+    date: str = ""  #: When it was allowed.
+    reason: str = ""  #: Why it was asked about.
+
+
 class ApprovalSettings(Section, frozen=True):
     mode: Literal["manual", "smart", "off", "deny"] = "manual"
     """Dangerous commands: ask, let a model judge first, never ask, or refuse all."""
@@ -257,8 +267,11 @@ class ApprovalSettings(Section, frozen=True):
     headless: Literal["deny", "allow"] = "deny"
     """Dangerous actions without a person to ask, as in scheduled jobs."""
     effects: dict[str, Literal["allow", "ask", "deny"]] = {}
-    """What tools may do that cannot be judged call by call, such as those of MCP servers: by effect
-    (read, write, execute, network, send, spend) or by tool."""
+    """Whether a tool may be used: by the name of any tool, or by effect (read, write, execute,
+    network, send, spend, persist) for tools whose calls cannot be judged one by one, such as those
+    of MCP servers."""
+    rules: tuple[AllowRule, ...] = ()
+    """What you allowed permanently in a narrow scope; `hermes approvals list` shows it."""
 
 
 class CheckpointSettings(Section, frozen=True):
@@ -418,8 +431,11 @@ class SecuritySettings(Section, frozen=True):
     """How the kernel protects the folder of Hermes from commands that the agent runs; `auto` takes
     the first that works. With `none`, every command needs approval."""
     boundary_writable: tuple[str, ...] = ()
-    """Paths in the folder of Hermes that commands may write all the same, such as the data of an MCP
-    server."""
+    """Paths in the folder of Hermes that commands may write all the same, such as the data of an
+    MCP server."""
+    egress_allow: tuple[str, ...] = ()
+    """Hosts that may receive data of any session, such as `*.example.org`; also `mcp:SERVER` and
+    `send_message:TARGET`. Your model providers and git remotes are on the list already."""
 
 
 class PrivacySettings(Section, frozen=True):

@@ -25,7 +25,7 @@ from hermes.config.settings.reserved import (
 
 
 class WebhookExtra(Section, frozen=True):
-    host: str = "0.0.0.0"  #: Address it listens on.
+    host: str = "127.0.0.1"  #: Address it listens on; `0.0.0.0` lets other machines call.
     port: Port = 8644  #: Port it listens on.
     secret: str = ""  #: Secret of routes that have none of their own.
     rate_limit: Count = 30  #: Calls a minute for one route.
@@ -34,7 +34,8 @@ class WebhookExtra(Section, frozen=True):
 
 
 class ApiServerExtra(Section, frozen=True):
-    key: str = ""  #: Key that clients have to give; empty is API_SERVER_KEY.
+    key: str = ""
+    """Key that clients have to give; empty is API_SERVER_KEY, which is generated if missing."""
     host: str = ""  #: Address it listens on; empty is API_SERVER_HOST, or 127.0.0.1.
     port: Port | None = None  #: Port it listens on; unset is API_SERVER_PORT, or 8642.
     cors_origins: tuple[str, ...] = ()

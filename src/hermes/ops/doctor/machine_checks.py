@@ -487,7 +487,7 @@ def backend(context: DoctorContext) -> Findings:
 
 def _boundary(context: DoctorContext) -> DoctorFinding:
     """Check what keeps commands from Hermes' own files."""
-    boundary = open_boundary(context.home, context.settings.security)
+    boundary = open_boundary(context.home, context.settings)
     if boundary.holds:
         return ok(f"commands run in local; {boundary.describe()}")
     advice = "install util-linux and allow user namespaces, or use a kernel with Landlock"
