@@ -88,8 +88,8 @@ class HostSearch:
         except re.error as error:
             raise invalid_pattern(query.pattern, str(error)) from error
         names = NameGlob(query.file_glob) if query.file_glob else None
-        paths = await self._files(query.path, names)
         page = GrepPage(query)
+        paths = [path for path in await self._files(query.path, names) if page.begin_file(path)]
         if paths:
             texts = (
                 query.pattern,
@@ -144,7 +144,7 @@ class _GrepOutput:
     def add(self, piece: bytes) -> None:
         if not self._path:
             self._path = os.fsdecode(piece)
-            self._page.begin_file()
+            self._page.begin_file(self._path)
             return
         for line in piece.split(b"\n"):
             if found := _NUMBERED.fullmatch(line):

@@ -276,8 +276,10 @@ class GrepPage:
         self.counts: dict[str, int] = {}
         self.hits: list[GrepLine] = []
 
-    def begin_file(self) -> None:
+    def begin_file(self, path: str) -> bool:
+        """Begin the lines of a file; False if it must not be in the result."""
         self._before, self._last_wanted = [], 0
+        return self.query.is_protected is None or not self.query.is_protected(path)
 
     def add(self, path: str, number: int, text: str, *, match: bool) -> None:
         """Add the next line of the file that is a match or may be context of one."""
@@ -306,7 +308,8 @@ class GrepPage:
 def _search_file(
     path: str, page: GrepPage, pattern: re.Pattern[str], stop: threading.Event
 ) -> None:
-    page.begin_file()
+    if not page.begin_file(path):
+        return
     with Path(path).open("rb") as file:
         if b"\0" in file.read(SNIFF_BYTES):
             return
@@ -426,8 +429,7 @@ class RipgrepReader:
             return
         path = os.fsdecode(_decode_field(data["path"]))
         if kind == "begin":
-            self.page.begin_file()
-            self._skip_file = not self._is_wanted(path)
+            self._skip_file = not (self._is_wanted(path) and self.page.begin_file(path))
         elif not self._skip_file:
             text = _decode_field(data["lines"]).decode("utf-8", "replace").rstrip("\r\n")
             self.page.add(path, data["line_number"], text, match=kind == "match")

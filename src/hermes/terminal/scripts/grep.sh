@@ -12,6 +12,8 @@ around=
 [ "$3" -eq 0 ] || around=-C$3
 size() { echo "$(($(wc -c)))"; }
 xargs -0 grep $text -l $kind -e "$pattern" -- 2>/dev/null | while IFS= read -r file; do
+  # As ripgrep does: where a link leads is unknown here, and may be a protected file.
+  [ -h "$file" ] && continue
   [ "$(head -c "$5" "$file" | size)" = "$(head -c "$5" "$file" | tr -d '\000' | size)" ] || continue
   printf '%s\0' "$file"
   grep $text -n $around $kind -e "$pattern" -- "$file" 2>/dev/null | tr -d '\000' | cut -b "1-$4"

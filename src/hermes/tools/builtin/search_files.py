@@ -1,5 +1,6 @@
 """The tool `search_files`: find lines by regex, or files by name."""
 
+import os
 from collections.abc import Sequence
 from typing import Literal
 
@@ -7,10 +8,46 @@ import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Effect, ToolContext
+from hermes.security import (
+    CREDENTIAL_STORES,
+    OWN_FILES,
+    SYSTEM_CREDENTIALS,
+    PathGuard,
+    is_below,
+)
 from hermes.terminal import GrepLine, GrepQuery, GrepResult, relative_to
 from hermes.tools.builtin.read_file import read_concern
 from hermes.tools.editing.files import display_path, file_error, plural
 from hermes.tools.registry import ToolDeps, tool
+
+
+class ProtectedFiles:
+    """The files with keys below a folder: a search leaves them out.
+
+    The note about them does not depend on the pattern, or a search would tell what is in them.
+    """
+
+    def __init__(self, guard: PathGuard, root: str) -> None:
+        self._guard = guard
+        home = guard.resolve(str(guard.home), "/")
+        places = [*(f"{home}/{name}" for name in CREDENTIAL_STORES), *SYSTEM_CREDENTIALS]
+        for own in guard.own:
+            places += [f"{guard.resolve(str(own), '/')}/{name}" for name in OWN_FILES]
+        inside = dict.fromkeys(place for place in places if is_below(place, root))
+        self.places = [place for place in inside if not guard.here or os.path.lexists(place)]
+
+    def __contains__(self, path: str) -> bool:
+        """A file elsewhere can be protected only if it is a link."""
+        if not self.places and self._guard.here and not os.path.islink(path):  # noqa: PTH114
+            return False
+        return self._guard.check_read(path, self._guard.resolve(path, "/")) is not None
+
+    def note(self) -> list[str]:
+        if not self.places:
+            return []
+        names = ", ".join(map(display_path, self.places[:3]))
+        more = f" and {len(self.places) - 3} more" if len(self.places) > 3 else ""
+        return [f"[left out, because they hold keys or settings of Hermes: {names}{more}]"]
 
 
 class ResultPage(msgspec.Struct, frozen=True):
@@ -65,17 +102,39 @@ async def search_files(
         root = await files.locate(path or ".")
         if await files.stat(root) is None:
             raise ToolError(f"there is no folder or file {display_path(path)}")
+        protected = protected_files(deps, root)
         if target == "files":
-            return _format_files(await files.find(pattern, root, call.cancel), pattern, path, page)
+            found = await files.find(pattern, root, call.cancel)
+            found = [name for name in found if protected is None or name not in protected]
+            return _with_note(_format_files(found, pattern, path, page), protected)
         if not pattern:
             raise ToolArgumentsInvalid("pattern is empty")
         query = GrepQuery(
-            pattern, root, file_glob, min(max(context, 0), 20), page.offset, page.limit, longest
+            pattern,
+            root,
+            file_glob,
+            min(max(context, 0), 20),
+            page.offset,
+            page.limit,
+            longest,
+            None if protected is None else protected.__contains__,
         )
         grepped = await files.grep(query, call.cancel)
     except OSError as error:
         raise file_error("search", path, error) from error
-    return _format_matches(grepped, query, output_mode, page)
+    return _with_note(_format_matches(grepped, query, output_mode, page), protected)
+
+
+def protected_files(deps: ToolDeps, root: str) -> ProtectedFiles | None:
+    """Return the files to leave out; None in an isolated place, and if the user allowed a search of
+    the protected place itself."""
+    if deps.place.isolated or deps.guard.check_read(root, root) is not None:
+        return None
+    return ProtectedFiles(deps.guard, root)
+
+
+def _with_note(text: str, protected: ProtectedFiles | None) -> str:
+    return "\n".join([text, *(protected.note() if protected else ())])
 
 
 def _format_files(found: list[str], pattern: str, path: str, page: ResultPage) -> str:

@@ -9,10 +9,12 @@ and wait for the verdict; a denied one raises `PermissionError`.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import re
+import socket
 import stat
 import sys
 import threading
@@ -41,7 +43,8 @@ STARTERS = re.compile(r"system|popen|v?fork|exec\w*|posix_spawnp?|syscall|dlopen
 
 
 def install(exchange: Callable[[dict[str, Any]], dict[str, Any]], settings: dict[str, Any]) -> None:
-    """Install the hook. `settings` has the writable folders (`roots`) and the `protected` paths."""
+    """Install the hook. `settings` has the writable folders (`roots`), the `protected` paths, and
+    the pattern of files that other programs run later (`runs_later`)."""
 
     def verdict(effect: str, **details: Any) -> None:
         """Return if the effect is allowed."""
@@ -56,6 +59,7 @@ def install(exchange: Callable[[dict[str, Any]], dict[str, Any]], settings: dict
         **FileWatch(verdict, settings).judges(),
         **programs.judges(),
         **NativeWatch(verdict).judges(),
+        **NetworkWatch(verdict, settings["port"]).judges(),
         "sys.addaudithook": lambda: verdict("hook"),
     }
 
@@ -73,6 +77,10 @@ class FileWatch:
         self.roots = [os.path.realpath(path) for path in settings["roots"]]
         named = settings["protected"]
         self.protected = list(dict.fromkeys([*named, *map(os.path.realpath, named)]))
+        self.runs_later = re.compile(settings["runs_later"])
+        self.places = settings["places"]
+        self.programs = [os.path.realpath(path) for path in (sys.prefix, sys.base_prefix)]
+        self.has_read_outside = False
         self.allowed: set[str] = set()
         self.allowed_trees: list[str] = []
 
@@ -151,6 +159,21 @@ class FileWatch:
             self.verdict("memory", path=shown(path))
         elif any(below(real, place) for place in self.protected):
             self.verdict("read", path=shown(path), real=real)
+        elif not self.has_read_outside and self.is_outside(real):
+            self.verdict("outside", path=shown(path), real=real)
+            self.has_read_outside = True  # one file is enough to know
+
+    def is_outside(self, real: str) -> bool:
+        """Return whether it is a private file outside the workspace."""
+        home, roots = self.places["home"], self.roots
+        if any(below(real, place) for place in self.programs):
+            return False
+        if below(real, home):
+            # The temporary folder may contain the home.
+            opened = [root for root in roots if below(root, home)] + self.places["in_home"]
+        else:
+            opened = roots + self.places["elsewhere"]
+        return not any(below(real, place) for place in opened)
 
     def is_open(self, real: str, *, goes: bool) -> bool:
         """Return whether a path may be changed without asking; `goes`: it is deleted or moved."""
@@ -158,7 +181,7 @@ class FileWatch:
             return True
         if any(below(real, device) for device in HARMLESS_DEVICES) or PIPES.match(real):
             return True
-        if any(below(real, place) for place in self.protected):
+        if self.runs_later.search(real) or any(below(real, place) for place in self.protected):
             return False
         if goes and any(below(place, real) for place in (*self.protected, *self.roots)):
             return False  # they would be deleted or moved with it
@@ -220,6 +243,58 @@ class ProgramWatch:
             return  # it only cleans up after shared memory
         where = os.path.realpath(os.fsdecode(folder) if folder else os.getcwd())
         self.verdict("command", words=words, text=text, folder=where)
+
+
+class NetworkWatch:
+    """Reports each connection, because what the script has read since the last one counts."""
+
+    def __init__(self, verdict: Callable[..., None], port: int) -> None:
+        self.verdict, self.port = verdict, port
+        self.local = threading.local()
+        self.names: dict[str, str] = {}  #: Addresses that were looked up, with their names.
+
+    def judges(self) -> dict[str, Callable[..., None]]:
+        return {
+            "socket.connect": lambda _socket, address: self.connects(address),
+            "socket.sendto": lambda _socket, address: self.connects(address),
+            "socket.sendmsg": lambda _socket, address: self.connects(address),
+            "socket.getaddrinfo": lambda host, port, *_: self.looks_up(host, port),
+            "socket.gethostbyname": lambda host: self.looks_up(host, 0),
+            "socket.gethostbyaddr": lambda host: self.looks_up(host, 0),
+        }
+
+    def connects(self, address: Any) -> None:
+        if not isinstance(address, tuple) or len(address) < 2 or self.is_ours(address):
+            return  # a socket of this machine
+        host = address[0] if isinstance(address[0], str) else os.fsdecode(address[0])
+        self.asks(self.names.get(host, host), address[1])
+
+    def is_ours(self, address: tuple[Any, ...]) -> bool:
+        """Return whether it is the connection over which the verdicts come."""
+        return bool(self.port) and address[:2] == ("127.0.0.1", self.port)
+
+    def looks_up(self, host: Any, port: Any) -> None:
+        if host is None or getattr(self.local, "asking", False):
+            return
+        name = host if isinstance(host, str) else os.fsdecode(host)
+        self.asks(name, port)
+        self.local.asking = True
+        try:
+            # A failure is the script's to find out.
+            with contextlib.suppress(OSError, UnicodeError):
+                for found in socket.getaddrinfo(name, None):
+                    self.names[str(found[4][0])] = name
+        finally:
+            self.local.asking = False
+
+    def asks(self, host: str, port: Any) -> None:
+        if getattr(self.local, "asking", False):
+            return
+        self.local.asking = True
+        try:
+            self.verdict("connect", host=host, port=port if isinstance(port, int) else 0)
+        finally:
+            self.local.asking = False
 
 
 class NativeWatch:

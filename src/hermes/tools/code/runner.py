@@ -72,6 +72,9 @@ class ScriptRunner:
         settings = {
             "roots": [*self.setup["roots"], temporary],
             "protected": self.setup["protected"],
+            "runs_later": self.setup["runs_later"],
+            "places": self.setup["places"],
+            "port": address["port"],
         }
         files = {
             **self.setup["files"],
