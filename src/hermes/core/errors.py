@@ -24,6 +24,7 @@
     │   └── ChecksumMismatch
     └── ProviderError             a model endpoint refused or failed (status, body)
         ├── CredentialMissing     no key is configured
+        │   └── KeyNotBound       the user has not said that the key may go to this host
         ├── CredentialsExhausted  every key of the pool rests     -> fall back
         ├── CredentialRefused     401, 403                      -> refresh, rotate, fall back
         ├── QuotaSpent            402, billing                  -> rotate, fall back
@@ -182,6 +183,16 @@ class ProviderError(HermesError):
 
 class CredentialMissing(ProviderError):
     exit_code = 4
+
+
+class KeyNotBound(CredentialMissing):
+    """The key in `variable` may go to `base_url` only after the user has said so."""
+
+    def __init__(
+        self, message: str, *, hint: str = "", variable: str = "", base_url: str = ""
+    ) -> None:
+        super().__init__(message, provider="custom", hint=hint)
+        self.variable, self.base_url = variable, base_url
 
 
 class CredentialRefused(ProviderError):

@@ -50,16 +50,34 @@ class ToolFinished(msgspec.Struct, frozen=True, tag="tool_finished"):
     seconds: float
 
 
+class ApprovalScope(msgspec.Struct, frozen=True):
+    """A set of calls that one answer can allow, for the session or permanently."""
+
+    value: str  #: Names it in an answer: `command`, `arguments`, `folder` or `everywhere`.
+    label: str  #: Says which calls it covers.
+    confirm: bool = False  #: The person must confirm it a second time.
+
+
 class ApprovalAsked(msgspec.Struct, frozen=True, tag="approval_asked"):
     call_id: str
     tool: str
-    subject: str  #: What would be done: the command, the path, the address.
+    subject: str  #: What would be done: the command, the path, the address. Never shortened.
     reason: str
+    scopes: tuple[ApprovalScope, ...] = ()
+    """What can be allowed for longer, narrowest first. Empty: the call can be allowed once only."""
+    effect: str = ""  #: A value of `core.tool.Effect`; decides whose approval is needed.
+    folder: str = ""  #: Where it would happen.
+    destructive: bool = False
+
+    def find_scope(self, name: str) -> ApprovalScope | None:
+        """Return an offered scope by its value; the narrowest for "", None if it is not offered."""
+        return next((each for each in self.scopes if name in ("", each.value)), None)
 
 
 class ApprovalAnswered(msgspec.Struct, frozen=True, tag="approval_answered"):
     call_id: str
-    answer: str
+    answer: str  #: `once`, `session`, `always` or `deny`.
+    scope: str = ""  #: The value of the `ApprovalScope` that `session` or `always` covers.
 
 
 class QuestionAsked(msgspec.Struct, frozen=True, tag="question_asked"):

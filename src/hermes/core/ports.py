@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -12,13 +12,23 @@ from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.core.tool import ToolContext
 
 
-class ApprovalAnswer(StrEnum):
+class ApprovalAnswer(msgspec.Struct, frozen=True):
     """A person's answer to `ApprovalAsked`."""
 
-    ONCE = "once"
-    SESSION = "session"
-    ALWAYS = "always"
-    DENY = "deny"
+    value: Literal["once", "session", "always", "deny"]
+    scope: str = ""  #: The value of an offered `ApprovalScope`; "" is the narrowest.
+    confirmed: bool = False  #: The person confirmed the scope a second time.
+
+    ONCE: ClassVar["ApprovalAnswer"]
+    SESSION: ClassVar["ApprovalAnswer"]
+    ALWAYS: ClassVar["ApprovalAnswer"]
+    DENY: ClassVar["ApprovalAnswer"]
+
+
+ApprovalAnswer.ONCE = ApprovalAnswer("once")
+ApprovalAnswer.SESSION = ApprovalAnswer("session")
+ApprovalAnswer.ALWAYS = ApprovalAnswer("always")
+ApprovalAnswer.DENY = ApprovalAnswer("deny")
 
 
 class Approver(Protocol):

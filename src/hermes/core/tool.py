@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping
 from enum import StrEnum
 from functools import partial
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -29,6 +29,9 @@ class Effect(StrEnum):
     PERSIST = "persist"  #: Outlives the session: jobs, skills, memories, hooks.
 
 
+Reach = Literal["folder", "elsewhere", "unknown"]
+
+
 class Concern(msgspec.Struct, frozen=True):
     """Why a call needs a person's approval."""
 
@@ -42,6 +45,11 @@ class Concern(msgspec.Struct, frozen=True):
     folder: str = ""  #: Where it would happen; rules for a folder apply to calls in it.
     destructive: bool = False  #: Allowing the whole class permanently needs a second confirmation.
     once_only: bool = False  #: Cannot be read, so only this one call can be approved.
+    words: tuple[str, ...] = ()
+    """Program and arguments, if the subject is one program with literal arguments."""
+    reach: Reach = "folder"
+    """Whether it stays in `folder`. Rules for a folder do not apply to what reaches elsewhere;
+    `unknown` depends on more than the subject shows."""
 
 
 async def _deny(concern: Concern) -> None:
@@ -87,6 +95,8 @@ class Tool(msgspec.Struct, frozen=True):
     examine: Examine | None = None
     """Checks the arguments before a call and returns whether approval is needed. Without it, the
     policy depends on the effect of the tool alone."""
+    preview: Callable[[dict[str, Any]], Awaitable[str]] | None = None
+    """Returns what a question about a call shows, such as the diff, or "" for its arguments."""
     changes: Callable[[dict[str, Any]], bool] | None = None
     """Returns whether a call with these arguments may change files. Without it, the effect
     decides."""

@@ -29,7 +29,7 @@ import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
-from hermes.core.tool import Tool, ToolContext
+from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security.injection import blocked, scan
 from hermes.util import files
 from hermes.util.concurrency import in_thread
@@ -497,7 +497,8 @@ UNCHANGED = "Nothing to change: it is there already."
 
 
 def memory_tool(memory: BuiltinMemory, on_write: OnWrite | None = None) -> Tool:
-    """Return the tool for a memory that has targets. Notes of the agent need no approval."""
+    """Return the tool for a memory that has targets. Every action changes what later sessions
+    are told."""
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
         action, target = str(arguments["action"]), str(arguments["target"])
@@ -508,7 +509,13 @@ def memory_tool(memory: BuiltinMemory, on_write: OnWrite | None = None) -> Tool:
             on_write(action, target, change.content)
         return f"{DONE[action] if change.changed else UNCHANGED}\n{change.report}"
 
-    return Tool(spec=_spec(memory.targets), handler=handler, serial=True, toolset="memory")
+    return Tool(
+        spec=_spec(memory.targets),
+        handler=handler,
+        effect=Effect.PERSIST,
+        serial=True,
+        toolset="memory",
+    )
 
 
 def apply_action(notes: Notebook, action: str, content: str, old_text: str) -> NoteChange:

@@ -224,7 +224,7 @@ def apply_update(workspace: Path, wanted: FileUpdate, content: Callable[[str], b
     if wanted.entry.mode == LINK_MODE:
         target.symlink_to(os.fsdecode(data))
     else:
-        write_bytes(target, data, mode=0o755 if wanted.entry.mode == EXECUTABLE_MODE else 0o644)
+        write_bytes(target, data, mode=0o700 if wanted.entry.mode == EXECUTABLE_MODE else 0o600)
 
 
 def remove_temporary_files(workspace: Path, path: str) -> None:

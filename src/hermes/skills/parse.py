@@ -127,6 +127,10 @@ class _YamlProblem(Exception):
     """The text is not valid YAML. The message is shown to the user."""
 
 
+class _YamlTooComplex(_YamlProblem):
+    """The text exceeds a limit, so it is not repaired."""
+
+
 def read_frontmatter(text: str) -> Frontmatter:
     """Split a SKILL.md into fields and body.
 
@@ -193,6 +197,8 @@ def _parse_fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         data = _load_yaml(text)
         if isinstance(data, str):
             raise _YamlProblem("it holds text instead of fields")
+    except _YamlTooComplex:
+        raise
     except _YamlProblem as error:
         try:
             data = _load_yaml(_repair_yaml(text))
@@ -266,31 +272,25 @@ def _load_yaml(text: str) -> Any:
         raise _YamlProblem(f"it has more than {MAX_CHARS:,} characters")
     import yaml  # 15 ms; only a process that finds new or changed skills needs it
 
+    from hermes.util.yaml_loader import YamlTooComplex, load_yaml
+
     try:
-        if sum(map(text.count, NESTING_CHARACTERS)) > MAX_DEPTH:
-            _check_depth(yaml, text)
-        return yaml.load(text, Loader=yaml.CSafeLoader)
+        return load_yaml(text)
+    except YamlTooComplex as error:
+        raise _YamlTooComplex(_describe_problem(error)) from error
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        # Add one for the opening fence and one because lines are counted from 1.
-        where = f"line {mark.line + 2}: " if mark else ""
-        raise _YamlProblem(f"{where}{error.problem or error.context}") from error
+        raise _YamlProblem(_describe_problem(error)) from error
     except yaml.YAMLError as error:
         raise _YamlProblem("there is a character YAML does not allow") from error
-    except RecursionError as error:
-        raise _YamlProblem("it is nested too deeply") from error
     except (ValueError, OverflowError, TypeError) as error:  # a date such as 2026-13-45
         raise _YamlProblem(str(error)) from error
 
 
-def _check_depth(yaml: Any, text: str) -> None:
-    """Raise RecursionError for excessively nested text, on which the C parser would crash."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise RecursionError
+def _describe_problem(error: Any) -> str:
+    mark = error.problem_mark or error.context_mark
+    # Add one for the opening fence and one because lines are counted from 1.
+    where = f"line {mark.line + 2}: " if mark else ""
+    return f"{where}{error.problem or error.context}"
 
 
 # Coercion of fields; values of the wrong type are dropped with a warning

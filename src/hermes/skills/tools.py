@@ -119,12 +119,14 @@ TEXT_ARGUMENTS = (
 
 
 def skill_manage_tool(
-    writer: "Callable[[], SkillWriter]", session_id: Callable[[], str], who: Author = Author.AGENT
+    writer: "Callable[[], SkillWriter]",
+    session_id: Callable[[], str],
+    who: Author = Author.AGENT,
+    *,
+    proposes: bool = False,
 ) -> Tool:
-    """Its writes stay in the user's skill folder and can be undone, so a call needs no approval.
-
-    With `skills.review: ask` it only creates proposals.
-    """
+    """Its writes change what later sessions do. With `proposes` (`skills.review: ask`) they take
+    effect only after the user has approved them, so the call itself needs no approval."""
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
         draft = _parse_draft(arguments, session_id(), who)
@@ -133,7 +135,8 @@ def skill_manage_tool(
         except (UsageError, StoreError) as error:
             raise ToolError(str(error), hint=error.hint) from error
 
-    return Tool(spec=_manage_spec(), handler=handler, serial=True, toolset="skills")
+    effect = Effect.READ if proposes else Effect.PERSIST
+    return Tool(_manage_spec(), handler, effect=effect, serial=True, toolset="skills")
 
 
 def _parse_draft(arguments: dict[str, Any], session: str, who: Author) -> SkillDraft:

@@ -3,21 +3,31 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Literal, Protocol, assert_never
+from typing import Any, Literal, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
+from hermes.config.settings import AllowRule
 from hermes.core.errors import HermesError, ToolDenied
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.core.messages import System, User
 from hermes.core.model import ModelRequest
 from hermes.core.ports import ApprovalAnswer, Approver, Auxiliary, HookName, Hooks, NoHooks
 from hermes.core.tool import Concern, Effect, Tool
+from hermes.security import (
+    concern_classes,
+    covering_rules,
+    effect_class,
+    merge_concerns,
+    offered_scopes,
+    rules_for_scope,
+)
 
 log = logging.getLogger(__name__)
 
 Announce = Callable[[ApprovalAsked | ApprovalAnswered], None]
-Remember = Callable[[str], Awaitable[None]]
+Remember = Callable[[AllowRule], Awaitable[None]]
 ApprovalRule = Literal["allow", "ask", "deny"]
 
 DEFAULT_RULES: dict[Effect, ApprovalRule] = {
@@ -57,43 +67,68 @@ class ApprovalRules(msgspec.Struct, frozen=True):
     headless: ApprovalRule = "deny"  #: Used when no user is present; `ask` then means `deny`.
     timeout: float = 60  #: Seconds to wait for the user; no answer in time denies the call.
     effects: Mapping[str, ApprovalRule] = {}
-    """Overrides of `DEFAULT_RULES`, by effect or by the name of a tool."""
+    """By the name of a tool, or overrides of `DEFAULT_RULES` by effect."""
 
 
 class Approvals:
     """Asks the user where the rules demand it.
 
-    `approver` is None when no user is present. `allowlist` has the pattern classes that are always
-    allowed; `remember` adds one permanently. Nothing can allow a refused concern.
+    `approver` is None when no user is present. `allowed` are the rules for what was allowed
+    permanently; `remember` stores one. Nothing can allow a refused concern.
     """
 
     def __init__(
         self,
         rules: ApprovalRules,
         approver: Approver | None,
-        allowlist: Iterable[str],
+        allowed: Iterable[AllowRule],
         remember: Remember,
         *,
         judge: ApprovalJudge | None = None,
         hooks: Hooks | None = None,
+        folder: str = "",
+        persists: bool = True,
+        learns: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._rules, self._approver = rules, approver
-        self._allowed = {kind.strip().lower() for kind in allowlist}
+        """`folder` is where the session works. Without `persists`, as for guests, only the
+        settings can allow persistence. `learns` returns whether the user's settings for learning
+        stand for an answer about persistence."""
+        self._rules, self._approver, self._folder = rules, approver, folder
+        self._persists, self._learns = persists, learns
+        self._allowed = list(allowed)
         self._remember, self._judge = remember, judge
         self._hooks: Hooks = hooks or NoHooks()
         self._one_question = asyncio.Lock()
         self.allow_all = rules.mode == "off"
         """True: allow everything that is not refused, without asking."""
+        self.persistence_denied = False
+        """True once a person has denied persistence: nothing of the session is kept unasked."""
 
     async def permit(
-        self, tool: Tool, arguments: dict[str, Any], call_id: str, announce: Announce
+        self,
+        tool: Tool,
+        arguments: dict[str, Any],
+        call_id: str,
+        announce: Announce,
+        leaving: Concern | None = None,
     ) -> None:
-        """Return when the call may run; raise `ToolDenied` when it may not."""
+        """Return when the call may run; raise `ToolDenied` when it may not.
+
+        `leaving` is the concern about what the call sends, which `EgressPolicy` found.
+        """
         found = tool.effect if tool.examine is None else await tool.examine(arguments)
-        concern = (
-            self._by_effect(tool.name, found, arguments) if isinstance(found, Effect) else found
-        )
+        concern = found if isinstance(found, Concern) else None
+        if concern is None or not concern.refused:
+            effect = found if isinstance(found, Effect) else None
+            if concern is not None and concern.effect is Effect.PERSIST:
+                effect = Effect.PERSIST  # a danger in addition to the effect
+            by_effect = self._by_effect(tool, effect, arguments)
+            # Approval of the effect of a tool does not lift a danger of this call, nor vice versa.
+            concern = merge_concerns([each for each in (concern, by_effect, leaving) if each])
         if concern is not None:
+            if tool.preview and not concern.refused and not self.allow_all:
+                shown = await tool.preview(arguments)
+                concern = replace(concern, subject=shown or concern.subject)
             await self.require_approval(tool.name, concern, call_id, announce)
 
     async def require_approval(
@@ -105,7 +140,8 @@ class Approvals:
                 f"refused: {concern.reason}",
                 hint="no approval can lift this; tell the user what you wanted to do",
             )
-        if self.allow_all or self._covers(concern):
+        concern = concern if concern.folder else replace(concern, folder=self._folder)
+        if self.allow_all or self._covers(tool_name, concern):
             return
         if self._rules.mode == "deny":
             raise ToolDenied(
@@ -114,28 +150,38 @@ class Approvals:
             )
         if await self._ask_judge(tool_name, concern) == "allow":
             return
-        if self._approver is None:
+        if self._approver is None or (concern.effect is Effect.PERSIST and not self._persists):
             self._decide_headless(tool_name, concern)
             return
         async with self._one_question:
             # An answer to the question before may have covered this one.
-            if not self._covers(concern):
+            if not self._covers(tool_name, concern):
                 await self._ask(self._approver, tool_name, concern, call_id, announce)
 
-    def _by_effect(self, name: str, effect: Effect, arguments: dict[str, Any]) -> Concern | None:
-        effects = self._rules.effects
-        answer = effects.get(name) or effects.get(effect.value) or DEFAULT_RULES[effect]
-        if answer == "allow":
+    def _by_effect(
+        self, tool: Tool, effect: Effect | None, arguments: dict[str, Any]
+    ) -> Concern | None:
+        """Return the question about the effect of a tool. `effect` is None if its calls are judged
+        one by one: then only a setting for this very tool asks or refuses."""
+        only_reads = effect is Effect.READ and tool.effect is not Effect.READ
+        answer = None if only_reads else self._rules.effects.get(tool.name)
+        if answer is None and effect is not None:
+            answer = self._rules.effects.get(effect.value)
+        if answer is None and effect is not None:
+            learnt = effect is Effect.PERSIST and self._learns()
+            answer = "allow" if learnt else DEFAULT_RULES[effect]
+        if answer is None or answer == "allow":
             return None
-        given = msgspec.json.encode(arguments, enc_hook=str).decode()
-        reason = f"{name} {EFFECT_REASONS[effect]}"
-        subject = f"{name} {given if len(given) < 1_000 else given[:1_000] + ' …'}"
-        kind = _effect_kind(effect, name)
-        return Concern(kind, subject, reason, refused=answer == "deny")
+        effect = effect or tool.effect
+        kind, reason = effect_class(effect, tool.name), f"{tool.name} {EFFECT_REASONS[effect]}"
+        subject = describe_call(tool.name, arguments)
+        return Concern(kind, subject, reason, refused=answer == "deny", effect=effect)
 
     async def _ask_judge(self, tool_name: str, concern: Concern) -> ApprovalRule:
         if self._rules.mode != "smart" or self._judge is None:
             return "ask"
+        if concern.effect is Effect.PERSIST:
+            return "ask"  # what later sessions do is for a person to decide
         answer = await self._judge.judge(tool_name, concern)
         if answer == "deny":
             raise ToolDenied(
@@ -145,13 +191,19 @@ class Approvals:
         return answer
 
     def _decide_headless(self, tool_name: str, concern: Concern) -> None:
-        if self._rules.headless == "allow":
+        guest = concern.effect is Effect.PERSIST and not self._persists
+        if self._rules.headless == "allow" and not guest:
             return
-        if concern.kind in (_effect_kind(effect, tool_name) for effect in Effect):
+        if concern.kind in (effect_class(effect, tool_name) for effect in Effect):
             way = f"for good with `hermes config set approvals.effects.{tool_name} allow`"
         else:
-            kinds = " and ".join(map(repr, _kinds(concern)))
+            kinds = " and ".join(map(repr, concern_classes(concern)))
             way = f"with {kinds} in command_allowlist of config.yaml"
+        if guest:
+            raise ToolDenied(
+                f"not allowed for guests: {concern.reason}",
+                hint=f"the owner can allow it {way}",
+            )
         raise ToolDenied(
             f"not allowed without a person's approval: {concern.reason}",
             hint=f"no user can be asked here. The user can allow it {way}, by answering `always` in"
@@ -161,7 +213,16 @@ class Approvals:
     async def _ask(
         self, approver: Approver, tool_name: str, concern: Concern, call_id: str, announce: Announce
     ) -> None:
-        question = ApprovalAsked(call_id, tool_name, concern.subject, concern.reason)
+        question = ApprovalAsked(
+            call_id,
+            tool_name,
+            concern.subject,
+            concern.reason,
+            offered_scopes(tool_name, concern),
+            effect=concern.effect.value,
+            folder=concern.folder,
+            destructive=concern.destructive,
+        )
         details = {"tool_name": tool_name, "command": concern.subject, "kind": concern.kind}
         await self._hooks.fire(HookName.PRE_APPROVAL, **details)
         announce(question)
@@ -171,39 +232,42 @@ class Approvals:
                 answer = await approver.ask(question)
         except TimeoutError:
             answer, in_time = ApprovalAnswer.DENY, False
-        announce(ApprovalAnswered(call_id, answer.value))
-        await self._hooks.fire(HookName.POST_APPROVAL, answer=answer.value, **details)
-        match answer:
-            case ApprovalAnswer.ONCE:
-                return
-            case ApprovalAnswer.SESSION:
-                self._allowed |= set(_kinds(concern))
-            case ApprovalAnswer.ALWAYS:
-                for kind in _kinds(concern):
-                    if kind not in self._allowed:
-                        self._allowed.add(kind)
-                        await self._remember(kind)
-            case ApprovalAnswer.DENY:
-                who = (
-                    "the user did not allow this"
-                    if in_time
-                    else "the question was not answered in time"
-                )
-                raise ToolDenied(f"{who}: {concern.reason}", hint=ToolDenied.NO_OTHER_WAY)
-            case _:
-                assert_never(answer)
+        scope = question.find_scope(answer.scope)
+        value = answer.value
+        if value in ("session", "always") and (
+            scope is None or (scope.confirm and not answer.confirmed)
+        ):
+            value, scope = "once", None
+        kept = scope.value if scope and value in ("session", "always") else ""
+        announce(ApprovalAnswered(call_id, value, kept))
+        await self._hooks.fire(HookName.POST_APPROVAL, answer=value, **details)
+        if value == "deny":
+            self.persistence_denied |= concern.effect is Effect.PERSIST
+            who = "the user did not allow this"
+            who = who if in_time else "the question was not answered in time"
+            raise ToolDenied(f"{who}: {concern.reason}", hint=ToolDenied.NO_OTHER_WAY)
+        for rule in rules_for_scope(kept, tool_name, concern) if kept else ():
+            if rule not in self._allowed:
+                self._allowed.append(rule)
+                if value == "always":
+                    await self._remember(rule)
 
-    def _covers(self, concern: Concern) -> bool:
-        return all(kind in self._allowed for kind in _kinds(concern))
-
-
-def _effect_kind(effect: Effect, tool_name: str) -> str:
-    """Return the pattern class of a call that is judged by the effect of its tool."""
-    return f"{effect.value}: {tool_name}"
+    def _covers(self, tool_name: str, concern: Concern) -> bool:
+        if concern.effect is Effect.PERSIST and not self._persists:
+            return False
+        return bool(covering_rules(self._allowed, tool_name, concern))
 
 
-def _kinds(concern: Concern) -> tuple[str, ...]:
-    return (concern.kind.lower(), *(kind.lower() for kind in concern.also))
+def describe_call(tool_name: str, arguments: Mapping[str, Any]) -> str:
+    """Return a call for a question: every argument in full, each on lines of its own."""
+    lines = [tool_name]
+    for name, value in arguments.items():
+        given = value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str)
+        text = given if isinstance(given, str) else given.decode()
+        # Indented, so that a line of a value cannot pass for another argument.
+        lines.append(f"  {name}: {text}" if "\n" not in text else f"  {name}:")
+        lines += [f"    {line}" for line in text.split("\n")] if "\n" in text else []
+    return "\n".join(lines)
 
 
 TASK = "approval"
@@ -217,6 +281,7 @@ DENY what would destroy work or data, leak secrets, weaken security or hide what
 ESCALATE everything else, and everything you are not sure of: a person will decide.
 Answer with one word: APPROVE, DENY or ESCALATE."""
 
+MAX_JUDGED = 20_000  #: Characters of a subject that the model can judge.
 VERDICTS: dict[str, ApprovalRule] = {"APPROVE": "allow", "DENY": "deny", "ESCALATE": "ask"}
 
 
@@ -230,8 +295,8 @@ class ModelJudge:
         self._models = models
 
     async def judge(self, tool: str, concern: Concern) -> ApprovalRule:
-        if concern.subject.endswith("…"):
-            return "ask"  # truncated: what is not shown cannot be judged
+        if len(concern.subject) > MAX_JUDGED:
+            return "ask"  # the model reads all of it or nothing
         case = f"Tool: {tool}\nMarked because: {concern.reason}\n\n{concern.subject}"
         request = ModelRequest((System(INSTRUCTIONS), User.say(case)), (), max_tokens=1_000)
         try:

@@ -209,7 +209,7 @@ class CheckpointRepo:
         self.history.prepare()
         name = self._folder / "workspace"
         if not name.exists():
-            name.write_bytes(os.fsencode(self._workspace))
+            write_bytes(name, os.fsencode(self._workspace))
 
 
 def store_folder(folder: Path, workspace: Path) -> Path:

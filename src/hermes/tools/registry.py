@@ -19,7 +19,7 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.ports import Attachments, Auxiliary, Clarifier, Outbox, Scheduler, Spawner
 from hermes.core.tool import Concern, Effect, Tool, ToolContext, no_concern
-from hermes.security import PathGuard
+from hermes.security import EgressPolicy, PathGuard
 from hermes.terminal import BackgroundProcesses, ExecutionEnvironment, OutputLimits
 from hermes.tools.toolsets import TOOLSETS, Toolset, ToolsetMap, expand, is_rare
 from hermes.util.concurrency import in_thread
@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # these modules import this one
 log = logging.getLogger(__name__)
 
 BUILTIN = "hermes.tools.builtin"
+BUILTIN_TAKEN = "Hermes itself has one already"
 
 T = TypeVar("T")
 
@@ -72,6 +73,7 @@ class ToolDeps(msgspec.Struct, frozen=True):
     transform_output: Callable[[str], Awaitable[str]] | None = None
     """Hook of plugins over the output of a command."""
     services: SessionServices = SessionServices()
+    egress: EgressPolicy | None = None  #: For effects of scripts, known only while they run.
     others: tuple[ToolSpec, ...] = ()
     """The other tools of the session; set only for entries with `needs_others`."""
 
@@ -129,7 +131,8 @@ def tool(
     the schema (`Tool.from_function`); `name`, `description` and `parameters` replace them, and
     `adapt` changes them for a session. A parameter of the type `ToolDeps` receives the services of
     the session. A class takes `ToolDeps`; its method called `name` is the function, and its method
-    `examine(arguments)`, if there is one, judges a call. `fields` are further fields of `Tool`.
+    `examine(arguments)` and `preview(arguments)`, if there are any, are those of `Tool`. `fields`
+    are further fields of `Tool`.
     """
 
     def decorate(target: Callable[..., Any]) -> ToolEntry:
@@ -139,11 +142,19 @@ def tool(
 
         def make(deps: ToolDeps) -> Tool:
             function, judge = target, partial(examine, deps) if examine else None
+            preview = None
             if isinstance(target, type):
                 owner = target(deps)
                 function, judge = getattr(owner, called), getattr(owner, "examine", judge)
+                preview = getattr(owner, "preview", None)
             made = Tool.from_function(
-                function, deps, effect=effect, examine=judge, toolset=toolset, **fields
+                function,
+                deps,
+                effect=effect,
+                examine=judge,
+                preview=preview,
+                toolset=toolset,
+                **fields,
             )
             if not replaced and adapt is None:
                 return made
@@ -179,13 +190,17 @@ SERVICE_TOOLS = (
 
 
 class ToolRegistry:
-    """Tool entries by name. A later entry replaces an earlier one of the same name."""
+    """Tool entries by name. A later entry replaces an earlier one of the same name, except that a
+    built-in tool is never replaced."""
 
     def __init__(self) -> None:
         self._entries: dict[str, ToolEntry] = {}
 
     def add(self, entry: ToolEntry) -> None:
         other = self._entries.get(entry.name)
+        if not entry.builtin and other is not None and other.builtin:
+            log.warning("tool %s of %s is left out: %s", entry.name, entry.toolset, BUILTIN_TAKEN)
+            return
         if other is not None and other.toolset != entry.toolset:
             log.warning(
                 "tool %s of %s replaces that of %s", entry.name, entry.toolset, other.toolset
@@ -211,8 +226,12 @@ class ToolRegistry:
         """Add the tool of a plugin: `handler(args, **kwargs)` returns a JSON string.
 
         A handler that is not async runs in a thread. `effect` says what the tool can do; the
-        default assumes the worst, so each call asks for approval.
+        default assumes the worst, so each call asks for approval. The name of a built-in tool is
+        refused with a line in the log.
         """
+        if name in builtin_names():
+            log.warning("tool %s of %s is left out: %s", name, toolset, BUILTIN_TAKEN)
+            return
         parameters = schema.get("parameters", schema if "properties" in schema else {})
         spec = ToolSpec(
             name,
@@ -289,14 +308,13 @@ class ToolRegistry:
 def discover_builtin(registry: ToolRegistry) -> None:
     """Add the built-in tools, sorted by name.
 
-    A name that is registered already stays: a plugin replaced the tool, or this ran before. A
-    module that cannot be imported, because a library is missing, is logged and left out.
+    A module that cannot be imported, because a library is missing, is logged and left out.
     """
     for entry in SERVICE_TOOLS:
-        if registry.get(entry.name) is None:
-            registry.add(msgspec.structs.replace(entry, builtin=True))
+        registry.add(msgspec.structs.replace(entry, builtin=True))
     for name in _builtin_modules():
-        if registry.get(name) is not None:
+        held = registry.get(name)
+        if held is not None and held.builtin:  # this ran before
             continue
         try:
             # The names come from the folder: there is no list that an import could follow.
@@ -307,6 +325,12 @@ def discover_builtin(registry: ToolRegistry) -> None:
         for value in vars(module).values():
             if isinstance(value, ToolEntry) and value.name == name:
                 registry.add(msgspec.structs.replace(value, builtin=True))
+
+
+@cache
+def builtin_names() -> frozenset[str]:
+    """Return the names of all built-in tools; none of their modules is imported."""
+    return frozenset((*(entry.name for entry in SERVICE_TOOLS), *_builtin_modules()))
 
 
 @cache

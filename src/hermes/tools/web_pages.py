@@ -25,6 +25,7 @@ from hermes import __version__
 from hermes.config.installation import InstallFailed, ensure_extra
 from hermes.core.errors import ToolDenied, ToolError, ToolTimedOut
 from hermes.security import GuardedTransport, UrlGuard, printable_url
+from hermes.security.injection import hidden_kind, scan
 from hermes.util.concurrency import in_thread
 from hermes.util.extras import install_hint
 from hermes.util.http import HttpError, fetch, make_client
@@ -331,8 +332,9 @@ _ATTRIBUTE = late_pattern(
 
 
 def sanitize_html(html: str) -> str:
-    """Return the page with complete tags, few attributes, and "<" escaped in text."""
-    html = _DECLARATION.sub("", _strip_comments(html))
+    """Return the page with complete tags, few attributes, and "<" escaped in text. Comments and
+    what readers do not see are left out."""
+    html = _DECLARATION.sub("", drop_hidden(html))
     pieces: list[str] = []
     place = 0
     for tag in _TAG.finditer(html):
@@ -343,6 +345,49 @@ def sanitize_html(html: str) -> str:
         ]
         place = tag.end()
     return "".join([*pieces, html[place:].replace("<", "&lt;")])
+
+
+_NEVER_HIDDEN = frozenset({"html", "body", "main"})
+"""Scripts show these later; without them nothing is left of the page."""
+_VOID = frozenset({
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr",
+})  # fmt: skip
+
+
+_SCANNED_CHARS = 4_000  #: Characters of an element that are scanned.
+_MOST_SCANS = 200  #: Per page; what may be invisible after them is dropped unscanned.
+
+
+def drop_hidden(html: str) -> str:
+    """Return the page without comments and hidden elements.
+
+    Orders for a model are put where no reader sees them. An element that only may be invisible,
+    such as one that fades in, is dropped if the injection scan finds something in it.
+    """
+    html = _strip_comments(html)
+    pieces: list[str] = []
+    place, depth, scans = 0, 0, 0
+    name = ""  # of the open hidden element
+    for tag in _TAG.finditer(html):
+        found = tag[1].lower()
+        if name:
+            # A new paragraph or item ends the one before it.
+            ended = found == f"/{name}" or (found == name and name in ("p", "li", "td", "tr"))
+            depth += -1 if ended else found == name
+            if depth:
+                continue
+            name, place = "", tag.start()
+        if found[0] == "/" or found in _VOID | _NEVER_HIDDEN or not (kind := hidden_kind(tag[2])):
+            continue
+        if kind == "perhaps":
+            scans += 1
+            limit = tag.end() + _SCANNED_CHARS
+            end = html.find(f"</{tag[1]}", tag.end(), limit)
+            if scans <= _MOST_SCANS and not scan(html[tag.start() : end if end >= 0 else limit]):
+                continue
+        pieces.append(html[place : tag.end()])
+        name, depth, place = found, 1, len(html)
+    return "".join([*pieces, html[place:]])
 
 
 def _strip_comments(html: str) -> str:
@@ -382,6 +427,7 @@ _GAPS = late_pattern(r"\n{3,}")
 
 def html_text(html: str, url: str, notes: tuple[str, ...] = ()) -> PageText:
     """Return the title and the text of a page. Slow for large pages: run it in a thread."""
+    html = drop_hidden(html)
     plain = plain_text(html)
     main = _main_content(html, url) if len(html) <= MAX_TRAFILATURA_CHARS else ""
     mistaken = len(main) < MIN_MAIN_CHARS and len(plain.text) > MAX_LENGTH_RATIO * max(len(main), 1)

@@ -189,9 +189,9 @@ def test_the_model_is_offered_only_what_there_is(tmp_path: Path) -> None:
     jsonschema_rs.meta.validate(spec(MemoryScope(chat="c", project="/p")).parameters)
 
 
-def test_notes_need_no_approval_and_no_checkpoint(memory: BuiltinMemory) -> None:
+def test_notes_are_persistence_and_need_no_checkpoint(memory: BuiltinMemory) -> None:
     tool = memory_tool(memory)
-    assert (tool.effect, tool.serial, tool.toolset) == (Effect.READ, True, "memory")
+    assert (tool.effect, tool.serial, tool.toolset) == (Effect.PERSIST, True, "memory")
     assert not tool.may_change({"action": "add", "target": "memory", "content": "x"})
 
 

@@ -3,13 +3,16 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
+from hermes.config.settings import AllowRule
 from hermes.core.errors import RateLimited, ToolDenied
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.core.ports import ApprovalAnswer
 from hermes.core.tool import Concern, Effect, Tool
-from hermes.tools.approval import ApprovalRules, Approvals, ModelJudge
+from hermes.security import class_rule
+from hermes.tools.approval import ApprovalRules, Approvals, ModelJudge, describe_call
 from tests.unit.tools.conftest import AuxiliaryModel
 
 DELETE = Concern("recursive delete", "rm -rf x", "deletes folders")
@@ -38,18 +41,34 @@ class Asleep:
 class Bench:
     """An Approvals under test, with everything it said and remembered."""
 
-    def __init__(self, approver: object, *, allowlist=(), judge=None, **rules: Any) -> None:
+    def __init__(
+        self,
+        approver: object,
+        *,
+        allowlist=(),
+        judge=None,
+        persists=True,
+        learns=False,
+        **rules: Any,
+    ) -> None:
         self.events: list[ApprovalAsked | ApprovalAnswered] = []
-        self.remembered: list[str] = []
-        self._approvals = Approvals(
-            ApprovalRules(**rules), approver, allowlist, self._remember, judge=judge
+        self.remembered: list[AllowRule] = []
+        self.approvals = Approvals(
+            ApprovalRules(**rules),
+            approver,
+            map(class_rule, allowlist),
+            self._remember,
+            judge=judge,
+            folder="/work",
+            persists=persists,
+            learns=lambda: learns,
         )
 
-    async def _remember(self, kind: str) -> None:
-        self.remembered.append(kind)
+    async def _remember(self, rule: AllowRule) -> None:
+        self.remembered.append(rule)
 
     async def use(self, tool: Tool) -> None:
-        await self._approvals.permit(tool, {"to": "bob"}, "c1", self.events.append)
+        await self.approvals.permit(tool, {"to": "bob"}, "c1", self.events.append)
 
     async def permit(self, concern: Concern | None) -> None:
         async def act() -> str:
@@ -71,10 +90,10 @@ async def test_harmless_call_needs_no_approval():
 async def test_question_and_the_answer_are_announced():
     bench = Bench(Person(ApprovalAnswer.ONCE))
     await bench.permit(DELETE)
-    assert bench.events == [
-        ApprovalAsked("c1", "act", "rm -rf x", "deletes folders"),
-        ApprovalAnswered("c1", "once"),
-    ]
+    asked, answered = bench.events
+    assert isinstance(asked, ApprovalAsked) and answered == ApprovalAnswered("c1", "once")
+    assert (asked.tool, asked.subject, asked.reason) == ("act", "rm -rf x", "deletes folders")
+    assert (asked.effect, asked.folder, asked.destructive) == ("execute", "/work", False)
 
 
 async def test_once_is_asked_again_and_session_is_not():
@@ -86,14 +105,132 @@ async def test_once_is_asked_again_and_session_is_not():
     assert bench.remembered == []
 
 
-async def test_always_is_remembered_by_pattern_class():
-    person = Person(ApprovalAnswer.ALWAYS)
+async def test_always_everywhere_is_remembered_by_pattern_class():
+    person = Person(ApprovalAnswer("always", "everywhere"))
     bench = Bench(person)
     await bench.permit(BOTH)
     await bench.permit(BOTH)
     await bench.permit(DELETE)
     assert len(person.asked) == 1
-    assert bench.remembered == ["privileges", "recursive delete"]
+    assert [rule.classes for rule in bench.remembered] == [("privileges",), ("recursive delete",)]
+    assert not any(rule.folder or rule.command for rule in bench.remembered)
+
+
+SCOPED = Concern(
+    "recursive delete", "rm -rf x", "deletes folders", folder="/srv/a", words=("rm", "-rf", "x")
+)
+
+
+def changed(**fields: Any) -> Concern:
+    return msgspec.structs.replace(SCOPED, **fields)
+
+
+async def test_a_question_offers_scopes_narrowest_first():
+    bench = Bench(Person(*[ApprovalAnswer.ONCE] * 5))
+    offered = []
+    for concern in (
+        SCOPED,
+        changed(words=()),
+        changed(reach="elsewhere"),
+        changed(reach="unknown", words=()),
+        changed(once_only=True),
+    ):
+        await bench.permit(concern)
+        asked = bench.events[-2]
+        assert isinstance(asked, ApprovalAsked)
+        offered.append([scope.value for scope in asked.scopes])
+    assert offered == [
+        ["command", "arguments", "folder", "everywhere"],
+        ["command", "folder", "everywhere"],
+        ["command", "arguments", "everywhere"],
+        ["everywhere"],
+        [],
+    ]
+
+
+SAME = SCOPED
+SPELLED = changed(subject="rm  -rf 'x'")
+BELOW = changed(folder="/srv/a/b")
+OTHER = changed(subject="rm -rf y", words=("rm", "-rf", "y"))
+AWAY = changed(folder="/srv/ab")
+OUT = changed(subject="rm -rf ~/x", words=(), reach="elsewhere")
+WORSE = changed(also=("privileges",))
+
+
+@pytest.mark.parametrize(
+    ("scope", "covered"),
+    [
+        ("command", [SAME]),
+        ("arguments", [SAME, SPELLED, BELOW]),
+        ("folder", [SAME, SPELLED, BELOW, OTHER]),
+        ("everywhere", [SAME, SPELLED, BELOW, OTHER, AWAY, OUT]),
+    ],
+)
+@pytest.mark.parametrize("how", ["session", "always"])
+async def test_an_answer_covers_its_scope_and_nothing_else(scope, covered, how):
+    for concern in (SAME, SPELLED, BELOW, OTHER, AWAY, OUT, WORSE):
+        person = Person(ApprovalAnswer(how, scope), ApprovalAnswer.ONCE)
+        bench = Bench(person)
+        await bench.permit(SCOPED)
+        await bench.permit(concern)
+        assert (len(person.asked) == 1) == (concern in covered), concern
+        assert bool(bench.remembered) == (how == "always")
+
+
+async def test_an_answer_without_a_scope_takes_the_narrowest():
+    person = Person(ApprovalAnswer.ALWAYS, ApprovalAnswer.DENY)
+    bench = Bench(person)
+    await bench.permit(SCOPED)
+    assert bench.events[-1] == ApprovalAnswered("c1", "always", "command")
+    (rule,) = bench.remembered
+    assert (rule.command, rule.folder, rule.tool) == ("rm -rf x", "/srv/a", "act")
+    assert rule.date and rule.reason == "deletes folders"
+    with pytest.raises(ToolDenied):
+        await bench.permit(OTHER)
+
+
+@pytest.mark.parametrize("scope", ["folder", "everywhere"])
+async def test_a_destructive_class_needs_a_second_confirmation(scope):
+    destructive = changed(destructive=True)
+    for confirmed in (False, True):
+        person = Person(ApprovalAnswer("always", scope, confirmed), ApprovalAnswer.ONCE)
+        bench = Bench(person)
+        await bench.permit(destructive)
+        await bench.permit(destructive)
+        assert len(person.asked) == 2 - confirmed
+        assert bool(bench.remembered) == confirmed
+
+
+@pytest.mark.parametrize("answer", [ApprovalAnswer.ALWAYS, ApprovalAnswer("session", "everywhere")])
+async def test_what_can_be_allowed_once_only_is_never_remembered(answer):
+    unreadable = changed(once_only=True)
+    person = Person(answer, answer, ApprovalAnswer.DENY)
+    bench = Bench(person, allowlist=("recursive delete",))
+    await bench.permit(unreadable)
+    await bench.permit(unreadable)
+    assert (len(person.asked), bench.remembered) == (2, [])
+    with pytest.raises(ToolDenied):
+        await bench.permit(unreadable)
+
+
+async def test_a_scope_that_was_not_offered_counts_once():
+    person = Person(ApprovalAnswer("always", "arguments"), ApprovalAnswer.ONCE)
+    bench = Bench(person)
+    await bench.permit(changed(words=()))
+    await bench.permit(changed(words=()))
+    assert (len(person.asked), bench.remembered) == (2, [])
+
+
+async def test_a_long_subject_is_remembered_by_its_digest():
+    long = changed(subject="rm -rf " + "x" * 5_000, words=())
+    person = Person(ApprovalAnswer.ALWAYS, ApprovalAnswer.ONCE)
+    bench = Bench(person)
+    await bench.permit(long)
+    await bench.permit(long)
+    assert len(person.asked) == 1
+    assert bench.remembered[0].command.startswith("sha256:")
+    await bench.permit(changed(subject=long.subject + "y", words=()))
+    assert len(person.asked) == 2
 
 
 async def test_approval_of_one_class_does_not_cover_another():
@@ -176,9 +313,101 @@ async def test_tool_without_examine_is_judged_by_its_effect(effect):
     tool = Tool.from_function(send, effect=effect)
     await bench.use(tool)
     await bench.use(tool)
-    assert [(asked.tool, asked.subject) for asked in person.asked] == [
-        ("send", 'send {"to":"bob"}')
-    ]
+    assert [(asked.tool, asked.subject) for asked in person.asked] == [("send", "send\n  to: bob")]
+    assert person.asked[0].effect == effect.value
+
+
+def test_every_argument_of_a_call_is_shown():
+    text = "line one\nname: harmless"
+    assert describe_call("cronjob", {"prompt": text, "name": "x", "repeat": 3}) == (
+        "cronjob\n  prompt:\n    line one\n    name: harmless\n  name: x\n  repeat: 3"
+    )
+
+
+def judged(found: Concern | Effect | None, effect: Effect = Effect.WRITE, **fields: Any) -> Tool:
+    async def examine(_arguments: object) -> Concern | Effect | None:
+        return found
+
+    return Tool.from_function(send, effect=effect, examine=examine, **fields)
+
+
+async def test_settings_for_a_tool_apply_although_its_calls_are_judged_one_by_one():
+    await Bench(None).use(judged(None))
+    for effects, problem in (
+        ({"send": "ask"}, "without a person"),
+        ({"send": "deny"}, "refused"),
+    ):
+        with pytest.raises(ToolDenied, match=problem):
+            await Bench(None, effects=effects).use(judged(None))
+    await Bench(None, effects={"write": "deny"}).use(judged(None))
+
+
+async def test_allowing_a_tool_lifts_neither_its_dangers_nor_refusals():
+    for concern, problem in ((DELETE, "without a person"), (WIPE, "refused")):
+        with pytest.raises(ToolDenied, match=problem):
+            await Bench(None, effects={"send": "allow"}).use(judged(concern))
+
+
+async def test_effect_and_danger_are_one_question_and_need_both_classes():
+    person = Person(ApprovalAnswer("always", "everywhere"))
+    bench = Bench(person, effects={"send": "ask"})
+    await bench.use(judged(DELETE))
+    (asked,) = person.asked
+    assert asked.subject == "rm -rf x" and "deletes folders; send changes" in asked.reason
+    kinds = [rule.classes for rule in bench.remembered]
+    assert kinds == [("recursive delete",), ("write: send",)]
+
+
+async def test_a_look_of_a_tool_is_not_asked_about():
+    for answer in ("ask", "deny"):
+        await Bench(None, effects={"send": answer}).use(judged(Effect.READ))
+
+
+async def test_the_preview_is_the_subject():
+    async def preview(arguments: dict[str, Any]) -> str:
+        return f"+{arguments['to']}"
+
+    person = Person(ApprovalAnswer.ONCE)
+    await Bench(person, effects={"send": "ask"}).use(judged(None, preview=preview))
+    assert person.asked[0].subject == "+bob"
+
+
+PERSISTS = Tool.from_function(send, effect=Effect.PERSIST)
+
+
+async def test_persistence_is_asked_for_and_refused_without_a_person():
+    person = Person(ApprovalAnswer.ONCE)
+    await Bench(person).use(PERSISTS)
+    assert person.asked[0].effect == "persist"
+    for options in ({}, {"mode": "smart", "judge": Verdict("allow")}, {"learns": False}):
+        with pytest.raises(ToolDenied, match="changes what later sessions do"):
+            await Bench(None, **options).use(PERSISTS)
+    for effects in ({"persist": "allow"}, {"send": "allow"}):
+        await Bench(None, effects=effects).use(PERSISTS)
+
+
+async def test_guests_persist_only_what_the_settings_allow():
+    for options in ({}, {"allowlist": ("persist: send",)}, {"headless": "allow"}):
+        with pytest.raises(ToolDenied, match="not allowed for guests"):
+            await Bench(Person(ApprovalAnswer.ONCE), persists=False, **options).use(PERSISTS)
+    await Bench(None, persists=False, effects={"persist": "allow"}).use(PERSISTS)
+
+
+async def test_learning_stands_for_an_answer_unless_the_settings_say_otherwise():
+    await Bench(None, learns=True).use(PERSISTS)
+    for effects in ({"send": "ask"}, {"persist": "ask"}, {"persist": "deny"}):
+        with pytest.raises(ToolDenied):
+            await Bench(None, learns=True, effects=effects).use(PERSISTS)
+
+
+async def test_denied_persistence_is_noted():
+    bench = Bench(Person(ApprovalAnswer.DENY, ApprovalAnswer.DENY))
+    with pytest.raises(ToolDenied):
+        await bench.permit(DELETE)
+    assert not bench.approvals.persistence_denied
+    with pytest.raises(ToolDenied):
+        await bench.use(PERSISTS)
+    assert bench.approvals.persistence_denied
 
 
 async def test_settings_override_the_rule_of_an_effect_or_a_tool():
@@ -261,10 +490,12 @@ async def test_judge_gets_the_command_and_the_reason():
     assert "deletes folders" in str(request.messages[1])
 
 
-async def test_failing_model_and_truncated_call_leave_the_decision_to_the_user():
+async def test_failing_model_and_long_call_leave_the_decision_to_the_user():
     failing = AuxiliaryModel(RateLimited("slow down", provider="p"))
     assert await ModelJudge(failing).judge("terminal", DELETE_MODULES) == "ask"
     models = AuxiliaryModel("APPROVE")
-    cut = Concern("recursive delete", "rm -rf a …", "deletes folders")
-    assert await ModelJudge(models).judge("terminal", cut) == "ask"
+    long = Concern("recursive delete", f"rm -rf {'a' * 30_000}", "deletes folders")
+    assert await ModelJudge(models).judge("terminal", long) == "ask"
     assert models.asked == []
+    elided = Concern("recursive delete", "rm -rf a …", "deletes folders")
+    assert await ModelJudge(models).judge("terminal", elided) == "allow"

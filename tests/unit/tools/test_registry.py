@@ -150,13 +150,22 @@ def test_keys_that_are_set_are_found(deps):
 
 
 def test_later_tool_replaces_the_earlier_one_with_a_warning(registry, caplog):
+    registry.register("other", "mine", SCHEMA, str)
+    registry.register("other", "yours", SCHEMA, str)
+    assert registry.get("other").toolset == "yours"
+    assert "tool other of yours replaces that of mine" in caplog.text
+
+
+def test_a_built_in_tool_is_never_replaced(registry, caplog):
+    own = registry.get("todo")
     registry.register("todo", "mine", SCHEMA, str)
-    entry = registry.get("todo")
-    assert entry is not None
-    assert entry.toolset == "mine"
-    assert "tool todo of mine replaces that of todo" in caplog.text
-    discover_builtin(registry)  # as for the next session
-    assert registry.get("todo") is entry
+    registry.add(msgspec.structs.replace(own, toolset="mine", builtin=False))
+    assert registry.get("todo") is own
+    assert caplog.text.count("tool todo of mine is left out: Hermes itself has one") == 2
+    early = ToolRegistry()
+    early.add(msgspec.structs.replace(own, toolset="mine", builtin=False))
+    discover_builtin(early)
+    assert early.get("todo").toolset == "todo"
 
 
 def test_execute_code_names_only_the_tools_that_are_there(registry, deps):

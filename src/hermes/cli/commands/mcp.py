@@ -387,10 +387,14 @@ def _remove(args: Namespace, cli: Cli) -> None:
         if variable.startswith(variable_name(name)):
             edit.unset_variable(cli.home, variable)
     # A later server of this name must not inherit these approvals.
-    held = cli.load().settings.command_allowlist
+    held, mine = after.get(ALLOWLIST) or (), f"mcp:{name}:"
+    rules = (after.get("approvals") or {}).get("rules") or ()
     for place in reversed(range(len(held))):
-        if held[place].startswith(f"mcp:{name}:"):
+        if held[place].startswith(mine):
             edit.unset_value(cli.home, (ALLOWLIST, str(place)))
+    for place in reversed(range(len(rules))):
+        if any(kind.startswith(mine) for kind in rules[place].get("classes") or ()):
+            edit.unset_value(cli.home, ("approvals", "rules", str(place)))
     catalog_cache(cli).drop(name)
     problem = run_logged(cli, logout(name, tokens_folder(cli)))
     cli.say(f"removed {name}")

@@ -1,8 +1,9 @@
 """`hermes tools`, `prompt` and `approvals`: what the model receives, and what it may do."""
 
 import io
+import shlex
 from argparse import Namespace
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 from hermes.app import (
     Extensions,
     PromptPreview,
+    allow_rules,
     preview_prompt,
     request_size,
     set_tool_enabled,
@@ -20,10 +22,21 @@ from hermes.app import (
 )
 from hermes.cli.context import Cli, Command, arg, flag, table
 from hermes.cli.extensions import load_extensions
+from hermes.config.settings import AllowRule
 from hermes.core.errors import UsageError
 from hermes.core.model import BYTES_PER_TOKEN, text_tokens
 from hermes.prompt import LAYERS
-from hermes.security import CommandVerdict, PathGuard, danger_classes, examine, judge_command
+from hermes.security import (
+    CommandVerdict,
+    PathGuard,
+    covering_rules,
+    danger_classes,
+    describe_rule,
+    examine,
+    judge_command,
+    merge_concerns,
+    offered_scopes,
+)
 from hermes.tools import MCP_TOOLSET_PREFIX
 from hermes.tui import one_line
 
@@ -178,6 +191,7 @@ def _sizes(shown: PromptPreview) -> list[tuple[str, int, int]]:
 
 STDIN = "-"
 ALLOWLIST = "command_allowlist"
+RULE_WIDTH = 2_000
 
 
 APPROVALS = Command("approvals")
@@ -191,17 +205,12 @@ APPROVALS = Command("approvals")
     flag("--json", help="one JSON object a line"),
 )
 def _test(args: Namespace, cli: Cli) -> None:
-    folder = Path(args.cwd).expanduser()
-    if not folder.is_dir():
-        raise UsageError(f"--cwd {args.cwd!r} is not a folder")
-    folder = folder.resolve()
-    own = tuple(dict.fromkeys((cli.home.root, cli.home.default_root)))
-    guard = PathGuard(home=Path.home(), workspace=(folder,), own=own)
+    folder, guard = _folder_and_guard(args, cli)
     settings = cli.load().settings
-    mode, allowlist = settings.approvals.mode, settings.command_allowlist
+    mode, rules = settings.approvals.mode, allow_rules(settings)
 
     for command in [args.command] if args.command != STDIN else _read_commands(cli):
-        found = judge_command(command, examine(command, guard, str(folder)), mode, allowlist)
+        found = judge_command(command, examine(command, guard, str(folder)), mode, rules)
         if args.json:
             cli.say(msgspec.json.encode(found).decode())
         elif args.command != STDIN:
@@ -209,6 +218,15 @@ def _test(args: Namespace, cli: Cli) -> None:
         else:
             classes, words = ", ".join(found.classes) or "-", found.command.split()
             cli.say(f"{found.verdict:<7} {classes:<24} {' '.join(words)}")
+
+
+def _folder_and_guard(args: Namespace, cli: Cli) -> tuple[Path, PathGuard]:
+    folder = Path(args.cwd).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"--cwd {args.cwd!r} is not a folder")
+    folder = folder.resolve()
+    own = tuple(dict.fromkeys((cli.home.root, cli.home.default_root)))
+    return folder, PathGuard(home=Path.home(), workspace=(folder,), own=own)
 
 
 def _read_commands(cli: Cli) -> Iterator[str]:
@@ -238,12 +256,84 @@ def _explain_verdict(verdict: CommandVerdict) -> str:
 def _list_approvals(_args: Namespace, cli: Cli) -> None:
     settings = cli.load().settings
     mode, timeout = settings.approvals.mode, settings.approvals.timeout
-    allowed = settings.command_allowlist
-    cli.emit(
-        {"mode": mode, "timeout": timeout, ALLOWLIST: allowed},
-        f"approvals.mode     {mode}\napprovals.timeout  {timeout:g} s\n"
-        f"{ALLOWLIST}  {', '.join(allowed) or 'nothing is always allowed'}",
-    )
+    rules = allow_rules(settings)
+    facts = {"mode": mode, "timeout": timeout, ALLOWLIST: settings.command_allowlist}
+    lines = [f"approvals.mode     {mode}", f"approvals.timeout  {timeout:g} s"]
+    rows = [
+        (str(number), rule.date or "-", one_line(describe_rule(rule), RULE_WIDTH))
+        for number, rule in enumerate(rules, 1)
+    ]
+    lines += table(rows) if rows else ["nothing is always allowed"]
+    cli.emit({**facts, "rules": settings.approvals.rules}, lines)
+
+
+@APPROVALS.action(
+    "explain",
+    "say what a rule covers, or which rule would allow a command",
+    arg("what", metavar="NUMBER|COMMAND", help="a number of the list, or a command in quotes"),
+    arg("--cwd", default=".", metavar="DIR", help="where the command would run (here)"),
+)
+def _explain(args: Namespace, cli: Cli) -> None:
+    rules = allow_rules(cli.load().settings)
+    if args.what.isdecimal():
+        cli.say(_explain_rule(_find_rule(args.what, rules)))
+        return
+    folder, guard = _folder_and_guard(args, cli)
+    concern = merge_concerns(list(examine(args.what, guard, str(folder)).concerns))
+    if concern is None:
+        cli.say("no rule is needed: this command is not asked about")
+    elif concern.refused:
+        cli.say(f"no rule can allow this: {concern.reason}")
+    elif found := covering_rules(rules, "terminal", concern):
+        for number in found:
+            cli.say(f"rule {number + 1}:\n{_explain_rule(rules[number])}")
+    elif concern.once_only:
+        cli.say(f"no rule can allow this, only a person, once: {concern.reason}")
+    else:
+        cli.say("no rule allows this; it is asked about. The answer can cover:")
+        for scope in offered_scopes("terminal", concern):
+            cli.say(f"  {scope.value:<11} {scope.label}")
+
+
+def _explain_rule(rule: AllowRule) -> str:
+    place = f"{rule.folder}{'' if rule.command else ' and below'}" if rule.folder else "everywhere"
+    call = rule.command or shlex.join(rule.arguments)
+    lines = [
+        ("allows", describe_rule(rule)),
+        ("classes", ", ".join(rule.classes)),
+        ("call", call),
+        ("tool", rule.tool or "any"),
+        ("folder", place),
+        ("since", rule.date or "unknown"),
+        ("reason", rule.reason),
+    ]
+    texts = ((name, one_line(text, RULE_WIDTH)) for name, text in lines if text)
+    return "\n".join(f"  {name:<8} {text}" for name, text in texts)
+
+
+def _find_rule(number: str, rules: Sequence[AllowRule]) -> AllowRule:
+    """Return the rule with this number in the list. Raises `UsageError`."""
+    if number.isdecimal() and 0 < int(number) <= len(rules):
+        return rules[int(number) - 1]
+    known = f"there are 1 to {len(rules)}" if rules else "there are no rules"
+    raise UsageError(f"there is no rule {number!r}", hint=f"{known}; see hermes approvals list")
+
+
+@APPROVALS.action(
+    "remove",
+    "ask again about what a rule allowed",
+    arg("number", metavar="NUMBER", help="as `hermes approvals list` shows it"),
+)
+def _remove(args: Namespace, cli: Cli) -> None:
+    settings = cli.load().settings
+    rules, classes = allow_rules(settings), len(settings.command_allowlist)
+    rule = _find_rule(args.number, rules)
+    place = int(args.number) - 1
+    key = (ALLOWLIST, place) if place < classes else ("approvals", "rules", place - classes)
+    from hermes.config import edit  # ruamel.yaml, needed only to write
+
+    edit.unset_value(cli.home, tuple(map(str, key)))
+    cli.say(f"removed: {one_line(describe_rule(rule), RULE_WIDTH)}")
 
 
 @APPROVALS.action("classes", "list the classes of commands that are asked about", json=True)
@@ -262,7 +352,7 @@ def _classes(_args: Namespace, cli: Cli) -> None:
 )
 def _forget(args: Namespace, cli: Cli) -> None:
     wanted = args.kind.strip().lower()
-    held = cli.load().settings.command_allowlist
+    held = cli.load().raw.get(ALLOWLIST) or ()  # also entries that are not confirmed
     places = [place for place, kind in enumerate(held) if kind.strip().lower() == wanted]
     if not places:
         known = ", ".join(held) or "nothing"
@@ -272,3 +362,11 @@ def _forget(args: Namespace, cli: Cli) -> None:
     for place in reversed(places):
         edit.unset_value(cli.home, (ALLOWLIST, str(place)))
     cli.say(f"{args.kind} will be asked about again")
+
+
+@APPROVALS.action("confirm", "show what the settings would allow in addition, and accept it")
+def _confirm(_args: Namespace, cli: Cli) -> None:
+    from hermes.cli.commands.config import ask_confirmation  # a slow YAML library
+
+    if not ask_confirmation(cli):
+        cli.say("nothing to confirm: the whole policy of the settings is in effect")

@@ -138,12 +138,12 @@ def combined_hash(each: Mapping[str, str]) -> str:
 
 def write_folder(folder: Path, files: SkillFiles) -> None:
     """Create a folder with the files. Files with a shebang become executable."""
-    folder.mkdir(parents=True)
+    folder.mkdir(mode=0o700, parents=True)
     for name, data in files.items():
         path = folder / check_file_name(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        path.chmod(0o755 if data.startswith(b"#!") else 0o644)
+        path.chmod(0o700 if data.startswith(b"#!") else 0o600)
 
 
 def make_private_folder(folder: Path) -> None:

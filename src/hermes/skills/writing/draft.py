@@ -278,9 +278,9 @@ def copy_skill(skill: Skill, target: Path) -> None:
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(skill.folder / path, target / path)
         mode = (skill.folder / path).stat().st_mode
-        (target / path).chmod(0o755 if mode & 0o100 else 0o644)
+        (target / path).chmod(0o700 if mode & 0o100 else 0o600)
     mark = SkillOverlay(skill.name, skill.source, content_hash(skill.folder), skill.version)
-    write_bytes(target / MARK_FILE, msgspec.json.encode(mark), mode=0o644)
+    write_bytes(target / MARK_FILE, msgspec.json.encode(mark), mode=0o600)
 
 
 # Plans: which file changes, and to what. Planning writes nothing.

@@ -63,7 +63,7 @@ class SkillStore:
         else:
             with self._guarded(), self._stage() as stage:
                 made = stage / plan.target.name
-                made.mkdir()
+                made.mkdir(mode=0o700)
                 if plan.original is not None:
                     copy_skill(plan.original, made)
                 self._write_file(made, plan)
@@ -103,7 +103,7 @@ class SkillStore:
             remove_empty_folders(file.parent, folder)
             return
         file.parent.mkdir(parents=True, exist_ok=True)
-        mode = None if file.exists() else (0o755 if plan.after.startswith(b"#!") else 0o644)
+        mode = None if file.exists() else (0o700 if plan.after.startswith(b"#!") else 0o600)
         write_bytes(file, plan.after, mode=mode)
 
     @contextlib.contextmanager

@@ -9,9 +9,12 @@ from hermes.core.errors import ConfigError, StoreError, ToolError, UsageError
 from hermes.core.model import ToolSpec
 from hermes.core.ports import Scheduler
 from hermes.core.tool import Concern, Effect, ToolContext
+from hermes.tools.approval import describe_call
 from hermes.tools.registry import ToolDeps, require, tool
 
 ACTIONS = ("create", "list", "update", "pause", "resume", "run", "remove")
+RUNS_LATER = ("create", "update", "resume", "run")
+"""Actions after which a run does something new; the others only look or stop."""
 OWNER_FIELDS = ("script", "workdir", "model", "enabled_toolsets", "context_from")
 """Fields that guests cannot set, because a job could use them to exceed the guest's limits."""
 HARMLESS_FIELDS = ("name", "schedule", "repeat", "deliver")
@@ -48,14 +51,17 @@ _FIELDS: dict[str, dict[str, Any]] = {
 }
 
 
-async def _examine(_deps: ToolDeps, arguments: dict[str, Any]) -> Concern | None:
-    """Scheduling needs no approval, because the headless policy judges each call when the job runs.
-    Two things are asked about: a script, which runs without further checks, and a folder outside
-    of what a limited conversation may use itself (`_apply_limits`)."""
-    if not arguments.get("script") or arguments.get("action") not in ("create", "update"):
-        return None
+async def _examine(_deps: ToolDeps, arguments: dict[str, Any]) -> Concern | Effect | None:
+    """Ask about what makes something run later. A script is a class of its own, because it runs
+    without further checks; so is a folder outside of what a limited conversation may use itself
+    (`_apply_limits`)."""
+    if arguments.get("action") not in RUNS_LATER:
+        return Effect.READ if arguments.get("action") == "list" else None
+    if not arguments.get("script"):
+        return Effect.PERSIST
     reason = "the script runs on this machine at each run of the job, without being asked about"
-    return Concern("cron script", str(arguments["script"]), reason)
+    subject = describe_call("cronjob", arguments)
+    return Concern("cron script", subject, reason, effect=Effect.PERSIST)
 
 
 async def _no_approval(_concern: Concern) -> None:
@@ -114,7 +120,8 @@ class JobActions(msgspec.Struct, frozen=True):
             return fields
         if self.limits.get("backend") and (folder := fields.get("workdir", job.get("workdir"))):
             reason = "a run of the job may change files outside the folder of this chat"
-            await require_approval(Concern("cron folder", str(folder), reason))
+            concern = Concern("cron folder", str(folder), reason, effect=Effect.PERSIST)
+            await require_approval(concern)
         return {**fields, "by": self.limits}
 
     def _check_toolsets(self, fields: Mapping[str, Any]) -> None:
@@ -174,7 +181,7 @@ def _hide_owner_fields(deps: ToolDeps, spec: ToolSpec) -> ToolSpec:
 
 @tool(
     toolset="cronjob",
-    effect=Effect.READ,
+    effect=Effect.PERSIST,
     description="Schedule work: at its time a new session gets the prompt, and its answer is"
     " delivered. run does it once, now.",
     parameters={

@@ -22,7 +22,7 @@ from hermes.core.model import FellBack, Retrying, TextDelta
 from hermes.core.ports import ChildResult, ChildTask
 from hermes.core.tool import Effect, ToolContext, no_concern
 from hermes.tools.registry import ToolDeps, require, tool
-from hermes.util.text import cut_middle
+from hermes.util.text import cut_middle, visible
 
 Role = Literal["leaf", "orchestrator"]
 
@@ -266,5 +266,5 @@ def _call_line(call: ToolCall) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text[: 10 * LINE_WIDTH].split())
+    line = " ".join(visible(text[: 10 * LINE_WIDTH]).split())
     return line if len(line) <= LINE_WIDTH else line[: LINE_WIDTH - 1] + "…"

@@ -23,6 +23,9 @@ from hermes.core.model import ToolSpec
 from hermes.core.tool import Concern, Effect, ToolContext
 from hermes.security import (
     CREDENTIAL_STORES,
+    PROGRAM_FOLDERS,
+    RUNS_LATER_HOME,
+    RUNS_LATER_PATTERN,
     STARTUP_FILES,
     SYSTEM_CREDENTIALS,
     PathGuard,
@@ -30,6 +33,7 @@ from hermes.security import (
     is_below,
     merge_concerns,
 )
+from hermes.security.egress import OPEN_FOLDERS, OWN_OPEN_FOLDERS, TOOL_FOLDERS
 from hermes.terminal import Running, Shell
 from hermes.tools.builtin.terminal import unprotected_concern
 from hermes.tools.editing.files import display_path
@@ -43,8 +47,18 @@ ScriptEffect = dict[str, Any]
 
 def protected_places(guard: PathGuard) -> list[str]:
     """Return the paths that a script must ask about, even to read them in the workspace."""
-    in_home = [str(guard.home / name) for name in (*CREDENTIAL_STORES, *STARTUP_FILES)]
+    names = (*CREDENTIAL_STORES, *STARTUP_FILES, *RUNS_LATER_HOME, *PROGRAM_FOLDERS)
+    in_home = [str(guard.home / name) for name in names]
     return [*map(str, guard.own), *in_home, *SYSTEM_CREDENTIALS]
+
+
+def open_places(guard: PathGuard) -> dict[str, Any]:
+    """Return the home, and the places in it and elsewhere that hold no private files."""
+    home = guard.resolve(str(guard.home), "/")
+    roots = [guard.resolve(str(root), "/") for root in guard.own]
+    own = [f"{root}/{name}" for root in roots for name in OWN_OPEN_FOLDERS]
+    in_home = [*(f"{home}/{name}" for name in TOOL_FOLDERS), *own]
+    return {"home": home, "in_home": in_home, "elsewhere": [*OPEN_FOLDERS, *own]}
 
 
 def effect_concern(effect: ScriptEffect, guard: PathGuard) -> Concern | None:
@@ -60,12 +74,16 @@ def effect_concern(effect: ScriptEffect, guard: PathGuard) -> Concern | None:
     )
 
 
-def _command_concern(effect: ScriptEffect, guard: PathGuard) -> Concern | None:
+def _command_text(effect: ScriptEffect) -> str:
     words = [str(word) for word in effect["words"]]
     text = str(effect["text"])
     if words:
         text = words[2] if tuple(words[:2]) == SHELL and len(words) > 2 else shlex.join(words)
-    return merge_concerns(examine_command(text, guard, str(effect["folder"])))
+    return text
+
+
+def _command_concern(effect: ScriptEffect, guard: PathGuard) -> Concern | None:
+    return merge_concerns(examine_command(_command_text(effect), guard, str(effect["folder"])))
 
 
 def _write_concern(effect: ScriptEffect, guard: PathGuard) -> Concern | None:
@@ -95,6 +113,8 @@ _JUDGES: dict[str, Callable[[ScriptEffect, PathGuard], Concern | None]] = {
     "command": _command_concern,
     "write": _write_concern,
     "tree": _tree_concern,
+    "outside": lambda _effect, _guard: None,
+    "connect": lambda _effect, _guard: None,
     "read": lambda effect, guard: guard.check_read(str(effect["path"]), str(effect["real"])),
     "memory": lambda effect, _guard: Concern(
         "credential access",
@@ -227,6 +247,8 @@ def prepare_launch(code: str, specs: Sequence[ToolSpec], deps: ToolDeps) -> Scri
         "limits": {"stdout": STDOUT_LIMIT, "stderr": STDERR_LIMIT},
         "roots": [str(root) for root in deps.guard.workspace],
         "protected": protected_places(deps.guard),
+        "runs_later": RUNS_LATER_PATTERN,
+        "places": open_places(deps.guard),
         "files": {
             "boot.py": _remote_source("boot.py"),
             "client.py": client,
@@ -438,6 +460,7 @@ class ScriptRequests:
         self._names = [spec.name for spec in specs]
         self._paused = paused
         self._denied: set[str] = set()
+        self._connections: dict[tuple[str, int], None] = {}  #: Those that were allowed.
         self._changing = asyncio.Lock()
         self.calls = 0
 
@@ -446,7 +469,9 @@ class ScriptRequests:
             if request.get("kind") == "tool":
                 arguments = dict(request["arguments"])
                 return {"result": await self._call_tool(str(request["name"]), arguments)}
-            await self._require_approval(effect_concern(request, self._deps.guard))
+            concerns = [effect_concern(request, self._deps.guard), await self._leaving(request)]
+            await self._require_approval(merge_concerns([each for each in concerns if each]))
+            self._record(request)
         except ToolDenied as error:
             return {"denied": str(error), "error": _error_text(error)}
         except ToolError as error:
@@ -478,6 +503,31 @@ class ScriptRequests:
             return await self._call.invoke(name, arguments)
         async with self._changing:
             return await self._call.invoke(name, arguments)
+
+    async def _leaving(self, effect: ScriptEffect) -> Concern | None:
+        """Return why the effect may carry data away that must not leave."""
+        egress = self._deps.egress
+        if egress is None or self._deps.place.isolated:
+            return None
+        match effect.get("effect"):
+            case "command":
+                return await egress.examine_command(_command_text(effect), str(effect["folder"]))
+            case "connect":
+                return await egress.examine_connection(str(effect["host"]), int(effect["port"]))
+            case "outside" | "read":
+                # What is read now could be sent over a connection that is open already.
+                egress.observe_path(str(effect["real"]))
+                for host, port in self._connections:
+                    if concern := await egress.examine_connection(host, port):
+                        return concern
+        return None
+
+    def _record(self, effect: ScriptEffect) -> None:
+        """Record an effect that may happen now."""
+        if effect.get("effect") == "connect":
+            self._connections[str(effect["host"]), int(effect["port"])] = None
+        elif effect.get("effect") == "command" and self._deps.egress is not None:
+            self._deps.egress.observe_command(_command_text(effect), str(effect["folder"]))
 
     async def _require_approval(self, concern: Concern | None) -> None:
         """Ask for approval where it is needed; a denial holds for the rest of the script."""

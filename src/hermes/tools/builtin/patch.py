@@ -9,6 +9,7 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, ToolContext
 from hermes.tools.editing.document import (
     TextDocument,
+    full_diff,
     is_binary,
     new_syntax_problem,
     normalize_argument,
@@ -16,6 +17,7 @@ from hermes.tools.editing.document import (
 )
 from hermes.tools.editing.files import (
     MAX_EDIT_BYTES,
+    NO_CALL,
     FileEdit,
     FileEditor,
     WriteTarget,
@@ -54,14 +56,9 @@ class Patch:
         """  # noqa: E501 - a note is one line
         plan = PatchPlan(self._editor, call)
         if mode == "patch" or (patch and not old_string):
-            from hermes.tools.editing.patch_format import parse_patch
-
-            for section in parse_patch(normalize_argument(patch, "patch")):
-                await plan.section(section)
+            await plan.apply(patch)
         else:
-            old = normalize_argument(old_string, "old_string")
-            new = normalize_argument(new_string, "new_string")
-            await plan.replace(path, old, new, replace_all=replace_all)
+            await plan.replace(path, old_string, new_string, replace_all=replace_all)
         changes = plan.changes()
         await self._editor.save(call, changes)
         return await run_sized(plan.size, lambda: plan.report(changes))
@@ -69,15 +66,33 @@ class Patch:
     async def examine(self, arguments: dict[str, Any]) -> Concern | None:
         return await self._editor.examine(changed_paths(arguments))
 
+    async def preview(self, arguments: dict[str, Any]) -> str:
+        texts = {key: str(arguments.get(key) or "") for key in ("path", "old_string", "patch")}
+        plan = PatchPlan(self._editor, NO_CALL)
+        try:
+            if _is_patch(arguments):
+                await plan.apply(texts["patch"])
+            else:
+                new = str(arguments.get("new_string") or "")
+                everywhere = bool(arguments.get("replace_all"))
+                await plan.replace(texts["path"], texts["old_string"], new, replace_all=everywhere)
+            return await run_sized(plan.size, lambda: plan.full_diff(plan.changes()))
+        except ToolError:
+            return ""  # the call fails too, and reports why
+
+
+def _is_patch(arguments: dict[str, Any]) -> bool:
+    patch = arguments.get("patch")
+    return arguments.get("mode") == "patch" or bool(patch and not arguments.get("old_string"))
+
 
 def changed_paths(arguments: dict[str, Any]) -> list[str]:
     """Return every file that the call would touch; none for a patch that cannot be parsed."""
-    patch = str(arguments.get("patch") or "")
-    if arguments.get("mode") == "patch" or (patch and not arguments.get("old_string")):
+    if _is_patch(arguments):
         from hermes.tools.editing.patch_format import parse_patch
 
         try:
-            sections = parse_patch(normalize_argument(patch, "patch"))
+            sections = parse_patch(normalize_argument(str(arguments.get("patch") or ""), "patch"))
             return [path for section in sections for path in section.paths]
         except ToolArgumentsInvalid:
             return []
@@ -116,7 +131,14 @@ class PatchPlan:
     def size(self) -> int:
         return sum(len(file.after or b"") for file in self._files.values())
 
+    async def apply(self, patch: str) -> None:
+        from hermes.tools.editing.patch_format import parse_patch
+
+        for section in parse_patch(normalize_argument(patch, "patch")):
+            await self.section(section)
+
     async def replace(self, path: str, old: str, new: str, *, replace_all: bool) -> None:
+        old, new = normalize_argument(old, "old_string"), normalize_argument(new, "new_string")
         file = await self._require_text(path)
         document = TextDocument(file.after or b"")
         from hermes.tools.editing.matching import locate
@@ -200,6 +222,14 @@ class PatchPlan:
         # Write before deleting: if a write fails, no file is lost.
         made.sort(key=lambda file: file.after is None)
         return [FileEdit(file.target, file.before, file.after) for file in made]
+
+    def full_diff(self, changes: Sequence[FileEdit]) -> str:
+        """Return the complete diff of all changes; "" if one cannot be shown."""
+        files = [self._files[change.target.real] for change in changes]
+        diffs = [
+            full_diff(display_path(each.target.path), each.before, each.after) for each in files
+        ]
+        return "\n".join(diffs) if all(diffs) else ""
 
     def report(self, changes: Sequence[FileEdit]) -> str:
         """Return for the model what happened to each file, with its diff."""

@@ -2,6 +2,9 @@
 
 from typing import Any, Literal, assert_never
 
+import msgspec
+
+from hermes import security  # its names load with their first use: the parser is slow
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, ToolContext
 from hermes.terminal import (
@@ -22,6 +25,7 @@ Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "clos
 
 MAX_WAIT = 3_600
 MAX_COMMAND_CHARS = 120  #: For a command in a list.
+MAX_STATEMENT = 4_000  #: Characters of an unfinished SQL statement that are kept.
 
 _LINE_END = late_pattern(r"[\r\n\x03]")
 _KEYS = late_pattern(r"[\r\n\x03\x04\x1a\x1c]*")
@@ -42,6 +46,10 @@ class Process:
         self._deps, self._processes = deps, deps.processes
         self._unfinished: dict[str, str] = {}
         """Unfinished input line by process: a command may be written in several calls."""
+        self._shells: dict[str, security.ShellState] = {}
+        """Folder and variables of the shell that a process may be, after the input so far."""
+        self._statements: dict[str, str] = {}
+        """Input since the last semicolon: a statement of SQL may have several lines."""
 
     async def process(
         self,
@@ -86,26 +94,65 @@ class Process:
                     await processes.close_input(session_id)
                 case "submit":
                     await processes.submit(session_id, data)
-                    self._unfinished.pop(session_id, None)
+                    self._follow(session_id, f"{data}\n")
+                    self._keep_statement(session_id, f"{data}\n")
                 case "write":
                     await processes.write(session_id, data)
-                    so_far = self._unfinished.get(session_id, "") + data
-                    self._unfinished[session_id] = _LINE_END.split(so_far)[-1]
+                    self._follow(session_id, data)
+                    self._keep_statement(session_id, data)
                 case _:
                     assert_never(action)
         return "[done; poll shows the answer]"
 
-    async def examine(self, arguments: dict[str, Any]) -> Concern | None:
+    async def examine(self, arguments: dict[str, Any]) -> Concern | Effect | None:
         """Examine input like a terminal command, because the process may be a shell."""
         session_id, data = str(arguments.get("session_id", "")), str(arguments.get("data", ""))
+        if arguments.get("action") in ("list", "poll", "log", "wait"):
+            return Effect.READ
         if arguments.get("action") not in ("write", "submit") or _KEYS.fullmatch(data):
             return None
         try:
-            folder = self._processes.state(session_id).cwd
+            shell = self._shell(session_id)
         except ToolError:
             return None  # no such process: the call reports it
         line = self._unfinished.get(session_id, "") + data
-        return command_concern(line, self._deps, self._deps.guard.resolve(folder, folder))
+        statement = self._statements.get(session_id, "") + data
+        command = self._processes.state(session_id).command
+        found = security.examine_input(command, statement, self._deps.guard, shell.folder)
+        if found is not None:
+            isolated = self._deps.place.isolated
+            return security.merge_concerns([each for each in found if each.refused or not isolated])
+        concern = command_concern(line, self._deps, shell.folder, shell.variables)
+        # What input does depends on the program and its folder by now.
+        return concern and msgspec.structs.replace(concern, words=(), reach="unknown")
+
+    def _shell(self, session_id: str) -> "security.ShellState":
+        """Return where the shell of a process is now, as far as its input tells."""
+        known = self._shells.get(session_id)
+        if known is None:
+            state, guard = self._processes.state(session_id), self._deps.guard
+            started = security.ShellState(
+                guard.resolve(state.cwd, state.cwd), self._deps.place.variables()
+            )
+            known = self._shells[session_id] = security.shell_after(state.command, guard, started)
+        return known
+
+    def _follow(self, session_id: str, data: str) -> None:
+        """Keep the unfinished line, and apply the lines before it to the state of the shell."""
+        *lines, rest = _LINE_END.split(self._unfinished.get(session_id, "") + data)
+        self._unfinished[session_id] = rest
+        if lines:
+            shell = self._shell(session_id)
+            self._shells[session_id] = security.shell_after(
+                "\n".join(lines), self._deps.guard, shell
+            )
+
+    def _keep_statement(self, session_id: str, data: str) -> None:
+        """Keep the unfinished statement, unless it was a concern and has been approved by now."""
+        statement = f"{self._statements.get(session_id, '')}{data}".rpartition(";")[2]
+        command = self._processes.state(session_id).command
+        approved = security.examine_input(command, statement, self._deps.guard, "/")
+        self._statements[session_id] = "" if approved else statement.lstrip()[-MAX_STATEMENT:]
 
 
 def _format_list(states: list[ProcessState]) -> str:

@@ -9,8 +9,8 @@ from hermes.tools.registry import ToolDeps, require, tool
 MAX_MESSAGE_CHARS = 20_000
 
 
-async def _examine(_deps: ToolDeps, arguments: dict[str, Any]) -> Effect | None:
-    return None if arguments.get("action") == "list" else Effect.SEND
+async def _examine(_deps: ToolDeps, arguments: dict[str, Any]) -> Effect:
+    return Effect.READ if arguments.get("action") == "list" else Effect.SEND
 
 
 @tool(

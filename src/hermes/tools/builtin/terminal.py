@@ -1,6 +1,7 @@
 """The tool `terminal`: run a shell command."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -60,15 +61,21 @@ NO_SUDO = (
 async def _examine(deps: ToolDeps, arguments: dict[str, Any]) -> Concern | None:
     cwd = deps.place.shell.cwd
     folder = deps.guard.resolve(str(arguments.get("workdir") or cwd), cwd)
-    return command_concern(str(arguments.get("command", "")), deps, folder)
+    return command_concern(str(arguments.get("command", "")), deps, folder, deps.place.variables())
 
 
-def command_concern(command: str, deps: ToolDeps, folder: str) -> Concern | None:
-    """Combine all concerns about `command`. An isolated backend is the boundary, so there only
-    commands that no approval can allow count."""
-    found = examine_command(command, deps.guard, folder)
+def command_concern(
+    command: str, deps: ToolDeps, folder: str, variables: Mapping[str, str]
+) -> Concern | None:
+    """Combine all concerns about `command` in a shell with these variables. An isolated backend is
+    the boundary, so there only commands that no approval can allow count."""
+    found = examine_command(command, deps.guard, folder, variables)
     found += filter(None, (unprotected_concern(deps, "terminal", command),))
-    return merge_concerns([each for each in found if each.refused or not deps.place.isolated])
+    concern = merge_concerns([each for each in found if each.refused or not deps.place.isolated])
+    if concern is None or deps.guard.here:
+        return concern
+    # A rule for a folder of another machine does not apply to the same path on this one.
+    return msgspec.structs.replace(concern, folder=f"{deps.place.name}:{folder}")
 
 
 def unprotected_concern(deps: ToolDeps, tool_name: str, subject: str) -> Concern | None:

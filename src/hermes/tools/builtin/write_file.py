@@ -2,15 +2,24 @@
 
 from typing import Any
 
+from hermes.core.errors import ToolError
 from hermes.core.tool import Concern, Effect, ToolContext
 from hermes.tools.editing.document import (
     TextDocument,
     encode_text,
+    full_diff,
     is_binary,
     new_syntax_problem,
     normalize_argument,
 )
-from hermes.tools.editing.files import FileEdit, FileEditor, display_path, plural, run_sized
+from hermes.tools.editing.files import (
+    NO_CALL,
+    FileEdit,
+    FileEditor,
+    display_path,
+    plural,
+    run_sized,
+)
 from hermes.tools.registry import ToolDeps, tool
 
 
@@ -44,6 +53,15 @@ class WriteFile:
 
     async def examine(self, arguments: dict[str, Any]) -> Concern | None:
         return await self._editor.examine([str(arguments.get("path", ""))])
+
+    async def preview(self, arguments: dict[str, Any]) -> str:
+        path, content = str(arguments.get("path", "")), str(arguments.get("content", ""))
+        try:
+            old = await self._editor.content(await self._editor.target(NO_CALL, path))
+        except ToolError:
+            return ""  # the call fails too, and reports why
+        data, _ = _match_encoding(old, content)
+        return await run_sized(len(data), lambda: full_diff(display_path(path), old, data))
 
 
 def _match_encoding(old: bytes | None, content: str) -> tuple[bytes, str]:

@@ -156,6 +156,19 @@ def unified_diff(before: bytes, after: bytes) -> str:
     return _limit_diff(_hunks(old[first : len(old) - cut], new[first : len(new) - cut], first))
 
 
+def full_diff(path: str, before: bytes | None, after: bytes | None) -> str:
+    """Return the complete diff of a file for a person who decides about it; "" if it cannot be
+    shown as lines. None is a file that does not exist."""
+    if any(data is not None and is_binary(data) for data in (before, after)):
+        return ""
+    old, new = (TextDocument(data or b"").text.split("\n") for data in (before, after))
+    if max(len(old), len(new)) > MAX_COMPARED_LINES:
+        return ""
+    source, goal = ("/dev/null" if data is None else path for data in (before, after))
+    hunks = _hunks(old, new, 0)
+    return "\n".join((f"--- {source}", f"+++ {goal}", *hunks)) if hunks else ""
+
+
 def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
     """Return how many lines at the start are equal."""
     for count, (one, other) in enumerate(zip(old, new, strict=False)):
@@ -274,9 +287,14 @@ def _yaml(data: bytes) -> SyntaxProblem | None:
         return None  # a template, not YAML yet
     import yaml
 
+    from hermes.util.yaml_loader import YamlTooComplex, check_limits
+
     try:
+        check_limits(data.decode("utf-8", "replace"))
         for _ in yaml.compose_all(data, Loader=yaml.CSafeLoader):
             pass
+    except YamlTooComplex:
+        return None  # it may be valid, but parsing it could take too long
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         text = getattr(error, "problem", None) or str(error)

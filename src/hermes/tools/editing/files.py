@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import Concern, ToolContext
 from hermes.terminal import FileInfo
@@ -116,6 +117,9 @@ MAX_EXAMINED = 1_000
 SETTLE_SECONDS = 0.8  #: How long a cancelled call waits for writes in progress.
 INLINE_BYTES = 50_000  #: Up to this size a thread would cost more than the work.
 
+NO_CALL = ToolContext("", "", CancelToken(), lambda _text: None)
+"""For the preview of a change before the call is approved; it cannot ask for anything."""
+
 T = TypeVar("T")
 
 
@@ -166,7 +170,8 @@ class FileEditor:
         if len(concerns) < 2:
             return concerns[0] if concerns else None
         subjects = ", ".join(concern.subject for concern in concerns)
-        return msgspec.structs.replace(concerns[0], subject=subjects)
+        folder = os.path.commonpath([concern.folder for concern in concerns])
+        return msgspec.structs.replace(concerns[0], subject=subjects, folder=folder)
 
     async def target(self, call: ToolContext, path: str) -> WriteTarget:
         """Resolve a path for writing.

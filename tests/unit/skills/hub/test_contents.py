@@ -71,8 +71,8 @@ def test_a_folder_holds_what_was_written(tmp_path: Path) -> None:
     files = {"SKILL.md": HEAD, "scripts/run.sh": b"#!/bin/sh\n", "bin/data": b"\0\1"}
     write_folder(tmp_path / "new", files)
     assert read_folder(tmp_path / "new") == files
-    assert (tmp_path / "new/scripts/run.sh").stat().st_mode & 0o777 == 0o755
-    assert (tmp_path / "new/bin/data").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / "new/scripts/run.sh").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "new/bin/data").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_link_in_a_folder_is_refused(tmp_path: Path) -> None:

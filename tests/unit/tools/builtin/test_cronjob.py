@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ConfigError, StoreError, ToolDenied, ToolError, UsageError
-from hermes.core.tool import Tool, ToolContext
+from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.tools.builtin.cronjob import OWNER_FIELDS
 from tests.workspace import make_tool
 
@@ -196,11 +196,16 @@ async def test_broken_jobs_file_is_reported_with_a_hint(error):
     assert caught.value.hint == "mend the file"
 
 
-async def test_scheduling_needs_no_approval_but_a_script_does():
+async def test_what_runs_later_is_persistence_and_a_script_is_a_class_of_its_own():
     tool = cronjob_tool(Jobs())
-    assert tool.examine is not None
-    assert await tool.examine({"action": "create", "prompt": "x"}) is None
-    assert await tool.examine({"action": "list", "script": "a.py"}) is None
+    assert tool.examine is not None and tool.effect is Effect.PERSIST
+    for action in ("create", "update", "resume", "run"):
+        assert await tool.examine({"action": action, "prompt": "x"}) is Effect.PERSIST
+    for action in ("pause", "remove"):
+        assert await tool.examine({"action": action, "job_id": "x"}) is None
+    assert await tool.examine({"action": "list", "script": "a.py"}) is Effect.READ
     for action in ("create", "update"):
-        concern = await tool.examine({"action": action, "script": "a.py"})
-        assert concern is not None and concern.subject == "a.py"
+        concern = await tool.examine({"action": action, "prompt": "x", "script": "a.py"})
+        assert isinstance(concern, Concern)
+        assert (concern.kind, concern.effect) == ("cron script", Effect.PERSIST)
+        assert "prompt: x" in concern.subject and "script: a.py" in concern.subject
