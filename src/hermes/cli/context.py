@@ -1,21 +1,22 @@
 """What a subcommand works with: home, settings, terminal, its arguments and its output."""
 
 import argparse
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar, cast
 
 import msgspec
 
 from hermes.config.environment import no_color, term_is_dumb
 from hermes.config.home import Home, use_home
 from hermes.config.loader import Loaded, load
-from hermes.core.errors import Interrupted, UsageError
-from hermes.util.text import escaped_json
+from hermes.core.errors import Interrupted, KeyNotBound, UsageError
+from hermes.util.text import escape_controls, escaped_json, terminal_text
 
 if TYPE_CHECKING:
     from hermes.cli.main import Parser
@@ -38,6 +39,42 @@ def _immediate_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+class TerminalStream:
+    """A stream to a terminal, which all output of commands passes.
+
+    Colours that carry `mark` go through. Everything else that would drive the terminal is shown as
+    an escape: sequences in answers of a model, in names of tools, sessions and files, in logs.
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        self.terminal = terminal  #: The stream itself, for sequences of Hermes other than colours.
+        self.mark = _colour_mark()
+
+    def write(self, text: str) -> int:
+        self.terminal.write(terminal_text(text, self.mark))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.terminal, name)
+
+
+@cache
+def _colour_mark() -> str:
+    """Return a number that text from elsewhere cannot know; the same for all streams."""
+    return f"{int.from_bytes(os.urandom(4))};"
+
+
+def _guard_terminal(stream: TextIO) -> TextIO:
+    """Return the stream; if it is a terminal, as a `TerminalStream`."""
+    if isinstance(stream, TerminalStream) or not stream.isatty():
+        return stream
+    return cast("TextIO", TerminalStream(stream))
+
+
 class CommandEnded(Exception):
     """Ends a command early, with an exit code and without a message."""
 
@@ -51,7 +88,8 @@ class Cli:
 
     def __init__(self, home: Home, stdin: TextIO, stdout: TextIO, stderr: TextIO) -> None:
         self.home = home
-        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.stdin = stdin
+        self.stdout, self.stderr = _guard_terminal(stdout), _guard_terminal(stderr)
         self._loaded: Loaded | None = None
         self.args = argparse.Namespace()  #: The arguments of the command that runs.
         self.above: Callable[[str], bool] | None = None
@@ -61,12 +99,13 @@ class Cli:
     def open(cls, profile: str | None) -> "Cli":
         home = Home.resolve(profile)
         use_home(home)
+        cli = cls(home, sys.stdin, sys.stdout, sys.stderr)
         for root in {home.root, home.default_root}:
             if (root / ".import").exists():  # an import was interrupted
                 from hermes.ops import finish_restore  # loads the backup code
 
-                finish_restore(Home(root))
-        return cls(home, sys.stdin, sys.stdout, sys.stderr)
+                finish_restore(Home(root), cli.note)
+        return cli
 
     def load(
         self, overrides: Mapping[str, Any] | None = None, *, user_config: bool = True
@@ -86,7 +125,8 @@ class Cli:
         from hermes.tui import Depth, Paint  # only for commands that use colours
 
         plain = not self.stdout.isatty() or no_color() or term_is_dumb()
-        return Paint(depth=Depth.NONE if plain else Depth.NAMED)
+        depth = Depth.NONE if plain else Depth.NAMED
+        return Paint(depth=depth, mark=getattr(self.stdout, "mark", ""))
 
     @property
     def as_json(self) -> bool:
@@ -164,7 +204,7 @@ class Cli:
 
         try:
             with _immediate_ctrl_c():
-                return getpass(prompt)
+                return getpass(escape_controls(prompt))
         except EOFError:
             self.stdout.write("\n")
             raise Interrupted from None
@@ -323,6 +363,18 @@ def run_command(args: argparse.Namespace, cli: Cli) -> int:
             result = asyncio.run(result)
     except CommandEnded as ended:
         return ended.code
+    except KeyNotBound as error:
+        if not cli.interactive:
+            raise
+        question = f"Send the key in {error.variable} to {error.base_url}? It is asked once. [y/N] "
+        if cli.ask(question).strip().lower() not in ("y", "yes"):
+            raise
+        from hermes.ops import CredentialService  # only for this question
+        from hermes.util.concurrency import SystemClock
+
+        auth = CredentialService(cli.home, cli.load(), SystemClock())
+        auth.bind(error.variable, error.base_url)
+        return run_command(args, cli)
     return int(result or 0)
 
 
@@ -352,7 +404,8 @@ class ProgressLine:
             full = round(share * BAR)
             bar = "█" * full + "░" * (BAR - full)
             text = f"{label} {bar} {share:4.0%}{amount}"
-            self._stream.write(f"\r\x1b[K{text}")
+            terminal = getattr(self._stream, "terminal", self._stream)
+            terminal.write(f"\r\x1b[K{escape_controls(text)}")
             self._open = True
         elif label != self._label or int(share * 4) != self._quarter:
             self._stream.write(f"{label}: {share:.0%}{amount}\n")

@@ -11,6 +11,7 @@ from hermes.app import COMMAND_REGISTRY, Extensions, ReservedNames
 from hermes.cli.context import Cli, Command
 from hermes.cli.main import COMMANDS
 from hermes.config.loader import Loaded
+from hermes.core.approval_text import hook_request, render_approval
 from hermes.core.errors import HermesError, UsageError
 from hermes.plugins import describe_error
 
@@ -40,7 +41,8 @@ def inspect_extensions(loaded: Loaded, cli: Cli) -> Extensions:
 
 def ask_hook_approval(cli: Cli) -> HookApprover:
     async def approve(event: str, command: str) -> bool:
-        cli.say(f"A hook of your settings wants to run at {event}:\n  {command}")
+        for line in render_approval(hook_request(event, command)).lines:
+            cli.say(line)
         return cli.confirm("Let it, now and later?")
 
     return approve

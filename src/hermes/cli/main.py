@@ -301,9 +301,12 @@ def _suggestion(word: str) -> str:
 
 
 def _print_error(error: HermesError) -> int:
-    sys.stderr.write(f"hermes: {error}\n")
-    if error.hint:
-        sys.stderr.write(f"  {error.hint}\n")
+    text = f"hermes: {error}\n" + (f"  {error.hint}\n" if error.hint else "")
+    if sys.stderr.isatty():
+        from hermes.util.text import terminal_text  # an error may quote text from anywhere
+
+        text = terminal_text(text)
+    sys.stderr.write(text)
     return error.exit_code
 
 

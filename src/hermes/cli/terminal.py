@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from hermes.agent import Agent
 from hermes.app import App, CommandHandler
 from hermes.cli.context import Cli, ProgressLine
 from hermes.cli.extensions import ask_hook_approval
+from hermes.core.approval_text import render_approval
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -29,12 +31,14 @@ from hermes.core.events import (
 )
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 from hermes.core.ports import ApprovalAnswer
+from hermes.util.text import visible
 
 ANSWERS = {
     **dict.fromkeys(("y", "yes", "o", "once"), ApprovalAnswer.ONCE),
     **dict.fromkeys(("s", "session"), ApprovalAnswer.SESSION),
     **dict.fromkeys(("a", "always"), ApprovalAnswer.ALWAYS),
 }
+"""`session` and `always` may be followed by the number of a scope."""
 
 
 class TerminalApprover:
@@ -51,9 +55,23 @@ class TerminalApprover:
     def shown(self) -> None:
         self._on_screen.set()
 
-    async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:  # noqa: ARG002 - it is on the screen
-        answer = await self._answer()
-        return ANSWERS.get(answer.strip().lower(), ApprovalAnswer.DENY)
+    async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
+        given = (await self._answer()).strip().lower()
+        word = given.rstrip("0123456789").strip()
+        answer, number = ANSWERS.get(word), given.removeprefix(word).strip()
+        if answer is None or (number and answer == ApprovalAnswer.ONCE):
+            return ApprovalAnswer.DENY
+        if answer == ApprovalAnswer.ONCE or not question.scopes:
+            return ApprovalAnswer.ONCE
+        if not 0 < int(number or 1) <= len(question.scopes):
+            return ApprovalAnswer.DENY
+        scope = question.scopes[int(number or 1) - 1]
+        if scope.confirm:
+            self._stdout.write(f"  {visible(scope.label)}: are you sure? [y/N]: ")
+            self._stdout.flush()
+            if (await read_line(self._stdin)).strip().lower() not in ("y", "yes"):
+                return ApprovalAnswer.DENY
+        return ApprovalAnswer(answer.value, scope.value, confirmed=scope.confirm)
 
     async def clarify(self, question: QuestionAsked) -> str:
         """Read the answer; a number selects a choice."""
@@ -117,9 +135,10 @@ async def read_line(stream: TextIO) -> str:
 
 # Renderers of the agent's events.
 
+INDENT = "  "
 ARGUMENT_WIDTH = 60
 PREVIEW_WIDTH = 76
-CHOICES = "[o]nce, [s]ession, [a]lways, [N]o:"
+CHOICES = "[o]nce, [N]o; [s]ession or [a]lways, without a number 1, for:"
 
 
 class ErrorResult(msgspec.Struct):
@@ -168,7 +187,6 @@ class TerminalRenderer:
         self._stdout, self._paint, self._reasoning = stdout, paint, reasoning
         self._question_shown = question_shown
         self._at_line_start = True
-        self._announced = ""
 
     def show(self, event: Event) -> None:
         match event:
@@ -190,25 +208,34 @@ class TerminalRenderer:
     def _ask(self, event: ApprovalAsked | QuestionAsked) -> None:
         paint = self._paint
         if isinstance(event, QuestionAsked):
-            question = paint("strong", escape_unprintable(event.question))
+            question = paint("strong", visible(event.question))
             self._line(f"{paint('accent', '?')} {question}")
             for number, choice in enumerate(event.choices, 1):
-                self._line(f"  {number}. {escape_unprintable(choice)}")
+                self._line(f"  {number}. {visible(choice)}")
             self._write("  your number or words: " if event.choices else "  your answer: ")
             return
-        if event.subject != self._announced:  # the line above does not show all of it
-            for line in escape_unprintable(event.subject).splitlines():
-                self._line(f"  {paint('strong', line)}")
-        self._line(f"  {paint('warn', '⚠ ' + escape_unprintable(event.reason))}")
-        self._write(f"  {paint('strong', 'allow?')} {CHOICES} ")
+        asked = render_approval(event, columns=shutil.get_terminal_size().columns - len(INDENT))
+        self._line(f"{INDENT}{paint('warn', f'⚠ {asked.title}')}")
+        for row in asked.subject:
+            self._line(f"{INDENT}{paint('strong', row)}")
+        for fact in asked.facts:
+            self._line(f"{INDENT}{paint('warn', fact)}")
+        if not event.scopes:
+            self._write(f"{INDENT}{paint('strong', 'allow?')} [o]nce, [N]o: ")
+            return
+        self._line(f"{INDENT}{paint('strong', 'allow?')} {CHOICES}")
+        for number, scope in enumerate(event.scopes, 1):
+            sure = " (asks again)" if scope.confirm else ""
+            self._line(f"{INDENT * 2}{number}. {visible(scope.label)}{sure}")
+        self._write(f"{INDENT}your answer, such as o, s or a2: ")
 
     def _lines(self, event: Event) -> list[str]:
         """Return the lines for an event other than text; most have none."""
         paint = self._paint
         match event:
             case ToolStarted(call=call):
-                self._announced = brief_arguments(call.arguments)
-                return [f"{paint('accent', '●')} {call.name} {self._announced}"]
+                name = tui.one_line(visible(call.name), ARGUMENT_WIDTH)
+                return [f"{paint('accent', '●')} {name} {brief_arguments(call.arguments)}"]
             case ToolFinished():
                 mark = paint("error", "✗") if event.failed else paint("dim", "↳")
                 outcome = f"{self._preview(readable_result(event.result))} ({event.seconds:.1f} s)"
@@ -216,7 +243,7 @@ class TerminalRenderer:
             case Retrying() | FellBack():
                 return [paint("warn", tui.trouble_line(event))]
             case Notice():
-                return [paint("warn", escape_unprintable(event.text))]
+                return [paint("warn", visible(event.text))]
             case TurnFinished():
                 return [paint("error", line) for line in tui.problem_lines(event)]
             case _:
@@ -226,7 +253,7 @@ class TerminalRenderer:
                 ]
 
     def _preview(self, text: str) -> str:
-        return tui.one_line(escape_unprintable(text), PREVIEW_WIDTH)
+        return tui.one_line(visible(text), PREVIEW_WIDTH)
 
     def _write(self, text: str) -> None:
         self._stdout.write(text)
@@ -248,7 +275,7 @@ def brief_arguments(arguments: str) -> str:
         values = list(msgspec.json.decode(arguments, type=dict[str, Any]).values())
     except msgspec.DecodeError:
         values = [arguments]
-    return tui.one_line("  ".join(map(str, values)), ARGUMENT_WIDTH)
+    return tui.one_line(visible("  ".join(map(str, values))), ARGUMENT_WIDTH)
 
 
 def readable_result(result: str) -> str:
@@ -259,14 +286,6 @@ def readable_result(result: str) -> str:
         return msgspec.json.decode(result, type=ErrorResult).error
     except msgspec.DecodeError:
         return result
-
-
-def escape_unprintable(text: str) -> str:
-    """Escape unprintable characters, which could hide text, as `\\xNN`."""
-    return "".join(
-        each if each == "\n" or each.isprintable() else each.encode("unicode_escape").decode()
-        for each in text
-    )
 
 
 # The conversation in plain lines; see `tui.plain`.

@@ -10,6 +10,8 @@ from hermes.app import Surface, resolve_command
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import GatewaySettings, Role
 from hermes.core.errors import HermesError
+from hermes.core.events import ApprovalAsked
+from hermes.core.tool import Effect
 from hermes.gateway.pairing import (
     EVERYBODY,
     PairingStore,
@@ -89,6 +91,8 @@ class Authorizer:
         why = self._reason(source, user, paired=paired)
         if not why:
             return None
+        if not source.proven:
+            return Admission(True, "guest", why=f"{why}, but the sender is not proven")
         known = paired or why == BY_ROLE
         return Admission(True, self.role(source.platform, user, paired=known), why=why)
 
@@ -193,6 +197,21 @@ def toolsets_for(role: Role, settings: GatewaySettings) -> tuple[str, ...] | Non
     """
     wanted = settings.role_toolsets.get(role, TOOLSETS.get(role))
     return None if wanted is None or ALL.intersection(wanted) else wanted
+
+
+WORKPLACE_TOOLS = frozenset({
+    "terminal", "process", "execute_code", "read_file", "search_files", "write_file", "patch",
+})  # fmt: skip
+"""Tools that act in the workplace of the conversation. Others, such as those of MCP servers and
+plugins, act on the machine of the gateway or beyond it."""
+
+
+def may_approve(role: Role, question: ApprovalAsked, *, isolated: bool) -> bool:
+    """Return whether a person may approve a call of their own turn. `isolated` says that the
+    workplace is a sandbox or container."""
+    inside = isolated and question.tool in WORKPLACE_TOOLS
+    inside = inside and question.effect in (Effect.EXECUTE, Effect.WRITE)
+    return role == "owner" or (role == "member" and inside)
 
 
 def may(role: Role, command: str, settings: GatewaySettings) -> str:

@@ -140,6 +140,7 @@ class ChatSession:
             origin=f"{source.platform}:{source.chat_id}{thread}",
             user_day_usd=None if owner else settings.gateway.user_day_usd,
             sends_files=role != "guest",
+            persists=role != "guest",
             # A sandbox sees only folders that exist when it starts.
             shared_folders=(private_folder(chat_media_folder(root, source)),),
             patience=gateway.manifests[source.platform].patience,

@@ -1,7 +1,7 @@
 """Slash commands in chats, and effects that must not happen twice."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,6 +29,7 @@ from hermes.gateway.hooks import about
 from hermes.gateway.messages import INTERNAL_PREFIX, inbox_item
 from hermes.gateway.pairing import PairingStore
 from hermes.gateway.platforms.registry import home_variable
+from hermes.gateway.questions import decide
 from hermes.gateway.session_keys import background_key, background_name
 from hermes.ops import OPS_HANDLERS
 from hermes.sdk.platforms import MessageEvent, SessionSource
@@ -343,7 +344,7 @@ async def agents(call: CommandCall, chat: ChatCommandContext) -> str:
 
 
 async def approve(call: CommandCall, chat: ChatCommandContext) -> str:
-    return _decide(chat, call.words[0].lower() if call.words else "once")
+    return _decide(chat, call.words)
 
 
 async def steer(call: CommandCall, chat: ChatCommandContext) -> str:
@@ -358,16 +359,26 @@ async def steer(call: CommandCall, chat: ChatCommandContext) -> str:
     return "Queued for after this turn." if chat.busy else ""
 
 
-async def deny(_call: CommandCall, chat: ChatCommandContext) -> str:
-    return _decide(chat, "deny")
+async def deny(call: CommandCall, chat: ChatCommandContext) -> str:
+    return _decide(chat, call.words, "deny")
 
 
-def _decide(chat: ChatCommandContext, word: str) -> str:
-    """Answer an open question of this session; for an owner, otherwise one of the whole chat."""
-    questions, source = chat.worker.questions, chat.event.source
-    if not questions.has_open and chat.role == "owner":
-        questions = chat.gateway.find_questions(source) or questions
-    return questions.decide(source, chat.role, word)
+def _decide(chat: ChatCommandContext, words: Sequence[str], answer: str = "") -> str:
+    """Answer an open approval: of this session or, for an owner, one that was asked in this chat.
+    The first word may be its code, which is needed if several are open."""
+    source, given = chat.event.source, [word.lower() for word in words]
+    found = {each.token: each for each in chat.worker.questions.open_approvals}
+    if chat.role == "owner":
+        found |= {each.token: each for each in chat.gateway.approvals_in(source)}
+    if given and given[0] in found:
+        found, given = {given[0]: found[given[0]]}, given[1:]
+    if not found:
+        raise UsageError("no approval is pending")
+    if len(found) > 1:
+        codes = ", ".join(found)
+        raise UsageError("several approvals are pending", hint=f"name one by its code: {codes}")
+    (pending,) = found.values()
+    return decide(pending, source, chat.role, answer or " ".join(given))
 
 
 async def help_(call: CommandCall, chat: ChatCommandContext) -> str:

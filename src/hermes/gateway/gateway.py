@@ -1,6 +1,7 @@
 """A running gateway: receives, authorizes, stores and dispatches messages."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
@@ -25,7 +26,7 @@ from hermes.gateway.outbox import GatewayOutbox
 from hermes.gateway.pairing import PairingStore
 from hermes.gateway.process import AdapterState
 from hermes.gateway.proxy import Proxy
-from hermes.gateway.questions import ChatQuestions
+from hermes.gateway.questions import PendingQuestion
 from hermes.gateway.session_keys import build_session_key, sharing
 from hermes.gateway.status import StatusReporter
 from hermes.gateway.supervisor import ConnectionRegistry, Supervisor
@@ -33,6 +34,7 @@ from hermes.gateway.turn_view import ChatDisplayModes
 from hermes.gateway.updates import UpdateRunner
 from hermes.gateway.worker import ChatWorker
 from hermes.sdk.platforms import (
+    ChatTarget,
     MessageEvent,
     PlatformManifest,
     SessionSource,
@@ -288,14 +290,33 @@ class Gateway:
     def background_tasks(self, key: str) -> list[ChatWorker]:
         return [each for each in self._workers.values() if each.parent == key and each.working]
 
-    def find_questions(self, source: SessionSource) -> ChatQuestions | None:
-        """Return the open questions of a chat, which an owner may answer for the person asked."""
+    def approvals_in(self, source: SessionSource) -> list[PendingQuestion]:
+        """Return the open approvals that were asked in a chat, by any conversation."""
         place = (source.platform, source.account, source.chat_id)
-        for worker in self._workers.values():
-            asked = worker.questions.person if worker.questions.has_open else None
-            if asked and (asked.platform, asked.account, asked.chat_id) == place:
-                return worker.questions
-        return None
+        return [
+            each
+            for worker in self._workers.values()
+            for each in worker.questions.open_approvals
+            if (each.target.platform, each.target.account, each.target.chat_id) == place
+        ]
+
+    async def owner_chat(self, source: SessionSource) -> ChatTarget | None:
+        """Return the chat in which an owner is asked about the work for another person: a private
+        chat of an owner, or else a home channel, which owners set. The platform of that person
+        comes first. None if there is neither on a connected platform."""
+        rows = sorted(await self.store.chats.select(), key=lambda row: -row.last_active)
+        private: list[ChatTarget] = []
+        for row in rows:
+            with contextlib.suppress(msgspec.DecodeError):  # a damaged row, or a background task
+                each = msgspec.json.decode(row.origin, type=SessionSource)
+                if each.chat_type in ("dm", "private") and self.role(each) == "owner":
+                    private.append(each.target)
+        chats = [*private, *self.targets.homes().values()]
+        return min(
+            (each for each in chats if self.connections.get(each.platform, each.account)),
+            key=lambda each: (each not in private, each.platform != source.platform),
+            default=None,
+        )
 
     def role(self, source: SessionSource) -> Role | None:
         """Return the role of the author; None if the author is not authorized (any more)."""

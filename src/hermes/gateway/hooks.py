@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from hermes import gateway
 from hermes.core.events import Event, ModelCalled, ToolFinished, TurnFinished, TurnStarted
 from hermes.sdk.platforms import SessionSource
+from hermes.util.yaml_loader import load_yaml
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ async def _run_hook(hook: Hook, event: str, context: dict[str, Any]) -> None:
 
 
 def _load_hook(folder: Path) -> Hook:
-    about = yaml.safe_load((folder / "HOOK.yaml").read_text(encoding="utf-8"))
+    about = load_yaml((folder / "HOOK.yaml").read_text(encoding="utf-8"))
     if not isinstance(about, dict):
         raise TypeError("HOOK.yaml has no name and events")
     named = about.get("events") or ()
@@ -134,7 +134,8 @@ def _load_hook(folder: Path) -> Hook:
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} cannot be loaded")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    # Not from __pycache__: the files in it are not watched for changes by other programs.
+    exec(compile(file.read_bytes(), file, "exec"), module.__dict__)
     handle = getattr(module, "handle", None)
     if not callable(handle):
         raise TypeError("handler.py has no function handle(event_type, context)")

@@ -24,10 +24,10 @@ import msgspec
 from msgspec import field
 
 from hermes.config.home import change_lock, tilde, unusable
+from hermes.config.own_files import write_own
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.registry import user_ids
-from hermes.util import files
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  #: 32 characters, without 0 and O, 1 and I.
 LENGTH = 8
@@ -133,7 +133,7 @@ class PrivateFolder:
             raise _untrusted(path, "is a symbolic link", "put the file itself there")
         data = msgspec.json.format(msgspec.json.encode(value), indent=2)
         try:
-            files.write_bytes(path, data + b"\n", mode=0o600)
+            write_own(self.folder.parent, path, data + b"\n", mode=0o600)
         except OSError as error:
             raise unusable(path, error) from error
 
@@ -211,7 +211,8 @@ def users_on(platform: str, names: Iterable[str]) -> frozenset[str]:
 FOLDER = "pairing"  #: Folder in the Hermes home.
 LIFE_SECONDS = 3600.0
 ASK_SECONDS = 600.0  #: Seconds between two requests of one user.
-MOST_PENDING = 3  #: Open requests per platform; the same limit applies to invitations.
+MOST_REQUESTS = 20  #: Open requests per platform.
+MOST_INVITATIONS = 3  #: Open invitations per platform.
 MOST_WRONG = 5
 LOCKOUT_SECONDS = 3600.0
 SKEW_SECONDS = 60.0
@@ -242,7 +243,7 @@ class PairingLimits(msgspec.Struct):
     """Time of the last request, by `platform:user`."""
     wrong: dict[str, int] = field(default_factory=dict)  #: Wrong codes in a row, by platform.
     guessed: dict[str, int] = field(default_factory=dict)
-    """Wrong codes from strangers since the last invitation, by platform."""
+    """Wrong codes of a stranger since the last invitation, by `platform:user`."""
     locked_until: dict[str, float] = field(default_factory=dict)
 
 
@@ -303,8 +304,13 @@ class PairingStore:
             if f"{platform}:{user}" in state.limits.asked:
                 return PairingRequest(why="asked a moment ago")
             others = [each for each in state.waiting if each.user_id != user]
-            if sum(bool(each.user_id) for each in others) >= MOST_PENDING:
-                return PairingRequest(why="too many wait for approval")
+            requests = [each for each in others if each.user_id]
+            if len(requests) >= MOST_REQUESTS:
+                # Strangers must not keep others out for long, nor remove a request at once.
+                oldest = min(requests, key=lambda each: each.made_at)
+                if state.now - oldest.made_at < ASK_SECONDS:
+                    return PairingRequest(why="too many wait for approval")
+                others.remove(oldest)
             code = new_code()
             hashed = hash_code(code, self._cost)
             state.limits.asked[f"{platform}:{user}"] = state.now
@@ -343,24 +349,29 @@ class PairingStore:
         """Create an invitation code, which the first person to send it can redeem."""
         with self._change(platform) as state:
             _refuse_locked(state, platform)
-            if sum(not each.user_id for each in state.waiting) >= MOST_PENDING:
+            if sum(not each.user_id for each in state.waiting) >= MOST_INVITATIONS:
                 raise UsageError(
-                    f"{MOST_PENDING} invitations to {platform} are open already",
+                    f"{MOST_INVITATIONS} invitations to {platform} are open already",
                     hint=f"they end after an hour, or by: hermes pairing clear-pending {platform}",
                 )
             code = new_code()
-            state.limits.guessed.pop(platform, None)
+            state.limits.guessed = {
+                user: count
+                for user, count in state.limits.guessed.items()
+                if not user.startswith(f"{platform}:")
+            }
             state.waiting.append(Pending(hash_code(code, self._cost), state.now))
         return code
 
     def redeem(self, platform: str, text: str, user_id: str, user_name: str = "") -> bool:
         """Return whether `text` is the code of an invitation; if so, its sender is approved.
-        Several wrong codes withdraw all invitations."""
+        After several wrong codes no code of this sender counts, until the next invitation."""
         code = normalize_code(text)
         if not code or not user_id:
             return False
         with self._change(platform) as state:
-            if platform in state.limits.locked_until:
+            guesses = state.limits.guessed.get(f"{platform}:{identity(platform, user_id)}", 0)
+            if platform in state.limits.locked_until or guesses >= MOST_WRONG:
                 return False
             found = _match(code, [each for each in state.waiting if not each.user_id])
             if found is not None:
@@ -368,10 +379,7 @@ class PairingStore:
                 approved = Approved(user_name[:_LONGEST_NAME], state.now)
                 state.approved[identity(platform, user_id)] = approved
                 return True
-            guesses = state.limits.guessed.get(platform, 0) + 1
-            state.limits.guessed[platform] = guesses % MOST_WRONG
-            if guesses >= MOST_WRONG:
-                state.waiting = [each for each in state.waiting if each.user_id]
+            state.limits.guessed[f"{platform}:{identity(platform, user_id)}"] = guesses + 1
             return False
 
     def revoke(self, platform: str, user_id: str) -> bool:

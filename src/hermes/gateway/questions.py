@@ -1,19 +1,33 @@
-"""Open questions of the agent to the people in one chat: approvals and clarifications."""
+"""Open questions of the agent to people in chats: approvals and clarifications.
+
+Approving is a right of a role. A member approves what stays in the member's own sandbox; what
+touches the machine, other chats or later sessions is asked of an owner, in the owner's chat.
+"""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hermes.config.settings.platforms import Role
-from hermes.core.errors import UsageError
+from hermes.core.approval_text import fenced, render_approval
+from hermes.core.errors import ToolDenied, UsageError
 from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import ApprovalAnswer
-from hermes.gateway.auth import OWNERS
-from hermes.gateway.outbox import GatewayOutbox
-from hermes.sdk.platforms import Button, SessionSource
+from hermes.core.tool import Effect
+from hermes.gateway.auth import OWNERS, may_approve
+from hermes.sdk.platforms import Button, ChatTarget, SessionSource
+from hermes.util.text import visible
 
+if TYPE_CHECKING:
+    from hermes.gateway.gateway import Gateway
+
+log = logging.getLogger(__name__)
+
+MAX_NAME = 100  #: Characters of the name of a person or chat in a question.
 YES = frozenset({"yes", "y", "approve", "ok", "go"})
 NO = frozenset({"no", "n", "deny", "cancel"})
 WORDS = {
@@ -31,28 +45,48 @@ LABELS = (("Allow", "once"), ("For this chat", "session"), ("Always", "always"),
 ANSWER_HINTS: Mapping[Role, str] = {
     "owner": "`/approve`, `/approve session`, `/approve always` or `/deny`",
     "member": "`/approve`, `/approve session` or `/deny`",
-    "guest": "`yes` or `no`",
 }
-"""How each role can answer an approval in words."""
-MAX_SUBJECT = 1500
+"""How a person of each role can answer an approval in words. Guests approve nothing."""
+OWNER_HINT = "`/approve {0}`, `/approve {0} session`, `/approve {0} always` or `/deny {0}`"
+"""How an owner answers a question that came up in another chat: by its code, so that an answer
+meant for one question never counts for another."""
+ASKED_OWNER = "🔒 **{}** needs the approval of an owner. An owner was asked; please wait."
+NO_OWNER = "only an owner may approve this, and no owner can be asked"
+NO_OWNER_HINT = (
+    "an owner has to write to Hermes in a private chat once, or set a home channel with /sethome"
+)
 
 
 class PendingQuestion(msgspec.Struct, eq=False):
     token: str
-    answer: "asyncio.Future[str]"
+    answer: "asyncio.Future[Any]"
     person: SessionSource
-    """The person who started the turn; only that person or an owner may answer."""
+    """The person who started the turn."""
+    target: ChatTarget  #: The chat it was asked in.
     choices: tuple[str, ...] = ()
-    is_approval: bool = False
+    approval: ApprovalAsked | None = None
+    owners_only: bool = False
+    """Only an owner may answer. Otherwise the person who started the turn may, too."""
+
+    def check_right(self, source: SessionSource, role: Role) -> None:
+        """Raise `UsageError` if this person may not answer."""
+        if role == "owner":
+            return
+        if self.owners_only:
+            raise UsageError("only an owner may approve this", hint=OWNERS)
+        if not same_person(self.person, source):
+            raise UsageError("this question is for another person")
 
 
 class ChatQuestions:
     """Implements `core.ports.Approver` and `Clarifier` for one chat."""
 
-    def __init__(self, outbox: GatewayOutbox) -> None:
-        self._outbox = outbox
+    def __init__(self, gateway: "Gateway") -> None:
+        self._gateway, self._outbox = gateway, gateway.outbox
         self.person: SessionSource | None = None  #: The author of the message in work.
         self.role: Role = "guest"  #: The role of that person.
+        self.isolated = False
+        """True if commands of this chat run in a sandbox or container."""
         self._pending: dict[str, PendingQuestion] = {}
 
     @property
@@ -60,11 +94,18 @@ class ChatQuestions:
         return bool(self._pending)
 
     @property
+    def open_approvals(self) -> list[PendingQuestion]:
+        asked = self._pending.values()
+        return [each for each in asked if each.approval and not each.answer.done()]
+
+    @property
     def state(self) -> str:
         """What the turn waits for, in words; "" if no question is open."""
         if not self._pending:
             return ""
-        is_approval = any(each.is_approval for each in self._pending.values())
+        if any(each.owners_only for each in self._pending.values()):
+            return "waiting for the approval of an owner"
+        is_approval = any(each.approval for each in self._pending.values())
         return "waiting for approval" if is_approval else "waiting for an answer to its question"
 
     def owns_button(self, data: str) -> bool:
@@ -73,40 +114,73 @@ class ChatQuestions:
         return pending is not None and not pending.answer.done()
 
     async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
-        """Ask for approval. A timeout cancels the call, which counts as a denial."""
-        allowed = [each for each in LABELS if each[1] != "always" or self.role == "owner"]
-        buttons = tuple(Button(label, data) for label, data in allowed)
-        subject = question.subject[:MAX_SUBJECT]
-        text = (
-            f"⚠️ **{question.tool}** wants to do this:\n```\n{subject}\n```\n{question.reason}\n"
-            f"{ANSWER_HINTS[self.role]}"
-        )
-        return ApprovalAnswer(await self._answer(text, buttons, is_approval=True))
+        """Ask for approval: the person who started the turn, if that person has the right,
+        otherwise an owner. A timeout cancels the call, which counts as a denial.
+
+        Raises `ToolDenied` if an owner is needed and cannot be asked.
+        """
+        person = self._require_person()
+        if may_approve(self.role, question, isolated=self.isolated):
+            pending = self._new_question(person.target, approval=question)
+            text, hint = render_approval(question), ANSWER_HINTS[self.role]
+        else:
+            target = await self._owner_chat(person, question)
+            pending = self._new_question(target, approval=question, owners_only=True)
+            text = render_approval(question, asked_by=_describe_person(person, self.role))
+            hint = OWNER_HINT.format(pending.token)
+            notice = ASKED_OWNER.format(_label(question.tool))
+            if target != person.target:
+                await self._outbox.notify(person.target, notice)
+        role: Role = "owner" if pending.owners_only else self.role
+        allowed = [each for each in LABELS if each[1] != "always" or role == "owner"]
+        if not question.scopes:
+            allowed = [each for each in allowed if each[1] in ("once", "deny")]
+        buttons = tuple(Button(*each) for each in allowed)
+        hint += scope_hints(question, role)
+        shown = f"⚠️ **Approval needed**\n{fenced(text.lines)}\n{hint}"
+        answer: ApprovalAnswer = await self._answer(shown, buttons, pending)
+        return answer
+
+    async def _owner_chat(self, person: SessionSource, question: ApprovalAsked) -> ChatTarget:
+        """Return the chat in which an owner is asked. Raises `ToolDenied`, also for what a guest
+        may not have at all: something that outlives the conversation."""
+        reason = question.reason
+        if self.role == "guest" and question.effect == Effect.PERSIST:
+            raise ToolDenied(f"not allowed for guests: {reason}", hint=ToolDenied.NO_OTHER_WAY)
+        target = await self._gateway.owner_chat(person)
+        if target is None:
+            log.warning("%s: %s: %s", question.tool, NO_OWNER, NO_OWNER_HINT)
+            await self._outbox.notify(person.target, f"⚠️ {_label(question.tool)}: {NO_OWNER}.")
+            raise ToolDenied(f"{NO_OWNER}: {reason}", hint=NO_OWNER_HINT)
+        return target
 
     async def clarify(self, question: QuestionAsked) -> str:
         choices = tuple(enumerate(question.choices))
         lines = [f"{number + 1}. {each}" for number, each in choices]
         buttons = tuple(Button(each[:40], str(number)) for number, each in choices)
         text = "\n".join((f"❓ {question.question}", *lines))
-        return await self._answer(text, buttons, choices=question.choices)
+        pending = self._new_question(self._require_person().target, choices=question.choices)
+        return str(await self._answer(text, buttons, pending))
 
-    async def _answer(
-        self,
-        text: str,
-        buttons: tuple[Button, ...],
-        *,
-        choices: tuple[str, ...] = (),
-        is_approval: bool = False,
-    ) -> str:
+    def _require_person(self) -> SessionSource:
         if self.person is None:
             raise UsageError("there is no user to ask")
-        token = secrets.token_hex(4)
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        pending = PendingQuestion(token, answer, self.person, choices, is_approval)
+        return self.person
+
+    def _new_question(self, target: ChatTarget, **fields: Any) -> PendingQuestion:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        person = self._require_person()
+        return PendingQuestion(secrets.token_hex(4), answer, person, target, **fields)
+
+    async def _answer(
+        self, text: str, buttons: tuple[Button, ...], pending: PendingQuestion
+    ) -> Any:
+        """Send a question and wait for its answer."""
+        token = pending.token
         self._pending[token] = pending
         try:
             named = tuple(Button(each.label, f"{token}:{each.data}") for each in buttons)
-            await self._outbox.notify(self.person.target, text, "question", named)
+            await self._outbox.notify(pending.target, text, "question", named)
             return await pending.answer
         finally:
             del self._pending[token]
@@ -116,7 +190,7 @@ class ChatQuestions:
         pending = self._question_for(source)
         if pending is None or not text.strip():
             return False
-        return not pending.is_approval or text.strip().lower() in YES | NO
+        return not pending.approval or text.strip().lower() in YES | NO
 
     def accept_answer(self, source: SessionSource, text: str) -> None:
         """Answer the open question with a plain message; see `is_answer`."""
@@ -124,19 +198,12 @@ class ChatQuestions:
         if pending is None:
             return
         reply = text.strip()
-        if pending.is_approval:
+        if pending.approval:
             answer = ApprovalAnswer.ONCE if reply.lower() in YES else ApprovalAnswer.DENY
-            pending.answer.set_result(answer.value)
+            pending.answer.set_result(answer)
         else:
             numbers = {str(number): each for number, each in enumerate(pending.choices, 1)}
             pending.answer.set_result(numbers.get(reply, reply))
-
-    def decide(self, source: SessionSource, role: Role, word: str) -> str:
-        """Handle `/approve [session|always]` and `/deny`. Raises `UsageError`."""
-        for pending in self._pending.values():
-            if pending.is_approval and not pending.answer.done():
-                return self._decide(pending, source, role, word)
-        raise UsageError("no approval is pending")
 
     def press(self, source: SessionSource, role: Role, data: str) -> str:
         """Handle a pressed button. Returns the confirmation. Raises `UsageError`."""
@@ -144,36 +211,95 @@ class ChatQuestions:
         pending = self._pending.get(token)
         if pending is None or pending.answer.done():
             raise UsageError("this question is closed")
-        if pending.is_approval:
-            return self._decide(pending, source, role, value)
-        if not same_person(pending.person, source) and role != "owner":
-            raise UsageError("this question is for another person")
+        if pending.approval:
+            return decide(pending, source, role, value)
+        pending.check_right(source, role)
         if not value.isdecimal() or int(value) >= len(pending.choices):
             raise UsageError("this is not one of the answers")
         pending.answer.set_result(pending.choices[int(value)])
         return pending.choices[int(value)]
 
-    def _decide(
-        self, pending: PendingQuestion, source: SessionSource, role: Role, word: str
-    ) -> str:
-        if not same_person(pending.person, source) and role != "owner":
-            raise UsageError("this question is for another person")
-        answer = ApprovalAnswer.DENY if word == "deny" else WORDS.get(word or "once")
-        if answer is None:
-            hint = "/approve [session | always], /deny"
-            raise UsageError(f"{word!r} is not an answer", hint=hint)
-        if answer is ApprovalAnswer.ALWAYS and role != "owner":
-            raise UsageError("only an owner may allow something permanently", hint=OWNERS)
-        pending.answer.set_result(answer.value)
-        return CONFIRMATIONS[answer]
-
     def _question_for(self, source: SessionSource) -> PendingQuestion | None:
+        """Return the question that a plain message of this person answers. Questions in the chat
+        of an owner are answered by command or button: a plain yes there may be meant for the
+        conversation of the owner."""
         for each in self._pending.values():
-            if same_person(each.person, source) and not each.answer.done():
+            asked = same_person(each.person, source) and not each.owners_only
+            if asked and not each.answer.done():
                 return each
         return None
 
 
+def decide(pending: PendingQuestion, source: SessionSource, role: Role, words: str) -> str:
+    """Answer an approval with what follows `/approve`, or with `deny`. Returns the confirmation.
+    Raises `UsageError`."""
+    pending.check_right(source, role)
+    first, *rest = words.split() or ["once"]
+    answer = ApprovalAnswer.DENY if first == "deny" else WORDS.get(first)
+    if answer is None:
+        raise UsageError(f"{words!r} is not an answer", hint="/approve [session | always], /deny")
+    if answer == ApprovalAnswer.ALWAYS and role != "owner":
+        raise UsageError("only an owner may allow something permanently", hint=OWNERS)
+    done = CONFIRMATIONS[answer]
+    if answer.value in ("session", "always") and pending.approval is not None:
+        answer = _with_scope(answer, pending.approval, rest)
+        scope = pending.approval.find_scope(answer.scope)
+        done = f"{done[:-1]}: {scope.label}." if scope else CONFIRMATIONS[ApprovalAnswer.ONCE]
+    pending.answer.set_result(answer)
+    return done
+
+
+def _with_scope(
+    answer: ApprovalAnswer, question: ApprovalAsked, words: list[str]
+) -> ApprovalAnswer:
+    """Return the answer for the scope that the words name. Raises `UsageError`."""
+    confirmed = words[-1:] == ["confirm"]
+    names = words[:-1] if confirmed else words
+    scope = question.find_scope(names[0] if names else "")
+    if len(names) > 1 or (scope is None and question.scopes):
+        offered = ", ".join(each.value for each in question.scopes)
+        raise UsageError(f"{' '.join(words)!r} is not a scope", hint=f"it can be {offered}")
+    if scope is None:
+        return ApprovalAnswer.ONCE
+    if scope.confirm and not confirmed:
+        raise UsageError(
+            f"this allows {scope.label}, which cannot be undone",
+            hint=f"to confirm: /approve {answer.value} {scope.value} confirm",
+        )
+    return ApprovalAnswer(answer.value, scope.value, confirmed=confirmed)
+
+
+def scope_hints(question: ApprovalAsked, role: Role) -> str:
+    """Return what `session` and `always` cover, for the end of a question."""
+    if role == "guest":
+        return ""
+    if not question.scopes:
+        return "\nThis can be allowed once only."
+    words = "`session` and `always` cover" if role == "owner" else "`session` covers"
+    # A folder may have any name, so the labels are in a block as well.
+    scopes = fenced(tuple(f"{each.value}: {visible(each.label)}" for each in question.scopes))
+    return f"\n{words} the first of these; another one is named by its word:\n{scopes}"
+
+
+def _describe_person(source: SessionSource, role: Role) -> str:
+    """Return who asks, and where. The ids come from the platform; people choose their names."""
+    who = f"{source.platform}:{source.user_id}"
+    name = f" ({source.user_name[:MAX_NAME]})" if source.user_name else ""
+    place = f"{source.chat_type} {source.platform}:{source.chat_id}"
+    called = f" ({source.chat_name[:MAX_NAME]})" if source.chat_name else ""
+    return f"{who}{name}, a {role}, in the {place}{called}"
+
+
+def _label(tool: str) -> str:
+    """Return the name of a tool for a sentence in Markdown."""
+    return "".join(each for each in tool if each.isalnum() or each in "_-.")
+
+
 def same_person(one: SessionSource, other: SessionSource) -> bool:
-    ids = (one.platform, one.account, one.user_id)
-    return bool(one.user_id) and ids == (other.platform, other.account, other.user_id)
+    ids = (one.platform, one.account, one.user_id, one.proven)
+    return bool(one.user_id) and ids == (
+        other.platform,
+        other.account,
+        other.user_id,
+        other.proven,
+    )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hermes.app import App, SessionRequest
+from hermes.config import policy
 from hermes.config.home import Home
 from hermes.config.installation import InstallFailed, install_extra
 from hermes.config.loader import Loaded
@@ -164,6 +165,8 @@ class GatewayRunner:
         proxy, scheduling = load_proxy(self._loaded), self._scheduling
         app = App(self._home, self._loaded, _LogProgress(), self._warn, clock=self._clock)
         async with app:
+            if self._loaded.unconfirmed:
+                self._warn(policy.describe(self._loaded.unconfirmed))
             await app.extensions.settle()
             platforms = configured_platforms(self._loaded)
             for name, why in unknown_platforms(self._loaded).items():
@@ -258,6 +261,9 @@ class GatewayRunner:
         except HermesError as error:
             self._skip_platform(manifest.name, error, "failed")
             return
+        if adapter.notice:
+            self._warn(adapter.notice)
+            self.gateway.status.troubles.append(adapter.notice)
         supervisor = Supervisor(
             adapter, self.gateway.receive, app.clock, changed=self._health_changed
         )

@@ -6,7 +6,8 @@
 
     background:<time>_<number>:<that of the chat>
 
-The last form is the key of a background task. A platform with several accounts is written
+The last form is the key of a background task. `:unproven` is added when the platform cannot
+confirm who wrote a message. A platform with several accounts is written
 `<platform>@<account>`. In ids, `:`, `%`, invisible characters and the `@` of an account are escaped
 like `%3A`, so that no id looks like two parts.
 """
@@ -21,6 +22,7 @@ from hermes.sdk.platforms import SessionSource
 
 PREFIX = ("agent", "main")
 BACKGROUND_PREFIX = "background:"
+UNPROVEN = "unproven"
 
 _CHAT_TYPES: Mapping[str, str] = {"private": "dm"}  #: Other names of chat types.
 _UNSAFE = re.compile(r"[%:\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u2064\ufeff]")
@@ -51,6 +53,8 @@ def build_session_key(
         parts.append(_part(source.thread_id))
     if not shared and _chat_type(source) != "dm":
         parts.append(_part(source.user_id))
+    if not source.proven:  # a forged sender must not join the conversation of the real one
+        parts.append(UNPROVEN)
     return ":".join(parts)
 
 
@@ -94,6 +98,10 @@ def memory_scope(
     chat = "" if private else f"{_platform(source)}:{_part(source.chat_id)}"
     if owner and private:
         return MemoryScope(chat=chat)
+    if not source.proven:
+        return MemoryScope(
+            user=f"{_platform(source)}:{_part(source.user_id)}:{UNPROVEN}", chat=chat
+        )
     if shared or not source.user_id:
         return MemoryScope(user=f"{_platform(source)}:chat:{_part(source.chat_id)}", chat=chat)
     return MemoryScope(user=f"{_platform(source)}:{_part(source.user_id)}", chat=chat)

@@ -189,7 +189,7 @@ class StatusReporter:
             state="failed" if health.refused else STATE_NAMES.get(health.state, health.state),
             account=health.account,
             detail=address if health.state == "healthy" else health.last_error,
-            hint="" if health.state == "healthy" else health.hint,
+            hint=supervisor.adapter.access_hint if health.state == "healthy" else health.hint,
             since=health.since,
             last_in=count.last_in or self._last_direct_in.get(health.platform),
             last_out=count.last_out or self._last_direct_out.get(health.platform),

@@ -44,6 +44,7 @@ from hermes.sdk.platforms import (
 )
 from hermes.store import InboxRow, OutboxItem, OutboxRow
 from hermes.util import files
+from hermes.util.text import visible
 
 if TYPE_CHECKING:
     from hermes.gateway.gateway import Gateway
@@ -91,19 +92,20 @@ def display_options(settings: Settings, platform: str) -> DisplayOptions:
 
 def tool_line(call: ToolCall, progress: ToolProgress) -> str:
     """Describe a tool call in one line; in verbose mode with all its arguments."""
+    name = _one_line(call.name, MAX_PREVIEW).replace("*", "")
     if progress == "verbose":
-        return f"{SYMBOL} **{call.name}** `{_one_line(call.arguments, 500)}`"
+        return f"{SYMBOL} **{name}** `{_one_line(call.arguments, 500)}`"
     try:
         given = msgspec.json.decode(call.arguments, type=dict[str, object])
     except msgspec.DecodeError:
         given = {}
     first = next((value for value in given.values() if value and isinstance(value, str)), "")
     preview = f": `{_one_line(first, MAX_PREVIEW)}`" if first else ""
-    return f"{SYMBOL} **{call.name}**{preview}"
+    return f"{SYMBOL} **{name}**{preview}"
 
 
 def _one_line(text: str, most: int) -> str:
-    flat = " ".join(text.replace("`", "'").split())
+    flat = " ".join(visible(text).replace("`", "'").split())
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 

@@ -106,7 +106,7 @@ class ChatWorker:
 
     def __init__(self, gateway: "Gateway", key: str) -> None:
         self.gateway, self.key, self.parent = gateway, key, background_parent(key)
-        self.questions = ChatQuestions(gateway.outbox)
+        self.questions = ChatQuestions(gateway)
         self.session = ChatSession(self)
         self.turn: ChatTurn | None = None  #: The running turn.
         self.source: SessionSource | None = None  #: The author of the message in work.
@@ -392,9 +392,10 @@ class ChatWorker:
             self.stop_turn("stop")
         try:
             agent = await self.session.open(turn.event.source, self.role)
-            attachments = self.gateway.app.session(agent).attachments
-            view = self._view(turn.row, turn.event, attachments)
+            session = self.gateway.app.session(agent)
+            view = self._view(turn.row, turn.event, session.attachments)
             self.questions.person, self.questions.role = turn.event.source, self.role
+            self.questions.isolated = session.place.workplace.isolated
             finish, stream_row = await self._run_turn(turn, agent, view)
         finally:
             self.questions.person = self.turn = None

@@ -24,6 +24,7 @@ from wcwidth import iter_graphemes, wcswidth
 
 from hermes.config.environment import variable
 from hermes.tui.text import Depth, terminal_depth
+from hermes.util.text import terminal_text
 
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 """Synchronised update: terminals that support it show nothing until the end; others ignore it."""
@@ -42,7 +43,9 @@ class FrameOutput(Vt100_Output):
 
     @classmethod
     def on(cls, stdout: TextIO) -> "FrameOutput":
-        output = cls.from_pty(stdout, default_color_depth=COLOR_DEPTHS[terminal_depth()])
+        # Text passes `print_above` and the layout; the sequences of the screen go to the terminal.
+        terminal = getattr(stdout, "terminal", stdout)
+        output = cls.from_pty(terminal, default_color_depth=COLOR_DEPTHS[terminal_depth()])
         # Do not ask for the cursor position: the answer would arrive between keys, and some
         # terminals do not answer.
         output.enable_cpr = False
@@ -107,8 +110,9 @@ class Area(Application[Any]):
         self.frames = 0  #: Number of times the area was painted.
 
     def print_above(self, text: str) -> None:
-        """Print finished lines. `text` ends with a line end and has no escape sequences but
-        colours."""
+        """Print finished lines. `text` ends with a line end. Escape sequences other than colours
+        are shown, not obeyed."""
+        text = terminal_text(text)
         with self.output.frame():
             if self.is_running:
                 self._unprinted.append(text)

@@ -14,6 +14,7 @@ from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, Wi
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.widgets import TextArea
 
+from hermes.core.approval_text import render_approval
 from hermes.core.errors import Interrupted
 from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import ApprovalAnswer
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from hermes.tui.terminal_ui import TerminalUI
 
 Kind = Literal["", "approval", "clarify", "secret", "sudo"]
-MAX_SUBJECT_LINES = 12  #: Lines of the subject that are shown; `v` prints all of it.
+MAX_SUBJECT_ROWS = 12  #: Rows of the subject that are shown; `v` prints all of it.
+MAX_BUTTON_CHARS = 24  #: Longer options are shown one per line.
 GRACE_SECONDS = 0.5
 """Seconds after a question appeared in which a key belongs to the message being typed."""
 ANSWERS = (
@@ -33,6 +35,43 @@ ANSWERS = (
     ("a", ApprovalAnswer.ALWAYS, "always"),
     ("d", ApprovalAnswer.DENY, "deny"),
 )
+ALIASES = {"y": "o", "n": "d"}
+
+
+class ApprovalDialog:
+    """The steps of an approval: how long, then for which calls, then sometimes a confirmation."""
+
+    def __init__(self, question: ApprovalAsked) -> None:
+        self._scopes = question.scopes
+        self._chosen: ApprovalAnswer | None = None  #: Waits for its scope or a confirmation.
+
+    @property
+    def options(self) -> list[tuple[str, ApprovalAnswer, str]]:
+        """The key, answer and label of each option of this step. The last one is the default."""
+        deny, chosen = ANSWERS[-1], self._chosen
+        if chosen is None:
+            long = ("session", "always") if not self._scopes else ()
+            return [each for each in ANSWERS if each[1].value not in long]
+        if chosen.scope:
+            confirmed = ApprovalAnswer(chosen.value, chosen.scope, confirmed=True)
+            return [("y", confirmed, "yes, I am sure"), deny]
+        return [
+            *(
+                (str(number), ApprovalAnswer(chosen.value, scope.value), scope.label)
+                for number, scope in enumerate(self._scopes, 1)
+            ),
+            deny,
+        ]
+
+    def choose(self, answer: ApprovalAnswer) -> ApprovalAnswer | None:
+        """Take an option; return the answer if nothing more has to be chosen."""
+        if answer.value in ("once", "deny") or answer.confirmed:
+            return answer
+        scope = next((each for each in self._scopes if each.value == answer.scope), None)
+        if scope is not None and not scope.confirm:
+            return answer
+        self._chosen = answer
+        return None
 
 
 class Questions:
@@ -42,7 +81,8 @@ class Questions:
         self._display, self._ui, self._now = display, ui, time.monotonic
         self.kind: Kind = ""
         self._lines: list[str] = []
-        self._full_subject = ""
+        self._asked = ApprovalAsked("", "", "", "")
+        self._dialog = ApprovalDialog(self._asked)
         self._choices: tuple[str, ...] = ()
         self._chosen = 0
         self._shown_at = 0.0
@@ -59,13 +99,14 @@ class Questions:
         self.widgets = self._build_widgets()
 
     async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
-        paint = self._display.paint
-        subject = safe(question.subject).split("\n")
-        more = len(subject) - MAX_SUBJECT_LINES
-        lines = [paint("warn", f"⚠ {question.tool}: {safe(question.reason)}")]
-        lines += [f"  {paint('strong', line)}" for line in subject[:MAX_SUBJECT_LINES]]
-        lines += [paint("dim", f"  … {more} more lines; v shows all")] if more > 0 else []
-        self._full_subject, self._chosen = question.subject, len(ANSWERS) - 1
+        paint, columns = self._display.paint, self._ui.columns() - 2
+        asked = render_approval(question, columns=columns, rows=MAX_SUBJECT_ROWS)
+        lines = [paint("warn", f"⚠ {asked.title}")]
+        lines += [f"  {paint('strong', row)}" for row in asked.subject]
+        lines += [f"  {paint('warn', fact)}" for fact in asked.facts]
+        lines += [paint("dim", "  v shows all of it")] if asked.hidden else []
+        self._asked, self._dialog = question, ApprovalDialog(question)
+        self._chosen = len(self._dialog.options) - 1
         async with self._open("approval", lines, self._buttons) as answer:
             approval: ApprovalAnswer = await answer
             return approval
@@ -142,10 +183,11 @@ class Questions:
         if self.is_deferred:
             lines.append(paint("accent", "  Press Tab to answer; your message is kept."))
         elif self.kind == "approval":
-            texts = [f"[{key}] {words}" for key, _, words in ANSWERS]
+            texts = [f"[{key}] {safe(words)}" for key, _, words in self._dialog.options]
             buttons = [f" {text}" for text in texts]
             buttons[self._chosen] = paint("strong", f"▸{texts[self._chosen]}")
-            lines.append("  " + "  ".join(buttons))
+            long = any(len(text) > MAX_BUTTON_CHARS for text in texts)
+            lines += [f"  {each}" for each in (buttons if long else ["  ".join(buttons)])]
         elif self.kind == "clarify":
             for number, choice in enumerate(self._choices):
                 mark = paint("accent", "›") if number == self._chosen else " "
@@ -178,27 +220,38 @@ class Questions:
 
     def _approval_keys(self) -> KeyBindings:
         keys = KeyBindings()
-        for key, answer, _words in ANSWERS:
-            keys.add(key)(lambda event, answer=answer: self._decide(answer, event))
-        keys.add("y")(lambda event: self._decide(ApprovalAnswer.ONCE, event))
-        keys.add("n")(lambda event: self._decide(ApprovalAnswer.DENY, event))
         keys.add("escape", eager=True)(lambda _event: self._resolve(ApprovalAnswer.DENY))
-        keys.add(Keys.Any)(self._defer)
-        keys.add("enter")(lambda event: self._decide(ANSWERS[self._chosen][1], event))
-        keys.add("left")(lambda _event: self._step(len(ANSWERS), -1))
-        keys.add("right")(lambda _event: self._step(len(ANSWERS), 1))
-        keys.add("v")(lambda _event: self._ui.show_text(self._full_subject))
+        keys.add(Keys.Any)(self._press)
+        keys.add("enter")(lambda event: self._decide(self._dialog.options[self._chosen][1], event))
+        for key, by in (("left", -1), ("up", -1), ("right", 1), ("down", 1)):
+            keys.add(key)(lambda _event, by=by: self._step(len(self._dialog.options), by))
+        keys.add("v")(lambda _event: self._show_all())
         return keys
+
+    def _show_all(self) -> None:
+        most = len(self._asked.subject) + 3  # more rows than it can have
+        asked = render_approval(self._asked, columns=self._ui.columns(), rows=most)
+        self._ui.show_text("\n".join(asked.lines))
 
     def _step(self, count: int, by: int) -> None:
         if count:
             self._chosen = (self._chosen + by) % count
 
-    def _decide(self, answer: ApprovalAnswer, event: KeyPressEvent) -> None:
-        if self._now() - self._shown_at >= GRACE_SECONDS:
-            self._resolve(answer)
-        else:
+    def _press(self, event: KeyPressEvent) -> None:
+        answers = {key: answer for key, answer, _ in self._dialog.options}
+        answer = answers.get(event.data) or answers.get(ALIASES.get(event.data, ""))
+        if answer is None:
             self._defer(event)
+        else:
+            self._decide(answer, event)
+
+    def _decide(self, answer: ApprovalAnswer, event: KeyPressEvent) -> None:
+        if self._now() - self._shown_at < GRACE_SECONDS:
+            self._defer(event)
+        elif done := self._dialog.choose(answer):
+            self._resolve(done)
+        else:  # marks the narrowest scope, but never the confirmation
+            self._chosen = 0 if not answer.scope else len(self._dialog.options) - 1
 
     def _defer(self, event: KeyPressEvent) -> None:
         """A key that is not an answer belongs to the message: give the focus back to the input."""

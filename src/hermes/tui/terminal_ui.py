@@ -25,6 +25,7 @@ from prompt_toolkit.styles import Style
 from hermes.app import complete_reference
 from hermes.config.home import Home
 from hermes.config.settings import DisplaySettings
+from hermes.core.approval_text import hook_request, render_approval
 from hermes.core.events import QuestionAsked
 from hermes.tui.area import Area, FrameOutput, LineBox
 from hermes.tui.clipboard import ImageAttachments
@@ -260,9 +261,8 @@ class TerminalUI:
 
     async def approve_hook(self, event: str, command: str) -> bool:
         """Ask whether a hook may run, until the user answers yes or no."""
-        asked = (
-            f"A hook of your settings wants to run at {event}:\n{command}\nLet it, now and later?"
-        )
+        request = render_approval(hook_request(event, command), columns=self.columns() - 4)
+        asked = "\n".join((*request.lines, "Let it, now and later?"))
         while True:
             user_input = await self.questions.clarify(QuestionAsked("", asked, ("no", "yes")))
             if (answer := YES_NO.get(user_input.strip().lower())) is not None:

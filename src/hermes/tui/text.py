@@ -19,7 +19,6 @@ from hermes.core.events import (
     TurnFinished,
 )
 from hermes.core.model import FellBack, Retrying
-from hermes.core.ports import ApprovalAnswer
 from hermes.util.text import many, plain
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -229,15 +228,22 @@ DEFAULT_COLOURS: dict[str, str] = {
 class Paint:
     """`paint("warn", text)` colours a text; without colours the text is returned unchanged."""
 
-    def __init__(self, colours: Mapping[str, str] | None = None, depth: Depth = Depth.NONE) -> None:
-        """`colours` override the default roles. Raises `ValueError` for an invalid one."""
-        self.depth = depth
+    def __init__(
+        self,
+        colours: Mapping[str, str] | None = None,
+        depth: Depth = Depth.NONE,
+        mark: str = "",
+    ) -> None:
+        """`colours` override the default roles; `mark` begins each sequence, see
+        `terminal_text`. Raises `ValueError` for an invalid colour."""
+        self.depth, self._mark = depth, mark
         self.colours = {**DEFAULT_COLOURS, **(colours or {})}
         self._codes = {role: escape_codes(look, depth) for role, look in self.colours.items()}
 
     def __call__(self, role: str, text: str) -> str:
         code = self._codes.get(role, "")
-        return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
+        mark = self._mark
+        return f"\x1b[{mark}{code}m{text}\x1b[{mark}0m" if code and text else text
 
 
 def escape_codes(look: str, depth: Depth) -> str:
@@ -294,10 +300,10 @@ EXIT_REASONS = {
 """Messages for turns that ended early without an error."""
 
 APPROVAL_TEXTS: dict[str, str] = {
-    ApprovalAnswer.ONCE: "allowed once",
-    ApprovalAnswer.SESSION: "allowed in this session",
-    ApprovalAnswer.ALWAYS: "always allowed",
-    ApprovalAnswer.DENY: "not allowed",
+    "once": "allowed once",
+    "session": "allowed in this session",
+    "always": "always allowed",
+    "deny": "not allowed",
 }
 
 

@@ -11,7 +11,7 @@ from hermes.core.events import ToolFinished
 from hermes.core.messages import INTERRUPTED_RESULT, TODO_LIST, ToolCall
 from hermes.tui.skins import DisplayState
 from hermes.tui.text import Paint, cut, format_duration, one_line, safe, width, wrap
-from hermes.util.text import many
+from hermes.util.text import many, visible
 
 _LINE = re.compile(r"(?P<mark>\[[x> -]\]) \S+: (?P<text>.*)")
 
@@ -228,8 +228,8 @@ def headline(
     symbol += " " * (max(map(width, emojis.values()), default=0) - width(symbol))
     end = f" {mark[1]}" if mark[1] else ""
     room = columns - width(symbol) - 1 - width(end)
-    name = one_line(call.name, min(room, max(MIN_COLUMNS, columns // 2))) or "?"
-    words = one_line(describe_call(call), min(display.preview or columns, columns))
+    name = one_line(visible(call.name), min(room, max(MIN_COLUMNS, columns // 2))) or "?"
+    words = one_line(visible(describe_call(call)), min(display.preview or columns, columns))
     room -= width(name)
     note_room = room - min(MIN_COLUMNS, width(words) + 1)
     short = [one_line(note, 40) for note in notes if note]

@@ -45,7 +45,7 @@ from hermes.tui.text import (
     wrap,
 )
 from hermes.tui.tool_view import ToolView
-from hermes.util.text import many
+from hermes.util.text import many, visible
 
 SpinnerPhase = Literal["waiting", "thinking", "writing", "tools"]
 
@@ -325,7 +325,7 @@ class EventView:
                 if not event.text.startswith(STEERED):  # it was shown when the user sent it
                     self.note(event.text)
             case ApprovalAsked():
-                self._questions[event.call_id] = f"⚠ {event.subject}"
+                self._questions[event.call_id] = f"⚠ {visible(event.subject)}"
             case QuestionAsked():
                 self._questions[event.call_id] = f"? {event.question}"
             case ApprovalAnswered():

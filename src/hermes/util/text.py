@@ -3,8 +3,12 @@
 import os
 from collections.abc import Callable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from hermes.util.lazy import late_pattern
+
+if TYPE_CHECKING:
+    import re
 
 _UNSTORABLE = late_pattern("[\x00\ud800-\udfff]")
 _DURATION = late_pattern(r"(\d+)([smhd])")
@@ -73,6 +77,14 @@ _SEQUENCE = late_pattern(
 _LINE_END = late_pattern("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _CONTROL = late_pattern("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _UNSAFE_IN_JSON = late_pattern("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_DRIVES_TERMINAL = late_pattern(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_BLANK_SIGNS = late_pattern(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0100-\U000e01ef]"
+)
+"""Printable characters, as Unicode has it, that show nothing."""
 
 
 def plain(text: str) -> str:
@@ -84,6 +96,48 @@ def plain(text: str) -> str:
 def plain_line(text: str) -> str:
     """Like `plain`, on one line with single spaces."""
     return " ".join(plain(text).split())
+
+
+def escape_controls(text: str) -> str:
+    """Escape control characters and changes of direction, as `\\x1b` and `\\u202e`. Newlines and
+    tabs stay, and the rest of the text does not change."""
+    if text.isprintable():
+        return text
+    return _DRIVES_TERMINAL.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def terminal_text(text: str, mark: str = "") -> str:
+    """Return `text` for a terminal: with colours, and all else that drives a terminal escaped.
+
+    Only colours whose parameters begin with `mark` count, and it is taken out of them. A caller
+    that puts a random number there lets its own colours through and no others.
+    """
+    if text.isprintable():
+        return text
+    pieces = text.split(f"\x1b[{mark}")
+    shown = [escape_controls(pieces[0])]
+    for piece in pieces[1:]:
+        rest = piece.lstrip("0123456789;")
+        colour = piece[: len(piece) - len(rest)]
+        if rest.startswith("m"):
+            shown.append(f"\x1b[{colour}m{escape_controls(rest[1:])}")
+        else:
+            shown.append(escape_controls(f"\x1b[{piece}"))
+    return "".join(shown)
+
+
+def visible(text: str) -> str:
+    """Escape every character that a reader cannot see, or that moves others: controls, zero-width
+    characters, changes of direction, blanks other than the space. Newlines stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    shown = "".join(each if each == "\n" or each.isprintable() else _escape(each) for each in text)
+    return _BLANK_SIGNS.sub(_escape, shown)
+
+
+def _escape(found: "str | re.Match[str]") -> str:
+    character = found if isinstance(found, str) else found[0]
+    return character.encode("unicode_escape").decode()
 
 
 def escaped_json(document: str) -> str:

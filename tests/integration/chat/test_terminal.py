@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 import pexpect
+import pytest
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
@@ -38,7 +39,9 @@ def test_a_dangerous_command_runs_only_after_a_yes(terminal, work: Path):
     with ModelServer([danger("c1"), danger("c2"), "Done."]) as server:
         child = terminal("chat", "-q", "clean up", *at(server))
         child.expect("allow\\?")
-        assert plain(child.before).startswith("● terminal rm -rf junk\n  ⚠ deletes")
+        shown = plain(child.before)
+        assert shown.startswith("● terminal rm -rf junk\n  ⚠ terminal wants to run this:\n")
+        assert "  │ rm -rf junk\n  deletes folders" in shown and f"in the folder {work}" in shown
         child.sendline("n")
         child.expect("did not allow this")
         assert (work / "junk").is_dir()
@@ -66,7 +69,21 @@ def test_always_is_written_to_the_settings(terminal, hermes_home: Path):
         child.expect(pexpect.EOF)
     text = (hermes_home / "config.yaml").read_text()
     assert text.startswith("# mine\n")
-    assert "command_allowlist" in text
+    assert "command: rm -rf junk" in text and "command_allowlist" not in text
+
+
+@pytest.mark.parametrize(("sure", "gone"), [("n", False), ("y", True)])
+def test_a_whole_class_needs_a_second_yes(terminal, hermes_home: Path, work: Path, sure, gone):
+    (work / "junk").mkdir()
+    with ModelServer([danger(), "Done."]) as server:
+        child = terminal("chat", "-q", "clean up", *at(server))
+        child.expect("4. everything of the class 'recursive delete', everywhere")
+        child.sendline("a4")
+        child.expect("are you sure")
+        child.sendline(sure)
+        child.expect(pexpect.EOF)
+    assert (work / "junk").exists() != gone
+    assert ("command_allowlist" in (hermes_home / "config.yaml").read_text()) == gone
 
 
 def test_conversation_continues_until_the_user_leaves(screen):
@@ -93,7 +110,7 @@ def test_no_answer_in_time_means_no(terminal, hermes_home: Path, work: Path):
     with ModelServer([danger(), "Then not."]) as server:
         child = terminal("chat", "-q", "clean up", *at(server))
         child.expect(pexpect.EOF)
-    assert "[N]o: \n  ✗ the question was not answered in time" in plain(child.before)
+    assert "or a2: \n  ✗ the question was not answered in time" in plain(child.before)
     assert (work / "junk").is_dir()
 
 

@@ -18,10 +18,12 @@ CASES = cases(__file__)
 
 REMOVAL = "rm -rf junk"
 ASKED = """
-⚠ terminal: deletes folders with everything in them
-  rm -rf junk
-   [o] once   [s] in this session   [a] always  ▸[d] deny
+⚠ terminal wants to run this:
+  │ rm -rf junk
+  deletes folders with everything in them
+  in the folder \
 """
+CHOICES = "   [o] once   [s] in this session   [a] always  ▸[d] deny\n"
 DENIED = """
 ❯ clean up
 
@@ -52,6 +54,7 @@ def test_once_allows_one_call_and_deny_none(chat, junk: Path) -> None:
         it.say("clean up")
         consider(it)
         assert it.text.partition("clean up\n")[2].startswith(ASKED)
+        assert CHOICES in it.text
         it.type("d").sees("→ not allowed")
         assert junk.is_dir()
         consider(it)
@@ -72,6 +75,7 @@ def test_a_yes_for_the_session_by_arrow_keys_is_not_asked_again(chat, junk: Path
         it.say("clean up")
         consider(it)
         it.press("left", "left").sees_last("▸[s] in this session").press("enter")
+        it.sees_last("▸[1] exactly this").press("enter")
         it.reads(CASES["yes for the session by arrow"])
 
 
@@ -80,10 +84,27 @@ def test_always_is_remembered_by_the_next_conversation(chat, junk: Path) -> None
         it = chat(server)
         it.say("clean up")
         consider(it)
-        it.type("a").sees("→ always allowed").sees("Done.")
+        it.type("a").sees_last("▸[1] exactly this").type("1")
+        it.sees("→ always allowed").sees("Done.")
         assert it.leave() == 0
         junk.mkdir()
         chat(server).ask("clean up", "Done again.")
+    assert not junk.exists()
+
+
+def test_a_whole_class_is_named_and_confirmed_with_a_second_key(chat, junk: Path) -> None:
+    other = run("rm -rf other", "c3")
+    with ModelServer([run(REMOVAL, "c1"), run(REMOVAL, "c2"), other, "Done."]) as server:
+        it = chat(server)
+        it.say("clean up")
+        consider(it)
+        it.type("s").sees_last("[3] everything of the class 'recursive delete' in").type("3")
+        it.sees_last("[y] yes, I am sure").sees_last("▸[d] deny").press("enter")
+        it.sees("→ not allowed")
+        assert junk.is_dir()
+        consider(it)
+        it.type("s").sees_last("[3] everything").type("3").sees_last("[y] yes").type("y")
+        it.sees("→ allowed in this session").sees("Done.")
     assert not junk.exists()
 
 

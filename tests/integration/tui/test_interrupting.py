@@ -78,7 +78,7 @@ def test_while_nothing_runs_it_clears_the_input_and_leaves_the_second_time(chat)
         assert it.settled().lines == before
         it.press("ctrl-c")
         assert it.ended() == 0
-        assert it.shown[3:] == ["See you soon!"]
+        assert it.shown[4:] == ["See you soon!"]
 
 
 def test_once_while_nothing_runs_says_how_to_leave(chat) -> None:

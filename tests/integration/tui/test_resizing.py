@@ -70,7 +70,7 @@ def test_a_conversation_in_tmux(untitled, work: Path) -> None:
             it.settled().resize(80, 20)
             it.settled().say("again")
             it.sees("Last.")
-            talk = it.settled().text.split("\n")[3:-2]
+            talk = it.settled().text.split("\n")[4:-2]
             assert talk == [
                 f"❯ 漢字 {FAMILY}", "", f"Here: {FAMILY}, 漢字.", "",
                 "❯ again", "", "Last.", "",

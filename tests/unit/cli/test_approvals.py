@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,11 +144,14 @@ def test_the_list_shows_mode_and_what_is_allowed(hermes: Run, settings: Path) ->
     assert "nothing is always allowed" in hermes("list").out
     settings.write_text('approvals: {timeout: 30}\ncommand_allowlist: ["shell -c", "privileges"]\n')
     shown = hermes("list").out
-    assert "manual" in shown and "30 s" in shown and "shell -c, privileges" in shown
+    assert "manual" in shown and "30 s" in shown
+    assert "1  -  everything of the class 'shell -c' everywhere" in shown
+    assert "2  -  everything of the class 'privileges' everywhere" in shown
     assert json.loads(hermes("list", "--json").out) == {
         "mode": "manual",
         "timeout": 30,
         "command_allowlist": ["shell -c", "privileges"],
+        "rules": [],
     }
 
 
@@ -161,7 +165,7 @@ def test_the_classes_are_listed_with_their_reasons(hermes: Run) -> None:
     found = json.loads(hermes("classes", "--json").out)
     assert [each["class"] for each in found] == names
     assert {each["class"] for each in found if each["refused"]} == {
-        "disk wipe", "fork bomb", "own policy",
+        "disk wipe", "fork bomb", "own files", "own policy",
     }  # fmt: skip
 
 
@@ -176,3 +180,89 @@ def test_a_class_can_be_forgotten(hermes: Run, settings: Path) -> None:
     assert hermes("forget", "privileges").code == 0
     assert "nothing is always allowed" in hermes("list").out
     hermes("forget", "shell -c").expect(2, err="is not in command_allowlist")
+
+
+RULES = """\
+command_allowlist: [privileges]
+approvals:
+  rules:
+  - {classes: [recursive delete], folder: FOLDER, date: 2030-01-31, reason: deletes folders}
+  - {classes: [history rewriting], tool: terminal, arguments: [git, push, -f], folder: FOLDER}
+  - {classes: [recursive delete], tool: terminal, command: rm -rf ../x, folder: FOLDER}
+"""
+
+
+@pytest.fixture
+def ruled(settings: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    settings.write_text(RULES.replace("FOLDER", str(folder)))
+    return folder
+
+
+def test_rules_are_listed_with_number_scope_folder_and_date(hermes: Run, ruled: Path) -> None:
+    lines = hermes("list").out.splitlines()[2:]
+    assert [line.split()[0] for line in lines] == ["1", "2", "3", "4"]
+    assert (
+        f"2030-01-31  everything of the class 'recursive delete' in {ruled} and below" in lines[1]
+    )
+    assert f"terminal: git push -f in {ruled} and below" in lines[2]
+    assert f"terminal: exactly rm -rf ../x in {ruled}" in lines[3]
+    assert len(json.loads(hermes("list", "--json").out)["rules"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "below", "rule"),
+    [
+        ("rm -rf build", "", 2),
+        ("rm -rf build", "sub", 2),
+        ("rm -rf ../other", "", 0),
+        ("cd / && rm -rf build", "", 0),
+        ("rm -rf ../x", "", 4),
+        ("rm -rf ../x", "sub", 0),
+        ("git  push '-f'", "sub", 3),
+        ("git push -f origin", "", 0),
+        ("FOO=1 git push -f", "", 0),
+        ("git push -f; rm -rf ~/x", "", 0),
+        ("sudo true", "", 1),
+        ("sudo rm -rf build", "", 2),
+    ],
+)
+def test_a_rule_is_found_for_a_command(
+    hermes: Run, ruled: Path, command: str, below: str, rule: int
+) -> None:
+    (ruled / below).mkdir(exist_ok=True)
+    shown = hermes("explain", command, "--cwd", str(ruled / below)).out
+    assert (f"rule {rule}:" in shown) if rule else ("no rule allows this" in shown)
+    (found,) = verdicts(hermes("test", "--json", command, "--cwd", str(ruled / below)))
+    assert found["verdict"] == ("allow" if rule else "ask")
+
+
+def test_a_rule_is_explained_and_removed(hermes: Run, ruled: Path, settings: Path) -> None:
+    shown = hermes("explain", "2").out
+    assert "deletes folders" in shown and "2030-01-31" in shown and str(ruled) in shown
+    assert "recursive delete" in hermes("remove", "2").out
+    assert len(load_rules(hermes)) == 2
+    hermes("remove", "1").expect(0)
+    assert "privileges" not in settings.read_text()
+    assert [each.get("arguments") for each in load_rules(hermes)] == [["git", "push", "-f"], []]
+
+
+def load_rules(hermes: Run) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(hermes("list", "--json").out)["rules"]
+    return found
+
+
+@pytest.mark.parametrize("number", ["0", "5", "-1", "x"])
+def test_a_rule_that_does_not_exist_is_an_error(hermes: Run, ruled: Path, number: str) -> None:
+    assert ruled.is_dir()
+    hermes("remove", "--", number).expect(2, err="there is no rule")
+    hermes("explain", "7").expect(2, err="there is no rule")
+
+
+def test_what_needs_no_rule_or_cannot_have_one_is_said(hermes: Run) -> None:
+    assert "is not asked about" in hermes("explain", "ls").out
+    assert "no rule can allow this" in hermes("explain", "rm -rf /").out
+    shown = hermes("explain", "rm -rf build").out
+    names = [line.split()[0] for line in shown.splitlines()[1:]]
+    assert names == ["command", "arguments", "folder", "everywhere"]

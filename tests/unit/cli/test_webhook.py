@@ -63,7 +63,7 @@ def test_a_short_secret_is_taken_with_a_warning(hermes: Hermes, hermes_home: Pat
 @pytest.mark.parametrize(("words", "message"), CASES["invalid route is refused"])
 def test_invalid_route_is_refused(hermes, hermes_home, words, message):
     hermes("add", "taken")
-    config = "platforms: {webhook: {extra: {routes: {fixed: {}}}}}"
+    config = "platforms: {webhook: {extra: {host: 0.0.0.0, routes: {fixed: {}}}}}"
     (hermes_home / "config.yaml").write_text(config)
     before = routes(hermes_home)
     hermes("subscribe", *words).expect(2, err=message)

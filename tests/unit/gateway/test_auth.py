@@ -10,7 +10,8 @@ from hermes.app.commands import Surface, commands_in
 from hermes.config.schema import complete_settings
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import GatewaySettings, Platform
-from hermes.gateway.auth import OWNERS_ONLY, Authorizer, may, toolsets_for
+from hermes.core.events import ApprovalAsked
+from hermes.gateway.auth import OWNERS_ONLY, Authorizer, may, may_approve, toolsets_for
 from hermes.sdk.platforms import Capabilities, PlatformManifest, SessionSource
 from hermes_plugins.platforms.telegram.manifest import TelegramSettings
 from tests.unit.gateway.auth_setup import AuthSetup, code_in
@@ -243,3 +244,26 @@ def test_guests_have_few_tools_unless_the_settings_say_otherwise():
     assert toolsets_for("guest", more) is None
     assert toolsets_for("member", more) == ("web",)
     assert toolsets_for("owner", more) == ()
+
+
+@pytest.mark.parametrize(
+    ("tool", "effect", "isolated", "may_member"),
+    [
+        ("terminal", "execute", True, True),
+        ("write_file", "write", True, True),
+        ("terminal", "execute", False, False),
+        ("write_file", "write", False, False),
+        ("terminal", "", True, False),
+        ("terminal", "network", True, False),
+        ("read_file", "read", True, False),
+        ("mcp_files_write", "execute", True, False),
+        ("send_message", "send", True, False),
+        ("cronjob", "persist", True, False),
+        ("memory", "persist", True, False),
+    ],
+)
+def test_role_decides_about_approvals(tool, effect, isolated, may_member):
+    question = ApprovalAsked("c1", tool, "x", "why", effect=effect)
+    assert may_approve("owner", question, isolated=isolated)
+    assert may_approve("member", question, isolated=isolated) is may_member
+    assert not may_approve("guest", question, isolated=isolated)

@@ -68,12 +68,18 @@ def test_a_user_gets_one_code_in_ten_minutes(setup):
     setup.store.approve("telegram", second)
 
 
-def test_three_may_wait_on_a_platform(setup):
-    assert all(setup.store.request("telegram", user).code for user in "123")
-    assert setup.store.request("telegram", "4").why == "too many wait for approval"
-    assert setup.store.request("discord", "4").code
-    setup.clock.time += 3600
-    assert setup.store.request("telegram", "4").code
+def test_twenty_may_wait_on_a_platform_and_old_requests_make_room(setup):
+    assert setup.store.request("telegram", "first").code
+    setup.clock.time += 300
+    assert all(setup.store.request("telegram", str(user)).code for user in range(19))
+    assert setup.store.request("telegram", "new").why == "too many wait for approval"
+    assert setup.store.request("discord", "new").code
+    setup.clock.time += 300
+    assert setup.store.request("telegram", "new").code
+    waiting = [each.user_id for each in setup.store.pending("telegram")]
+    assert len(waiting) == 20
+    assert "first" not in waiting
+    assert setup.store.request("telegram", "another").why == "too many wait for approval"
 
 
 def test_files_are_for_their_owner_alone(setup):

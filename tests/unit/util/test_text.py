@@ -14,6 +14,7 @@ from hermes.util.text import (
     LineBuffer,
     clean,
     cut_middle,
+    escape_controls,
     escaped_json,
     human_duration,
     human_size,
@@ -21,6 +22,8 @@ from hermes.util.text import (
     parse_duration,
     plain,
     plain_line,
+    terminal_text,
+    visible,
 )
 
 
@@ -137,3 +140,22 @@ def test_an_endless_line_is_cut_between_words():
 def test_nothing_is_lost_or_changed(pieces):
     before, rest = through(*pieces)
     assert "".join(before) + rest == "".join(pieces)
+
+
+def test_escape_controls_keeps_text_newlines_and_tabs() -> None:
+    assert escape_controls("a\tb\r\nc é 👨\u200d👩 \xa0") == "a\tb\nc é 👨\u200d👩 \xa0"
+    assert escape_controls("\x1b]0;x\x07\x9b\r\u202e\u2028") == r"\x1b]0;x\x07\x9b\r\u202e\u2028"
+
+
+def test_terminal_text_lets_marked_colours_through_and_no_others() -> None:
+    own = "\x1b[77;31mred\x1b[77;0m"
+    assert terminal_text(f"{own} \x1b[8mx", "77;") == "\x1b[31mred\x1b[0m \\x1b[8mx"
+    assert terminal_text("\x1b[77;2J", "77;") == r"\x1b[2J"
+    assert terminal_text("\x1b[1mx\x1b[0m\x1b[2K\x1b[") == "\x1b[1mx\x1b[0m\\x1b[2K\\x1b["
+
+
+def test_visible_escapes_what_cannot_be_seen() -> None:
+    assert visible("plain é 日本\n") == "plain é 日本\n"
+    assert visible("\x00\t\u200b\ufeff\u3164\ufe0f\U000e0041\ud800") == (
+        r"\x00\t\u200b\ufeff\u3164\ufe0f\U000e0041\ud800"
+    )

@@ -201,5 +201,16 @@ def _reset(args: Namespace, cli: Cli) -> None:
     cli.say(f"{many(count, 'key')} of {names} can be used again" if count else "nothing rests")
 
 
+@COMMAND.action(
+    "bind",
+    "allow OPENAI_API_KEY at another address",
+    arg("variable", metavar="VARIABLE", help="OPENAI_API_KEY"),
+    arg("url", metavar="URL", help="the address of the endpoint"),
+)
+def _bind(args: Namespace, cli: Cli) -> None:
+    host = _open_auth(cli).bind(args.variable, args.url)
+    cli.say(f"{args.variable} may be sent to {host}")
+
+
 def _open_auth(cli: Cli) -> CredentialService:
     return CredentialService(cli.home, cli.load(), SystemClock())

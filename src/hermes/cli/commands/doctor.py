@@ -25,7 +25,7 @@ from hermes.ops.logs import LEVELS as LOG_LEVELS
 from hermes.security import Redactor
 from hermes.tui import Paint, safe, terminal_depth, wrap
 from hermes.util.concurrency import SystemClock
-from hermes.util.text import human_size, many, parse_duration
+from hermes.util.text import escape_controls, human_size, many, parse_duration
 
 MARKS: dict[ops.Level, str] = {"ok": "✓", "warning": "!", "problem": "✗"}
 PLAIN_MARKS: dict[ops.Level, str] = {"ok": "+", "warning": "!", "problem": "x"}
@@ -220,7 +220,7 @@ def run_logs(args: Namespace, cli: Cli) -> int:
     form = as_json if args.json else as_text
 
     def show(entry: LogFileEntry) -> None:
-        cli.say(form(entry) if entry.level else entry.message)
+        cli.say(escape_controls(form(entry) if entry.level else entry.message))
 
     end = path.stat().st_size
     for entry in ops.last_entries(path, args.lines, wanted, end):

@@ -14,6 +14,7 @@ import yaml
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.core.errors import UsageError
 from hermes.core.testing import Fault, ModelServer, RecordedRequest, Step, echo, steps_from_data
+from hermes.util.yaml_loader import load_yaml
 
 COMMAND = Command("lab")
 
@@ -82,7 +83,7 @@ def read_script(path: Path) -> list[Step]:
     """Read the steps of a script file. Raises `UsageError` with the place of an error."""
     try:
         text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        data = json.loads(text) if path.suffix == ".json" else load_yaml(text)
         return steps_from_data(data)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None

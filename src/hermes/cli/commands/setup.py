@@ -13,6 +13,7 @@ import msgspec
 
 from hermes.app import ToolRow, find_toolsets, set_tool_enabled, tool_rows
 from hermes.cli.commands.auth import LONGEST_KEY, check_key
+from hermes.cli.commands.config import confirm_change
 from hermes.cli.commands.model import (
     ModelWizard,
     format_fact,
@@ -56,6 +57,7 @@ def save_setting(cli: Cli, key: str, text: str) -> None:
     """Save a setting. Raises `HermesError` if the value is invalid."""
     change = assign(key, text)
     edit.set_value(cli.home, change.parts, change.value)
+    confirm_change(cli, change.parts)
 
 
 def ask_setting(question: SettingQuestion, cli: Cli) -> str:

@@ -4,10 +4,10 @@
 """
 
 import shutil
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterable
+from io import StringIO
 from typing import Any
 
 import msgspec
@@ -47,9 +47,9 @@ CHAT_INDENT = 4  #: Columns by which a conversation indents output; see `cli.ses
 
 
 def line_width(cli: Cli) -> int:
-    """Return the columns of a line. Output not sent to stdout is shown in a conversation."""
+    """Return the columns of a line. Output that is collected is shown in a conversation."""
     columns = shutil.get_terminal_size((WIDTH, 24)).columns
-    return max(NARROWEST, columns if cli.stdout is sys.stdout else columns - CHAT_INDENT)
+    return max(NARROWEST, columns - CHAT_INDENT * isinstance(cli.stdout, StringIO))
 
 
 def say_diff(cli: Cli, text: str) -> None:

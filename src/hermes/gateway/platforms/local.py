@@ -49,6 +49,7 @@ from hermes.sdk.platforms import (
     open_upload,
     strip_mention,
 )
+from hermes.util.text import escape_controls
 
 HERE = "-"  #: The value of LOCAL_SOCKET for the terminal the gateway runs in.
 MAX_LINE = 16 * 1024 * 1024
@@ -237,7 +238,7 @@ class TerminalChat:
         last, before = self._last
         grew = last == name and message.text.startswith(before)
         if new := message.text[len(before) if grew else 0 :]:
-            self._out.write(f"{new}\n")
+            self._out.write(f"{escape_controls(new)}\n")
         self._last = (name, message.text)
         extra = [f"[file: {file}]" for file in message.media]
         extra += [f"[{PRESS_PREFIX}{n} {each.label}]" for n, each in enumerate(message.buttons, 1)]

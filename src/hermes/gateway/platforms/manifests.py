@@ -83,7 +83,7 @@ API_SERVER = PlatformManifest(
         CredentialField(
             "API_SERVER_KEY",
             "Key that clients have to give",
-            "at least 16 characters; `openssl rand -hex 24` makes one",
+            "at least 16 characters; generated when empty",
             required=False,
         ),
     ),
@@ -91,7 +91,7 @@ API_SERVER = PlatformManifest(
     env_prefix="API_SERVER",
     chats=False,
     setup_help=(
-        "Programs that can talk to OpenAI talk to Hermes at http://127.0.0.1:8642/v1. Without a key"
-        " only programs of this machine may; API_SERVER_HOST lets others in, who need the key."
+        "Programs that can talk to OpenAI talk to Hermes at http://127.0.0.1:8642/v1. They send the"
+        " key, which is generated at the first start and stored as API_SERVER_KEY in .env."
     ),
 )

@@ -34,6 +34,8 @@ class SessionSource(msgspec.Struct, frozen=True):
     thread_id: str = ""
     account: str = ""  #: The one of our accounts that received it; "" when there is only one.
     is_bot: bool = False  #: The writer is another program.
+    proven: bool = True
+    """False if the platform cannot confirm that `user_id` wrote it; the writer is a guest then."""
     roles: tuple[str, ...] = ()
     """Ids of the writer's roles in the chat, on platforms that have roles."""
     chat_now: str = ""
@@ -354,6 +356,8 @@ class Adapter(ABC):
     account = ""  #: Name of the connected account when there may be several; otherwise "".
     address = ""
     """The address it listens on, once it listens; "" for platforms that do not call us."""
+    access_hint = ""  #: How clients get access, once it listens; "" for most platforms.
+    notice = ""  #: What the owner should know when the gateway starts; "" for nothing.
 
     def __init__(self, context: AdapterContext) -> None:
         self.context, self.manifest = context, context.manifest

@@ -41,6 +41,7 @@ from hermes.plugins import (
 from hermes.security import PathGuard
 from hermes.terminal import BackgroundProcesses, ExecutionEnvironment, LocalFiles, LocalShell
 from hermes.tools import FileReads, SessionServices, TodoList, Toolbox, ToolDeps, ToolRegistry
+from hermes.tools.registry import builtin_names
 
 
 class LoadedPlugin:
@@ -104,7 +105,7 @@ def load_plugin(folder: str | Path, variables: Mapping[str, str] | None = None) 
     load_plugins(
         PluginPlaces(folder.parent),
         PluginSelection(enabled=(folder.name,)),
-        PluginServices(loaded, loaded.hooks, NameRegistry(reports), reports),
+        PluginServices(loaded, loaded.hooks, NameRegistry(reports, tools=builtin_names()), reports),
         PluginVariables(dict(variables or {}).get),
     )
     assert problems == []

@@ -60,8 +60,8 @@ async def test_a_button_gives_consent(harness, cwd):
 
 
 async def test_other_members_cannot_approve(harness):
-    """Ben may talk to the agent too, but it was Anna who was asked."""
-    await harness.open([RISKY, "left alone"], **LOCAL)
+    """Ben may talk to the agent too, but it was Anna, the owner, who was asked."""
+    await harness.open([RISKY, "left alone"], **LOCAL, gateway__owners=["local:anna"])
     harness.say("@hermes clean up", chat="room", chat_type="group")
     shown = await harness.wait_for("rm -rf junk", chat="room")
     for _ in range(2):
@@ -89,14 +89,47 @@ async def test_late_button_presses_get_one_notice(harness, cwd):
 
 
 async def test_only_an_owner_may_allow_for_always(harness):
-    await harness.open([RISKY, "left alone"], **LOCAL)
+    await harness.open(["hi", RISKY, "left alone"], **LOCAL, gateway__owners=["local:ben"])
+    await harness.ask("hello", "hi", user="ben")
+    harness.say("clean up")
+    shown = await harness.wait_for("rm -rf junk", chat="ben")
+    assert [each.label for each in shown.buttons][2] == "Always"
+    await harness.ask("/approve always", "Only an owner may use /approve always")
+    await harness.ask("/deny", "only an owner may approve this")
+    harness.say("/deny", user="ben")
+    await harness.wait_for("left alone")
+
+
+OTHER = Step((ToolCall("c2", "terminal", '{"command": "rm -rf other"}'),))
+
+
+@pytest.mark.parametrize("how", ["session", "always"])
+async def test_an_answer_for_longer_covers_exactly_this_command(harness, cwd, how):
+    (cwd / "other").mkdir()
+    steps = [RISKY, RISKY, OTHER, "left alone"]
+    await harness.open(steps, **LOCAL, gateway__cwd=str(cwd))
     harness.say("clean up")
     shown = await harness.wait_for("rm -rf junk")
-    assert shown.text.endswith("`/approve`, `/approve session` or `/deny`")
-    assert [each.label for each in shown.buttons] == ["Allow", "For this chat", "Deny"]
-    await harness.ask("/approve always", "Only an owner may use /approve always")
+    assert f"exactly this in {cwd}" in shown.text
+    await harness.ask(f"/approve {how}", f"exactly this in {cwd}")
+    await harness.wait_for("rm -rf other")
     harness.say("/deny")
     await harness.wait_for("left alone")
+    assert (cwd / "other").exists() and not (cwd / "junk").exists()
+
+
+async def test_a_wider_scope_is_named_and_a_destructive_one_confirmed(harness, cwd, hermes_home):
+    (cwd / "other").mkdir()
+    await harness.open([RISKY, OTHER, "removed"], **LOCAL, gateway__cwd=str(cwd))
+    harness.say("clean up")
+    await harness.wait_for("rm -rf junk")
+    await harness.ask("/approve always planet", "'planet' is not a scope")
+    await harness.ask("/approve always folder", "/approve always folder confirm")
+    assert (cwd / "junk").exists()
+    await harness.ask("/approve always folder confirm", "Allowed permanently: everything of")
+    await harness.wait_for("removed")
+    assert not (cwd / "junk").exists() and not (cwd / "other").exists()
+    assert f"folder: {cwd}" in (hermes_home / "config.yaml").read_text()
 
 
 async def test_silence_is_a_refusal(harness, cwd):
@@ -144,13 +177,42 @@ async def test_consent_is_asked_for_in_every_turn(harness, cwd):
     assert not (cwd / "junk").exists()
 
 
-async def test_owner_can_approve_for_another_person(harness):
-    await harness.open([RISKY, "done"], **LOCAL, gateway__owners=["local:ben"])
+async def test_owner_is_asked_in_a_private_chat_for_another_person(harness):
+    await harness.open(["hi", RISKY, "done"], **LOCAL, gateway__owners=["local:ben"])
+    await harness.ask("hello", "hi", user="ben")
     harness.say("@hermes clean up", chat="room", chat_type="group")
-    await harness.wait_for("rm -rf junk", chat="room")
-    harness.say("/approve", user="ben", chat="room", chat_type="group")
-    await harness.wait_for("Allowed once", chat="room")
+    await harness.wait_for("An owner was asked", chat="room")
+    shown = await harness.wait_for("rm -rf junk", chat="ben")
+    assert "asked by local:anna" in shown.text and "group local:room" in shown.text
+    harness.say("/status", chat="room", chat_type="group")
+    await harness.wait_for("waiting for the approval of an owner", chat="room")
+    await harness.ask("/approve", "Allowed once", user="ben")
     await harness.wait_for("done", chat="room")
+
+
+async def test_home_channel_stands_in_for_a_private_chat_of_an_owner(harness, monkeypatch):
+    monkeypatch.setenv("LOCAL_HOME_CHANNEL", "office")
+    await harness.open([RISKY, "done"], **LOCAL, gateway__owners=["local:ben"])
+    harness.say("clean up")
+    shown = await harness.wait_for("rm -rf junk", chat="office")
+    harness.press(shown, shown.buttons[0].data, user="ben")
+    await harness.wait_for("done")
+
+
+async def test_several_open_approvals_are_told_apart_by_their_codes(harness):
+    steps = ["hi", RISKY, RISKY, "one", "two"]
+    await harness.open(steps, **LOCAL, gateway__owners=["local:ben"])
+    await harness.ask("hello", "hi", user="ben")
+    harness.say("clean up")
+    await harness.wait_for("rm -rf junk", chat="ben")
+    harness.say("@hermes clean up", chat="room", chat_type="group")
+    shown = await harness.wait_for("rm -rf junk", chat="ben", times=2)
+    code = shown.buttons[0].data.partition(":")[0]
+    await harness.ask("/approve", "several approvals are pending", user="ben")
+    await harness.ask(f"/deny {code}", "Denied", user="ben")
+    await harness.wait_for("one", chat="room")
+    await harness.ask("/deny", "Denied", user="ben")
+    await harness.wait_for("two")
 
 
 RETRY_SECONDS: dict[str, Any] = {"approvals__timeout": 0.05, "clarify__timeout": 0.05}

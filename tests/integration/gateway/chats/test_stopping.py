@@ -43,10 +43,13 @@ async def test_stop_is_orderly_when_the_store_is_unavailable(harness, monkeypatc
 async def test_api_clients_are_drained_and_informed(harness, monkeypatch):
     port = free_port()
     monkeypatch.setenv("API_SERVER_PORT", str(port))
+    key = "the key of this test"
+    monkeypatch.setenv("API_SERVER_KEY", key)
     asked = {"stream": True, "messages": [{"role": "user", "content": "begin"}]}
     runner = await harness.open([STALLED], **PATIENT, platforms__api_server__enabled=True)
     await harness.until(lambda: "API server is connected" in harness.notes, "the API server")
-    async with httpx2.AsyncClient(timeout=LONG) as client:
+    headers = {"Authorization": f"Bearer {key}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=LONG) as client:
         url = f"http://127.0.0.1:{port}/v1/chat/completions"
         answer = asyncio.create_task(client.post(url, json=asked))
         await harness.until(lambda: harness.server.calls, "the call")

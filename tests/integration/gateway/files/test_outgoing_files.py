@@ -12,7 +12,9 @@ from hermes.config.loader import load
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Step
 from hermes.gateway.runner import GatewayRunner
+from hermes.gateway.session_keys import memory_scope
 from hermes.memory.notes import safe_name
+from hermes.sdk.platforms import SessionSource
 from hermes.sdk.testing.platforms.harness import File, Harness, Shown
 from hermes_plugins.platforms.slack import client as slack_options
 from tests.fakes.telegram.harness import TelegramHarness
@@ -62,7 +64,8 @@ class Scene:
         """Where the conversation of `user` works."""
         if user == "ann":
             return self.work
-        name = safe_name(f"{self.platform}:{self.harness.user_id(user)}")
+        source = SessionSource(self.platform, "any", user_id=self.harness.user_id(user))
+        name = safe_name(memory_scope(source).user)
         folder = self.treasure.hermes_home / "workspaces" / name
         folder.mkdir(parents=True, exist_ok=True)
         return folder

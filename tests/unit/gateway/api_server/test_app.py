@@ -50,67 +50,10 @@ def test_health_needs_no_key():
     assert check(ApiOptions(key=KEY), HERE, is_public=True) == 0
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "127.0.0.1", "127.0.0.1:8642", "localhost", "LOCALHOST:1", "[::1]", "[::1]:8642",
-        "127.1.2.3",
-    ],
-)  # fmt: skip
-def test_without_a_key_loopback_hosts_are_accepted(host):
-    assert check(ApiOptions(), {"host": host}) == 0
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        "",
-        "evil.example",
-        "evil.example:8642",
-        "127.0.0.1.evil.example",
-        "localhost.evil.example",
-        "127.0.0.1@evil.example",
-        "localhost:8642@evil.example",
-        "evil.example#127.0.0.1",
-        "127.0.0.1, evil.example",
-        "0.0.0.0",
-        "0.0.0.0:8642",
-        "192.168.0.1",
-        "[::]",
-        "[::ffff:192.168.0.1]",
-        "127.0.0.1:",
-        "127.0.0.1:99999999",
-        "2130706433",
-        "0x7f000001",
-        "127.1",
-        "locаlhost",  # with a Cyrillic а
-        "localhost\t",
-        "[::1",
-    ],
-)
-def test_without_a_key_other_host_names_are_refused(host):
-    assert check(ApiOptions(), {"host": host}) == 403
-
-
-@pytest.mark.parametrize(
-    "origin",
-    ["https://evil.example", "null", "http://127.0.0.1:3000", "http://localhost", "file://", "x"],
-)
-def test_without_a_key_web_pages_are_refused(origin):
-    assert check(ApiOptions(), {**HERE, "origin": origin}) == 403
-
-
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_without_a_key_cross_site_requests_without_origin_are_refused(site):
-    assert check(ApiOptions(), {**HERE, "sec-fetch-site": site}) == 403
-    assert check(ApiOptions(), {**HERE, "sec-fetch-site": "none"}) == 0
-
-
-def test_configured_origins_are_accepted():
-    options = ApiOptions(origins=("http://localhost:3000",))
-    assert check(options, {**HERE, "origin": "http://localhost:3000"}) == 0
-    for other in ("http://localhost:30000", "http://localhost", "https://localhost:3000"):
-        assert check(options, {**HERE, "origin": other}) == 403
+@pytest.mark.parametrize("given", ["", "Bearer", "Bearer ", "bearer  ", "Basic ", " "])
+def test_without_a_configured_key_no_client_is_admitted(given):
+    assert check(ApiOptions(), {**HERE, "authorization": given}) == 401
+    assert check(ApiOptions(), HERE) == 401
 
 
 def test_preflight_is_answered_for_configured_origins_only():

@@ -106,8 +106,7 @@ def test_settings_take_precedence_over_variables():
     "connection",
     [
         written("${MY_KEY}"), written(key="${MY_KEY}"), written(key="a-good-beginning-${MY_KEY}"),
-        written("short"), written(key="short"), written(host="0.0.0.0"),
-        written(cors_origins=("*",)),
+        written("short"), written(key="short"),
     ],
 )  # fmt: skip
 def test_key_can_come_from_settings(connection):
@@ -146,10 +145,8 @@ def test_variables_are_used():
     "variables",
     [
         {"KEY": "s3cret"}, {"KEY": "0123456789abcde"}, {"KEY": "ABC" + " " * 20},
-        {"HOST": "0.0.0.0"}, {"HOST": "::"}, {"HOST": "192.168.1.5"}, {"HOST": "my-host"},
-        {"HOST": "0.0.0.0", "KEY": " " * 30}, {"HOST": "127.0.0.1.example.com"},
-        {"CORS_ORIGINS": "*"}, {"CORS_ORIGINS": "chat.example.com"}, {"PORT": "http"},
-        {"PORT": "70000"}, {"PORT": "-1"}, {"PORT": "٣"},
+        {"CORS_ORIGINS": "chat.example.com"}, {"PORT": "http"}, {"PORT": "70000"},
+        {"PORT": "-1"}, {"PORT": "٣"},
     ],
 )  # fmt: skip
 def test_dangerous_or_invalid_options_are_refused(variables):

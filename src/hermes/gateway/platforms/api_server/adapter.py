@@ -4,18 +4,23 @@ import asyncio
 import contextlib
 import gc
 import logging
+import secrets
 
 import h11
 import msgspec
 from starlette.applications import Starlette
 
 from hermes.app import App
+from hermes.config.home import tilde
 from hermes.config.loader import describe
+from hermes.core.errors import HermesError
 from hermes.gateway.platforms.api_server.app import SECURITY_HEADERS, ServerEndpoints, create_app
 from hermes.gateway.platforms.api_server.chat import ChatCompletions
 from hermes.gateway.platforms.api_server.http import (
     CLOSE,
     JSON,
+    KEY_VARIABLE,
+    NEW_KEY,
     ApiOptions,
     IdempotencyCache,
     bad_request,
@@ -28,6 +33,7 @@ from hermes.sdk.platforms import (
     Adapter,
     AdapterContext,
     ChatTarget,
+    CredentialsRefused,
     HttpServer,
     NotConnected,
     OutgoingMessage,
@@ -78,7 +84,9 @@ class ApiServer(Adapter):
     async def connect(self, receive: Receive) -> None:
         """Start the server and return when /health answers; `receive` is not used."""
         del receive
-        options = self._options = self._options or self._read_options()
+        if self._options is None:
+            self._options = await asyncio.to_thread(self._read_options)
+        options = self._options
         self._is_draining = False
         allow_many_open_files()
         turns, app = self._create_app(options)
@@ -125,7 +133,30 @@ class ApiServer(Adapter):
         for problem in self._app.loaded.problems:
             if problem.parts[:2] == ("platforms", context.manifest.name):
                 log.warning("%s", describe(problem))
-        return read_options(context.variable, context.connection, context.unset)
+        options = read_options(context.variable, context.connection, context.unset)
+        if options.key:
+            return options
+        self.access_hint = (
+            f"clients send the key: {KEY_VARIABLE} in {tilde(self._app.home.env_file)}"
+        )
+        return msgspec.structs.replace(options, key=self._create_key())
+
+    def _create_key(self) -> str:
+        """Generate a key and store it in .env. Raises `CredentialsRefused`."""
+        from hermes.config import edit  # a slow YAML library, needed only for the first start
+
+        app, key = self._app, secrets.token_hex(24)
+        try:
+            edit.set_variable(app.home, KEY_VARIABLE, key)
+        except HermesError as error:
+            raise CredentialsRefused(
+                f"the API server has no key, and none can be stored: {error}",
+                hint=f"set {KEY_VARIABLE} ({NEW_KEY})",
+            ) from error
+        app.loaded.remember(KEY_VARIABLE, key)
+        app.redactor.learn(key)
+        log.info("a key for the API server was generated: %s in .env", KEY_VARIABLE)
+        return key
 
     async def drain(self, seconds: float) -> None:
         self._is_draining = True

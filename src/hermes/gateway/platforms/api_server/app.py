@@ -37,7 +37,6 @@ from hermes.gateway.platforms.api_server.http import (
 )
 from hermes.gateway.platforms.api_server.turns import ApiTurns
 from hermes.sdk.platforms import BodyTooLarge, EarlyResponse
-from hermes.util.http import is_loopback
 
 Json = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Awaitable[Response]])
@@ -54,16 +53,12 @@ EVENT_HEADER = "Last-Event-ID"
 TURN: dict[str, Any] = {"errors": (404, 409, 429, 502, 503)}  #: For operations that run a turn.
 STREAMED_TURN = {**TURN, "media_type": EVENT_STREAM}
 
-_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::[0-9]{1,5})?", re.ASCII)
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~ ,-]{1,2000}", re.ASCII)
 
 
 class AccessMiddleware:
-    """Checks keys and origins.
-
-    Without a key, every program on this machine may use the API, but a browser on this machine acts
-    for any web page. So the requested address must be a loopback one (a DNS name that points here
-    is not), and a page must be one of the configured origins.
+    """Checks the key, which every client has to send: other users of this machine, web pages and
+    commands of the agent can reach the port too.
 
     As a middleware it checks access before the route, so that clients without it do not learn which
     paths exist. Inside, a repeated header is one header with both values, so that a second key is
@@ -77,37 +72,17 @@ class AccessMiddleware:
 
     def check(self, headers: Mapping[str, str], *, is_public: bool = False) -> None:
         """Raise `ApiError` if the client has no access. A public operation needs no key."""
-        if not self._key:
-            self._check_local(headers)
-        elif not is_public:
+        if not is_public:
             scheme, _, key = headers.get("authorization", "").partition(" ")
             # Headers were decoded as Latin-1; compare the bytes as they were sent.
             same = hmac.compare_digest(key.strip(" ").encode("latin-1"), self._key)
-            if not same or scheme.lower() != "bearer":
+            if not (self._key and same) or scheme.lower() != "bearer":
                 raise ApiError(
                     401,
                     "this needs the key of the server, as `Authorization: Bearer KEY`",
                     code="invalid_api_key",
                     headers={"WWW-Authenticate": "Bearer"},
                 )
-
-    def _check_local(self, headers: Mapping[str, str]) -> None:
-        host = _HOST.fullmatch(headers.get("host", "").lower())
-        if host is None or not is_loopback(host[1]):
-            raise ApiError(
-                403,
-                "without API_SERVER_KEY only requests to 127.0.0.1 or localhost are answered",
-                code="host_not_allowed",
-            )
-        origin = headers.get("origin", "")
-        site = headers.get("sec-fetch-site", "")
-        is_foreign = not origin and site in ("cross-site", "same-site")
-        if is_foreign or (origin and not self._allows(origin)):
-            raise ApiError(
-                403,
-                "web pages may not use this; API_SERVER_CORS_ORIGINS names those that may",
-                code="origin_not_allowed",
-            )
 
     def _allows(self, origin: str) -> bool:
         return ANY in self._origins or origin.lower() in self._origins
@@ -211,7 +186,7 @@ def create_app(
         for each in getattr(function, "operations", ())
     ]
     operations = [each for each, _handler in found]
-    document = msgspec.json.encode(openapi_document(operations, has_key=bool(options.key)))
+    document = msgspec.json.encode(openapi_document(operations))
 
     async def openapi(_request: Request) -> Response:
         return Response(document, media_type=JSON)
@@ -298,7 +273,7 @@ TEXTS = Path(__file__).with_name("openapi.json")
 """Texts of the OpenAPI document: about the API, its errors, request headers and operations."""
 
 
-def openapi_document(operations: Iterable[Operation], *, has_key: bool) -> Json:
+def openapi_document(operations: Iterable[Operation]) -> Json:
     listed = (*operations, OPENAPI)
     types = [ErrorBody, *(kind for each in listed for kind in (each.body, each.result) if kind)]
     unique = list({id(kind): kind for kind in types}.values())
@@ -309,7 +284,7 @@ def openapi_document(operations: Iterable[Operation], *, has_key: bool) -> Json:
     texts: Json = msgspec.json.decode(TEXTS.read_bytes())
     paths: Json = {}
     for each in listed:
-        needs_key = has_key and each.path not in PUBLIC_PATHS
+        needs_key = each.path not in PUBLIC_PATHS
         described = _describe(each, schemas, texts, needs_key=needs_key)
         paths.setdefault(each.path, {})[each.method.lower()] = described
     return {

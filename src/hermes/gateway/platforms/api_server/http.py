@@ -34,7 +34,6 @@ from hermes.core.errors import (
 from hermes.core.events import TurnFinished
 from hermes.core.ports import Clock
 from hermes.sdk.platforms import ClientDisconnected, CredentialsRefused, cancel_and_wait, read_body
-from hermes.util.http import is_loopback
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +76,7 @@ _BY_EXIT_CODE = {
 MIN_KEY_CHARS = 16
 HOST, PORT, MODEL_NAME = "127.0.0.1", 8642, "hermes"
 ANY = "*"
+KEY_VARIABLE = "API_SERVER_KEY"
 NEW_KEY = "`openssl rand -hex 24` makes a good one"
 NAMES = ("HOST", "PORT", "KEY", "CORS_ORIGINS", "MODEL_NAME")
 
@@ -85,7 +85,7 @@ class ApiOptions(msgspec.Struct, frozen=True):
     host: str = HOST
     port: int = PORT  #: 0 takes any free port.
     key: str = ""
-    """The key that clients must send; "" admits programs on this machine and no web page."""
+    """The key that clients must send; without one no client is admitted."""
     origins: tuple[str, ...] = ()  #: Web pages that may use the API; `*` means all.
     model_name: str = MODEL_NAME
     max_body_bytes: int = 16_000_000
@@ -105,7 +105,8 @@ def read_options(
     unset: Callable[[str], tuple[str, ...]] = lambda _name: (),
 ) -> ApiOptions:
     """Read the options from config.yaml (`connection`), then from variables; `unset` returns the
-    missing references of one. Raises `CredentialsRefused` for settings that would admit anyone."""
+    missing references of one. Raises `CredentialsRefused` for invalid settings. The key is "" if
+    none is configured."""
     values = {name: (variable(f"API_SERVER_{name}") or "").strip() for name in NAMES}
     extra = connection.extra
     host = extra.host.strip() or values["HOST"] or HOST
@@ -113,16 +114,6 @@ def read_options(
     origins = tuple(filter(None, map(_parse_origin, pages)))
     key = connection.token.strip() or extra.key.strip() or values["KEY"]
     _check_key(key, unset)
-    if not key and not is_loopback(host):
-        raise CredentialsRefused(
-            f"others can reach {host}, where it is to listen, but there is no API_SERVER_KEY",
-            hint=f"set API_SERVER_KEY ({NEW_KEY}), or leave API_SERVER_HOST out",
-        )
-    if not key and ANY in origins:
-        raise CredentialsRefused(
-            "API_SERVER_CORS_ORIGINS is *, so every web page could use the terminal",
-            hint="name the pages, or set API_SERVER_KEY",
-        )
     text = values["PORT"] if extra.port is None else str(extra.port)
     port = int(text) if text.isascii() and text.isdigit() else -1 if text else PORT
     if not 0 <= port < 65536:
@@ -133,7 +124,7 @@ def read_options(
 
 def _check_key(key: str, unset: Callable[[str], tuple[str, ...]]) -> None:
     """Raise `CredentialsRefused` for a key that is configured but missing, or too short."""
-    if names := unset_names(key) if key else unset("API_SERVER_KEY"):
+    if names := unset_names(key) if key else unset(KEY_VARIABLE):
         raise CredentialsRefused(
             f"the key of the API server is missing: {describe_unset(names)}",
             hint=f"hermes config set {names[0]} KEY; {NEW_KEY}",

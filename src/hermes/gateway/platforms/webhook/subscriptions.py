@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from hermes.config.environment import describe_unset, unset_names
+from hermes.config.own_files import write_own
 from hermes.config.settings.platforms import WebhookExtra
 from hermes.core.errors import ConfigError, UsageError
-from hermes.util.files import write_bytes
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ def load_routes(path: Path) -> dict[str, WebhookRoute]:
 def save_routes(path: Path, routes: Mapping[str, WebhookRoute]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = msgspec.json.format(msgspec.json.encode(dict(routes)), indent=2)
-    write_bytes(path, text + b"\n", mode=0o600)
+    write_own(path.parent, path, text + b"\n", mode=0o600)
 
 
 class WebhookRoutes:
