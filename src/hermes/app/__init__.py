@@ -48,8 +48,9 @@ if TYPE_CHECKING:
         SkillCatalog, external_folders, external_warnings, skill_roots, visibility_context,
     )
     from hermes.app.tools import (
-        SessionTools, ToolRow, ToolSelection, build_approvals, build_toolbox, find_toolsets,
-        project_root, set_tool_enabled, tool_rows, unbound_services, undescribed_toolsets,
+        SessionTools, ToolRow, ToolSelection, allow_rules, build_approvals, build_toolbox,
+        find_toolsets, project_root, set_tool_enabled, tool_rows, unbound_services,
+        undescribed_toolsets,
     )
     from hermes.app.workspace import SessionWorkspace, find_terminal, make_workspace
     # fmt: on
@@ -62,8 +63,9 @@ __all__ = [
     "LogFileEntry", "ModelFilter", "ModelLister", "PromptPreview", "ProviderModels", "Providers",
     "ReferenceContext", "ReservedNames", "Services", "SessionRequest", "SessionTools",
     "SessionWorkspace", "SkillCatalog", "SlashCommand", "Suggestion", "Surface", "ToolRow",
-    "ToolSelection", "UserGit", "as_json", "as_text", "authorizers", "back_up_when_due",
-    "build_agent", "build_approvals", "build_toolbox", "commands_in", "complete_reference",
+    "ToolSelection", "UserGit", "allow_rules", "as_json", "as_text", "authorizers",
+    "back_up_when_due", "build_agent", "build_approvals", "build_toolbox", "commands_in",
+    "complete_reference",
     "component_of", "exact_command", "expand_references", "external_folders", "external_warnings",
     "fallback_choices", "find_terminal", "find_toolsets", "fragment_at_end", "image_kind",
     "latest_session", "main_choice", "make_hub", "make_workspace", "message_injector",

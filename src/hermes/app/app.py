@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -20,10 +20,12 @@ from hermes.app.providers import AuxiliaryModels, Budgets, Providers, stored_sec
 from hermes.app.sessions import REMOTE_PROMPT, ReadSecret, Services, SessionRequest, prune_when_due
 from hermes.app.skills import SkillCatalog
 from hermes.app.turn_hooks import flush_memory
+from hermes.config import policy
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
-from hermes.core.errors import HermesError, SessionNotFound
-from hermes.core.events import TurnFinished
+from hermes.config.own_files import OwnFiles
+from hermes.core.errors import ConfigError, HermesError, SessionNotFound
+from hermes.core.events import Notice, TurnFinished
 from hermes.core.messages import User
 from hermes.core.ports import Clock, HookName, Hooks, SessionInfo
 from hermes.providers import Target
@@ -36,6 +38,7 @@ from hermes.util.concurrency import SystemClock, in_thread
 
 Show = Callable[[str], None]
 MAX_GOAL_CHARS = 60
+HOOK_APPROVALS = "shell-hooks-allowlist.json"
 
 
 class BackgroundTask(msgspec.Struct, eq=False):
@@ -77,10 +80,12 @@ class BackgroundTasks:
             try:
                 head = f"**`{name}`** {shorten_goal(goal)} (session `{agent.session_id}`)"
                 async with aclosing(agent.run(User.say(goal))) as events:
-                    async for end in events:
-                        if isinstance(end, TurnFinished):  # always the last one
-                            text = end.text or end.error or f"no answer: {end.exit_reason}"
+                    async for event in events:
+                        if isinstance(event, TurnFinished):  # always the last one
+                            text = event.text or event.error or f"no answer: {event.exit_reason}"
                             show(f"{head}\n\n{text}")
+                        elif isinstance(event, Notice):
+                            show(f"{head}\n\n{event.text}")
             finally:
                 await self._end(agent)
         except HermesError as error:
@@ -124,6 +129,18 @@ def shorten_goal(text: str) -> str:
     return flat if len(flat) <= MAX_GOAL_CHARS else f"{flat[: MAX_GOAL_CHARS - 1]}…"
 
 
+def _store_policy(home: Home, loaded: Loaded) -> None:
+    """Store the policy in effect; the first start of a home thereby confirms what it finds."""
+    approved: list[str] = []
+    if (home.root / HOOK_APPROVALS).exists():
+        from hermes.plugins import HookApprovals  # only for homes with shell hooks
+
+        with suppress(ConfigError):  # reported when a hook is to run
+            approved = [each.name for each in HookApprovals(home.root).all()]
+    if loaded.policy:
+        policy.store(home.root, loaded.policy, approved)
+
+
 Adopt = Callable[[Agent], Awaitable[None]]
 
 
@@ -150,6 +167,7 @@ class App:
         ensure_hermes_home(home)
         self.redactor = Redactor(loaded.secrets() | stored_secrets(home))
         start_logging(home, loaded.settings.logging, self.redactor)
+        _store_policy(home, loaded)
         self.clock: Clock = clock or SystemClock()
         url = loaded.settings.store.url if state_db is None else ""
         self.store = open_store(url, state_db or home.state_db, tell)
@@ -162,6 +180,7 @@ class App:
         self.background = BackgroundTasks(self.agent, self.leave, self.clock.now)
         self.budgets = Budgets(loaded.settings, self.store, self.clock)
         self._open: dict[Agent, AgentSession] = {}
+        self.own_files = OwnFiles(home.root, self._is_home_protected)
 
     @property
     def hooks(self) -> Hooks:
@@ -172,6 +191,7 @@ class App:
 
     async def __aexit__(self, *_error: object) -> None:
         async with AsyncExitStack() as stack:  # a failing close does not prevent the others
+            stack.callback(self._check_own_files)  # when no process of the agent runs any more
             stack.callback(self.store.close)
             if self.telemetry is not None:
                 stack.push_async_callback(asyncio.to_thread, self.telemetry.close)
@@ -183,6 +203,10 @@ class App:
             stack.push_async_callback(self.background.close)
             if self.loaded.settings.sessions.auto_prune:
                 await prune_when_due(self.store, self.loaded.settings.sessions, self.home)
+
+    def _check_own_files(self) -> None:
+        for text in self.own_files.check_idle():
+            self.tell(text)
 
     async def agent(self, request: SessionRequest) -> Agent:
         """Build an agent for a new or a stored session; close the session's other open agent."""
@@ -295,13 +319,20 @@ class App:
         service = self.providers.resolver.endpoint(target.provider).label
         return f"💾 Prompt caching: ENABLED (Claude via {service}, {target.cache_ttl} TTL)"
 
+    def _is_home_protected(self) -> bool:
+        """Return whether programs of the agent are kept from Hermes' own files."""
+        settings = self.loaded.settings
+        local = settings.terminal.backend == "local"
+        return not local or open_boundary(self.home, settings).holds
+
     def boundary_line(self) -> str:
         """Return the start-up notice about the protection of Hermes' own files; "" if commands do
         not run on this machine."""
         settings = self.loaded.settings
         if settings.terminal.backend != "local":
             return ""
-        return open_boundary(self.home, settings.security).describe()
+        line = open_boundary(self.home, settings).describe()
+        return f"{line[0].upper()}{line[1:]}."
 
     async def auxiliary(self, session_id: str) -> AuxiliaryModels:
         """Return the auxiliary models of a session; their cost counts against its budget."""

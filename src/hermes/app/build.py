@@ -29,6 +29,7 @@ from hermes.app.tools import (
     ToolSelection,
     build_approvals,
     build_toolbox,
+    egress_rules,
     find_toolsets,
     open_notes,
     session_services,
@@ -53,6 +54,7 @@ from hermes.memory import BuiltinMemory
 from hermes.prompt import LocalFileTree, PromptInputs, SubfolderHints, paths_in_arguments
 from hermes.providers import CUSTOM, ModelChoice, Target
 from hermes.providers.policy import Budget
+from hermes.security import UNTRUSTED_SOURCES, EgressPolicy, Exposure, Flow
 from hermes.security.injection import BLOCKED
 from hermes.store import repair_history
 from hermes.tools import Approvals, Toolbox, allowed_tools
@@ -81,6 +83,7 @@ class AgentSession:
     engine: ContextEngineRunner
     brought: tuple[Tool, ...]  #: Tools of MCP servers.
     tools: Sequence[str]  #: Names of the allowed tools.
+    egress: EgressPolicy
     session_tools: SessionTools
     approvals: Approvals
     toolbox: Toolbox
@@ -212,8 +215,17 @@ async def build_agent(
 async def _open_parts(s: AgentSession, stack: AsyncExitStack) -> None:
     """Open where the session works and what it remembers."""
     app, request, read = s.app, s.request, s.request.read_secret
-    folder, shared = request.working_folder, request.shared_folders
-    s.place = make_workspace(app.loaded, app.home, folder, app.tell, request.backend, shared)
+    confined = bool(request.user_id)  # sessions of owners have no user id
+    skills = [root.path for root in app.skills.skills.roots] if confined else []
+    s.place = make_workspace(
+        app.loaded,
+        app.home,
+        request.working_folder,
+        app.tell,
+        request.backend,
+        (*request.shared_folders, *skills),
+        confined=confined,
+    )
     s.attachments = outgoing_files(request, s.place, app.redactor, app.home)
     asker = partial(app.ask_secret, read) if read else None
     s.skills = app.skills.session(s.place, request.source, s.auxiliary.current_session, asker)
@@ -250,6 +262,7 @@ async def _add_tools(
         spawner=memory.spawner(children) if memory else children,
         attachments=s.attachments,
     )
+    s.egress = _make_egress(s)
     s.session_tools = SessionTools(
         app.loaded,
         app.home,
@@ -259,13 +272,20 @@ async def _add_tools(
         hooks=app.hooks,
         auxiliary=s.auxiliary,
         history=history,
+        egress=s.egress,
         on_news=s.pending.add,
     )
     stack.push_async_callback(s.session_tools.close)
-    approvals = build_approvals(app.loaded, app.home, app.hooks, s.auxiliary, request)
-    s.approvals = parent.approvals if parent else approvals
+    s.approvals = (
+        parent.approvals
+        if parent
+        else build_approvals(
+            app.loaded, app.home, app.hooks, s.auxiliary, request, folder=str(s.place.folder)
+        )
+    )
     s.toolbox = _make_toolbox(s, selection)
-    s.hints = SubfolderHints(LocalFileTree(), s.place.folder, app.redactor.redact)
+    tree = LocalFileTree(s.place.folder if request.user_id else "")
+    s.hints = SubfolderHints(tree, s.place.folder, app.redactor.redact)
 
     def hints(arguments: dict[str, Any]) -> str:
         cwd = str(s.place.workplace.shell.cwd)
@@ -279,10 +299,40 @@ async def _add_tools(
         app.clock,
         (parent or s).session_tools.turns,
         hints=hints if s.place.here and not request.skip_context_files else None,
+        own_files=app.own_files,
+        egress=s.egress,
     )
     stack.push_async_callback(dispatcher.close)
     stack.push_async_callback(children.close)
     return dispatcher
+
+
+def _make_egress(s: AgentSession) -> EgressPolicy:
+    """Make the policy for what the session sends. A subagent shares what its parent has seen."""
+    request, place, first = s.request, s.place, s
+    while first.parent is not None:
+        first = first.parent
+    exposure = Exposure() if first is s else first.egress.exposure
+    if request.source in UNTRUSTED_SOURCES or request.user_id:
+        exposure.add(Flow(untrusted=("messages of other people",)))
+    return EgressPolicy(
+        place.guard,
+        lambda: place.workplace.shell.cwd or place.folder,
+        egress_rules(s.app.loaded, request, s.target, s.app.redactor.redact_known),
+        find_tool=lambda name: first.toolbox.get(name),
+        load_messages=partial(_stored_messages, first),
+        exposure=exposure,
+        isolated=place.workplace.isolated,
+    )
+
+
+async def _stored_messages(s: AgentSession) -> list[Message]:
+    """Return the messages of a session, of those it continues, and of its subagents."""
+    store, last = s.app.store, s.session_id
+    above = [each.id for each in await store.ancestors(last)]
+    below = await store.descendants(above[-1] if above else last)
+    ids = (last, *above, *(each.id for each in below if each.source == SUBAGENT))
+    return [message for each in ids for message in await store.messages(each)]
 
 
 async def _select_tools(s: AgentSession, task: ChildTask | None) -> ToolSelection:
@@ -414,8 +464,17 @@ def _make_agent(
 def _agent_options(s: AgentSession, hooks: SessionHooks, *, abandoned: bool) -> AgentOptions:
     """A subagent saves no trajectories, has no reviews and is sent no prefill."""
     app, request, settings, own = s.app, s.request, s.app.loaded.settings, s.parent is None
-    # Reviews cannot ask the user: `approvals.headless` decides about their calls.
-    headless = build_approvals(app.loaded, app.home, app.hooks, s.auxiliary)
+    # Reviews cannot ask the user: `approvals.headless` decides about their calls. What they learn
+    # is kept where the user turned learning on, was there to be asked, and denied nothing like it.
+    present = own and request.approver is not None and request.persists
+    headless = build_approvals(
+        app.loaded,
+        app.home,
+        app.hooks,
+        s.auxiliary,
+        msgspec.structs.replace(request, approver=None),
+        learns=lambda: present and not s.approvals.persistence_denied,
+    )
     s.reviewer = ReviewRunner(s.toolbox, s.auxiliary, headless, app.hooks, app.clock)
     above = s.parent.observer if s.parent else None
     s.observer = app.telemetry.observer(above) if app.telemetry else None

@@ -23,7 +23,7 @@ from hermes.security import Redactor
 from hermes.skills import SkillRoot, Source
 from hermes.terminal import open_boundary
 from hermes.tools import ToolEntry
-from hermes.tools.registry import registry
+from hermes.tools.registry import builtin_names, registry
 from hermes.util.extras import install_hint
 from hermes.util.text import many, plain_line
 
@@ -108,7 +108,7 @@ class Extensions:
                 folder=lambda: str(Path.cwd()),
                 ask=self._ask,
                 auto_accept=settings.hooks_auto_accept,
-                boundary=open_boundary(self._home, settings.security),
+                boundary=open_boundary(self._home, settings),
             )
             hooks = plugins.parse_hooks(settings.hooks, reports)
             approvals = plugins.HookApprovals(self._home.root)
@@ -120,7 +120,9 @@ class Extensions:
         if not settings.plugins.enabled:
             return
         reserved = taken()
-        names = plugins.NameRegistry(reports, reserved.commands, reserved.cli_commands)
+        names = plugins.NameRegistry(
+            reports, reserved.commands, reserved.cli_commands, builtin_names()
+        )
         self._names = names
         project = Path.cwd() if settings.plugins.project else None
         self.outcomes = plugins.load_plugins(
@@ -338,7 +340,7 @@ def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> "McpHub
         cache=home.cache / "mcp",
         folder=str(Path.cwd()),
         question_seconds=loaded.settings.clarify.timeout,
-        boundary=open_boundary(home, loaded.settings.security),
+        boundary=open_boundary(home, loaded.settings),
     )
     return McpHub(loaded.settings.mcp_servers, options, authorizers=authorizers(home), tell=tell)
 

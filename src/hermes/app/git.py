@@ -1,6 +1,7 @@
-"""Runs git on a repository of the user: with the user's settings, but without hooks, pager, file
-system monitor and prompts."""
+"""Runs git on a repository of the user: with the user's settings, but without any program that the
+repository names, and without pager and prompts."""
 
+import asyncio
 import os
 import shutil
 from collections.abc import Sequence
@@ -9,17 +10,9 @@ from pathlib import Path
 import msgspec
 
 from hermes.config.environment import child_environment, search_path
-from hermes.store import GitCommandFailed, run_git
+from hermes.store import GitCommandFailed, run_git, safe_git
 
 GIT_TIMEOUT = 20.0  #: Longest run of one command in seconds.
-SAFE_OPTIONS = (
-    "--no-pager",
-    "-c", "core.hooksPath=/dev/null",
-    "-c", "core.fsmonitor=false",
-    "-c", "core.quotePath=false",
-    "-c", "log.showSignature=false",
-    "-c", "protocol.ext.allow=never",
-)  # fmt: skip
 KEPT_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
 """Variables of git that pass. Others may point at another repository, as inside a hook."""
 
@@ -50,9 +43,7 @@ class UserGit:
             },
         )
         # GIT_OPTIONAL_LOCKS: looking changes nothing.
-        self._environment |= {
-            "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LANGUAGE": "en"
-        }  # fmt: skip
+        self._environment |= {"GIT_OPTIONAL_LOCKS": "0", "LANGUAGE": "en"}
 
     async def run(
         self,
@@ -63,12 +54,15 @@ class UserGit:
         seconds: float = GIT_TIMEOUT,
     ) -> GitOutput:
         """Return the output, at most `most` bytes of it (0: all). Raises `GitCommandFailed`."""
+        words, environment = await asyncio.to_thread(
+            safe_git, self._program, self._environment, self.folder, arguments
+        )
         output, cut = await run_git(
             self._program,
-            *arguments,
-            environment=self._environment,
+            *words,
+            environment=environment,
             folder=self.folder,
-            options=SAFE_OPTIONS,
+            name=arguments[0],
             data=data,
             most=most,
             good=good,

@@ -21,7 +21,7 @@ from hermes.config.home import Home, current_home
 from hermes.config.settings import LoggingSettings
 from hermes.security import Redactor
 from hermes.util.concurrency import current_session
-from hermes.util.text import clean
+from hermes.util.text import clean, escape_controls
 
 COMPONENTS = ("gateway", "agent", "tools", "cli", "cron")
 NO_SESSION = "-"
@@ -67,7 +67,8 @@ def as_json(entry: LogFileEntry) -> str:
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats the whole record without secrets: message, traceback and stack."""
+    """Formats the whole record, with message, traceback and stack, without secrets and without
+    characters that would drive the terminal of a reader."""
 
     def __init__(self, redact: Callable[[str], str], form: Callable[[LogFileEntry], str]) -> None:
         super().__init__()
@@ -88,7 +89,7 @@ class RedactingFormatter(logging.Formatter):
                 time=moment.isoformat(sep=" ", timespec="milliseconds"),
                 level=record.levelname,
                 logger=record.name,
-                message=self._redact(clean("\n".join(texts))),
+                message=escape_controls(self._redact(clean("\n".join(texts)))),
                 component=component_of(record.name),
                 session=current_session(),
             )

@@ -85,7 +85,7 @@ def build_prompt(
             working_folder=place.folder,
             place=place.workplace.name,
             place_description=place.description,
-            tree=LocalFileTree() if place.here else None,
+            tree=LocalFileTree(place.folder if request.user_id else "") if place.here else None,
             skip_context_files=request.skip_context_files,
             enforcement=agent.tool_use_enforcement,
             system_message="\n\n".join(filter(None, (agent.system_prompt, request.system_message))),

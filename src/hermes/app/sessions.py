@@ -72,6 +72,8 @@ class SessionRequest(msgspec.Struct, frozen=True):
     backend: str = ""  #: Replaces `terminal.backend`.
     origin: str = ""  #: The chat it is for, as a target of messages: `telegram:-100:17`.
     sends_files: bool = True  #: False: files that the answer names are never sent.
+    persists: bool = True
+    """False for guests: jobs, skills and notes are kept only if `approvals.effects` allows it."""
     shared_folders: tuple[Path, ...] = ()
     """Folders of this machine, besides the working folder, whose files may be sent."""
     patience: float = 0.0

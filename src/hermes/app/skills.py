@@ -157,7 +157,8 @@ class SkillCatalog:
     def writing_tool(self, session_id: Callable[[], str], *, review: bool = False) -> Tool:
         """Return the tool `skill_manage`; with `review` for the review after finished work."""
         author = Author.REVIEW if review else Author.AGENT
-        return skill_manage_tool(lambda: self._writer, session_id, author)
+        proposes = self.settings.skills.review == "ask"
+        return skill_manage_tool(lambda: self._writer, session_id, author, proposes=proposes)
 
 
 class SessionSkills:

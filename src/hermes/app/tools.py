@@ -14,9 +14,10 @@ from hermes.app.extensions import known_tools
 from hermes.app.sessions import Services, SessionRequest
 from hermes.app.skills import SessionSkills, SkillCatalog
 from hermes.app.workspace import SessionWorkspace, make_workspace
+from hermes.config import policy
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.config.settings import Settings
+from hermes.config.settings import AllowRule, Settings
 from hermes.core.messages import PROCESS_NEWS, Message
 from hermes.core.ports import (
     Auxiliary,
@@ -26,6 +27,8 @@ from hermes.core.ports import (
 )
 from hermes.core.tool import Tool
 from hermes.memory import BuiltinMemory, MemoryOptions, OnWrite, memory_tool, open_memory
+from hermes.providers import Target
+from hermes.security import EgressPolicy, EgressRules, class_rule, host_of, is_loopback
 from hermes.terminal import BackgroundProcesses, ProcessEvent
 from hermes.tools import (
     MCP_TOOLSET_PREFIX,
@@ -115,27 +118,58 @@ def build_approvals(
     hooks: Hooks,
     auxiliary: Auxiliary | None = None,
     request: SessionRequest | None = None,
+    *,
+    folder: str = "",
+    learns: Callable[[], bool] = lambda: False,
 ) -> Approvals:
-    """Return the policy of a session. Without a request, no user can be asked."""
+    """Return the policy of a session, which works in `folder`. Without a request, no user can be
+    asked; `learns` is for reviews (`Approvals`)."""
     given, seconds = loaded.settings.approvals, 0.0
     if request is not None:
         patience = max(given.timeout, request.patience)
         seconds = given.platform_timeouts.get(request.source, patience)
     rules = ApprovalRules(given.mode, given.headless, seconds or given.timeout, given.effects)
 
-    async def remember(kind: str) -> None:
+    async def remember(rule: AllowRule) -> None:
         from hermes.config import edit  # a slow YAML library, needed only for changes
 
-        await asyncio.to_thread(edit.add_value, home, ("command_allowlist",), kind)
+        if rule.folder or rule.command or rule.arguments:
+            record = {key: value for key, value in msgspec.to_builtins(rule).items() if value}
+            await asyncio.to_thread(policy.confirm_entry, home.root, "approvals.rules", rule)
+            await asyncio.to_thread(edit.add_value, home, ("approvals", "rules"), record)
+            return
+        for kind in rule.classes:
+            await asyncio.to_thread(policy.confirm_entry, home.root, "command_allowlist", kind)
+            await asyncio.to_thread(edit.add_value, home, ("command_allowlist",), kind)
 
     return Approvals(
         rules,
         request.approver if request else None,
-        loaded.settings.command_allowlist,
+        allow_rules(loaded.settings),
         remember,
         judge=ModelJudge(auxiliary) if auxiliary is not None else None,
         hooks=hooks,
+        folder=folder,
+        persists=request is None or request.persists,
+        learns=learns,
     )
+
+
+def egress_rules(
+    loaded: Loaded, request: SessionRequest, target: Target, redact: Callable[[str], str]
+) -> EgressRules:
+    """Return where the data of a session may go without approval."""
+    urls = [target.base_url, *(entry.base_url for entry in loaded.settings.fallback_providers)]
+    hosts = dict.fromkeys(map(host_of, filter(None, urls)))
+    # Other programs listen on this machine as well, so a local model does not list it.
+    providers = [host for host in hosts if not is_loopback(host)]
+    allowed = (*loaded.settings.security.egress_allow, *providers)
+    return EgressRules(allowed, headless=request.approver is None, redact=redact)
+
+
+def allow_rules(settings: Settings) -> list[AllowRule]:
+    """Return what the settings allow permanently: `command_allowlist`, then `approvals.rules`."""
+    return [*map(class_rule, settings.command_allowlist), *settings.approvals.rules]
 
 
 class SessionTools:
@@ -152,6 +186,7 @@ class SessionTools:
         hooks: Hooks | None = None,
         auxiliary: Auxiliary | None = None,
         history: Sequence[Message] = (),
+        egress: EgressPolicy | None = None,
         on_news: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """`on_news` is called with messages of background processes."""
@@ -177,6 +212,7 @@ class SessionTools:
             auxiliary=auxiliary,
             transform_output=self._transform_output,
             services=services,
+            egress=egress,
         )
 
     @cached_property

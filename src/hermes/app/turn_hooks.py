@@ -288,11 +288,18 @@ class ReviewPolicy:
     def __init__(self, policy: ToolPolicy, names: Sequence[str]) -> None:
         self._policy, self._names = policy, names
 
-    async def permit(self, tool: Tool, arguments: dict[str, Any], call_id: str, emit: Emit) -> None:
+    async def permit(
+        self,
+        tool: Tool,
+        arguments: dict[str, Any],
+        call_id: str,
+        emit: Emit,
+        leaving: Concern | None = None,
+    ) -> None:
         if tool.name not in self._names:
             only = ", ".join(self._names)
             raise ToolDenied(f"the work has ended: only {only} can be used now")
-        await self._policy.permit(tool, arguments, call_id, emit)
+        await self._policy.permit(tool, arguments, call_id, emit, leaving)
 
     async def require_approval(
         self, tool_name: str, concern: Concern, call_id: str, emit: Emit

@@ -1,5 +1,7 @@
 """Creation of the execution environment of a session from the `terminal.*` settings."""
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,13 @@ from hermes.config.loader import Loaded
 from hermes.config.settings.base import terminal_names
 from hermes.core.errors import ConfigError
 from hermes.sdk.terminal import BackendContext, TerminalManifest
-from hermes.security import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, PathGuard
+from hermes.security import (
+    CREDENTIAL_STORES,
+    RUNS_LATER,
+    STARTUP_FILES,
+    SYSTEM_CREDENTIALS,
+    PathGuard,
+)
 from hermes.terminal import (
     ExecutionEnvironment,
     Host,
@@ -42,16 +50,21 @@ def make_workspace(
     tell: Notify,
     backend: str = "",
     shared: Sequence[Path] = (),
+    *,
+    confined: bool = False,
 ) -> SessionWorkspace:
-    """Create the environment of `backend`, by default `terminal.backend`, without starting it. A
-    sandbox can read the `shared` folders in the home of Hermes."""
+    """Create the environment of `backend`, by default `terminal.backend`, without starting it.
+
+    A sandbox can read the `shared` folders. A `confined` one, for everybody but owners, sees no
+    other folder of a user.
+    """
     settings = loaded.settings.terminal
     folder = Path(working_folder, Path(settings.cwd).expanduser())
     match backend or settings.backend:
         case "local":
             return _local(loaded, home, folder)
         case "sandbox":
-            return _sandbox(loaded, home, folder, shared)
+            return _sandbox(loaded, home, folder, shared, confined=confined)
         case "ssh":
             return _ssh(loaded, home)
         case "docker":
@@ -79,7 +92,7 @@ def _local(loaded: Loaded, home: Home, folder: Path) -> SessionWorkspace:
         raise ConfigError(
             f"terminal.cwd: there is no folder {folder}", hint="hermes config set terminal.cwd ."
         )
-    boundary = open_boundary(home, loaded.settings.security)
+    boundary = open_boundary(home, loaded.settings)
     shell = LocalShell(
         child_environment(settings.env_passthrough, loaded.saved),
         folder,
@@ -100,38 +113,59 @@ def _local(loaded: Loaded, home: Home, folder: Path) -> SessionWorkspace:
         protected=lambda: boundary.holds,
         export=shell.export,
         exported_names=shell.exported_names,
+        variables=shell.variables,
     )
     return SessionWorkspace(workplace, _guard_here(home, folder), str(folder))
 
 
-def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -> SessionWorkspace:
+def _sandbox(
+    loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path], *, confined: bool
+) -> SessionWorkspace:
     from hermes.terminal import DeferredHost  # local sessions do not need it
 
-    settings, guard = loaded.settings.terminal, _guard_here(home, folder)
+    settings, guard, user_home = loaded.settings.terminal, _guard_here(home, folder), Path.home()
+    if confined:
+        guard = msgspec.structs.replace(guard, home=folder)
 
     def make() -> Host:
         from hermes.terminal import sandbox  # loaded only when chosen
 
+        startup = () if confined else (str(user_home / name) for name in STARTUP_FILES)
         options = sandbox.SandboxOptions(
             workspace=(str(folder),),
             writable=tuple(str(Path(name).expanduser()) for name in settings.sandbox_writable),
-            readonly=(
-                *(str(guard.home / name) for name in STARTUP_FILES),
-                str(home.skills),
-                *map(str, shared),
-            ),
+            readonly=(*startup, str(home.skills), *map(str, shared)),
+            runs_later=RUNS_LATER,
             hidden=(
-                *(str(guard.home / name) for name in CREDENTIAL_STORES),
+                *(str(user_home / name) for name in CREDENTIAL_STORES),
                 *SYSTEM_CREDENTIALS,
                 *map(str, guard.own),
             ),
             network=settings.sandbox_network,
+            confined=confined,
         )
         environment = child_environment(settings.env_passthrough, loaded.saved)
+        if confined:
+            environment = _confined_environment(environment, settings.env_passthrough, folder)
         host: Host = sandbox.SandboxHost(options, environment)
         return host
 
     return _hosted(loaded, DeferredHost("sandbox", make), guard, str(folder), here=True)
+
+
+def _confined_environment(
+    environment: Mapping[str, str], passthrough: Sequence[str], folder: Path
+) -> dict[str, str]:
+    """Return the variables for programs of other people than the owner."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if name in ("LANG", "TERM", "TZ", *passthrough) or name.startswith("LC_")
+    }
+    # The Python of Hermes comes last: it is there in case the system has none.
+    python = Path(sys.base_prefix).resolve() / "bin"
+    path = f"{environment.get('PATH') or os.defpath}{os.pathsep}{python}"
+    return {**kept, "PATH": path, "HOME": str(folder), "USER": "user", "LOGNAME": "user"}
 
 
 def _ssh(loaded: Loaded, home: Home) -> SessionWorkspace:
@@ -261,6 +295,7 @@ def _hosted(
         isolated=isolated,
         export=shell.export,
         exported_names=shell.exported_names,
+        variables=shell.variables,
         upload=upload,
     )
     return SessionWorkspace(workplace, guard, folder, here, description)

@@ -92,9 +92,8 @@ ONE_EACH = frozenset({RegistrationKind.MEMORY})
 class NameRegistry:
     """The owner of each registered name: first the program, then plugins in loading order.
 
-    `commands` are the slash commands with their aliases, `cli_commands` the subcommands.
-
-    Built-in tools are not reserved: a plugin may replace one, which the tool registry logs.
+    `commands` are the slash commands with their aliases, `cli_commands` the subcommands, `tools`
+    the built-in tools: with such a name, a plugin would replace the checks of the tool too.
     """
 
     def __init__(
@@ -102,12 +101,14 @@ class NameRegistry:
         reports: ProblemReporter,
         commands: Iterable[str] = (),
         cli_commands: Iterable[str] = (),
+        tools: Iterable[str] = (),
     ) -> None:
         self._reports = reports
         self._owners: dict[tuple[RegistrationKind, str], str] = {}
         for thing, names in (
             (RegistrationKind.COMMAND, commands),
             (RegistrationKind.CLI_COMMAND, cli_commands),
+            (RegistrationKind.TOOL, tools),
         ):
             self._owners |= {(thing, name.lstrip("/").lower()): OWN_NAMES_HOLDER for name in names}
 

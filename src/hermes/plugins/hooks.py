@@ -46,6 +46,7 @@ VETOES = frozenset({HookName.PRE_TOOL_CALL})
 """Hooks that may block what is about to happen. One that fails blocks it, too."""
 
 ALLOWING = ("", "allow", "approve", "continue")  #: Decisions in an answer that block nothing.
+NO_ANSWER = "is neither an approval nor None, so it blocks"
 
 MAX_TEXT_CHARS = 50_000  #: Characters of context or of a reason that a hook can return.
 
@@ -87,12 +88,20 @@ def decision_words(answer: Any) -> list[Any]:
     return [answer[key] for key in ("action", "decision") if answer.get(key) is not None]
 
 
-def veto_in(answer: Any) -> dict[str, str] | None:
+def veto_in(answer: Any, source: str = "a hook") -> dict[str, str] | None:
     """Return the block that an answer to an event of `VETOES` means, or None.
 
-    An unknown decision blocks as well: it may mean `deny`.
+    Only None, True, an empty dict, an allowing word and a dict with one (or with nothing but the
+    context of another event) block nothing. Anything else may mean `deny`, such as False.
     """
-    if all(word in ALLOWING for word in decision_words(answer)):
+    words = decision_words(answer)
+    if not words:
+        word = isinstance(answer, str) and bool(answer) and answer in ALLOWING
+        silent = isinstance(answer, Mapping) and set(answer) <= {"context"}
+        if answer is None or answer is True or word or silent:
+            return None
+        return block_answer(f"the answer {cut_middle(repr(answer), 200)} of {source} {NO_ANSWER}")
+    if all(word in ALLOWING for word in words):
         return None
     reasons = (answer.get(key) for key in ("message", "reason"))
     return block_answer(
@@ -177,8 +186,13 @@ class HookRunner:
             answer = await self._answer(name, listener, details)
             if answer is None:
                 continue
-            if name in VETOES and (veto := veto_in(answer)) is not None:
-                return [*answers, veto]
+            if name in VETOES:
+                veto = veto_in(answer, f"plugin {listener.plugin}")
+                if veto is not None and not decision_words(answer):
+                    text = f"plugin {listener.plugin}: its hook {name} {veto['message']}"
+                    self._reports.report((listener.plugin, name, "shape"), text)
+                if veto is not None:
+                    return [*answers, veto]
             answers.append(answer)
             if name in CHAINED and isinstance(answer, str):
                 details[CHAINED[name]] = answer

@@ -14,6 +14,7 @@ import msgspec
 from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.plugins.discovery import CODE, PROVIDER_FOLDERS, PluginManifest, read_manifest
+from hermes.store import GitCommandFailed, safe_git
 from hermes.util import files
 from hermes.util.http import is_loopback
 
@@ -21,8 +22,6 @@ GIT_SECONDS = 300.0  #: Time limit for a run of git.
 _GITHUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _SSH = re.compile(r"[\w.-]+@[\w.-]+:[^\s-]\S*", re.ASCII)
 _SCHEMES = frozenset({"https", "ssh", "file"})
-# No code of a repository runs while it is fetched, and git does not ask for a password.
-_CAUTION = ("-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never")
 
 
 class PluginSource(msgspec.Struct, frozen=True):
@@ -61,28 +60,33 @@ class PluginFetcher:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = {
-            **environment, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C",
+            **environment, "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C",
         }  # fmt: skip
 
     def clone(self, address: str, folder: Path) -> None:
-        self._git("clone", "--quiet", "--depth=1", "--", address, str(folder))
+        self._git(folder.parent, "clone", "--quiet", "--depth=1", "--", address, str(folder))
 
     def update(self, folder: Path) -> None:
         """Pull new commits. Untracked files in the folder of the plugin stay."""
         try:
-            self._git("-C", str(folder), "pull", "--quiet", "--ff-only", "--no-recurse-submodules")
+            self._git(folder, "pull", "--quiet", "--ff-only")
         except PluginFetchError as error:
             error.hint += "; when you changed its files, install it again with --force"
             raise
 
     def commit(self, folder: Path) -> str:
-        return self._git("-C", str(folder), "rev-parse", "--short", "HEAD").strip()
+        return self._git(folder, "rev-parse", "--short", "HEAD").strip()
 
-    def _git(self, *arguments: str) -> str:
+    def _git(self, folder: Path, *arguments: str) -> str:
+        """Run git in `folder`, without running code of a repository or asking for a password."""
+        if shutil.which("git", path=self._environment.get("PATH")) is None:
+            raise PluginFetchError("git is not installed", hint="install it, or give a folder")
         try:
+            words, environment = safe_git("git", self._environment, folder, arguments)
             done = subprocess.run(
-                ["git", *_CAUTION, *arguments],
-                env=self._environment,
+                ["git", *words],
+                cwd=folder,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -90,10 +94,8 @@ class PluginFetcher:
                 timeout=GIT_SECONDS,
                 check=False,
             )
-        except FileNotFoundError as error:
-            raise PluginFetchError(
-                "git is not installed", hint="install it, or give a folder"
-            ) from error
+        except GitCommandFailed as error:
+            raise PluginFetchError(str(error), hint=error.hint) from error
         except subprocess.TimeoutExpired as error:
             raise PluginFetchError(f"git took longer than {GIT_SECONDS:.0f} seconds") from error
         if done.returncode:

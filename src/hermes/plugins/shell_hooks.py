@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
+from hermes.config import policy
 from hermes.config.home import change_lock, tilde, unusable
+from hermes.config.own_files import write_own
 from hermes.config.settings import ShellHook
 from hermes.core.errors import ConfigError, ToolError
 from hermes.core.ports import HookName
@@ -26,7 +28,6 @@ from hermes.plugins.hooks import (
     veto_in,
 )
 from hermes.plugins.isolation import ProblemReporter
-from hermes.util import files
 
 # One run of a shell hook: its input, its answer, and its time limit.
 
@@ -116,7 +117,7 @@ async def _feed(process: Any, data: bytes) -> None:
 def parse_answer(name: HookName, output: str) -> tuple[Any, str]:
     """Return a hook's answer in the form of a plugin's, or None, and what is wrong with it.
 
-    At an event that can be vetoed, incomplete JSON blocks: it may be a truncated veto.
+    At an event that can be vetoed, everything but an approval or no output blocks.
     """
     text = output.strip()
     if not text:
@@ -125,9 +126,11 @@ def parse_answer(name: HookName, output: str) -> tuple[Any, str]:
         said = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         problem = f"its output is not JSON ({error})"
-        return (block_answer(problem) if name in VETOES and text[0] == "{" else None), problem
+        return (block_answer(problem) if name in VETOES else None), problem
     strange = [word for word in decision_words(said) if word not in (*ALLOWING, "block")]
     if name in VETOES and (veto := veto_in(said)) is not None:
+        if not decision_words(said):
+            return veto, veto["message"]
         return veto, f"{strange[0]!r} is taken for `block`" if strange else ""
     match said:
         case {"context": str(context)}:
@@ -188,6 +191,11 @@ class HookApproval(msgspec.Struct, frozen=True):
     command: str
     given_at: float = 0.0
 
+    @property
+    def name(self) -> str:
+        """The event and the command, as the confirmed policy stores them."""
+        return f"{self.event}: {self.command}"
+
 
 class _File(msgspec.Struct, frozen=True):
     allowed: tuple[HookApproval, ...] = ()
@@ -200,18 +208,23 @@ class HookApprovals:
     """
 
     def __init__(self, root: Path) -> None:
-        self._path = root / FILE
+        self._root, self._path = root, root / FILE
 
     def find(self, event: str, command: str) -> HookApproval | None:
+        """Return the approval, if it is part of the confirmed policy."""
         try:
             held = self.all()
         except ConfigError as error:
             log.warning("no shell hook is allowed: %s", error)
             return None
-        return next((one for one in held if (one.event, one.command) == (event, command)), None)
+        found = (one for one in held if (one.event, one.command) == (event, command))
+        given = next(found, None)
+        return given if given and policy.is_confirmed_hook(self._root, given.name) else None
 
     def allow(self, event: str, command: str) -> None:
+        """Store the approval that a person gave."""
         given = HookApproval(event, command, time.time())
+        policy.confirm_entry(self._root, policy.HOOKS, given.name)
         self._change(
             lambda held: (
                 *(one for one in held if (one.event, one.command) != (event, command)),
@@ -248,7 +261,7 @@ class HookApprovals:
             after = _File(change(self.all()))
             encoded = msgspec.json.format(msgspec.json.encode(after), indent=2)
             try:
-                files.write_bytes(self._path, encoded + b"\n", mode=0o600)
+                write_own(self._root, self._path, encoded + b"\n", mode=0o600)
             except OSError as error:
                 raise unusable(self._path, error) from error
 

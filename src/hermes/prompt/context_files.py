@@ -10,9 +10,10 @@ import os
 import os.path
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple, Protocol
 
 from hermes.security.injection import blocked, scan
@@ -63,11 +64,15 @@ class FileTree(Protocol):
 
 
 class LocalFileTree:
-    """The files of this machine."""
+    """The files of this machine. With `within`, no file outside that folder is read, also not
+    through a link: the folder then belongs to a user who may not read the others."""
+
+    def __init__(self, within: str = "") -> None:
+        self._within = os.path.realpath(within) if within else ""
 
     def read(self, path: str) -> str | None:
         try:
-            data = _read_bytes(path)
+            data = _read_bytes(path, self._within)
         except (OSError, ValueError):  # a NUL in the path raises ValueError
             return None
         if data is None:
@@ -94,7 +99,7 @@ class LocalFileTree:
         return os.path.isdir(path)  # noqa: PTH112 - returns False where Path raises
 
 
-def _read_bytes(path: str) -> bytes | None:
+def _read_bytes(path: str, within: str) -> bytes | None:
     """Return the content, or None for other file types, links to other types and large files."""
     # Without O_NONBLOCK, opening a named pipe of that name would wait for a writer.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
@@ -102,7 +107,15 @@ def _read_bytes(path: str) -> bytes | None:
         info = os.fstat(handle)
         if not stat.S_ISREG(info.st_mode):
             return None
-        if not os.path.realpath(path).lower().endswith(TEXT_ENDINGS):
+        # The open file, because a link could be replaced meanwhile.
+        linux = sys.platform == "linux"
+        opened = (
+            str(Path(f"/proc/self/fd/{handle}").readlink()) if linux else os.path.realpath(path)
+        )
+        if within and not opened.startswith(f"{within}/"):
+            log.warning("%r is not loaded: it links to a file of another folder", path)
+            return None
+        if not opened.lower().endswith(TEXT_ENDINGS):
             log.warning("%r is not loaded: it links to a file that is not a text file", path)
             return None
         data = file.read(MAX_FILE_BYTES + 1)

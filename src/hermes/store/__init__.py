@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hermes.store.git_history import (
         EXECUTABLE_MODE, LINK_MODE, CommitEntry, Git, GitCommandFailed, GitHistory, HistoryOptions,
         TooManyFiles, TreeEntry, TreeSnapshot, UndoConflict, history_lock, run_git,
+        safe_git,
     )
     from hermes.store.queries.sessions import clean_title
     from hermes.store.search import is_unspaced, parse_query
@@ -46,7 +47,7 @@ __all__ = [
     "TreeSnapshot", "Turn", "UndoConflict", "UsageLine", "as_store_error", "back_up_daily",
     "clean_title", "copy_database", "from_row", "history_lock", "ignore_progress", "is_unspaced",
     "open_engine", "open_store", "parse_query", "refuse_newer", "repair_history", "row_of",
-    "run_git", "save_trajectory", "to_sharegpt", "under_lease",
+    "run_git", "safe_git", "save_trajectory", "to_sharegpt", "under_lease",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

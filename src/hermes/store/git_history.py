@@ -1,15 +1,18 @@
-"""A git store of our own for a folder: snapshots, commits, diffs and three-way undo.
+"""git: how it is run, and a store of our own for a folder with snapshots, diffs and three-way undo.
 
-git never runs on a repository of the user here, and never asks questions.
+The store never touches a repository of the user, and git never asks questions.
 """
 
 import asyncio
 import contextlib
 import os
+import re
 import stat
+import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -38,12 +41,13 @@ SETTINGS = """\
 	quotePath = false
 	protectNTFS = false
 	protectHFS = false
+	sharedRepository = 0600
 [gc]
 	auto = 2000
 	autoDetach = false
 """
-"""The first part of the configuration of every repository: files are stored unchanged, and no hook
-or other program is run."""
+"""The first part of the configuration of every repository: files are stored unchanged and for the
+owner alone, and no hook or other program is run."""
 
 
 class GitCommandFailed(StoreError):
@@ -59,7 +63,7 @@ async def run_git(
     *arguments: str,
     environment: Mapping[str, str],
     folder: Path,
-    options: Sequence[str] = (),
+    name: str = "",
     data: bytes = b"",
     most: int = 0,
     good: Sequence[int] = (0,),
@@ -68,13 +72,13 @@ async def run_git(
 ) -> tuple[bytes, bool]:
     """Return the output, at most `most` bytes of it (0: all), and whether there was more.
 
-    `options` come before the `arguments`. Raises `GitCommandFailed`.
+    `name` is the command in messages, by default the first argument. Raises `GitCommandFailed`.
     """
+    name = name or arguments[0]
     try:
         # In its own session, so that Ctrl-C does not reach it.
         code, output, errors = await run_program(
             program,
-            *options,
             *arguments,
             seconds=seconds,
             data=data,
@@ -83,7 +87,7 @@ async def run_git(
             cwd=folder,
         )
     except TimeoutError as error:
-        late = f"git {arguments[0]} took longer than {seconds:g} seconds"
+        late = f"git {name} took longer than {seconds:g} seconds"
         raise GitCommandFailed(late) from error
     except OSError as error:
         raise GitCommandFailed(f"git cannot be started: {error.strerror}") from error
@@ -93,8 +97,174 @@ async def run_git(
         found = [line for line in lines if line.startswith(("fatal: ", "error: "))]
         reason = (found or lines[-1:] or [f"exit code {code}"])[0]
         reason = reason.removeprefix("fatal: ").removeprefix("error: ")
-        raise GitCommandFailed(f"git {arguments[0]}: {reason}", hint=hint)
+        raise GitCommandFailed(f"git {name}: {reason}", hint=hint)
     return output, code is None
+
+
+# git in a repository that other people may have written to: its settings start no program.
+
+PROGRAMS = {
+    "alternaterefscommand": "true", "askpass": "", "clean": "", "cmd": "true", "command": "true",
+    "defaultkeycommand": "false", "difffilter": "cat", "driver": "false", "editor": "true",
+    "external": "true", "helper": "", "pager": "cat", "process": "", "program": "false",
+    "recentobjectshook": "true", "required": "false",
+    "savecookies": "false", "smudge": "", "sshcommand": "ssh", "textconv": "cat", "update": "none",
+}  # fmt: skip
+"""Settings of git whose value is a program, or that need one, by the last part of their names; and
+a value that starts no program of a repository."""
+REMOTE_PROGRAMS = frozenset({"receivepack", "uploadpack", "vcs"})
+"""Settings of a remote that name a program. Of these the first value counts, so they cannot be
+replaced; commands that use the network are refused."""
+SAFE_OPTIONS = (
+    "--no-pager",
+    "-c", "core.hooksPath=/dev/null",
+    "-c", "core.fsmonitor=false",
+    "-c", "core.quotePath=false",
+    "-c", "log.showSignature=false",
+    "-c", "merge.verifySignatures=false",
+    "-c", "protocol.ext.allow=never",
+    # Inside a submodule its own settings would apply.
+    "-c", "submodule.recurse=false",
+    "-c", "diff.submodule=short",
+    "-c", "status.submoduleSummary=false",
+)  # fmt: skip
+_DIFF = ("--no-ext-diff", "--no-textconv")
+SAFE_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    "diff": (*_DIFF, "--ignore-submodules=dirty"),
+    "log": _DIFF,
+    "show": _DIFF,
+    "status": ("--ignore-submodules=dirty",),
+    "fetch": ("--no-recurse-submodules",),
+    "pull": ("--no-recurse-submodules",),
+    "clone": ("--no-recurse-submodules",),
+}
+"""Arguments after the name of a command. Those of the caller come later, so they must agree."""
+NETWORK_COMMANDS = frozenset({"clone", "fetch", "ls-remote", "pull"})
+OWN_SCOPES = ("local", "worktree")  #: Of settings that the repository contains.
+MAX_SETTINGS = 2_000  #: Settings of a repository that are looked at.
+MAX_INCLUDES = 20
+LIST_SECONDS = 20.0
+_PATHS = re.compile(r"include(if\..*)?\.path|core\.worktree", re.DOTALL)
+"""Settings that are relative to their file."""
+
+
+def safe_git(
+    program: str, environment: Mapping[str, str], folder: Path, arguments: Sequence[str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the complete arguments and the environment to run git in a repository of the user.
+
+    The settings of the user apply. Those of the repository start no program: neither hooks nor
+    filters, drivers, helpers, nor those of included files. Raises `GitCommandFailed`.
+    """
+    name = arguments[0]
+    # A partial clone would fetch missing objects with any command, by the transport it names.
+    closed = {} if name in NETWORK_COMMANDS else {"GIT_ALLOW_PROTOCOL": "none"}
+    env = {**environment, "GIT_PROXY_COMMAND": "", "GIT_TERMINAL_PROMPT": "0", **closed}
+    options = [*SAFE_OPTIONS]
+    for key, values in _overrides(program, env, folder, network=not closed):
+        for value in values:
+            options += ["-c", f"{key}={value}"]
+    return [*options, name, *SAFE_ARGUMENTS.get(name, ()), *arguments[1:]], env
+
+
+def _overrides(
+    program: str, environment: Mapping[str, str], folder: Path, *, network: bool
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each setting of the repository that names a program, with the user's values of it."""
+    user: dict[str, list[str]] = {}
+    own: dict[str, None] = {}
+    for scope, origin, key, value in _SettingsReader(program, environment, folder).all():
+        if scope not in OWN_SCOPES:
+            user.setdefault(key, []).append(value)
+            continue
+        own[key] = None
+        if key == "core.worktree":
+            _check_worktree(origin, value)
+    for number, key in enumerate(own):
+        name = key.rpartition(".")[2]
+        remote = network and name in REMOTE_PROGRAMS
+        # git would split a name at the first "=".
+        if remote or (name in PROGRAMS and ("=" in key or number > MAX_SETTINGS)):
+            raise GitCommandFailed(
+                f"the repository of {folder} names a program that cannot be switched off: {key!r}",
+                hint=f"git -C {folder} config --local --list",
+            )
+        if name not in PROGRAMS:
+            continue
+        values = user.get(key, [PROGRAMS[name]])
+        # An empty helper removes those that were named before it.
+        yield key, ("", *user.get(key, ())) if name == "helper" else (values[-1],)
+
+
+class _SettingsReader:
+    """Lists the settings that apply in a folder, which starts no other program."""
+
+    def __init__(self, program: str, environment: Mapping[str, str], folder: Path) -> None:
+        self._program, self._environment, self._folder = program, environment, folder
+
+    def all(self) -> Iterator[tuple[str, Path, str, str]]:
+        """Yield scope, file, name and value of each setting, and those of every file that the
+        repository may include, whatever the condition is."""
+        waiting, seen = list(self._read()), set[Path]()
+        while waiting:
+            scope, file, key, value = entry = waiting.pop(0)
+            yield entry
+            if scope not in OWN_SCOPES or key == "core.worktree" or not _PATHS.fullmatch(key):
+                continue
+            path = Path(file.parent, os.path.expanduser(value))  # noqa: PTH111 - may not exist
+            if path.is_file() and path not in seen:
+                seen.add(path)
+                if len(seen) > MAX_INCLUDES:
+                    raise GitCommandFailed(f"the repository of {self._folder} includes too much")
+                found = self._read("--file", str(path), "--no-includes")
+                waiting += [(OWN_SCOPES[0], path, key, value) for _, _, key, value in found]
+
+    def _read(self, *source: str) -> Iterator[tuple[str, Path, str, str]]:
+        listed = self._run("config", *source, "--list", "-z", "--show-scope", "--show-origin")
+        fields = listed.split("\0")
+        for scope, origin, text in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
+            file, (key, _, value) = Path(origin.removeprefix("file:")), text.partition("\n")
+            if scope in OWN_SCOPES and _PATHS.fullmatch(key) and not file.is_absolute():
+                # It is relative to the working tree, which may be elsewhere.
+                file = self._git_folder / file.name
+            yield scope, file, key, value
+
+    @cached_property
+    def _git_folder(self) -> Path:
+        return Path(self._run("rev-parse", "--absolute-git-dir").removesuffix("\n"))
+
+    def _run(self, *arguments: str) -> str:
+        try:
+            done = subprocess.run(
+                [self._program, *arguments],
+                env=self._environment,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=LIST_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise GitCommandFailed(f"git cannot be started: {error}") from error
+        if done.returncode:
+            lines = os.fsdecode(done.stderr).strip().splitlines() or ["it failed"]
+            raise GitCommandFailed(f"git {arguments[0]}: {lines[-1].removeprefix('fatal: ')}")
+        return os.fsdecode(done.stdout)
+
+
+def _check_worktree(config: Path, value: str) -> None:
+    """Raise if the working tree is not a folder of this repository, as that of a submodule is: it
+    could show the files of any folder as changes."""
+    git_folder = config.parent.resolve()
+    place = Path(git_folder, value, ".git")
+    if place.is_file():
+        text = place.read_text("utf-8", "surrogateescape")
+        place = Path(place.parent, text.removeprefix("gitdir:").strip())
+    if place.resolve() != git_folder:
+        raise GitCommandFailed(
+            "core.worktree of the repository names a folder that does not belong to it",
+            hint=f"look at {config}",
+        )
 
 
 class Git:
@@ -239,6 +409,7 @@ class GitHistory:
     def prepare(self) -> None:
         """Create the store, or restore its settings if they differ from ours."""
         folder = self.git.folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in ("objects", "refs", "info"):
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, text in {

@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 __all__ = [
     "SANDBOX_PROBE", "Argv", "BackgroundProcesses", "Boundary", "CommandResult", "DeferredHost",
     "EngineClient", "EngineResult", "ExecutionEnvironment", "FileInfo", "FileWalk", "Files",
-    "GrepLine", "GrepQuery", "GrepResult", "HeadAndTail", "Host", "HostFiles", "HostShell", "IgnoreRule",
-    "Lifeline", "LocalFiles", "LocalShell", "Mount", "Notify", "OutputLimits", "ProcessEvent",
-    "ProcessLogPage", "ProcessOutput", "ProcessState", "Running", "SessionShell", "Shell",
-    "ShellOptions", "Sink", "Sync", "SyncedHost", "TextPage", "credential_mounts", "cut_line",
-    "find_repository", "is_ignored", "is_installed", "is_owner_gone", "log_notice", "make_link",
-    "open_boundary", "open_file", "owner_mark", "parse_gitignore", "persistent_folder",
+    "GrepLine", "GrepQuery", "GrepResult", "HeadAndTail", "Host", "HostFiles", "HostShell",
+    "IgnoreRule", "Lifeline", "LocalFiles", "LocalShell", "Mount", "Notify", "OutputLimits",
+    "ProcessEvent", "ProcessLogPage", "ProcessOutput", "ProcessState", "Running", "SessionShell",
+    "Shell", "ShellOptions", "Sink", "Sync", "SyncedHost", "TextPage", "credential_mounts",
+    "cut_line", "find_repository", "is_ignored", "is_installed", "is_owner_gone", "log_notice",
+    "make_link", "open_boundary", "open_file", "owner_mark", "parse_gitignore", "persistent_folder",
     "plain_text", "probe_program", "process_family", "relative_to", "remove_file", "replace_file",
     "run_in_terminal", "spawn",
 ]  # fmt: skip

@@ -173,6 +173,8 @@ class GrepQuery(msgspec.Struct, frozen=True):
     offset: int = 0
     limit: int = 50
     longest: int = 2000  #: Characters kept of a line.
+    is_protected: Callable[[str], bool] | None = None
+    """Returns whether a file must not be in the result, given its path."""
 
 
 class GrepLine(msgspec.Struct, frozen=True):
@@ -246,6 +248,8 @@ class ExecutionEnvironment(msgspec.Struct, frozen=True):
     """Sets environment variables for later commands."""
     exported_names: Callable[[], tuple[str, ...]] = tuple
     """Returns the names of the variables set so far."""
+    variables: Callable[[], Mapping[str, str]] = dict
+    """Returns the variables that the next command will have, as far as they are known."""
     upload: Upload | None = None
     """Keeps a copy of a local file or folder at a path on the host (`~/…`), readable only by the
     user if `private`. None where the host sees the local files anyway."""

@@ -13,14 +13,14 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from hermes.config.home import Home
-from hermes.config.settings import SecuritySettings
+from hermes.config.settings import Settings
 
 if TYPE_CHECKING:
     from hermes.terminal.confinement import Hiding
@@ -39,6 +39,7 @@ READABLE = (
 )  # fmt: skip
 """In the Hermes home: what commands may read. Everything else is hidden from them."""
 SOURCES = Path(__file__).parents[3]
+KEY_FILES = (".env", "auth.json", "config.yaml", "state.db")
 NAMES = {"namespace": "mount namespace", "landlock": "Landlock", "sandbox-exec": "sandbox-exec"}
 
 
@@ -69,12 +70,12 @@ class Boundary:
         return self.mechanism != "none"
 
     def describe(self) -> str:
-        """Say in one line what keeps commands from Hermes' own files."""
+        """Say in one line what keeps commands from Hermes' own folder."""
         if self.holds:
-            return f"commands cannot reach Hermes' own files ({NAMES[self.mechanism]})"
+            return f"commands cannot reach Hermes' own folder ({NAMES[self.mechanism]})"
         why = "; ".join(f"{name}: {reason}" for name, reason in self.failures.items())
         return (
-            "nothing keeps commands from Hermes' own files, so each needs approval"
+            "nothing keeps commands from Hermes' own folder, so each needs approval"
             f" ({why or 'security.boundary is none'})"
         )
 
@@ -198,13 +199,17 @@ class _ConfinedThread:
     """A thread that first calls `enter` and then runs calls for other threads.
 
     Raises what `enter` raises. The thread is never used for anything else: what confines it cannot
-    be undone.
+    be undone. It ends with this object.
     """
 
     def __init__(self, enter: Callable[[], None]) -> None:
         self._calls = queue.SimpleQueue[Callable[[], None] | None]()
-        threading.Thread(target=self._run, name="hermes-launcher", daemon=True).start()
+        serve = partial(_run_calls, self._calls)  # has no reference to this object
+        threading.Thread(target=serve, name="hermes-launcher", daemon=True).start()
         self.call(enter)
+
+    def __del__(self) -> None:
+        self.end()
 
     def call(self, work: Callable[[], T]) -> T:
         done: Future[T] = Future()
@@ -221,19 +226,40 @@ class _ConfinedThread:
     def end(self) -> None:
         self._calls.put(None)
 
-    def _run(self) -> None:
-        while (work := self._calls.get()) is not None:
-            work()
+
+def _run_calls(calls: "queue.SimpleQueue[Callable[[], None] | None]") -> None:
+    while (work := calls.get()) is not None:
+        work()
+        del work  # it refers to the program that was started
 
 
-def open_boundary(home: Home, settings: SecuritySettings) -> Boundary:
+def open_boundary(home: Home, settings: Settings) -> Boundary:
     """Return the boundary around a Hermes home; the same object for all sessions of a process."""
-    return _boundary(home.root, home.default_root, settings.boundary, settings.boundary_writable)
+    security, programs = settings.security, frozenset(_named_programs(home.root, settings))
+    places = (home.root, home.default_root, security.boundary, security.boundary_writable)
+    return _boundary(*places, programs)
+
+
+def _named_programs(root: Path, settings: Settings) -> Iterator[str]:
+    """Yield files in the home that the hooks and MCP servers of the settings name, with their
+    folders: these programs must be able to start."""
+    hooks = [each.command for group in settings.hooks.values() for each in group]
+    words = [word for command in hooks for word in command.split()]
+    for server in settings.mcp_servers.values():
+        words += [server.command, *server.args]
+    for word in words:
+        path = Path(os.path.realpath(Path(word.strip("'\"")).expanduser()))
+        if path.is_relative_to(root.resolve()) and path.is_file() and path.name not in KEY_FILES:
+            yield str(path if path.parent == root.resolve() else path.parent)
 
 
 @lru_cache(maxsize=8)
 def _boundary(
-    home: Path, default_root: Path, choice: Choice, writable: tuple[str, ...]
+    home: Path,
+    default_root: Path,
+    choice: Choice,
+    writable: tuple[str, ...],
+    programs: frozenset[str],
 ) -> Boundary:
     from hermes.terminal.confinement import Hiding  # loads ctypes
 
@@ -242,7 +268,7 @@ def _boundary(
     hidden = sorted(each for each in roots if not _is_inside(each, roots))
     # The installation itself may be in the home.
     code = [str(Path(each).resolve()) for each in (sys.prefix, sys.base_prefix, SOURCES)]
-    readable = {f"{root}/{name}" for name in READABLE}
+    readable = {f"{root}/{name}" for name in READABLE} | programs
     readable |= {each for each in code if _is_inside(each, hidden)}
     named = {str(Path(root, name)) for name in (*WRITABLE, *writable)}
     return Boundary(

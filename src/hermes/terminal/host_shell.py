@@ -446,6 +446,9 @@ class HostShell(SessionShell[HostSupervisor]):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Future[None]] = set()
 
+    def _saved_exports(self) -> bytes:
+        return self._exports
+
     async def close(self) -> None:
         await super().close()
         for task in self._tasks:

@@ -1,6 +1,7 @@
 """The sandbox backend: commands run on this machine inside bubblewrap.
 
-The system is read-only and the workspace writable. One `bwrap` runs while the host is open and all
+The system is read-only and the workspace writable. A confined sandbox sees nothing of this machine
+but its programs and the folders that it was given. One `bwrap` runs while the host is open and all
 programs start inside it, so they share processes, /tmp and, without network, a private loopback. No
 program outlives it, and it does not outlive this process.
 """
@@ -14,7 +15,16 @@ import socket
 import subprocess
 import sys
 import termios
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -32,6 +42,22 @@ from hermes.util.processes import start_program
 RUN = "/run"
 """Contains the sockets of system services, through which a program could leave the sandbox."""
 RESOLVER = "/etc/resolv.conf"
+PROGRAM_FOLDERS = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
+)  # fmt: skip
+SYSTEM_FILES = (
+    "alternatives", "bash.bashrc", "ca-certificates", "ca-certificates.conf", "crypto-policies",
+    "debian_version", "fonts", "gai.conf", "ImageMagick-6", "ImageMagick-7", "inputrc",
+    "java-11-openjdk", "java-17-openjdk", "java-21-openjdk", "ld.so.cache", "ld.so.conf",
+    "ld.so.conf.d", "localtime", "lsb-release", "magic", "mime.types", "nsswitch.conf",
+    "os-release", "perl", "pki/ca-trust", "pki/tls/cert.pem", "pki/tls/certs",
+    "pki/tls/openssl.cnf", "profile", "profile.d", "protocols", "python3", "R", "services",
+    "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "terminfo", "texmf", "timezone",
+)  # fmt: skip
+"""In /etc: settings that programs need and that hold no secrets; pip.conf, for example, may."""
+NETWORK_FILES = ("/etc/hosts", RESOLVER)
+SOURCES = ("/usr/src", "/usr/local/src")
+"""Folders of the system that may contain projects."""
 
 
 class SandboxOptions(msgspec.Struct, frozen=True):
@@ -42,7 +68,12 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     on it."""
     writable: tuple[str, ...] = ()  #: `terminal.sandbox_writable`: further writable paths.
     readonly: tuple[str, ...] = ()
-    """Paths that stay read-only although they are inside a writable folder."""
+    """Paths that stay read-only although they are inside a writable folder. A confined sandbox
+    sees them."""
+    runs_later: tuple[str, ...] = ()
+    """Relative paths that stay read-only in every project of a writable folder."""
+    confined: bool = False
+    """Start from an empty file system instead of a read-only view of this machine."""
     hidden: tuple[str, ...] = ()
     """Files and folders that appear empty: keys and the Hermes home. Only existing ones are
     covered."""
@@ -68,11 +99,10 @@ SYSTEM, WRITABLE, READ_ONLY, HIDDEN = range(4)
 def mount_arguments(options: SandboxOptions, private: Path) -> list[str]:
     """Return the mount arguments. `private` is a folder for files that are not of this machine."""
     mounts = _mounts(options, private)
-    # The init program inside needs the Python that this process runs with.
-    python = os.path.realpath(sys.base_prefix)
-    if any(python.startswith(f"{path}/") for path, mount in mounts.items() if mount.hides):
-        mounts[python] = _SandboxMount(READ_ONLY, ("--ro-bind", python))
-    arguments = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    arguments = [
+        *(_system_arguments(options, private) if options.confined else ("--ro-bind", "/", "/")),
+        "--dev", "/dev", "--proc", "/proc",
+    ]  # fmt: skip
     # Deeper paths are mounted later, so a workspace inside a hidden folder is visible.
     for path, mount in sorted(mounts.items()):
         arguments += [*mount.words, path]
@@ -80,8 +110,32 @@ def mount_arguments(options: SandboxOptions, private: Path) -> list[str]:
         if mount == _SandboxMount(HIDDEN, ("--tmpfs",)):
             arguments += ["--remount-ro", path]
     resolver = os.path.realpath(RESOLVER)
-    if resolver.startswith(f"{RUN}/") and Path(resolver).exists():  # a link into the hidden /run
+    # A link into the hidden /run.
+    if not options.confined and resolver.startswith(f"{RUN}/") and Path(resolver).exists():
         arguments += ["--ro-bind", resolver, resolver]
+    return arguments + (["--remount-ro", "/"] if options.confined else [])
+
+
+def _system_arguments(options: SandboxOptions, private: Path) -> list[str]:
+    """Return the part of the system that a confined sandbox sees."""
+    user, group, home = os.geteuid(), os.getegid(), options.workspace[0]
+    made = {
+        "/etc/passwd": f"user:x:{user}:{group}::{home}:/bin/sh\n",
+        "/etc/group": f"user:x:{group}:\n",
+        **({} if options.network else {"/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n"}),
+    }
+    arguments = []
+    for path, text in made.items():
+        source = private / Path(path).name
+        source.write_text(text)
+        arguments += ["--ro-bind", str(source), path]
+    real = [f"/etc/{name}" for name in SYSTEM_FILES]
+    real += NETWORK_FILES if options.network else ()
+    for path in (*PROGRAM_FOLDERS, *real):
+        if path in PROGRAM_FOLDERS and Path(path).is_symlink():
+            arguments += ["--symlink", os.readlink(path), path]  # noqa: PTH115 - as it is written
+        elif Path(path).exists():
+            arguments += ["--ro-bind", os.path.realpath(path), path]
     return arguments
 
 
@@ -91,7 +145,7 @@ def _mounts(options: SandboxOptions, private: Path) -> dict[str, _SandboxMount]:
     for folder in (tmp, other):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     opened = _existing_paths((*options.workspace, *options.writable))
-    if "/" in opened:
+    if "/" in opened.values():
         raise BackendUnavailable(
             "the working folder is /, so the sandbox would protect nothing",
             hint="work in a folder of your own, or set terminal.backend to local",
@@ -100,24 +154,116 @@ def _mounts(options: SandboxOptions, private: Path) -> dict[str, _SandboxMount]:
         ("/tmp", _SandboxMount(SYSTEM, ("--bind", str(tmp)))),
         ("/var/tmp", _SandboxMount(SYSTEM, ("--bind", str(other)))),
         (RUN, _SandboxMount(SYSTEM, ("--tmpfs",))),
-        *((path, _SandboxMount(WRITABLE, ("--bind", path))) for path in opened),
-        *(
-            (path, _SandboxMount(READ_ONLY, ("--ro-bind", path)))
-            for path in _existing_paths(options.readonly)
-        ),
+        *_bound(WRITABLE, opened, options),
+        *_bound(READ_ONLY, _existing_paths(options.readonly), options),
     ]
-    for path in (*_existing_paths(options.hidden), *foreign_sockets()):
-        cover = ("--tmpfs",) if Path(path).is_dir() else ("--ro-bind", str(empty))
-        chosen.append((path, _SandboxMount(HIDDEN, cover)))
+    seen = [path for path, mount in chosen if not mount.hides] + [*PROGRAM_FOLDERS]
+    hidden = (*options.hidden, *(SOURCES if options.confined else ()))
+    for path in (*_existing_paths(hidden).values(), *foreign_sockets()):
+        # What a confined sandbox does not see needs no cover.
+        if not options.confined or any(_is_below(path, each) for each in seen):
+            cover = ("--tmpfs",) if Path(path).is_dir() else ("--ro-bind", str(empty))
+            chosen.append((path, _SandboxMount(HIDDEN, cover)))
     mounts: dict[str, _SandboxMount] = {}
     for path, mount in chosen:
         mounts[path] = max(mount, mounts.get(path, mount))
+    for path in opened.values():
+        _protect_projects(path, options.runs_later, mounts)
+    _show_python(options, mounts)
     return mounts
 
 
-def _existing_paths(paths: Iterable[str]) -> list[str]:
+def _show_python(options: SandboxOptions, mounts: dict[str, _SandboxMount]) -> None:
+    """Mount the Python that this process runs with, which the init program inside needs."""
+    python = os.path.realpath(sys.base_prefix)
+    missing = options.confined and not any(_is_below(python, each) for each in PROGRAM_FOLDERS)
+    if missing and any(_is_below(path, python) for path in options.hidden):
+        raise BackendUnavailable(
+            f"Python is installed in {python}, so a sandbox for chats would show private files",
+            hint="install Hermes with the Python of the system, or set gateway.terminal to docker",
+        )
+    if missing or any(_is_below(python, path) for path, mount in mounts.items() if mount.hides):
+        mounts[python] = _SandboxMount(READ_ONLY, ("--ro-bind", python))
+
+
+def _bound(
+    rank: int, paths: Mapping[str, str], options: SandboxOptions
+) -> Iterator[tuple[str, _SandboxMount]]:
+    word = "--bind" if rank == WRITABLE else "--ro-bind"
+    for path, real in paths.items():
+        yield real, _SandboxMount(rank, (word, real))
+        if options.confined:  # where the links that lead to it do not exist
+            yield path, _SandboxMount(rank, (word, real))
+
+
+def _existing_paths(paths: Iterable[str]) -> dict[str, str]:
     """Return real paths, so that the target of a link is covered and not the link."""
-    return [os.path.realpath(path) for path in paths if path and Path(path).exists()]
+    return {path: os.path.realpath(path) for path in paths if path and Path(path).exists()}
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+# Files of projects that programs outside the sandbox run or obey, such as the hooks of git.
+
+PROJECT_DEPTH = 3  #: Levels below a writable folder that are searched for repositories.
+MAX_SEARCHED = 5_000  #: Folder entries that are looked at.
+MAX_PROJECTS = 64
+NOT_SEARCHED = frozenset({"node_modules", "site-packages", "__pycache__"})
+REDIRECT = ".git/commondir"
+"""A file that makes git read its settings elsewhere. Only git directories of worktrees have it."""
+
+
+def find_projects(folder: str, skipped: Container[str] = ()) -> list[str]:
+    """Return `folder` and the repositories below it, without links and hidden folders."""
+    found, level, searched = [folder], [folder], 0
+    for _ in range(PROJECT_DEPTH):
+        below: list[str] = []
+        for parent in level:
+            with suppress(OSError), os.scandir(parent) as entries:
+                for entry in entries:
+                    searched += 1
+                    usable = not entry.name.startswith(".") and entry.name not in NOT_SEARCHED
+                    if usable and entry.path not in skipped and entry.is_dir(follow_symlinks=False):
+                        below.append(entry.path)
+            if searched > MAX_SEARCHED:
+                return found[:MAX_PROJECTS]
+        found += [path for path in below if os.path.lexists(f"{path}/.git")]
+        level = below
+    return found[:MAX_PROJECTS]
+
+
+def _absent_redirects(options: SandboxOptions) -> tuple[Path, ...]:
+    """Return the redirects of git that no repository in a writable folder has."""
+    folders = _existing_paths((*options.workspace, *options.writable)).values()
+    places = (Path(each, REDIRECT) for folder in folders for each in find_projects(folder))
+    return tuple(
+        place for place in places if options.runs_later and place.parent.is_dir()
+        and not place.parent.is_symlink() and not os.path.lexists(place)
+    )  # fmt: skip
+
+
+def _protect_projects(folder: str, names: Sequence[str], mounts: dict[str, _SandboxMount]) -> None:
+    """Make files that run later read-only, as far as they exist when the sandbox starts.
+
+    The folders above them become mounts of their own, because a mount cannot be renamed: another
+    folder could take the place of one that is only renamed.
+    """
+    if not names or not Path(folder).is_dir():
+        return
+    for project in find_projects(folder, {path for path, each in mounts.items() if each.rank > 1}):
+        if Path(f"{project}/.git").is_dir() and not Path(f"{project}/.git").is_symlink():
+            with suppress(OSError):
+                Path(f"{project}/.git/hooks").mkdir(exist_ok=True)
+        for name in (*names, ".git"):
+            path = f"{project}/{name}"
+            if not Path(path).exists() or os.path.realpath(path) != path:
+                continue
+            if name != ".git" or Path(path).is_file():
+                mounts.setdefault(path, _SandboxMount(READ_ONLY, ("--ro-bind", path)))
+            while (path := os.path.dirname(path)) != folder:  # noqa: PTH120 - no Path needed
+                mounts.setdefault(path, _SandboxMount(WRITABLE, ("--bind", path)))
 
 
 def foreign_sockets() -> Iterator[str]:
@@ -212,6 +358,9 @@ MAX_MESSAGE = 200_000
 """Maximum size in bytes of a start message, which holds the program's arguments."""
 EXIT_CODE_LOST = 137  #: Exit code of programs that ended with the sandbox.
 OTHER_BACKENDS = "another place: terminal.backend, and gateway.terminal for chats"
+START_TRIES = 3
+MOUNTS_CHANGED = "Unable to apply mount flags"
+"""Message of bubblewrap if a mount disappears while it starts, as when a container stops."""
 NAMESPACE_ERRORS = ("namespace", "uid map", "Operation not permitted", "Permission denied")
 
 
@@ -245,13 +394,17 @@ class SandboxHost:
                     "bubblewrap is not installed, so there is no sandbox to run commands in",
                     hint=f"apt install bubblewrap; or name {OTHER_BACKENDS}",
                 )
-            box = _RunningSandbox()
-            try:
-                await box.begin(program, self._options, self._environment)
-            except BaseException:
-                await box.close()
-                raise
-            self._running = box
+            for left in reversed(range(START_TRIES)):
+                box = _RunningSandbox(self._options)
+                try:
+                    await box.begin(program, self._environment)
+                except BaseException as error:
+                    await box.close()
+                    if not left or MOUNTS_CHANGED not in str(error):
+                        raise
+                else:
+                    self._running = box
+                    return
 
     async def start(
         self, argv: Argv, *, on_output: Sink, on_error: Sink | None = None, pty: bool = False
@@ -274,7 +427,10 @@ class SandboxHost:
 class _RunningSandbox:
     """One running sandbox, and this side of the socket to its init program."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: SandboxOptions) -> None:
+        self._options = options
+        self._redirects: tuple[Path, ...] = ()
+        """Files of git that must not appear, because they would lead around protected ones."""
         self._lifeline = Lifeline()
         self._numbers = itertools.count(1)
         self._processes: dict[int, SandboxProcess] = {}
@@ -288,17 +444,18 @@ class _RunningSandbox:
     def alive(self) -> bool:
         return self._socket is not None and not self._exited.is_set()
 
-    async def begin(
-        self, program: str, options: SandboxOptions, environment: Mapping[str, str]
-    ) -> None:
-        folder = self._lifeline.folder
+    async def begin(self, program: str, environment: Mapping[str, str]) -> None:
+        folder, options = self._lifeline.folder, self._options
+        arguments = await asyncio.to_thread(mount_arguments, options, folder)
+        self._redirects = await asyncio.to_thread(_absent_redirects, options)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         errors = folder / "errors"
         with theirs, errors.open("wb") as output:
             self._process = await start_program(
                 program,
-                *bwrap_arguments(options, folder, theirs.fileno()),
+                *arguments,
+                *init_arguments(options, theirs.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -354,7 +511,13 @@ class _RunningSandbox:
                     self._process.kill()
                 await self._waiting
         finally:
+            self._remove_redirects()
             await self._lifeline.close()
+
+    def _remove_redirects(self) -> None:
+        for path in self._redirects:
+            with suppress(OSError):
+                path.unlink()
 
     async def _wait(self, process: asyncio.subprocess.Process) -> None:
         await process.wait()
@@ -378,6 +541,7 @@ class _RunningSandbox:
         if event.ready:
             self._ready.set()
         elif process := self._processes.pop(event.ended, None):
+            self._remove_redirects()
             process.on_exit(event.code)
 
     async def _signal(self, number: int, name: int) -> None:
@@ -399,12 +563,12 @@ class _RunningSandbox:
         raise ToolError("the sandbox was closed meanwhile")
 
 
-def bwrap_arguments(options: SandboxOptions, private: Path, descriptor: int) -> list[str]:
-    """Return the arguments of `bwrap`; `descriptor` is the socket of the init program."""
+def init_arguments(options: SandboxOptions, descriptor: int) -> list[str]:
+    """Return the arguments of `bwrap` after the mounts; `descriptor` is the socket of the init
+    program."""
     folder = next((path for path in options.workspace if Path(path).is_dir()), "/")
     limits = (options.memory_mb * 1_048_576, options.processes)
     return [
-        *mount_arguments(options, private),
         "--unshare-all",
         *(["--share-net"] if options.network else []),
         "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--chdir", folder,

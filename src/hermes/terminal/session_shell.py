@@ -6,6 +6,7 @@ local and the host shell differ only in how they start that program and where it
 
 import asyncio
 import contextlib
+import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +19,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.terminal.base import CommandResult, Running, Shell, Sink
 from hermes.terminal.output import Capture, OutputLimits
+from hermes.util.lazy import late_pattern
 
 
 class Session(Protocol):
@@ -120,6 +122,14 @@ class SessionShell(ABC, Generic[S]):
         """Return the names of all variables set or pending."""
         return tuple(sorted({*self._exported, *self._pending}))
 
+    def variables(self) -> dict[str, str]:
+        """Return the variables that the next command will have, as far as they are known."""
+        return {**parse_exports(self._saved_exports()), **self._pending}
+
+    def _saved_exports(self) -> bytes:
+        """Return what `export -p` printed at the end of the last command."""
+        return b""
+
     async def run(
         self,
         command: str,
@@ -220,6 +230,24 @@ class SessionShell(ABC, Generic[S]):
     async def _start_background(
         self, session: S, source: bytes, cwd: str | None, on_output: Sink, *, pty: bool
     ) -> Running: ...
+
+
+_DECLARED = late_pattern(
+    rb"^(?:declare -\w+|export) (\w+)=(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)')$",
+    re.MULTILINE | re.DOTALL,
+)
+_ESCAPED = late_pattern(rb"\\(.)", re.DOTALL)
+LONGEST_VALUE = 2_000  #: Bytes of a variable; the analysis of commands does not need longer ones.
+
+
+def parse_exports(text: bytes) -> dict[str, str]:
+    """Return the variables in the output of `export -p`."""
+    found = {}
+    for name, double, single in _DECLARED.findall(text):
+        value = _ESCAPED.sub(rb"\1", double) if double else single
+        if len(value) <= LONGEST_VALUE:
+            found[name.decode()] = value.decode("utf-8", "replace")
+    return found
 
 
 def _encode_command(command: str) -> bytes:

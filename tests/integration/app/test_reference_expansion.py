@@ -349,7 +349,12 @@ async def test_secrets_are_taken_out_of_a_patch_and_a_huge_one_is_refused(attach
 async def test_git_that_hangs_is_ended(workspace: Path, git, gone) -> None:
     commit(git, workspace, "a.txt", "one\n", "first")
     (workspace / ".gitattributes").write_text("*.txt filter=slow\n")
-    git("config", "filter.slow.clean", f"sh -c 'echo $$ > {workspace}/pid; exec sleep 600'")
+    git(
+        "config",
+        "--global",
+        "filter.slow.clean",
+        f"sh -c 'echo $$ > {workspace}/pid; exec sleep 600'",
+    )
     (workspace / "a.txt").write_text("two\n")
     with pytest.raises(GitCommandFailed, match="longer than 1 seconds"):
         await UserGit(workspace).run("diff", seconds=1.0)

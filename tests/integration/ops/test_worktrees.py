@@ -191,8 +191,8 @@ async def test_a_failure_leaves_nothing_behind(opened, repo: Path, git) -> None:
     (repo / ".gitattributes").write_text("*.txt filter=broken\n")
     git("add", ".gitattributes")
     git("commit", "--quiet", "-m", "attributes")
-    git("config", "filter.broken.smudge", "false")
-    git("config", "filter.broken.required", "true")
+    git("config", "--global", "filter.broken.smudge", "false")
+    git("config", "--global", "filter.broken.required", "true")
     with pytest.raises(GitCommandFailed):
         await opened("x")
     assert git("branch", "--list", "hermes/*") == ""
@@ -204,7 +204,7 @@ async def test_stopping_half_way_leaves_nothing_behind(opened, repo: Path, git) 
     (repo / ".gitattributes").write_text("*.txt filter=slow\n")
     git("add", ".gitattributes")
     git("commit", "--quiet", "-m", "attributes")
-    git("config", "filter.slow.smudge", f"touch {repo}/begun; sleep 600; cat")
+    git("config", "--global", "filter.slow.smudge", f"touch {repo}/begun; sleep 600; cat")
     opening = asyncio.ensure_future(opened("x"))
     while not (repo / "begun").exists():
         await asyncio.sleep(0.01)

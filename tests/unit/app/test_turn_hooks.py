@@ -79,8 +79,10 @@ async def test_memory_flush_obeys_the_approval_rules(talking, hermes_home, rule,
 
 async def test_hooks_see_the_calls_of_a_review(talking, tmp_path: Path) -> None:
     log = tmp_path / "calls"
-    hooks = f"hooks:\n  pre_tool_call:\n    - command: tee -a {log}\nhooks_auto_accept: true\n"
-    async with talking(SCRIPT, FLUSHING + hooks) as talk:
+    command = f"sh -c 'cat >> {log}'"
+    hooks = f"hooks:\n  pre_tool_call:\n    - command: {command}\nhooks_auto_accept: true\n"
+    allowed = "approvals:\n  effects: {memory: allow}\n"
+    async with talking(SCRIPT, FLUSHING + hooks + allowed) as talk:
         await talk.say("I use tabs")
         assert await talk.app.flush(talk.agent) == 1
     assert '"memory"' in log.read_text()

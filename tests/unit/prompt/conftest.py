@@ -19,6 +19,7 @@ class CountingFileTree(LocalFileTree):
     """Files of this machine, and a list of what was asked for."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[str] = []
 
     def read(self, path: str) -> str | None:

@@ -314,3 +314,19 @@ def test_paths_are_found_in_arguments(arguments: dict[str, object], expected: li
 
 def test_only_the_start_of_a_long_command_is_searched():
     assert len(paths_in_arguments({"command": " ".join(f"d{n}/x" for n in range(10_000))})) == 20
+
+
+def test_tree_within_a_folder_follows_no_link_out_of_it(tmp_path: Path) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder in (own, other):
+        folder.mkdir()
+        (folder / "NOTES.md").write_text(f"notes of {folder.name}")
+    (own / "AGENTS.md").symlink_to(other / "NOTES.md")
+    (own / "CLAUDE.md").symlink_to(own / "NOTES.md")
+    (own / "above").symlink_to(other)
+    tree = LocalFileTree(str(own))
+    assert tree.read(f"{own}/AGENTS.md") is None
+    assert tree.read(f"{own}/above/NOTES.md") is None
+    assert tree.read(f"{other}/NOTES.md") is None
+    assert tree.read(f"{own}/CLAUDE.md") == "notes of own"
+    assert LocalFileTree().read(f"{own}/AGENTS.md") == "notes of other"

@@ -166,6 +166,21 @@ class LocalShell(SessionShell[LocalSession]):
             undo.pop_all()
         return session
 
+    def variables(self) -> dict[str, str]:
+        saved = super().variables()
+        # Without a saved state the next command starts with the environment of the session.
+        return (
+            saved
+            if self._session and self._session.exports.exists()
+            else {**self._environment, **saved}
+        )
+
+    def _saved_exports(self) -> bytes:
+        try:
+            return self._session.exports.read_bytes() if self._session else b""
+        except FileNotFoundError:  # no command has ended yet
+            return b""
+
     async def _close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
