@@ -7,23 +7,26 @@ selects the mechanism that protects the folder of Hermes (`security.boundary`).
 
 import json
 import os
+import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.sessions import SessionRequest
 from hermes.cli.context import ProgressLine
+from hermes.cli.scheduling import LazyScheduler
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.events import ApprovalAsked, Event, ToolFinished
 from hermes.core.messages import ToolCall, User
-from hermes.core.ports import ApprovalAnswer
+from hermes.core.ports import ApprovalAnswer, Scheduler
 from hermes.core.testing import ModelServer
 
 KEY = "sk-or-v1-5f0c0ffee1badd00d2cafe3beef4f00d5ba5eba11"
@@ -34,20 +37,39 @@ BOUNDARY = os.environ.get("HERMES_TEST_BOUNDARY", "auto")
 CONFIG = f"sessions:\n  auto_title: false\nsecurity:\n  boundary: {BOUNDARY}\n"
 
 
+PROCESS = "proc_started_last"  #: In arguments: the id of the last background process.
+
+
 def call(tool: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
     """A tool call of the misled model."""
     return tool, arguments
 
 
+def _step(number: int, name: str, arguments: dict[str, Any]) -> Any:
+    text = json.dumps(arguments)
+    if PROCESS not in text:
+        return ToolCall(f"c{number}", name, text)
+
+    def step(request: Any) -> ToolCall:
+        found = re.findall(r"proc_[0-9a-f]{12}", json.dumps(request.body))
+        return ToolCall(f"c{number}", name, text.replace(PROCESS, found[-1] if found else "?"))
+
+    return step
+
+
 class RecordingApprover:
     """Gives `answer` to every question and keeps the questions."""
 
-    def __init__(self, answer: ApprovalAnswer = ApprovalAnswer.DENY) -> None:
+    def __init__(
+        self, answer: ApprovalAnswer = ApprovalAnswer.DENY, *first: ApprovalAnswer
+    ) -> None:
+        """`first` are the answers to the first questions."""
         self.answer, self.questions = answer, list[ApprovalAsked]()
+        self._first = list(first)
 
     async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
         self.questions.append(question)
-        return self.answer
+        return self._first.pop(0) if self._first else self.answer
 
 
 class Outcome:
@@ -88,7 +110,8 @@ class Machine:
         self._guarded = {path: path.read_bytes() for path in files if self.work not in path.parents}
 
     def configure(self, text: str) -> None:
-        """Add settings, as the user would before the attack."""
+        """Add settings, as the user would before the attack, and confirm them."""
+        (self.hermes / "integrity" / "policy.json").unlink(missing_ok=True)
         self.settings += text
         path = self.hermes / "config.yaml"
         path.write_text(self.settings)
@@ -96,26 +119,36 @@ class Machine:
 
     async def run(
         self,
-        *calls: tuple[str, dict[str, Any]],
+        *calls: tuple[str, dict[str, Any]] | str | Callable[[Any], Any],
         approver: RecordingApprover | None = None,
         answer: str = "Done.",
+        then: Sequence[tuple[str, dict[str, Any]]] = (),
+        after: Callable[[App, Agent], Awaitable[Any]] | None = None,
         **request: Any,
     ) -> Outcome:
         """Let the agent make these calls, one after the other, and answer.
 
-        Without an approver no user can be asked, the strictest default.
+        Without an approver no user can be asked, the strictest default. A text is the answer of a
+        subagent; a function makes a step from the request to the model. `after` runs when the
+        turn has ended, and `then` are calls that the model makes for it.
         """
-        script = [
-            ToolCall(f"c{number}", name, json.dumps(arguments))
-            for number, (name, arguments) in enumerate(calls)
+        made = [
+            _step(number, *step) if isinstance(step, tuple) else step
+            for number, step in enumerate((*calls, *then))
         ]
+        script = [*made[: len(calls)], answer]
+        script += [*made[len(calls) :], answer] if then else []
         home = Home(self.hermes)
-        with ModelServer([*script, answer]) as server:
+        with ModelServer(script) as server:
             at = {"provider": "custom", "base_url": f"{server.url}/v1", "default": "lab"}
             loaded = load(home, {f"model.{name}": value for name, value in at.items()})
             async with App(home, loaded, ProgressLine(StringIO()), [].append) as app:
-                agent = await app.agent(SessionRequest(self.work, approver=approver, **request))
+                app.services.scheduler = cast("Scheduler", LazyScheduler(app))
+                wanted = {"working_folder": self.work, "approver": approver, **request}
+                agent = await app.agent(SessionRequest(**wanted))
                 events = [event async for event in agent.run(User.say("go"))]
+                if after is not None:
+                    await after(app, agent)
             sent = "\n".join(json.dumps(each.body) for each in server.calls)
         return Outcome(events, sent)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hermes.config.home import Home
-from hermes.config.settings import SecuritySettings
+from hermes.config.settings import SecuritySettings, Settings
 from hermes.terminal import open_boundary
 from tests.redteam.conftest import BOUNDARY, KEY, Machine, RecordingApprover, call
 
@@ -237,13 +237,13 @@ UNPRIVILEGED = """
 import os, subprocess, sys
 from pathlib import Path
 from hermes.config.home import Home
-from hermes.config.settings import SecuritySettings
+from hermes.config.settings import SecuritySettings, Settings
 from hermes.terminal import confinement, open_boundary
 
 hermes, choice = sys.argv[1:]
 os.setgroups([]), os.setresgid(65532, 65532, 65532), os.setresuid(65532, 65532, 65532)
 sys.executable = "/usr/bin/python3"  # this one may be in a folder of root
-boundary = open_boundary(Home(Path(hermes)), SecuritySettings(boundary=choice))
+boundary = open_boundary(Home(Path(hermes)), Settings(security=SecuritySettings(boundary=choice)))
 print(boundary.mechanism, boundary.failures)
 script = f"cat {hermes}/.env /proc/[0-9]*/root{hermes}/.env; echo x > {hermes}/config.yaml; id -u"
 print(boundary.start(["/bin/sh", "-c", script], subprocess.check_output).decode())
@@ -278,6 +278,6 @@ def test_an_ordinary_user_is_protected_too(choice: str):
 
 @needs_boundary
 def test_the_boundary_names_its_mechanism(machine: Machine):
-    wanted = SecuritySettings(boundary=BOUNDARY)
+    wanted = Settings(security=SecuritySettings(boundary=BOUNDARY))
     boundary = open_boundary(Home(machine.hermes), wanted)
     assert boundary.mechanism == ("namespace" if BOUNDARY == "auto" else BOUNDARY)

@@ -5,7 +5,7 @@
 
 from hermes.agent.agent import AfterTurn, Agent, AgentOptions
 from hermes.agent.compaction import Compactor
-from hermes.agent.dispatch import ToolDispatcher, ToolPolicy
+from hermes.agent.dispatch import ToolDispatcher, ToolPolicy, run_permitted
 from hermes.agent.subagents import Subagent, Subagents
 from hermes.agent.turn import IterationBudget, PendingMessages, Turn
 
@@ -21,4 +21,5 @@ __all__ = [
     "ToolDispatcher",
     "ToolPolicy",
     "Turn",
+    "run_permitted",
 ]

@@ -2,20 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from hermes.agent.turn import Turn
+from hermes.config.own_files import OwnFiles
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError, ToolUnknown
-from hermes.core.events import Emit, ToolFinished, ToolOutput, ToolStarted
+from hermes.core.events import Emit, Notice, ToolFinished, ToolOutput, ToolStarted
 from hermes.core.messages import INTERRUPTED_RESULT, ToolCall, ToolResult
 from hermes.core.ports import Clock, HookName, Hooks
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.security import EgressPolicy
 from hermes.store import SessionStore
-from hermes.tools import Toolbox
+from hermes.tools import MCP_TOOLSET_PREFIX, Toolbox
 from hermes.tools.checkpoints import TurnCheckpoints
 from hermes.util.concurrency import in_session
 from hermes.util.text import LineBuffer
@@ -31,8 +34,16 @@ STOP_GRACE_SECONDS = 0.8
 class ToolPolicy(Protocol):
     """Decides whether a call may run. All calls pass it."""
 
-    async def permit(self, tool: Tool, arguments: dict[str, Any], call_id: str, emit: Emit) -> None:
-        """Return when the call may run. Raise `ToolDenied` when it may not."""
+    async def permit(
+        self,
+        tool: Tool,
+        arguments: dict[str, Any],
+        call_id: str,
+        emit: Emit,
+        leaving: Concern | None = None,
+    ) -> None:
+        """Return when the call may run. Raise `ToolDenied` when it may not. `leaving` is the
+        concern about what the call sends."""
 
     async def require_approval(
         self, tool_name: str, concern: Concern, call_id: str, emit: Emit
@@ -52,11 +63,16 @@ class ToolDispatcher:
         clock: Clock,
         workspace: TurnCheckpoints | None = None,
         hints: Callable[[dict[str, Any]], str] | None = None,
+        own_files: OwnFiles | None = None,
+        egress: EgressPolicy | None = None,
     ) -> None:
         """Without `log`, results are not stored. `hints` returns text for the paths in a call's
-        arguments, such as the instructions of a subfolder; it is appended to the result."""
+        arguments, such as the instructions of a subfolder; it is appended to the result.
+        `own_files` are checked around calls that may change them."""
+        self._own_files = own_files
         self._tools, self._policy, self._log, self._hints = tools, policy, log, hints
         self._hooks, self._clock, self._workspace = hooks, clock, workspace
+        self._egress = egress
         self._stragglers: set[asyncio.Future[Any]] = set()
 
     async def run(self, turn: Turn, emit: Emit) -> None:
@@ -69,6 +85,28 @@ class ToolDispatcher:
                 turn.cancel.cancel("the turn was abandoned")
             turn.add_results(await work)  # each call has a stored result, also after a stop
         turn.cancel.check()
+
+    def check_own_files(self, emit: Emit) -> None:
+        """Undo changes of Hermes' own files that a process of an earlier turn made."""
+        for text in self._own_files.check_idle() if self._own_files is not None else ():
+            emit(Notice(text))
+
+    @contextmanager
+    def _guard_own_files(self, tool: Tool, emit: Emit) -> Iterator[None]:
+        """Undo changes that the call makes to Hermes' own files, and report them."""
+        harmless = tool.effect in (Effect.READ, Effect.NETWORK)
+        if self._own_files is None or (
+            harmless and not tool.toolset.startswith(MCP_TOOLSET_PREFIX)
+        ):
+            yield
+            return
+        for text in self._own_files.begin_call():
+            emit(Notice(text))
+        try:
+            yield
+        finally:
+            for text in self._own_files.end_call():
+                emit(Notice(text))
 
     async def _run_all(self, turn: Turn, emit: Emit) -> list[ToolResult]:
         """Run groups of concurrent calls; a call of a serial tool is a group of its own."""
@@ -153,17 +191,23 @@ class ToolDispatcher:
         output = LineBuffer(lambda text: emit(ToolOutput(call.id, self._tools.redact(text))))
         context = self._tool_context(turn, tool, call, emit, output.add)
         with turn.cancel.scope():
-            await self._policy.permit(tool, arguments, call.id, emit)
+            leaving = await self._egress.examine(tool, arguments) if self._egress else None
+            await self._policy.permit(tool, arguments, call.id, emit, leaving)
+            if self._egress is not None:
+                self._egress.observe(tool, arguments)
             if self._workspace is not None and tool.may_change(arguments):
                 await self._workspace.before_change(context)
         return _PermittedCall(tool, arguments, context, output, details)
 
     async def _execute(self, turn: Turn, call: ToolCall, permitted: "_PermittedCall") -> str:
         """Run the tool and return its result, as the hooks after a call changed it."""
-        arguments = permitted.arguments
-        work = permitted.tool.handler(permitted.context, arguments)
-        result = await self._run_until_cancelled(work, turn.cancel)
+        arguments, tool, emit = permitted.arguments, permitted.tool, permitted.context.announce
+        with self._guard_own_files(tool, emit):
+            work = tool.handler(permitted.context, arguments)
+            result = await self._run_until_cancelled(work, turn.cancel)
         permitted.output.flush()
+        if self._egress is not None:
+            self._egress.observe_result(permitted.tool, result)
         result = await self._tools.fit(call.name, call.id, result)
         result = await self._after_hooks(turn, call, permitted, result)
         hint = self._hints(arguments) if self._hints is not None else ""
@@ -247,6 +291,17 @@ class _PermittedCall(NamedTuple):
     context: ToolContext
     output: LineBuffer
     details: dict[str, Any]  #: What hooks are called with.
+
+
+async def run_permitted(
+    policy: ToolPolicy, tool: Tool, context: ToolContext, arguments: dict[str, Any]
+) -> str:
+    """Run a single call outside of a turn, if the policy permits it. Raises `ToolError`.
+
+    Only this module calls handlers, so no call gets around the policy.
+    """
+    await policy.permit(tool, arguments, context.call_id, context.announce)
+    return await tool.handler(context, arguments)
 
 
 def _bug(call: ToolCall, error: BaseException) -> str:

@@ -59,6 +59,7 @@ async def run_turn(turn: Turn, deps: TurnDeps, question: User | None, emit: Emit
     unfinished in the log and can be resumed.
     """
     emit(TurnStarted(turn.session_id, deps.model.name, deps.model.provider))
+    deps.tools.check_own_files(emit)
     try:
         await _run_steps(turn, deps, question, emit)
         end = turn.finished()

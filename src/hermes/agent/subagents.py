@@ -12,6 +12,7 @@ from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Event,
+    Notice,
     QuestionAnswered,
     QuestionAsked,
     SubagentFinished,
@@ -32,7 +33,7 @@ CLEANUP_SECONDS = 5
 CLOSE_SECONDS = 10  #: Time `close` waits for subagents that still clean up.
 LINES_PER_SECOND = 5  #: Progress lines shown of one subagent; further ones are dropped.
 
-FORWARDED_EVENTS = (ApprovalAsked, ApprovalAnswered, QuestionAsked, QuestionAnswered)
+FORWARDED_EVENTS = (ApprovalAsked, ApprovalAnswered, QuestionAsked, QuestionAnswered, Notice)
 """Events of a subagent that the user must see unchanged."""
 
 

@@ -20,6 +20,7 @@ from hermes.core.model import ReasoningDelta, TextDelta
 from hermes.core.ports import Clarifier
 from hermes.tools import selected_toolsets
 from hermes.util.concurrency import LoopThread
+from hermes.util.text import visible
 
 LONGEST = 100  #: Characters of a call's arguments in a line about it.
 
@@ -71,7 +72,7 @@ class _Asking:
 def _line(event: Event) -> str:
     match event:
         case ToolStarted():
-            return f"· {event.call.name} {event.call.arguments[:LONGEST]}"
+            return visible(f"· {event.call.name} {event.call.arguments[:LONGEST]}")
         case ToolFinished() if event.failed:
             return f"  {event.name} failed: {event.result[:LONGEST]}"
         case Notice():

@@ -158,7 +158,7 @@ class HermesCLI:
                 raise error
         goodbye = ui.display.skin.branding.goodbye
         if goodbye and is_terminal_open(ui.stdout):
-            cli.say(ui.display.paint("dim", goodbye))
+            cli.say(cli.paint("dim", goodbye))
         return ui.code
 
     async def _run_in_ui(

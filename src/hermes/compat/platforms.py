@@ -272,13 +272,15 @@ def normalize_event(event: MessageEvent, platform: str) -> MessageEvent:
     """Return the event with string ids and a known chat type. A message without an id gets a new
     one, so it is not recognised when it comes again."""
     given = event.source
-    texts = ("chat_id", "user_id", "user_name", "chat_name", "thread_id")
+    names = ("chat_id", "user_id", "user_name", "chat_name", "thread_id")
+    texts: dict[str, Any] = {name: _word(getattr(given, name)) for name in names}
     source = SessionSource(
         platform=platform,
         chat_type=CHAT_TYPES.get(_word(given.chat_type), "group"),
         is_bot=bool(given.is_bot),
+        proven=bool(given.proven),
         roles=tuple(_word(each) for each in given.roles or ()),
-        **{name: _word(getattr(given, name)) for name in texts},
+        **texts,
     )
     return msgspec.structs.replace(
         event,

@@ -23,6 +23,7 @@ from hermes.prompt.context_files import LocalFileTree, project_context
 from hermes.security import Redactor
 from hermes.store import SessionStore
 from hermes.util.concurrency import LoopThread, SystemClock
+from hermes.util.text import escape_controls
 
 T = TypeVar("T")
 THREAD = "hermes-documented"
@@ -105,7 +106,7 @@ def close_all() -> None:
 
 
 def tell(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{escape_controls(text)}\n")
 
 
 class TextProgress:

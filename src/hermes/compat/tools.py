@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from hermes.agent import run_permitted
 from hermes.app import (
     SessionRequest,
     SessionTools,
@@ -28,8 +29,9 @@ from hermes.config.home import current_home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError, ToolError, ToolUnknown
+from hermes.core.model import ToolSpec
 from hermes.core.ports import HookName, Hooks, NoHooks
-from hermes.core.tool import Concern, Tool, ToolContext
+from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.memory import BuiltinMemory, MemoryOptions, MemoryScope, apply_action, open_memory
 from hermes.security import BROKEN_RULES, TEXT_RULES, PathGuard, Redactor, examine_command
 from hermes.tools import (
@@ -146,8 +148,7 @@ class _Call:
         if name in AGENT_TOOLS:
             raise ToolError(f"{name} must be handled by the agent loop: run an AIAgent")
         context = self._context(tool)
-        await self._tools.approvals.permit(tool, arguments, context.call_id, context.announce)
-        text = await tool.handler(context, arguments)
+        text = await run_permitted(self._tools.approvals, tool, context, arguments)
         heard["result"] = result = await toolbox.fit(name, self._id, text)
         await self._hooks.fire(HookName.POST_TOOL_CALL, **heard)
         for changed in await self._hooks.fire(HookName.TRANSFORM_TOOL_RESULT, **heard):
@@ -225,16 +226,17 @@ class ScriptToolRegistry:
         self._inner.register(
             name, toolset, schema, handler, check_fn, requires_env, is_async, description, emoji
         )
-        self._handlers[name] = handler
+        if (entry := self._inner.get(name)) is None or not entry.builtin:
+            self._handlers[name] = handler
 
     def dispatch(self, name: str, args: Dict, **kwargs: Any) -> str:
         """Return the result as a JSON string; a failure is `{"error": …}`. No hooks are called.
 
-        A handler registered here is called with `kwargs`; any other tool is under the policy of
-        the settings.
+        A handler registered here is called with `kwargs`. Each call is under the policy of the
+        settings, in which a handler of the script itself counts as a tool that only reads.
         """
         if name in self._handlers:
-            return script_runtime().run(_result(self._handlers[name], args, kwargs))
+            return script_runtime().run(_run_own(name, self._handlers[name], args, kwargs))
         if self._inner is not ours.registry:
             return error_json(f"there is no tool {name!r}")
         return standalone_tools().call(name, args, str(kwargs.get("task_id") or ""), hooked=False)
@@ -254,6 +256,22 @@ class ScriptToolRegistry:
         """Whether at least one tool of it can be used here."""
         names = {entry.name for entry in self._inner.entries if entry.toolset == toolset}
         return bool(self.get_definitions(names))
+
+
+async def _run_own(
+    name: str, handler: Handler, args: Dict, kwargs: Dict, effect: Effect = Effect.READ
+) -> str:
+    """Run a handler of the script itself, or one of ours, under the policy of the settings."""
+
+    async def run(_context: ToolContext, arguments: Dict) -> str:
+        return await _result(handler, arguments, kwargs)
+
+    tool = Tool(ToolSpec(name, "", {}), run, effect=effect)
+    context = ToolContext("", f"call_{uuid.uuid4().hex[:12]}", CancelToken(), lambda _text: None)
+    try:
+        return await run_permitted(standalone_tools().approvals, tool, context, args)
+    except HermesError as error:
+        return error_json(f"{error} ({error.hint})" if error.hint else str(error))
 
 
 async def _result(handler: Handler, args: Dict, kwargs: Dict) -> str:
@@ -482,9 +500,24 @@ def memory_tool(
     old_text: str | None = None,
     store: MemoryStore | None = None,
 ) -> str:
-    """Call the `memory` tool: `action` is add, replace or remove. The result is JSON."""
-    done = (store or MemoryStore()).change(action, target, content or "", old_text or "")
-    return msgspec.json.encode(done).decode() if done["success"] else error_json(done["error"])
+    """Call the `memory` tool: `action` is add, replace or remove. The result is JSON.
+
+    Without a `store` of the script, the call needs approval like that of an agent.
+    """
+
+    def change(arguments: Dict) -> str:
+        done = (store or MemoryStore()).change(**arguments)
+        return msgspec.json.encode(done).decode() if done["success"] else error_json(done["error"])
+
+    given = {
+        "action": action,
+        "target": target,
+        "content": content or "",
+        "old_text": old_text or "",
+    }
+    if store is not None:
+        return change(given)
+    return script_runtime().run(_run_own("memory", change, given, {}, Effect.PERSIST))
 
 
 # `tools.approval`: whether a command is dangerous.

@@ -15,6 +15,7 @@ import msgspec
 
 from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded
+from hermes.config.own_files import record_change, write_own
 from hermes.core.errors import ConfigError, HermesError, StoreConflict, StoreError
 from hermes.cron.job import Job, Record
 from hermes.cron.schedule import format_timestamp
@@ -243,6 +244,7 @@ class FileJobStore:
                 # Some file systems do not allow colons.
                 stamp = format_timestamp(time.time()).replace(":", "-")
                 try:
+                    record_change(self._folder.parent, self.path, None)
                     return self.path.rename(self.path.with_name(f"jobs.json.moved-{stamp}"))
                 except FileNotFoundError:  # another process was faster
                     return None
@@ -267,7 +269,7 @@ class FileJobStore:
                 content = msgspec.json.encode({**head, "jobs": records, "updated_at": now})
                 data = msgspec.json.format(content, indent=2) + b"\n"
                 try:
-                    files.write_bytes(self.path, data, mode=0o600)
+                    write_own(self._folder.parent, self.path, data, mode=0o600)
                 except OSError as error:
                     raise _failed("write", self.path, error) from error
         return result

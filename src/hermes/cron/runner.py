@@ -204,6 +204,7 @@ class JobRunner:
             origin=job.origin,
             user_day_usd=limits.day_usd,
             sends_files=not limits.no_files,
+            persists=not limits.no_files,  # both are rights that guests do not have
             shared_folders=(self._deliverer.output_path(execution.run).parent,),
         )
 

@@ -267,8 +267,6 @@ UTILITIES = (
 )
 
 
-SUBJECT_CHARS = 1_000
-
 T = TypeVar("T")
 
 
@@ -329,7 +327,7 @@ def _remote_tool(
         what = "may destroy something" if remote.destructive else "may do anything"
         return Concern(
             f"mcp:{server}:{remote.name}",
-            f"{name} {given if len(given) <= SUBJECT_CHARS else given[:SUBJECT_CHARS] + ' …'}",
+            f"{name} {given}",
             f"{remote.name} of the MCP server {server} {what}",
         )
 

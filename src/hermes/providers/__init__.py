@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     # isort: off
     # fmt: off
     from hermes.providers.endpoints import (
-        ENDPOINTS, ENV, MANUAL, OAUTH, Credential, Endpoint, LoginSpec, ModelProfile,
-        RemoteToolProgress, Target, Timeouts, check_base_url, is_loopback, own_key_variables,
-        variable_name,
+        ENDPOINTS, ENV, MANUAL, OAUTH, OPENAI_VARIABLE, Credential, Endpoint, LoginSpec,
+        ModelProfile, RemoteToolProgress, Target, Timeouts, check_base_url, is_loopback,
+        is_openai_key, own_key_variables, variable_name,
     )
     from hermes.providers.resolver import (
         CUSTOM, LOCAL, MAIN, NO_KEY_REASON, ModelChoice, Resolver, auxiliary_targets,
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUSTOM", "ENDPOINTS", "ENV", "LOCAL", "MAIN", "MANUAL", "NO_KEY_REASON", "OAUTH",
-    "Credential", "Endpoint", "LoginSpec", "ModelChoice", "ModelHttpClient", "ModelProfile",
-    "RemoteToolProgress", "Resolver", "SmallModel", "Target", "Timeouts", "WireModel",
-    "auxiliary_targets", "check_base_url", "custom_endpoint", "expand_alias",
-    "find_custom_provider", "is_loopback", "make_model_client", "own_key_variables", "parse_model",
-    "small_profile", "variable_name",
+    "OPENAI_VARIABLE", "Credential", "Endpoint", "LoginSpec", "ModelChoice", "ModelHttpClient",
+    "ModelProfile", "RemoteToolProgress", "Resolver", "SmallModel", "Target", "Timeouts",
+    "WireModel", "auxiliary_targets", "check_base_url", "custom_endpoint", "expand_alias",
+    "find_custom_provider", "is_loopback", "is_openai_key", "make_model_client",
+    "own_key_variables", "parse_model", "small_profile", "variable_name",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

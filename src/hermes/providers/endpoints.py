@@ -214,6 +214,15 @@ def may_receive_key(endpoint: Endpoint, url: str) -> bool:
     return any(_host_matches(pattern, parsed.host) for pattern in endpoint.key_hosts)
 
 
+OPENAI_VARIABLE = "OPENAI_API_KEY"
+"""Many programs use it for any compatible endpoint, so its value may be the key of another one."""
+
+
+def is_openai_key(secret: str) -> bool:
+    """Return whether only OpenAI makes keys of this form."""
+    return secret.strip().startswith(("sk-proj-", "sk-svcacct-", "sk-admin-"))
+
+
 @lru_cache(maxsize=256)
 def endpoint_of_host(url: str) -> Endpoint | None:
     """Return the endpoint that this host belongs to, or None."""

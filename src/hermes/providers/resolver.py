@@ -15,11 +15,12 @@ from hermes.config.settings import (
     RoutingSettings,
     Settings,
 )
-from hermes.core.errors import ConfigError, CredentialMissing
+from hermes.core.errors import ConfigError, CredentialMissing, KeyNotBound
 from hermes.providers import endpoints
 from hermes.providers.endpoints import (
     ENV,
     GIVEN,
+    OPENAI_VARIABLE,
     Credential,
     Endpoint,
     ModelProfile,
@@ -28,6 +29,7 @@ from hermes.providers.endpoints import (
     check_base_url,
     endpoint_of_host,
     is_loopback,
+    is_openai_key,
     may_receive_key,
 )
 
@@ -264,10 +266,12 @@ class Resolver:
                         custom.api_key, f"custom_providers {custom.name}", base_url
                     ),
                 )
-            _check_key_recipient(custom.key_env, base_url)
+            _check_key_recipient(custom.key_env, self._keys.variable(custom.key_env), base_url)
         elif endpoint.id != CUSTOM and not may_receive_key(endpoint, base_url):
             return self._elsewhere(endpoint, base_url)
         found = self._keys.credentials(owner)
+        if owner.id == CUSTOM:
+            found = self._without_unbound(found, base_url)
         if not found and endpoint.needs_key:
             hint = f"hermes auth add {endpoint.id}"
             if endpoint.key_vars:
@@ -277,13 +281,37 @@ class Resolver:
 
     def _named_key(self, variable: str, base_url: str) -> tuple[Credential, ...]:
         """Return the key of a named variable. Raises when it belongs to another provider."""
-        _check_key_recipient(variable, base_url)
         secret = self._keys.variable(variable)
+        _check_key_recipient(variable, secret, base_url)
         if not secret:
             raise CredentialMissing(
                 f"the variable {variable} is not set", hint=f"hermes config set {variable} <key>"
             )
         return (Credential(id=f"{ENV}:{variable}", secret=secret, source=variable),)
+
+    def _without_unbound(
+        self, found: tuple[Credential, ...], base_url: str
+    ) -> tuple[Credential, ...]:
+        """Return the credentials without keys of OpenAI and keys not bound to this host.
+
+        Raises `KeyNotBound` if only a key is left that the user could bind.
+        """
+        usable = [each for each in found if not is_openai_key(each.secret)]
+        bound = tuple(
+            each
+            for each in usable
+            if each.variable != OPENAI_VARIABLE
+            or self._keys.is_bound(each.variable, each.secret, base_url)
+        )
+        if usable and not bound:
+            raise KeyNotBound(
+                f"{OPENAI_VARIABLE} is not sent to {base_url} before you allow it",
+                hint=f"hermes auth bind {OPENAI_VARIABLE} {base_url}"
+                "   (or set another key for it: hermes config set model.api_key KEY)",
+                variable=OPENAI_VARIABLE,
+                base_url=base_url,
+            )
+        return bound
 
     def _elsewhere(self, endpoint: Endpoint, base_url: str) -> tuple[Credential, ...]:
         """Raise unless no key is needed: this base URL is not the provider's own."""
@@ -352,10 +380,11 @@ def _explicit_credential(key: str, source: str, address: str) -> Credential:
     return Credential(id=GIVEN, secret=key, source=source, base_url=address)
 
 
-def _check_key_recipient(variable: str, base_url: str) -> None:
+def _check_key_recipient(variable: str, secret: str | None, base_url: str) -> None:
     """Raise `ConfigError` when `variable` holds a provider's own key and this is not its host."""
     owners = [e for e in endpoints.ENDPOINTS if variable in e.key_vars and e.base_url]
-    if not owners or variable == "OPENAI_API_KEY":
+    named = variable == OPENAI_VARIABLE and not is_openai_key(secret or "")
+    if not owners or named:
         return
     if not any(may_receive_key(owner, base_url) for owner in owners):
         raise ConfigError(

@@ -3,8 +3,11 @@
 import base64
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -115,8 +118,8 @@ _PREFIXES: tuple[tuple[str, str, int], ...] = (
 
 
 def _vendor_key(prefix: str, characters: str, least: int) -> SecretShape:
-    # A digit distinguishes a key from a long hyphenated name.
-    body = f"(?=[A-Za-z_-]*[0-9]){characters}{{{least},}}"
+    # A digit, or many letters in a row, distinguishes a key from a long hyphenated name.
+    body = f"(?=[A-Za-z_-]*[0-9]|[A-Za-z]{{20}}){characters}{{{least},}}"
     return SecretShape((prefix.lower(),), _prefix_pattern(prefix) + body)
 
 
@@ -250,19 +253,24 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._known: list[tuple[str, str]] = []  #: Spellings, each with its secret.
+        self._values = frozenset[str]()
+        self._disguises: DisguiseFinder | None = None  #: Made when the first text arrives.
         self.learn(*secrets)
 
     def learn(self, *secrets: str) -> None:
         """Redact these values too, from now on."""
-        values = {secret.strip() for secret in secrets}
+        # A reference to a variable, as in settings, is not the value of that variable.
+        values = {secret.strip() for secret in secrets if "${" not in secret}
         known = dict(self._known) | {
             spelling: value
             for value in values
             if len(value) >= MIN_LENGTH and value not in REDACTION_MARK
-            for spelling in (_encodings(value) if len(value) >= MIN_LENGTH_ANYWHERE else (value,))
+            for spelling in (_spellings(value) if len(value) >= MIN_LENGTH_ANYWHERE else (value,))
         }
         # Longest first, because one secret may be the beginning of another.
         self._known = sorted(known.items(), key=lambda item: len(item[0]), reverse=True)
+        self._values |= {value for value in values if len(value) >= MIN_LENGTH_ANYWHERE}
+        self._disguises = None
 
     def redact(self, text: str) -> str:
         if text.startswith(("{", "[")):
@@ -303,6 +311,11 @@ class Redactor:
                 text = text.replace(spelling, stub)
             else:
                 text = re.sub(rf"(?<!\w){re.escape(spelling)}(?!\w)", stub, text)
+        if self._values and len(text) >= MIN_LENGTH_ANYWHERE:
+            if self._disguises is None:
+                self._disguises = DisguiseFinder(self._values)
+            for start, end in reversed(self._disguises.find(text)):
+                text = f"{text[:start]}{REDACTION_MARK}{text[end:]}"
         return text
 
 
@@ -326,23 +339,256 @@ def _redacted_stub(secret: str) -> str:
     )
 
 
-def _encodings(secret: str) -> Iterator[str]:
+def _spellings(secret: str) -> Iterator[str]:
     yield secret
     yield quote(secret, safe="")
     yield quote_plus(secret)
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
+
+
+# Disguised spellings of known values.
+#
+# A text is compared by its skeleton: the ASCII letters and digits in lower case, without blanks,
+# punctuation, control characters, escape sequences and everything invisible. An encoding of a
+# secret has a skeleton too, so a form is found however it is wrapped, split or decorated. What
+# a skeleton cannot show (compressed data, two encodings with line breaks between) is decoded.
+
+_PIECE = 16  #: Characters of a secret that must not be visible in a row.
+_GRAM = 8
+_BREAK = 0x7F  #: Stands for a mark in a prepared text; part of no form.
+_KEPT = bytes([*b"0123456789abcdefghijklmnopqrstuvwxyz", _BREAK])
+_LOWER = bytes(range(256)).lower()
+_DROPPED = bytes(byte for byte in range(256) if byte not in _KEPT + _KEPT.upper())
+_LETTERS, _LETTERS_ROT13 = "abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm"
+_ROT13 = bytes.maketrans(_LETTERS.encode(), _LETTERS_ROT13.encode())
+
+_ANSI = late_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_STYLED = late_pattern(
+    "[²³¹\u1d2c-\u1d6a\u2070-\u214f\u2460-\u24ea\uff10-\uff5a\U0001d400-\U0001d7ff]"
+)
+"""Letters and digits in another form: wide, raised, in a circle, for formulas."""
+
+_DUMP_LINE = late_pattern(
+    r"^[ \t]*[0-9a-fA-F]{1,8}(?:[:|][ \t]*|[ \t]+)"
+    r"(?P<shown>(?:[0-9a-fA-F]{2,8}(?: {1,2}|$)){2,})?(?P<rest>.*)$",
+    re.MULTILINE,
+)
+"""A line of a hex or octal dump, or one with a number before it."""
+
+_RUN_LENGTH = 24
+_RUN_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_RUN_MASK = bytes(b"x"[0] if byte in _RUN_BYTES else b" "[0] for byte in range(256))
+_RUN = late_pattern(r"[A-Za-z0-9+/_-]+(?:\r?\n[ \t]*[A-Za-z0-9+/_-]+(?==*\s*(?:\n|\Z)))*")
+_HEX_RUN = late_pattern(r"(?:[0-9a-fA-F]{2})*")
+_BASE32_RUN = late_pattern(r"(?:[A-Za-z2-7]{8})*")
+_UNPACKED_LIMIT = 1 << 20
+
+Span = tuple[int, int]
+
+
+class DisguiseFinder:
+    """Finds encoded, split, reversed and decorated spellings of known values, and their pieces."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._forms: list[tuple[bytes, int]] = []  #: Skeletons, each with its shortest match.
+        self._short: list[bytes] = []  #: Skeletons that have no aligned gram for sure.
+        for skeleton, least in {form for secret in secrets for form in _forms(secret)}:
+            if least >= 2 * _GRAM - 1:
+                self._forms.append((skeleton, least))
+            elif len(skeleton) >= MIN_LENGTH_ANYWHERE and skeleton not in b"redacted":
+                self._short += (skeleton, skeleton[::-1])
+        self._grams = frozenset[int]().union(
+            *(_cast(skeleton[shift:]) for skeleton, _ in self._forms for shift in range(_GRAM))
+        )
+        self._places: dict[bytes, list[tuple[bytes, int, int]]] = {}
+
+    def find(self, text: str) -> list[Span]:
+        """Return the parts of `text` that contain a known value, in order and not overlapping."""
+        prepared = _prepare(text)
+        spans = self._find_forms(prepared)
+        if _DUMP_LINE.search(prepared):
+            view = _DUMP_LINE.sub(_strip_dump_line, prepared)
+            for start, end in self._find_forms(view):
+                stop = text.find("\n", end)
+                spans.append((text.rfind("\n", 0, start) + 1, len(text) if stop < 0 else stop))
+        spans += self._find_encoded(prepared, 2)
+        return _merge(spans)
+
+    def _find_forms(self, prepared: str) -> list[Span]:
+        raw = prepared.encode("ascii", "replace")
+        skeleton = raw.translate(_LOWER, _DROPPED)
+        if len(skeleton) < MIN_LENGTH_ANYWHERE:
+            return []
+        matches = [
+            (found.start(), found.end())
+            for form in self._short
+            if form in skeleton
+            for found in re.finditer(re.escape(form), skeleton)
+        ]
+        if not self._grams.isdisjoint(_cast(skeleton)):
+            matches += self._match_pieces(skeleton)
+        backwards = skeleton[::-1]
+        if not self._grams.isdisjoint(_cast(backwards)):
+            size = len(skeleton)
+            matches += [(size - end, size - start) for start, end in self._match_pieces(backwards)]
+        if not matches:
+            return []
+        dropped = frozenset(_DROPPED)
+        at = [index for index, byte in enumerate(raw) if byte not in dropped]
+        return [(at[start], at[end - 1] + 1) for start, end in matches]
+
+    def _match_pieces(self, skeleton: bytes) -> list[Span]:
+        """Extend every known gram of `skeleton` to the longest match."""
+        if not self._places:
+            for form, least in self._forms:
+                for offset in range(len(form) - _GRAM + 1):
+                    gram = form[offset : offset + _GRAM]
+                    self._places.setdefault(gram, []).append((form, least, offset))
+        found: list[Span] = []
+        for index in range(0, len(skeleton) - _GRAM + 1, _GRAM):
+            for form, least, offset in self._places.get(skeleton[index : index + _GRAM], ()):
+                start, end = index, index + _GRAM
+                shift = offset - index
+                while start and start + shift and skeleton[start - 1] == form[start + shift - 1]:
+                    start -= 1
+                while (
+                    end < len(skeleton)
+                    and end + shift < len(form)
+                    and skeleton[end] == form[end + shift]
+                ):
+                    end += 1
+                if end - start >= least:
+                    found.append((start, end))
+        return found
+
+    def _find_encoded(self, prepared: str, levels: int) -> list[Span]:
+        """Return the runs of Base64, Base32 and hex digits that contain a known value."""
+        mask = prepared.encode("ascii", "replace").translate(_RUN_MASK)
+        wanted, spans, position = b"x" * _RUN_LENGTH, list[Span](), 0
+        while (position := mask.find(wanted, position)) >= 0:
+            run = _RUN.match(prepared, position)
+            if run is None:  # cannot happen: the mask has the characters of the pattern
+                break
+            position = run.end()
+            if any(self._is_inside(inner, levels - 1) for inner in _decode_run(run[0])):
+                spans.append(run.span())
+        return spans
+
+    def _is_inside(self, text: str, levels: int) -> bool:
+        return bool(self._find_forms(text)) or bool(levels and self._find_encoded(text, levels))
+
+
+def _cast(skeleton: bytes) -> Iterable[int]:
+    """Return the aligned groups of eight bytes as numbers."""
+    return memoryview(skeleton[: len(skeleton) // _GRAM * _GRAM]).cast("Q")
+
+
+def _prepare(text: str) -> str:
+    """Return a text of the same length: marks, escape sequences and wide letters replaced."""
+    if REDACTION_MARK in text:
+        text = text.replace(REDACTION_MARK, chr(_BREAK) * len(REDACTION_MARK))
+    if "\x1b" in text:
+        text = _ANSI.sub(lambda match: " " * len(match[0]), text)
+    if not text.isascii():
+        text = _STYLED.sub(_plain_letter, text)
+    return text
+
+
+def _plain_letter(match: re.Match[str]) -> str:
+    import unicodedata  # rarely needed
+
+    plain = unicodedata.normalize("NFKC", match[0])
+    return plain if len(plain) == 1 else match[0]
+
+
+def _strip_dump_line(match: re.Match[str]) -> str:
+    shown, rest = match["shown"] or "", match["rest"]
+    if shown:
+        rest = " " * len(rest)  # the column of characters
+    return f"{' ' * (len(match[0]) - len(shown) - len(rest))}{shown}{rest}"
+
+
+def _merge(spans: list[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _decode_run(run: str) -> Iterator[str]:
+    """Yield what a run of letters and digits may encode, as Latin-1."""
+    data = "".join(run.split())
+    hexadecimal, base32 = _HEX_RUN.match(data), _BASE32_RUN.match(data)
+    found = [
+        # Other characters before the run move its groups.
+        *(base64.urlsafe_b64decode(data[at : at + (len(data) - at) // 4 * 4]) for at in range(4)),
+        bytes.fromhex(hexadecimal[0] if hexadecimal else ""),
+        base64.b32decode(base32[0] if base32 else "", casefold=True),
+    ]
+    for decoded in map(_unpack, found):
+        # Only text can contain a value; most runs are words and decode to noise.
+        if decoded.isascii() or decoded.count(0) * 3 > len(decoded):
+            yield decoded.decode("latin-1")
+
+
+def _unpack(data: bytes) -> bytes:
+    """Return the beginning of compressed data as plain bytes, other data unchanged."""
+    with suppress(zlib.error, OSError):  # it only begins like compressed data
+        if data[:2] == b"\x1f\x8b" or data[:1] == b"\x78":
+            return zlib.decompressobj(47).decompress(data, _UNPACKED_LIMIT)
+        if data[:3] == b"BZh":
+            import bz2  # rarely needed
+
+            return bz2.BZ2Decompressor().decompress(data, _UNPACKED_LIMIT)
+    return data
+
+
+def _forms(secret: str) -> Iterator[tuple[bytes, int]]:
+    """Yield the skeletons of `secret` in each encoding, with the length of the shortest match."""
+    data = secret.encode("utf-8", "replace")
+    pieces = len(data) > _PIECE and _has_secret_pieces(secret)
+
+    def form(encoded: str | bytes, piece: int) -> tuple[bytes, int]:
+        raw = encoded.encode("ascii", "replace") if isinstance(encoded, str) else encoded
+        skeleton = raw.translate(_LOWER, _DROPPED)
+        return skeleton, min(piece, len(skeleton)) if pieces else len(skeleton)
+
+    yield form(secret, _PIECE)
+    yield form(form(secret, 0)[0].translate(_ROT13), _PIECE)
+    for template, width in _BYTE_TEMPLATES:
+        yield form("".join(template % byte for byte in data), width * _PIECE)
+    for start in (0, 1):  # 16-bit numbers, as `od` and `hexdump` print them
+        words = [low + 256 * high for low, high in pairwise(data[start:])][::2]
+        yield form("".join(f"{word:04x}" for word in words), 2 * _PIECE - 4)
+        yield form("".join(f"{word:06o}" for word in words), 3 * _PIECE - 6)
+    for shift in range(5):
+        yield form(_core(data, shift, 5, base64.b32encode), 24)
     for shift in range(3):
-        yield from _base64_core(secret.encode("utf-8", "replace"), shift)
+        yield form(_core(data, shift, 6, base64.b64encode), 20)
 
 
-def _base64_core(secret: bytes, shift: int) -> Iterator[str]:
-    """Yield the characters that depend on `secret` alone if it starts `shift` bytes into a group.
+_BYTE_TEMPLATES = (
+    ("%02x", 2), ("x%02x", 3), ("0x%02x", 4), ("u%04x", 5), ("%03o", 3), ("%d", 2),
+)  # fmt: skip
+"""Each byte as a number, with the letters that an escape has before it, and the least width."""
 
-    This also finds it inside a longer encoded text, such as `user:password`.
+
+def _has_secret_pieces(secret: str) -> bool:
+    """Return whether a part of the value is a secret too: not for addresses, paths and prose."""
+    if "://" in secret or secret[0] in "/~." or any(letter in " \t\n{}" for letter in secret):
+        return False
+    return any(letter.isdigit() for letter in secret) or not (secret.islower() or secret.isupper())
+
+
+def _core(data: bytes, shift: int, bits: int, encode: Callable[[bytes], bytes]) -> bytes:
+    """Return the characters that depend on `data` alone if it starts `shift` bytes into a group.
+
+    `bits` is how many a character stands for. This also finds the value inside a longer encoded
+    text, such as `user:password`.
     """
-    bits_before, bits_after = 8 * shift, 8 * (shift + len(secret))
-    first, last = -(-bits_before // 6), bits_after // 6
-    padded = bytes(shift) + secret
-    for encoded in (base64.b64encode(padded), base64.urlsafe_b64encode(padded)):
-        yield encoded.decode()[first:last]
+    first, last = -(-8 * shift // bits), 8 * (shift + len(data)) // bits
+    return encode(bytes(shift) + data)[first:last]

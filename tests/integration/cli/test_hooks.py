@@ -107,7 +107,7 @@ def test_an_answer_and_a_failure_are_shown(scene: Scene) -> None:
             '  answer: {"action":"block","message":"not today"}',
             "  failed: oops",
             "the call would be blocked",
-            "  ignored: its output is not JSON",
+            "its output is not JSON",
         ],
     )
 

@@ -126,7 +126,7 @@ def test_the_example_of_the_help_is_a_valid_script(tmp_path):
         ("s.json", b'[{"faults": [{"type": "refuse", "kind": "nope"}]}]', r"nope.*\$\[0\]\.faults"),
         ("s.yaml", b"just text", "Expected `array`"),
         ("s.yaml", b"- caf\xe9", "not UTF-8 at byte 5"),
-        ("s.yaml", b"- a\x00b", "s.yaml: character 4: special characters are not allowed"),
+        ("s.yaml", b"- a\x00b", "s.yaml: character 4: control characters are not allowed"),
     ],
 )
 def test_a_wrong_script_names_the_place(tmp_path, name, content, complaint):

@@ -354,6 +354,7 @@ def test_removing_leaves_nothing_behind(hermes, config, hermes_home, guarded):
     add_program(hermes, "--env", "API_KEY=key-123456", name="other")
     with config.open("a") as file:
         file.write("command_allowlist: [shell, 'mcp:tickets:write', 'mcp:other:act']\n")
+        file.write("approvals: {rules: [{classes: ['mcp:tickets:read'], folder: /work}]}\n")
     assert "needs --yes" in hermes("remove", "tickets").err
     assert hermes("remove", "tickets", typed="n\n").code == 1
     assert guarded.login.tokens
@@ -363,6 +364,7 @@ def test_removing_leaves_nothing_behind(hermes, config, hermes_home, guarded):
     assert [each.name for each in (hermes_home / "cache" / "mcp").iterdir()] == ["other.json"]
     settings = load(Home(hermes_home)).settings
     assert settings.command_allowlist == ("shell", "mcp:other:act")
+    assert settings.approvals.rules == ()
     hermes("remove", "other", "--yes")
     assert read_dotenv(hermes_home / ".env") == {}
     assert config.read_text() == (

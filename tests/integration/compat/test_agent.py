@@ -283,7 +283,9 @@ def test_conversation_gets_a_title(agent_at, hermes_home):
     assert title == "Greeting the agent"
 
 
-def test_notes_and_profile_are_in_the_prompt_of_the_next_session(agent_at):
+def test_notes_and_profile_are_in_the_prompt_of_the_next_session(agent_at, hermes_home):
+    with (hermes_home / "config.yaml").open("a") as file:
+        file.write("approvals:\n  effects: {memory: allow}\n")
     steps = [call("memory", action="add", target="user", content="Speaks Welsh."), "noted", "hi"]
     with ModelServer(steps) as server:
         agent_at(server).chat("I speak Welsh")

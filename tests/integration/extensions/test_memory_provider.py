@@ -35,6 +35,8 @@ def provider(hermes_home: Path):
 
 def test_provider_recalls_and_receives_every_turn(hermes, provider, hermes_home: Path) -> None:
     provider()
+    with (hermes_home / "config.yaml").open("a") as file:
+        file.write("approvals:\n  effects: {memory: allow}\n")
     note = '{"action":"add","target":"memory","content":"likes tea"}'
     steps = [ToolCall("c1", "diary_read", "{}"), ToolCall("c2", "memory", note), "Tea it is."]
     with ModelServer(steps) as server:

@@ -120,6 +120,8 @@ Threshold, label, count.
 
 
 def test_skill_created_by_the_agent_can_be_shown_and_undone(hermes, untitled, hermes_home):
+    with (hermes_home / "config.yaml").open("a") as file:
+        file.write("approvals:\n  effects: {skill_manage: allow}\n")
     arguments = {"action": "create", "name": "count-stars", "content": LEARNT, "reason": "asked"}
     create = ToolCall("s1", "skill_manage", json.dumps(arguments))
     with ModelServer([create, "Saved."]) as server:

@@ -355,6 +355,17 @@ async def test_lines_are_found_where_git_would_look(files, tree):
     assert "src/deep/d.py:2 value" in short(found, tree)
 
 
+async def test_protected_files_are_left_out(files, tree):
+    (tree / "link.py").symlink_to(tree / "a.py")
+    protected = os.path.realpath(tree / "a.py")
+    found = await grep(
+        files, tree, "value", is_protected=lambda path: os.path.realpath(path) == protected
+    )
+    assert {"a.py", "link.py"}.isdisjoint(relative(found.counts, tree))
+    assert "b.txt" in relative(found.counts, tree)
+    assert not any(hit.path == protected for hit in found.hits)
+
+
 @pytest.mark.parametrize(("glob", "expected"), CASES["only_files_with_such_names"])
 async def test_only_files_with_such_names(files, tree, glob, expected):
     found = await grep(files, tree, "value", file_glob=glob)

@@ -164,11 +164,12 @@ def test_two_updates_do_not_meet(place: Place) -> None:
     hook = place.upstream / "slow"
     hook.write_text(SLOW_SERVER)
     hook.chmod(0o755)
-    git(place.root, "config", "remote.origin.uploadpack", str(hook))
+    settings = place.upstream / "settings"  # of the user: those of the checkout start no program
+    settings.write_text(f'[remote "origin"]\nuploadpack = {hook}\n')
     first = subprocess.Popen(
         place.update_command(),
         cwd=place.upstream,
-        env={**os.environ, **CALM},
+        env={**os.environ, **CALM, "GIT_CONFIG_GLOBAL": str(settings)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -42,6 +42,8 @@ def configured(hermes_home: Path, work: Path) -> Callable[..., None]:
         hermes_home.mkdir(exist_ok=True)
         settings = {"sessions": {"auto_title": False}, "mcp_servers": servers, **more}
         (hermes_home / "config.yaml").write_text(yaml.safe_dump(settings))
+        # The user confirms the settings.
+        (hermes_home / "integrity" / "policy.json").unlink(missing_ok=True)
 
     return write
 

@@ -113,9 +113,16 @@ async def test_value_that_is_not_json_is_named_by_its_type(scene: Scene) -> None
 
 
 @pytest.mark.parametrize(("output", "answers"), CASES["answers"])
-async def test_documented_answers_count_and_others_are_ignored(scene, output, answers):
+async def test_documented_answers_count(scene, output, answers):
     assert await scene.run(f"print({output!r})") == answers
     assert scene.told == []
+
+
+@pytest.mark.parametrize("output", ["just words", "[1, 2]", '{"something": "else"}', "no", "false"])
+async def test_any_other_answer_blocks_a_call_and_is_ignored_elsewhere(scene, output):
+    (answer,) = await scene.run(f"print({output!r})")
+    assert answer["action"] == "block"
+    assert await scene.run(f"print({output!r})", POST, result="r") == []
 
 
 async def test_half_an_answer_forbids(scene: Scene) -> None:

@@ -13,12 +13,13 @@ from hermes.app.sessions import SessionRequest
 from hermes.cli.context import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load
-from hermes.core.errors import HermesError
+from hermes.core.errors import HermesError, KeyNotBound
 from hermes.core.events import TurnFinished
 from hermes.core.messages import User
 from hermes.core.model import ModelRequest
 from hermes.core.testing import ModelServer, Redirect
 from hermes.core.testing.model_server import echo
+from hermes.ops import CredentialService
 from hermes.providers.endpoints import ENDPOINTS
 from hermes.providers.policy.budget import Budget, BudgetLimits
 from hermes.providers.resolver import auxiliary_targets
@@ -100,9 +101,15 @@ async def test_model_list_is_not_requested_with_a_foreign_key(endpoint, hostile,
     assert leaked(hostile) == set()
 
 
-async def test_an_endpoint_of_ones_own_gets_the_openai_key_only(hostile, hermes_home, tmp_path):
+async def test_an_endpoint_of_ones_own_gets_the_openai_key_after_it_was_allowed(
+    hostile, hermes_home, tmp_path
+):
     config = f"model: {{provider: custom, base_url: '{hostile.url}/v1', default: m}}"
-    end = await ask(home_with(hermes_home, config), tmp_path)
+    home = home_with(hermes_home, config)
+    assert isinstance(await ask(home, tmp_path), KeyNotBound)
+    assert leaked(hostile) == set()
+    CredentialService(home, load(home), SystemClock()).bind("OPENAI_API_KEY", f"{hostile.url}/v1")
+    end = await ask(home, tmp_path)
     assert end.exit_reason == "answered"
     assert leaked(hostile) == {"OPENAI_API_KEY"}
 
@@ -137,7 +144,10 @@ async def test_a_redirect_takes_no_key_along(status, hostile, hermes_home, tmp_p
     elsewhere = f"{hostile.url}/v1/chat/completions"
     with ModelServer([Redirect(elsewhere, status)]) as server:
         config = f"model: {{provider: custom, base_url: '{server.url}/v1', default: m}}"
-        end = await ask(home_with(hermes_home, config), tmp_path)
+        home = home_with(hermes_home, config)
+        auth = CredentialService(home, load(home), SystemClock())
+        auth.bind("OPENAI_API_KEY", f"{server.url}/v1")
+        end = await ask(home, tmp_path)
         assert KEYS["OPENAI_API_KEY"] in str(server.requests[0].headers)
     assert end.exit_reason == "failed"
     assert "redirects to" in end.error

@@ -64,14 +64,15 @@ async def test_a_listener_written_to_the_documents_is_called(stage: Stage, event
     stage.load_with(
         f"""
         def listen({", ".join(names)}):
-            return [{", ".join(names)}]
+            return {{"action": "allow", "seen": [{", ".join(names)}]}}
 
         def register(ctx):
             ctx.register_hook("{event}", listen)
         """
     )
     details = sample(HookName(event))
-    assert await stage.hooks.fire(HookName(event), **details) == [[details[n] for n in names]]
+    (answer,) = await stage.hooks.fire(HookName(event), **details)
+    assert answer["seen"] == [details[n] for n in names]
     assert stage.told == []
 
 
@@ -87,8 +88,12 @@ async def test_a_listener_written_to_the_documents_is_called(stage: Stage, event
     ],
 )
 async def test_a_listener_gets_the_arguments_it_names(runner, signature, given):
-    runner.add("p", HookName.PRE_TOOL_CALL, eval(f"lambda {signature}"))
-    assert await runner.fire(HookName.PRE_TOOL_CALL, **CALL) == [given]
+    arguments, _, body = signature.partition(": ")
+    runner.add(
+        "p", HookName.PRE_TOOL_CALL, eval(f"lambda {arguments}: dict(action='allow', x={body})")
+    )
+    (answer,) = await runner.fire(HookName.PRE_TOOL_CALL, **CALL)
+    assert answer["x"] == given
 
 
 async def test_methods_objects_and_coroutines_can_listen(runner: HookRunner) -> None:
@@ -184,10 +189,33 @@ async def test_an_answer_that_may_mean_no_is_taken_for_no(runner, answer, messag
     assert veto == {"action": "block", "message": message}
 
 
-@pytest.mark.parametrize("answer", [{"action": "allow"}, {"action": ""}, {"context": "x"}, 42, []])
-async def test_an_answer_that_says_nothing_of_the_call_forbids_nothing(runner, answer):
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"action": "allow"},
+        {"decision": "approve"},
+        {"action": ""},
+        {"context": "x"},
+        {},
+        True,
+        "allow",
+    ],
+)
+async def test_an_approval_or_no_answer_forbids_nothing(runner, answer):
     runner.add("p", HookName.PRE_TOOL_CALL, lambda: answer)
     assert await runner.fire(HookName.PRE_TOOL_CALL, **CALL) == [answer]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [False, "no", "", 0, 42, [], {"block": True}, {"message": "x"}, {"allow": False}, b"no"],
+)
+async def test_any_other_answer_blocks_and_names_the_plugin(runner, told, answer):
+    runner.add("p", HookName.PRE_TOOL_CALL, lambda: answer)
+    (veto,) = await runner.fire(HookName.PRE_TOOL_CALL, **CALL)
+    assert veto["action"] == "block"
+    assert "plugin p is neither an approval nor None" in veto["message"]
+    assert "plugin p: its hook pre_tool_call" in told[0]
 
 
 @pytest.mark.parametrize("answer", ["x" * 10_000_000, {"context": "x" * 10_000_000}], ids=type)
@@ -403,8 +431,8 @@ class Shell:
 async def test_plugins_come_before_shell_hooks(hermes_home: Path) -> None:
     shell = Shell({"action": "block", "message": "by the shell"})
     stage = Stage(hermes_home, shell=shell)
-    stage.load_with("def register(ctx): ctx.register_hook('pre_tool_call', lambda **_: 'seen')\n")
+    stage.load_with("def register(ctx): ctx.register_hook('pre_tool_call', lambda **_: 'allow')\n")
     answers = await stage.hooks.fire(HookName.PRE_TOOL_CALL, **CALL)
-    assert answers == ["seen", shell.answer]
+    assert answers == ["allow", shell.answer]
     assert await stage.hooks.fire(HookName.POST_TOOL_CALL, **CALL, result="") == []
     assert shell.heard == 1

@@ -14,7 +14,7 @@ from hermes.config.settings import (
     Settings,
     TimeoutSettings,
 )
-from hermes.core.errors import ConfigError, CredentialMissing
+from hermes.core.errors import ConfigError, CredentialMissing, KeyNotBound
 from hermes.core.model import Price
 from hermes.providers.endpoints import ENDPOINTS, Credential, Endpoint, ModelProfile
 from hermes.providers.resolver import (
@@ -95,9 +95,32 @@ def test_a_login_of_another_program_does_not_choose_a_provider():
     assert keys_of(found.resolve(ModelChoice(provider="anthropic"))) == ["t"]
 
 
-def test_a_custom_endpoint_gets_the_openai_key_and_no_other():
+def test_a_custom_endpoint_gets_the_openai_variable_only_after_it_was_allowed():
     choice = ModelChoice(provider="custom", base_url="https://llm.example/v1", model="m")
-    assert keys_of(resolver(ALL_KEYS).resolve(choice)) == [ALL_KEYS["OPENAI_API_KEY"]]
+    keys = DictKeys(ALL_KEYS)
+    found = Resolver(Settings(), keys, PlainModels())
+    with pytest.raises(KeyNotBound) as refused:
+        found.resolve(choice)
+    assert "hermes auth bind OPENAI_API_KEY https://llm.example/v1" in refused.value.hint
+    keys.bound.add("https://llm.example/v1")
+    assert keys_of(found.resolve(choice)) == [ALL_KEYS["OPENAI_API_KEY"]]
+
+
+@pytest.mark.parametrize("start", ["sk-proj-", "sk-svcacct-", "sk-admin-"])
+def test_a_key_that_only_openai_makes_goes_nowhere_else(start):
+    url = "https://llm.example/v1"
+    keys = DictKeys({"OPENAI_API_KEY": f"{start}1"})
+    keys.bound.add(url)
+    named = CustomProvider(name="lab", base_url=url, key_env="OPENAI_API_KEY")
+    found = Resolver(Settings(custom_providers=(named,)), keys, PlainModels())
+    assert keys_of(found.resolve(ModelChoice(provider="custom", base_url=url, model="m"))) == []
+    assert keys_of(found.resolve(ModelChoice(provider="openai", model="m"))) == [f"{start}1"]
+    for choice in (
+        ModelChoice(provider="lab", model="m"),
+        ModelChoice(provider="custom", base_url=url, key_env="OPENAI_API_KEY", model="m"),
+    ):
+        with pytest.raises(ConfigError):
+            found.resolve(choice)
 
 
 def test_a_custom_endpoint_at_a_known_host_gets_the_key_of_that_host():

@@ -77,3 +77,10 @@ def test_independent_corpus_is_reported_separately(folder, capsys):
     assert "written independently: false alarms    0.00 %  (0 of 1)" in shown
     assert "plain (independent)" in shown
     assert "MISSED       lines: 'pwd'" in shown
+
+
+def test_fresh_lines_have_limits_of_their_own(folder, capsys):
+    found = "plain | recursive delete :: rm -r x\n" * 98 + "plain | recursive delete :: ls\n" * 2
+    (folder / "dangerous.txt").write_text(found)
+    assert main([str(folder)]) == 0
+    assert "fresh lines" in capsys.readouterr().out

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     # isort: off
     # fmt: off
     from hermes.providers.credentials.auth_file import (
-        AuthFile, KeyEntry, count_invalid_entries, entries_of, put_entry, remove_entries,
-        stored_providers,
+        AuthFile, KeyEntry, bind_key, count_invalid_entries, entries_of, is_bound, put_entry,
+        remove_entries, stored_providers,
     )
     from hermes.providers.credentials.pool import CredentialStatus, Keyring, PoolState
     from hermes.providers.credentials.sources import ANTHROPIC, CredentialSources
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANTHROPIC", "AuthFile", "CredentialSources", "CredentialStatus", "KeyEntry", "Keyring",
-    "PoolState", "count_invalid_entries", "entries_of", "put_entry", "remove_entries",
-    "stored_providers",
+    "PoolState", "bind_key", "count_invalid_entries", "entries_of", "is_bound", "put_entry",
+    "remove_entries", "stored_providers",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

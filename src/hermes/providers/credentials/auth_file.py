@@ -2,7 +2,8 @@
 
     {"version": 1,
      "providers": {"<provider>": {the tokens of a login}},
-     "credential_pool": {"<provider or custom:name>": [entries]}}
+     "credential_pool": {"<provider or custom:name>": [entries]},
+     "key_hosts": {"<variable>": [{"origin": "https://host:443", "fingerprint": ...}]}}
 
 Unknown keys are kept. Logins have their own section, so that the tokens of a subscription are never
 used as API keys.
@@ -19,15 +20,17 @@ from typing import Any, Literal
 import msgspec
 
 from hermes.config.home import change_lock, tilde, unusable
+from hermes.config.own_files import record_change
 from hermes.core.errors import ConfigError
 from hermes.util import files
+from hermes.util.http import parse_http_url
 
 log = logging.getLogger(__name__)
 
 VERSION = 1
 LOCK_SECONDS = 10.0  #: Longest wait for another process that changes the file.
 
-SECTIONS = {"providers": dict, "credential_pool": list}
+SECTIONS = {"providers": dict, "credential_pool": list, "key_hosts": list}
 """The sections of the file, and the type of their values."""
 
 AuthData = dict[str, Any]
@@ -98,6 +101,8 @@ class AuthFile:
         try:
             for leftover in target.parent.glob(f".{target.name}.*.tmp"):  # left by a killed process
                 leftover.unlink()
+            for path in {self.path, target}:  # the real file may belong to another home
+                record_change(path.parent, path, text)
             files.write_bytes(target, text, mode=0o600)
         except OSError as error:
             raise unusable(self.path, error) from error
@@ -197,6 +202,29 @@ def remove_entries(data: AuthData, provider: str, unwanted: Callable[[KeyEntry],
     else:
         del data[POOL][provider]
     return len(raws) - len(remaining)
+
+
+# Keys that the user has bound to a host.
+
+KEY_HOSTS = "key_hosts"
+
+
+def is_bound(data: AuthData, variable: str, secret: str, base_url: str) -> bool:
+    """Return whether the user allowed this value of `variable` at the host of `base_url`."""
+    return _binding(secret, base_url) in data.get(KEY_HOSTS, {}).get(variable, [])
+
+
+def bind_key(data: AuthData, variable: str, secret: str, base_url: str) -> None:
+    """Allow this value of `variable` at the host of `base_url`, from now on."""
+    bindings = data.setdefault(KEY_HOSTS, {}).setdefault(variable, [])
+    if (binding := _binding(secret, base_url)) not in bindings:
+        bindings.append(binding)
+
+
+def _binding(secret: str, base_url: str) -> dict[str, str]:
+    parsed = parse_http_url(base_url)
+    scheme, host, port = parsed.origin if parsed else ("", "", 0)
+    return {"origin": f"{scheme}://{host}:{port}", "fingerprint": fingerprint(secret)}
 
 
 def _raw_entries(data: AuthData, provider: str) -> list[Any]:

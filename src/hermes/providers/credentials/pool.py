@@ -27,6 +27,7 @@ from hermes.providers.credentials.auth_file import (
     KeyEntry,
     entries_of,
     fingerprint,
+    is_bound,
     put_entry,
     remove_entries,
 )
@@ -551,6 +552,10 @@ class Keyring:
 
     def is_saved(self, name: str) -> bool:
         return bool(self._variables.saved.get(name))
+
+    def is_bound(self, variable: str, secret: str, base_url: str) -> bool:
+        """Return whether the user allowed this key at the host of `base_url`."""
+        return is_bound(self._store.read(), variable, secret, base_url)
 
     def credentials(self, endpoint: Endpoint) -> tuple[Credential, ...]:
         """Return everything that could be sent to the endpoint, best first (see `sources`).

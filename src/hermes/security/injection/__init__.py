@@ -5,10 +5,11 @@ the first text that is scanned.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
-__all__ = ["BLOCKED", "InjectionFinding", "blocked", "explain", "scan"]
+__all__ = ["BLOCKED", "InjectionFinding", "blocked", "explain", "hidden_kind", "scan"]
 
 BLOCKED = "[BLOCKED: "  #: Prefix of the text that replaces a file that was not loaded.
 
@@ -35,6 +36,13 @@ def explain(text: str) -> list[InjectionFinding]:
     from hermes.security.injection import scanner  # the rule tables take a while to load
 
     return scanner.explain(text)
+
+
+def hidden_kind(attributes: str) -> Literal["", "perhaps", "surely"]:
+    """Return whether readers of a page do not see an HTML element with these attributes."""
+    from hermes.security.injection import scanner  # the rule tables take a while to load
+
+    return scanner.hidden_kind(attributes)
 
 
 def blocked(name: str, findings: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -289,13 +289,33 @@ _DECEIT = late_pattern(
 )
 _FORBIDDEN = late_pattern(r"(?:\bnot|n't|\bnever|\bavoid|\bwithout|\bdon.t)\s+(?:\w+\s+)?$")
 _OPENING = late_pattern(r"<([a-z][a-z0-9]{0,20})\b([^<>]{0,600})>", re.IGNORECASE)
-_HIDDEN = late_pattern(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|opacity\s*:\s*0(?:\.0+)?\s*(?:[;\"'!]|$)|"
-    r"font-size\s*:\s*(?:0|1px|0\.\d+)|(?:^|\s)hidden(?=[\s=\"'/]|$)|"
-    r"(?<![-\w])color\s*:\s*(?:transparent|white|#fff(?:fff)?\b)|"
-    r"(?:left|top|text-indent)\s*:\s*-\d{3,}|(?:height|width|max-height)\s*:\s*0(?:px)?\s*[;\"']|"
-    r"clip\s*:\s*rect\(\s*0|transform\s*:\s*scale\(\s*0",
+_SURELY_HIDDEN = late_pattern(
+    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|(?:^|\s)hidden(?=[\s=\"'/]|$)|"
+    r"font-size\s*:\s*(?:0(?:\.[0-3]\d*)?(?![.\d])|[.][0-3]\d*|1px)",
     re.IGNORECASE,
+)
+_PERHAPS_HIDDEN = late_pattern(
+    r"opacity\s*:\s*0(?:\.0+)?\s*(?:[;\"'!]|$)|aria-hidden\s*=\s*[\"']?true|"
+    r"(?<![-\w])color\s*:\s*(?:transparent|white|#fff(?:fff)?\b)|"
+    r"(?:left|top|text-indent)\s*:\s*-\d{3,}|(?:height|width|max-height)\s*:\s*0(?:px)?\s*"
+    r"(?:[;\"']|$)|clip(?:-path)?\s*:\s*(?:rect\(\s*[01]|inset\(\s*(?:50|100)%)|"
+    r"transform\s*:\s*scale\(\s*0",
+    re.IGNORECASE,
+)
+_SPOKEN = late_pattern(
+    r"(?<![-\w])(?:alt|title|aria-label|aria-description|placeholder|summary|content|data-[\w-]{1,30})"
+    r"\s*=\s*(?:\"([^\"]{12,2000})\"|'([^']{12,2000})')",
+    re.IGNORECASE,
+)
+"""Attributes whose text most readers never see."""
+_MARKDOWN_COMMENT = late_pattern(
+    r"^[ ]{0,3}\[[^\]\n]{1,40}\]:[ ]*(?:\#|<>)[ ]+[(\"'](.{1,2000})[)\"'][ ]*$", re.MULTILINE
+)
+"""A link definition to nowhere, such as `[//]: # (text)`, which renders as nothing."""
+_LEAK = late_pattern(
+    r"\b(?:send|upload|post|put|forward|e-?mail|append|submit|report|copy)\b[^.\n]{0,60}"
+    r"(?:\benv\b|\.env\b|environment|secret|api.?key|tokens?\b|credential|password|private key|"
+    r"history)[^\n]{0,60}https?://"
 )
 _TO_A_MACHINE = late_pattern(
     r"\b(?:ai|assistants?|llms?|claude|chatgpt|gpt|copilot|hermes|codex)\b[^.\n]{0,30}(?:[:,]|"
@@ -306,13 +326,17 @@ _TO_A_MACHINE = late_pattern(
 
 
 def scan_markup(text: str, phrases: Sequence[int]) -> Iterator[tuple[str, int]]:
-    """Yield the ids and lines (from 0) of instructions in comments and hidden elements.
+    """Yield the ids and lines (from 0) of instructions in comments, hidden elements and attributes.
 
     `phrases` are the lines, in order, on which another rule found something.
     """
-    if "<" not in text:
+    if "<" not in text and "]:" not in text:
         return
-    for name, places in (("html_comment_injection", _find_comments), ("hidden_div", _find_hidden)):
+    for name, places in (
+        ("html_comment_injection", _find_comments),
+        ("hidden_div", _find_hidden),
+        ("hidden_div", _find_attributes),
+    ):
         line = counted = 0
         for start, end in places(text):
             line, counted = line + text.count("\n", counted, start), start
@@ -331,19 +355,39 @@ def _find_comments(text: str) -> Iterator[tuple[int, int]]:
         end = len(text) if end < 0 else end
         yield at + 4, min(end, at + _LONGEST)
         at = text.find("<!--", end)
+    for match in _MARKDOWN_COMMENT.finditer(text):
+        yield match.span(1)
+
+
+def hidden_kind(attributes: str) -> Literal["", "perhaps", "surely"]:
+    """Return whether readers of a page see an element with these attributes."""
+    if _SURELY_HIDDEN.search(attributes):
+        return "surely"
+    return "perhaps" if _PERHAPS_HIDDEN.search(attributes) else ""
 
 
 def _find_hidden(text: str) -> Iterator[tuple[int, int]]:
     """Yield the contents of hidden elements."""
     after = 0
     for tag in _OPENING.finditer(text):
-        if tag.start() >= after and _HIDDEN.search(tag[2]):
+        if tag.start() >= after and hidden_kind(tag[2]):
             end = text.find(f"</{tag[1]}", tag.end(), tag.end() + _LONGEST)
             after = end if end >= 0 else min(len(text), tag.end() + _LONGEST)
             yield tag.end(), after
 
 
+def _find_attributes(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the texts of attributes."""
+    for tag in _OPENING.finditer(text):
+        if "=" in tag[2]:
+            for match in _SPOKEN.finditer(tag[2]):
+                start, end = match.span(1) if match[1] else match.span(2)
+                yield tag.start(2) + start, tag.start(2) + end
+
+
 def _is_order(text: str, name: str) -> bool:
+    if _LEAK.search(text):
+        return True
     for match in _ORDER.finditer(text):
         if not _FORBIDDEN.search(text, max(0, match.start() - 30), match.start()) and (
             _ADDRESSED.search(text) or "instruction" in match[0]

@@ -1,9 +1,10 @@
 """The email adapter and its connection. Each sender is a chat, each thread of mail a conversation.
 
 The server announces new mail (IDLE) or is polled. A mail is marked as read only after the gateway
-has stored it. Its author is the From address, unless the receiving server objects (see
-`authentication_problem`). Answers go to that address, never to another one named in the mail. Sent
-mail is stored in the Sent folder too, where an uncertain mail is searched.
+has stored it. Its author is the From address, unless the receiving server objects; without a
+confirmation of that server the author counts as a guest (see `check_sender`). Answers go to that
+address, never to another one named in the mail. Sent mail is stored in the Sent folder too, where
+an uncertain mail is searched.
 """
 
 import asyncio
@@ -11,6 +12,8 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from email.message import EmailMessage
+
+from msgspec.structs import replace
 
 from hermes.sdk import Clock, SystemClock, human_size
 from hermes.sdk.platforms import (
@@ -54,6 +57,11 @@ from hermes_plugins.platforms.email.outbound import (
 logger = logging.getLogger(__name__)
 MAX_QUOTE = 2000
 MAX_CHATS = 500
+UNPROVEN_NOTICE = (
+    "Email: the sender of a mail cannot be proven, so owners and members who write count as guests."
+    "\nTo change that: hermes config set platforms.email.extra.authserv_id NAME"
+    "  (the name at the beginning of Authentication-Results in mail that you receive)"
+)
 
 
 class EmailConnection(Connection):
@@ -111,7 +119,8 @@ class EmailConnection(Connection):
     async def _handle(self, head: MailHead, validity: int) -> bool:
         """Handle a mail; return True if it was for the agent and the gateway has stored it."""
         try:
-            message, cut = await self._download(head)
+            proven = await asyncio.to_thread(_screen, head, self.options)
+            message, cut = (None, False) if proven is None else await self._download(head)
             if message is None:
                 return False
             mail = await asyncio.to_thread(inbound.parse_mail, message)
@@ -123,16 +132,16 @@ class EmailConnection(Connection):
         event = self._make_event(mail, head, validity, cut=cut)
         if event is None:
             return False
+        if not proven:
+            event = replace(event, source=replace(event.source, proven=False))
         await deliver_until_accepted(self.receive, event, self._clock.sleep)
         if len(self.chats) < MAX_CHATS:
             self.chats[mail.sender] = ChatInfo(mail.sender, mail.name or mail.sender)
         return True
 
     async def _download(self, head: MailHead) -> tuple[EmailMessage | None, bool]:
-        """Return the mail, and whether only its beginning was read; None if it gets no answer."""
+        """Return the mail, and whether only its beginning was read; None if it is gone."""
         options = self.options
-        if not await asyncio.to_thread(_is_for_us, head, options):
-            return None, False
         cut = head.size > options.extra.max_bytes
         folder, limit = options.extra.folder, inbound.PARTIAL_BYTES if cut else 0
         raw = await self.session.use(lambda box: box.fetch_mail(folder, head.uid, limit))
@@ -192,6 +201,9 @@ class EmailAdapter(ConnectedAdapter[EmailConnection]):
     def __init__(self, context: AdapterContext) -> None:
         super().__init__(context)
         self._clock: Clock = context.extra.get("clock") or SystemClock()
+        extra = getattr(context.connection, "extra", {})
+        if not extra.get("authserv_id") and extra.get("require_authentication", "auto") == "auto":
+            self.notice = UNPROVEN_NOTICE
 
     def make_connection(self, receive: Receive) -> EmailConnection:
         return EmailConnection(self.context, receive, self._clock)
@@ -262,19 +274,22 @@ class EmailAdapter(ConnectedAdapter[EmailConnection]):
         return tuple(self.connection.chats.values())
 
 
-def _is_for_us(head: MailHead, options: EmailOptions) -> bool:
-    """True if a mail is for the agent; otherwise the reason is logged."""
+def _screen(head: MailHead, options: EmailOptions) -> bool | None:
+    """Return whether the sender of a mail is proven; None if the mail gets no answer."""
     if len(head.header) > inbound.MAX_HEADER_BYTES:
         logger.info("Email: mail %s gets no answer: its headers are too long", head.uid)
-        return False
+        return None
     message = inbound.parse_bytes(head.header)
     address, _ = inbound.parse_sender(message)
-    why = inbound.screen_message(message, options.address) or inbound.authentication_problem(
+    refused, proven = inbound.check_sender(
         message,
         address,
         required=options.extra.require_authentication,
         server=options.extra.authserv_id,
     )
-    if why:
+    if why := inbound.screen_message(message, options.address) or refused:
         logger.info("Email: a mail of %s gets no answer: %s", address or "an unknown sender", why)
-    return not why
+        return None
+    if not proven:
+        logger.info("Email: the sender %s is not proven and counts as a guest", address)
+    return proven

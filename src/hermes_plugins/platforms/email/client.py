@@ -43,8 +43,9 @@ class EmailExtra(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_bytes: int = 25_000_000
     """Of a larger mail only the beginning is read, without attachments."""
     require_authentication: Literal["auto"] | bool = "auto"
-    """Whether Authentication-Results must confirm the sender. `auto`: if the header exists. True:
-    always; requires `authserv_id`."""
+    """Whether Authentication-Results must confirm the sender. `auto`: a header that does not
+    confirm refuses the mail, and a sender whom no header of `authserv_id` confirms is a guest.
+    True: unconfirmed mail is refused; requires `authserv_id`. False: From is trusted."""
     authserv_id: str = ""
     """The receiving server's name in Authentication-Results. Only its own headers are trusted;
     without a name the topmost header, which may be forged, can only reject a mail."""

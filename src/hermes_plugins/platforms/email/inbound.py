@@ -219,10 +219,10 @@ class AuthenticationResult(msgspec.Struct, frozen=True):
     properties: dict[str, str]
 
 
-def authentication_problem(
+def check_sender(
     head: EmailMessage, address: str, *, required: Literal["auto"] | bool, server: str
-) -> str:
-    """Return why the sender is not trusted; "" if they are.
+) -> tuple[str, bool]:
+    """Return why a mail is refused ("" if it is not), and whether its sender is proven.
 
     From can be forged. The receiving server checks DMARC, DKIM and SPF and adds the result above
     the received headers. Only a header with the server's own name (`authserv_id`) proves anything,
@@ -230,14 +230,14 @@ def authentication_problem(
     which may be forged: it can reject a mail but proves nothing.
     """
     if required is False:
-        return ""
+        return "", True
     for header in head.get_all("Authentication-Results", []):
         name, results = parse_results(str(header))
         if not server or name == server.lower():
             if _is_genuine(results, address.rpartition("@")[2].lower()):
-                return ""
-            return "Authentication-Results does not say that the sender is genuine"
-    return "no server confirms that the sender is genuine" if required is True else ""
+                return "", bool(server)
+            return "Authentication-Results does not say that the sender is genuine", False
+    return ("no server confirms that the sender is genuine" if required is True else ""), False
 
 
 def parse_results(header: str) -> tuple[str, list[AuthenticationResult]]:

@@ -83,8 +83,9 @@ MANIFEST = PlatformManifest(
     prompt_hint="You are answering by email: plain text with a clear structure, no Markdown, no"
     " chatter; the subject stays.",
     setup_help=(
-        "Give the agent a mailbox of its own. Who wrote a mail is only as certain as your mail"
-        " server makes it: name it in platforms.email.extra.authserv_id and set"
-        " platforms.email.extra.require_authentication to true to refuse whatever is not proven."
+        "Give the agent a mailbox of its own. Anyone can write any sender into a mail, so"
+        " everyone counts as a guest until your mail server confirms them: name that server in"
+        " platforms.email.extra.authserv_id. Set platforms.email.extra.require_authentication to"
+        " true to refuse whatever is not confirmed."
     ),
 )

@@ -40,10 +40,23 @@ async def http(tmp_path, monkeypatch):
         while supervisor.health.state != "healthy":
             await asyncio.sleep(0.01)
         base = f"http://127.0.0.1:{supervisor.adapter.port}"
-        async with httpx2.AsyncClient(base_url=base, timeout=100) as client:
+        key = load(home).secret("API_SERVER_KEY")
+        headers = {"Authorization": f"Bearer {key}"}
+        async with httpx2.AsyncClient(base_url=base, headers=headers, timeout=100) as client:
             yield client
         runner.stop()
         await work
+
+
+async def test_a_key_is_generated_at_the_first_start(http, tmp_path):
+    home = Home(tmp_path / "home")
+    assert home.env_file.stat().st_mode & 0o777 == 0o600
+    async with httpx2.AsyncClient(base_url=http.base_url, timeout=100) as stranger:
+        assert (await stranger.get("/v1/models")).status_code == 401
+    assert (await http.get("/v1/models")).status_code == 200
+    adapter = (await http.get("/health/detailed")).json()["gateway"]["adapters"][0]
+    assert "API_SERVER_KEY in" in adapter["hint"]
+    assert len(load(home).secret("API_SERVER_KEY") or "") == 48
 
 
 @pytest.fixture

@@ -72,9 +72,11 @@ async def test_an_interrupted_call_raises_and_the_change_is_whole(place):
         await tool.handler(context, {"action": "delete", "name": "servers"})
 
 
-def test_it_needs_no_approval_runs_alone_and_is_short(place):
+def test_it_is_persistence_runs_alone_and_is_short(place):
     tool = skill_manage_tool(lambda: place.writer, lambda: "s")
-    assert (tool.effect, tool.serial, tool.toolset) == (Effect.READ, True, "skills")
+    assert (tool.effect, tool.serial, tool.toolset) == (Effect.PERSIST, True, "skills")
+    proposing = skill_manage_tool(lambda: place.writer, lambda: "s", proposes=True)
+    assert proposing.effect is Effect.READ, "its proposals are approved one by one"
     assert set(tool.spec.parameters["properties"]) == {
         "action", "name", "content", "category", "old_string", "new_string", "replace_all",
         "file_path", "file_content", "reason",

@@ -10,7 +10,7 @@ from hermes.sdk.platforms import Media, OutgoingMessage
 from hermes.util.concurrency import SystemClock
 from hermes_plugins.platforms.email.inbound import (
     attachment_content,
-    authentication_problem,
+    check_sender,
     decode_text,
     has_too_many_parts,
     is_forwarded,
@@ -205,36 +205,40 @@ ADDRESS = "owner@example.org"
 SERVER = "mx.example.net"
 
 
-def verdict(*headers: str, required: object = True, server: str = SERVER) -> bool:
+def verdict(*headers: str, required: object = True, server: str = SERVER) -> str:
+    """Return `refused`, `guest` or `proven`."""
     text = "".join(f"Authentication-Results: {header}\n" for header in headers)
     mail = parse_bytes(f"{text}From: {ADDRESS}\n\nhi".encode())
-    return not authentication_problem(mail, ADDRESS, required=required, server=server)  # type: ignore[arg-type]
+    refused, proven = check_sender(mail, ADDRESS, required=required, server=server)  # type: ignore[arg-type]
+    return "refused" if refused else "proven" if proven else "guest"
 
 
 def test_only_a_proven_sender_is_believed() -> None:
-    for kind in ("proven", "unproven"):
-        assert [each for each in CORPUS[kind] if verdict(each) != (kind == "proven")] == []
+    for kind, expected in (("proven", "proven"), ("unproven", "refused")):
+        assert [each for each in CORPUS[kind] if verdict(each) != expected] == []
 
 
 def test_only_the_topmost_word_of_our_server_counts() -> None:
     """What is below came with the mail."""
-    assert not verdict(f"{SERVER}; dmarc=fail", f"{SERVER}; dmarc=pass")
-    assert verdict("mx.evil.org; dmarc=fail", f"{SERVER}; dmarc=pass")
+    assert verdict(f"{SERVER}; dmarc=fail", f"{SERVER}; dmarc=pass") == "refused"
+    assert verdict("mx.evil.org; dmarc=fail", f"{SERVER}; dmarc=pass") == "proven"
 
 
-def test_without_a_name_a_header_can_only_refuse() -> None:
-    assert not verdict("anybody; dmarc=fail", required="auto", server="")
-    assert verdict("anybody; dmarc=pass", required="auto", server="")
-    assert verdict(required="auto", server="")
+def test_without_a_name_no_header_is_a_proof() -> None:
+    assert verdict("anybody; dmarc=fail", required="auto", server="") == "refused"
+    assert verdict("anybody; dmarc=pass", required="auto", server="") == "guest"
+    assert verdict(required="auto", server="") == "guest"
 
 
-def test_auto_believes_what_our_server_says_nothing_about() -> None:
-    assert verdict("mx.evil.org; dmarc=fail", required="auto")
-    assert not verdict(f"{SERVER}; dmarc=fail", required="auto")
+def test_without_a_word_of_our_server_the_sender_is_not_proven() -> None:
+    assert verdict(required="auto") == "guest"
+    assert verdict("mx.evil.org; dmarc=pass", required="auto") == "guest"
+    assert verdict(f"{SERVER}; dmarc=fail", required="auto") == "refused"
+    assert verdict(required=True) == "refused"
 
 
 def test_authentication_check_can_be_disabled() -> None:
-    assert verdict(f"{SERVER}; dmarc=fail", required=False)
+    assert verdict(f"{SERVER}; dmarc=fail", required=False) == "proven"
 
 
 def test_results_are_read_with_their_properties() -> None:
@@ -283,7 +287,7 @@ def test_unknown_charset_is_ignored(charset: str) -> None:
 
 def test_blanks_without_end_in_a_result_are_one_blank() -> None:
     head = parse_bytes(b"Authentication-Results: " + b" " * MANY + b'"\r\n\r\n')
-    assert authentication_problem(head, "a@b.c", required="auto", server="")
+    assert check_sender(head, "a@b.c", required="auto", server="")[0]
 
 
 @pytest.mark.parametrize(
