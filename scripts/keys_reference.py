@@ -65,13 +65,14 @@ SEARCHING: Table = {
     ("c-g",): "stop looking; what was typed before comes back",
 }
 CONSENT: Table = {
-    ("o", "y"): "once",
-    ("s",): "in this session",
-    ("a",): "always",
-    ("d", "n", "escape"): "no",
-    ("left", "right", "enter"): "choose with arrows; Enter alone means no",
+    ("escape",): "no",
+    ("left", "right", "up", "down", "enter"): "choose with arrows; Enter alone means no",
     ("v",): "show all of what would be done",
 }
+ANSWERING = """
+`o` or `y` means once, `s` in this session, `a` always, `d` or `n` no. After `s` and `a` the number
+of a scope follows, and `y` where a second confirmation is needed. In the first half second no key
+says yes: it may be meant for the message."""
 QUESTION: Table = {
     ("up", "down"): "choose an answer",
     ("enter",): "send the chosen one, its number, or your own words",
@@ -121,7 +122,7 @@ def reference() -> str:
     parts += table("At any time", ALWAYS)
     parts += table("While you look for something typed before", SEARCHING)
     parts += table("When your approval is requested", CONSENT)
-    parts += ["\nIn the first half second no key says yes: it may be meant for the message."]
+    parts += [ANSWERING]
     parts += table("When you are asked something", QUESTION)
     parts += table("As in a shell", USUAL)
     return "\n".join(parts) + "\n"

@@ -90,7 +90,7 @@ def record() -> list[list[Any]]:
         given = ["--base-url", f"{server.url}/v1", "--model", "demo-model"]
         chat = import_module("tests.screens.chat").Chat(
             ["chat", *given], work, columns=COLUMNS, rows=ROWS,
-            HERMES_HOME=str(home), COLORTERM="truecolor",
+            HOME=folder, HERMES_HOME=str(home), COLORTERM="truecolor",
         )  # fmt: skip
         try:
             chat.ready()

@@ -33,6 +33,7 @@ EFFECTS = {
     "network": "reaches other machines",
     "send": "sends something in your name",
     "spend": "costs money",
+    "persist": "changes what later sessions do",
 }
 
 

@@ -8,12 +8,16 @@ class DictKeys:
 
     def __init__(self, variables: dict[str, str], saved: tuple[str, ...] = ()) -> None:
         self._variables, self._saved = variables, saved
+        self.bound: set[str] = set()  #: Addresses that the user allowed a key at.
 
     def variable(self, name: str) -> str | None:
         return self._variables.get(name)
 
     def is_saved(self, name: str) -> bool:
         return name in self._saved
+
+    def is_bound(self, variable: str, secret: str, base_url: str) -> bool:
+        return base_url in self.bound
 
     def credentials(self, endpoint: Endpoint) -> tuple[Credential, ...]:
         found = [(name, self._variables.get(name)) for name in endpoint.key_vars]
