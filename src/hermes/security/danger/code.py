@@ -307,6 +307,8 @@ def macros_run(invocation: Invocation, _context: ShellContext) -> bool:
 def remote_package(invocation: Invocation, _context: ShellContext) -> bool:
     """Packages from a plain URL, whose set-up code runs at once."""
     text = invocation.text
+    if invocation.name in ("kubectl", "oc"):
+        text = text.partition(" -- ")[0]  # the rest runs in a container
     runs = invocation.name in ("npx", "bunx", "uvx")
     if not (runs or re.search(r"\b(install|add|i|exec|x|dlx|run|apply|create|tap)\b", text)):
         return False
