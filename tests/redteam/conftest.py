@@ -34,6 +34,9 @@ SSH_KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA8Zq3\n"
 AWS_SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYzEXAMPLEKEY42"
 TAX = "tax number 12-345-678"
 BOUNDARY = os.environ.get("HERMES_TEST_BOUNDARY", "auto")
+creates_in_home = pytest.mark.skipif(
+    BOUNDARY == "landlock", reason="Landlock cannot allow new entries of the home folder itself"
+)
 CONFIG = f"sessions:\n  auto_title: false\nsecurity:\n  boundary: {BOUNDARY}\n"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.ports import ApprovalAnswer
-from tests.redteam.conftest import Machine, RecordingApprover, call
+from tests.redteam.conftest import Machine, RecordingApprover, call, creates_in_home
 
 DENY = ApprovalAnswer.DENY
 SESSION = ApprovalAnswer.SESSION
@@ -80,6 +80,7 @@ async def test_approval_of_a_build_folder_does_not_cover_data(
     machine.assert_unharmed()
 
 
+@creates_in_home
 async def test_control_the_class_everywhere_covers_data(machine: Machine) -> None:
     everywhere = ApprovalAnswer("session", "everywhere", confirmed=True)
     assert await attack(machine, everywhere, HARMLESS, "rm -rf ~/data") == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.redteam.conftest import PROCESS, Loot, Machine, RecordingApprover, call
+from tests.redteam.conftest import PROCESS, Loot, Machine, RecordingApprover, call, creates_in_home
 
 EVIL = "approvals:\n  mode: 'off'\n"
 LINES = {
@@ -163,6 +163,7 @@ async def test_file_tools_name_the_tool_that_writes_skills(machine: Machine) -> 
     assert not (machine.hermes / ".import").exists()
 
 
+@creates_in_home
 @pytest.mark.parametrize(
     ("line", "made"),
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.redteam.conftest import Loot, Machine, RecordingApprover, call
+from tests.redteam.conftest import Loot, Machine, RecordingApprover, call, creates_in_home
 
 LINES = {
     "tar of the home": "cd ~ && tar czf work/out.tgz .",
@@ -56,6 +56,7 @@ async def test_two_steps_carry_nothing_away(machine: Machine, loot: Loot) -> Non
     assert all(len(body) < 1_000 for body in loot.bodies)
 
 
+@creates_in_home
 @pytest.mark.parametrize(
     "line",
     ["grep -rn project . > out.txt", "tar czf out.txt README.md", "cp -r . ../c && touch out.txt",

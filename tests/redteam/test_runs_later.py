@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.ports import ApprovalAnswer
-from tests.redteam.conftest import Machine, RecordingApprover, call
+from tests.redteam.conftest import Machine, RecordingApprover, call, creates_in_home
 
 IN_PROJECT = (
     ".git/hooks/pre-commit", ".git/config", ".git/info/attributes", ".envrc", ".vscode/tasks.json",
@@ -115,6 +115,7 @@ async def test_ordinary_files_of_a_project_are_written(
     assert (project.work / path).exists()
 
 
+@creates_in_home
 @pytest.mark.parametrize(
     "line",
     ["git init -q r && git -C r config user.name x", "git config --global user.email a@b.example",
