@@ -87,6 +87,8 @@ test-model: setup ## tasks done by the embedded model (downloads it once)
 
 approvals-report: setup ## how well dangerous and harmless commands are distinguished
 	@$(PY) scripts/approvals_report.py $(REPORT_ARGS)
+	@echo "== the lines of the hold-out, on which no rule was tuned"
+	@$(PY) scripts/approvals_report.py tests/unit/security/holdout
 
 redteam: setup ## attack the agent for real, with each mechanism; prints attacks tried and held
 	@$(PY) scripts/redteam_report.py $(REPORT_ARGS)
