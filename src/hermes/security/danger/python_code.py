@@ -47,6 +47,7 @@ _CLOUD_DELETES = re.compile(
     r"(batch_)?(delete|terminate|destroy|purge|drop|stop|remove|deregister)_\w"
 )
 _SERVICES = word_list("service_modules")
+_MOCK = re.compile(r"(?:unittest\.)?mock\.(?:(?:Magic|Async|NonCallable)?Mock|patch)\(\)\.")
 _COMMAND_LIKE = re.compile(r"[a-z][\w./-]*\s+\S")
 
 _HIDDEN_NAMES: Final = _FRAMES - {"__import__", "__self__"} | {"__builtins__"}
@@ -170,17 +171,13 @@ class PythonReader:
             _fetch(self, call, found["verb"])
         elif name.startswith("sh.") and self.names.imports.get("sh") == "sh":
             self.effects.run_words([name[3:], *(self.value(each)[0] for each in call.args)])
-        elif _WIPES.search(name) and not self._uses_mocks():
+        elif _WIPES.search(name) and not _MOCK.match(name):
             self.effects.danger("the code deletes data")
         if isinstance(call.func, ast.Attribute):
             self._read_method(call, call.func, name)
 
     def _uses_services(self) -> bool:
         return any(name.partition(".")[0] in _SERVICES for name in self.names.imports.values())
-
-    def _uses_mocks(self) -> bool:
-        return any(name.startswith(("unittest.mock", "mock")) or name == "unittest.mock"
-                   for name in self.names.imports.values())  # fmt: skip
 
     def _check_hidden(self, call: ast.Call, name: str) -> None:
         """A function that is chosen when the code runs."""
@@ -472,6 +469,10 @@ def _query(reader: PythonReader, call: ast.Call, _name: str) -> None:
 
 def _is_in_memory(reader: PythonReader) -> bool:
     """Return whether every database that the code opens ends with the process."""
+    modules = {name.partition(".")[0] for name in reader.names.imports.values()}
+    texts = [node.value for node in reader.nodes if isinstance(node, ast.Constant)]
+    if modules & _OTHER_DATABASES or any(_ATTACH.search(t) for t in texts if isinstance(t, str)):
+        return False
     calls = [node for node in reader.nodes if isinstance(node, ast.Call)]
     opened = [call for call in calls if _CONNECTS.search(reader.dotted(call.func))]
     places = [reader.value(call.args[0]) if call.args else (UNKNOWN,) for call in opened]
@@ -479,6 +480,11 @@ def _is_in_memory(reader: PythonReader) -> bool:
 
 
 _CONNECTS = re.compile(r"(?:\A|\.)(?:connect|create_engine|create_async_engine)\Z")
+_ATTACH = re.compile(r"\battach\b", re.IGNORECASE)
+_OTHER_DATABASES: Final = frozenset({
+    "MySQLdb", "asyncpg", "cx_Oracle", "django", "mysql", "oracledb", "peewee", "psycopg",
+    "psycopg2", "pymssql", "pymysql", "pyodbc", "snowflake",
+})  # fmt: skip
 _MEMORY = re.compile(r":memory:|sqlite(\+\w+)?://(/:memory:)?")
 
 
