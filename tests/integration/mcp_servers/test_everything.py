@@ -45,7 +45,15 @@ class Everything:
 
     def processes(self) -> list[psutil.Process]:
         children = psutil.Process().children(recursive=True)
-        return [each for each in children if "mcp-server-everything" in " ".join(each.cmdline())]
+        return [each for each in children if "mcp-server-everything" in command_line(each)]
+
+
+def command_line(process: psutil.Process) -> str:
+    """Return "" for a process that has ended since it was listed."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 @pytest.fixture(scope="module")
