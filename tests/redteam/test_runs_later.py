@@ -120,7 +120,7 @@ async def test_ordinary_files_of_a_project_are_written(
     "line",
     ["git init -q r && git -C r config user.name x", "git config --global user.email a@b.example",
      "git config --global core.editor vim", "git config --global alias.st status",
-     "git config --global credential.helper store"],
+     "git config --global credential.helper cache"],
 )  # fmt: skip
 async def test_ordinary_settings_of_git_are_not_asked_about(project: Machine, line: str) -> None:
     await project.run(call("terminal", command=f"{line} && touch done"))

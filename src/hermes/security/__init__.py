@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hermes.security.danger.secrets import SECRET_FILES, SECRET_NAME, SECRET_PLACES
     from hermes.security.egress import (
         UNTRUSTED_SOURCES, EgressPolicy, EgressRules, Exposure, Flow, host_of, is_loopback,
+        sends_to_allowed,
     )
     from hermes.security.paths import (
         CREDENTIAL_STORES, OWN_FILES, OWN_WRITABLE, PROGRAM_FOLDERS, RUNS_LATER, RUNS_LATER_HOME,
@@ -52,8 +53,8 @@ __all__ = [
     "concern_classes", "covering_rules", "danger_classes", "describe_rule", "effect_class",
     "examine", "examine_command", "examine_input", "host_of", "is_below", "is_loopback",
     "is_read_only", "judge_command", "merge_concerns", "offered_scopes", "parse_allowed_hosts",
-    "printable_url", "record_side_effects", "rules_for", "rules_for_scope", "shell_after",
-    "unfold_command",
+    "printable_url", "record_side_effects", "rules_for", "rules_for_scope",
+    "sends_to_allowed", "shell_after", "unfold_command",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from hermes.config.settings import AllowRule
+from hermes.core.approval_text import tilde_folder
 from hermes.core.events import ApprovalScope
 from hermes.core.tool import Concern, Effect
 from hermes.security.paths import is_below
@@ -46,7 +47,7 @@ def offered_scopes(tool: str, concern: Concern) -> tuple[ApprovalScope, ...]:
     if concern.once_only:
         return ()
     classes = concern_classes(concern)
-    here = f" in {concern.folder}" if concern.folder else ""
+    here = f" in {tilde_folder(concern.folder)}" if concern.folder else ""
     if classes == (effect_class(concern.effect, tool),):
         every, below = f"every call of {tool}", f" of sessions{here} and below"
     else:

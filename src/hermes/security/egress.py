@@ -354,6 +354,17 @@ class EgressPolicy:
         return msgspec.structs.replace(flow, transfers=()) if reads_only else flow
 
 
+def sends_to_allowed(command: str, allowed: Sequence[str], guard: PathGuard, folder: str) -> bool:
+    """Return whether a command sends something, and only to hosts that `allowed` names."""
+    from hermes.security.danger.transfers import CommandFlow  # loads tree-sitter
+
+    transfers = CommandFlow(guard, folder, GitRemotes()).read(command).transfers
+    patterns = [pattern.lower() for pattern in allowed]
+    return bool(transfers) and all(
+        any(fnmatchcase(each.host, pattern) for pattern in patterns) for each in transfers
+    )
+
+
 def _subject(tool: Tool, arguments: Mapping[str, Any]) -> str:
     if tool.name == "terminal":
         return str(arguments.get("command", ""))

@@ -18,7 +18,8 @@ STARTUP_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
     ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc",
     ".login", ".inputrc", ".xprofile", ".xinitrc", ".config/fish", ".config/autostart",
-    ".config/systemd/user", "Library/LaunchAgents",
+    ".config/systemd/user", "Library/LaunchAgents", ".config/nushell", ".config/elvish", ".xonshrc",
+    ".config/xonsh", ".config/powershell",
 )  # fmt: skip
 """Below the user's home: files that run commands at the next login."""
 
@@ -118,6 +119,10 @@ class PathGuard(msgspec.Struct, frozen=True):
     workspace: tuple[Path, ...]
     own: tuple[Path, ...] = ()
     here: bool = True  #: False if the paths belong to another machine: links are then not resolved.
+
+    def add_folder(self, folder: Path) -> None:
+        """Make a further folder part of the workspace, for everything that uses this guard."""
+        msgspec.structs.force_setattr(self, "workspace", (*self.workspace, folder))
 
     def check_write(self, path: str, real: str) -> Concern | None:
         """Return the reason against writing `path`, which resolves to `real`; None if there is

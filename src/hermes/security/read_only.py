@@ -60,10 +60,10 @@ def is_read_only(command: str) -> bool:
         return False
     if parsed.broken or parsed.bomb or not parsed.invocations:
         return False
-    return all(map(_reads_only, parsed.invocations))
+    return all(map(reads_only, parsed.invocations))
 
 
-def _reads_only(invocation: Invocation) -> bool:
+def reads_only(invocation: Invocation) -> bool:
     if any(each.writes and each.target not in _SAFE_TARGETS for each in invocation.redirects):
         return False
     if any(

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from hermes.security.danger import code, files, secrets, self_protection, system
+from hermes.security.danger import code, files, secrets, self_protection, services, system
 from hermes.security.danger.context import ShellContext, has_option
 from hermes.security.danger.inline import CODE_CLASSES
 from hermes.security.egress import LEAVING
@@ -49,9 +49,14 @@ class Rule(RuleConditions, frozen=True, kw_only=True):
     refused: bool = False  #: It cannot be approved.
 
     def matches(self, invocation: Invocation, context: ShellContext) -> bool:
-        return self.hold(invocation, context) and not (
-            self.unless is not None and self.unless.hold(invocation, context)
-        )
+        if not self.hold(invocation, context):
+            return False
+        excused = self.unless is not None and self.unless.hold(invocation, context)
+        return not excused or _NOT_EXCUSED.search(invocation.text) is not None
+
+
+_NOT_EXCUSED = re.compile(r"--(?:dry-?run|check|help|preview|plan)[= ](?:false|none|no|0)\b")
+"""`--dry-run=false` does not make a command harmless."""
 
 
 @cache
@@ -73,6 +78,7 @@ def _predicate(name: str) -> RuleTest:
         "files": files,
         "secrets": secrets,
         "self_protection": self_protection,
+        "services": services,
         "system": system,
     }
     return cast("RuleTest", getattr(modules[module], function))
@@ -153,6 +159,7 @@ def _index_rules() -> dict[str, tuple[Rule, ...]]:
 
 _RULES_BY_NAME = _index_rules()
 _RULES_FOR_ALL = _RULES_BY_NAME.pop("")
+_RULES_FOR_OTHERS = _RULES_BY_NAME.pop("*")
 
 
 def rules_for(invocation: Invocation) -> Iterator[Rule]:
@@ -163,22 +170,36 @@ def rules_for(invocation: Invocation) -> Iterator[Rule]:
         if found is None:
             base = "ld.so" if is_loader(name) else interpreter_name(name)
             found = _RULES_BY_NAME.get(base) or _RULES_BY_NAME.get(base.partition(".")[0], ())
-        if not shows_help(invocation):
+        if not shows_help(invocation) and not tries_only(invocation):
             yield from found
     yield from _RULES_FOR_ALL
+    if services.is_other_program(invocation):
+        yield from _RULES_FOR_OTHERS
 
 
-_SHOWS_HELP = word_list("shows_help")
+_SHOWS_HELP = frozenset().union(
+    *map(word_list, ("shows_help", "forges", "service_clients", "device_clients"))
+)
 
 
 def shows_help(invocation: Invocation) -> bool:
     """`docker system prune --help`: it only explains itself."""
     *words, last = invocation.arguments or ("",)
-    if invocation.name not in _SHOWS_HELP or last not in ("--help", "-help"):
+    asked = last in ("--help", "-help") or (invocation.name == "aws" and last == "help")
+    if invocation.name not in _SHOWS_HELP or not asked:
         return False
     # Only subcommands before it: programs differ in what they do with options and operands.
-    plain = all(re.fullmatch(r"[a-z][a-z-]*", word) for word in words)
+    plain = all(re.fullmatch(r"[a-z][a-z0-9-]*", word) for word in words)
     return plain and len(words) <= 3 and _STARTS_OTHERS.isdisjoint(words)
+
+
+_TRIES = word_list("tries")
+_TRY = re.compile(r"(?:^|\s)--(?:dry-?run(?:=(?:client|server|true))?|no-execute)(?=\s|\Z)")
+
+
+def tries_only(invocation: Invocation) -> bool:
+    """`borg prune --dry-run`: it only tells what it would do."""
+    return invocation.name in _TRIES and _TRY.search(invocation.plain) is not None
 
 
 _STARTS_OTHERS = frozenset({"run", "exec", "ssh", "shell", "x", "dlx", "foreach", "console"})

@@ -30,6 +30,7 @@ from hermes.security.shell.expansion import known_input, predict_output
 from hermes.security.shell.model import UNKNOWN, Invocation, program_name
 from hermes.security.shell.reader import FORK_BOMB, FORK_LOOP, SELF_START
 from hermes.security.shell.wrappers import (
+    SCRIPTED,
     SHELLS,
     interpreter_name,
     option_values,
@@ -56,7 +57,8 @@ _EDITOR_RUNS = re.compile(
 _EDITOR_OPTIONS = word_list("editor_options")
 _CLIENT_RUNS = re.compile(
     r"\\!|(^|\n)\s*\.(shell|system)\b|(^|\s|;)system\s+\S|program\s+'|xp_cmdshell|(^|\n)\s*!\w"
-    r"|into\s+(out|dump)file|sys_exec|lo_export|pg_read_file|load_file\(",
+    r"|into\s+(out|dump)file|sys_exec|lo_export|pg_read_file|load_file\("
+    r"|child_process|\bfs\.(unlink|rm|write|append)",
     re.IGNORECASE,
 )
 _REMOTE_SHELL = re.compile(r"(?:^|[\s/])(?:ba|z|da|k|a)?sh(?:\s+-[a-z]+)*\s*\Z")
@@ -285,13 +287,44 @@ def client_runs(invocation: Invocation, _context: ShellContext) -> bool:
     return any(_CLIENT_RUNS.search(text) for text in texts)
 
 
-def make_runs(invocation: Invocation, _context: ShellContext) -> bool:
+def client_writes(invocation: Invocation, context: ShellContext) -> bool:
+    """`sqlite3 x.db "select writefile('~/y', …)"`: a statement that writes a file elsewhere."""
+    texts = (*invocation.arguments, known_input(invocation) or "")
+    paths = (path for text in texts for path in _CLIENT_WRITES.findall(text))
     return any(
-        word.startswith(("--eval", "SHELL="))
-        or word in ("-", "-f-", "/dev/stdin")
-        or "$(sh" in word
-        for word in invocation.arguments
+        "://" in path or context.is_outside(context.real(path, invocation)) for path in paths
     )
+
+
+_CLIENT_WRITES = re.compile(
+    r"(?:\bwritefile\s*\(\s*'|\bto\s+'|(?:^|\n)\s*\.(?:output|once|backup|save|clone|log|excel)\s+"
+    r"|(?:^|\s)\\(?:o|w)\s+)((?:[/~.]|s3:|gs:|https?:)[^'\s]*)",
+    re.IGNORECASE,
+)
+
+_MAKE_ACTS = re.compile(
+    r"\$[({](?![\w*@<^%$()]+[)}])|!=|\b(?:SHELL|include|load|define|export)\b|\.SHELLFLAGS"
+)
+_PRINTS_ONLY = re.compile(r"@?(?:echo|printf|true|:)(?:[^;&|<>`\n]|\$\(\w+\))*")
+
+
+def make_runs(invocation: Invocation, _context: ShellContext) -> bool:
+    """A makefile given as text, unless it only prints."""
+    words = invocation.arguments
+    texts: list[str | None] = [*option_values(words, ("--eval", "-E"))]
+    files = {*option_values(words, ("-f", "--file", "--makefile")), *words}
+    if not files.isdisjoint(("-", "-f-", "/dev/stdin")):
+        texts.append(known_input(invocation))
+    if any(word.startswith("SHELL=") or "$(sh" in word for word in words):
+        return True
+    return any(text is None or not _prints_only(text, invocation) for text in texts)
+
+
+def _prints_only(text: str, invocation: Invocation) -> bool:
+    if _MAKE_ACTS.search(text):
+        return False
+    lines = recipe_commands(text, invocation).splitlines()
+    return bool(lines) and all(map(_PRINTS_ONLY.fullmatch, lines))
 
 
 def in_coprocess(invocation: Invocation, _context: ShellContext) -> bool:
@@ -309,7 +342,9 @@ def remote_package(invocation: Invocation, _context: ShellContext) -> bool:
     text = invocation.text
     if invocation.name in ("kubectl", "oc"):
         text = text.partition(" -- ")[0]  # the rest runs in a container
-    runs = invocation.name in ("npx", "bunx", "uvx")
+    runs = invocation.name in ("npx", "bunx", "uvx") or (
+        re.match(r"(?:tool )?(?:run|dlx|exec|x)\b", text) is not None
+    )
     if not (runs or re.search(r"\b(install|add|i|exec|x|dlx|run|apply|create|tap)\b", text)):
         return False
     if text.startswith("repo "):
@@ -368,6 +403,9 @@ def hidden_command(invocation: Invocation, _context: ShellContext) -> bool:
         return unknown and not (invocation.feeders and invocation.feeders <= HARMLESS_EVAL)
     if not invocation.words or name in ("[", "[["):
         return False
+    script = bool(invocation.via) and interpreter_name(invocation.via[-1]) in SCRIPTED
+    if script and UNKNOWN not in name and re.search(r"\.\w+\Z", name):
+        return False  # `for f in *.py; do python "$f"`
     return bool(_UNCERTAIN.search(name)) or name in ("{}", "%")
 
 

@@ -25,6 +25,7 @@ from hermes.security.paths import (
     own_part,
     runs_anywhere,
 )
+from hermes.security.shell.expansion import known_input
 from hermes.security.shell.model import UNKNOWN, Invocation, join_path
 from hermes.security.shell.wrappers import option_values
 from hermes.security.tables import program_tables, split_values, word_list
@@ -443,6 +444,15 @@ _SCRIPT_WRITES = re.compile(r"(?:>>?\s*\\?\"|[;{\s]\d*w!?\s+|/w\s+)(/[\w./-]+|~/
 """Files that awk, sed and vim programs name for writing."""
 
 
+_CLIENTS = frozenset({
+    "sqlite3", "sqlite", "duckdb", "psql", "mysql", "mariadb", "clickhouse-client", "mongosh",
+})  # fmt: skip
+_CLIENT_READS = re.compile(
+    r"['\"]([/~][^'\"]*)['\"]|(?:^|\n)\s*\.(?:import|open|read|restore|load)\s+([/~]\S+)"
+)
+"""Files that statements of a database client read."""
+
+
 def written_paths(invocation: Invocation) -> Iterator[str]:
     """Yield paths the program would write, change or delete."""
     yield from (redirect.target for redirect in invocation.redirects if redirect.writes)
@@ -578,6 +588,10 @@ def touched_paths(invocation: Invocation) -> Iterator[str]:
         for piece in re.split(r"[=@:,]", word):
             if ("/" in piece or "." in piece) and (" " not in piece or piece[0] in "/~."):
                 yield piece
+    if invocation.name in _CLIENTS:
+        texts = (*words, known_input(invocation) or "")
+        found = (each for text in texts for each in _CLIENT_READS.findall(text))
+        yield from (quoted or plain for quoted, plain in found)
     yield from (redirect.target for redirect in invocation.redirects if redirect.target)
 
 

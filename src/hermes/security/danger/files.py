@@ -8,6 +8,7 @@ from itertools import pairwise
 from hermes.security.danger.context import (
     COPIERS,
     IN_PLACE,
+    PATTERN_FIRST,
     WRITES_ALL,
     ShellContext,
     copied,
@@ -21,10 +22,11 @@ from hermes.security.danger.context import (
     written_paths,
     written_real_paths,
 )
+from hermes.security.danger.secrets import PUBLIC
 from hermes.security.paths import OWN_FILES
 from hermes.security.shell.expansion import known_input
 from hermes.security.shell.model import UNKNOWN, Invocation, join_path
-from hermes.security.shell.wrappers import option_values
+from hermes.security.shell.wrappers import SHELLS, option_values
 from hermes.security.tables import word_list
 
 VITAL = word_list("vital_folders")
@@ -125,12 +127,18 @@ def deletes_all_here(invocation: Invocation, context: ShellContext) -> bool:
     return False
 
 
+_SOURCE = re.compile(
+    r"(?:^|/)(?!__init__\.)[\w.-]+\.(?:py|[cm]?[jt]sx?|go|rs|java|kt|rb|php|c|cc|cpp|hpp?|cs|swift|scala|ex"
+    r"|vue|svelte|sql|tf|ipynb|tex|docx?|xlsx?|odt|db|sqlite3?)\Z"
+)
 _PRINTS_NOTHING = re.compile(r"(?:-n|%s)?\s*")
 
 
 def empties(invocation: Invocation, context: ShellContext) -> bool:
     """`truncate -s 0 ~/x`, `: > ~/x`, `cp /dev/null ~/x`: files outside the workspace, or many."""
     for path in _emptied(invocation):
+        if _SOURCE.search(path):
+            return True
         many = (is_pattern(path) or "{}" in path) and not path.endswith(".log")
         if many or context.is_outside(context.real(path, invocation)):
             return True
@@ -179,13 +187,24 @@ def writes_elsewhere(invocation: Invocation, context: ShellContext) -> bool:
 
 def edits_outside(invocation: Invocation, context: ShellContext) -> bool:
     """`sed -i … ~/Documents/*`: many files at once."""
-    if invocation.name != "dos2unix" and not in_place(invocation):
-        return False
-    many = [path for path in operands(invocation) if is_pattern(path) and path[:1] in "/~."]
+    many = [
+        path
+        for path in _edited(invocation)
+        if (is_pattern(path) or "{}" in path) and path[:1] in "/~."
+    ]
     return any(context.is_outside(context.real(path, invocation)) for path in many)
 
 
-_CHANGING = re.compile(r"\A(trash|remove|move)\b|-(all=|overwrite_original)")
+def _edited(invocation: Invocation) -> list[str]:
+    """Return the files that a program changes in place, without its script."""
+    named = operands(invocation)
+    if invocation.name != "dos2unix" and not in_place(invocation):
+        return []
+    scripts = has_option(invocation, "e", "f", "--expression", "--file")
+    return named if scripts or invocation.name not in PATTERN_FIRST else named[1:]
+
+
+_CHANGING = re.compile(r"\A(trash|remove|move)\b|-(all=|overwrite_original|delete_original)")
 
 
 def changes_outside(invocation: Invocation, context: ShellContext) -> bool:
@@ -193,15 +212,75 @@ def changes_outside(invocation: Invocation, context: ShellContext) -> bool:
     if invocation.name in ("gio", "exiftool") and not _CHANGING.search(invocation.text):
         return False
     paths = [word for word in operands(invocation) if word[:1] in "/~."]
+    if invocation.name in ("convert", "magick", "ffmpeg") and paths[-1:] not in [
+        [p] for p in paths[:-1]
+    ]:
+        return False
     return any(context.is_outside(context.real(path, invocation)) for path in paths)
 
 
+_TREE = re.compile(
+    r"(?:\./)?(?:src|tests?|docs?|lib|app|apps|pkg|packages|internal|cmd|config|scripts|data|migrations"
+    r"|assets|public|server|client|frontend|backend|api|crates|modules|spec|\.git|\.|\*)(?:/\*?)?"
+)
+
+
 def throws_away(invocation: Invocation, context: ShellContext) -> bool:
-    """`mv x /dev/null`, `mv ~/Documents /tmp`."""
+    """`mv x /dev/null`, `mv ~/a ~/b`, `mv src /tmp`: files of the user, or whole source folders."""
     sources, target = copied(invocation)
-    if target.startswith("/tmp"):
-        return any(context.is_outside(context.real(path, invocation)) for path in sources)
-    return target == "/dev/null"
+    if target == "/dev/null":
+        return True
+    real = context.real(target, invocation)
+    if not context.is_outside(real) and not target.startswith(("/tmp", "/var/tmp")):
+        return False
+    roots = {context.guard.resolve(str(root), "/") for root in context.guard.workspace}
+    moved = [(path, context.real(path, invocation)) for path in sources]
+    return any(context.is_outside(p) or p in roots or _TREE.fullmatch(path) for path, p in moved)
+
+
+_EXPORT = re.compile(r"\.(?:log|patch|diff|zip|tgz|tar(?:\.\w+)?|gz|bz2|xz|zst|bak|tmp|dump)\Z")
+
+
+def overwrites_outside(invocation: Invocation, context: ShellContext) -> bool:
+    """`cat x > ~/notes.md`, `mv x ~/Documents/y.docx`: a file that does not belong to the work."""
+    name, named = invocation.name, operands(invocation)
+    paths = [each.target for each in invocation.redirects if each.operator in (">", ">|", "&>")]
+    if name in ("cp", "mv", "gcp", "gmv", "install", "ginstall"):
+        target = copied(invocation)[1]
+        paths += [target] if re.search(r"\w\.\w+\Z", target) else []
+    elif name in ("ffmpeg", "convert", "magick"):
+        forced = has_option(invocation, "y") or (named[-1:] and named[-1] in named[:-1])
+        paths += named[-1:] if forced else []
+    elif name in ("ed", "ex", "crudini", "sponge"):
+        paths += named
+    elif name == "unzip" and has_option(invocation, "o"):
+        paths += option_values(invocation.arguments, ("-d",))
+    elif name == "tee" and not has_option(invocation, "a", "--append"):
+        paths += named
+    elif name in IN_PLACE:
+        paths += [word for word in _edited(invocation) if re.fullmatch(r"[/~][\w./~@+-]*\w", word)]
+    return any(
+        context.is_outside(real)
+        and not _EXPORT.search(path)
+        and not context.is_system(real)  # there is a rule for those and for files of Hermes
+        and context.own_part(real) is None
+        for path in paths
+        if not path.startswith(("/dev/", UNKNOWN)) and (real := context.real(path, invocation))
+    )
+
+
+def overwrites_input(invocation: Invocation, context: ShellContext) -> bool:
+    """`sort x > x`: the shell empties the file before the program reads it."""
+    paths = [each.target for each in invocation.redirects if each.operator in (">", ">|")]
+    targets = {context.real(path, invocation) for path in paths if not is_pattern(path)} - {""}
+    if not targets or invocation.name in ("echo", "printf", "touch", "ls", "stat", ""):
+        return False
+    readers = (invocation, *invocation.upstream)
+    read = [word for each in readers for word in operands(each) if " " not in word]
+    read += [r.target for each in readers for r in each.redirects if r.operator == "<"]
+    return any(
+        context.real(word, invocation) in targets and not word.startswith("/dev/") for word in read
+    )
 
 
 def removes_tracked(invocation: Invocation, _context: ShellContext) -> bool:
@@ -241,7 +320,8 @@ def deletes_remotely(invocation: Invocation, context: ShellContext) -> bool:
 
 LOGS = re.compile(r"/var/log(/|\Z)|/Library/Logs/|/var/(adm|audit)(/|\Z)")
 HISTORY = re.compile(r"/\.(\w+_history|histfile|history|lesshst|viminfo)\Z|/fish_history\Z")
-_TIGHT = re.compile(r"0?[0-7]00|[ugoa]*-[rwx]+(,[ugoa]*-[rwx]+)*|go=|u=\w*,go=|0?(644|640|440)")
+_TIGHT = re.compile(r"0?[0-7]00|[ugoa]*-[rwx]+(,[ugoa]*-[rwx]+)*|go=|u=\w*,go=")
+_READABLE = re.compile(r"0?(644|640|440|444|755)")
 _OTHERS_WRITE = re.compile(
     r"[ug]*[oa][ugoa]*[+=][rxXst]*w[rwxXst]*|=[rx]*w\w*|[ugoa]*o=[ug]|\+[rxXst]*w[rwxXst]*[st]\w*"
 )
@@ -306,9 +386,11 @@ def writes_startup(invocation: Invocation, context: ShellContext) -> bool:
         return False
     if invocation.name in _UNPACKS and context.home in written_real_paths(invocation, context):
         return True
+    readable = invocation.name == "chmod" and _READABLE.fullmatch("".join(operands(invocation)[:1]))
     return any(
         (context.is_startup(real) or context.is_credential(real))
         and not real.endswith("/known_hosts")
+        and not (readable and (PUBLIC.search(real) or context.is_startup(real)))
         for real in written_real_paths(invocation, context)
     )
 
@@ -326,6 +408,23 @@ def makes_key(invocation: Invocation, context: ShellContext) -> bool:
         return False
     paths = option_values(invocation.arguments, ("-f",))
     return any(context.is_credential(context.real(path, invocation)) for path in paths if path)
+
+
+def writes_known_hosts(invocation: Invocation, _context: ShellContext) -> bool:
+    """`ssh-keyscan host >> ~/.ssh/known_hosts`."""
+    return any(path.endswith("/known_hosts") for path in written_paths(invocation))
+
+
+_HIDDEN_PROGRAM = re.compile(r"(?:/tmp|/var/tmp|/dev/shm)/(?:[^/]+/)*\.[^./][^/]*(?:/|\Z)")
+
+
+def runs_hidden(invocation: Invocation, context: ShellContext) -> bool:
+    """`/tmp/.x/program`: a program in a hidden folder that every user can write."""
+    words = invocation.words[: 2 if invocation.name in SHELLS else 1]
+    return any(
+        _HIDDEN_PROGRAM.match(word) and context.own_part(context.real(word, invocation)) is None
+        for word in words
+    )
 
 
 def writes_unknown(invocation: Invocation, context: ShellContext) -> bool:

@@ -23,10 +23,14 @@ INLINE = program_tables().code_letters
 INLINE_WORDS = word_list("inline_words")
 TAKES_VALUE = split_values(program_tables().value_options)
 
+PYTHON_CONSOLES = frozenset({
+    "manage.py", "django-admin", "flask", "odoo", "odoo-bin", "scrapy", "superset", "ckan",
+})  # fmt: skip
+PYTHONS = frozenset({"python", "pypy", "ipython", "micropython", "bpython", "ptpython"})
 AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
 CONSOLES = {
     **dict.fromkeys(("rails", "rake"), ("runner", "r", "console", "c")),
-    **dict.fromkeys(("manage.py", "django-admin"), ("shell", "shell_plus")),
+    **dict.fromkeys(PYTHON_CONSOLES, ("shell", "shell_plus", "konch")),
     "artisan": ("tinker",),
     **dict.fromkeys(("drush", "wp"), ("eval", "ev", "php-eval", "shell")),
 }
@@ -36,6 +40,7 @@ _CHECKERS = {"php": ("-l",), "ruby": ("-c",), "node": ("-c", "--check")}
 """Options with which an interpreter only checks the syntax."""
 MAX_CODE = 20_000  #: Longer code is not read but needs approval.
 MAX_COMMANDS = 80  #: Code with more effects is not read to its end but needs approval.
+NAME = "*"  #: Stands for a file name or a number: it contains no folder.
 TEMPORARY = "/tmp/mktemp"  #: Stands for a new temporary file or folder.
 _PERL_VALUES = "MmIxCDVFl0i"  #: Options of perl whose value is attached.
 _SAFE_FEEDERS = frozenset({"date", "wc", "nproc", "pwd", "id", "uname", "stat", "du", "seq"})
@@ -45,6 +50,17 @@ _SECRET_TEXT = re.compile(
     r"|\.git-credentials|\.pgpass\b|\.kube/config|\.docker/config\.json|/etc/g?shadow"
     r"|\.hermes/)[\w./-]*"
 )
+LOCAL_HOST = re.compile(r"(?:\A|//|@)(?:localhost|127\.\d|0\.0\.0\.0|\[::1\])")
+REMOTE_DATABASE = re.compile(
+    r"\w://(?:[^/@\s]*@)?(?!localhost|127\.|\[::1\]|0\.0\.0\.0|/|\.)[\w-]+\.[\w.-]+|(?:^|[/@._-])prod(?:uction)?\b"
+    r"|\bhost=(?!localhost|127\.)[\w-]+\.|\A[\w-]+(?:\.[\w-]+)*\.(?:internal|com|net|io|org|cloud|dev)\Z"
+)
+"""The address of a database of another machine."""
+_NEAR = re.compile(
+    r"(?:\w+://)?(?:localhost|127\.|0\.0\.0\.0|\[::1\]|host\.docker\.internal|testserver|[\w-]+\.(?:local|test)\b)"
+    r"|https?://[\w-]+(?::[\d?*]+)?(?:/|\Z)|https?://(?:httpbin\.org|postman-echo\.com|jsonplaceholder\.)|/(?!/)"
+)
+"""Servers of this machine or of its containers, services that only echo, and paths of them."""
 _PATH_BEFORE = re.compile(r"[\w./~-]{0,200}\Z")
 _WHOLE_GAP = re.compile(rf"[{UNKNOWN}\s]*")
 
@@ -54,6 +70,42 @@ def code_tables() -> dict[str, dict[str, str]]:
     """Return languages.toml: the functions with an effect."""
     data = Path(__file__).with_name("languages.toml").read_bytes()
     return msgspec.toml.decode(data, type=dict[str, dict[str, str]])
+
+
+@cache
+def _verb_pattern(name: str) -> re.Pattern[str]:
+    verbs = "|".join(code_tables()["verbs"][name].split())
+    if name == "reading":
+        return re.compile(rf"(?:{verbs})(?=_|[A-Z]|\Z)")
+    if name == "changing":
+        partial = "|".join(code_tables()["verbs"]["partial"].split())
+        verbs = f"{verbs}|(?:{partial})(?=_|[A-Z])"
+    upper = "|".join(verb.capitalize() for verb in code_tables()["verbs"]["changing"].split())
+    return re.compile(
+        rf"(?:\A|_)(?:{verbs})(?=_|[A-Z0-9]|\Z)|\A(?:{upper})[A-Z]\w*Command\Z|\A(?:{verbs})\Z"
+    )
+
+
+def changes(function: str) -> bool:
+    """Return whether the name of a function of a service says that it changes something."""
+    last = function.rpartition(".")[2]
+    return bool(_verb_pattern("changing").search(last)) and not _verb_pattern("reading").match(last)
+
+
+_REVEALS = re.compile(
+    r"(?:get|read|access|fetch|reveal|decrypt|show)_?\w*(?:secret|credential|password|accesskey)",
+    re.IGNORECASE,
+)
+
+
+def reveals(function: str) -> bool:
+    """Return whether the name of a function of a service says that it gives keys."""
+    return bool(_REVEALS.match(function.rpartition(".")[2]))
+
+
+def loses(function: str) -> bool:
+    """Return whether the name of a function of a database says that it deletes something."""
+    return bool(_verb_pattern("losing").search(function.rpartition(".")[2]))
 
 
 def python_words(name: str) -> frozenset[str]:
@@ -151,7 +203,7 @@ class CodeEffects:
         if not real or real.startswith(("/tmp/", "/var/tmp/", "/dev/")):
             return
         concern = guard.check_write(path, real)
-        if concern is not None and not concern.refused:
+        if concern is not None:
             self.danger("the code writes outside the workspace", "write outside the workspace")
 
     def delete(self, path: str, *, tree: bool = False) -> None:
@@ -165,6 +217,17 @@ class CodeEffects:
     def fetch(self, *words: str) -> None:
         self.online = True
         self.run("curl", *words)
+
+    def send(self, url: str, *options: str) -> None:
+        """Code that sends data, or changes something, at an address; "" if that is unknown."""
+        self.fetch(*options, url)
+        if not _NEAR.match(url.replace(UNKNOWN, "?")):
+            self.danger("the code sends data to another machine", "exfiltration")
+
+    def serve(self, host: str) -> None:
+        """Code that accepts connections at this address."""
+        if host in ("0.0.0.0", "::"):
+            self.danger("the code opens this machine from outside", "network shell")
 
     def change_folder(self, path: str) -> None:
         self.folder = posixpath.join(self.folder, path) if self.folder else path
@@ -245,7 +308,7 @@ def _is_decoded(invocation: Invocation) -> bool:
 def _code_words(base: str, arguments: Sequence[str]) -> tuple[list[str], bool]:
     """Return the code among the arguments, and whether a script file is named instead."""
     letters, taking = INLINE[base], TAKES_VALUE.get(base, ())
-    python = base in ("python", "pypy", "ipython", "micropython")
+    python = base in PYTHONS
     texts: list[str] = []
     modules: list[str] = []
     words = list(arguments)
@@ -332,7 +395,7 @@ def read_text(base: str, text: str, effects: CodeEffects) -> None:
 
     if len(text) > MAX_CODE:
         effects.hide("the code is too long to be read")
-    elif base in ("python", "pypy", "ipython", "micropython", "manage.py", "django-admin"):
+    elif base in PYTHONS or base in PYTHON_CONSOLES:
         python_code.read_python(text, effects)
     else:
         script_code.read_script(base, text, effects)

@@ -7,12 +7,22 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Final
 
-from hermes.security.danger.inline import CodeEffects, code_tables, python_words
-from hermes.security.danger.python_values import MAX_VALUES, NAME, OPENERS, PythonValues
-from hermes.security.danger.secrets import SECRET_NAME
+from hermes.security.danger.inline import (
+    LOCAL_HOST,
+    NAME,
+    REMOTE_DATABASE,
+    TEMPORARY,
+    CodeEffects,
+    changes,
+    code_tables,
+    loses,
+    python_words,
+    reveals,
+)
+from hermes.security.danger.python_values import MAX_VALUES, OPENERS, PythonValues
+from hermes.security.danger.secrets import SECRET_HINT, SECRET_NAME
 from hermes.security.danger.system import lost_by
 from hermes.security.shell.model import UNKNOWN
-from hermes.security.tables import word_list
 
 MAX_NODES: Final = 12_000
 _ENCODING = re.compile(r"\A(?:[^\n]*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
@@ -46,9 +56,13 @@ _WIPES = re.compile(
 _CLOUD_DELETES = re.compile(
     r"(batch_)?(delete|terminate|destroy|purge|drop|stop|remove|deregister)_\w"
 )
-_SERVICES = word_list("service_modules")
+_SERVICES, _DATABASES = python_words("services"), python_words("databases")
+_INTRUSIVE = python_words("intrusive")
 _MOCK = re.compile(r"(?:unittest\.)?mock\.(?:(?:Magic|Async|NonCallable)?Mock|patch)\(\)\.")
 _COMMAND_LIKE = re.compile(r"[a-z][\w./-]*\s+\S")
+
+_FILE_SERVERS: Final = ("http.server.HTTPServer", "http.server.ThreadingHTTPServer",
+                         "socketserver.TCPServer", "socketserver.ThreadingTCPServer")  # fmt: skip
 
 _HIDDEN_NAMES: Final = _FRAMES - {"__import__", "__self__"} | {"__builtins__"}
 
@@ -167,17 +181,69 @@ class PythonReader:
             self.effects.danger("the code calls machine code")
         elif name in _LOADERS:
             self.effects.hide("the code runs other code that is known only when it runs")
-        elif found := _FETCHES.match(name):
-            _fetch(self, call, found["verb"])
-        elif name.startswith("sh.") and self.names.imports.get("sh") == "sh":
-            self.effects.run_words([name[3:], *(self.value(each)[0] for each in call.args)])
-        elif _WIPES.search(name) and not _MOCK.match(name):
+        elif _WIPES.search(name) and not _MOCK.match(name) and not self._is_patched(name):
             self.effects.danger("the code deletes data")
+        else:
+            self._read_library(call, name)
         if isinstance(call.func, ast.Attribute):
             self._read_method(call, call.func, name)
 
+    def _read_library(self, call: ast.Call, name: str) -> None:
+        """Functions of packages that start programs or talk to other machines."""
+        if found := _FETCHES.match(name):
+            _fetch(self, call, found["verb"])
+        elif name.startswith(("sh.", "plumbum.cmd.")) and "()" not in name:
+            words = (self.value(each)[0] for each in call.args)
+            self.effects.run_words([name.rpartition(".")[2], *words])
+        elif name.startswith("git.Repo()"):
+            _git(self, call, name.rpartition(".")[2])
+        elif name.startswith(_FILE_SERVERS):
+            self._serve(call)
+        elif name.partition(".")[0] in _INTRUSIVE:
+            self.effects.danger("the code watches or controls others", "host access")
+        elif changes(name) and self._is_service(name):
+            self.effects.danger("the code changes what a service holds", "infrastructure")
+        elif reveals(name) and self._is_service(name):
+            self.effects.danger("the code reads keys that a service holds", "credential access")
+
+    def _is_patched(self, name: str) -> bool:
+        """`with mock.patch("app.files.shutil.rmtree"): app.files.purge()`."""
+        patches = [
+            self.value(node.args[0])[0]
+            for node in self.nodes
+            if isinstance(node, ast.Call)
+            and node.args
+            and self.dotted(node.func).endswith("mock.patch")
+        ]
+        return any(each.startswith(f"{name.rpartition('.')[0]}.") for each in patches)
+
     def _uses_services(self) -> bool:
         return any(name.partition(".")[0] in _SERVICES for name in self.names.imports.values())
+
+    def _is_service(self, name: str) -> bool:
+        """Return whether a function belongs to the client of a service that is not on this machine,
+        or deletes in a database."""
+        module = name.partition(".")[0]
+        if module in _SERVICES:
+            return not any(LOCAL_HOST.search(text) for text in self._given_to(_SERVICES))
+        return module in _DATABASES and loses(name) and self.is_remote()
+
+    def is_remote(self) -> bool:
+        """Return whether the code names a database of another machine."""
+        return any(REMOTE_DATABASE.search(text) for text in self._given_to(_DATABASES))
+
+    def _given_to(self, modules: frozenset[str]) -> Iterator[str]:
+        """Yield the texts that functions of these modules are given."""
+        for node in self.nodes:
+            if isinstance(node, ast.Call) and self.dotted(node.func).partition(".")[0] in modules:
+                for given in (*node.args, *(each.value for each in node.keywords)):
+                    yield from self.value(given)
+
+    def _serve(self, call: ast.Call) -> None:
+        place = call.args[0] if call.args else None
+        if isinstance(place, ast.Tuple) and place.elts:
+            self.effects.serve(self.value(place.elts[0])[0])
+            self.effects.run("http.server")
 
     def _check_hidden(self, call: ast.Call, name: str) -> None:
         """A function that is chosen when the code runs."""
@@ -200,7 +266,9 @@ class PythonReader:
             handler(self, call, name)
         elif method in _SERVICE_DELETES and not name.startswith("''"):
             self.effects.danger("the code deletes data of a service", "destructive SQL")
-        elif method == "delete" and re.search(r"\bobjects\b|\bquery\b", name):
+        elif method in ("delete", "drop") and re.search(
+            r"\bobjects\b|\bquery\b|\A(?:pymongo|motor)\.|\.indices\b", name
+        ):
             self.effects.danger("the code deletes rows of a database", "destructive SQL")
         elif _CLOUD_DELETES.match(method) and self._uses_services():
             self.effects.danger("the code deletes what a service holds", "infrastructure")
@@ -411,6 +479,8 @@ def _change_mode(reader: PythonReader, call: ast.Call, name: str) -> None:
     mode = call.args[-1] if call.args else None
     value = mode.value if isinstance(mode, ast.Constant) else None
     number = f"{value:o}" if isinstance(value, int) else "644"
+    if mode is not None and re.search(r"S_IRWXO|S_IWOTH", ast.unparse(mode)):
+        number = "777"
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     target = call.args[0] if len(call.args) > 1 else owner
     for path in reader.value(target) if target is not None else ():
@@ -434,12 +504,33 @@ def _fetch(reader: PythonReader, call: ast.Call, verb: str) -> None:
         return
     if verb in ("request", "stream", "Request") and given and "/" not in given[0]:
         verb, given = given[0].lower(), given[1:]
-    sent = [each.value for each in call.keywords if each.arg in ("data", "json", "files")]
+    method = _keyword(call, "method")
+    verb = reader.value(method)[0].lower() if method is not None else verb
+    sent = [
+        each.value
+        for each in call.keywords
+        if each.arg in ("data", "json", "files", "content", "body")
+    ]
     sent += call.args[1:2] if verb in ("post", "put", "patch", "urlopen", "Request") else []
     options = ["-X", "DELETE"] if verb == "delete" else []
     for node in sent:
         options += ["-d", *(f"@{path}" for path in _files_in(reader, node))][:2]
-    reader.effects.fetch(*options, *given[:1])
+    address = call.args[len(call.args) - len(given)] if given else _keyword(call, "url")
+    url = reader.value(address)[0] if address is not None else UNKNOWN
+    if sent or verb in ("post", "put", "patch", "delete") or _has_data(reader, address):
+        reader.effects.send(url, *options)
+    else:
+        reader.effects.fetch(*options, url)
+
+
+def _has_data(reader: PythonReader, node: ast.expr | None) -> bool:
+    """Return whether an address contains the text of a file or something encoded."""
+    names = (
+        (reader.dotted(each.func) for each in ast.walk(node) if isinstance(each, ast.Call))
+        if (node)
+        else ()
+    )
+    return any(n in OPENERS or n.endswith((".read_text", ".b64encode", ".hexlify")) for n in names)
 
 
 def _files_in(reader: PythonReader, node: ast.expr) -> Iterator[str]:
@@ -465,6 +556,10 @@ def _query(reader: PythonReader, call: ast.Call, _name: str) -> None:
     for text in reader.value(given) if given is not None else ():
         if lost_by(text) and not _is_in_memory(reader):
             reader.effects.run("sqlite3", "database", text)
+        elif _CHANGES_ROWS.match(text) and reader.is_remote():
+            reader.effects.danger(
+                "the code changes a database of another machine", "destructive SQL"
+            )
 
 
 def _is_in_memory(reader: PythonReader) -> bool:
@@ -485,7 +580,10 @@ _OTHER_DATABASES: Final = frozenset({
     "MySQLdb", "asyncpg", "cx_Oracle", "django", "mysql", "oracledb", "peewee", "psycopg",
     "psycopg2", "pymssql", "pymysql", "pyodbc", "snowflake",
 })  # fmt: skip
-_MEMORY = re.compile(r":memory:|sqlite(\+\w+)?://(/:memory:)?")
+_MEMORY = re.compile(rf":memory:|sqlite(\+\w+)?://(/:memory:)?|(sqlite:///)?{TEMPORARY}.*")
+_CHANGES_ROWS = re.compile(
+    r"\s*(?:insert|update|delete|merge|replace|alter|create|copy)\s", re.IGNORECASE
+)
 
 
 def _connect(reader: PythonReader, call: ast.Call, _name: str) -> None:
@@ -513,8 +611,31 @@ def _attribute_by_name(reader: PythonReader, call: ast.Call, _name: str) -> None
         reader.check_passed(call, f"{base}.{attribute}")
 
 
+def _git(reader: PythonReader, call: ast.Call, verb: str) -> None:
+    """`Repo().git.reset("--hard")`, `Repo().remotes.origin.push(force=True)`."""
+    words = [word for each in call.args for word in (reader.words(each) or reader.value(each))]
+    forced = _keyword(call, "force", "f")
+    options = ["--force"] if isinstance(forced, ast.Constant) and forced.value else []
+    reader.effects.run("git", verb.replace("_", "-"), *options, *words)
+
+
+def _selects_secrets(reader: PythonReader, node: ast.AST) -> bool:
+    """`[… for k in os.environ if "KEY" in k]`."""
+    inside = list(ast.walk(node))
+    names = (n for n in inside if isinstance(n, (ast.Attribute, ast.Name)))
+    if not any(reader.dotted(name) == "os.environ" for name in names):
+        return False
+    tests = [test for each in inside if isinstance(each, ast.comprehension) for test in each.ifs]
+    texts = [
+        each.value for test in tests for each in ast.walk(test) if isinstance(each, ast.Constant)
+    ]
+    return any(isinstance(text, str) and SECRET_HINT.search(text) for text in texts)
+
+
 def _print(reader: PythonReader, call: ast.Call, _name: str) -> None:
     """Keys of the environment that are shown."""
+    if any(_selects_secrets(reader, argument) for argument in call.args):
+        reader.effects.danger("the code shows keys of the environment", "credential access")
     for argument in call.args:
         for node in _shown(argument):
             key: ast.expr | None = None
@@ -570,6 +691,31 @@ def _is_risky(name: str) -> int:
     return (name.partition(".")[0] in _SENSITIVE) + (name in _HANDLERS)
 
 
+def _archive(reader: PythonReader, call: ast.Call, _name: str) -> None:
+    """`shutil.make_archive(base, format, root)`."""
+    for path in reader.value(call.args[2]) if len(call.args) > 2 else ():
+        reader.effects.run("tar", "-c", "-f", "archive.tar", path)
+
+
+def _unpack(reader: PythonReader, call: ast.Call, _name: str) -> None:
+    """`shutil.unpack_archive(file, folder)`."""
+    target = call.args[1] if len(call.args) > 1 else _keyword(call, "extract_dir")
+    for path in reader.value(target) if target is not None else ():
+        reader.effects.run("unzip", "-d", path, "archive.zip")
+        reader.effects.check_outside(path)
+
+
+def _move(reader: PythonReader, call: ast.Call, name: str) -> None:
+    """`Path(…).rename(…)`."""
+    if isinstance(call.func, ast.Attribute) and call.args and name not in _HANDLERS:
+        sources = reader.value(call.func.value)
+        for source, target in product(sources, reader.value(call.args[0])):
+            if source != UNKNOWN:
+                reader.effects.run("mv", source, target)
+                if UNKNOWN not in target[:1]:
+                    reader.effects.check_outside(target)
+
+
 _HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys((*_DELETES, *_TREES), _delete),
     **dict.fromkeys(_TEXT_RUNNERS, _run_text),
@@ -587,7 +733,9 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "os.kill": _kill,
     "sqlite3.connect": _connect,
     "getattr": _attribute_by_name,
-    "print": _print,
+    "shutil.make_archive": _archive,
+    "shutil.unpack_archive": _unpack,
+    **dict.fromkeys(("print", "pprint.pprint", "pprint.pp", "sys.stdout.write"), _print),
 }
 _METHODS: Final[dict[str, Handler]] = {
     **dict.fromkeys(("unlink", "rmtree", "remove_tree"), _unlink),
@@ -595,10 +743,11 @@ _METHODS: Final[dict[str, Handler]] = {
     **dict.fromkeys(("check_output", "check_call", "Popen"), _run_words),
     **dict.fromkeys(("write_text", "write_bytes"), _write_method),
     **dict.fromkeys(("read_text", "read_bytes"), _read_path),
-    **dict.fromkeys(("execute", "executescript", "raw"), _query),
+    **dict.fromkeys(("execute", "executescript", "raw", "query"), _query),
     **dict.fromkeys(("sendall", "sendto"), _send),
     **dict.fromkeys(("extractall",), _extract),
     "open": _open_path,
+    "rename": _move,
     "chmod": _change_mode,
     "mkdir": _make_folder,
 }

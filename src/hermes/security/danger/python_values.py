@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, product
 from typing import Final, TypeVar
 
-from hermes.security.danger.inline import TEMPORARY, code_tables, python_words
+from hermes.security.danger.inline import NAME, TEMPORARY, code_tables, python_words
 from hermes.security.shell.model import UNKNOWN, Invocation
 
 _T = TypeVar("_T")
-NAME: Final = "*"  #: Stands for a file name or a number: it contains no folder.
 MAX_VALUES: Final = 8  #: Values that are followed for one expression.
 MAX_DEPTH: Final = 12
 
@@ -182,7 +181,12 @@ class PythonValues:
         bound = self.bound.get(name)
         if bound is None:
             return "?" if name in self._functions else name
-        names = [self.dotted(each, depth + 1) for each in bound if not isinstance(each, LoopItem)]
+        names = [
+            self.dotted(each, depth + 1)
+            if not isinstance(each, LoopItem)
+            else f"{self.dotted(each.iterable, depth + 1)}[]"
+            for each in bound
+        ]
         known = [each for each in names if not each.startswith("?")]
         return max(known, key=self._rank) if known else "?"
 

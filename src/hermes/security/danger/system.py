@@ -4,7 +4,6 @@ containers, clouds and git history."""
 import posixpath
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from hermes.security.danger.context import ShellContext, has_option, locate_word, operands
 from hermes.security.shell.expansion import known_input
@@ -92,6 +91,23 @@ def _git_runs(key: str, value: str) -> bool:
     return not usual or bool(_SHELL_META.search(value)) or _is_own_program(value)
 
 
+_WEAKENING = {
+    "GIT_SSL_NO_VERIFY": "1|true", "NODE_TLS_REJECT_UNAUTHORIZED": "0", "PYTHONHTTPSVERIFY": "0",
+    "GONOSUMCHECK": ".+", "GONOSUMDB": r".*\*.*", "GOINSECURE": ".+", "GOSUMDB": "off",
+    **dict.fromkeys(("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL",
+                     "UV_DEFAULT_INDEX", "NPM_CONFIG_REGISTRY", "npm_config_registry", "GOPROXY"),
+                    r"https?://(?!(localhost|127\.|pypi\.org|download\.pytorch\.org|registry\.npmjs\.org"
+                    r"|registry\.npmmirror\.com|proxy\.golang\.org|goproxy\.(io|cn)|pypi\.tuna|mirrors\.)).*"),
+}  # fmt: skip
+"""Variables, and values with which a program trusts software or servers that it did not before."""
+
+
+def trusts_more(invocation: Invocation, _context: ShellContext) -> bool:
+    """`GIT_SSL_NO_VERIFY=1 git clone …`, `PIP_INDEX_URL=https://… pip install …`."""
+    found = ((_WEAKENING.get(key), value) for key, value in invocation.assignments)
+    return any(pattern and re.fullmatch(pattern, value) for pattern, value in found)
+
+
 def starts_from_file(invocation: Invocation, _context: ShellContext) -> bool:
     """`ENV=./f sh -i`: a shell that first runs a file."""
     start = dict(invocation.assignments).get("ENV", "")
@@ -108,6 +124,11 @@ _STOPS = frozenset({"stop", "disable", "onestop", "forcestop", "faststop", "kill
 _MANY = re.compile(r"[*?\[]|\{\d+\.\.\d+\}")  #: A pattern or a range instead of a process number.
 MAX_KILLED = 12  #: More processes than a person would name by hand.
 _SIGNAL = re.compile(r"-(\d+|[A-Z]\w*|s|n|-signal\S*)|--")
+_SERVER_PORT = re.compile(
+    r"(?:^|[:\s])(?:\d{1,3}|1433|1521|2375|2379|3306|5432|5672|6379|6443|8086|9092|9200|11211|27017)"
+    r"(?=[/\s]|\Z)"
+)
+"""Ports of databases and other servers that keep data, and those of the system."""
 _HARD = re.compile(r"(?:^|\s)(?:-9|-(?:SIG)?KILL|-s\s*(?:9|(?:SIG)?KILL))\b", re.IGNORECASE)
 
 
@@ -116,7 +137,7 @@ def kills_all(invocation: Invocation, _context: ShellContext) -> bool:
     words = list(invocation.arguments)
     if words[:1] in (["-l"], ["-0"], ["-L"]):
         return False
-    while words and _SIGNAL.fullmatch(words[0]) and words != ["-1"]:
+    if words and _SIGNAL.fullmatch(words[0]) and words != ["-1"]:
         del words[: 2 if words[0] in ("-s", "-n", "--signal") else 1]
     if {"-1", "1", "0"} & set(words) or any(_MANY.search(word) for word in words):
         return True
@@ -125,7 +146,13 @@ def kills_all(invocation: Invocation, _context: ShellContext) -> bool:
     unknown = not words or any(UNKNOWN in word for word in words)
     if not unknown or not _lists(invocation):
         return False
-    return bool(_HARD.search(invocation.text)) or _lists_everything(invocation)
+    server = any(map(_holds_server, invocation.sources))
+    return server or bool(_HARD.search(invocation.text)) or _lists_everything(invocation)
+
+
+def _holds_server(search: Invocation) -> bool:
+    """`lsof -ti:5432`: a database, not a server of the project."""
+    return search.name == "lsof" and _SERVER_PORT.search(search.text) is not None
 
 
 def _lists(invocation: Invocation) -> bool:
@@ -135,13 +162,17 @@ def _lists(invocation: Invocation) -> bool:
         for each in invocation.sources
         if each.name in _SEARCHES or (each.name == "ls" and "/proc" in each.text)
     ]
-    port = any(each.name == "lsof" and re.search(r":\d|-i", each.text) for each in searches)
+    ports = [each for each in searches if each.name == "lsof" and re.search(r":\d|-i", each.text)]
+    port = any(not _holds_server(each) for each in ports)
     return bool(searches) and not port
 
 
 def _lists_everything(invocation: Invocation) -> bool:
     """`ps aux | awk '{print $2}'`: no step selects processes."""
     sources = invocation.sources
+    if len(sources) == 1 and sources[0].name == "pgrep":
+        users = option_values(sources[0].arguments, ("-u", "-U", "-g", "-G", "-t", "-s"))
+        return set(operands(sources[0])) <= set(users)
     if not sources or sources[0].name != "ps" or re.search(r"-[CpuU]", sources[0].text):
         return False
     return all(
@@ -177,7 +208,8 @@ def kills_users_of_files(invocation: Invocation, _context: ShellContext) -> bool
     """`fuser -km /`; a port is one server, like `lsof -ti:3000 | xargs kill`."""
     if not has_option(invocation, "k", "--kill"):
         return False
-    return not re.search(r"\d+/(tcp|udp)|-n\s+(tcp|udp)", invocation.text)
+    port = re.search(r"\d+/(tcp|udp)|-n\s+(tcp|udp)", invocation.text)
+    return port is None or _SERVER_PORT.search(invocation.text) is not None
 
 
 # Shells and programs connected to the network.
@@ -305,6 +337,76 @@ def loses_data(invocation: Invocation, context: ShellContext) -> bool:
     return any(lost_by(text) for text in texts(invocation, context) if text)
 
 
+_TEST_DATABASE = re.compile(
+    r"(?:^|[\W_])(?:tests?|testing|dev|devel\w*|tmp|temp|sandbox|demo|scratch|fixtures?|ci)"
+    r"(?=[\W_]|\d|\Z)|test_|_test|testdb|:memory:",
+    re.IGNORECASE,
+)
+_ACTING = (
+    r"\b(pg_(terminate|cancel)_backend|pg_(promote|reload_conf|rotate_logfile|stat_reset\w*|drop_replication_slot"
+    r"|switch_wal|import_system_collations|logical_emit_message|wal_replay_pause)|lo_(unlink|import|export)|setval"
+    r"|dblink_exec|pg_file_\w+|sp_(configure|executesql|dropuser|droplogin)|xp_\w+|drop_chunks)"
+)
+"""Functions that change something although they are called in a SELECT."""
+_ROW_CHANGES = re.compile(
+    rf"(?<!explain )(?<!analyze )\b(delete\s+from\s+{_NAME}|update\s+{_NAME}\s+set\b"
+    rf"|replace\s+into|alter\s+table\s+{_NAME}\s+(delete|update)\b|{_ACTING}\s*\()(?!.*\brollback\b\s*;?\s*\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_ANY_CHANGE = re.compile(
+    r"\b(insert\s+into|alter|create\s+(?!temp)\w+|comment\s+on|copy\s+\w+\s+from|grant|revoke"
+    r"|merge\s+into|call|refresh|load\s+data|reindex)\b",
+    re.IGNORECASE,
+)
+_DOCUMENT_CHANGES = re.compile(
+    r"\.(delete(One|Many)|update(One|Many)|findOneAnd(Delete|Update|Replace)|replaceOne|bulkWrite|remove"
+    r"|createUser|grantRolesToUser)\s*\("
+)
+_LOCAL_SERVER = re.compile(r"localhost|127\.|::1|/|\.|\Z")
+
+
+def is_test_database(invocation: Invocation) -> bool:
+    """Return whether the name of the database or of its server is one for tests."""
+    named = " ".join(value for _, value in invocation.assignments)
+    return _TEST_DATABASE.search(f"{invocation.plain} {named}") is not None
+
+
+def is_remote_database(invocation: Invocation) -> bool:
+    """`-h db.example.org`, `postgres://db.example.org/x`."""
+    hosts = [*option_values(invocation.arguments, ("-h", "--host", "-S", "--hostname"))]
+    hosts += re.findall(r"\w+://(?:[^@\s/]*@)?([\w.-]+)", invocation.plain)
+    hosts += [value for key, value in invocation.assignments if key in ("PGHOST", "MYSQL_HOST")]
+    return any(not _LOCAL_SERVER.match(host) for host in hosts if host)
+
+
+def changes_rows(invocation: Invocation, context: ShellContext) -> bool:
+    """Rows changed in a database that is not one for tests, or anything in a remote one."""
+    if is_test_database(invocation):
+        return False
+    if invocation.name in ("sqlite3", "sqlite", "duckdb"):
+        places = (context.real(word, invocation) for word in operands(invocation)[:1])
+        if not any(map(context.is_outside, places)):
+            return False
+    changes = _ANY_CHANGE if is_remote_database(invocation) else None
+    plain = (_STRINGS.sub("''", _COMMENTS.sub(" ", text)) for text in texts(invocation, context))
+    return any(
+        _ROW_CHANGES.search(text) or (changes and changes.search(text) and " " in text.strip())
+        for text in plain
+        if text
+    )
+
+
+def changes_documents(invocation: Invocation, context: ShellContext) -> bool:
+    """The same for MongoDB and Redis."""
+    if is_test_database(invocation):
+        return False
+    if invocation.name in ("mongo", "mongosh"):
+        return any(map(_DOCUMENT_CHANGES.search, texts(invocation, context)))
+    remote = is_remote_database(invocation) or "-u" in invocation.arguments
+    verbs = r"(^|\s)(del|unlink|set|hset|hdel|expire|rename|[lr]push|[lx]trim|zrem|srem)\s"
+    return remote and bool(re.search(verbs, invocation.plain, re.IGNORECASE))
+
+
 def loses_documents(invocation: Invocation, context: ShellContext) -> bool:
     return any(_DOCUMENTS.search(text[:LONGEST_TEXT]) for text in texts(invocation, context))
 
@@ -370,7 +472,7 @@ def deletes_keys(invocation: Invocation, _context: ShellContext) -> bool:
     return bool(deletes) and "xargs" in invocation.via
 
 
-_PRODUCTION = re.compile(r"(^|[\s=/:@_.-])(prod|production|prd|live)\b", re.IGNORECASE)
+PRODUCTION = re.compile(r"(^|[\s=/:@_.-])(prod|production|prd|live)(?![a-z0-9])", re.IGNORECASE)
 _ENVIRONMENTS = frozenset({"RAILS_ENV", "NODE_ENV", "MIX_ENV", "APP_ENV", "FLASK_ENV", "RACK_ENV"})
 _CHANGES_DATA = re.compile(
     r"\bdb:(?!version|migrate:status|structure:dump)\w|\b(migrate|seed|upgrade|downgrade|rollback)\b"
@@ -378,26 +480,58 @@ _CHANGES_DATA = re.compile(
 _READS_DATA = re.compile(r"\bstatus\b|\blist\b|--(dry-run|check|plan|list|help)\b|showmigrations")
 
 
-def changes_production_data(invocation: Invocation, _context: ShellContext) -> bool:
+_DATA_CLIENTS = frozenset({
+    "psql", "mysql", "mariadb", "sqlcmd", "pg_restore", "mongorestore", "mongoimport", "mongosh",
+    "mongo", "redis-cli", "valkey-cli", "clickhouse-client", "cqlsh",
+})  # fmt: skip
+_UNPACKING = frozenset({"gunzip", "zcat", "cat", "gzip", "zstd", "xzcat", "bzcat", "pv", "zstdcat"})
+_CHANGES_ROWS = re.compile(
+    r"(?:^|[;\s\"'])(?:insert\s+into|update\s+\S+\s+set|delete\s+from|merge\s+into|replace\s+into"
+    r"|alter\s+(?:table|user|role)|create\s+(?:table|index|user|role))\b"
+    r"|\.(?:insert|update|delete|replace|remove|bulkWrite|create|rename|findOneAnd)\w*\s*\("
+    r"|(?:^|\s)(?:set|del|hset|hdel|incr|expire|lpush|rpush|sadd|zadd|unlink|rename)\s+\S",
+    re.IGNORECASE,
+)
+
+
+def changes_production_data(invocation: Invocation, context: ShellContext) -> bool:
     """`RAILS_ENV=production rails db:migrate`, `psql "$PROD_URL" -f x.sql`."""
     name, text = invocation.name, invocation.text
-    if name in ("psql", "mysql", "mariadb", "sqlcmd"):
-        runs = re.search(r"(^|\s)(-f|--file|-i)\b", text) or any(
-            each.operator == "<" for each in invocation.redirects
-        )
+    if name in _DATA_CLIENTS:
         named = any(re.search(r"(?i)(^|_)(prod|production|live)(_|\Z)", v) for v in invocation.uses)
-        return bool(runs) and (named or bool(_PRODUCTION.search(text)))
+        production = named or bool(PRODUCTION.search(text))
+        remote = is_remote_database(invocation) and not is_test_database(invocation)
+        if not production and not remote:
+            return False
+        return bool(
+            re.search(r"(^|\s)(-f|--file|-i)\b", text)
+            or any(each.operator == "<" for each in invocation.redirects)
+            or any(each.name in _UNPACKING for each in invocation.upstream)
+            or any(_CHANGES_ROWS.search(each) for each in texts(invocation, context))
+            or name in ("pg_restore", "mongorestore", "mongoimport")
+        )
     chosen = {**invocation.known, **dict(invocation.assignments)}
     production = any(chosen.get(key, "").startswith("prod") for key in _ENVIRONMENTS)
+    for key, value in invocation.assignments:
+        unknown = key.endswith("_URL") and value == UNKNOWN  # the name of the variable is lost
+        production = production or unknown or PRODUCTION.search(value) is not None
     if not production or name not in _MIGRATORS:
         return False
     return bool(_CHANGES_DATA.search(text)) and not _READS_DATA.search(text)
 
 
+def is_test_run(invocation: Invocation, _context: ShellContext) -> bool:
+    """`RAILS_ENV=test rails db:schema:load`."""
+    chosen = dict(invocation.assignments)
+    named = any(chosen.get(key) == "test" for key in _ENVIRONMENTS)
+    return named and not any(key.endswith("_URL") for key in chosen)
+
+
 _MIGRATORS = word_list("migrators")
 _DELETE_METHOD = re.compile(r"(^|\s)(-X\s?|--request[= ]|--method=)?DELETE(\s|\Z)")
 _NEAR = re.compile(
-    r"(\w+://)?(localhost|127\.|0\.0\.0\.0|\[::1\]|host\.docker|:\d|\$)|\w+://[\w-]+(:\d+)?(/|\Z)"
+    r"(\w+://)?(localhost|127\.|0\.0\.0\.0|\[::1\]|host\.docker|:\d|\$)"
+    r"|\w+://(api|app|web|backend|server|service|gateway|elasticsearch|opensearch|es|minio|localstack|mock\w*|[\w-]*(dev|test|api|service))(:\d+)?(/|\Z)"
 )
 
 
@@ -451,62 +585,6 @@ def deletes_in_bulk(invocation: Invocation, _context: ShellContext) -> bool:
     return listed or "xargs" in invocation.via or bool(re.search(r"\s(-\w*a|--all)\b", removes[1]))
 
 
-def deletes_by_verb(invocation: Invocation, _context: ShellContext) -> bool:
-    """`tool things delete …` of a program without rules of its own."""
-    words = invocation.words
-    if not words or invocation.via or invocation.name in KNOWN_OTHERWISE:
-        return False
-    if "/" in words[0] or "." in words[0]:
-        return False  # a program of the project, which may do as it likes
-    end = words.index("--") if "--" in words else len(words)
-    pairs = pairwise(words[:end])
-    selected = {word for option, word in pairs if option in ("-k", "-t", "-g", "-m", "--grep")}
-    given = (word for word in words[1:end] if not word.startswith("-") and word not in selected)
-    named = [word.lower() for word in given][:3]
-    if any(word in _VERBS or _VERB_PART.search(word) for word in named):
-        return True
-    if invocation.name.endswith("ctl") and not _CONTROL_STOPS.isdisjoint(named[:1]):
-        return True
-    forced = has_option(invocation, "--purge", "--all", "--force", "y", "f", "--yes")
-    return forced and not _UNDOING.isdisjoint(named)
-
-
-_DEPLOYERS = word_list("deployers")
-_DEPLOYS = re.compile(
-    r"(^|[\s:/_.-])(deploy\w*|release|rollback|promote|teardown|destroy|create-deployment|ship|publish"
-    r"|start-pipeline-execution|migrate|rollout|failover|update)(?=[\s:/_.-]|\Z)",
-    re.IGNORECASE,
-)
-_ONLY_LOOKS = re.compile(
-    r"--(check|dry-run|plan|diff|help|list|status|version|noop)\b|(^|\s)(-n|status|diff|plan|logs|ps)(\s|\Z)"
-    r"|(^|\s)(view|list|describe-\S+|get-\S+|config|validate|test|lint|build)(\s|\Z)"
-)
-
-
-def deploys_to_production(invocation: Invocation, _context: ShellContext) -> bool:
-    """`make deploy-prod`, `./deploy.sh production`, `cap production deploy`."""
-    words = invocation.words
-    if not words or invocation.name == "vercel":
-        return False
-    script = words[0] if "/" in words[0] or words[0].endswith(".sh") else ""
-    if not script and invocation.name not in _DEPLOYERS:
-        return False
-    text = f"{script.rpartition('/')[2]} {invocation.plain}"
-    deploys = _DEPLOYS.search(text) and _PRODUCTION.search(text)
-    return bool(deploys) and not _ONLY_LOOKS.search(text)
-
-
-_VERBS = word_list("deleting_verbs")
-_VERB_PART = re.compile(
-    r"^[a-z]+([-:_.][a-z]+)*[-:_.](delete|destroy|purge|terminate|wipe|drop|obliterate)\Z"
-    r"|^(delete|destroy|purge|terminate|wipe)([-:_][a-z]+([-:_][a-z]+)*|all|site|app|project)\Z"
-    r"|^(db|database|schema|data)[-:_](reset|fresh|truncate|clean)\Z|^remove_all\Z"
-)
-_CONTROL_STOPS = frozenset({"stop", "kill", "cleanse", "shutdown", "reset", "remove", "uninstall"})
-_UNDOING = word_list("undoing_verbs")
-KNOWN_OTHERWISE = word_list("known_otherwise")
-
-
 # git: published history, and uncommitted work.
 
 _FORCE = frozenset({
@@ -547,8 +625,17 @@ def remote_set(invocation: Invocation) -> str:
     words = [word for word in subcommand(invocation) if not word.startswith("-")]
     if words[:2] not in (["remote", "add"], ["remote", "set-url"]) or len(words) < 4:
         return ""
-    usual = _FORGES.search(words[3]) or words[3].startswith((".", "/", "file:", "~"))
+    usual = words[3].startswith((".", "/", "file:", "~")) or (
+        _FORGES.search(words[3]) and words[1:3] == ["add", "origin"]
+    )
     return "" if usual else words[2]
+
+
+def stores_password(invocation: Invocation, _context: ShellContext) -> bool:
+    """`git remote set-url origin https://x:TOKEN@host/…`: a key in the settings of the project."""
+    words = subcommand(invocation)
+    writes = words[:1] in (["remote"], ["config"], ["clone"], ["submodule"])
+    return writes and any(re.match(r"\w+://[^/@\s]+:[^/@\s]+@", word) for word in words)
 
 
 def pushes_elsewhere(invocation: Invocation, context: ShellContext) -> bool:
@@ -557,7 +644,20 @@ def pushes_elsewhere(invocation: Invocation, context: ShellContext) -> bool:
     if words[:1] != ["push"]:
         return False
     target = next((word for word in words[1:] if not word.startswith("-")), "origin")
+    if {"-n", "--dry-run"} & set(words):
+        return False
     return target in context.remotes or bool(_REPOSITORY.match(target))
+
+
+def edits_history(invocation: Invocation, _context: ShellContext) -> bool:
+    """`GIT_SEQUENCE_EDITOR='sed …' git rebase -i`: a program decides which commits stay."""
+    words = subcommand(invocation)
+    if words[:1] != ["rebase"]:
+        return False
+    editors = [v for key, v in invocation.assignments if key.endswith(("EDITOR", "VISUAL"))]
+    editors += [word for word in invocation.arguments if word.startswith("sequence.editor=")]
+    program = re.compile(r"\b(sed|perl|awk|ed|ex|sh|ruby|python3?)\b")
+    return "--root" in words or any(map(program.search, editors))
 
 
 def loses_work(invocation: Invocation, _context: ShellContext) -> bool:
@@ -572,10 +672,12 @@ def loses_work(invocation: Invocation, _context: ShellContext) -> bool:
             return not {"--hard", "--merge"}.isdisjoint(rest)
         case "checkout":
             paths = rest[rest.index("--") + 1 :] if "--" in rest else []
-            return forced or everything or resets or any(map(_is_folder, paths))
+            listed = "--" in rest and (_is_listed(invocation) or UNKNOWN in "".join(paths))
+            return forced or everything or resets or listed or any(map(_is_folder, paths))
         case "restore":
             staged = ("--staged" in rest or "-S" in rest) and "--worktree" not in rest
-            return (everything or any(map(_is_folder, named))) and not staged
+            lost = everything or _is_listed(invocation) or any(map(_is_folder, named))
+            return lost and not staged
         case "switch":
             return forced or resets
         case "worktree" | "submodule":
@@ -589,6 +691,16 @@ def loses_work(invocation: Invocation, _context: ShellContext) -> bool:
         case "rm":
             return forced_removal(rest)
     return False
+
+
+def _is_listed(invocation: Invocation) -> bool:
+    """Return whether git names the files: `git checkout -- $(git diff --name-only)`."""
+    return any(source.name == "git" for source in invocation.sources)
+
+
+def tries_passwords(invocation: Invocation, _context: ShellContext) -> bool:
+    """`while read p; do sshpass -p "$p" …; done < words`."""
+    return bool(invocation.drawn) and any(UNKNOWN in word for word in invocation.arguments[:2])
 
 
 def forced_removal(words: list[str]) -> bool:

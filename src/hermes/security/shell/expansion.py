@@ -268,17 +268,54 @@ def predict_output(invocation: Invocation) -> str | None:
     plain = [word for word in invocation.arguments if not word.startswith("-")]
     if name in _PATH_PRINTERS:
         return " ".join(plain)
+    found = _place_output(invocation, plain)
+    return _filter_output(invocation, plain) if found is None else found
+
+
+def _place_output(invocation: Invocation, plain: list[str]) -> str | None:
+    """Return the output of a program that prints names of files or folders."""
+    name = invocation.name
     if name == "basename" and plain:
         return plain[0].rstrip("/").rpartition("/")[2].removesuffix(plain[1] if plain[1:] else "")
     if name == "dirname" and plain:
         return posixpath.dirname(plain[0].rstrip("/")) or "."
-    if name == "ls" and plain and re.search(r"(^|\s)-\w*d", invocation.text):
+    listed = name == "ls" and plain and all("*" in word.rpartition("/")[2] for word in plain)
+    if listed or (name == "ls" and plain and re.search(r"(^|\s)-\w*d", invocation.text)):
         return "\n".join(plain)  # patterns stay patterns
-    if name == "mktemp":
-        return "/tmp/mktemp"
-    if name == "pwd":
-        return invocation.folder or "."
-    return _filter_output(invocation, plain)
+    if name in ("mktemp", "pwd"):
+        return "/tmp/mktemp" if name == "mktemp" else invocation.folder or "."
+    if name in ("find", "fd", "fdfind"):
+        return _found_output(invocation)
+    for program, arguments, output in _KNOWN_PLACES:
+        if name.rstrip(".0123456789") == program:
+            found = arguments.fullmatch(invocation.text)
+            if found is not None:
+                return found.expand(output)
+    return None
+
+
+_KNOWN_PLACES = (
+    ("python",
+     re.compile(r"-m site --user-site|-c import site; ?print\(site\.getusersitepackages\(\)\)"),
+     "~/.local/lib/python3/site-packages"),
+    ("python",
+     re.compile(r"-c import (site|sysconfig); ?print\(\1\.get\w+\(['\"\w]*\)(\[['\"\w]+\])?\)"),
+     "/usr/lib/python3/site-packages"),
+    ("git", re.compile(r"rev-parse (?:--git-dir|--git-common-dir|--absolute-git-dir)"), ".git"),
+    ("git", re.compile(r"rev-parse --show-toplevel"), "."),
+    ("git", re.compile(r"rev-parse --git-path (\S+)"), r".git/\1"),
+    ("npm", re.compile(r"root (?:-g|--global)"), "/usr/lib/node_modules"),
+    ("xdg-user-dir", re.compile(r"(?!DESKTOP|CONFIG)[A-Z]+"), "~/Documents"),
+)  # fmt: skip
+"""Programs that print a folder, with their arguments."""
+
+
+def _found_output(invocation: Invocation) -> str | None:
+    """Return the folder outside the current one that a search prints files of, and a gap."""
+    words = invocation.arguments
+    where = next((word for word in words if word[:1] in ("/", "~")), "")
+    acts = any(re.match(r"-(exec|ok|delete|print.)|-[xX]\Z|--exec", word) for word in words)
+    return f"{where.rstrip('/')}/{UNKNOWN}" if where and not acts else None
 
 
 def _filter_output(invocation: Invocation, plain: list[str]) -> str | None:

@@ -226,7 +226,10 @@ def _known_targets(invocation: Invocation) -> Iterator[list[str]]:
         return
     if name in LAUNCHERS:
         words = _after_options(arguments, LAUNCHERS[name])
-        yield _with_xargs_input(words, invocation) if name == "xargs" else words
+        if words and name in TEXT_WORDS and re.search(r"\s", words[0]):
+            return  # a command line, which `command_texts` gives
+        fed = name == "xargs" or (name == "parallel" and bool(invocation.upstream))
+        yield _with_xargs_input(words, invocation) if fed else words
     elif interpreter_name(name) in SCRIPTED:
         yield _script_words(arguments)
     elif arguments:
@@ -257,7 +260,7 @@ def _script_words(arguments: list[str]) -> list[str]:
             return arguments[position + 1 :]
         elif not word.startswith("-"):
             return arguments[position:]
-        elif word in ("-c", "-e", "-r"):
+        elif re.fullmatch(r"-[a-zA-Z]*[cepE]|-r|--(eval|print)(=.*)?", word, re.DOTALL):
             break
         else:
             skip = word in ("-X", "-W", "-d", "-I", "--import", "--require")
@@ -391,7 +394,7 @@ def _other_texts(name: str, arguments: tuple[str, ...]) -> Iterator[str]:
     for word in arguments:
         if name == "tar" and "exec=" in word:
             yield word.partition("exec=")[2]
-        elif name in ("npm", "pnpm", "yarn") and word.startswith("scripts."):
+        elif _is_command_setting(name, word.partition("=")[0]):
             yield word.partition("=")[2]
         elif name in ("ssh", "scp", "sftp", "rsync", "autossh"):
             yield from SSH_COMMAND.findall(word)
@@ -399,6 +402,13 @@ def _other_texts(name: str, arguments: tuple[str, ...]) -> Iterator[str]:
         for text in option_values(arguments, ("-C", "-x", "-W")):
             command = re.sub(r"^\"?[^\":]*\"?:\s*", "", text) if name == "bind" else text
             yield command if name != "compgen" or "$(" in command else ""
+
+
+def _is_command_setting(program: str, setting: str) -> bool:
+    """`npm --scripts.test=…`, `make CC=…`: a setting whose value is run."""
+    if program in ("npm", "pnpm", "yarn"):
+        return setting.startswith("scripts.")
+    return program == "make" and COMMAND_VARIABLES.fullmatch(setting) is not None
 
 
 def _git_texts(invocation: Invocation) -> Iterator[str]:

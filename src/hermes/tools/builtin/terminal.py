@@ -9,7 +9,7 @@ import msgspec
 from hermes.core.errors import ToolTimedOut
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Concern, Effect, ToolContext
-from hermes.security import examine_command, is_read_only, merge_concerns
+from hermes.security import examine_command, is_read_only, merge_concerns, sends_to_allowed
 from hermes.terminal import CommandResult, plain_text, run_in_terminal
 from hermes.tools.registry import ToolDeps, tool
 from hermes.util.lazy import late_pattern
@@ -58,6 +58,9 @@ NO_SUDO = (
 )
 
 
+UPLOAD = "upload"  #: The class of commands that send something to another machine.
+
+
 async def _examine(deps: ToolDeps, arguments: dict[str, Any]) -> Concern | None:
     cwd = deps.place.shell.cwd
     folder = deps.guard.resolve(str(arguments.get("workdir") or cwd), cwd)
@@ -70,6 +73,10 @@ def command_concern(
     """Combine all concerns about `command` in a shell with these variables. An isolated backend is
     the boundary, so there only commands that no approval can allow count."""
     found = examine_command(command, deps.guard, folder, variables)
+    allowed = deps.settings.security.egress_allow
+    if any(each.kind == UPLOAD for each in found) and allowed:
+        listed = sends_to_allowed(command, allowed, deps.guard, folder)
+        found = [each for each in found if each.kind != UPLOAD or not listed]
     found += filter(None, (unprotected_concern(deps, "terminal", command),))
     concern = merge_concerns([each for each in found if each.refused or not deps.place.isolated])
     if concern is None or deps.guard.here:
@@ -121,14 +128,14 @@ async def terminal(
     notify_on_complete: bool = False,
     watch_patterns: tuple[str, ...] = (),
 ) -> str:
-    """Run a shell command. Folder and exported variables persist between calls.
+    """Run a shell command. The folder and exported variables persist between calls.
 
     background: for servers and long work; returns an id for the process tool
     timeout: seconds until the command is stopped
     workdir: folder for this command only
-    pty: in a pseudo-terminal; what it changes does not persist
-    notify_on_complete: background only: say when it ends
-    watch_patterns: background only: say when an output line contains one of these
+    pty: run it in a pseudo-terminal; its changes do not persist
+    notify_on_complete: background only: report when it ends
+    watch_patterns: background only: report when an output line contains one of these
     """
     shell, cwd = deps.place.shell, workdir or None
     if background:
@@ -139,7 +146,7 @@ async def terminal(
         return (
             f"[started in the background: {process_id}]\n"
             f"process(action='poll', session_id='{process_id}') shows its output; "
-            f"{'you will be told when it ends' if notify_on_complete else end}"
+            f"{'you get a message when it ends' if notify_on_complete else end}"
         )
     before = shell.cwd
     wanted = int(deps.settings.terminal.timeout) if timeout is None else timeout
