@@ -92,6 +92,12 @@ class Agent:
         return self._history
 
     @property
+    def prefix(self) -> tuple[Message, ...]:
+        """The messages that every request begins with."""
+        texts = (self.system.text, self._options.ephemeral_system, self.extra_system_prompt)
+        return (System("\n\n".join(filter(None, texts))), *self._options.prefill)
+
+    @property
     def running(self) -> bool:
         """True while a turn runs."""
         return self._turn is not None
@@ -163,10 +169,9 @@ class Agent:
         self._has_run = True
         if self._options.budget is None:
             self.budget.used = 0
-        texts = (self.system.text, self._options.ephemeral_system, self.extra_system_prompt)
         self._turn = Turn(
             self.session_id,
-            (System("\n\n".join(filter(None, texts))), *self._options.prefill),
+            self.prefix,
             self._history,
             self.base_request,
             self.budget,
@@ -224,10 +229,16 @@ class Agent:
         finally:
             self._turn = None
 
-    def interrupt(self, reason: str = "stopped by the user") -> bool:
-        """Stop the running turn. Return False if none runs."""
+    def interrupt(self, reason: str = "stopped by the user", *, by_user: bool = True) -> bool:
+        """Stop the running turn. Return False if none runs.
+
+        A stop by the user stores the part of the answer that has arrived. Any other stop leaves
+        the turn unfinished, so that it can be resumed.
+        """
         if self._turn is None:
             return False
+        if not self._turn.cancel.cancelled:
+            self._turn.keep_partial_reply = by_user
         self._turn.cancel.cancel(reason)
         return True
 

@@ -148,7 +148,7 @@ class ToolDispatcher:
         tool = self._tools.get(call.name)
         repeatable = tool is not None and tool.repeatable
         if refusal := "" if repeatable else turn.repeat_guard.refusal_reason(call):
-            hint = "do something else, or tell the user what is in the way"
+            hint = "try something else, or tell the user what blocks you"
             return _error(f"{refusal} ({hint})"), True
         permitted: _PermittedCall | None = None
         try:

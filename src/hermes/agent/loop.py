@@ -15,7 +15,7 @@ import msgspec
 from hermes.agent.compaction import MAX_ROUNDS, Compactor
 from hermes.agent.dispatch import ToolDispatcher
 from hermes.agent.turn import PendingMessages, Turn
-from hermes.core.errors import ContextOverflow, HermesError, StoreError
+from hermes.core.errors import ContextOverflow, HermesError, Interrupted, StoreError
 from hermes.core.events import (
     Emit,
     ModelCalled,
@@ -25,8 +25,16 @@ from hermes.core.events import (
     TurnStarted,
     UsageReported,
 )
-from hermes.core.messages import Message, User
-from hermes.core.model import Model, ModelCall, Reply
+from hermes.core.messages import INTERRUPTED_REPLY, Assistant, Message, Text, User
+from hermes.core.model import (
+    FellBack,
+    Model,
+    ModelCall,
+    ModelEvent,
+    Reply,
+    Retrying,
+    TextDelta,
+)
 from hermes.store import SessionStore
 from hermes.util.concurrency import in_session
 
@@ -124,7 +132,20 @@ async def _call_model(turn: Turn, deps: TurnDeps, emit: Emit) -> None:
     """Make one model call. The reply is stored before anything acts on it."""
     emit(ModelCalled(turn.iteration))
     began = monotonic()
-    reply = await turn.cancel.guard(deps.model.call(turn.request(), emit))
+    texts: list[str] = []
+
+    def collect(event: ModelEvent) -> None:
+        if isinstance(event, TextDelta):
+            texts.append(event.text)
+        elif isinstance(event, Retrying | FellBack):
+            texts.clear()
+        emit(event)
+
+    try:
+        reply = await turn.cancel.guard(deps.model.call(turn.request(), collect))
+    except Interrupted:
+        await _store_partial_reply(turn, deps.log, "".join(texts))
+        raise
     await _add_reply(turn, deps, reply, round(monotonic() - began, 3), emit)
 
 
@@ -141,6 +162,15 @@ async def _add_reply(turn: Turn, deps: TurnDeps, reply: Reply, seconds: float, e
     with in_session(turn.session_id):
         logger.info("%s on %s: %.3f s, %d tokens in, %d out, %s", *details)
     emit(UsageReported(usage, reply.cost_usd, reply.model, reply.provider, reason, seconds))
+
+
+async def _store_partial_reply(turn: Turn, log: SessionStore, text: str) -> None:
+    """Store the text of a reply that the user stopped, marked as interrupted."""
+    if turn.keep_partial_reply and text.strip():
+        marked = Text(f"{text.rstrip()}\n\n{INTERRUPTED_REPLY}")
+        message = Assistant((marked,), finish_reason="interrupted")
+        await log.append(turn.session_id, message)
+        turn.messages.append(message)
 
 
 async def _store_end(turn: Turn, log: SessionStore, end: TurnFinished) -> TurnFinished:

@@ -22,8 +22,8 @@ MAX_UNUSABLE = 6
 """Calls in a row with an unknown tool or invalid arguments after which the turn ends."""
 
 WRAP_UP = User.say(
-    "This turn cannot use tools any more. Without any tool, say in a few sentences what is "
-    "done, what is not, and what you would do next."
+    "You cannot use tools any more in this turn. Say in a few sentences what is done, what is "
+    "not done, and what you would do next."
 )
 
 
@@ -75,10 +75,12 @@ class PendingMessages:
         self.steered = False
         return User.say("\n\n".join(texts)) if texts else None
 
-    def discard_steering(self) -> None:
-        """Remove the user's pending messages, which are delivered in another way."""
+    def discard_steering(self) -> list[str]:
+        """Remove the user's pending messages, which are delivered in another way; return them."""
+        found = [text for text in self._texts if text.startswith(STEERED)]
         self._texts = [text for text in self._texts if not text.startswith(STEERED)]
         self.steered = False
+        return [text.removeprefix(f"{STEERED}\n") for text in found]
 
     async def wait(self) -> None:
         """Wait until a message is pending."""
@@ -99,7 +101,7 @@ REMEDIES = (
         lambda reply: reply.finish_reason == "length" and bool(reply.text.strip()),
         3,
         User.say(
-            f"{REMEDY}was cut off at the length limit. Go on exactly where it stopped, without "
+            f"{REMEDY}was cut off at the length limit. Continue exactly where it stopped, without "
             "repeating anything.]"
         ),
     ),
@@ -138,11 +140,11 @@ class RepeatGuard:
         if self._failures.get(key, 0) >= MAX_FAILURES:
             times = f"failed {self._failures[key]} times in the same way"
         elif key == self._last and self._same_in_a_row >= MAX_SAME:
-            times = f"brought the same result {self._same_in_a_row} times in a row"
+            times = f"returned the same result {self._same_in_a_row} times in a row"
         else:
             return ""
         self._blocked += 1
-        return f"not run again: this very call {times}"
+        return f"not run again: this exact call {times}"
 
     def record_unusable(self) -> None:
         """Record a call with an unknown tool or invalid arguments."""
@@ -186,6 +188,8 @@ class Turn:
         """
         self.session_id = session_id
         self.cancel = CancelToken()
+        self.keep_partial_reply = False
+        """True if the user stopped the turn, so that the text that has arrived is stored."""
         self.messages: list[Message] = list(history)  #: The conversation, without the prefix.
         self._prefix, self._base_request = tuple(prefix), base_request
         self._budget, self._max_iterations = budget, max_iterations
@@ -223,11 +227,20 @@ class Turn:
         return () if self.reply is None or self._wrap_up_reason else self.reply.calls
 
     def request(self) -> ModelRequest:
-        replace = msgspec.structs.replace
-        if self._wrap_up_reason:
-            messages = (*self._prefix, *self.messages, WRAP_UP)
-            return replace(self._base_request, messages=messages, tools=())
-        return replace(self._base_request, messages=(*self._prefix, *self.messages))
+        """Return the request for the next model call.
+
+        User messages in a row, such as one that was stopped before its answer and the next one,
+        are joined: some models accept only alternating roles.
+        """
+        messages: list[Message] = list(self._prefix)
+        for message in (*self.messages, WRAP_UP) if self._wrap_up_reason else self.messages:
+            last = messages[-1] if messages else None
+            if isinstance(message, User) and isinstance(last, User):
+                messages[-1] = last.joined_with(message)
+            else:
+                messages.append(message)
+        tools = () if self._wrap_up_reason else self._base_request.tools
+        return msgspec.structs.replace(self._base_request, messages=tuple(messages), tools=tools)
 
     def add_user_message(self, message: User) -> None:
         """Add a message that the model has to answer in this turn."""

@@ -114,7 +114,7 @@ class CompactionPolicy:
         """
         self.engine, self._counter, self._system = engine, counter, system
         self.tokens, self.adopt = counter.tokens, counter.adopt
-        self._enabled, self._run = enabled, run
+        self.enabled, self._run = enabled, run
         self._busy = asyncio.Lock()
         self._futile = 0  #: Compactions in a row that did not help.
         self._warned = False
@@ -137,7 +137,7 @@ class CompactionPolicy:
     def is_due(self, messages: Sequence[Message], *, first_call: bool = False) -> bool:
         """Return whether the engine wants to compact; before the first call it may see the
         messages."""
-        if not self._enabled or self._futile >= MAX_FUTILE:
+        if not self.enabled or self._futile >= MAX_FUTILE:
             return False
         engine, tokens = self.engine, self.tokens(messages)
         preflight = type(engine).should_compress_preflight
@@ -150,14 +150,14 @@ class CompactionPolicy:
 
     def pays_between_turns(self, messages: Sequence[Message]) -> bool:
         """Return whether the next turn would soon have to wait for a compaction."""
-        if not self._enabled or self._futile:
+        if not self.enabled or self._futile:
             return False
         return self.tokens(messages) >= WARNING_SHARE * self.engine.threshold_tokens > 0
 
     def take_warning(self, messages: Sequence[Message]) -> str:
         """Return a warning once when the threshold comes near, else ""."""
         tokens, threshold = self.tokens(messages), self.engine.threshold_tokens
-        near = self._enabled and tokens >= WARNING_SHARE * threshold > 0
+        near = self.enabled and tokens >= WARNING_SHARE * threshold > 0
         if not near or self._warned:
             self._warned = near
             return ""

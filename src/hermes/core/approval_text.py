@@ -57,7 +57,7 @@ def render_approval(
     subject, hidden = _fit(question.subject, max(columns - len(BEGIN), 20), max(rows, 3))
     facts = (
         _fact(question.reason),
-        *([f"in the folder {_fact(_tilde(question.folder))}"] if question.folder else []),
+        *([f"in the folder {_fact(tilde_folder(question.folder))}"] if question.folder else []),
         *([f"asked by {_fact(asked_by)}"] if asked_by else []),
     )
     wish = WORDS.get(question.effect, "do this")
@@ -77,7 +77,8 @@ def fenced(lines: tuple[str, ...]) -> str:
     return f"{mark}\n{text}\n{mark}"
 
 
-def _tilde(folder: str) -> str:
+def tilde_folder(folder: str) -> str:
+    """Return `folder` with the user's home folder written as `~`."""
     home = os.path.expanduser("~")  # noqa: PTH111 - the folder may be one of another machine
     return f"~{folder[len(home) :]}" if f"{folder}/".startswith(f"{home}/") else folder
 

@@ -124,7 +124,9 @@ class ToolArgumentsInvalid(ToolError): ...
 
 
 class ToolDenied(ToolError):
-    NO_OTHER_WAY: ClassVar = "do not try the same in another way; go on without it or ask the user"
+    NO_OTHER_WAY: ClassVar = (
+        "do not try the same thing in another way; continue without it or ask the user"
+    )
     """The hint of a refusal, for the model only."""
 
 

@@ -84,6 +84,13 @@ class User(WireCached, frozen=True, tag="user"):
         """Return the same message with `text` as an aside."""
         return User((*self.parts, Aside(f"\n{text}"))) if text else self
 
+    def joined_with(self, later: "User") -> "User":
+        """Return one message with the parts of both; a blank line separates their texts."""
+        parts = list(later.parts)
+        if parts and isinstance(parts[0], Text):
+            parts[0] = msgspec.structs.replace(parts[0], text=f"\n{parts[0].text}")
+        return User((*self.parts, *parts))
+
     @property
     def said(self) -> tuple[UserPart, ...]:
         """The user's text, without asides."""
@@ -94,7 +101,8 @@ class Assistant(WireCached, frozen=True, tag="assistant"):
     role: ClassVar[str] = "assistant"
     parts: tuple[AssistantPart, ...]
     finish_reason: str = "stop"
-    """`stop`, `tool_calls`, `length`, `content_filter` or another word of the provider."""
+    """`stop`, `tool_calls`, `length`, `content_filter`, `interrupted` (the user stopped the reply)
+    or another word of the provider."""
 
     @property
     def text(self) -> str:
@@ -121,6 +129,7 @@ Message = System | User | Assistant | ToolResult
 
 INTERRUPTED_RESULT = "[interrupted: this call did not finish]"
 """The result text of a call that was stopped."""
+INTERRUPTED_REPLY = "[interrupted by the user]"  #: The last line of a reply that the user stopped.
 
 WireForm = Callable[[Any], Any]
 """Converts a message to JSON-ready data. Also the cache key, so it must be hashable and pure."""

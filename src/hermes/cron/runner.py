@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 SILENT = "[SILENT]"  #: An answer that starts with this is stored but not sent.
 SYSTEM_MESSAGE = (
-    f"When there is nothing worth telling, answer with {SILENT} alone: then nobody is disturbed."
+    f"If there is nothing worth reporting, answer only {SILENT}; then no message is sent."
 )
 MAX_CONTEXT = 10_000  #: Characters taken from the result of another job.
 MAX_SCRIPT_CHARS = 50_000
@@ -232,7 +232,7 @@ class JobRunner:
         """Return the newest answer of another job."""
         other = next((job for job in await self._jobs.all() if name in (job.id, job.name)), None)
         if other is None:
-            return f"The job {name!r}, whose result belongs here, is gone."
+            return f"The job {name!r}, whose result belongs here, no longer exists."
         for run in await self._app.store.runs.history(other.id):
             if run.state in ("ok", "silent") and (text := await self.load_answer(run)):
                 title = (
@@ -293,7 +293,7 @@ class _IdleWatchdog:
 
     def _interrupt(self) -> None:
         self.fired = True
-        self._agent.interrupt(self.reason)
+        self._agent.interrupt(self.reason, by_user=False)
         self._timer = self._loop.call_later(INTERRUPT_TIMEOUT, self._give_up)
 
     def _give_up(self) -> None:

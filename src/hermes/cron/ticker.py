@@ -132,6 +132,12 @@ class Ticker:
                 return
             await self.pool.wait()
 
+    async def run_requested(self, job_id: str) -> None:
+        """Run one job whose run was requested, and wait for its end."""
+        await self._start(job_id)
+        while self.running:
+            await self.pool.wait()
+
     async def run_forever(
         self, stop: asyncio.Event, heartbeat: "HeartbeatFile | None" = None
     ) -> None:

@@ -438,7 +438,9 @@ async def resume(call: CommandCall, chat: ChatCommandContext) -> str:
 
 async def _own_sessions(call: CommandCall, user_id: str) -> str:
     source = call.app.session(call.agent).request.source
-    found = await call.app.store.sessions(SessionFilter(sources=(source,), limit=200))
+    found = await call.app.store.sessions(
+        SessionFilter(sources=(source,), has_messages=True, limit=200)
+    )
     mine = [each for each in found if each.user_id == user_id and not each.parent_id]
     lines = [f"- `{each.id}` {each.title or each.preview}" for each in mine[:MAX_SESSIONS]]
     hint = "`/resume ID or TITLE` continues one."

@@ -200,7 +200,7 @@ class Gateway:
     def _enqueue(
         self, worker: ChatWorker, row: InboxRow, event: MessageEvent, role: Role, command: str
     ) -> None:
-        mode = self.settings.display.busy_input_mode
+        mode = self.settings.display.busy_input_mode or "interrupt"
         if row.id in worker.current_rows:
             return
         if command:

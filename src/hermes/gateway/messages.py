@@ -47,9 +47,9 @@ def describe_chat(source: SessionSource, settings: Settings, *, shared: bool, ho
     place = KINDS.get(source.chat_type, source.chat_type)
     named = f" called {source.chat_name!r}" if source.chat_name else ""
     thread = ", in a thread" if source.thread_id else ""
-    lines = [f"You talk in {place}{named} on {source.platform}{thread}."]
+    lines = [f"You are in {place}{named} on {source.platform}{thread}."]
     if shared:
-        lines.append("Several people write here; each message begins with the writer's name.")
+        lines.append("Several people write here; each message starts with its author's name.")
     elif who := display_name(source, settings):
         lines.append(f"The user is {who}.")
     if homes:

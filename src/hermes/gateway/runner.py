@@ -45,8 +45,8 @@ log = logging.getLogger(__name__)
 
 SILENT = "[SILENT]"
 BOOT_PROMPT = (
-    "The gateway has just started. Do what BOOT.md says; answer {silent} when nobody needs to"
-    " know.\n\n{text}"
+    "The gateway has just started. Do what BOOT.md says. If the result is not worth reporting,"
+    " answer only {silent}.\n\n{text}"
 )
 
 

@@ -440,10 +440,10 @@ class ChatDisplayModes:
         return msgspec.structs.replace(usual, progress=self._modes.get(key, usual.progress))
 
     async def change(self, key: str, platform: str, wanted: str) -> ToolProgress:
-        """Set the mode of a chat to the named or the next one. Raises `UsageError`."""
-        now = self.options(key, platform).progress
-        following = MODES[(MODES.index(now) + 1) % len(MODES)]
-        mode = next((mode for mode in MODES if mode == (wanted.lower() or following)), None)
+        """Set the mode of a chat, unless `wanted` is empty; return it. Raises `UsageError`."""
+        if not wanted:
+            return self.options(key, platform).progress
+        mode = next((mode for mode in MODES if mode == wanted.lower()), None)
         if mode is None:
             raise UsageError(f"{wanted!r} is not a display mode", hint=", ".join(MODES))
         self._modes[key] = mode

@@ -94,6 +94,10 @@ class ChatTurn:
         """True once the message of the turn is in the agent's log."""
         self.finished = False  #: True once the reply is complete.
 
+    @property
+    def stopped_by_user(self) -> bool:
+        return self.stop_reason in ("stop", "newer")
+
 
 class ChatWorker:
     """Processes the messages of one chat. Its task ends when nothing is left to do and starts again
@@ -165,7 +169,7 @@ class ChatWorker:
         self.turn.stop_reason = reason
         self.turn.cancel.cancel(STOP_REASONS[reason])
         if (agent := self.session.agent) is not None:
-            agent.interrupt(STOP_REASONS[reason])
+            agent.interrupt(STOP_REASONS[reason], by_user=self.turn.stopped_by_user)
         return True
 
     async def _cancel(self) -> bool:
@@ -437,8 +441,8 @@ class ChatWorker:
 
     async def _build_message(self, turn: ChatTurn, agent: Agent) -> User:
         """Build the message of a turn, after compacting a history that is almost too long."""
-        length = self.gateway.app.session(agent).target.profile.context_length
-        enabled = self.gateway.settings.compression.enabled
+        session = self.gateway.app.session(agent)
+        length, enabled = session.target.profile.context_length, session.compaction_policy.enabled
         if length and needs_compaction(agent.history, length, enabled=enabled):
             try:
                 await agent.compress()
@@ -459,7 +463,7 @@ class ChatWorker:
         async with aclosing(events):
             async for event in events:
                 if turn.cancel.cancelled:  # the turn was stopped before it started
-                    agent.interrupt(turn.cancel.reason)
+                    agent.interrupt(turn.cancel.reason, by_user=turn.stopped_by_user)
                 turn.last_activity = self.gateway.clock.monotonic()
                 view.paused = self.questions.has_open
                 await hooks.see(event)
@@ -485,7 +489,7 @@ class ChatWorker:
         row, stop_reason = turn.row, turn.stop_reason
         if finish.interrupted and stop_reason == "shutdown":
             return  # the turn continues after the next start
-        if finish.interrupted and stop_reason in ("stop", "newer"):
+        if finish.interrupted and turn.stopped_by_user:
             self._merge = stop_reason == "newer"
             if self._merge and not turn.reached_agent:
                 return  # the agent has not read it: it is answered together with the newer message

@@ -489,11 +489,11 @@ OnWrite = Callable[[str, str, str], None]
 ABOUT: dict[NoteTarget, str] = {
     "memory": "memory: your notes",
     "project": "project: notes on this project",
-    "chat": "chat: notes on this chat, read by all in it",
-    "user": "user: who the user is and wants",
+    "chat": "chat: notes on this chat, visible to everyone in it",
+    "user": "user: who the user is and what they want",
 }
 DONE = {"add": "Added.", "replace": "Replaced.", "remove": "Removed."}
-UNCHANGED = "Nothing to change: it is there already."
+UNCHANGED = "Nothing changed: the entry already exists."
 
 
 def memory_tool(memory: BuiltinMemory, on_write: OnWrite | None = None) -> Tool:
@@ -536,9 +536,8 @@ def apply_action(notes: Notebook, action: str, content: str, old_text: str) -> N
 def _spec(targets: tuple[NoteTarget, ...]) -> ToolSpec:
     return ToolSpec(
         name="memory",
-        description="Remember over sessions, in short entries: preferences, corrections, facts "
-        "about the environment, conventions. Not the progress of a task. What you save stands in "
-        "the prompt of later sessions.",
+        description="Save short entries for later sessions, whose prompts contain them: "
+        "preferences, corrections, facts about the environment, conventions. Not task progress.",
         parameters={
             "type": "object",
             "properties": {
@@ -548,10 +547,10 @@ def _spec(targets: tuple[NoteTarget, ...]) -> ToolSpec:
                     "enum": list(targets),
                     "description": "; ".join(ABOUT[target] for target in targets),
                 },
-                "content": {"type": "string", "description": "the entry to add or put in"},
+                "content": {"type": "string", "description": "the new entry"},
                 "old_text": {
                     "type": "string",
-                    "description": "replace, remove: a part that only that entry has",
+                    "description": "replace, remove: text that only this entry contains",
                 },
             },
             "required": ["action", "target"],

@@ -29,8 +29,8 @@ from hermes.util.text import clean
 
 # Texts for the model. Every request pays for them, so they are short.
 
-_MEDIA = "Send a file of your working folder by writing MEDIA:/absolute/path in your answer."
-_PLAIN = "Markdown does not render: write plain text."
+_MEDIA = "To send a file of your working folder, write MEDIA:/absolute/path in your answer."
+_PLAIN = "Markdown does not render; write plain text."
 
 _FOUND = re.split(
     r"^\[([\w ]+)\]\n",
@@ -104,6 +104,8 @@ def environment_hints(environment: HostEnvironment) -> str:
 
 
 DEFAULT_AGENT_IDENTITY = _TEXTS["DEFAULT_AGENT_IDENTITY"]
+WORK_GUIDANCE = _TEXTS["WORK_GUIDANCE"]
+EDIT_GUIDANCE = _TEXTS["EDIT_GUIDANCE"]
 MEMORY_GUIDANCE = _TEXTS["MEMORY_GUIDANCE"]
 SESSION_SEARCH_GUIDANCE = _TEXTS["SESSION_SEARCH_GUIDANCE"]
 SKILLS_GUIDANCE = _TEXTS["SKILLS_GUIDANCE"]
@@ -151,8 +153,16 @@ SWITCH_WORDS = {
 """Spellings of a boolean in an environment variable or a quoted setting."""
 
 
+EDIT_TOOLS = frozenset({"write_file", "patch"})
+
+
 def tool_guidance(tools: frozenset[str]) -> str:
-    return "\n".join(text for tool, text in TOOL_GUIDANCE.items() if tool in tools)
+    """Return how to work with `tools`. It is separate from the identity, which SOUL.md replaces."""
+    if not tools:
+        return ""
+    work = [WORK_GUIDANCE, *([EDIT_GUIDANCE] if tools & EDIT_TOOLS else [])]
+    keep = [text for tool, text in TOOL_GUIDANCE.items() if tool in tools]
+    return "\n\n".join(filter(None, ("\n".join(work), "\n".join(keep))))
 
 
 def model_guidance(model: str, enforcement: bool | str | tuple[str, ...]) -> str:
@@ -291,7 +301,7 @@ LAYERS: dict[str, Callable[[PromptInputs], str]] = {
 MEMORY_TOOL, SKILL_TOOL = "memory", "skill_manage"
 
 MEMORY_NUDGE = "[Reminder: if a lasting fact or preference came up, save it with memory.]"
-SKILL_NUDGE = "[Reminder: if this work taught a method worth repeating, save it with skill_manage.]"
+SKILL_NUDGE = "[Reminder: if this work showed a method worth repeating, save it with skill_manage.]"
 
 
 class NudgeOptions(msgspec.Struct, frozen=True):

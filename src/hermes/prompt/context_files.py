@@ -44,7 +44,7 @@ GIT = ".git"
 FRONTMATTER_FENCE = "---"
 HEADING = """\
 # Project Context
-These files of the project were loaded for you; follow what they say."""
+These instruction files of the project were loaded for you; follow them."""
 
 Redact = Callable[[str], str]
 

@@ -11,7 +11,7 @@ from hermes.util.lazy import lazy_getattr
 if TYPE_CHECKING:
     # isort: off
     # fmt: off
-    from hermes.tools.approval import ApprovalRules, Approvals, ModelJudge
+    from hermes.tools.approval import PERMISSION_MODES, ApprovalRules, Approvals, ModelJudge
     from hermes.tools.builtin.cronjob import HARMLESS_FIELDS, JobActions
     from hermes.tools.builtin.delegate_task import (
         ChildReport, StopReason, allowed_tools, child_prompt,
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 # The object `registry` of the module of that name is not here: the two names would collide.
 
 __all__ = [
-    "ALL_TOOLS", "HARMLESS_FIELDS", "MCP_PREFIXES", "MCP_TOOLSET_PREFIX", "PRESETS", "TOOLSETS",
-    "ApprovalRules", "Approvals", "Assembled", "ChildReport", "FileReads", "JobActions",
-    "LocalResultStore", "ModelJudge", "PageFetcher", "RemoteResultStore", "SessionServices",
+    "ALL_TOOLS", "HARMLESS_FIELDS", "MCP_PREFIXES", "MCP_TOOLSET_PREFIX", "PERMISSION_MODES",
+    "PRESETS", "TOOLSETS", "ApprovalRules", "Approvals", "Assembled", "ChildReport", "FileReads",
+    "JobActions", "LocalResultStore", "ModelJudge", "PageFetcher", "RemoteResultStore",
+    "SessionServices",
     "StopReason", "TodoList", "ToolDeps", "ToolEntry", "ToolRegistry", "Toolbox", "Toolset",
     "ToolsetMap", "all_toolsets", "allowed_tools", "assemble", "child_prompt", "coerce_arguments",
     "custom_toolsets", "discover_builtin", "drop_gone_names", "expand", "fence_untrusted",

@@ -508,12 +508,14 @@ class Checkpoints:
                 record.before, now.tree, only, limit=MAX_DIFF_BYTES
             )
 
-    async def restore(self, number: int, file: str = "", *, force: bool = False) -> Restored:
+    async def restore(
+        self, number: int, file: str = "", session: str = "", *, force: bool = False
+    ) -> Restored:
         """Undo what the agent changed since checkpoint `number`, in one file or everywhere.
 
         Changes of the user stay. A file in which both changed the same lines is left as it is and
         named in the result; `force` takes the version of the checkpoint instead. The state before
-        the rollback becomes a checkpoint, so that it can be undone.
+        the rollback becomes a checkpoint of `session`, so that it can be undone.
         """
         self._require_available()
         only = self.relative(file)
@@ -526,7 +528,7 @@ class Checkpoints:
                     f"{file} was not changed since checkpoint {number}",
                     hint="the diff of a checkpoint shows what was",
                 )
-            record = self._new_record(f"rollback to {number}", "", now, kind="rollback")
+            record = self._new_record(f"rollback to {number}", session, now, kind="rollback")
             await self._repo.save(record)
             restored = await Restorer(self._repo.history.git, self.workspace).apply(number, made)
             await self._finish(record, await self._repo.snapshot())
@@ -664,15 +666,27 @@ class TurnCheckpoints:
 
 
 ROLLBACK_COMMAND = "/rollback"
-ROLLBACK_USAGE = "/rollback, /rollback N, /rollback diff N or /rollback N FILE"
+ROLLBACK_USAGE = "/rollback, /rollback N, /rollback diff N, /rollback N FILE or /rollback all"
+ALL = "all"
 MAX_NAMED_FILES = 20  #: Files that a report names; the rest is counted.
 _ARGUMENTS = late_pattern(r"(?P<diff>diff\s+)?(?P<number>\d+)(?:\s+(?P<file>.+))?")
 
 
-async def rollback(checkpoints: Checkpoints, arguments: str) -> str:
-    """Run `/rollback ARGUMENTS` and return its answer; raises `UsageError` and `StoreError`."""
-    if not arguments.strip():
-        return format_checkpoints(await checkpoints.list(), checkpoints.problem)
+async def rollback(checkpoints: Checkpoints, arguments: str, sessions: Sequence[str] = ()) -> str:
+    """Run `/rollback ARGUMENTS` and return its answer; raises `UsageError` and `StoreError`.
+
+    Only checkpoints of `sessions`, the current one first, are listed; all if there are none.
+    """
+    if arguments.strip() in ("", ALL):
+        found = await checkpoints.list()
+        shown = [each for each in found if each.session in sessions or not sessions]
+        if arguments.strip() == ALL or not found:
+            return format_checkpoints(found, checkpoints.problem)
+        others = len(found) - len(shown)
+        if not others:
+            return format_checkpoints(shown)
+        listed = format_checkpoints(shown) if shown else "no files were changed in this session"
+        return f"{listed}\n`{ROLLBACK_COMMAND} {ALL}` lists {others} of other sessions too."
     match = _ARGUMENTS.fullmatch(arguments.strip())
     if match is None:
         raise UsageError(f"{arguments.strip()!r} is not understood", hint=ROLLBACK_USAGE)
@@ -680,7 +694,7 @@ async def rollback(checkpoints: Checkpoints, arguments: str) -> str:
     if match["diff"]:
         changes = await checkpoints.diff(number, file)
         return changes or f"nothing has changed since checkpoint {number}"
-    return format_restored(await checkpoints.restore(number, file))
+    return format_restored(await checkpoints.restore(number, file, next(iter(sessions), "")))
 
 
 def format_checkpoints(

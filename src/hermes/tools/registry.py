@@ -435,9 +435,9 @@ def tool_search_tool(rare: Sequence[Tool]) -> Tool:
     async def tool_search(
         call: ToolContext, query: str = "", name: str = "", arguments: dict[str, Any] | None = None
     ) -> str:
-        """Find and run further tools: search first, then call again with a name.
+        """Find and run more tools: search first, then call again with a name.
 
-        query: what you want to do; answers with matching tools and their parameters
+        query: what you want to do; returns matching tools and their parameters
         name: run this tool
         arguments: its arguments
         """

@@ -217,10 +217,10 @@ class Toolbox:
         file = re.sub(r"[^\w.-]", "_", f"{name}-{call_id}")[:100] + ".txt"
         try:
             path = await self._save(file, result)
-            where = f"all of it is in {path}, to be read in pages with read_file"
+            where = f"read the rest in pages with read_file: {path}"
         except (OSError, ToolError) as error:
-            where = f"the rest could not be kept: {error}"
-        return f"{head}\n[… {len(result)} characters in all; {where} …]\n{tail}"
+            where = f"the rest could not be stored: {error}"
+        return f"{head}\n[… {len(result)} characters in total; {where} …]\n{tail}"
 
 
 def usage_hint(spec: ToolSpec) -> str:

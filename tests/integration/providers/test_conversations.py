@@ -1,5 +1,6 @@
 """A conversation with tools over each wire: stored, resumed, and cached at the endpoint."""
 
+import asyncio
 import inspect
 import json
 import shlex
@@ -9,10 +10,10 @@ import traceback
 import pytest
 
 from hermes.app.sessions import SessionRequest
-from hermes.core.events import Event, ToolFinished, TurnFinished
+from hermes.core.events import Event, ModelCalled, ToolFinished, TurnFinished
 from hermes.core.messages import Text, ToolCall, User
 from hermes.core.model import TextDelta, Usage
-from hermes.core.testing import ModelServer, Step
+from hermes.core.testing import ModelServer, Stall, Step
 from tests.integration.providers.acp.fake_agent import PROGRAM
 from tests.integration.providers.conftest import started
 from tests.unit.providers.wire.calling import MODES, THOUGHTS
@@ -76,6 +77,37 @@ async def test_a_tool_conversation_is_stored_resumed_and_cached(mode, home, ask,
     assert all(mark in body for body in bodies[1:])
     # Everything said before came from the cache.
     assert report.usage.cache_read > 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("deltas", [0, 1])
+async def test_roles_alternate_after_a_stopped_answer(mode, deltas, home, ask, tmp_path):
+    stalled = Step((Text("never finished"),), faults=(Stall(deltas),))
+    with ModelServer([stalled, "Again.", "And again."]) as server:
+        config = home(**lab(server, mode))
+        async with started(config) as app:
+            agent = await app.agent(SessionRequest(working_folder=tmp_path))
+            stop = asyncio.get_running_loop().call_later
+
+            def emit(event: Event) -> None:
+                if isinstance(event, TextDelta if deltas else ModelCalled):
+                    stop(0.2, agent.interrupt)
+
+            await agent.turn(User.say("begin"), emit)
+            [event async for event in agent.run(User.say("go on"))]
+            session_id = agent.session_id
+        await ask(config, "and once more", resume=session_id)
+        sent = [call.body.get("messages") or call.body["input"] for call in server.calls]
+    dialogue = [[each for each in body if each["role"] != "system"] for body in sent]
+    expected = ["user", "assistant", "user", "assistant", "user"]
+    count = 3 if deltas else 1
+    assert [[each["role"] for each in body] for body in dialogue] == [
+        ["user"],
+        expected[:count],
+        expected[: count + 2],
+    ]
+    assert ("[interrupted by the user]" in json.dumps(dialogue[1])) == bool(deltas)
+    assert all("begin" in json.dumps(body) for body in dialogue)
 
 
 @pytest.mark.parametrize("mode", MODES)

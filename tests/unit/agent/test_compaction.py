@@ -93,7 +93,8 @@ async def test_long_history_is_compacted_before_the_first_call(script, make_agen
     agent = make_agent(model, engine=KeepLast(threshold=2000), history=history)
     events = await events_of(agent, "and now?")
     assert [type(e) for e in events].index(Compacted) < [type(e) for e in events].index(ModelCalled)
-    starts = [m.text[:9] for m in model.requests[0].messages[1:]]
+    [sent] = model.requests[0].messages[1:]
+    starts = [paragraph.strip()[:9] for paragraph in sent.text.split("\n\n")]
     assert starts == [SUMMARY[:9], "7 word wo", "and now?"]
 
 
@@ -169,7 +170,8 @@ async def test_compaction_is_prepared_between_turns(script, make_agent):
     second = await events_of(agent, "b")
     assert len(kinds(second, Compacted)) == 1
     assert not kinds(second, CompactionStarted), "nothing had to be waited for"
-    assert [m.text for m in model.requests[1].messages[1:]] == [SUMMARY, "a", "one", "b"]
+    sent = [m.text for m in model.requests[1].messages[1:]]
+    assert sent == [f"{SUMMARY}\n\na", "one", "b"]
 
 
 async def test_slow_preparation_does_not_delay_the_next_turn(script, make_agent):
@@ -190,7 +192,7 @@ async def test_slow_preparation_does_not_delay_the_next_turn(script, make_agent)
     third = await events_of(agent, "c")
     assert len(kinds(third, Compacted)) == 1
     sent = [m.text for m in model.requests[2].messages[1:]]
-    assert sent == [SUMMARY, "a", "one", "b", "two", "c"]
+    assert sent == [f"{SUMMARY}\n\na", "one", "b", "two", "c"]
 
 
 async def test_nothing_is_prepared_without_a_next_turn(script, make_agent):

@@ -36,7 +36,7 @@ async def test_repeated_failing_call_is_blocked_then_ends_the_turn(script, make_
     events = await events_of(make_agent(model, tool))
     end = end_of(events)
     assert len(runs) == 2
-    assert "not run again: this very call failed 2 times" in model.requests[3].messages[-1].text
+    assert "not run again: this exact call failed 2 times" in model.requests[3].messages[-1].text
     assert (end.exit_reason, end.text) == ("repeating", "I give up: there is no file x.")
     assert model.requests[-1].tools == ()
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from hermes.agent import IterationBudget, PendingMessages
+from hermes.agent import Agent, IterationBudget, PendingMessages
 from hermes.agent.agent import event_stream
 from hermes.core.errors import CredentialRefused, ToolError, UsageError
 from hermes.core.events import (
+    ModelCalled,
     Notice,
     ToolFinished,
     ToolOutput,
@@ -17,7 +18,7 @@ from hermes.core.events import (
     TurnStarted,
 )
 from hermes.core.messages import STEERED, Assistant, Text, Thinking, ToolCall, ToolResult, User
-from hermes.core.model import Price, TextDelta, Usage
+from hermes.core.model import Price, Retrying, TextDelta, Usage
 from hermes.core.ports import HookName, NoHooks
 from hermes.core.testing import Stall, Step
 from hermes.core.tool import Tool, ToolContext
@@ -221,7 +222,74 @@ async def test_stop_reaches_a_stalled_stream(script, make_agent, log):
             assert agent.interrupt("enough")
     end = end_of(events)
     assert (end.exit_reason, end.error, end.exit_code) == ("interrupted", "enough", 130)
-    assert [m.role for m in await log.messages("s1")] == ["user"]
+
+
+async def stop_at_first_text(agent: Agent, text: str = "go", **how: bool) -> None:
+    async for event in agent.run(User.say(text)):
+        if isinstance(event, TextDelta):
+            assert agent.interrupt(**how)
+
+
+async def test_text_of_a_stopped_answer_stays_in_the_conversation(script, make_agent, log):
+    model = script([Step((Text("never finished"),), faults=(Stall(1),)), "I said: never"])
+    agent = make_agent(model)
+    await stop_at_first_text(agent)
+    assert not agent.unfinished
+    await events_of(agent, "what did you say?")
+    sent = model.requests[1].messages[1:]
+    assert [(m.role, m.text) for m in sent] == [
+        ("user", "go"),
+        ("assistant", "never fi\n\n[interrupted by the user]"),
+        ("user", "what did you say?"),
+    ]
+    assert (await log.messages("s1"))[:3] == sent
+    assert sent[1].finish_reason == "interrupted"
+
+
+async def test_stop_that_is_not_the_users_leaves_the_turn_resumable(script, make_agent, log):
+    model = script([Step((Text("never finished"),), faults=(Stall(1),)), "all of it"])
+    agent = make_agent(model)
+    await stop_at_first_text(agent, by_user=False)
+    assert agent.unfinished
+    assert [event async for event in agent.resume()][-1].text == "all of it"
+    assert [m.text for m in await log.messages("s1")] == ["go", "all of it"]
+
+
+async def test_stop_during_a_call_with_text_keeps_the_text_without_the_call(script, make_agent):
+    step = Step((Text("I look."), call("look", arguments='{"a": 1}')), faults=(Stall(1),))
+    agent = make_agent(script([step]), tool_that("42"))
+    await stop_at_first_text(agent)
+    assert agent.history[-1] == Assistant(
+        (Text("I look.\n\n[interrupted by the user]"),), "interrupted"
+    )
+
+
+async def test_voided_text_of_a_retried_call_is_not_stored(script, make_agent, log):
+    class Retried:
+        name, provider = "scripted", "testing"
+
+        async def call(self, _request, emit):
+            emit(TextDelta("void"))
+            emit(Retrying("cut", 1, 0))
+            agent.interrupt()
+            await asyncio.Event().wait()
+
+    agent = make_agent(Retried())
+    await events_of(agent)
+    assert await log.messages("s1") == (User.say("go"),)
+
+
+async def test_message_without_an_answer_is_sent_with_the_next_one(script, make_agent, log):
+    model = script([Stall(0), "both"])
+    agent = make_agent(model)
+    async for event in agent.run(User.say("first")):
+        if isinstance(event, ModelCalled):
+            asyncio.get_running_loop().call_later(0.01, agent.interrupt)
+    await events_of(agent, "second")
+    assert [(m.role, m.text) for m in model.requests[1].messages[1:]] == [
+        ("user", "first\n\nsecond")
+    ]
+    assert [m.text for m in await log.messages("s1")] == ["first", "second", "both"]
 
 
 async def test_stop_reaches_a_running_tool_and_history_stays_valid(script, make_agent, log):

@@ -1,6 +1,7 @@
 """Each layer of the system prompt alone, and all of them together."""
 
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hermes.prompt import assembly
 from hermes.prompt.assembly import (
     CONTAINER_HINT,
     DEFAULT_AGENT_IDENTITY,
+    EDIT_GUIDANCE,
     GOOGLE_MODEL_OPERATIONAL_GUIDANCE,
     LAYERS,
     MEMORY_GUIDANCE,
@@ -20,6 +22,7 @@ from hermes.prompt.assembly import (
     SKILLS_GUIDANCE,
     TERMUX_HINT,
     TOOL_USE_ENFORCEMENT_GUIDANCE,
+    WORK_GUIDANCE,
     WSL_ENVIRONMENT_HINT,
     HostEnvironment,
     PromptInputs,
@@ -134,8 +137,22 @@ def test_secrets_in_soul_and_project_files_are_redacted(inputs: Make, home: Path
 def test_tool_guidance_requires_the_enabled_tool(inputs: Make):
     texts = (MEMORY_GUIDANCE, SESSION_SEARCH_GUIDANCE, SKILLS_GUIDANCE)
     for tool, text in zip(("memory", "session_search", "skill_manage"), texts, strict=True):
-        assert layer("tools", inputs(tools=frozenset({tool, "terminal"}))) == text
+        shown = layer("tools", inputs(tools=frozenset({tool, "terminal"})))
+        assert shown == f"{WORK_GUIDANCE}\n\n{text}"
         assert text not in layer("tools", inputs(tools=ALL_TOOLS - {tool}))
+
+
+def test_edit_guidance_requires_a_tool_that_edits(inputs: Make):
+    for tool in ("write_file", "patch"):
+        shown = layer("tools", inputs(tools=frozenset({tool})))
+        assert shown == f"{WORK_GUIDANCE}\n{EDIT_GUIDANCE}"
+    assert layer("tools", inputs(tools=frozenset({"web_search"}))) == WORK_GUIDANCE
+
+
+def test_soul_replaces_the_identity_and_not_the_guidance(inputs: Make, tmp_path: Path):
+    (tmp_path / "SOUL.md").write_text("You are a pirate.")
+    prompt = assemble(inputs(home=tmp_path, tools=frozenset({"terminal"}))).text
+    assert prompt.startswith(f"You are a pirate.\n\n{WORK_GUIDANCE}")
 
 
 GUIDANCE = {
@@ -230,7 +247,7 @@ def test_every_platform_has_a_short_hint():
 
 SAID = {
     "plain text": ("whatsapp", "sms", "bluebubbles", "email", "signal"),
-    "nobody is there": ("cron", "webhook"),
+    "no user is present": ("cron", "webhook"),
     "Do not ask": ("cron", "webhook"),
     "MEDIA:/absolute/path": ("telegram", "discord", "whatsapp", "wecom", "matrix"),
 }
@@ -256,3 +273,18 @@ def test_plain_machine_has_no_hint():
     assert environment_hints(HostEnvironment()) == ""
     assert environment_hints(HostEnvironment(container=True)) == CONTAINER_HINT
     assert isinstance(host_environment(), HostEnvironment)
+
+
+REASONS = Path(__file__).parents[3] / "docs" / "contributing" / "prompts.md"
+_SENTENCE_END = re.compile(r"(?<=[.!?}]) (?=[A-Z`{])")
+_CHAT = re.compile(r"You are in an? .+ chat\.")
+
+
+def test_every_sentence_of_the_prompt_has_a_reason():
+    page = " ".join(REASONS.read_text().split())
+    texts = Path(assembly.__file__).with_name("texts.txt").read_text()
+    lines = [line.removeprefix("- ") for line in texts.splitlines() if line[:1] not in ("[", "#")]
+    sentences = [each for line in lines if line for each in _SENTENCE_END.split(line)]
+    assert len(sentences) > 50
+    missing = [each for each in sentences if not _CHAT.fullmatch(each) and each not in page]
+    assert not missing

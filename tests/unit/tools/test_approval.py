@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hermes.config.settings import AllowRule
-from hermes.core.errors import RateLimited, ToolDenied
+from hermes.core.errors import RateLimited, ToolDenied, UsageError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.core.ports import ApprovalAnswer
 from hermes.core.tool import Concern, Effect, Tool
@@ -499,3 +499,120 @@ async def test_failing_model_and_long_call_leave_the_decision_to_the_user():
     assert models.asked == []
     elided = Concern("recursive delete", "rm -rf a …", "deletes folders")
     assert await ModelJudge(models).judge("terminal", elided) == "allow"
+
+
+# Permission modes.
+
+EDIT = Concern("write: act", "act", "act changes something", effect=Effect.WRITE)
+INLINE = Concern("inline code", "python -c x", "runs code", folder="/work")
+
+
+async def _act() -> str:
+    """Does something."""
+    return ""
+
+
+def made(effect: Effect, found: Concern | Effect | None = None, **fields: Any) -> Tool:
+    async def examine(_arguments: object) -> Concern | Effect | None:
+        return found
+
+    return Tool.from_function(_act, effect=effect, examine=examine, **fields)
+
+
+def in_mode(permission: str, *answers: ApprovalAnswer, confinement: str = "", **rules: Any):
+    person = Person(*answers)
+    approvals = Approvals(
+        ApprovalRules(**rules), person, (), _forget, folder="/work", permission_mode=permission,
+        confinement=confinement,
+    )  # fmt: skip
+    return approvals, person
+
+
+async def _forget(_rule: AllowRule) -> None:
+    raise AssertionError
+
+
+async def permitted(approvals: Approvals, tool: Tool, **arguments: Any) -> bool:
+    try:
+        await approvals.permit(tool, arguments, "c1", lambda _event: None)
+    except ToolDenied:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("rules", [{}, {"mode": "off"}])
+async def test_plan_mode_refuses_every_change_and_asks_nothing(rules) -> None:
+    approvals, person = in_mode("plan", **rules)
+    assert await permitted(approvals, made(Effect.READ))
+    assert await permitted(approvals, made(Effect.NETWORK))
+    assert await permitted(approvals, made(Effect.PERSIST, Effect.READ))
+    shell = made(Effect.EXECUTE, changes=lambda arguments: arguments["command"] != "ls")
+    assert await permitted(approvals, shell, command="ls")
+    assert not await permitted(approvals, shell, command="touch x")
+    for effect in (Effect.WRITE, Effect.EXECUTE, Effect.SEND, Effect.SPEND, Effect.PERSIST):
+        assert not await permitted(approvals, made(effect))
+    assert person.asked == []
+
+
+async def test_plan_mode_tells_the_model_what_to_do_instead() -> None:
+    approvals, _person = in_mode("plan")
+    with pytest.raises(ToolDenied, match="plan mode") as raised:
+        await approvals.permit(made(Effect.WRITE), {}, "c1", lambda _event: None)
+    assert "plan" in raised.value.hint
+
+
+async def test_ask_mode_asks_about_edits_in_the_folder_with_their_diff() -> None:
+    async def diff(_arguments: object) -> str:
+        return "-old\n+new"
+
+    approvals, person = in_mode("ask", ApprovalAnswer.ONCE, effects={"_act": "allow"})
+    assert await permitted(approvals, made(Effect.WRITE, preview=diff))
+    assert [each.subject for each in person.asked] == ["-old\n+new"]
+    approvals, person = in_mode("accept-edits")
+    assert await permitted(approvals, made(Effect.WRITE, preview=diff))
+    assert person.asked == []
+
+
+async def test_ask_mode_keeps_a_refusal_of_the_settings() -> None:
+    approvals, person = in_mode("ask", effects={"_act": "deny"})
+    assert not await permitted(approvals, made(Effect.WRITE))
+    assert person.asked == []
+
+
+async def test_auto_asks_only_about_what_is_dangerous_or_leaves_the_folder() -> None:
+    elsewhere = msgspec.structs.replace(INLINE, reach="elsewhere")
+    unreadable = msgspec.structs.replace(INLINE, once_only=True)
+    delete = msgspec.structs.replace(DELETE, destructive=True)
+    approvals, person = in_mode("auto", *[ApprovalAnswer.DENY] * 4, confinement="boundary")
+    assert await permitted(approvals, made(Effect.EXECUTE, INLINE))
+    for asked in (elsewhere, unreadable, delete, EDIT):
+        assert not await permitted(approvals, made(Effect.EXECUTE, asked))
+    assert len(person.asked) == 4
+    approvals, _ = in_mode("auto", ApprovalAnswer.DENY, confinement="sandbox")
+    assert await permitted(approvals, made(Effect.EXECUTE, unreadable))
+    assert not await permitted(approvals, made(Effect.EXECUTE, delete))
+
+
+async def test_auto_never_weakens_the_settings() -> None:
+    approvals, _ = in_mode("auto", confinement="boundary", mode="deny")
+    assert not await permitted(approvals, made(Effect.EXECUTE, INLINE))
+
+
+def test_auto_needs_a_sandbox() -> None:
+    approvals, _ = in_mode("auto")
+    assert approvals.permission_mode == "accept-edits"
+    with pytest.raises(UsageError, match="no sandbox"):
+        approvals.set_permission_mode("auto")
+
+
+def test_chosen_mode_ends_permission_for_everything() -> None:
+    approvals, _ = in_mode("accept-edits", mode="off")
+    assert approvals.allow_all
+    approvals.set_permission_mode("ask")
+    assert not approvals.allow_all
+
+
+async def test_infinite_timeout_waits_for_the_answer() -> None:
+    approvals, person = in_mode("accept-edits", ApprovalAnswer.ONCE, timeout=float("inf"))
+    assert await permitted(approvals, made(Effect.EXECUTE, DELETE))
+    assert len(person.asked) == 1

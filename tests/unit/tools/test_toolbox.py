@@ -84,4 +84,4 @@ async def test_long_result_is_saved_and_names_its_file(box, tool, tmp_path):
 async def test_long_result_is_shortened_when_it_cannot_be_saved(tool, tmp_path):
     (tmp_path / "file").touch()
     box = Toolbox([tool], LocalResultStore(tmp_path / "file" / "spill").save, max_chars=100)
-    assert "could not be kept" in await box.fit(tool.name, "c1", "x" * 1_000)
+    assert "could not be stored" in await box.fit(tool.name, "c1", "x" * 1_000)

@@ -265,12 +265,12 @@ def sandbox_warning(settings: Settings) -> str:
     if chat_backend(settings) != "sandbox":
         return ""
     if not is_installed("bwrap"):
-        mend = "install bubblewrap (apt install bubblewrap)"
+        fix = "install bubblewrap (apt install bubblewrap)"
     elif why := probe_program(SANDBOX_PROBE):
-        mend = f"allow user namespaces (bwrap says: {why})"
+        fix = f"allow user namespaces (bwrap says: {why})"
     else:
         return ""
     return (
-        f"there is no sandbox for the commands of chats, so they cannot run any: {mend}, or set"
-        " gateway.terminal to docker, ssh or, when you trust everybody who writes, local"
+        f"chats cannot run commands, because there is no sandbox: {fix}, or set gateway.terminal to"
+        " docker or ssh (or to local, if you trust everyone who can write)"
     )

@@ -11,7 +11,7 @@ from hermes.core.tool import Effect, ToolContext
 from hermes.tools.registry import ToolDeps, tool
 
 MAX_CHOICES = 4
-DECIDE = "Decide by yourself what is most sensible, and say in your answer what you assumed."
+DECIDE = "Make the most sensible choice yourself, and say in your answer what you assumed."
 
 
 @tool(name="clarify", toolset="clarify", effect=Effect.READ, serial=True, emoji="❓")
@@ -27,14 +27,14 @@ class Clarify:
         question: str,
         choices: Annotated[list[str], msgspec.Meta(max_length=MAX_CHOICES)] | None = None,
     ) -> str:
-        """Ask the user a question you cannot go on without.
+        """Ask the user a question whose answer you need to continue.
 
-        choices: likely answers; the user may always say something else
+        choices: likely answers; the user can always give another one
         """
         if not question.strip():
             raise ToolArgumentsInvalid("the question is empty")
         if self._clarifier is None:
-            return f"Nobody is here to answer. {DECIDE}"
+            return f"No user is present to answer. {DECIDE}"
         offered = tuple(dict.fromkeys(text for each in choices or () if (text := each.strip())))
         asked, answer = QuestionAsked(call.call_id, question.strip(), offered), ""
         with call.cancel.scope():
@@ -47,4 +47,8 @@ class Clarify:
                     answer = ""
                 finally:
                     call.announce(QuestionAnswered(asked.call_id, answer))
-        return f"The user answers: {answer}" if answer else f"Nobody answered in time. {DECIDE}"
+        return (
+            f"The user answers: {answer}"
+            if answer
+            else f"The user did not answer in time. {DECIDE}"
+        )

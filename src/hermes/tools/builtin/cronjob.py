@@ -29,24 +29,24 @@ _LIST = {"type": "array", "items": {"type": "string"}}
 _FIELDS: dict[str, dict[str, Any]] = {
     "prompt": {
         "type": "string",
-        "description": "all the run needs to know: it sees nothing of this conversation",
+        "description": "everything the run needs to know; it does not see this conversation",
     },
     "schedule": {
         "type": "string",
         "description": "30m (once), every 2h, 0 9 * * 1-5, or 2030-01-31T09:00",
     },
     "name": {"type": "string"},
-    "repeat": {"type": "integer", "description": "how often in all"},
-    "skills": {**_LIST, "description": "loaded before the prompt; [] clears"},
+    "repeat": {"type": "integer", "description": "number of runs in total"},
+    "skills": {**_LIST, "description": "loaded before the prompt; [] removes them"},
     "deliver": {
         "type": "string",
         "description": "origin (this chat), local (a file), telegram[:CHAT[:THREAD]], …;"
-        " commas between",
+        " comma-separated",
     },
     "script": {"type": "string", "description": "Python file in scripts/, run before the prompt"},
     "workdir": {"type": "string"},
     "model": {"type": "string", "description": "[provider:]model"},
-    "context_from": {**_LIST, "description": "jobs whose last result it gets"},
+    "context_from": {**_LIST, "description": "jobs whose last result is included"},
     "enabled_toolsets": _LIST,
 }
 
@@ -182,8 +182,8 @@ def _hide_owner_fields(deps: ToolDeps, spec: ToolSpec) -> ToolSpec:
 @tool(
     toolset="cronjob",
     effect=Effect.PERSIST,
-    description="Schedule work: at its time a new session gets the prompt, and its answer is"
-    " delivered. run does it once, now.",
+    description="Schedule work: at the given time a new session gets the prompt, and its answer is"
+    " delivered. run starts a job once, now.",
     parameters={
         "type": "object",
         "properties": {

@@ -32,8 +32,8 @@ CHILD_DENIED_TOOLS = frozenset({NAME, "clarify", "memory", "send_message", "exec
 MAX_DEPTH = 3
 MAX_SUMMARY_CHARS = 20_000  #: For all summaries of a call together.
 CHILD_INSTRUCTIONS = (
-    "You work alone: nobody can be asked, and only your last message is read. End with a summary: "
-    "what you did and found, which files changed (paths), what is still open."
+    "You work alone: no one can answer questions, and only your last message is read. End with a "
+    "summary: what you did and found, which files changed (paths), what is still open."
 )
 
 _TASK: dict[str, Any] = {
@@ -50,11 +50,11 @@ _PARAMETERS = {
         "goal": {**_TASK["goal"], "description": "one task"},
         "context": {**_TASK["context"], "description": "facts, paths, limits"},
         "toolsets": {**_TASK["toolsets"], "description": "default: yours"},
-        "role": {**_TASK["role"], "description": "an orchestrator may delegate too"},
+        "role": {**_TASK["role"], "description": "an orchestrator can delegate too"},
         "tasks": {
             "type": "array",
             "items": {"type": "object", "properties": _TASK, "required": ["goal"]},
-            "description": "several tasks, instead of goal",
+            "description": "several tasks instead of goal",
         },
         "max_iterations": {"type": "integer", "minimum": 1},
     },
@@ -80,9 +80,9 @@ class _Arguments(msgspec.Struct, frozen=True):
 @tool(
     toolset="delegation",
     effect=Effect.EXECUTE,
-    description="Give work to subagents, which run side by side in conversations of their own; "
-    "you get their summaries. For research, or for separable work with much output. They know "
-    "nothing of this conversation: say all they need.",
+    description="Give tasks to subagents. They run in parallel in their own conversations and "
+    "return summaries. Use it for research and for separate work with much output. They do not see "
+    "this conversation: tell them everything they need.",
     parameters=_PARAMETERS,
     # Delegating needs no approval: each call of a subagent is judged by itself.
     examine=lambda _deps, arguments: no_concern(arguments),

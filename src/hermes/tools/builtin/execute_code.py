@@ -436,7 +436,7 @@ class ScriptRun:
             )
         noise = (self._noise + self._rest.decode("utf-8", "replace")).strip()
         return ToolError(
-            f"the script was lost (exit code {exit_code}): {noise or 'no reason told'}"
+            f"the script was lost (exit code {exit_code}): {noise or 'no reason given'}"
         )
 
 
@@ -491,7 +491,7 @@ class ScriptRequests:
         if self.calls >= most:
             raise ToolError(
                 f"the script has made all of its {most} tool calls",
-                hint="print what you have and go on with another script",
+                hint="print what you have and continue with another script",
             )
         try:
             json.dumps(arguments, ensure_ascii=False).encode()
@@ -578,13 +578,13 @@ def _describe(deps: ToolDeps, spec: ToolSpec) -> ToolSpec:
     settings = deps.settings.code_execution
     names = ", ".join(each.name for each in callable_specs(deps.others))
     tools = (
-        f" `from hermes_tools import {names}`: tools with the same parameters that return text and "
+        f" `from hermes_tools import {names}`: the same tools and parameters; they return text and "
         "raise ToolError. Use it for loops over tool calls and to filter their results."
         if names
         else ""
     )
     description = (
-        f"Run a Python script; what it prints comes back.{tools} Limits: {settings.timeout:g} s, "
+        f"Run a Python script and return what it prints.{tools} Limits: {settings.timeout:g} s, "
         f"{settings.max_tool_calls} tool calls, {STDOUT_LIMIT // 1000} KB of output."
     )
     return msgspec.structs.replace(spec, description=description)

@@ -47,11 +47,11 @@ class Patch:
         replace_all: bool = False,
         patch: str = "",
     ) -> str:
-        """Edit files. Returns the diff.
+        """Edit files and return the diff.
 
-        mode: replace: old_string by new_string in path; patch: apply `patch` to several files
+        mode: replace: old_string with new_string in path; patch: apply `patch` to several files
         old_string: text of the file, with enough lines around it to be unique
-        replace_all: every place instead of the only one
+        replace_all: every occurrence, instead of exactly one
         patch: *** Begin Patch … *** Update File: P / Add File / Delete File … *** End Patch, or a unified diff
         """  # noqa: E501 - a note is one line
         plan = PatchPlan(self._editor, call)
@@ -198,7 +198,7 @@ class PatchPlan:
             return file
         if info is None or file.before is not None:
             raise ToolError(
-                f"there is no file {display_path(path)}", hint="write_file makes a new one"
+                f"there is no file {display_path(path)}", hint="write_file creates a new one"
             )
         if info.kind != "file":
             what = "a folder" if info.kind == "folder" else "a device, pipe or socket"

@@ -61,14 +61,14 @@ class Process:
         offset: int = 0,
         limit: int = 200,
     ) -> str:
-        """Look after background commands.
+        """Control background commands.
 
-        poll: new output. log: lines of all output. wait: until it ends. write: data to its input.
-        submit: data and Enter. close: end of input.
+        poll: return new output. log: return lines of all output. wait: wait until it ends. write:
+        send data to its input. submit: send data and Enter. close: close its input.
 
         session_id: proc_…
         timeout: seconds, for wait
-        offset: first line, for log; 0 = the last ones
+        offset: first line, for log; 0 means the last ones
         """
         processes, limits = self._processes, self._deps.limits
         if action == "list":

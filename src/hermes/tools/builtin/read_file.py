@@ -31,10 +31,10 @@ async def read_concern(deps: ToolDeps, path: str) -> Concern | None:
     emoji="📖",
 )
 async def read_file(deps: ToolDeps, path: str, offset: int = 1, limit: int = 500) -> str:
-    """Read a text file. Lines come as LINE|CONTENT.
+    """Read a text file. Lines are returned as LINE|CONTENT.
 
-    offset: first line, from 1
-    limit: how many lines
+    offset: first line, starting at 1
+    limit: number of lines
     """
     files, limits, max_chars = deps.place.files, deps.limits, deps.settings.file_read_max_chars
     offset, limit = max(offset, 1), min(max(limit, 1), limits.max_lines)
@@ -105,7 +105,7 @@ def _notes(page: TextPage, offset: int) -> list[str]:
     last = offset + len(page.lines) - 1
     if last < page.total or not page.complete:
         total = str(page.total) if page.complete else f"more than {page.total}"
-        notes.append(f"[lines {offset}-{last} of {total}; go on with offset={last + 1}]")
+        notes.append(f"[lines {offset}-{last} of {total}; continue with offset={last + 1}]")
     if page.crlf:
         notes.append("[lines end with CRLF]")
     if page.undecodable:

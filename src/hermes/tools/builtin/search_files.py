@@ -47,7 +47,7 @@ class ProtectedFiles:
             return []
         names = ", ".join(map(display_path, self.places[:3]))
         more = f" and {len(self.places) - 3} more" if len(self.places) > 3 else ""
-        return [f"[left out, because they hold keys or settings of Hermes: {names}{more}]"]
+        return [f"[not searched, because they hold keys or settings of Hermes: {names}{more}]"]
 
 
 class ResultPage(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class ResultPage(msgspec.Struct, frozen=True):
         end = self.offset + self.limit
         if total <= end and not self.offset:
             return []
-        following = f"; go on with offset={end}" if total > end else ""
+        following = f"; continue with offset={end}" if total > end else ""
         return [f"[shown: {min(self.offset + 1, total)}-{min(end, total)} of {total}{following}]"]
 
     def name(self, path: str) -> str:
@@ -90,11 +90,11 @@ async def search_files(
     output_mode: Literal["content", "files_only", "count"] = "content",
     context: int = 0,
 ) -> str:
-    """Search below a folder: lines by regex, or files by name. The first line says how many.
+    """Search a folder and its subfolders: lines by regex, or files by name.
 
     pattern: regex for content; glob such as *.py for files
-    file_glob: search only files with such names
-    context: lines shown around a match
+    file_glob: search only files whose names match
+    context: lines shown before and after a match
     """
     files, longest = deps.place.files, deps.limits.max_line_length
     page = ResultPage(max(offset, 0), max(limit, 1), deps.place.shell.cwd)

@@ -23,7 +23,7 @@ async def _examine(_deps: ToolDeps, arguments: dict[str, Any]) -> Effect:
 async def send_message(
     deps: ToolDeps, action: Literal["send", "list"] = "send", target: str = "", message: str = ""
 ) -> str:
-    """Send a message to a chat other than this one; answers need no tool. list shows targets.
+    """Send a message to another chat. To answer in this one, just write. list shows targets.
 
     target: telegram (its home channel), telegram:CHAT[:THREAD] or discord:#name
     """
@@ -36,9 +36,9 @@ async def send_message(
     if len(message) > MAX_MESSAGE_CHARS:
         raise ToolArgumentsInvalid(f"the message is longer than {MAX_MESSAGE_CHARS:,} characters")
     if services.origin and target in (services.origin, "origin"):
-        raise ToolError("that is this chat: simply answer")
+        raise ToolError("that is this chat; just write your answer")
     try:
         delivery = await outbox.send(target, message, attachments=services.attachments)
     except UsageError as error:
         raise ToolError(f"{error}. {error.hint}".strip()) from error
-    return f"Kept for sending to {target} ({delivery})."
+    return f"Queued for {target} ({delivery})."

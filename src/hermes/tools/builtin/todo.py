@@ -42,7 +42,7 @@ _PARAMETERS = {
         "merge": {
             "type": "boolean",
             "default": False,
-            "description": "change or add these by id; false replaces the list",
+            "description": "update or add tasks by id; false replaces the list",
         },
     },
 }
@@ -106,8 +106,8 @@ class TodoList:
 @tool(
     toolset="todo",
     effect=Effect.READ,
-    description="Your task list for work of several steps. Without arguments it is shown. Keep one "
-    "task in_progress, and mark tasks completed as soon as they are.",
+    description="Your task list for work with several steps. Without arguments, return it. Keep "
+    "one task in_progress, and mark each task completed as soon as it is done.",
     parameters=_PARAMETERS,
     serial=True,
     emoji="📋",

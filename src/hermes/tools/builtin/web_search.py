@@ -350,5 +350,5 @@ def search_options(deps: ToolDeps) -> WebSearchOptions:
     emoji="🌐",
 )
 async def web_search(deps: ToolDeps, call: ToolContext, query: str) -> str:
-    """Search the web: up to 5 results with title, URL, snippet. web_extract reads them."""
+    """Search the web: up to 5 results with title, URL and snippet. Read them with web_extract."""
     return await search_web(call, query, search_options(deps))

@@ -28,20 +28,19 @@ class WriteFile:
     def __init__(self, deps: ToolDeps) -> None:
         self._editor = FileEditor(deps)
 
-    async def write_file(self, call: ToolContext, path: str, content: str) -> str:
-        """Write a whole file; missing folders are made, an existing file is replaced."""
+    async def write_file(
+        self, call: ToolContext, path: str, content: str, overwrite: bool = False
+    ) -> str:
+        """Write a whole file; missing folders are created. Read an existing file first.
+
+        overwrite: replace an existing file without having read it
+        """
         normalize_argument(content, "content")
         target = await self._editor.target(call, path)
+        if not overwrite:
+            self._editor.require_read(target)
         old = await self._editor.content(target)
         data, note = _match_encoding(old, content)
-        warning = ""
-        if target.stale:
-            warning = (
-                f"warning: {display_path(path)} had been changed since you last saw it; "
-                "those changes are overwritten"
-            )
-        elif self._editor.is_unread(target):
-            warning = f"note: {display_path(path)} existed and you had not read it"
         await self._editor.save(call, [FileEdit(target, old, data)])
         problem = await run_sized(len(data), lambda: new_syntax_problem(target.real, old, data))
         done = "replaced" if target.exists else "created"
@@ -49,7 +48,7 @@ class WriteFile:
         size = f"{plural(len(data), 'byte')}, {plural(lines, 'line')}"
         summary = f"{done} {display_path(path)}: {size}{note}"
         checked = f"[syntax error: {problem}]" if problem else ""
-        return "\n".join(filter(None, [warning, summary, checked]))
+        return "\n".join(filter(None, [summary, checked]))
 
     async def examine(self, arguments: dict[str, Any]) -> Concern | None:
         return await self._editor.examine([str(arguments.get("path", ""))])

@@ -58,7 +58,7 @@ class FileReads:
     def is_repeat(self, page: ReadPage, text: str) -> bool:
         """Return whether the model has seen the same text for this page.
 
-        After True the page counts as is_unread, so that the next request shows the text.
+        After True the page counts as unread, so that the next request shows the text.
         """
         if len(text) < MIN_REPEAT_CHARS:
             return False
@@ -208,8 +208,20 @@ class FileEditor:
                 return None
             raise file_error("read", target.path, error) from error
 
-    def is_unread(self, target: WriteTarget) -> bool:
-        return target.exists and not self._reads.has_seen(target.real)
+    def require_read(self, target: WriteTarget) -> None:
+        """Raise `ToolError` if the file has content that the model of this session has not seen."""
+        if target.info is None or target.info.kind != "file" or not target.info.size:
+            return
+        if target.stale:
+            problem = "was changed since you last read it"
+        elif not self._reads.has_seen(target.real):
+            problem = "exists and you have not read it"
+        else:
+            return
+        raise ToolError(
+            f"{display_path(target.path)} {problem}",
+            hint="read it first, use patch, or pass overwrite=true",
+        )
 
     async def save(self, call: ToolContext, changes: Sequence[FileEdit]) -> None:
         """Make all changes or none; a cancellation does not interrupt it half-way."""

@@ -395,7 +395,7 @@ def locate(text: str, old: str, new: str, *, replace_all: bool = False) -> Locat
     """Return the edits that replace `old` by `new`; raise `ToolError` when the place is unclear."""
     if not old.strip("\n"):
         raise ToolArgumentsInvalid(
-            "old_string is empty", hint="write_file makes a new file or replaces a whole one"
+            "old_string is empty", hint="write_file creates a new file or replaces a whole one"
         )
     if old == new:
         raise ToolArgumentsInvalid("old_string and new_string are the same")

@@ -12,7 +12,7 @@ SLOW = Step((ToolCall("c1", "terminal", '{"command": "sleep 600"}'),))
 
 
 async def test_a_newer_message_stops_the_turn_and_is_answered(harness):
-    await harness.open([STALLED, "the second"])
+    await harness.open([STALLED, "the second"], display__busy_input_mode="interrupt")
     await harness.begin("first")
     await harness.ask("second", "the second")
     await harness.wait_idle()
@@ -21,8 +21,30 @@ async def test_a_newer_message_stops_the_turn_and_is_answered(harness):
     assert "first" in said and "second" in said
 
 
+@pytest.mark.parametrize("stop", ["second", "/stop"])
+async def test_stopped_answer_stays_in_the_conversation(harness, stop):
+    half = Step((Text("half an answer that stops"),), faults=(Stall(1),))
+    await harness.open(
+        [half, "the second"],
+        streaming__enabled=True,
+        streaming__edit_interval=0.01,
+        streaming__buffer_threshold=3,
+    )
+    harness.say("first")
+    await harness.wait_for("half")
+    if stop == "/stop":
+        await harness.ask("/stop", "Stopped.")
+    await harness.ask("second", "the second")
+    await harness.wait_idle()
+    *_, asked, answered, newer = harness.server.calls[-1].body["messages"]
+    assert ("first" in str(asked), "second" in str(newer)) == (True, True)
+    assert [each["role"] for each in (asked, answered, newer)] == ["user", "assistant", "user"]
+    assert answered["content"].startswith("half")
+    assert answered["content"].endswith("[interrupted by the user]")
+
+
 async def test_messages_that_stopped_a_turn_are_answered_together(harness, monkeypatch):
-    await harness.open([STALLED, "both"])
+    await harness.open([STALLED, "both"], display__busy_input_mode="interrupt")
     harness.hold_turns(monkeypatch)
     await harness.begin("first")
     harness.say("second")

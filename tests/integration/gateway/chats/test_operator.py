@@ -44,9 +44,10 @@ async def test_verbose_affects_one_chat_and_survives_a_restart(harness):
     assert sum("**todo**" in text for text in harness.texts()) == 2, "it is kept over a restart"
 
 
-async def test_verbose_goes_through_all_modes(harness):
+async def test_verbose_shows_the_mode_and_changes_it_only_when_named(harness):
     await harness.open(**OPEN)
     for mode in ("new", "all", "verbose", "off"):
+        await harness.ask(f"/verbose {mode}", f"Tool calls in this chat: {mode}")
         await harness.ask("/verbose", f"Tool calls in this chat: {mode}")
     await harness.ask("/verbose loud", "'loud' is not a display mode")
     await harness.ask("/help verbose", "how much of tool calls is shown".capitalize())

@@ -73,7 +73,7 @@ async def test_conversations_of_other_users_cannot_be_resumed(harness):
     await harness.ask("my plan is plum", "plum")
     session = next(iter(runner.gateway.open_agents().values())).session_id
     await harness.ask(f"/resume {session}", "no conversation", user="ben")
-    shown = await harness.ask("/resume", "continues one", user="ben")
+    shown = await harness.ask("/resume", "No sessions yet.", user="ben")
     assert session not in shown.text
     for named in ("nosuch", session[:2]):  # the beginning of several ids
         shown = await harness.ask(f"/resume {named}", f"no conversation '{named}' of y", user="ben")

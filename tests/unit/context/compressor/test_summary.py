@@ -92,7 +92,7 @@ EARLIER = {"earlier": SummaryNotes({GOAL: "win the game"})}
     ("given", "asked"),
     [
         (EARLIER, "<notes>\n## Goal\nwin the game\n</notes>"),
-        (EARLIER, "up to date"),
+        (EARLIER, "The present notes are given too"),
         ({"focus": "the lexer {x}"}, "the lexer {x}"),
         ({"request": "now the tests"}, "<request>\nnow the tests\n</request>"),
     ],

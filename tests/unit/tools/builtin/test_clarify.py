@@ -55,7 +55,7 @@ async def test_no_answer_in_time_lets_the_model_decide():
         events,
         question="Which?",
     )
-    assert "Nobody answered in time" in answer
+    assert "did not answer in time" in answer
     assert "say in your answer what you assumed" in answer
     assert events[-1] == QuestionAnswered("call", "")
 
@@ -63,8 +63,8 @@ async def test_no_answer_in_time_lets_the_model_decide():
 async def test_without_a_user_nothing_is_asked():
     events = []
     answer = await ask(make_tool("clarify"), events, question="Which?")
-    assert "Nobody is here" in answer
-    assert "Decide by yourself" in answer
+    assert "No user is present" in answer
+    assert "Make the most sensible choice" in answer
     assert events == []
 
 

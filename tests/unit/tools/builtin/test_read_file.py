@@ -21,7 +21,7 @@ async def test_lines_are_numbered(tool, use, workspace):
 async def test_partial_page_names_the_next_offset(tool, use, workspace):
     (workspace / "a.txt").write_text("".join(f"{n}\n" for n in range(1, 1_001)))
     first = await use(tool, path="a.txt")
-    assert first.endswith("500|500\n[lines 1-500 of 1000; go on with offset=501]")
+    assert first.endswith("500|500\n[lines 1-500 of 1000; continue with offset=501]")
     assert await use(tool, path="a.txt", offset=1_000) == "1000|1000"
     assert "has 1000 lines" in await use(tool, path="a.txt", offset=2_000)
     assert (await use(tool, path="a.txt", offset=-3, limit=1)).startswith("1|1\n")
@@ -84,7 +84,7 @@ async def test_configured_limits_hold(files, guard, use, workspace):
     text = await use(tool, path="a.txt")
     assert text.splitlines()[-2:] == [
         "3|abcd [… line cut]",
-        "[lines 1-3 of 10; go on with offset=4]",
+        "[lines 1-3 of 10; continue with offset=4]",
     ]
 
 

@@ -32,7 +32,7 @@ async def test_long_list_is_paged(tool, use, workspace):
         (workspace / f"f{number:03}.txt").touch()
     first = await use(tool, pattern="*.txt", target="files")
     assert first.startswith("120 files match *.txt")
-    assert first.endswith("f049.txt\n[shown: 1-50 of 120; go on with offset=50]")
+    assert first.endswith("f049.txt\n[shown: 1-50 of 120; continue with offset=50]")
     last = await use(tool, pattern="*.txt", target="files", offset=100)
     assert last.splitlines()[1] == "f100.txt"
     assert last.endswith("[shown: 101-120 of 120]")

@@ -59,6 +59,6 @@ async def test_unsendable_message_names_the_valid_targets():
     tool = make_tool("send_message", outbox=Letters(), origin="telegram:7")
     context = ToolContext("s", "c", CancelToken(), lambda _text: None)
     assert await tool.handler(context, {"action": "list"}) == "telegram (home channel: 7)"
-    assert "Kept" in await tool.handler(context, MESSAGE)
+    assert "Queued" in await tool.handler(context, MESSAGE)
     with pytest.raises(ToolError, match=r"'local' is a file\. there are telegram"):
         await tool.handler(context, {"target": "local", "message": "hi"})

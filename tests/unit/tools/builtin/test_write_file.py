@@ -27,7 +27,7 @@ async def test_file_is_written_with_its_folders(tool, use, workspace):
 async def test_link_inside_the_workspace_stays_a_link(tool, use, workspace):
     (workspace / "real.txt").write_text("old")
     (workspace / "link.txt").symlink_to("real.txt")
-    await use(tool, path="link.txt", content="new")
+    await use(tool, path="link.txt", content="new", overwrite=True)
     assert (workspace / "link.txt").is_symlink()
     assert (workspace / "real.txt").read_text() == "new"
 
@@ -113,23 +113,34 @@ async def test_isolated_backend_refuses_only_protected_files(files, guard, reads
 async def test_line_ends_and_byte_order_mark_are_kept(tool, use, workspace):
     path = workspace / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
-    text = await use(tool, path="a.txt", content="1\n2\n3\n")
+    text = await use(tool, path="a.txt", content="1\n2\n3\n", overwrite=True)
     assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\r\n3\r\n"
     assert text.endswith("3 lines (CRLF line ends and byte order mark kept)")
     await use(tool, path="a.txt", content="\ufeff1\r\n2\n")
     assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\n", "content with ends of its own"
 
 
-async def test_replacing_an_unread_file_adds_a_note(files, guard, tool, use, workspace, reads):
+async def test_unread_file_is_not_replaced(files, guard, tool, use, workspace, reads):
     path = workspace / "a.txt"
     path.write_text("the user's\n")
-    text = await use(tool, path="a.txt", content="new\n")
-    assert text.startswith("note: a.txt existed and you had not read it\nreplaced")
+    with pytest.raises(ToolError, match=r"^a.txt exists and you have not read it$") as refused:
+        await use(tool, path="a.txt", content="new\n")
+    assert refused.value.hint == "read it first, use patch, or pass overwrite=true"
+    read_file = make_tool("read_file", files=files, guard=guard, reads=reads)
+    await use(read_file, path="a.txt")
+    assert (await use(tool, path="a.txt", content="new\n")).startswith("replaced")
     assert (await use(tool, path="a.txt", content="newer\n")).startswith("replaced"), "its own"
-    await use(make_tool("read_file", files=files, guard=guard, reads=reads), path="a.txt")
     path.write_text("the user's again\n")
-    text = await use(tool, path="a.txt", content="newest\n")
-    assert text.startswith("warning: a.txt had been changed since you last saw it; those changes")
+    with pytest.raises(ToolError, match=r"^a.txt was changed since you last read it$"):
+        await use(tool, path="a.txt", content="newest\n")
+    assert path.read_text() == "the user's again\n"
+    text = await use(tool, path="a.txt", content="newest\n", overwrite=True)
+    assert text == "replaced a.txt: 7 bytes, 1 line"
+
+
+async def test_empty_file_is_replaced_unread(tool, use, workspace):
+    (workspace / "a.txt").touch()
+    assert (await use(tool, path="a.txt", content="new\n")).startswith("replaced")
 
 
 async def test_syntax_error_is_reported(tool, use, workspace):
@@ -153,19 +164,21 @@ async def test_change_during_the_call_stops_the_write(user_home, guard, reads, u
         "write_file", files=Meanwhile(lambda: str(workspace), user_home), guard=guard, reads=reads
     )
     with pytest.raises(ToolError, match="changed by another program just now"):
-        await use(tool, path="a.txt", content="x")
+        await use(tool, path="a.txt", content="x", overwrite=True)
     assert (workspace / "a.txt").read_text() == "the user saved it"
 
 
 async def test_huge_file_is_replaced_without_being_read(tool, use, workspace):
     with (workspace / "huge").open("wb") as file:
         file.truncate(1 << 30)
-    assert (await use(tool, path="huge", content="x")).endswith("replaced huge: 1 byte, 1 line")
+    text = await use(tool, path="huge", content="x", overwrite=True)
+    assert text == "replaced huge: 1 byte, 1 line"
 
 
 async def test_names_that_are_not_utf_8(tool, use, workspace):
     path = workspace / os.fsdecode(b"caf\xe9.txt")
     path.write_text("old\n")
-    assert "replaced caf\\xe9.txt" in await use(tool, path="caf\\xe9.txt", content="new\n")
+    text = await use(tool, path="caf\\xe9.txt", content="new\n", overwrite=True)
+    assert "replaced caf\\xe9.txt" in text
     assert path.read_text() == "new\n"
     assert len(list(workspace.iterdir())) == 1

@@ -149,7 +149,7 @@ async def test_long_page_is_summarised_as_data(fetcher, use, long_page):
 @pytest.mark.parametrize(
     ("summariser", "why"),
     [
-        (None, "no model is there to summarise it"),
+        (None, "no model is available to summarise it"),
         (AuxiliaryModel(Overloaded("too many users")), "could not be summarised: too many users"),
         (AuxiliaryModel("  "), "its summary came back empty"),
     ],
