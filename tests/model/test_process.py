@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -12,12 +13,17 @@ import httpx2
 import psutil
 import pytest
 
+from hermes.app.providers import LocalModel
+from hermes.config.home import Home
+from hermes.config.settings import LocalModelSettings
 from hermes.core.errors import LocalModelError
-from hermes.core.messages import System, User
+from hermes.core.messages import Message, System, User
 from hermes.core.model import ModelRequest, Usage
 from hermes.providers.endpoints import Credential, ModelProfile, Target
 from hermes.providers.local.runtime import ModelProcess, PromptPrefixCache
+from hermes.providers.transport import make_model_client
 from hermes.providers.wire.model import WireModel
+from tests.model.conftest import Silent
 
 pytestmark = [pytest.mark.model, pytest.mark.internet]
 
@@ -28,7 +34,12 @@ async def start(model: Path, cache: Path) -> ModelProcess:
     return await ModelProcess.start(model, context=1024, threads=1, cache=cache)
 
 
-async def ask(process: ModelProcess, client: httpx2.AsyncClient, cache: Path) -> tuple[str, Usage]:
+async def ask(
+    process: ModelProcess,
+    client: httpx2.AsyncClient,
+    cache: Path,
+    messages: tuple[Message, ...] = (LONG, User.say("Say yes.")),
+) -> tuple[str, Usage]:
     target = Target(
         provider="local",
         model="m",
@@ -37,7 +48,7 @@ async def ask(process: ModelProcess, client: httpx2.AsyncClient, cache: Path) ->
         profile=ModelProfile(keep_alive=False),
     )
     model = PromptPrefixCache(WireModel(target, client), process, client, cache)
-    request = ModelRequest((LONG, User.say("Say yes.")), max_tokens=4, temperature=0)
+    request = ModelRequest(messages, max_tokens=4, temperature=0)
     reply = await model.call(request, lambda _event: None)
     return reply.message.text, reply.usage
 
@@ -58,6 +69,21 @@ async def test_the_prompt_is_remembered_between_turns_and_between_processes(weig
         _, restored = await ask(process, client, tmp_path)
         await process.close()
         assert restored.cache_read > 0.9 * first.prompt
+
+
+async def test_a_prompt_with_other_examples_is_saved_again(weights_file: Path, tmp_path: Path):
+    old, new = (
+        (System("Be brief."), User.say(f"{text} " * 60)) for text in ("blue sky", "green grass")
+    )
+    hits = []
+    async with httpx2.AsyncClient() as client:
+        for messages in (old, new, new):
+            process = await start(weights_file, tmp_path)
+            _, usage = await ask(process, client, tmp_path, messages)
+            await process.close()
+            hits.append(usage.hits)
+    assert max(hits[:2]) < 0.5
+    assert hits[2] > 0.9
 
 
 async def test_a_damaged_saved_prompt_is_passed_over(weights_file: Path, tmp_path: Path):
@@ -124,6 +150,23 @@ def test_process_ends_when_its_parent_is_killed(weights_file: Path, tmp_path: Pa
     while psutil.pid_exists(child) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie"
+
+
+async def test_each_model_of_a_session_gets_its_own_process(weights_file: Path, hermes_home: Path):
+    home = Home(hermes_home)
+    home.models.mkdir(parents=True)
+    for name in ("first", "second"):
+        (home.models / f"{name}.gguf").symlink_to(weights_file)
+    models = make_model_client(ssl.create_default_context())
+    async with httpx2.AsyncClient() as client:
+        settings = LocalModelSettings(context_length=256, threads=1)
+        local = LocalModel(home, settings, models, client, Silent())
+        for name in ("first", "second", "first"):
+            await local.ready(Target(provider="local", model=name, base_url=""))
+        running = psutil.Process().children()
+        await local.close()
+    await models.aclose()
+    assert len(running) == 2
 
 
 async def test_two_can_run_at_once(weights_file: Path, tmp_path: Path):

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from hermes.core.errors import ReplyInvalid
+from hermes.core.errors import ProviderError
 from hermes.core.messages import (
     Assistant,
     Message,
@@ -27,8 +27,10 @@ from hermes.core.model import (
     ModelEvent,
     ModelRequest,
     Reply,
+    Retrying,
     TextDelta,
     ToolSpec,
+    Usage,
 )
 from hermes.providers.policy import ModelWrapper
 from hermes.util.text import cut_middle
@@ -60,6 +62,7 @@ class PromptExample(msgspec.Struct, frozen=True):
     user: str
     reply: str
     steps: tuple[ExampleStep, ...] = ()
+    words: str = ""  #: Other words of questions like this one.
 
 
 class SmallProfile(msgspec.Struct, frozen=True):
@@ -67,11 +70,20 @@ class SmallProfile(msgspec.Struct, frozen=True):
     hints: tuple[ToolHint, ...]
     """Known tools, most useful first; the order decides which ones are offered."""
     examples: tuple[PromptExample, ...]
+    """Shown in every request, so a runtime can cache them."""
+    library: tuple[PromptExample, ...] = ()
+    """Examples of which the `max_similar` most similar to the question are shown as well."""
+    max_similar: int = 2
+    about: str = ""  #: The answer to questions that match `about_questions`; `{model}` is its name.
+    about_questions: str = ""
     max_tools: int = 5
     max_calls: int = 6  #: Calls after one user message; then the model has to reply.
     same_call: int = 2  #: How often the same call may be repeated after one user message.
     context: int = 4096  #: Tokens of prompt and reply together.
     max_tokens: int = 768  #: Tokens of one reply.
+    max_text: int = 1600  #: Characters of a reply and of each parameter in `long_parameters`.
+    max_argument: int = 300  #: Characters of other texts in a call.
+    long_parameters: tuple[str, ...] = ("content", "old_string", "new_string")
     result_tokens: int = 300  #: Tokens of a tool result that are shown.
     bytes_per_token: float = 2.8
     """For estimates; deliberately low, since code and numbers take more tokens than prose."""
@@ -103,12 +115,12 @@ class ReplyTextReader:
     def __init__(self) -> None:
         self._waiting = ""
         self._inside = False
-        self.consumed = 0  #: Characters of JSON fed so far.
+        self.json = ""  #: Everything fed so far.
         self.text = ""  #: The text so far.
 
     def feed(self, json: str) -> str:
         self._waiting += json
-        self.consumed += len(json)
+        self.json += json
         if not self._inside:
             start = _START.match(self._waiting)
             if start is None:
@@ -131,6 +143,24 @@ class ReplyTextReader:
         return new
 
 
+LOOP = 120  #: Characters at the end that only repeat themselves.
+MAX_PERIOD = 120
+
+
+def is_looping(text: str) -> bool:
+    """Return whether `text` ends with the same few characters again and again."""
+    for period in range(1, MAX_PERIOD + 1):
+        length = max(LOOP, 3 * period)
+        tail = text[-length:]
+        if len(tail) == length and tail[period:] == tail[:-period]:
+            return True
+    return False
+
+
+class _Looping(Exception):
+    """Ends a stream that only repeats itself."""
+
+
 # Offered tools, and the grammar of the answer.
 
 MAX_DESCRIPTION = 80
@@ -145,13 +175,15 @@ def select_tools(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[To
     hints = {hint.name: hint for hint in profile.hints}
     known = [spec for spec in specs if spec.name != REPLY]
     known.sort(key=lambda spec: rank.get(spec.name, len(rank)))
-    return tuple(_shorten_tool(spec, hints.get(spec.name)) for spec in known[: profile.max_tools])
+    chosen = known[: profile.max_tools]
+    return tuple(_shorten_tool(spec, hints.get(spec.name), profile) for spec in chosen)
 
 
-def reply_schema(specs: tuple[ToolSpec, ...]) -> dict[str, Any]:
+def reply_schema(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> dict[str, Any]:
     """Return a schema of one object with one key: a tool with arguments, or `reply` with text."""
     options = [_option(spec.name, spec.parameters) for spec in specs]
-    return {"oneOf": [*options, _option(REPLY, {"type": "string"})]}
+    text = {"type": "string", "maxLength": profile.max_text}
+    return {"oneOf": [*options, _option(REPLY, text)]}
 
 
 def describe_tool(spec: ToolSpec) -> str:
@@ -160,11 +192,18 @@ def describe_tool(spec: ToolSpec) -> str:
     return f"{spec.name}({names}): {spec.description}"
 
 
-def _shorten_tool(spec: ToolSpec, hint: ToolHint | None) -> ToolSpec:
+def _shorten_tool(spec: ToolSpec, hint: ToolHint | None, profile: SmallProfile) -> ToolSpec:
     properties: dict[str, Any] = spec.parameters.get("properties", {})
     required = tuple(spec.parameters.get("required", ()))
     names = hint.parameters if hint else required
-    shown = {name: _schema_without_text(properties[name]) for name in names if name in properties}
+    shown = {
+        name: _parameter_schema(
+            properties[name],
+            profile.max_text if name in profile.long_parameters else profile.max_argument,
+        )
+        for name in names
+        if name in properties
+    }
     parameters = {
         "type": "object",
         "properties": shown,
@@ -175,14 +214,15 @@ def _shorten_tool(spec: ToolSpec, hint: ToolHint | None) -> ToolSpec:
     return ToolSpec(spec.name, hint.about if hint else sentence[:MAX_DESCRIPTION], parameters)
 
 
-def _schema_without_text(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a parameter schema without texts, which the grammar does not use.
+def _parameter_schema(schema: dict[str, Any], max_length: int) -> dict[str, Any]:
+    """Return a parameter schema without descriptions and with bounded text.
 
     A reference would point into the tool's own schema, which is not sent, so any value is allowed.
     """
     if b"$ref" in msgspec.json.encode(schema):
         return {}
-    return {key: value for key, value in schema.items() if key not in ("description", "default")}
+    kept = {key: value for key, value in schema.items() if key not in ("description", "default")}
+    return {**kept, "maxLength": max_length} if kept.get("type") == "string" else kept
 
 
 def _option(name: str, value: dict[str, Any]) -> dict[str, Any]:
@@ -198,6 +238,9 @@ def _option(name: str, value: dict[str, Any]) -> dict[str, Any]:
 # text and examples) depends only on the profile and the tools, so it stays the same byte for byte
 # and a runtime can cache it.
 
+COMMON_WORD = 6  #: A word of more examples of the library says nothing about a question.
+MIN_SCORE = 0.5  #: Of examples that are shown.
+MAX_QUESTION = 300  #: Characters of a question that are compared with examples.
 MARGIN = 64  #: Tokens reserved for the markers of the chat template.
 
 
@@ -207,12 +250,43 @@ def prompt_prefix(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[M
     names = {spec.name for spec in specs}
     messages: list[Message] = [System(profile.system.replace("{tools}", lines))]
     for example in profile.examples:
-        if all(step.tool in names for step in example.steps):
-            messages.append(User.say(example.user))
-            for step in example.steps:
-                messages += [_assistant_json({step.tool: step.arguments}), _result(step.result)]
-            messages.append(_assistant_json({REPLY: example.reply}))
+        messages += _example_messages(example, names)
     return tuple(messages)
+
+
+def similar_examples(
+    question: str, specs: tuple[ToolSpec, ...], profile: SmallProfile
+) -> tuple[Message, ...]:
+    """Return the examples of the library that share most words with the question, best last.
+
+    A word counts more the fewer examples have it, and words of many examples do not count.
+    """
+    words = [_words(f"{example.user} {example.words}") for example in profile.library]
+    counts = Counter(word for one in words for word in one)
+    asked = {word for word in _words(question) if 0 < counts[word] <= COMMON_WORD}
+    scores = [sum(1 / counts[word] for word in one & asked) for one in words]
+    best = sorted(range(len(scores)), key=lambda place: -scores[place])[: profile.max_similar]
+    names = {spec.name for spec in specs}
+    messages: list[Message] = []
+    for place in reversed(best):
+        if scores[place] > max(MIN_SCORE, max(scores) / 2):
+            messages += _example_messages(profile.library[place], names)
+    return tuple(messages)
+
+
+def _example_messages(example: PromptExample, tools: set[str]) -> list[Message]:
+    if not all(step.tool in tools for step in example.steps):
+        return []
+    messages: list[Message] = [User.say(example.user)]
+    for step in example.steps:
+        messages += [_assistant_json({step.tool: step.arguments}), _result(step.result)]
+    return [*messages, _assistant_json({REPLY: example.reply})]
+
+
+def _words(text: str) -> set[str]:
+    """Return the words of a question; of a file name, its suffix."""
+    names = re.sub(r"\S*\w\.(\w+)", r" .\1 ", text.lower())
+    return set(re.findall(r"\.?[^\W\d_]+", names))
 
 
 def fit_conversation(
@@ -333,6 +407,9 @@ def _flatten_json(text: str) -> str:
     return "\n".join(f"{key}: {item}" for key, item in texts.items())
 
 
+CUT = "[cut off]"  #: Ends a text that the model did not finish.
+
+
 class SmallModel(ModelWrapper):
     """Makes a model usable that cannot use tools natively, or not with a long prompt.
 
@@ -345,29 +422,93 @@ class SmallModel(ModelWrapper):
         self._profile = profile or small_profile()
 
     async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
-        """Raises `ReplyInvalid` when the answer is neither a call nor text."""
-        reply_text = ReplyTextReader()
+        """Raises `ProviderError` when there is neither a call nor text, after one more request.
+
+        The second request is a different one: it allows text only. At temperature 0 the same
+        request has the same answer.
+        """
+        if about := self._about_itself(request):
+            emit(TextDelta(about))
+            return Reply(Assistant((Text(about),)), Usage(), self.name, self.provider, 0.0)
+        small = self.small_request(request)
+        reply, text = await self._ask(small, emit)
+        if not text.strip() and (problem := self._problem(reply.message)):
+            emit(Retrying(f"{problem}; tools are left out", 1, 0.0))
+            used = reply.usage
+            small = msgspec.structs.replace(small, reply_schema=reply_schema((), self._profile))
+            reply, text = await self._ask(small, emit)
+            reply = msgspec.structs.replace(reply, usage=used + reply.usage)
+            if not text.strip() and (problem := self._problem(reply.message)):
+                hint = "rephrase the request, or use a larger model: hermes model"
+                body = reply.message.text[:200]
+                raise ProviderError(problem, provider=self.provider, body=body, hint=hint)
+        if text.strip():
+            return self._text_reply(reply, text, request, emit)
+        [(name, arguments)] = msgspec.json.decode(reply.message.text).items()
+        encoded = _encode_json(arguments)
+        call = ToolCall(made_call_id(name, encoded, len(request.messages)), name, encoded)
+        return msgspec.structs.replace(reply, message=Assistant((call,), "tool_calls"))
+
+    async def _ask(self, request: ModelRequest, emit: EmitModelEvent) -> tuple[Reply, str]:
+        """Return the reply and the text for the user in it, which is emitted as it arrives."""
+        reader, tokens = ReplyTextReader(), 0
 
         def decode(event: ModelEvent) -> None:
+            nonlocal tokens
             if not isinstance(event, TextDelta):
                 emit(event)
-            elif text := reply_text.feed(event.text):
+                return
+            tokens += 1
+            if text := reader.feed(event.text):
                 emit(TextDelta(text))
+            if is_looping(reader.json):
+                raise _Looping
 
-        reply = await self._inner.call(self.small_request(request), decode)
-        decode(TextDelta(reply.message.text[reply_text.consumed :]))
+        try:
+            reply = await self._inner.call(request, decode)
+        except _Looping:
+            # The runtime reports its count only at the end of a stream.
+            usage = Usage(input=_estimate(list(request.messages), self._profile), output=tokens)
+            message = Assistant((Text(reader.json),), "length")
+            return Reply(message, usage, self.name, self.provider, 0.0), reader.text
+        if rest := reader.feed(reply.message.text[len(reader.json) :]):
+            emit(TextDelta(rest))
+        return reply, reader.text
+
+    def _text_reply(
+        self, reply: Reply, text: str, request: ModelRequest, emit: EmitModelEvent
+    ) -> Reply:
+        """Return `text`, which was emitted, as the reply. A cut text is an answer too."""
         added, last = "", request.messages[-1] if request.messages else None
-        if reply_text.text.rstrip().endswith(":") and isinstance(last, ToolResult):
+        if reply.message.finish_reason == "length" or len(text) >= self._profile.max_text:
+            added = f" {CUT}"
+        elif text.rstrip().endswith(":") and isinstance(last, ToolResult):
             # Small models often stop after "The files are:", so the list is added.
             added = f"\n{shorten_result(last, self._profile)}"
+        if added:
             emit(TextDelta(added))
-        return self._map_reply(reply, reply_text.text + added, request)
+        return msgspec.structs.replace(reply, message=Assistant((Text(text + added),)))
+
+    def _about_itself(self, request: ModelRequest) -> str:
+        """Return the fixed answer when the user asks what the assistant can do."""
+        last = request.messages[-1] if request.messages else None
+        if not (isinstance(last, User) and request.tools and self._profile.about_questions):
+            return ""
+        said = "".join(part.text for part in last.said if isinstance(part, Text))
+        asked = " ".join(re.sub(r"[^\w\s']", " ", said.lower()).split())
+        if not re.fullmatch(self._profile.about_questions, asked):
+            return ""
+        return self._profile.about.replace("{model}", self.name)
 
     def small_request(self, request: ModelRequest) -> ModelRequest:
         """Return the request that is sent."""
         profile = self._profile
         specs = select_tools(request.tools, profile)
         head = prompt_prefix(specs, profile)
+        latest = latest_turn(request.messages)
+        if latest and isinstance(latest[0], User):
+            said = [part.text for part in latest[0].said if isinstance(part, Text)]
+            head += similar_examples("".join(said)[:MAX_QUESTION], specs, profile)
         max_tokens = min(request.max_tokens or profile.max_tokens, profile.max_tokens)
         budget = profile.context - estimate_tokens(head, profile) - max_tokens - MARGIN
         allowed = () if self._must_reply(request.messages) else specs
@@ -375,7 +516,7 @@ class SmallModel(ModelWrapper):
             messages=head + fit_conversation(request.messages, profile, budget),
             max_tokens=max_tokens,
             temperature=0 if request.temperature is None else request.temperature,
-            reply_schema=reply_schema(allowed),
+            reply_schema=reply_schema(allowed, profile),
         )
 
     def _must_reply(self, messages: tuple[Message, ...]) -> bool:
@@ -389,43 +530,19 @@ class SmallModel(ModelWrapper):
         most = max(Counter(calls).values(), default=0)
         return most >= self._profile.same_call or len(calls) >= self._profile.max_calls
 
-    def _map_reply(self, reply: Reply, text: str, request: ModelRequest) -> Reply:
-        """Return the reply in the agent's terms; `text` is what was streamed of it."""
-        answer, finish_reason = reply.message, reply.message.finish_reason
-        if finish_reason == "length" and text:
-            cut = Assistant((Text(text),), finish_reason)
-            return msgspec.structs.replace(reply, message=cut)
-        name, value = self._parse_answer(answer)
-        if name == REPLY:
-            message = Assistant((Text(text),), finish_reason)
-        else:
-            arguments = msgspec.json.encode(value).decode()
-            call = ToolCall(made_call_id(name, arguments, len(request.messages)), name, arguments)
-            message = Assistant((call,), finish_reason="tool_calls")
-        return msgspec.structs.replace(reply, message=message)
-
-    def _parse_answer(self, message: Assistant) -> tuple[str, Any]:
-        """Return the single key and its value."""
-        try:
-            answer = msgspec.json.decode(message.text, type=dict[str, Any])
-        except msgspec.DecodeError:
-            raise self._invalid(message, "is not the JSON it was asked for") from None
-        if len(answer) != 1:
-            raise self._invalid(message, "is not one call or one reply")
-        [(name, value)] = answer.items()
-        if name != REPLY and isinstance(value, dict):
-            return name, value
-        if name != REPLY or not isinstance(value, str):
-            raise self._invalid(message, "is not one call or one reply")
-        if not value.strip():
-            raise self._invalid(message, "is empty")
-        return name, value
-
-    def _invalid(self, message: Assistant, what: str) -> ReplyInvalid:
+    def _problem(self, message: Assistant) -> str:
+        """Return why the answer is not a complete call; empty when it is one."""
         cut = " (it was cut off)" if message.finish_reason == "length" else ""
-        return ReplyInvalid(
-            f"the answer of {self.name} {what}{cut}",
-            provider=self.provider,
-            body=message.text[:200],
-            hint="rephrase the request, or use a larger model",
-        )
+        try:
+            answer = msgspec.json.decode(message.text, type=dict[str, dict[str, Any]])
+        except msgspec.DecodeError:
+            return f"the answer of {self.name} is not the JSON it was asked for{cut}"
+        if len(answer) != 1 or REPLY in answer:
+            return f"the answer of {self.name} is not one call or one reply"
+        [arguments] = answer.values()
+        for name, value in arguments.items():
+            long = name in self._profile.long_parameters
+            limit = self._profile.max_text if long else self._profile.max_argument
+            if isinstance(value, str) and len(value) >= limit:
+                return f"the call of {self.name} is too long (it was cut off)"
+        return ""

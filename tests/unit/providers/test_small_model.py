@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.core.errors import ReplyInvalid, ServerFault
+from hermes.core.errors import ProviderError, ServerFault, Transient
 from hermes.core.messages import Assistant, Image, Message, System, Text, ToolCall, ToolResult, User
-from hermes.core.model import ModelEvent, ModelRequest, Reply, TextDelta, ToolSpec, Usage
+from hermes.core.model import (
+    ModelEvent,
+    ModelRequest,
+    Reply,
+    Retrying,
+    TextDelta,
+    ToolSpec,
+    Usage,
+)
 from hermes.core.testing import ScriptedModel, Step
 from hermes.providers.small_model import (
     ReplyTextReader,
@@ -18,15 +26,18 @@ from hermes.providers.small_model import (
     describe_tool,
     estimate_tokens,
     fit_conversation,
+    is_looping,
     prompt_prefix,
     reply_schema,
     select_tools,
+    similar_examples,
     small_profile,
 )
 from tests.cases import table_test
 
 SMALL = small_profile()
 TEXT = {"type": "string", "description": "words that only cost tokens", "default": "x"}
+SHORT_TEXT = {"type": "string", "maxLength": SMALL.max_argument}
 
 
 def spec(name: str, required: tuple[str, ...] = (), **properties: dict[str, object]) -> ToolSpec:
@@ -38,20 +49,21 @@ READ = spec("read_file", ("path",), path=TEXT, offset={"type": "integer"})
 SEARCH = spec("search_files", ("pattern",), pattern=TEXT, target={"enum": ["content", "files"]})
 TERMINAL = spec("terminal", ("command",), command=TEXT, timeout={"type": "integer"})
 WRITE = spec("write_file", ("path", "content"), path=TEXT, content=TEXT)
+PATCH = spec("patch", (), mode=TEXT, path=TEXT, old_string=TEXT, new_string=TEXT, patch=TEXT)
 
 
 def test_of_ten_tools_the_five_most_useful_are_offered_in_a_fixed_order():
     others = [spec(f"other_{number}") for number in range(6)]
-    names = [s.name for s in select_tools((*others, WRITE, TERMINAL, SEARCH, READ), SMALL)]
-    assert names == ["terminal", "read_file", "write_file", "search_files", "other_0"]
+    names = [s.name for s in select_tools((*others, WRITE, TERMINAL, PATCH, SEARCH, READ), SMALL)]
+    assert names == ["terminal", "read_file", "write_file", "patch", "search_files"]
 
 
 def test_a_known_tool_keeps_the_parameters_of_its_hint_and_others_the_required_ones():
     mail = spec("mail", ("to",), to=TEXT, cc=TEXT)
     read, search, other = select_tools((READ, SEARCH, mail), SMALL)
-    assert read.parameters["properties"] == {"path": {"type": "string"}}
+    assert read.parameters["properties"] == {"path": SHORT_TEXT}
     assert list(search.parameters["properties"]) == ["pattern", "target"]
-    assert other.parameters["properties"] == {"to": {"type": "string"}}
+    assert other.parameters["properties"] == {"to": SHORT_TEXT}
     assert describe_tool(other) == "mail(to): Does mail"
 
 
@@ -66,14 +78,25 @@ def test_a_parameter_with_a_reference_admits_anything():
 
 @table_test
 def test_the_grammar_admits_one_call_or_one_reply(answer: dict[str, object], valid: bool):
-    schema = reply_schema(select_tools((READ, SEARCH, TERMINAL, WRITE), SMALL))
+    schema = reply_schema(select_tools((READ, SEARCH, TERMINAL, WRITE), SMALL), SMALL)
     assert jsonschema_rs.is_valid(schema, answer) is valid, json.dumps(answer)
 
 
 def test_without_tools_only_a_reply_is_possible():
-    schema = reply_schema(())
+    schema = reply_schema((), SMALL)
     assert jsonschema_rs.is_valid(schema, {"reply": "hello"})
     assert not jsonschema_rs.is_valid(schema, {"terminal": {"command": "ls"}})
+
+
+def test_every_text_in_the_grammar_has_an_end():
+    schema = reply_schema(select_tools((READ, WRITE), SMALL), SMALL)
+    for answer, longest in [
+        (lambda text: {"reply": text}, SMALL.max_text),
+        (lambda text: {"write_file": {"path": "a", "content": text}}, SMALL.max_text),
+        (lambda text: {"read_file": {"path": text}}, SMALL.max_argument),
+    ]:
+        assert jsonschema_rs.is_valid(schema, answer("x" * longest))
+        assert not jsonschema_rs.is_valid(schema, answer("x" * (longest + 1)))
 
 
 def fed(pieces: list[str]) -> list[str]:
@@ -132,6 +155,28 @@ def test_examples_of_tools_that_are_not_offered_are_left_out():
     assert '{"read_file":{"path":"settings.json"}}' in shown
     assert not any("terminal" in text or "write_file" in text for text in shown)
     assert any(text.startswith('{"reply":"The capital') for text in shown)
+
+
+@table_test
+def test_the_examples_most_like_the_question_are_shown(question: str, shown: list[str]):
+    specs = (*TOOLS, PATCH)
+    messages = similar_examples(question, specs, SMALL)
+    users = {example.user for example in SMALL.library}
+    assert [text for text in texts(messages) if text in users] == shown
+    assert estimate_tokens(messages, SMALL) < 350
+
+
+def test_similar_examples_of_tools_that_are_not_offered_are_left_out():
+    assert similar_examples("Set the port in a.ini to 80", (READ,), SMALL) == ()
+
+
+def test_there_are_examples_of_several_steps_with_an_error_and_with_an_edit():
+    steps = [[step.tool for step in example.steps] for example in SMALL.library]
+    assert ["search_files", "patch"] in steps
+    assert ["read_file", "write_file", "terminal"] in steps
+    failed = [e for e in SMALL.library if e.steps and "[exit code" in e.steps[0].result]
+    assert len(failed) >= 3
+    assert all(len(example.steps) >= 2 for example in failed)
 
 
 def test_history_takes_the_form_of_the_examples():
@@ -278,7 +323,8 @@ async def test_without_tools_only_a_reply_is_asked_for():
 async def test_the_front_of_the_request_does_not_change_between_turns():
     _, _, first = await answer([LS])
     _, _, later = await answer([LS], QUESTION, *round_trip(1), User.say("And now?"))
-    assert first.messages[:-1] == later.messages[: len(first.messages) - 1]
+    front = prompt_prefix(select_tools(SMALL_MODEL_TOOLS, SMALL), SMALL)
+    assert first.messages[: len(front)] == later.messages[: len(front)] == front
 
 
 async def test_a_model_that_repeats_itself_has_to_reply():
@@ -309,26 +355,89 @@ async def test_without_a_result_a_colon_stays_a_colon():
     assert streamed == reply.message.text == "Tell me more:"
 
 
+NUMBERS = " ".join(map(str, range(1000)))[: SMALL.max_text]
+
+
+async def ask_twice(first: Step | str, second: Step | str) -> tuple[list[ModelEvent], Reply]:
+    """The events and the reply of a model whose first answer cannot be used.
+
+    Asserts that the second request is a different one.
+    """
+    with ScriptedModel([first, second]) as inner:
+        events: list[ModelEvent] = []
+        request = ModelRequest((QUESTION,), SMALL_MODEL_TOOLS)
+        reply = await SmallModel(inner).call(request, events.append)
+    assert [only_reply_is_allowed(sent) for sent in inner.requests] == [False, True]
+    assert any(isinstance(event, Retrying) for event in events)
+    return events, reply
+
+
 @table_test
-async def test_an_answer_against_the_grammar_is_refused_in_one_line(text: str):
-    with pytest.raises(ReplyInvalid) as caught:
-        await answer([text])
+async def test_after_an_invalid_answer_only_text_is_asked_for(text: str):
+    events, reply = await ask_twice(text, '{"reply":"two"}')
+    assert reply.message.text == "two"
+    assert events[-1] == TextDelta("two")
+
+
+@table_test
+async def test_after_two_invalid_answers_the_request_is_not_repeated(text: str):
+    with pytest.raises(ProviderError) as caught:
+        await answer([text, text])
+    assert not isinstance(caught.value, Transient)
     assert str(caught.value).startswith("the answer of scripted")
     assert "\n" not in str(caught.value)
     assert caught.value.hint
 
 
-async def test_a_reply_cut_by_the_length_limit_is_still_shown():
+async def test_a_reply_cut_by_the_length_limit_is_an_answer():
     step = Step((Text('{"reply":"One two thr'),), finish_reason="length")
     streamed, reply, _ = await answer([step])
-    assert streamed == reply.message.text == "One two thr"
-    assert reply.message.finish_reason == "length"
+    assert streamed == reply.message.text == "One two thr [cut off]"
+    # With "length" the agent would ask for more, again and again.
+    assert reply.message.finish_reason == "stop"
 
 
-async def test_a_call_cut_by_the_length_limit_is_refused():
-    step = Step((Text('{"write_file":{"path":"a","content":"x'),), finish_reason="length")
-    with pytest.raises(ReplyInvalid, match="cut off"):
-        await answer([step])
+@pytest.mark.parametrize(
+    "call",
+    [
+        Step((Text('{"write_file":{"path":"a","content":"x'),), finish_reason="length"),
+        Step((Text(json.dumps({"write_file": {"path": "a", "content": NUMBERS}})),)),
+    ],
+    ids=["by the token limit", "by the grammar"],
+)
+async def test_a_cut_call_is_not_made_and_both_answers_are_counted(call: Step):
+    usage = Usage(input=5, output=700)
+    first = msgspec.structs.replace(call, usage=usage)
+    events, reply = await ask_twice(first, Step((Text('{"reply":"ok"}'),), usage=usage))
+    assert reply.message.calls == ()
+    assert reply.usage == usage + usage
+    assert "cut off" in str(next(event for event in events if isinstance(event, Retrying)).error)
+
+
+@table_test
+def test_a_text_that_repeats_itself_is_a_loop(text: str, times: int, loops: bool):
+    assert is_looping("The sky\n" + text * times) is loops
+
+
+async def test_a_looping_answer_is_stopped_and_counted():
+    rain = "the rain falls, "
+    step = Step((Text('{"reply":"Rain:' + rain * 100 + '"}'),))
+    streamed, reply, _ = await answer([step])
+    assert streamed == reply.message.text
+    assert streamed.endswith("[cut off]")
+    assert streamed.count(rain) < 20
+    assert reply.usage.output > 0
+    assert reply.usage.prompt > 100
+
+
+@table_test
+async def test_what_it_can_do_is_answered_without_the_model(question: str, fixed: bool):
+    with ScriptedModel([] if fixed else ['{"reply":"hello"}']) as inner:
+        events: list[ModelEvent] = []
+        request = ModelRequest((User.say(question).with_aside("memory"),), SMALL_MODEL_TOOLS)
+        reply = await SmallModel(inner).call(request, events.append)
+    assert reply.message.text.startswith("I am Hermes, running on scripted") is fixed
+    assert events == [TextDelta(reply.message.text)]
 
 
 async def test_errors_of_the_model_come_through():

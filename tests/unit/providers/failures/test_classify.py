@@ -1,5 +1,7 @@
 """The texts of errors, redirects, lost connections, and what no answer may do."""
 
+import errno
+import ssl
 import unicodedata
 
 import httpx2
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from hermes.core import errors
 from hermes.core.errors import ProviderError
 from hermes.providers.failures.classify import failed_in_stream, refused, unreachable
+from hermes.providers.transport import ConnectionFailed
 
 KNOWN = (
     "error message type code status detail details metadata raw param headers loc msg retryDelay "
@@ -93,6 +96,18 @@ def test_a_redirect_is_not_followed_and_says_where_it_points():
     assert "secret" not in str(error)
     assert "pw" not in str(error)
     assert "model.base_url" in error.hint
+
+
+def test_the_system_error_behind_a_failed_connection_is_named():
+    refused = OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 9)")
+    attempts = ConnectionFailed("All connection attempts failed")
+    attempts.__cause__ = ExceptionGroup("multiple connection attempts failed", [refused])
+    error = unreachable("custom", "http://127.0.0.1:9/v1", attempts)
+    assert str(error) == "cannot reach custom at http://127.0.0.1:9/v1: connection refused"
+    assert "nothing listens there" in error.hint
+    refused_key = ConnectionFailed("certificate verify failed")
+    refused_key.__cause__ = ssl.SSLError(1, "certificate verify failed")
+    assert "certificate verify failed" in str(unreachable("custom", "https://a/v1", refused_key))
 
 
 @pytest.mark.parametrize(
