@@ -1,4 +1,4 @@
-"""Records a conversation as a picture, docs/images/session.svg.
+"""Records a conversation as pictures, docs/images/session*.svg.
 
 The program runs for real, in a pseudo-terminal and in a folder made for it; its tools
 really run. Only the model is scripted, and text that differs between runs is replaced.
@@ -22,8 +22,15 @@ from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, StepLike
 
 ROOT = Path(__file__).resolve().parents[1]
-PICTURE = ROOT / "docs" / "images" / "session.svg"
-COLUMNS, ROWS = 92, 46
+IMAGES = ROOT / "docs" / "images"
+SHAPES = {
+    "session": (92, 46, "dark"),
+    "session-wide": (120, 35, "dark"),
+    "session-wide-light": (120, 35, "light"),
+    "session-narrow": (60, 20, "dark"),
+    "session-narrow-light": (60, 20, "light"),
+}
+"""Columns, rows and background of each picture."""
 
 PRICES = """\
 def total(prices, discount=0):
@@ -44,7 +51,7 @@ The discount was divided by 100 but never applied to the sum. Now it is a share 
 - `total([20, 30], 10)` gives **45.0**
 - both checks in `check.py` pass
 """
-SETTINGS = "sessions: {auto_title: false}\n"
+SETTINGS = "sessions: {{auto_title: false}}\ndisplay: {{background: {background}}}\n"
 
 
 def call(number: int, tool: str, **arguments: Any) -> ToolCall:
@@ -70,15 +77,14 @@ QUESTIONS = ("the check fails, find out why and fix it", "good, now remove the b
 STEADY = (
     (re.compile(r"\d{8}_\d{6}_[0-9a-f]{8}"), "20260101_120000_1a2b3c4d"),
     (re.compile(r"\b\d\.\d s\b"), "0.1 s"),
-    (re.compile(r"^.{5,10} +working… \d+ s"), "(◕‿◕✿) working… 0 s"),
-    (re.compile(r"· \d+ s"), "· 0 s"),
-    (re.compile(r"[█░]{8} +\d+%"), "█░░░░░░░ 6%"),
+    (re.compile(r"committed [0-9a-f]{7}"), "committed 1a2b3c4"),
+    (re.compile(r"│ \d+% context"), "│ 6% context"),
     (re.compile(r"cache \d+%"), "cache 83%"),
 )
 """Text that differs between runs, and its replacement."""
 
 
-def record() -> list[list[Any]]:
+def record(columns: int, rows: int, background: str) -> list[list[Any]]:
     """Return the cells of the screen, row by row, when approval is requested."""
     with tempfile.TemporaryDirectory() as folder, ModelServer(list(SCRIPT)) as server:
         work, home = Path(folder, "shop"), Path(folder, "home")
@@ -86,10 +92,12 @@ def record() -> list[list[Any]]:
             path.mkdir()
         (work / "prices.py").write_text(PRICES)
         (work / "check.py").write_text(CHECK)
-        (home / "config.yaml").write_text(SETTINGS)
+        (home / "config.yaml").write_text(SETTINGS.format(background=background))
+        (work / ".git").mkdir()
+        (work / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
         given = ["--base-url", f"{server.url}/v1", "--model", "demo-model"]
         chat = import_module("tests.screens.chat").Chat(
-            ["chat", *given], work, columns=COLUMNS, rows=ROWS,
+            ["chat", *given], work, columns=columns, rows=rows,
             HOME=folder, HERMES_HOME=str(home), COLORTERM="truecolor",
         )  # fmt: skip
         try:
@@ -97,20 +105,14 @@ def record() -> list[list[Any]]:
             chat.ask(QUESTIONS[0], "both checks")
             chat.say(QUESTIONS[1])
             chat.sees("[o] once")
-            while chat.look(0.05):  # until the frame is complete
-                pass
-            return cells(bytes(chat.raw))
+            return cells(chat.settled(0.05).screen)
         finally:
             chat.close()
 
 
-def cells(raw: bytes) -> list[list[Any]]:
-    """Return the cells that a screen shows for `raw`. pyte does not support faint text, so it gets
-    struck-out text instead, which the program never writes."""
-    faint = re.compile(rb"\x1b\[2(?=[;m])")
-    screen = pyte.Screen(COLUMNS, ROWS)
-    pyte.ByteStream(screen).feed(faint.sub(b"\x1b[9", raw))
-    rows = [[screen.buffer[y][x] for x in range(COLUMNS)] for y in range(ROWS)]
+def cells(screen: pyte.Screen) -> list[list[Any]]:
+    """Return the cells of the screen, row by row, without the empty rows at its end."""
+    rows = [[screen.buffer[y][x] for x in range(screen.columns)] for y in range(screen.lines)]
     while rows and not "".join(cell.data for cell in rows[-1]).strip():
         rows.pop()
     return [steady(row) for row in rows]
@@ -130,7 +132,8 @@ def steady(row: list[Any]) -> list[Any]:
 
 WIDE, HIGH, MARGIN, BAR = 8.4, 18, 18, 34
 """Sizes of a cell, of the margin and of the bar above the screen, in pixels."""
-PAPER, INK, FAINT = "#16161e", "#c8ccd8", "#7b8094"
+THEMES = {"dark": ("#16161e", "#c8ccd8", "#7b8094"), "light": ("#fbfbf8", "#2b2f36", "#6a6f78")}
+"""The colours of the background, of text and of faint text."""
 NAMED = {
     "black": "#414868", "red": "#f7768e", "green": "#9ece6a", "brown": "#e0af68",
     "blue": "#7aa2f7", "magenta": "#bb9af7", "cyan": "#7dcfff", "white": "#c8ccd8",
@@ -147,15 +150,21 @@ font-size="14" fill="{ink}">
 """
 
 
-def svg(rows: list[list[Any]]) -> str:
-    width, height = COLUMNS * WIDE + 2 * MARGIN, len(rows) * HIGH + MARGIN + BAR
-    head = HEAD.format(width=round(width), height=height, paper=PAPER, ink=INK)
-    lines = (piece for y, row in enumerate(rows) for piece in drawn(row, BAR + (y + 1) * HIGH))
+def svg(rows: list[list[Any]], columns: int, background: str) -> str:
+    width, height = columns * WIDE + 2 * MARGIN, len(rows) * HIGH + MARGIN + BAR
+    theme = THEMES[background]
+    head = HEAD.format(width=round(width), height=height, paper=theme[0], ink=theme[1])
+    places = ((row, BAR + (y + 1) * HIGH) for y, row in enumerate(rows))
+    lines = (piece for row, y in places for piece in drawn(row, y, theme))
     return head + "\n".join(lines) + "\n</g>\n</svg>\n"
 
 
-def drawn(row: list[Any], y: int) -> Iterator[str]:
+Theme = tuple[str, str, str]
+
+
+def drawn(row: list[Any], y: int, theme: Theme) -> Iterator[str]:
     """Yield the texts of a row by style, each with its place and width, because fonts differ."""
+    paper, ink, _ = theme
     at = 0
     for look, held in groupby(row, key=lambda cell: cell._replace(data="")):
         run = list(held)
@@ -163,8 +172,8 @@ def drawn(row: list[Any], y: int) -> Iterator[str]:
         start, at = at, at + columns
         if look.bg != "default" or look.reverse:
             box = f'x="{MARGIN + start * WIDE:g}" y="{y - 14}" height="{HIGH}"'
-            paper = colour(look.fg, INK) if look.reverse else colour(look.bg, PAPER)
-            yield f'<rect {box} width="{columns * WIDE:g}" fill="{paper}"/>'
+            fill = colour(look.fg, ink) if look.reverse else colour(look.bg, paper)
+            yield f'<rect {box} width="{columns * WIDE:g}" fill="{fill}"/>'
         kept = text.rstrip()
         if not kept.strip():
             continue
@@ -173,14 +182,15 @@ def drawn(row: list[Any], y: int) -> Iterator[str]:
         place = f'x="{MARGIN + (start + lead) * WIDE:.5g}" y="{y}"'
         size = f'textLength="{taken * WIDE:.5g}" lengthAdjust="spacingAndGlyphs"'
         shown = escape(kept.strip().replace(" ", "\N{NO-BREAK SPACE}"))  # others are joined
-        yield f"<text {place} {size}{dress(look)}>{shown}</text>"
+        yield f"<text {place} {size}{dress(look, theme)}>{shown}</text>"
 
 
-def dress(look: Any) -> str:
-    ink = colour(look.fg, FAINT if look.strikethrough else INK)
+def dress(look: Any, theme: Theme) -> str:
+    paper, ink, faint = theme
+    fill = colour(look.fg, faint if look.strikethrough else ink)
     if look.reverse:
-        ink = colour(look.bg, PAPER)
-    parts = [f' fill="{ink}"'] if ink != INK else []
+        fill = colour(look.bg, paper)
+    parts = [f' fill="{fill}"'] if fill != ink else []
     parts += [' font-weight="bold"'] if look.bold else []
     parts += [' font-style="italic"'] if look.italics else []
     parts += [' text-decoration="underline"'] if look.underscore else []
@@ -194,12 +204,14 @@ def colour(name: str, usual: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Record docs/images/session.svg.")
-    parser.add_argument("--to", type=Path, default=PICTURE, metavar="FILE", help="write it here")
+    parser = argparse.ArgumentParser(description="Record docs/images/session*.svg.")
+    parser.add_argument("--to", type=Path, default=IMAGES, metavar="FOLDER", help="write there")
     args = parser.parse_args()
     sys.path.insert(0, str(ROOT))  # for the emulated terminal of the tests
-    args.to.parent.mkdir(parents=True, exist_ok=True)
-    args.to.write_text(svg(record()), encoding="utf-8")
+    args.to.mkdir(parents=True, exist_ok=True)
+    for name, (columns, rows, background) in SHAPES.items():
+        picture = svg(record(columns, rows, background), columns, background)
+        (args.to / f"{name}.svg").write_text(picture, encoding="utf-8")
     return 0
 
 

@@ -66,7 +66,7 @@ class Chat(Emulated):
         is made the same."""
         lines = _without_blanks(self.everything)
         if self.runs:
-            lines = _without_blanks(lines[: -len(self.input) - 1])  # with the status bar
+            lines = _without_blanks(lines[: -len(self.input) - 2])  # with the status bar and rule
         start = next((at for at, line in enumerate(lines) if line.startswith(PROMPT)), len(lines))
         return steady(lines[start:])
 

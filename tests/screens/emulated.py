@@ -1,6 +1,7 @@
 """A program in a pseudo-terminal whose screen is emulated (pyte), with its scrollback."""
 
 import os
+import re
 import select
 import signal
 import termios
@@ -21,9 +22,11 @@ KEYS = {
     "down": "\x1b[B", "left": "\x1b[D", "right": "\x1b[C", "backspace": "\x7f", "ctrl-a": "\x01",
     "ctrl-b": "\x02", "ctrl-c": "\x03", "ctrl-d": "\x04", "ctrl-e": "\x05", "ctrl-j": "\x0a",
     "ctrl-l": "\x0c", "ctrl-o": "\x0f", "ctrl-r": "\x12", "ctrl-u": "\x15", "ctrl-w": "\x17",
-    "ctrl-z": "\x1a", "page-up": "\x1b[5~", "alt-v": "\x1bv",
+    "ctrl-z": "\x1a", "page-up": "\x1b[5~", "alt-v": "\x1bv", "shift-tab": "\x1b[Z",
+    "shift-enter": "\x1b[13;2u",
 }  # fmt: skip
 PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
+FAINT = re.compile(rb"\x1b\[2(?=[;m])")
 PASTE_MODE = 2004 << 5
 """Pastes come between `PASTE_BEGIN` and `PASTE_END`, as pyte remembers it."""
 
@@ -105,7 +108,10 @@ class Emulated:
             if not data:
                 break
             self.raw += data
-            self._stream.feed(data)
+            # pyte prints the end of sequences of the kitty keyboard protocol, and ignores faint
+            # text: that becomes struck-out text, which the program never writes.
+            data = data.replace(b"\x1b[<u", b"").replace(b"\x1b[>1u", b"")
+            self._stream.feed(FAINT.sub(b"\x1b[9", data))
             came = True
         return came
 
@@ -179,8 +185,9 @@ class Emulated:
 
     @property
     def _code(self) -> int:
-        code, number = self._process.exitstatus, self._process.signalstatus
-        return -number if number else code
+        number = self._process.signalstatus
+        code: int = -number if number else self._process.exitstatus
+        return code
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)

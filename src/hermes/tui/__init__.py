@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     # fmt: off
     from hermes.tui.clipboard import ImageAttachments
     from hermes.tui.conversation import Conversation, greet
+    from hermes.tui.input import UserInput
     from hermes.tui.markdown import MarkdownStream
+    from hermes.tui.picker import PickerItem, pick
     from hermes.tui.plain import PlainConversation, Renderer, TerminalCommands, reference_expander
     from hermes.tui.skins import DisplayState, Skin, find_skin, skin_names
     from hermes.tui.terminal_ui import LayoutOverrides, TerminalUI, is_terminal_open
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Conversation", "Depth", "DisplayState", "ImageAttachments", "LayoutOverrides",
-    "MarkdownStream", "Paint", "PlainConversation", "Renderer", "Skin", "TerminalCommands",
-    "TerminalUI", "find_skin", "greet", "is_terminal_open", "one_line", "problem_lines",
-    "progress_lines", "reference_expander", "safe", "skin_names", "terminal_depth",
+    "MarkdownStream", "Paint", "PickerItem", "PlainConversation", "Renderer", "Skin",
+    "TerminalCommands", "TerminalUI", "UserInput", "find_skin", "greet", "is_terminal_open",
+    "one_line", "pick",
+    "problem_lines", "progress_lines", "reference_expander", "safe", "skin_names", "terminal_depth",
     "trouble_line", "width", "wrap",
 ]  # fmt: skip
 

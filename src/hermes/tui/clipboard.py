@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -92,6 +92,23 @@ WRITERS = (
     ClipboardWriter(("clip.exe",), encoding="utf-16"),
     ClipboardWriter(("tmux", "load-buffer", "-w", "-"), "TMUX", local=False),
 )
+
+
+def notification(text: str) -> str:
+    """Return the sequence with which this terminal shows a notification, and the bell.
+
+    Terminals know one of three sequences; the others would show it twice, or as text.
+    """
+    term = variable("TERM") or ""
+    if variable("TMUX"):
+        return "\a"  # tmux passes the bell on, and drops the sequences
+    if variable("KITTY_WINDOW_ID") or "kitty" in term:
+        return f"\x1b]99;o=unfocused;{text}\x1b\\\a"
+    if (variable("TERM_PROGRAM") or "") in ("iTerm.app", "WezTerm", "ghostty", "WarpTerminal"):
+        return f"\x1b]9;{text}\x1b\\\a"
+    if variable("VTE_VERSION") or term.startswith(("foot", "rxvt")):
+        return f"\x1b]777;notify;Hermes;{text}\x1b\\\a"
+    return "\a"
 
 
 async def clipboard_image() -> bytes:
@@ -255,6 +272,10 @@ class ImageAttachments:
 
     def clear(self) -> None:
         self._pictures.clear()
+
+    def put_back(self, images: Sequence[Image]) -> None:
+        """Attach images again that were taken for a message that was not sent."""
+        self._pictures += [("image", image) for image in images]
 
     def take(self) -> tuple[Image, ...]:
         """Return all images, for a message that is sent now, and forget them."""

@@ -8,13 +8,27 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.key_binding.vi_state import InputMode
+
 from hermes.agent import Agent, PendingMessages
-from hermes.app import App, Surface, prompting
-from hermes.core.errors import HermesError
+from hermes.app import (
+    App,
+    Surface,
+    attach_texts,
+    find_prompt_commands,
+    prompting,
+    take_back,
+    typed_text,
+)
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.core.events import Notice, TurnFinished
-from hermes.core.messages import User
+from hermes.core.messages import COMPACTED, NOT_THE_USER, STEERED, User
 from hermes.skills import skill_commands
 from hermes.store import SessionFilter
+from hermes.tools import PERMISSION_MODES
 from hermes.tui.area import Area, Printer
 from hermes.tui.completion import Offer
 from hermes.tui.input import UserInput
@@ -23,9 +37,19 @@ from hermes.tui.questions import Questions
 from hermes.tui.skins import DisplayState, skin_names
 from hermes.tui.text import one_line, width
 from hermes.tui.view import STOP_HINT, EventView, StatusInfo, status_line
+from hermes.util.text import cut_middle, many, plain
 
 MAX_WAITING_ROWS = 3
 WORKING = f"working… {STOP_HINT}"  #: Shown until the first event of a turn arrives.
+REPLACING = "↩ Enter goes back to before this question · Ctrl-C cancels"
+PLAN_ON = (
+    "[Plan mode is on: read and search, but change nothing. Answer with a plan; the user decides"
+    " whether it is carried out.]"
+)
+PLAN_OFF = "[Plan mode is off: changes are possible again.]"
+MAX_SHELL_LINES = 500  #: Lines of the output of a user's command that are shown.
+MAX_SHELL_RESULTS, MAX_SHELL_CHARS = 10, 8_000
+"""Commands of the user that the model is sent, and the characters of each."""
 DOUBLE_PRESS_SECONDS = 2.0  #: A second Ctrl-C within this time leaves.
 
 
@@ -63,7 +87,21 @@ class Conversation:
         self._command_started: float | None = None
         self._listener: asyncio.Task[None] | None = None
         self._commands: set[asyncio.Task[None]] = set()  #: Commands that run during a turn.
-        self._last_press = -DOUBLE_PRESS_SECONDS
+        self._steered: list[UserInput] = []  #: Messages passed to the running turn.
+        self._first_press: tuple[float, int] | None = None
+        """When Ctrl-C was pressed with an empty input, and the number of that key."""
+        self._stopped_at = -DOUBLE_PRESS_SECONDS
+        self._replacing: tuple[str, int] | None = None
+        """Session and position of the question that the next message replaces."""
+        self._shell_cancel: CancelToken | None = None  #: Stops the user's own command that runs.
+        self._shell_tail: deque[str] = deque(maxlen=5)  #: The latest output of a running command.
+        self._shell_results: deque[str] = deque(maxlen=MAX_SHELL_RESULTS)
+        """The user's own commands with their output, for the next message to the model."""
+        self._told_plan = False  #: Whether the model was told that plan mode is on.
+        self.notify: Callable[[str], bool] = lambda _text: False
+        """Notifies the user, if they are away; returns whether it did. Set by the caller."""
+        self.restore: Callable[[Sequence[UserInput]], object] = lambda _inputs: None
+        """Puts messages back into the input. Set by the caller."""
 
     # The protocol of commands
 
@@ -76,13 +114,40 @@ class Conversation:
         """True while a turn runs. Commands that start no turn do not count."""
         return self._in_turn or self._agent.running
 
+    @property
+    def permission_mode(self) -> str:
+        """The permission mode, for people."""
+        approvals = self.app.session(self._agent).approvals
+        return (
+            "no approvals" if approvals.allow_all else approvals.permission_mode.replace("-", " ")
+        )
+
+    def next_permission_mode(self) -> None:
+        """Switch to the next permission mode. `auto` is skipped where it is not possible."""
+        approvals = self.app.session(self._agent).approvals
+        modes = list(PERMISSION_MODES)
+        at = (modes.index(approvals.permission_mode) + 1) % len(modes)
+        try:
+            approvals.set_permission_mode(modes[at])
+        except UsageError:
+            at = (at + 1) % len(modes)
+            approvals.set_permission_mode(modes[at])
+        if modes[at] == "auto":
+            self.view.note(f"Permission mode auto: {PERMISSION_MODES['auto']}.", "dim")
+        self._printer.refresh()
+
     async def continue_with(self, agent: Agent) -> None:
+        mode = self.app.session(self._agent).approvals.permission_mode
         self._agent = agent
+        approvals = self.app.session(agent).approvals
+        if approvals.permission_mode != mode:  # what the person chose holds for the next session
+            approvals.set_permission_mode(mode)
         self._listen()
 
     async def ask(self, message: User | None) -> None:
         """Run a turn inside of the running task; None continues the interrupted turn."""
         self._in_turn, self._command_started = True, None
+        self._steered.clear()
         try:
             await self._answer(message)
         finally:
@@ -102,9 +167,14 @@ class Conversation:
     # User input
 
     def submit(self, user_input: UserInput) -> None:
-        # A Ctrl-C before this message does not count as the first of two.
-        self._last_press = -DOUBLE_PRESS_SECONDS
-        steers = self.display.busy == "steer" and not user_input.images
+        self._first_press = None
+        if self._replacing is not None and not user_input.is_command:
+            session, position = self._replacing
+            self._replacing = None
+            if session == self._agent.session_id:
+                user_input = msgspec.structs.replace(user_input, replaces=position)
+        is_shell = bool(user_input.shell_command)
+        steers = self.display.busy == "steer" and not (user_input.images or is_shell)
         if not self.busy:
             self._add(user_input)
         elif user_input.is_command:
@@ -113,10 +183,11 @@ class Conversation:
             task.add_done_callback(self._commands.discard)
             task.add_done_callback(self._check_task)
         elif steers and self._agent.steer(user_input.expanded or user_input.text):
+            self._steered.append(user_input)
             self.view.note(f"↪ {one_line(user_input.text, self.columns() - 3)}", "accent")
         else:
             self._add(user_input)
-            if self.display.busy == "interrupt":
+            if self.display.busy == "interrupt" and not is_shell:
                 self._agent.interrupt("stopped by the next message")
         self._printer.refresh()
 
@@ -125,24 +196,79 @@ class Conversation:
         if not await self.take(user_input.text):
             self._add(UserInput(user_input.text, shown=True))
 
-    def on_interrupt(self) -> None:
-        """Handle Ctrl-C: end the question and the turn, else clear the input; twice leaves."""
-        now = time.monotonic()
-        again, self._last_press = now - self._last_press < DOUBLE_PRESS_SECONDS, now
+    def stop(self, key: str) -> bool:
+        """Stop the question, turn or command that runs; return False if nothing runs.
+
+        Messages that the agent has not read yet go back into the input.
+        """
         if self.questions.kind:
             self.questions.decline()
-        typed = self.area.current_buffer
-        if self.busy and not again:
-            self._agent.interrupt("stopped by Ctrl-C")
-        elif again:
-            self.leave(130 if self.busy else 0)
+        if self.busy:
+            self._agent.interrupt(f"stopped by {key}")
+            undelivered = self._agent.pending.discard_steering()
+            kept = self._steered[len(self._steered) - len(undelivered) :] if undelivered else []
+            kept += [each for each in self._waiting if not each.is_command]
+            self._waiting = deque(each for each in self._waiting if each.is_command)
+            if kept:
+                self.restore(kept)
+        elif self._shell_cancel is not None:
+            self._shell_cancel.cancel(f"stopped by {key}")
         elif self._command_started is not None and self._work is not None:
             self._work.cancel()
-            self.view.note("stopped by Ctrl-C", "dim")
-        elif typed.text:
-            typed.reset()
+            self.view.note(f"stopped by {key}", "dim")
         else:
+            return False
+        self._stopped_at = time.monotonic()
+        return True
+
+    def on_interrupt(self, typed: Buffer, keys: int) -> None:
+        """Handle Ctrl-C: stop what runs, else clear the input; twice in a row leaves.
+
+        `keys` is the number of keys pressed so far. Only two presses with an empty input and no
+        key between them leave, and none shortly after a stop, since people press it repeatedly.
+        """
+        now = time.monotonic()
+        first, self._first_press = self._first_press, None
+        if self.stop("Ctrl-C"):
+            return
+        if typed.text:
+            typed.append_to_history()
+            typed.reset()
+            self._replacing = None
+        elif now - self._stopped_at < DOUBLE_PRESS_SECONDS:
+            return
+        elif first is not None and keys == first[1] + 1 and now - first[0] < DOUBLE_PRESS_SECONDS:
+            self.leave(0)
+        else:
+            self._first_press = (now, keys)
             self.view.note("Ctrl-C again leaves, and so does Ctrl-D.", "dim")
+
+    def expand_result(self) -> None:
+        """Print the latest folded result completely; each further call the one before."""
+        if not self.view.expand_last_result():
+            self.view.note("Nothing is folded.", "dim")
+
+    # Going back to an earlier question
+
+    def earlier_questions(self) -> list[tuple[int, str]]:
+        """Return the user's questions with their positions, the newest first."""
+        asked = [message for message in self._agent.history if isinstance(message, User)]
+        texts = [typed_text(User(message.said).text) for message in asked]
+        not_typed = (COMPACTED, STEERED, *NOT_THE_USER)
+        found = [(at, text) for at, text in enumerate(texts) if not text.startswith(not_typed)]
+        return found[::-1]
+
+    def replace_question(self, position: int) -> None:
+        """Continue before this question with the next message that is sent."""
+        self._replacing = (self._agent.session_id, position)
+        self._printer.refresh()
+
+    async def _go_back(self, position: int) -> None:
+        agent = self._agent
+        turns = sum(isinstance(message, User) for message in agent.history) - position
+        if turns > 0:
+            text = await take_back(self.app, agent, turns)
+            self.view.note(f"↩ back to before: {one_line(text, self.columns() - 20)}", "dim")
 
     # Turns
 
@@ -180,7 +306,41 @@ class Conversation:
                 finally:
                     self._command_started = None
                     self._printer.refresh()
+            if user_input.shell_command:
+                await self._run_shell(user_input.shell_command)
+                continue
+            if user_input.replaces is not None:
+                await self._go_back(user_input.replaces)
             await self.ask(user_input.message)
+
+    async def _run_shell(self, command: str) -> None:
+        """Run the user's own command, show it, and keep both for the next message to the model."""
+        session = self.app.session(self._agent)
+        self._command_started, self._shell_cancel = time.monotonic(), CancelToken()
+        try:
+            result = await session.place.workplace.shell.run(
+                command,
+                timeout=self.app.loaded.settings.terminal.timeout,
+                on_output=self._shell_tail.append,
+                cancel=self._shell_cancel,
+            )
+        except HermesError as error:
+            self.view.note(str(error), "dim" if isinstance(error, Interrupted) else "error")
+            return
+        finally:
+            self._command_started = self._shell_cancel = None
+            self._shell_tail.clear()
+            self._printer.refresh()
+        output, half = plain(result.output).rstrip(), MAX_SHELL_LINES // 2
+        lines = output.split("\n") if output else []
+        if (more := len(lines) - 2 * half) > 0:
+            lines = [*lines[:half], f"… {many(more, 'line')} …", *lines[-half:]]
+        code = f"[exit code {result.exit_code}]" if result.exit_code else ""
+        self.view.note("\n".join([*lines, *filter(None, [code])]), "text")
+        self.view.gap()
+        shown = cut_middle(output, MAX_SHELL_CHARS) or "[no output]"
+        texts = ("[The user ran this command:]", f"$ {command}", shown, code)
+        self._shell_results.append("\n".join(filter(None, texts)))
 
     async def _answer(self, message: User | None) -> None:
         agent = self._agent
@@ -189,13 +349,26 @@ class Conversation:
         except HermesError as error:
             self.view.note(f"{error}\n{error.hint}" if error.hint else str(error), "error")
             return
+        if message is not None:
+            message = attach_texts(message, self._take_context())
         events = agent.resume() if message is None else agent.run(message)
         async with aclosing(events) as stream:
             async for event in stream:
                 self.view.show(event)
-                if isinstance(event, TurnFinished) and self.display.bell:
-                    self.area.output.write_raw("\a")
-                    self.area.output.flush()
+                if isinstance(event, TurnFinished):
+                    called = self.notify("the answer is here")
+                    if self.display.bell and not called:
+                        self.area.output.write_raw("\a")
+                        self.area.output.flush()
+
+    def _take_context(self) -> list[str]:
+        """Return what the model has to know in addition to the next message."""
+        plans = self.app.session(self._agent).approvals.permission_mode == "plan"
+        texts = [] if plans == self._told_plan else [PLAN_ON if plans else PLAN_OFF]
+        self._told_plan = plans
+        texts += self._shell_results
+        self._shell_results.clear()
+        return texts
 
     def _listen(self) -> None:
         """Start a turn for each message of the agent's background processes, whenever idle."""
@@ -236,9 +409,12 @@ class Conversation:
             self._printer.flush()
 
     async def _tick(self) -> None:
+        called = False  # whether the user was notified of the open question
         while True:
             await asyncio.sleep(0.1)
-            if self.busy or self._command_started is not None:
+            waiting = bool(self.questions.kind)  # nothing moves then
+            called = waiting and (called or self.notify("waiting for your answer"))
+            if (self.busy and not waiting) or self._command_started is not None:
                 self._printer.refresh()
 
     async def _stop(self) -> None:
@@ -262,9 +438,14 @@ class Conversation:
 
     def live_lines(self) -> list[str]:
         paint, columns = self.display.paint, self.columns()
-        lines, started = self.view.live(), self._command_started
+        lines = self.view.live(waiting=bool(self.questions.kind))
+        started = self._command_started
         if not lines and (self.busy or (started and time.monotonic() - started > 0.3)):
             lines = [paint("dim", WORKING)]
+        tail = [line for line in plain("".join(self._shell_tail)).split("\n") if line.strip()]
+        lines = [*(paint("dim", one_line(line, columns)) for line in tail[-5:]), *lines]
+        if self._replacing is not None:
+            lines.append(paint("accent", one_line(REPLACING, columns - 1)))
         for user_input in list(self._waiting)[:MAX_WAITING_ROWS]:
             lines.append(paint("dim", f"⧗ {one_line(user_input.text, columns - 3)}"))
         more = len(self._waiting) - MAX_WAITING_ROWS
@@ -277,18 +458,19 @@ class Conversation:
         session = self.app.session(self._agent)
         gauge = session.context_usage()
         running = len(self.app.background.lines(self._agent))
-        notes = {
-            "no approvals": session.approvals.allow_all,
-            f"Enter: {self.display.busy}": self.busy and self.display.busy != "interrupt",
-            f"{running} in background": running > 0,
-        }
+        waiting = bool(self.questions.kind)
+        vi = self.display.vim and self.area.vi_state.input_mode is InputMode.NAVIGATION
+        notes = {"vim: normal": vi, f"{running} in background": running > 0}
         standing = StatusInfo(
             model=gauge.model,
             share=gauge.share if gauge.window and gauge.questions else None,
             cache=view.used.hits if view.used.prompt else None,
-            cost=view.cost if view.used.prompt else None,
-            seconds=view.took if view.phase == "idle" else time.monotonic() - view.began,
+            cost=view.cost,
+            seconds=view.took if view.phase == "idle" or waiting else time.monotonic() - view.began,
             notes=tuple(note for note, applies in notes.items() if applies),
+            folder=str(view.folder),
+            mode=self.permission_mode,
+            enter=self.display.busy if self.busy and not waiting else "",
         )
         return [status_line(standing, self.columns() - 1, self.display.paint)]
 
@@ -300,7 +482,7 @@ class Conversation:
         app, settings = self.app, self.app.loaded.settings
         match command:
             case "resume" | "sessions":
-                wanted = app.store.sessions(SessionFilter(limit=50))
+                wanted = app.store.sessions(SessionFilter(has_messages=True, limit=50))
                 found = asyncio.run_coroutine_threadsafe(wanted, self._loop).result()
                 return [Offer(each.title or each.id, each.preview, (each.id,)) for each in found]
             case "model":
@@ -316,6 +498,11 @@ class Conversation:
         plugins = app.extensions.commands.items()
         own = [Offer(name, each.description, takes_more=True) for name, each in plugins]
         quick = [Offer(name, "your own") for name in settings.quick_commands]
+        prompts = find_prompt_commands(app.home, Path(app.session(self._agent).place.folder))
+        quick += [
+            Offer(each.name, f"{each.description} ({each.source})", takes_more=True)
+            for each in prompts.values()
+        ]
         session = app.session(self._agent).skills
         skills = skill_commands(session.catalog.skills.entries(), session.context).items()
         return [*own, *quick, *(Offer(name, about, takes_more=True) for name, about in skills)]
@@ -325,17 +512,18 @@ HINT = "Alt-Enter begins a new line, Ctrl-C stops, /help lists the commands."
 
 
 def greet(conversation: "Conversation", complaint: str, resume_display: str) -> None:
-    """Print the header: model and session, the recap, and a problem with the skin."""
+    """Print the header: model and folder, the recap, and a problem with the skin."""
     view, agent, display = conversation.view, conversation.agent, conversation.display
     branding, paint = display.skin.branding, display.paint
-    where = f"{agent.models.name} on {agent.models.provider}, session {agent.session_id}"
-    name = paint("banner", branding.agent_name)
-    if width(f"{branding.agent_name}  {where}") <= conversation.columns():
-        view.out([f"{name}  {paint('dim', where)}"])
-    else:
-        view.out([name])
-        view.note(where, "dim")
     app = conversation.app
+    model = f"{agent.models.name} on {agent.models.provider}"
+    where = f"{view.folder} · approvals: {conversation.permission_mode}"
+    name = paint("banner", branding.agent_name)
+    if width(f"{branding.agent_name}  {model} · {where}") <= conversation.columns():
+        view.out([f"{name}  {paint('dim', f'{model} · {where}')}"])
+    else:
+        view.out([f"{name}  {paint('dim', one_line(model, conversation.columns() - 10))}"])
+        view.note(where, "dim")
     notices = (branding.welcome or HINT, app.boundary_line(), app.caching_line(agent))
     for line in filter(None, notices):
         view.note(line, "dim")

@@ -1,4 +1,4 @@
-"""The input field: keys, cursor steps, pastes, attachments and the editor."""
+"""The input field: keys, keyboard protocols, cursor steps, pastes, attachments and the editor."""
 
 import asyncio
 import contextlib
@@ -42,6 +42,7 @@ from wcwidth import grapheme_boundary_before, iter_graphemes
 
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import Image, Text, User
+from hermes.tui.area import FrameOutput
 from hermes.tui.clipboard import ImageAttachments, clipboard_text, dropped_images
 from hermes.tui.completion import InputCompleter
 from hermes.tui.history import HistorySearch, HistorySuggest, InputHistory
@@ -50,8 +51,9 @@ from hermes.tui.text import TAB, cut, width
 from hermes.util.text import human_size, many, plain
 
 # Terminals disagree on the width of some characters: emoji of several parts, flags, keycaps. A
-# wrong guess would shift everything after them. The input field therefore shows their parts, which
-# have the same width everywhere; the message keeps what was typed.
+# wrong guess would shift everything after them. Joined emoji are shown whole, in two columns (see
+# `FrameOutput.placeholder`); of others the input field shows the parts, which have the same width
+# everywhere. The message keeps what was typed.
 
 _FLAG, _LETTER = 0x1F1E6, ord("A")
 _HIDDEN = re.compile(
@@ -62,37 +64,79 @@ _HIDDEN = re.compile(
 
 
 class GlyphProcessor(Processor):
-    """Shows characters by their parts, and as much of a suggestion as fits into the row."""
+    """Shows each character so that its width is known, wraps between words, and shows as much of a
+    suggestion as fits into the row."""
 
     def __init__(self, margin: Callable[[], int]) -> None:
         self._margin = margin  #: Returns the columns of the prompt.
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         given = transformation_input
-        fragments = given.fragments
+        fragments, row = given.fragments, max(1, given.width - self._margin())
+        suggestion: StyleAndTextTuples = []
         if fragments and "auto-suggestion" in fragments[-1][0] and fragments[-1][1]:
-            style, suggestion, *_ = fragments[-1]
-            row = max(1, given.width - self._margin())
-            used = sum(width(text) for _, text, *_ in fragments[:-1])
-            fragments = [*fragments[:-1], (style, cut(suggestion, row - used % row - 1))]
-        if all(text.isascii() for _, text, *_ in fragments):
-            return Transformation(fragments)
-        shown: StyleAndTextTuples = []
-        lengths = [0]
-        before = ""
-        for style, sign, *_ in explode_text_fragments(fragments):
-            part = _visible_part(sign, before)
-            shown.append((style, part))
-            lengths.append(len(part))
-            before = sign
-        if all(lengths[1:]):
-            return Transformation(shown)
-        positions = list(accumulate(lengths))
+            suggestion, fragments = fragments[-1:], fragments[:-1]
+        text = "".join(text for _, text, *_ in fragments)
+        if text.isascii() and len(text) <= row:
+            return Transformation([*fragments, *_cut_suggestion(suggestion, row, len(text))])
+        parts = _visible_parts(text)
+        used = _wrap_parts(parts, row) if "\t" not in text else sum(map(width, parts))
+        styles = [style for style, *_ in explode_text_fragments(fragments)]
+        positions = list(accumulate(map(len, parts), initial=0))
+        shown: StyleAndTextTuples = [
+            (style, part) for style, part in zip(styles, parts, strict=True) if part
+        ]
         return Transformation(
-            [each for each in shown if each[1]],
+            [*shown, *_cut_suggestion(suggestion, row, used)],
             lambda at: positions[min(at, len(positions) - 1)] + max(0, at - len(positions) + 1),
             lambda at: next((number for number, each in enumerate(positions) if each >= at), at),
         )
+
+
+def _cut_suggestion(suggestion: StyleAndTextTuples, row: int, used: int) -> StyleAndTextTuples:
+    return [(style, cut(text, row - used % row - 1)) for style, text, *_ in suggestion]
+
+
+def _visible_parts(text: str) -> list[str]:
+    """Return what is shown for each character of a line."""
+    if text.isascii():
+        return list(text)
+    output = get_app().output
+    parts: list[str] = []
+    for cluster in iter_graphemes(text):
+        if "\u200d" in cluster and cluster[0] >= "\u2190" and isinstance(output, FrameOutput):
+            parts += [output.placeholder(cluster), *[""] * (len(cluster) - 1)]
+            continue
+        for sign in cluster:
+            parts.append(_visible_part(sign, text[len(parts) - 1 : len(parts)]))
+    return parts
+
+
+def _wrap_parts(parts: list[str], row: int) -> int:
+    """Fill up rows before words that would be broken; return the columns that are used.
+
+    A space that would begin a row is hidden.
+    """
+    column = used = at = 0
+    while at < len(parts):
+        if parts[at] == " ":
+            if at and not column:
+                parts[at] = ""
+            else:
+                column, used = (column + 1) % row, used + 1
+            at += 1
+            continue
+        end = next((each for each in range(at, len(parts)) if parts[each] == " "), len(parts))
+        columns = [width(part) for part in parts[at:end]]
+        if column and column + sum(columns) > row >= sum(columns):
+            parts[at - 1] += " " * (row - column)
+            used, column = used + row - column, 0
+        for each in columns:
+            if column + each > row:  # a wide character does not fit
+                used, column = used + row - column, 0
+            used, column = used + each, (column + each) % row
+        at = end
+    return used
 
 
 def _visible_part(sign: str, before: str) -> str:
@@ -242,6 +286,13 @@ class UserInput(msgspec.Struct, frozen=True):
     images: tuple[Image, ...] = ()
     expanded: str = ""  #: The text with the pastes, if it has placeholders.
     shown: bool = False  #: The text is on the screen already.
+    replaces: int | None = None
+    """Position of the earlier question before which the conversation continues with this one."""
+
+    @property
+    def shell_command(self) -> str:
+        """The command that the user runs with `!`, or ""."""
+        return self.text[1:].strip() if self.text.startswith("!") and not self.images else ""
 
     @property
     def is_command(self) -> bool:
@@ -271,7 +322,7 @@ class InputField:
 
         `send` is called with the typed text, in which pastes are placeholders (see
         `PasteStore.expand`); the attached images are in `images`. `tell` shows a message to the
-        user, `repaint` paints the whole area again.
+        user, `repaint` clears the screen and paints the area.
         """
         self._display, self.completer, self.images = display, completer, images
         self.send, self.tell, self.repaint = send, tell, repaint
@@ -320,17 +371,69 @@ class InputField:
         self.tell(f"{error}: {error.hint}" if error.hint else str(error))
 
 
-PASTE_END = "\x1b[201~"
+# Terminals send the same bytes for Enter and Shift-Enter, and for Escape and the beginning of other
+# keys, unless they are asked for the keyboard protocol of kitty or for modifyOtherKeys of xterm.
+
+KEYBOARD_ON, KEYBOARD_OFF = "\x1b[>1u\x1b[>4;1m\x1b[0m", "\x1b[<u\x1b[>4m\x1b[0m"
+_EXTENDED_KEY = re.compile(r"\x1b\[(?:27;(\d+);(\d+)~|(\d+)(?:;(\d+))?u|(\d+);(\d{2,})([A-H~]))")
+_UNFINISHED_KEY = re.compile(r"\x1b(\[[\d;]*)?$")
+_SHIFT, _ALT, _CTRL, _LOCKS = 1, 2, 4, 64 | 128
+_PRIVATE_KEYS = {
+    **{57399 + number: str(number) for number in range(10)},
+    **dict(zip(range(57409, 57416), "./*-+\r=", strict=True)),
+    57417: "\x1b[D", 57418: "\x1b[C", 57419: "\x1b[A", 57420: "\x1b[B", 57421: "\x1b[5~",
+    57422: "\x1b[6~", 57423: "\x1b[H", 57424: "\x1b[F", 57425: "\x1b[2~", 57426: "\x1b[3~",
+}  # fmt: skip
+"""Keys of the number pad in the protocol of kitty."""
+_CTRL_SIGNS = {" ": "\0", "2": "\0", "@": "\0", "/": "\x1f", "-": "\x1f", "6": "\x1e"}
 
 
-def read_pastes_quickly(terminal: Input) -> None:
-    """Use `PasteParser` for this input, if it is a VT100 terminal."""
+def legacy_keys(data: str) -> str:
+    """Replace the sequences of both protocols by those that every terminal sends.
+
+    Enter with Shift or Ctrl becomes Ctrl-J, which begins a new line.
+    """
+    return _EXTENDED_KEY.sub(_legacy_key, data) if "\x1b[" in data else data
+
+
+def _legacy_key(found: re.Match[str]) -> str:
+    xterm_modifiers, xterm_key, key, modifiers, first, held, final = found.groups()
+    if final:  # an arrow or another function key, with the state of the locks
+        held_keys = (int(held) - 1) & ~_LOCKS
+        if held_keys:
+            return f"\x1b[{first};{held_keys + 1}{final}"
+        return f"\x1b[{first}~" if final == "~" else f"\x1b[{final}"
+    code = int(xterm_key or key)
+    mask = (int(xterm_modifiers or modifiers or 1) - 1) & ~_LOCKS
+    alt = "\x1b" if mask & _ALT else ""
+    if code in (13, 57414):
+        return f"{alt}\r" if alt or not mask & (_SHIFT | _CTRL) else "\n"
+    if code == 9 and mask & _SHIFT:
+        return "\x1b[Z"
+    if code == 127:
+        return "\x17" if mask & _CTRL else f"{alt}\x7f"
+    if code in _PRIVATE_KEYS or 57344 <= code <= 63743:  # others are modifiers and media keys
+        return _PRIVATE_KEYS.get(code, "")
+    sign = chr(code) if code < 0x110000 else ""
+    if mask & _SHIFT and len(sign.upper()) == 1:
+        sign = sign.upper()
+    if mask & _CTRL:
+        is_control = len(sign) == 1 and "@" <= sign.upper() <= "_"
+        sign = _CTRL_SIGNS.get(sign) or (chr(ord(sign.upper()) & 0x1F) if is_control else sign)
+    return alt + sign
+
+
+PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
+
+
+def read_keys(terminal: Input) -> None:
+    """Use `KeyParser` for this input, if it is a VT100 terminal."""
     if isinstance(terminal, Vt100Input):
-        terminal.vt100_parser = PasteParser(terminal.vt100_parser.feed_key_callback)
+        terminal.vt100_parser = KeyParser(terminal.vt100_parser.feed_key_callback)
 
 
-class PasteParser(Vt100Parser):
-    """Reads a bracketed paste in linear time.
+class KeyParser(Vt100Parser):
+    """Understands the keyboard protocols, and reads a bracketed paste in linear time.
 
     prompt_toolkit searches everything received so far with each new piece, so that ten megabytes
     would take a minute.
@@ -340,10 +443,17 @@ class PasteParser(Vt100Parser):
         super().reset(request)
         self._pieces: list[str] = []
         self._tail = ""  #: The end of the received text, where the end mark may have begun.
+        self._begun = ""  #: The beginning of a sequence of a keyboard protocol.
 
     def feed(self, data: str) -> None:
         if not self._in_bracketed_paste:
-            super().feed(data)
+            keys, mark, pasted = (self._begun + data).partition(PASTE_BEGIN)
+            self._begun = ""
+            if not mark and (unfinished := _UNFINISHED_KEY.search(keys)):
+                keys, self._begun = keys[: unfinished.start()], unfinished[0]
+            super().feed(legacy_keys(keys) + mark)
+            if pasted:
+                self.feed(pasted)
             return
         self._pieces.append(data)
         tail = self._tail + data
@@ -357,6 +467,12 @@ class PasteParser(Vt100Parser):
         self._pieces, self._tail = [], ""
         self.feed_key_callback(KeyPress(Keys.BracketedPaste, whole[:end]))
         self.feed(whole[end + len(PASTE_END) :])
+
+    def flush(self) -> None:
+        if self._begun:
+            begun, self._begun = self._begun, ""
+            super().feed(begun)
+        super().flush()
 
 
 async def edit_in_editor(text: str) -> str:
@@ -592,7 +708,6 @@ def _attach_keys(field: InputField) -> KeyBindings:
 
     background(attach_from_clipboard, "escape", "v")
     background(paste_from_clipboard, "c-v")
-    background(edit_message, "c-o")
     background(edit_message, "c-x", "c-e")
     return keys
 

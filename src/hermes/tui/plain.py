@@ -9,6 +9,8 @@ from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Protocol, TextIO
 
+import msgspec
+
 from hermes.agent import Agent
 from hermes.app import App, CommandCall, CommandHandler, Surface, command_handlers
 from hermes.config.home import tilde
@@ -20,7 +22,7 @@ from hermes.ops import export_sessions, format_of, replaced
 from hermes.tui.clipboard import ImageAttachments, copy_text
 from hermes.tui.markdown import MarkdownStream
 from hermes.tui.skins import PLAIN_SKIN, DisplayState, find_skin, skin_names
-from hermes.tui.text import Depth, Paint, one_line, safe, terminal_depth
+from hermes.tui.text import Depth, Paint, one_line, safe, terminal_depth, wrap
 from hermes.util.text import many
 
 PROMPT = "> "
@@ -42,6 +44,7 @@ class PlainConversation:
     """Implements `Talk` and `CommandTerminal`: one step after another."""
 
     place = Surface.TERMINAL
+    has_picker = False
     take: Callable[[str], Awaitable[bool]]  #: Runs a slash command; see `Conversation.take`.
 
     def __init__(
@@ -90,6 +93,9 @@ class PlainConversation:
 
     def raw(self, sequence: str) -> None:
         """Write no escape sequences: the terminal may not support them."""
+
+    def set_vim(self, on: bool) -> None:
+        """Do nothing: the terminal itself edits lines."""
 
     def leave(self, code: int = 0) -> None:
         self._left, self._code = True, code
@@ -229,6 +235,7 @@ class CommandTerminal(Protocol):
 
     display: DisplayState
     images: ImageAttachments
+    has_picker: bool  #: The user can choose from lists with the arrow keys.
 
     def out(self, lines: Sequence[str]) -> None: ...
 
@@ -238,6 +245,8 @@ class CommandTerminal(Protocol):
 
     def raw(self, sequence: str) -> None: ...
 
+    def set_vim(self, on: bool) -> None: ...
+
 
 class TerminalCommands:
     """The handlers of the commands; `Commands` adds them to the shared ones."""
@@ -246,8 +255,9 @@ class TerminalCommands:
         self._terminal, self._skins = terminal, skins
         self._display = terminal.display
         names = (
-            "clear", "history", "resume", "save", "verbose", "reasoning", "skin", "statusbar",
-            "details", "busy", "paste", "image", "copy", "terminal-setup", "quit",
+            "clear", "history", "resume", "rollback", "model", "save", "verbose", "reasoning",
+            "skin", "statusbar", "details", "busy", "vim", "diff", "paste", "image", "copy",
+            "terminal-setup", "quit",
         )  # fmt: skip
         self.handlers: dict[str, CommandHandler] = {
             name: getattr(self, f"_{name.replace('-', '_')}") for name in names
@@ -263,12 +273,50 @@ class TerminalCommands:
         self._terminal.out(lines)
         return "" if lines else "There are no messages yet."
 
+    def _picks(self, call: CommandCall) -> bool:
+        """Return whether a list is shown for the missing argument. During a turn it is not: the
+        answer needs the screen."""
+        return not call.arguments and self._terminal.has_picker and not call.talk.busy
+
     async def _resume(self, call: CommandCall) -> str:
+        if self._picks(call):
+            from hermes.tui.command_choices import choose_session  # rarely needed
+
+            chosen = await choose_session(call, self._display, self._terminal.columns())
+            if not chosen:
+                return "" if chosen is None else "There is no other conversation to continue."
+            call = msgspec.structs.replace(call, arguments=chosen)
         before = call.agent.session_id
         message = await command_handlers.resume(call)
         if call.agent.session_id != before:
             self._terminal.out(self._recap(call))
         return message
+
+    async def _model(self, call: CommandCall) -> str:
+        remote = call.app.session(call.agent).request.remote is not None
+        if self._picks(call) and not remote:
+            from hermes.tui.command_choices import choose_model  # rarely needed
+
+            chosen = await choose_model(call, self._display)
+            if chosen is None:
+                return ""
+            if chosen:
+                answer = await command_handlers.model(
+                    msgspec.structs.replace(call, arguments=chosen)
+                )
+                return f"{answer}\n\n`/model {chosen} --global` keeps it for new conversations."
+        return await command_handlers.model(call)
+
+    async def _rollback(self, call: CommandCall) -> str:
+        has_checkpoints = call.app.session(call.agent).session_tools.has_checkpoints
+        if self._picks(call) and has_checkpoints:
+            from hermes.tui.command_choices import choose_checkpoint  # rarely needed
+
+            chosen = await choose_checkpoint(call, self._display, self._terminal.columns())
+            if chosen is None:
+                return ""
+            call = msgspec.structs.replace(call, arguments=chosen)
+        return await command_handlers.rollback(call)
 
     def _recap(self, call: CommandCall, most: int = 0) -> list[str]:
         display, most = self._display, most or MAX_EXCHANGES
@@ -284,15 +332,30 @@ class TerminalCommands:
                 file.write(piece)
         return f"Saved as `{tilde(path.resolve())}`"
 
+    async def _diff(self, call: CommandCall) -> str:
+        from hermes.app.project_commands import folder_changes  # rarely needed
+        from hermes.tui.tool_view import unified_diff_rows
+
+        found = await folder_changes(call)
+        paint, columns = self._display.paint, self._terminal.columns()
+        if not found.diff and not found.untracked:
+            return f"{found.title}: none"
+        self._terminal.out(
+            [paint("dim", found.title), *unified_diff_rows(found.diff, columns, paint)]
+        )
+        return found.untracked_line
+
     async def _verbose(self, call: CommandCall) -> str:
-        wanted = _given_or_next(call, self._display.tool_progress)
-        self._display.tool_progress = wanted  # type: ignore[assignment]  # checked
-        return f"Tool calls: {wanted}"
+        if wanted := call.arguments.lower():
+            mode = _check_word(wanted, call.command.words)
+            self._display.tool_progress = mode  # type: ignore[assignment]  # checked
+        return f"Tool calls: {self._display.tool_progress}. {_change_hint(call)}"
 
     async def _details(self, call: CommandCall) -> str:
-        wanted = _given_or_next(call, self._display.results)
-        self._display.set_detail(wanted)  # type: ignore[arg-type]  # checked
-        return f"Thinking and results: {wanted}"
+        if wanted := call.arguments.lower():
+            mode = _check_word(wanted, call.command.words)
+            self._display.set_detail(mode)  # type: ignore[arg-type]  # checked
+        return f"Thinking and results: {self._display.results}. {_change_hint(call)}"
 
     async def _busy(self, call: CommandCall) -> str:
         wanted = call.arguments.lower()
@@ -307,6 +370,13 @@ class TerminalCommands:
         mode = self._display.busy
         return f"While the agent works, a message {does[mode]} ({mode})."
 
+    async def _vim(self, call: CommandCall) -> str:
+        if call.arguments:
+            on = _check_word(call.arguments.lower(), ("on", "off")) == "on"
+            self._terminal.set_vim(on)
+        now = "on" if self._display.vim else "off"
+        return f"Vim mode: {now}. `/vim on | off` changes it, display.vim_mode permanently."
+
     async def _reasoning(self, call: CommandCall) -> str:
         if call.arguments in ("show", "hide"):
             self._display.reasoning = call.arguments == "show"
@@ -314,16 +384,31 @@ class TerminalCommands:
         return await command_handlers.reasoning(call)
 
     async def _skin(self, call: CommandCall) -> str:
-        if not call.arguments:
+        lasting = command_handlers.GLOBAL in call.words
+        name = " ".join(word for word in call.words if word != command_handlers.GLOBAL)
+        if not name and not lasting and self._picks(call):
+            from hermes.tui.command_choices import choose_skin  # rarely needed
+
+            name = await choose_skin(self._display, self._skins) or ""
+            if not name:
+                return ""
+        if not name and not lasting:
             names = ", ".join(skin_names(self._skins))
-            return f"Skin: **{self._display.skin.name}**. There are {names}."
-        self._display.set_skin(find_skin(call.arguments, self._skins))
-        return f"Skin: **{self._display.skin.name}**"
+            return f"Skin: **{self._display.skin.name}**. Available: {names}."
+        if name:
+            self._display.set_skin(find_skin(name, self._skins))
+        skin = self._display.skin.name
+        if not lasting:
+            return f"Skin: **{skin}**, until you leave. `/skin {skin} --global` keeps it."
+        from hermes.config import edit  # a slow YAML library, needed only for changes
+
+        await asyncio.to_thread(edit.set_value, call.app.home, ("display", "skin"), skin)
+        return f"Skin: **{skin}**, also in new conversations."
 
     async def _statusbar(self, call: CommandCall) -> str:
-        wanted = {"on": True, "off": False, "": not self._display.status_bar}
-        self._display.status_bar = wanted[_check_word(call.arguments.lower(), wanted)]
-        return ""
+        if wanted := call.arguments.lower():
+            self._display.status_bar = _check_word(wanted, call.command.words) == "on"
+        return f"Status line: {'on' if self._display.status_bar else 'off'}. {_change_hint(call)}"
 
     async def _paste(self, _call: CommandCall) -> str:
         return f"Attached {await self._terminal.images.paste()}"
@@ -336,8 +421,10 @@ class TerminalCommands:
     async def _copy(self, call: CommandCall) -> str:
         said = [m for m in call.agent.history if isinstance(m, Assistant) and m.text.strip()]
         number = _parse_number(call, 1)
+        if not said:
+            raise UsageError("there is no answer to copy yet")
         if number > len(said):
-            raise UsageError("there is no such answer", hint="/copy 1 is the last one")
+            raise UsageError(f"there are only {many(len(said), 'answer')}; /copy 1 is the last one")
         return await copy_text(said[-number].text, self._terminal.raw)
 
     async def _terminal_setup(self, _call: CommandCall) -> str:
@@ -354,7 +441,8 @@ TERMINAL_HELP = """\
 - columns: {columns}
 - a new line: Alt-Enter, Ctrl-J, or a backslash at the end of the line
 - where Alt does nothing: let the terminal send Escape for it (“Option as Meta key”)
-- Shift-Enter: terminals send a plain Enter; map it to Ctrl-J in their settings"""
+- Shift-Enter: works in terminals with the keyboard protocol of kitty or modifyOtherKeys of xterm;
+  tmux needs `set -s extended-keys on`; elsewhere let the terminal send Ctrl-J for it"""
 COLOURS = {Depth.NONE: "none", Depth.NAMED: "16", Depth.INDEXED: "256", Depth.TRUE: "all"}
 
 
@@ -366,16 +454,16 @@ def _parse_number(call: CommandCall, default: int) -> int:
     return int(call.arguments)
 
 
-def _check_word(word: str, words: Sequence[str] | dict[str, bool]) -> str:
+def _check_word(word: str, words: Sequence[str]) -> str:
     if word not in words:
-        raise UsageError(f"{word!r} must be one of {', '.join(filter(None, words))}")
+        raise UsageError(f"{word!r} must be one of {', '.join(words)}")
     return word
 
 
-def _given_or_next(call: CommandCall, now: str) -> str:
-    words = call.command.words
-    following = words[(words.index(now) + 1) % len(words)]
-    return _check_word(call.arguments.lower() or following, words)
+def _change_hint(call: CommandCall) -> str:
+    """Return how to change what a command without arguments shows; "" with arguments."""
+    words = " | ".join(call.command.words)
+    return "" if call.arguments else f"`/{call.command.name} {words}` changes it."
 
 
 MAX_EXCHANGES = 10
@@ -401,7 +489,9 @@ def recap(
 def _exchange_lines(part: Sequence[Message], paint: Paint, columns: int, symbol: str) -> list[str]:
     asked = part[0]
     text = User(asked.said).text if isinstance(asked, User) else ""
-    lines = [f"{paint('prompt', symbol)} {paint('user', _shorten(text, 300, 1)[0])}"]
+    first, *rest = wrap(_shorten(text, 300, 1)[0], columns - 2)
+    lines = [f"{paint('prompt', symbol)} {paint('user', first)}"]
+    lines += [f"  {paint('user', row)}" for row in rest]
     replies = [message for message in part[1:] if isinstance(message, Assistant)]
     if calls := sum(len(reply.calls) for reply in replies):
         lines.append(paint("dim", f"  ● {many(calls, 'tool call')}"))

@@ -2,10 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -14,12 +16,12 @@ from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, Wi
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.widgets import TextArea
 
-from hermes.core.approval_text import render_approval
+from hermes.core.approval_text import BEGIN, render_approval
 from hermes.core.errors import Interrupted
 from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import ApprovalAnswer
 from hermes.tui.skins import DisplayState
-from hermes.tui.text import safe
+from hermes.tui.text import COLOUR, hanging_rows, safe, width
 
 if TYPE_CHECKING:
     from hermes.tui.terminal_ui import TerminalUI
@@ -80,7 +82,8 @@ class Questions:
     def __init__(self, display: DisplayState, ui: "TerminalUI") -> None:
         self._display, self._ui, self._now = display, ui, time.monotonic
         self.kind: Kind = ""
-        self._lines: list[str] = []
+        self._lines: Callable[[int], list[str]] = lambda _columns: []
+        """Returns the question in rows of at most so many columns."""
         self._asked = ApprovalAsked("", "", "", "")
         self._dialog = ApprovalDialog(self._asked)
         self._choices: tuple[str, ...] = ()
@@ -92,19 +95,36 @@ class Questions:
         self.is_deferred = False
         """The question is shown, but the input keeps the focus until the user presses Tab."""
         self._buttons = FormattedTextControl(
-            lambda: ANSI(self._text()), focusable=True, key_bindings=self._approval_keys()
+            lambda: ANSI(self._text()),
+            focusable=True,
+            key_bindings=self._approval_keys(),
+            get_cursor_position=self._cursor,
         )
         self._typed = self._field(password=False)
         self._hidden = self._field(password=True)
         self.widgets = self._build_widgets()
 
     async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
-        paint, columns = self._display.paint, self._ui.columns() - 2
-        asked = render_approval(question, columns=columns, rows=MAX_SUBJECT_ROWS)
-        lines = [paint("warn", f"⚠ {asked.title}")]
-        lines += [f"  {paint('strong', row)}" for row in asked.subject]
-        lines += [f"  {paint('warn', fact)}" for fact in asked.facts]
-        lines += [paint("dim", "  v shows all of it")] if asked.hidden else []
+        paint = self._display.paint
+        is_diff = question.effect == "write" and question.subject.startswith("--- ")
+        looks = {f"{BEGIN}+": "added", f"{BEGIN}-": "removed"} if is_diff else {}
+
+        def lines(columns: int) -> list[str]:
+            asked = render_approval(question, columns=columns - 2, rows=MAX_SUBJECT_ROWS)
+            return [
+                *hanging_rows(paint, "warn", "⚠ ", asked.title, columns),
+                *(
+                    f"  {paint(looks.get(row[: len(BEGIN) + 1], 'strong'), row)}"
+                    for row in asked.subject
+                ),
+                *(
+                    row
+                    for fact in asked.facts
+                    for row in hanging_rows(paint, "warn", "  ", fact, columns)
+                ),
+                *([paint("dim", "  v shows all of it")] if asked.hidden else []),
+            ]
+
         self._asked, self._dialog = question, ApprovalDialog(question)
         self._chosen = len(self._dialog.options) - 1
         async with self._open("approval", lines, self._buttons) as answer:
@@ -113,7 +133,12 @@ class Questions:
 
     async def clarify(self, question: QuestionAsked) -> str:
         paint = self._display.paint
-        lines = [paint("accent", f"? {line}") for line in safe(question.question).split("\n")]
+
+        def lines(columns: int) -> list[str]:
+            asked = safe(question.question).split("\n")
+            rows = [hanging_rows(paint, "accent", "? ", each, columns) for each in asked]
+            return [row for found in rows for row in found]
+
         self._choices, self._chosen = question.choices, 0
         self._typed.text = ""
         async with self._open("clarify", lines, self._typed) as answer:
@@ -122,8 +147,13 @@ class Questions:
     async def secret(self, name: str, prompt: str, how: str) -> str:
         """Read a value without echo; "" when the user skips it. Raises `Interrupted`."""
         paint = self._display.paint
-        lines = [paint("accent", f"🔑 {safe(prompt)} ({name})")]
-        lines += [paint("dim", f"   {safe(how)}")] if how else []
+
+        def lines(columns: int) -> list[str]:
+            asked = f"{safe(prompt)} ({name})"
+            rows = hanging_rows(paint, "accent", "? ", asked, columns)
+            below = hanging_rows(paint, "dim", "  ", safe(how), columns)
+            return [*rows, *below] if how else rows
+
         self._hidden.text = ""
         kind: Kind = "sudo" if name == "SUDO_PASSWORD" else "secret"
         async with self._open(kind, lines, self._hidden) as answer:
@@ -134,11 +164,11 @@ class Questions:
 
     @asynccontextmanager
     async def _open(
-        self, kind: Kind, lines: list[str], control: Any
+        self, kind: Kind, lines: Callable[[int], list[str]], control: Any
     ) -> AsyncIterator["asyncio.Future[Any]"]:
         async with self._lock:
             self._answer = asyncio.get_running_loop().create_future()
-            self.kind, self._lines, self._shown_at = kind, lines, self._now()
+            self.kind, self._lines, self._shown_at = kind, lru_cache(2)(lines), self._now()
             self._control, self.is_deferred = control, bool(self._ui.typed.text)
             if not self.is_deferred:
                 self._ui.focus(control)
@@ -147,6 +177,11 @@ class Questions:
             finally:
                 self.kind, self._answer, self.is_deferred = "", None, False
                 self._ui.focus(None)
+
+    @property
+    def is_focused(self) -> bool:
+        """True while keys go to a question."""
+        return bool(self.kind) and not self.is_deferred
 
     def resume(self) -> None:
         if self.is_deferred:
@@ -179,24 +214,40 @@ class Questions:
 
     def _text(self) -> str:
         paint = self._display.paint
-        lines = list(self._lines)
+        lines = list(self._lines(self._ui.columns()))
         if self.is_deferred:
             lines.append(paint("accent", "  Press Tab to answer; your message is kept."))
         elif self.kind == "approval":
-            texts = [f"[{key}] {safe(words)}" for key, _, words in self._dialog.options]
-            buttons = [f" {text}" for text in texts]
-            buttons[self._chosen] = paint("strong", f"▸{texts[self._chosen]}")
-            long = any(len(text) > MAX_BUTTON_CHARS for text in texts)
-            lines += [f"  {each}" for each in (buttons if long else ["  ".join(buttons)])]
+            texts = [(f"[{key}] ", safe(words)) for key, _, words in self._dialog.options]
+            looks = [("text", " ")] * len(texts)
+            looks[self._chosen] = "strong", "▸"
+            buttons = [
+                hanging_rows(paint, role, f"  {mark}{key}", words, self._ui.columns())
+                for (role, mark), (key, words) in zip(looks, texts, strict=True)
+            ]
+            row = "".join(each[0] for each in buttons)
+            long = any(len(rows) > 1 or width(rows[0]) > MAX_BUTTON_CHARS + 3 for rows in buttons)
+            fits = not long and width(row) <= self._ui.columns()
+            lines += [row] if fits else [each for rows in buttons for each in rows]
         elif self.kind == "clarify":
             for number, choice in enumerate(self._choices):
                 mark = paint("accent", "›") if number == self._chosen else " "
-                lines.append(f" {mark} {number + 1}. {safe(choice)}")
+                first, *rest = hanging_rows(
+                    paint, "text", f"{number + 1}. ", safe(choice), self._ui.columns() - 3
+                )
+                lines += [f" {mark} {first}", *(f"   {row}" for row in rest)]
             how = "↑ ↓ Enter, or your own words" if self._choices else "Enter sends"
             lines.append(paint("dim", f"  {how}"))
         else:
             lines.append(paint("dim", "   not shown; Enter alone skips it"))
         return "\n".join(lines)
+
+    def _cursor(self) -> Point:
+        """Return the place of the marked button, where the cursor of the terminal stands."""
+        lines = COLOUR.sub("", self._text()).split("\n")
+        rows = (row for row in range(len(lines) - 1, -1, -1) if "▸" in lines[row])
+        row = next(rows, len(lines) - 1)
+        return Point(max(0, lines[row].find("▸")), row)
 
     def _field(self, *, password: bool) -> TextArea:
         field = TextArea(

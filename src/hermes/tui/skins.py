@@ -16,7 +16,17 @@ from msgspec import field
 
 from hermes.config.settings import Details, DisplaySettings, ToolProgress
 from hermes.core.errors import ConfigError, UsageError
-from hermes.tui.text import DEFAULT_COLOURS, Depth, Paint, escape_codes, one_line, safe, width
+from hermes.tui.text import (
+    DEFAULT_COLOURS,
+    Depth,
+    Paint,
+    Rgb,
+    escape_codes,
+    is_light,
+    one_line,
+    safe,
+    width,
+)
 
 if TYPE_CHECKING:
     from hermes.config.document import YamlDocument
@@ -57,6 +67,8 @@ class Skin(msgspec.Struct, frozen=True):
     name: str = "default"
     description: str = ""
     colors: dict[str, str] = field(default_factory=dict)  #: By role; see `text.DEFAULT_COLOURS`.
+    light_colors: dict[str, str] = field(default_factory=dict)
+    """What differs on a light background. Colours that are not here are darkened if necessary."""
     spinner: Spinner = Spinner()
     branding: Branding = Branding()
     tool_prefix: str = "●"  #: Symbol before a tool call.
@@ -65,6 +77,7 @@ class Skin(msgspec.Struct, frozen=True):
 
 
 PLAIN_SKIN = Skin()  #: Has no colours. The built-in skins are based on it.
+_ALIASES = {"slate": "default"}  #: Earlier names of built-in skins.
 
 
 def skin_names(folder: Path) -> list[str]:
@@ -81,6 +94,7 @@ def find_skin(name: str, folder: Path) -> Skin:
     """
     if _NAME.fullmatch(name) and (own := _read_user_skin(folder / f"{name}.yaml")) is not None:
         return own
+    name = _ALIASES.get(name, name)
     if name in _builtin_tables():
         return _builtin_skin(name)
     raise UsageError(
@@ -148,6 +162,10 @@ def _skin_from(name: str, data: dict[str, Any], base: Skin) -> Skin:
     """Return `base` with the checked values of `data`. Raises `InvalidSkinValue`."""
     values = _check_block(data, (), _SKIN_CHECKS)
     values.pop("name", None)  # it is checked, but the name of the file counts
+    # A colour that the skin sets counts on every background.
+    own = values.get("colors", {})
+    light = {role: look for role, look in base.light_colors.items() if role not in own}
+    base = msgspec.structs.replace(base, light_colors=light)
     changes: dict[str, Any] = {"name": name, "description": ""}
     for key, value in values.items():
         before = getattr(base, key)
@@ -246,6 +264,7 @@ _SKIN_CHECKS: Mapping[str, Check] = {
     "name": _text,
     "description": _text,
     "colors": partial(_check_block, checks=dict.fromkeys(DEFAULT_COLOURS, _colour)),
+    "light_colors": partial(_check_block, checks=dict.fromkeys(DEFAULT_COLOURS, _colour)),
     "spinner": partial(_check_block, checks=_SPINNER_CHECKS),
     "branding": partial(
         _check_block,
@@ -260,11 +279,16 @@ Level = Literal["full", "collapsed", "hidden"]
 BusyMode = Literal["interrupt", "queue", "steer"]
 
 
+BACKGROUNDS: Mapping[str, Rgb] = {"light": (238, 238, 238), "dark": (30, 30, 30)}
+"""Backgrounds by the setting. What is readable there is readable on white or black too."""
+
+
 class DisplayState:
     """How the conversation is shown. Commands change it; views read it at each use."""
 
     def __init__(self, settings: DisplaySettings, skin: Skin, depth: Depth) -> None:
         self._depth = depth
+        self.background = BACKGROUNDS.get(settings.background)
         self.set_skin(skin)
         self.tool_progress: ToolProgress = settings.tool_progress
         self.preview = settings.tool_preview_length
@@ -277,16 +301,24 @@ class DisplayState:
         self.cost = settings.show_cost
         self.compact = settings.compact
         self.bell = settings.bell_on_complete
+        self.notify = settings.notify
+        self.vim = settings.vim_mode
         self.status_bar = True
-        self.busy: BusyMode = settings.busy_input_mode
+        self.busy: BusyMode = settings.busy_input_mode or "steer"
 
     def set_detail(self, level: Level) -> None:
         self.thinking = self.results = self.activity = level
 
     def set_skin(self, skin: Skin) -> None:
         """Switch to a skin. Raises `ValueError` for an invalid colour."""
-        self.paint = Paint(skin.colors, self._depth)
+        light = skin.light_colors if is_light(self.background) else {}
+        self.paint = Paint({**skin.colors, **light}, self._depth, background=self.background)
         self.skin = skin
+
+    def set_background(self, colour: Rgb) -> None:
+        """Adapt the colours to the background of the terminal."""
+        self.background = colour
+        self.set_skin(self.skin)
 
 
 def _level(details: Details) -> Level:

@@ -8,6 +8,7 @@ import asyncio
 import io
 import logging
 import signal
+import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from functools import partial
@@ -16,8 +17,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import (
+    Condition,
+    has_completions,
+    vi_mode,
+    vi_navigation_mode,
+)
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style
@@ -27,13 +36,28 @@ from hermes.config.home import Home
 from hermes.config.settings import DisplaySettings
 from hermes.core.approval_text import hook_request, render_approval
 from hermes.core.events import QuestionAsked
-from hermes.tui.area import Area, FrameOutput, LineBox
-from hermes.tui.clipboard import ImageAttachments
+from hermes.tui.area import (
+    Area,
+    BackgroundQuery,
+    FrameOutput,
+    LineBox,
+    background_of_variable,
+    terminal_links,
+)
+from hermes.tui.clipboard import ImageAttachments, notification
 from hermes.tui.completion import InputCompleter, Offer
-from hermes.tui.input import InputField, UserInput, input_keys, read_pastes_quickly
+from hermes.tui.input import (
+    KEYBOARD_OFF,
+    KEYBOARD_ON,
+    InputField,
+    UserInput,
+    input_keys,
+    read_keys,
+)
+from hermes.tui.picker import PickerItem, pick
 from hermes.tui.questions import Questions
 from hermes.tui.skins import DisplayState, skin_or_default
-from hermes.tui.text import one_line, terminal_depth, wrap
+from hermes.tui.text import Depth, Rgb, one_line, terminal_depth, wrap
 
 if TYPE_CHECKING:
     from hermes.agent import Agent
@@ -51,6 +75,8 @@ STYLES = {
     "scrollbar.button": "bg:default reverse",
     "auto-suggestion": "fg:ansibrightblack",
 }
+DOUBLE_ESCAPE_SECONDS = 1.0  #: A second Escape within this time offers earlier questions.
+AWAY_SECONDS = 10.0  #: Without a key for so long, the user is notified.
 KEY_SECONDS, ESCAPE_SECONDS = 0.2, 0.05  #: Seconds to wait for the next key of a sequence.
 
 
@@ -132,6 +158,8 @@ COMMANDS_WITH_OFFERS = ("resume", "sessions", "model", "personality", "skin")
 class TerminalUI:
     """Shows the area from the start, and the conversation once it is attached."""
 
+    has_picker = True
+
     def __init__(
         self,
         settings: DisplaySettings,
@@ -149,8 +177,11 @@ class TerminalUI:
         self.conversation: Conversation | None = None
         self.code = 0
         self._early: list[UserInput] = []
+        self._keys, self._key_at = 0, time.monotonic()
+        """Number of keys pressed so far, and when the last one was."""
+        self._escaped_at = -DOUBLE_ESCAPE_SECONDS
         self._progress = ""
-        self._input = InputField(
+        self.input = InputField(
             self.display,
             InputCompleter(
                 folder=folder,
@@ -163,21 +194,26 @@ class TerminalUI:
             redact=redact,
             send=self._send,
             tell=self.note,
-            repaint=lambda: self.area.repaint(),
+            repaint=lambda: self.raw("\x1b[2J\x1b[H"),
         )
         self.area = self._make_area(changes)
+        self.set_vim(self.display.vim)
+        self._use_terminal(settings, folder)
 
     def _make_area(self, changes: LayoutOverrides) -> Area:
-        extension_keys, input_area = KeyBindings(), self._input.area
+        extension_keys, input_area = KeyBindings(), self.input.area
         changes.keys(extension_keys, input_area=input_area)
         widgets: dict[str, Any] = {
             **self.questions.widgets,
             "spinner_widget": LineBox(self._live, 30, lambda: self.area.frames),
             "spacer": _empty_widget(),
             "status_bar": LineBox(self._status, 1, lambda: self.area.frames),
-            "input_rule_top": _empty_widget(),
+            "input_rule_top": LineBox(self._rule, 1, lambda: self.area.frames),
             "image_bar": LineBox(self._image_bar, 2, lambda: self.area.frames),
-            "input_area": input_area,
+            # A question has a prompt of its own.
+            "input_area": ConditionalContainer(
+                input_area, ~Condition(lambda: self.questions.is_focused)
+            ),
             "input_rule_bot": _empty_widget(),
             "voice_status_bar": _empty_widget(),
             "completions_menu": CompletionsMenu(max_height=8, scroll_offset=1),
@@ -186,14 +222,46 @@ class TerminalUI:
             output=FrameOutput.on(self.stdout),
             layout=Layout(HSplit(changes.children(**widgets)), input_area),
             key_bindings=merge_key_bindings(
-                [input_keys(self._input), ui_keys(self), extension_keys]
+                [input_keys(self.input), ui_keys(self), extension_keys]
             ),
             style=Style.from_dict({**STYLES, **changes.styles()}),
             mouse_support=False,
         )
         area.timeoutlen, area.ttimeoutlen = KEY_SECONDS, ESCAPE_SECONDS
-        read_pastes_quickly(area.input)
+        read_keys(area.input)
+        area.key_processor.before_key_press += self._count_key
         return area
+
+    def _count_key(self, _sender: object) -> None:
+        self._keys += 1
+        self._key_at = time.monotonic()
+
+    def notify(self, text: str) -> bool:
+        """Notify the user, if they pressed no key for a while; return whether that is so."""
+        if time.monotonic() - self._key_at < AWAY_SECONDS:
+            return False
+        if self.display.notify != "off":
+            self._write("\a" if self.display.notify == "bell" else notification(f"Hermes: {text}"))
+        return True
+
+    def set_vim(self, on: bool) -> None:
+        """Edit messages as in vi, or as readline does."""
+        self.display.vim = on
+        self.area.editing_mode = EditingMode.VI if on else EditingMode.EMACS
+
+    def _use_terminal(self, settings: DisplaySettings, folder: Path) -> None:
+        """Adapt to the background of the terminal and use its links."""
+        if settings.background == "auto":
+            if (colour := background_of_variable()) is not None:
+                self.display.set_background(colour)
+            if terminal_depth() >= Depth.INDEXED:
+                BackgroundQuery(self.area, self._set_background)
+        if settings.links == "on" or (settings.links == "auto" and terminal_links()):
+            self.area.link_folder = folder
+
+    def _set_background(self, colour: Rgb) -> None:
+        self.display.set_background(colour)
+        self.area.invalidate()
 
     async def show(self) -> None:
         loop = asyncio.get_running_loop()
@@ -209,6 +277,8 @@ class TerminalUI:
                     return
 
         watching = asyncio.ensure_future(leave_when_closed())
+        loop.add_signal_handler(signal.SIGCONT, self._write, KEYBOARD_ON)
+        self._write(KEYBOARD_ON)
         try:
             with redirect_stdout(StdoutProxy(self.note, self.stdout)):
                 loop.set_exception_handler(LoopErrorHandler(self.note))
@@ -218,17 +288,32 @@ class TerminalUI:
         finally:
             loop.set_exception_handler(None)
             watching.cancel()
-            for number in EXIT_SIGNALS:
+            self._write(KEYBOARD_OFF)
+            for number in (signal.SIGCONT, *EXIT_SIGNALS):
                 loop.remove_signal_handler(number)
+
+    def _write(self, sequence: str) -> None:
+        self.area.output.write_raw(sequence)
+        self.area.output.flush()
+
+    def suspend(self) -> None:
+        """Stop the program as Ctrl-Z does; the shell gets the usual keys."""
+        self._write(KEYBOARD_OFF)
+        self.area.suspend_to_background()
 
     def attach(self, app: "App", agent: "Agent", folder: Path) -> "Conversation":
         """Begin the conversation and connect it to the area."""
         # Loads the agent and the app: the prompt must appear before that.
         from hermes.tui.conversation import Conversation
         from hermes.tui.plain import reference_expander
+        from hermes.tui.view import FolderLabel
 
         expand = reference_expander(app, folder, self.note)
         talk = Conversation(app, agent, self.display, self.questions, self.area, self.leave, expand)
+        talk.view.folder = FolderLabel(folder)
+        talk.restore, talk.notify = self._restore, self.notify
+        if self.area.link_folder is not None:
+            self.area.link_folder = folder
         self.conversation = talk
         return talk
 
@@ -262,7 +347,7 @@ class TerminalUI:
     async def approve_hook(self, event: str, command: str) -> bool:
         """Ask whether a hook may run, until the user answers yes or no."""
         request = render_approval(hook_request(event, command), columns=self.columns() - 4)
-        asked = "\n".join((*request.lines, "Let it, now and later?"))
+        asked = "\n".join((*request.lines, "Allow it, now and in the future?"))
         while True:
             user_input = await self.questions.clarify(QuestionAsked("", asked, ("no", "yes")))
             if (answer := YES_NO.get(user_input.strip().lower())) is not None:
@@ -271,14 +356,21 @@ class TerminalUI:
 
     def _live(self) -> list[str]:
         if self.conversation is not None:
-            return self.conversation.live_lines()
+            return self.conversation.live_lines() if not self.area.is_resizing else []
         waiting = [f"⧗ {one_line(each.text, self.columns() - 3)}" for each in self._early]
         return [self.display.paint("dim", line) for line in (self._progress, *waiting) if line]
 
     def _status(self) -> list[str]:
+        if self.area.is_resizing:
+            return []
         if self.conversation is not None:
             return self.conversation.status_lines()
         return [self.display.paint("dim", "starting …")]
+
+    def _rule(self) -> list[str]:
+        return (
+            [self.display.paint("rule", "─" * self.columns())] if not self.area.is_resizing else []
+        )
 
     def _image_bar(self) -> list[str]:
         labels = self.images.labels
@@ -298,19 +390,56 @@ class TerminalUI:
 
     def _send(self, text: str) -> None:
         text = text.strip()
-        user_input = UserInput(text, self.images.take(), self._input.pastes.expand(text))
+        self.area.vi_state.input_mode = InputMode.INSERT
+        user_input = UserInput(text, self.images.take(), self.input.pastes.expand(text))
         if self.conversation is not None:
             self.conversation.submit(user_input)
         else:
             self._early.append(user_input)
 
     def on_interrupt(self) -> None:
-        if self._input.search.active:
-            self._input.search.cancel()
+        if self.input.search.active:
+            self.input.search.cancel()
         elif self.conversation is not None:
-            self.conversation.on_interrupt()
+            self.conversation.on_interrupt(self.typed, self._keys)
+        elif self.typed.text:
+            self.typed.append_to_history()
+            self.typed.reset()
         else:
             self.leave(130)
+
+    def on_escape(self) -> None:
+        """Handle Escape: stop what runs. Twice while nothing runs and nothing is typed offers the
+        earlier questions."""
+        talk, now = self.conversation, time.monotonic()
+        again, self._escaped_at = now - self._escaped_at < DOUBLE_ESCAPE_SECONDS, now
+        if talk is None or talk.stop("Esc"):
+            self._escaped_at = -DOUBLE_ESCAPE_SECONDS
+        elif again and not self.typed.text:
+            self._escaped_at = -DOUBLE_ESCAPE_SECONDS
+            self.area.create_background_task(self._choose_earlier(talk))
+
+    async def _choose_earlier(self, talk: "Conversation") -> None:
+        questions = dict(talk.earlier_questions())
+        if not questions:
+            talk.view.note("There is no earlier question to go back to.", "dim")
+            return
+        items = [PickerItem(text, "", at) for at, text in questions.items()]
+        title = "Go back to before which question?"
+        paint = self.display.paint
+        chosen = await pick(title, items, preview=questions.__getitem__, paint=paint)
+        if chosen is not None and not talk.busy:
+            self._set_input(self.input.pastes.collapse(questions[chosen]))
+            talk.replace_question(chosen)
+
+    def _restore(self, inputs: Sequence[UserInput]) -> None:
+        """Put messages that were not delivered back into the input, before what is typed."""
+        self._set_input("\n".join(filter(None, (*(each.text for each in inputs), self.typed.text))))
+        for each in inputs:
+            self.images.put_back(each.images)
+
+    def _set_input(self, text: str) -> None:
+        self.typed.document = Document(text, len(text))
 
     def on_ctrl_d(self, buffer: Buffer) -> None:
         """Handle Ctrl-D: delete the character under the cursor; leave when nothing is typed."""
@@ -318,13 +447,13 @@ class TerminalUI:
             self.leave()
         else:
             at = buffer.cursor_position
-            buffer.delete(self._input.steps.after(buffer.text, at) - at)
+            buffer.delete(self.input.steps.after(buffer.text, at) - at)
 
     # What the questions need
 
     def focus(self, control: Any) -> None:
         """Move the keyboard focus to a control; None is the input."""
-        self.area.layout.focus(control or self._input.area)
+        self.area.layout.focus(control or self.input.area)
         self.area.invalidate()
 
     def show_text(self, text: str) -> None:
@@ -333,7 +462,7 @@ class TerminalUI:
 
     @property
     def typed(self) -> Buffer:
-        return self._input.area.buffer
+        return self.input.area.buffer
 
     # The protocol `CommandTerminal`
 
@@ -363,7 +492,27 @@ def is_terminal_open(stream: TextIO) -> bool:
 def ui_keys(ui: TerminalUI) -> KeyBindings:
     keys, deferred = KeyBindings(), Condition(lambda: ui.questions.is_deferred)
     keys.add("c-c")(lambda _event: ui.on_interrupt())
+    at_input = Condition(lambda: ui.area.current_buffer is ui.typed and not ui.input.search.active)
+    # Escape closes the menu, and ends the insert mode of vi.
+    typing = at_input & ~has_completions & (~vi_mode | vi_navigation_mode)
+    keys.add("escape", filter=typing)(lambda _event: ui.on_escape())
+
+    @keys.add("s-tab")
+    def _next_mode(_event: KeyPressEvent) -> None:
+        if ui.conversation is not None:
+            ui.conversation.next_permission_mode()
+
+    @keys.add("c-o")
+    def _expand(_event: KeyPressEvent) -> None:
+        if ui.conversation is not None:
+            ui.conversation.expand_result()
+
+    @keys.add("escape", "escape", filter=typing)
+    def _twice(_event: KeyPressEvent) -> None:
+        ui.on_escape()
+        ui.on_escape()
+
     keys.add("c-d")(lambda event: ui.on_ctrl_d(event.current_buffer))
     keys.add("tab", filter=deferred, eager=True)(lambda _event: ui.questions.resume())
-    keys.add("c-z")(lambda event: event.app.suspend_to_background())
+    keys.add("c-z")(lambda _event: ui.suspend())
     return keys

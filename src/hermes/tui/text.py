@@ -224,6 +224,10 @@ DEFAULT_COLOURS: dict[str, str] = {
 }  # fmt: skip
 """Styles by role: attributes and a colour, by name or as `#rrggbb`."""
 
+MIN_CONTRAST = 4.5  #: Contrast of text with a known background, as WCAG defines it.
+
+Rgb = tuple[int, int, int]
+
 
 class Paint:
     """`paint("warn", text)` colours a text; without colours the text is returned unchanged."""
@@ -233,32 +237,57 @@ class Paint:
         colours: Mapping[str, str] | None = None,
         depth: Depth = Depth.NONE,
         mark: str = "",
+        background: Rgb | None = None,
     ) -> None:
         """`colours` override the default roles; `mark` begins each sequence, see
-        `terminal_text`. Raises `ValueError` for an invalid colour."""
-        self.depth, self._mark = depth, mark
+        `terminal_text`. Text gets enough contrast with the `background` of the terminal, if it is
+        known; rules are fainter. Raises `ValueError` for an invalid colour."""
+        self.depth, self._mark, self.background = depth, mark, background
         self.colours = {**DEFAULT_COLOURS, **(colours or {})}
-        self._codes = {role: escape_codes(look, depth) for role, look in self.colours.items()}
+        self._codes = {
+            role: escape_codes(look, depth, background if role != "rule" else None)
+            for role, look in self.colours.items()
+        }
+        self._band = ""
 
     def __call__(self, role: str, text: str) -> str:
-        code = self._codes.get(role, "")
+        code = self._codes.get(role, self._band)
         mark = self._mark
         return f"\x1b[{mark}{code}m{text}\x1b[{mark}0m" if code and text else text
 
+    def on(self, band: Rgb, colours: Mapping[str, str]) -> "Paint":
+        """Return a painter that also paints the background; `colours` as in the constructor."""
+        painter = Paint({**self.colours, **colours}, self.depth, self._mark, band)
+        code = painter._band = _colour_code(band, self.depth, 48)
+        painter._codes = {
+            role: f"{each};{code}".strip(";") for role, each in painter._codes.items()
+        }
+        return painter
 
-def escape_codes(look: str, depth: Depth) -> str:
+
+def hanging_rows(paint: Paint, role: str, first: str, text: str, columns: int) -> list[str]:
+    """Wrap a text after `first`; the following rows are indented by its width."""
+    indent = width(first)
+    rows = wrap(text, max(10, columns - indent))
+    return [paint(role, (" " * indent if at else first) + row) for at, row in enumerate(rows)]
+
+
+def escape_codes(look: str, depth: Depth, background: Rgb | None = None) -> str:
     """Return the parameters of the escape sequence for a style such as `bold #7aa2f7`."""
     if depth is Depth.NONE:
         look = ""
-    return ";".join(_code(word, depth) for word in look.split())
+    return ";".join(_code(word, depth, background) for word in look.split())
 
 
-def _code(word: str, depth: Depth) -> str:
+def _code(word: str, depth: Depth, background: Rgb | None) -> str:
     word = word.lower()
     if word in ATTRIBUTES:
         return ATTRIBUTES[word]
     if word.startswith("#"):
-        return _rgb(word, depth)
+        colour = _parse_rgb(word)
+        if background is not None:
+            colour = _readable_colour(colour, background, depth)
+        return _colour_code(colour, depth)
     name = word.removeprefix("bright_")
     if name not in COLOUR_NAMES:
         raise ValueError(
@@ -267,7 +296,7 @@ def _code(word: str, depth: Depth) -> str:
     return str((30 if name == word else 90) + COLOUR_NAMES.index(name))
 
 
-def _rgb(word: str, depth: Depth) -> str:
+def _parse_rgb(word: str) -> Rgb:
     digits = word[1:]
     if len(digits) == 3:
         digits = "".join(2 * digit for digit in digits)
@@ -275,14 +304,52 @@ def _rgb(word: str, depth: Depth) -> str:
         red, green, blue = bytes.fromhex(digits)
     except ValueError:
         raise ValueError(f"{word!r} is not a colour: write it as #rrggbb") from None
+    return red, green, blue
+
+
+def _colour_code(colour: Rgb, depth: Depth, kind: int = 38) -> str:
+    """Return the parameters for a text colour, or with `kind` 48 for a background."""
     if depth is Depth.TRUE:
-        return f"38;2;{red};{green};{blue}"
+        return f"{kind};2;{colour[0]};{colour[1]};{colour[2]}"
     if depth is Depth.INDEXED:
-        r, g, b = (_nearest_level(channel) for channel in (red, green, blue))
-        return f"38;5;{16 + 36 * r + 6 * g + b}"
-    half = max(red, green, blue) / 2 or 1
-    number = sum(1 << bit for bit, channel in enumerate((red, green, blue)) if channel > half)
-    return str((90 if max(red, green, blue) > 191 else 30) + number)
+        red, green, blue = map(_nearest_level, colour)
+        return f"{kind};5;{16 + 36 * red + 6 * green + blue}"
+    half = max(colour) / 2 or 1
+    number = sum(1 << bit for bit, channel in enumerate(colour) if channel > half)
+    return str((90 if max(colour) > 191 else 30) + number)
+
+
+def luminance(colour: Rgb) -> float:
+    """Return the relative luminance, from 0 to 1, as WCAG 2 defines it."""
+    parts = (channel / 255 for channel in colour)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def is_light(background: Rgb | None) -> bool:
+    """Return whether black text is easier to read on it than white text."""
+    return background is not None and luminance(background) > 0.18
+
+
+def contrast(one: Rgb, other: Rgb) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _readable_colour(colour: Rgb, background: Rgb, depth: Depth) -> Rgb:
+    """Return the colour, moved towards black or white until it has enough contrast as shown."""
+    end = 0 if is_light(background) else 255
+    moved = colour
+    for step in range(21):
+        moved = tuple(round(each + (end - each) * step / 20) for each in colour)  # type: ignore[assignment]  # three
+        shown: Rgb = moved
+        if depth is Depth.INDEXED:
+            shown = tuple(_LEVELS[_nearest_level(each)] for each in moved)  # type: ignore[assignment]  # three
+        if contrast(shown, background) >= MIN_CONTRAST:
+            break
+    return moved
 
 
 def _nearest_level(channel: int) -> int:
@@ -326,20 +393,26 @@ def progress_lines(event: Event) -> list[str]:
             return []
 
 
-def trouble_line(event: Retrying | FellBack) -> str:
-    """Return a line that says why a model call failed and what happens next."""
+def trouble_line(event: Retrying | FellBack, shown: str = "") -> str:
+    """Return a line that says why a model call failed and what happens next.
+
+    An error that is `shown` already is not repeated.
+    """
     if isinstance(event, Retrying):
-        return f"{event.error}; trying again in {event.seconds:.0f} s"
+        error = "" if event.error == shown else f"{event.error}; "
+        return f"{error}trying again in {event.seconds:.0f} s"
     return f"{event.error}; {event.model} on {event.provider} takes over"
 
 
-def problem_lines(end: TurnFinished) -> list[str]:
-    """Return the problem of a turn and its hint, if there is one."""
+def problem_lines(end: TurnFinished, shown: str = "") -> list[str]:
+    """Return the problem of a turn and its hint, if there is one. An error that is `shown` already
+    is not repeated."""
     if end.exit_reason in EXIT_REASONS:
         return [f"({EXIT_REASONS[end.exit_reason]})"]
     if not end.error:
         return []
-    return [f"hermes: {end.error}"] + ([f"  {end.hint}"] if end.hint else [])
+    problem = "no more attempts" if end.error == shown else end.error
+    return [f"hermes: {problem}"] + ([f"  {end.hint}"] if end.hint else [])
 
 
 def format_duration(seconds: float) -> str:

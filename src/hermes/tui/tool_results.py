@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -266,8 +267,8 @@ def wrap_rows(text: str, columns: int, paint: Paint, role: str, most: int) -> li
     return [*(INDENT + paint(role, row) for row in rows[:most]), *more]
 
 
-def more_line(count: int, columns: int, paint: Paint) -> str:
-    return INDENT + paint("dim", cut(f"… {count:,} more lines", columns - len(INDENT)))
+def more_line(count: int, columns: int, paint: Paint, hint: str = "") -> str:
+    return INDENT + paint("dim", cut(f"… {many(count, 'more line')}{hint}", columns - len(INDENT)))
 
 
 def _safe_line(line: str) -> str:
@@ -328,7 +329,7 @@ def format_value(value: Any, depth: int = 0, *, inline: bool = False) -> str:
 
 
 Mark = Literal["ok", "failed", "stopped"]
-BRIEF_LINES = 2  #: Lines of a collapsed result.
+BRIEF_LINES = 3  #: Lines of a collapsed result.
 
 _EXIT = re.compile(r"^\[exit code (?P<code>-?\d+)(?:: (?P<meaning>.+))?\]$", re.MULTILINE)
 _PAGE = re.compile(r"^\[lines (\d+-\d+ of (?:more than )?\d+)", re.MULTILINE)
@@ -336,6 +337,14 @@ _NUMBERED = re.compile(r"^\d+\|", re.MULTILINE)
 _WRITTEN = re.compile(r"^(?:created|replaced) .*: \d+ bytes?, (\d+ lines?)", re.MULTILINE)
 _MATCHES = re.compile(r"\d+ (?:match(?:es)? in \d+ files?|files?)")
 _HIT = re.compile(r"^\d+\. ", re.MULTILINE)
+_OMITTED = re.compile(
+    r"^\[… (?:(?P<lines>\d+) lines(?:, )?)?(?P<bytes>\d+ bytes)? ?left out …\]$", re.M
+)
+_SAVED = re.compile(
+    r"^\[… \d+ characters in all; all of it is in (?P<path>[^\n]+), to be read ", re.M
+)
+_REMARKS = re.compile(r"(?:\n\[(?:the middle of the output was cut; |now in )[^\n]*\])+\Z")
+"""Remarks of the terminal for the model, after the output."""
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
@@ -345,6 +354,7 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     text: str = ""  #: The result for the user.
     note: str = ""  #: A summary of a few words.
     brief: tuple[str, ...] = ()  #: Lines for a collapsed result.
+    lines: int = 0  #: Lines of the output, as far as it is known, if the brief has fewer.
     error: bool = False  #: The text is an error message.
 
 
@@ -361,8 +371,33 @@ def _first_lines(text: str, most: int = BRIEF_LINES) -> tuple[str, ...]:
     return tuple([line for line in text[:20_000].split("\n") if line.strip()][:most])
 
 
-def _last_lines(text: str) -> tuple[str, ...]:
-    return tuple([line for line in text[-20_000:].split("\n") if line.strip()][-3:])
+def _last_lines(text: str, most: int = BRIEF_LINES) -> tuple[str, ...]:
+    return tuple([line for line in text[-20_000:].split("\n") if line.strip()][-most:])
+
+
+MAX_SAVED_CHARS = 2_000_000  #: Characters that are read from the file of a long result.
+
+
+def complete_text(text: str) -> str:
+    """Return the whole result if it was too long for the model and is in a file of this machine."""
+    if (saved := _SAVED.search(text)) is None:
+        return text
+    try:
+        with Path(saved["path"]).open(encoding="utf-8", errors="replace") as file:
+            return file.read(MAX_SAVED_CHARS)
+    except OSError:
+        return text
+
+
+def count_lines(text: str) -> int:
+    """Return the lines of an output, with those that the tool left out of its middle."""
+    if not text:
+        return 0
+    lines = text.count("\n") + 1
+    for found in _OMITTED.finditer(text):
+        # The note takes a line; one that names bytes also splits a line in two.
+        lines += int(found["lines"] or 0) - (2 if found["bytes"] else 1)
+    return lines
 
 
 def _default_outcome(result: str) -> ToolOutcome:
@@ -371,28 +406,34 @@ def _default_outcome(result: str) -> ToolOutcome:
 
 def _text_outcome(text: str, shown: int = BRIEF_LINES) -> ToolOutcome:
     """Show the first lines of a text; the number of lines is noted if there are more."""
-    lines = text.count("\n") + 1 if text else 0
-    note = many(lines, "line") if lines > shown else ""
-    return ToolOutcome("ok", text, note, _first_lines(text, shown))
+    lines = count_lines(text)
+    if lines == shown + 1 and shown:  # a row that says so would take the place of the line
+        shown = lines
+    is_long = lines > shown
+    note = many(lines, "line") if is_long else ""
+    return ToolOutcome("ok", text, note, _first_lines(text, shown), lines if is_long else 0)
 
 
 def _terminal_outcome(result: str) -> ToolOutcome:
+    result = _REMARKS.sub("", result)
     ends = list(_EXIT.finditer(result))
     if not ends:
         return _output_outcome(result)
     end = ends[-1]  # the last one is of the tool; the others are output of the command
     whole = _output_outcome(result[: end.start()] + result[end.end() + 1 :])
-    note = f"exit code {end['code']}"
-    if "not an error" in (end["meaning"] or ""):
-        return ToolOutcome("ok", whole.text, note, whole.brief)
-    return ToolOutcome("failed", whole.text, note, _last_lines(whole.text))
+    mark: Mark = "ok" if "not an error" in (end["meaning"] or "") else "failed"
+    return msgspec.structs.replace(whole, mark=mark, note=f"exit code {end['code']}")
 
 
 def _output_outcome(text: str) -> ToolOutcome:
+    """Show the last lines of an output, where the outcome of a command usually is."""
     text = text.strip("\n")
     if text in ("", "[no output]"):
         return ToolOutcome("ok", note="no output")
-    return _text_outcome(text)
+    whole = _text_outcome(text)
+    return msgspec.structs.replace(
+        whole, brief=_last_lines(text, max(BRIEF_LINES, len(whole.brief)))
+    )
 
 
 def _read_file_outcome(result: str) -> ToolOutcome:
@@ -426,9 +467,8 @@ def _execute_code_outcome(result: str) -> ToolOutcome:
     whole = _output_outcome(as_text(value.get("output")))
     used = many(calls, "tool call") if isinstance(calls, int) and calls else ""
     if value.get("status") in ("success", None):
-        return ToolOutcome(
-            "ok", whole.text, ", ".join(filter(None, (whole.note, used))), whole.brief
-        )
+        note = ", ".join(filter(None, (whole.note, used)))
+        return msgspec.structs.replace(whole, note=note)
     text = "\n".join(filter(None, (whole.text, error)))
     return ToolOutcome("failed", text, as_text(value.get("status")), _last_lines(error or text))
 

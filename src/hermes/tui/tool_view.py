@@ -2,8 +2,9 @@
 
 import difflib
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, takewhile
+from itertools import accumulate, pairwise, takewhile
 from typing import Any, Literal
 
 import msgspec
@@ -17,15 +18,32 @@ from hermes.core.events import (
     ToolStarted,
 )
 from hermes.core.messages import ToolCall
+from hermes.tui.markdown.code import find_file_highlighter, syntax_colours
+from hermes.tui.markdown.parser import Roles, Run
 from hermes.tui.skins import DisplayState, Level
-from hermes.tui.text import Paint, break_ranges, cut, escape_codes, format_duration, one_line, safe
+from hermes.tui.text import (
+    Depth,
+    Paint,
+    Rgb,
+    break_ranges,
+    cut,
+    escape_codes,
+    format_duration,
+    is_light,
+    one_line,
+    safe,
+    width,
+)
 from hermes.tui.tool_results import (
     INDENT,
     CallInfo,
     Mark,
     ToolOutcome,
     as_text,
+    complete_text,
+    count_lines,
     cut_rows,
+    describe_call,
     headline,
     more_line,
     parse_call,
@@ -195,6 +213,7 @@ def _safe(text: str) -> str:
 
 
 Range = tuple[int, int]
+Piece = tuple[str, Roles, bool]  #: A text, the roles of its syntax, and whether it was changed.
 _MARKS = "[\u0300-\u036f\ufe0f\U0001f3fb-\U0001f3ff]*"
 _WORD = re.compile(rf"[0-9A-Za-z_\u00c0-\u2e7f]+|\s+|(?:\S{_MARKS}\u200d)*\S{_MARKS}")
 """Words, spaces and single characters; an emoji of several parts is one."""
@@ -247,18 +266,90 @@ def _ranges(words: Sequence[str], changed: Sequence[Range]) -> list[Range]:
     return [(starts[first], starts[last]) for first, last in joined]
 
 
+EXPAND_HINT = " · ctrl-o shows all"
 _SIGNS: Mapping[DiffKind, str] = {"added": "+", "removed": "-", "same": " "}
 _DIFF_ROLES: Mapping[DiffKind, str] = {
     "added": "added", "removed": "removed", "same": "dim", "title": "strong", "note": "warn",
 }  # fmt: skip
+_BANDS: Mapping[str, Mapping[DiffKind, tuple[Rgb, Rgb]]] = {
+    "dark": {"added": ((20, 48, 31), (33, 88, 52)), "removed": ((58, 24, 29), (112, 41, 48))},
+    "light": {
+        "added": ((221, 246, 226), (164, 228, 178)),
+        "removed": ((253, 229, 228), (250, 187, 184)),
+    },
+}
+"""Backgrounds of changed lines, and of the changed words in them."""
+_BAND_TEXT = {
+    "dark": {"text": "#d5dae0", "dim": "#8d949c"},
+    "light": {"text": "#24292f", "dim": "#656d76"},
+}
+
+
+class DiffPainter:
+    """Paints the text of diff lines.
+
+    With 256 colours or more, changed lines have a background and the syntax colours of the file
+    at `path`; a terminal with fewer colours shows them in the colour of their kind.
+    """
+
+    def __init__(self, paint: Paint, path: str = "") -> None:
+        self.paint = paint
+        self._path = path
+        self._bands: dict[DiffKind, tuple[Paint, Paint]] = {}
+        if paint.depth >= Depth.INDEXED and "#" in paint.colours["added"]:
+            behind = paint.background
+            kind_of_band = "light" if is_light(behind) else "dark"
+            syntax = syntax_colours(paint.depth, behind)
+            colours = {**syntax, **_BAND_TEXT[kind_of_band]}
+            self._bands = {
+                kind: (paint.on(line, colours), paint.on(words, colours))
+                for kind, (line, words) in _BANDS[kind_of_band].items()
+            }
+            self._plain = Paint({**syntax, **paint.colours}, paint.depth, background=behind)
+        self.restart()
+
+    def restart(self, path: str = "") -> None:
+        """Forget the state of the syntax, before lines that do not follow the last ones or are of
+        another file."""
+        self._path = path or self._path
+        find = find_file_highlighter if self._bands else lambda _path: None
+        self._before, self._after = find(self._path), find(self._path)
+
+    def runs(self, line: DiffLine) -> list[Run]:
+        """Return the text of the next line with the roles of its syntax."""
+        if self._before is None or self._after is None:
+            return [(line.text, ())]
+        found = self._before.line(line.text) if line.kind != "added" else []
+        return self._after.line(line.text) if line.kind != "removed" else found
+
+    def row(self, line: DiffLine, head: tuple[str, str], pieces: Iterable[Piece], room: int) -> str:
+        """Return a row: number and sign, then pieces of the text; bands have `room` columns."""
+        number, sign = head
+        if line.kind not in self._bands:
+            paint, role = self.paint, _DIFF_ROLES[line.kind]
+            strong = reverse_paint(paint, role)
+            if self._bands:
+                text = "".join(self._plain((*roles, "text")[0], text) for text, roles, _ in pieces)
+            else:
+                text = "".join(
+                    strong(text) if changed else paint(role, text) for text, _, changed in pieces
+                )
+            return paint("dim", number) + paint(role, sign) + text
+        normal, changed_words = self._bands[line.kind]
+        shown, used = [normal("dim", number) + normal(_DIFF_ROLES[line.kind], sign)], 0
+        for text, roles, changed in pieces:
+            painter = changed_words if changed else normal
+            shown.append(painter((*roles, "text")[0], text))
+            used += width(text)
+        return "".join(shown) + normal("text", " " * (room - used))
 
 
 def diff_rows(
-    lines: Sequence[DiffLine], columns: int, paint: Paint, most: int, *, whole: bool
+    lines: Sequence[DiffLine], columns: int, paint: Paint, most: int, *, whole: bool, path: str = ""
 ) -> list[str]:
     """Return at most `most` rows, plus one with the number of remaining lines.
 
-    Long lines are cut, or wrapped with `whole`.
+    Long lines are cut, or wrapped with `whole`. `path` names the file, for its syntax colours.
     """
     missing = sum(line.number for line in lines if line.kind == "more")
     lines = [line for line in lines if line.kind != "more"]
@@ -267,48 +358,76 @@ def diff_rows(
     # Line numbers are left out if less than 10 columns would remain for the text.
     gutter = digits if columns - len(INDENT) - digits - 3 >= 10 else 0
     rows: list[str] = []
+    painter = DiffPainter(paint, path)
+    room = columns - len(INDENT) - (gutter and gutter + 1) - 2
+    if not whole:  # bands are as wide as the longest line
+        room = min(room, max((width(line.text) for line in shown if line.number), default=room) + 1)
     for at, line in enumerate(shown):
-        found = list(_line_rows(line, words.get(at, []), gutter, columns, paint, whole=whole))
+        if line.kind in _SIGNS:
+            found = list(_line_rows(line, words.get(at, []), gutter, room, painter, whole=whole))
+        else:
+            painter.restart(line.text.partition(" ")[2] if line.kind == "title" else "")
+            text = cut("⋮" if line.kind == "gap" else line.text, columns - len(INDENT))
+            found = [INDENT + paint(_DIFF_ROLES.get(line.kind, "dim"), text)]
         if len(rows) + len(found) > most:
             shown = shown[:at]
             break
         rows += found
     missing += len(lines) - len(shown)
-    return [*rows, more_line(missing, columns, paint)] if missing else rows
+    hint = EXPAND_HINT if len(shown) < len(lines) else ""
+    return [*rows, more_line(missing, columns, paint, hint)] if missing else rows
+
+
+def unified_diff_rows(diff: str, columns: int, paint: Paint) -> list[str]:
+    """Return the rows of a diff of git: a title for each file, and its changes."""
+    rows: list[str] = []
+    for part in re.split(r"(?m)^diff --git ", diff)[1:]:
+        head, hunk, body = part.partition("\n@@ ")
+        name = head.partition("\n")[0].rpartition(" b/")[2]
+        state = next((word for word in ("new", "deleted") if f"\n{word} file mode" in head), "")
+        lines = list(parse_reported_diff(f"@@ {body}")) if hunk else []
+        note = "" if hunk else head.rpartition("\n")[2] if "Binary" in head else ""
+        title = " ".join(filter(None, (_safe(name), f"({state})" if state else "", note)))
+        rows += [paint("strong", cut(title, columns))]
+        rows += diff_rows(lines, columns, paint, MAX_DIFF_LINES, whole=False)
+    return rows
 
 
 def _line_rows(
-    line: DiffLine, words: Sequence[Range], digits: int, columns: int, paint: Paint, *, whole: bool
+    line: DiffLine,
+    words: Sequence[Range],
+    digits: int,
+    room: int,
+    painter: DiffPainter,
+    *,
+    whole: bool,
 ) -> Iterator[str]:
-    sign = _SIGNS.get(line.kind)
-    room = columns - len(INDENT)
-    if sign is None:
-        text = "⋮" if line.kind == "gap" else line.text
-        yield INDENT + paint(_DIFF_ROLES.get(line.kind, "dim"), cut(text, room))
-        return
     number = f"{line.number or '':>{digits}} " if digits else ""
-    role, room = _DIFF_ROLES[line.kind], room - len(number) - 2
+    sign = f"{_SIGNS[line.kind]} "
+    runs = painter.runs(line)
     text = line.text if whole else cut(line.text, room)
-    strong = reverse_paint(paint, role)
     for start, end in break_ranges(text, room, room):
-        dressed = "".join(
-            strong(text[a:b]) if changed else paint(role, text[a:b])
-            for a, b, changed in _pieces(start, end, words)
-        )
-        yield INDENT + paint("dim", number) + paint(role, f"{sign} ") + dressed
-        number, sign = " " * len(number), " "
+        pieces = _pieces(text, runs, words, start, end)
+        yield INDENT + painter.row(line, (number, sign), pieces, room)
+        number, sign = " " * len(number), "  "
 
 
-def _pieces(start: int, end: int, words: Sequence[Range]) -> Iterator[tuple[int, int, bool]]:
-    """Split the range `start` to `end` at the boundaries of changed words."""
-    at = start
-    for first, last in words:
-        first, last = max(first, at), min(last, end)
-        if first < last:
-            yield at, first, False
-            yield first, last, True
-            at = last
-    yield at, end, False
+def _pieces(
+    text: str, runs: Sequence[Run], words: Sequence[Range], start: int, end: int
+) -> Iterator[Piece]:
+    """Split the range at the boundaries of runs and of changed words. The text of the runs may
+    differ after a cut."""
+    edges = {start, end, *accumulate(len(run) for run, _ in runs)}
+    edges |= {edge for word in words for edge in word}
+    inner = sorted(edge for edge in edges if start <= edge <= end)
+    roles = [(at, each) for at, (_, each) in zip(_starts(runs), runs, strict=True)]
+    for first, last in pairwise(inner):
+        role = next((each for at, each in reversed(roles) if at <= first), ())
+        yield text[first:last], role, any(a <= first < b for a, b in words)
+
+
+def _starts(runs: Sequence[Run]) -> list[int]:
+    return [0, *accumulate(len(run) for run, _ in runs[:-1])] if runs else []
 
 
 def reverse_paint(paint: Paint, role: str) -> Callable[[str], str]:
@@ -396,14 +515,17 @@ def result_rows(
         return []
     (most_lines, most_diff, most_tasks), paint = LIMITS[level], display.paint
     if diff:
-        return diff_rows(diff, columns, paint, most_diff, whole=level == "full")
+        path = describe_call(call)
+        return diff_rows(diff, columns, paint, most_diff, whole=level == "full", path=path)
     if call.name == "todo" and parse_tasks(outcome.text):
         rows = todo_rows(outcome.text, columns - len(INDENT), paint, most_tasks)
         return [INDENT + row for row in rows]
     if outcome.error:
         return wrap_rows(outcome.text, columns, paint, "error", most_lines)
     if level == "collapsed":
-        return cut_rows(outcome.brief, columns, paint, "dim")
+        missing = outcome.lines - len(outcome.brief) if outcome.brief else 0
+        more = [more_line(missing, columns, paint, EXPAND_HINT)] if missing > 0 else []
+        return [*more, *cut_rows(outcome.brief, columns, paint, "dim")]
     return wrap_rows(outcome.text, columns, paint, "dim", most_lines) if outcome.text else []
 
 
@@ -432,6 +554,32 @@ MARKS: Mapping[Mark, tuple[str, str]] = {
 """Role and symbol."""
 
 
+MAX_FOLDED, MAX_FOLDED_CHARS = 50, 4_000_000  #: Results that can be expanded afterwards.
+MAX_EXPANDED_ROWS = 5_000
+
+
+class FoldedResult(msgspec.Struct, frozen=True):
+    """A result that was not shown completely."""
+
+    call: CallInfo
+    outcome: ToolOutcome
+    diff: tuple[DiffLine, ...]
+
+    @property
+    def title(self) -> str:
+        return one_line(f"{self.call.name} {describe_call(self.call)}", 200)
+
+    def rows(self, display: DisplayState, columns: int) -> list[str]:
+        """Return the line of the call and the complete result."""
+        paint, most = display.paint, MAX_EXPANDED_ROWS
+        head = headline(self.call, display, columns, [self.outcome.note], MARKS[self.outcome.mark])
+        if self.diff:
+            path = describe_call(self.call)
+            return [head, *diff_rows(self.diff, columns, paint, most, whole=True, path=path)]
+        text = complete_text(self.outcome.text)
+        return [head, *wrap_rows(text, columns, paint, "text", most)]
+
+
 class ToolView:
     """Shows the tool calls of a turn: running ones in the area, finished ones as lines.
 
@@ -444,6 +592,8 @@ class ToolView:
         self._columns = 80
         self._last = ""
         self._repeats = 0
+        self.folded: deque[FoldedResult] = deque(maxlen=MAX_FOLDED)
+        """Results of this session that were not shown completely, the latest last."""
 
     def started(self, event: ToolStarted) -> None:
         self._running[event.call.id] = RunningCall(event.call)
@@ -511,6 +661,11 @@ class ToolView:
         added, removed = kinds.count("added"), kinds.count("removed")
         counts = f"{f'+{added} ' if added else ''}{f'-{removed}' if removed else ''}".rstrip()
         notes = [(counts if "more" not in kinds else "") or outcome.note, took]
+        shown = LIMITS["collapsed"][1] if diff else len(outcome.brief)
+        if (len(diff) or outcome.lines or count_lines(outcome.text)) > shown:
+            self.folded.append(FoldedResult(call, outcome, tuple(diff)))
+            while sum(len(each.outcome.text) for each in self.folded) > MAX_FOLDED_CHARS:
+                self.folded.popleft()
         lines = [headline(call, display, columns, notes, MARKS[outcome.mark])]
         if display.tool_progress == "verbose":
             lines += argument_rows(call, display, columns, diff=bool(diff))

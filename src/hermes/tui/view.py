@@ -3,10 +3,12 @@
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from hermes.config.home import tilde
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -44,7 +46,7 @@ from hermes.tui.text import (
     width,
     wrap,
 )
-from hermes.tui.tool_view import ToolView
+from hermes.tui.tool_view import FoldedResult, ToolView
 from hermes.util.text import many, visible
 
 SpinnerPhase = Literal["waiting", "thinking", "writing", "tools"]
@@ -54,6 +56,7 @@ PHASE_WORDS: Mapping[SpinnerPhase, str] = {"writing": "writing", "tools": "worki
 FAST, SLOW = 0.1, 0.6
 """Seconds of a frame: of a symbol of one or two columns, and of a wider face or of wings."""
 STOP_HINT = "ctrl-c stops"
+WAITING = "● waiting for you"
 
 
 class SpinnerLine:
@@ -108,8 +111,9 @@ def _pad_frames(frames: Sequence[str]) -> tuple[str, ...]:
     return tuple(frame + " " * (widest - width(frame)) for frame in frames)
 
 
-WIDE_COLUMNS, MEDIUM_COLUMNS = 76, 52  #: Columns from which more parts are shown.
+WIDE_COLUMNS = 76  #: Columns from which the context is shown as a bar, or with its name.
 CONTEXT_BAR_COLUMNS = 8
+CONTEXT_BAR_SHARE = 0.5  #: Below this share of the context window the number is enough.
 CONTEXT_ROLES = ((0.95, "error"), (0.80, "warn"), (0.50, "accent"))
 """Minimum share of the context window, and the role it is painted in."""
 
@@ -119,39 +123,94 @@ class StatusInfo(msgspec.Struct, frozen=True):
     share: float | None = None  #: Used share of the context window; None if unknown.
     cache: float | None = None
     """Share of the input read from the cache; None before the first call."""
-    cost: float | None = None  #: Dollars of this session; None if a price is unknown.
+    cost: str = ""  #: Cost of this session; see `format_total`.
     seconds: float = 0.0  #: Seconds since the turn began, or the duration of the last turn.
-    notes: tuple[str, ...] = ()
-    """Further remarks: input mode, background tasks, approvals switched off."""
+    notes: tuple[str, ...] = ()  #: Further remarks, such as background tasks.
+    folder: str = ""  #: The working folder with its branch.
+    mode: str = ""  #: The permission mode: ask, plan, accept edits, auto.
+    enter: str = ""  #: What Enter does while the agent works: steer, queue or interrupt.
+
+
+MODE_ROLES = {"ask": "status", "plan": "accent"}  #: Other modes run calls without a question.
 
 
 def status_line(status: StatusInfo, columns: int, paint: Paint) -> str:
-    """Return the status line, at most `columns` wide; the last parts are left out first."""
-    model = status.model.rpartition("/")[2]
-    parts = [paint("strong", cut(model, max(10, columns // 3)))]
+    """Return the status line, at most `columns` wide; less important parts are left out first."""
+    model = cut(status.model.rpartition("/")[2], max(10, columns // 3))
+    share, role = "", "status"
     if status.share is not None:
         share = f"{status.share:.0%}"
-        role = next((role for least, role in CONTEXT_ROLES if status.share >= least), "ok")
-        if columns >= WIDE_COLUMNS:
+        role = next((role for least, role in CONTEXT_ROLES if status.share >= least), role)
+        if columns >= WIDE_COLUMNS and status.share < CONTEXT_BAR_SHARE:
+            share = f"{share} context"
+        elif columns >= WIDE_COLUMNS:
             full = min(CONTEXT_BAR_COLUMNS, round(status.share * CONTEXT_BAR_COLUMNS))
             share = f"{'█' * full}{'░' * (CONTEXT_BAR_COLUMNS - full)} {share}"
-        parts.append(paint(role, share))
-    if columns >= MEDIUM_COLUMNS:
-        if status.cache is not None:
-            parts.append(f"cache {status.cache:.0%}")
-        if status.cost is not None:
-            parts.append(format_cost(status.cost))
-    if columns >= WIDE_COLUMNS and status.seconds:
-        parts.append(format_duration(status.seconds))
-    parts += [paint("warn", note) for note in status.notes]
+    cache = f"cache {status.cache:.0%}" if status.cache is not None else ""
+    # Each part with its rank: the highest is left out first.
+    parts = [
+        (0, paint("strong", model)),
+        (5, paint("status", cut_left(status.folder, max(12, columns // 3)))),
+        (3, paint(role, share)),
+        (7, paint("status", cache)),
+        (6, paint("status", status.cost)),
+        (8, paint("status", format_duration(status.seconds) if status.seconds else "")),
+        (1, paint(MODE_ROLES.get(status.mode, "warn"), status.mode)),
+        (2, paint("accent", f"Enter: {status.enter}" if status.enter else "")),
+        *((4, paint("warn", note)) for note in status.notes),
+    ]
+    parts = [part for part in parts if part[1]]
     gap = paint("dim", " │ ")
-    while len(parts) > 1 and width(gap.join(parts)) > columns:
-        parts.pop()
-    return gap.join(parts)
+    while len(parts) > 1 and width(gap.join(text for _, text in parts)) > columns:
+        parts.remove(max(parts, key=lambda part: part[0]))
+    return gap.join(text for _, text in parts)
+
+
+def cut_left(text: str, columns: int) -> str:
+    """Cut a path to `columns`, with an ellipsis at the beginning."""
+    return text if width(text) <= columns else f"…{cut(text[::-1], columns)[-2::-1]}"
 
 
 def format_cost(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}" if dollars else "$0"
+
+
+def format_total(known: float, unpriced: int) -> str:
+    """Format the cost of calls, of which `unpriced` have an unknown price."""
+    if not unpriced:
+        return format_cost(known)
+    return f"over {format_cost(known)}" if known else "price unknown"
+
+
+class FolderLabel:
+    """The working folder for people, with its git branch, which is read once a second."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read_at, self._text = float("-inf"), ""
+
+    def __str__(self) -> str:
+        now = time.monotonic()
+        if now - self._read_at > 1:
+            branch = git_branch(self._folder)
+            self._read_at = now
+            self._text = safe(f"{tilde(self._folder)}{f' ({branch})' if branch else ''}")
+        return self._text
+
+
+def git_branch(folder: Path) -> str:
+    """Return the checked out branch, or the beginning of the commit; "" outside of a repository."""
+    try:
+        for place in (folder, *folder.parents):
+            git = place / ".git"
+            if git.is_file():  # a worktree or a submodule
+                git = place / git.read_text("utf-8").removeprefix("gitdir:").strip()
+            if git.is_dir():
+                head = (git / "HEAD").read_text("utf-8").strip()
+                return head.removeprefix("ref: refs/heads/") if "ref: " in head else head[:8]
+    except (OSError, UnicodeError):
+        return ""
+    return ""
 
 
 Phase = Literal["idle", "waiting", "thinking", "writing", "tools"]
@@ -177,8 +236,10 @@ class EventView:
         self._blank = True  #: Whether the last printed line was empty.
         self.phase: Phase = "idle"
         self.began = self.took = 0.0
+        self._trouble = ""  #: The error of the last failed model call of this turn.
         self.used = Usage()  #: Tokens of this conversation.
-        self.cost: float | None = 0.0  #: Its dollars; None if a price is unknown.
+        self._cost, self._unpriced = 0.0, 0  #: Its dollars, and calls of unknown price.
+        self.folder = FolderLabel(Path.cwd())
         self._tokens = 0
         self._spinner = SpinnerLine(display.skin, display.paint, random.Random())
 
@@ -203,23 +264,30 @@ class EventView:
                 self._end_turn(event)
             case UsageReported():
                 self.used += event.usage
-                unknown = self.cost is None or event.cost_usd is None
-                self.cost = None if unknown else (self.cost or 0.0) + (event.cost_usd or 0.0)
+                self._cost += event.cost_usd or 0.0
+                self._unpriced += event.cost_usd is None
             case _:
                 self._show_other(event)
         self._sink.refresh(at_once=self.phase != before)
 
     def user_message(self, text: str) -> None:
         paint, symbol = self.display.paint, self.display.skin.branding.prompt_symbol
-        first, *rest = safe(text).split("\n")
+        rows = [row for line in safe(text).split("\n") for row in wrap(line, self._columns() - 2)]
         self.gap()
-        self.out([f"{paint('prompt', symbol)} {paint('user', first)}"])
-        self.out([f"  {paint('user', line)}" for line in rest])
+        self.out([f"{paint('prompt', symbol)} {paint('user', rows[0])}"])
+        self.out([f"  {paint('user', row)}" for row in rows[1:]])
         self.gap()
 
     def markdown(self, text: str) -> None:
         """Print a complete Markdown text, such as the answer of a command."""
-        stream = MarkdownStream(self.display.paint, self._columns())
+        paint = self.display.paint
+        # Commands show many names as code, which would be loud in its colour.
+        quiet = Paint(
+            {**paint.colours, "code": paint.colours["tool"]},
+            paint.depth,
+            background=paint.background,
+        )
+        stream = MarkdownStream(quiet, self._columns())
         self.gap()
         self.out([*stream.feed(safe(text)), *stream.finish()])
         self.gap()
@@ -231,6 +299,23 @@ class EventView:
             rows = [line] if width(line) <= columns else wrap(line, columns)
             self.out([paint(role, row) for row in rows])
 
+    @property
+    def folded_results(self) -> Sequence[FoldedResult]:
+        """The results that were not shown completely and not expanded since, the latest last."""
+        return self._tools.folded
+
+    def expand_last_result(self) -> bool:
+        """Print the latest folded result completely; the next call prints the one before.
+
+        Returns False when there is none.
+        """
+        if not self._tools.folded:
+            return False
+        self.gap()
+        self.out(self._tools.folded.pop().rows(self.display, self._columns()))
+        self.gap()
+        return True
+
     def out(self, lines: list[str]) -> None:
         if lines:
             self._blank = not lines[-1]
@@ -240,8 +325,18 @@ class EventView:
         if not self._blank and not self.display.compact:
             self.out([""])
 
-    def live(self) -> list[str]:
-        """Return the lines of the area: unfinished text, running tools, spinner."""
+    @property
+    def cost(self) -> str:
+        """The cost of this conversation; "" before the first model call."""
+        return format_total(self._cost, self._unpriced) if self.used.prompt else ""
+
+    def live(self, *, waiting: bool = False) -> list[str]:
+        """Return the lines of the area: unfinished text, running tools, spinner.
+
+        `waiting` is true while a question to the user is open.
+        """
+        if waiting:
+            return [self.display.paint("accent", WAITING)]
         if self.phase == "idle":
             return []
         columns, now = self._columns(), self._now()
@@ -251,6 +346,7 @@ class EventView:
 
     def _begin_turn(self) -> None:
         self.phase, self.began, self._tokens = "waiting", self._now(), 0
+        self._trouble = ""
         self._spinner = SpinnerLine(self.display.skin, self.display.paint, random.Random())
         if label := self.display.skin.branding.response_label:
             self.out([self.display.paint("accent", safe(label))])
@@ -320,12 +416,16 @@ class EventView:
                     self.out([*self._text.finish(), paint("warn", "— interrupted —")])
                     self._text = None
                 self._reasoning, self._thinking_since = "", 0.0
-                self.note(trouble_line(event))
+                self.note(trouble_line(event, self._trouble))
+                self._trouble = event.error
             case Notice():
                 if not event.text.startswith(STEERED):  # it was shown when the user sent it
                     self.note(event.text)
             case ApprovalAsked():
-                self._questions[event.call_id] = f"⚠ {visible(event.subject)}"
+                subject = event.subject
+                if event.effect == "write" and subject.startswith("--- "):  # a diff
+                    subject = f"{event.tool} {subject.split(chr(10))[1].removeprefix('+++ ')}"
+                self._questions[event.call_id] = f"⚠ {visible(subject)}"
             case QuestionAsked():
                 self._questions[event.call_id] = f"? {event.question}"
             case ApprovalAnswered():
@@ -345,7 +445,7 @@ class EventView:
             self.out(self._text.finish())
             self._text = None
         self.out(self._tools.stop_all())
-        for line in problem_lines(end):
+        for line in problem_lines(end, self._trouble):
             self.note(line, "warn" if end.interrupted else "error")
         self.phase, self.took = "idle", self._now() - self.began
         if self.display.cost and end.cost_usd is not None:

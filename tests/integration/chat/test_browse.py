@@ -10,15 +10,15 @@ def test_a_session_is_found_chosen_and_gone_on_with(hermes, screen, hermes_home)
             assert hermes("chat", "-q", question, *at(server)).returncode == 0
         for key, value in (("base_url", f"{server.url}/v1"), ("default", "lab-model")):
             assert hermes("config", "set", f"model.{key}", value).returncode == 0
+        it = screen("chat").ready()
+        assert it.leave() == 0
         it = screen("sessions", "browse")
-        it.sees("q to leave:")
-        italy, france = (line for line in it.lines if "capital of" in line)
-        assert italy.startswith("  1 ") and italy.endswith("capital of Italy?")
-        assert france.startswith("  2 ") and france.endswith("capital of France?")
-        it.say("paris")
-        it.wait(lambda it: it.text.count("q to leave:") == 2, "another page")
-        assert [line[:4] for line in it.lines if "capital of France" in line] == ["  2 ", "  1 "]
-        it.say("7").sees("there is no 7 on this page").say("1").ready()
+        it.sees("2 of 2").sees("Esc cancels").sees_last("▸ capital of Italy?").sees_last(
+            "assistant: Rome."
+        )
+        it.press("down").sees_last("▸ capital of France?").sees_last("assistant: Paris.")
+        it.type("rome").sees_last("▸ capital of Italy?").gone("capital of France?")
+        it.press("ctrl-u").type("fra").sees_last("▸ capital of France?").press("enter").ready()
         it.ask("how many people?", "It has two million people.")
         assert it.leave() == 0
         asked = server.calls[-1].body["messages"]
@@ -26,6 +26,15 @@ def test_a_session_is_found_chosen_and_gone_on_with(hermes, screen, hermes_home)
         "capital of France?",
         "how many people?",
     ]
+
+
+def test_simple_terminal_gets_a_numbered_list(hermes, screen, hermes_home):
+    with ModelServer(["Paris."]) as server:
+        assert hermes("chat", "-q", "capital of France?", *at(server)).returncode == 0
+    it = screen("sessions", "browse", TERM="dumb")
+    it.sees("q to leave:").say("zebra").sees("nothing found").say("7")
+    it.sees("there is no 7 on this page").say("q")
+    assert it.ended() == 0
 
 
 def test_without_a_terminal_it_says_what_to_use(hermes):

@@ -1,5 +1,6 @@
 """`hermes chat -q`: one question, one answer, the right exit code."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from hermes.core.events import ToolFinished, TurnFinished, TurnStarted, from_json
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import Cut, ModelServer, Refuse, Stall, Step
+from hermes.store import open_store
 from tests.cases import cases
 from tests.integration.chat.conftest import HERMES, at
 
@@ -45,6 +47,25 @@ def test_the_question_may_come_from_standard_input(hermes):
     assert asked == ["from a pipe", "review this: a diff", "no flag at all"]
 
 
+def test_a_prompt_without_a_terminal_is_answered_once(hermes):
+    with ModelServer(["Done.", "Done.", "Done."]) as server:
+        done = [
+            hermes("fix the tests", *at(server)),
+            hermes("chat", "fix the tests", *at(server)),
+            hermes("chat", *at(server), "fix", "the", "tests", "-Q"),
+        ]
+        asked = [request.body["messages"][-1]["content"] for request in server.requests]
+    assert [(one.returncode, one.stdout, one.stderr) for one in done] == [(0, "Done.\n", "")] * 3
+    assert asked == ["fix the tests"] * 3
+
+
+def test_a_prompt_and_a_query_are_refused_together(hermes):
+    done = hermes("chat", "-q", "fix", "the tests")
+    assert done.returncode == 2
+    assert "unexpected argument 'the tests'" in done.stderr
+    assert "hermes chat -q 'fix the tests'" in done.stderr
+
+
 def test_json_is_the_event_union_line_by_line(hermes):
     with ModelServer([call("terminal", '{"command":"echo hi"}'), "done"]) as server:
         done = hermes("chat", "--json", "-q", "go", *at(server))
@@ -65,6 +86,20 @@ def test_continue_resumes_the_last_chat(hermes):
         "Bob, noted.",
         "what is my name?",
     ]
+
+
+def test_continue_skips_chats_without_messages(hermes, hermes_home):
+    with ModelServer(["Bob, noted.", "Bob."]) as server:
+        hermes("chat", "-q", "my name is Bob", *at(server))
+
+        async def open_and_leave() -> None:
+            store = open_store("", hermes_home / "state.db")
+            await store.create("zzz_empty", source="cli", model="m", system_prompt="")
+            store.close()
+
+        asyncio.run(open_and_leave())
+        hermes("--continue", "-q", "what is my name?", *at(server))
+        assert server.requests[-1].body["messages"][1]["content"] == "my name is Bob"
 
 
 def test_continue_without_an_earlier_chat_starts_a_new_one(hermes):

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import time
 from pathlib import Path
 
 import pexpect
@@ -32,6 +33,20 @@ def test_tool_calls_and_their_results_are_shown(terminal):
     shown = plain(child.before)
     assert "● search_files *.py files" in shown and "↳ 0 files match" in shown
     assert shown.rstrip().endswith("There are none.")
+
+
+@pytest.mark.parametrize("plain", [(), ("--plain",)])
+def test_a_prompt_starts_the_conversation(screen, plain):
+    with ModelServer(["All pass.", "Again, all pass."]) as server:
+        it = screen("fix the tests", *plain, *at(server))
+        it.sees("All pass.")
+        if not plain:
+            it.ready()
+        it.say("and now?").sees("Again, all pass.")
+        it.press("ctrl-d")
+        assert it.ended() == 0
+        asked = [request.body["messages"][-1]["content"] for request in server.calls]
+    assert asked == ["fix the tests", "and now?"]
 
 
 def test_a_dangerous_command_runs_only_after_a_yes(terminal, work: Path):
@@ -95,23 +110,31 @@ def test_conversation_continues_until_the_user_leaves(screen):
     it.reads(CASES["conversation continues until the user leaves"])
 
 
-def test_ctrl_c_stops_the_turn_and_not_the_conversation(screen):
+def test_ctrl_c_stops_the_turn_and_not_the_conversation(screen, hermes):
     stalled = Step((Text("never finished"),), faults=(Stall(1),))
     with ModelServer([stalled, "Here again."]) as server:
         it = screen("chat", *at(server)).ready()
         it.say("one").sees("never").press("ctrl-c").sees("stopped by Ctrl-C")
-        it.ready().ask("two", "Here again.").say("/quit")
+        it.ready().ask("two", "Here again.").say("/history").sees("[interrupted by the user]")
+        it.say("/quit")
         assert it.ended() == 0
+        sent = server.calls[1].body["messages"][1:]
+    assert [message["role"] for message in sent] == ["user", "assistant", "user"]
+    assert sent[1]["content"] == "never fi\n\n[interrupted by the user]"
+    assert "[interrupted by the user]" in hermes("sessions", "show", "20").stdout
 
 
-def test_no_answer_in_time_means_no(terminal, hermes_home: Path, work: Path):
+def test_question_waits_until_it_is_answered(terminal, hermes_home: Path, work: Path):
     (work / "junk").mkdir()
-    (hermes_home / "config.yaml").write_text(f"approvals:\n  timeout: 1\n{UNTITLED}")
-    with ModelServer([danger(), "Then not."]) as server:
+    (hermes_home / "config.yaml").write_text(f"approvals:\n  timeout: 0.2\n{UNTITLED}")
+    with ModelServer([danger(), "Cleaned up."]) as server:
         child = terminal("chat", "-q", "clean up", *at(server))
+        child.expect("or a2: ")
+        time.sleep(1)
+        child.sendline("o")
+        child.expect("Cleaned up.")
         child.expect(pexpect.EOF)
-    assert "or a2: \n  ✗ the question was not answered in time" in plain(child.before)
-    assert (work / "junk").is_dir()
+    assert not (work / "junk").exists()
 
 
 def test_ctrl_z_suspends_and_the_chat_comes_back(work: Path, untitled: None):

@@ -18,7 +18,7 @@ from hermes.security import Redactor
 from hermes.tui.area import Area, FrameOutput
 from hermes.tui.clipboard import ImageAttachments
 from hermes.tui.completion import InputCompleter, Offer
-from hermes.tui.input import InputField, input_keys, read_pastes_quickly
+from hermes.tui.input import InputField, input_keys, read_keys
 from hermes.tui.skins import PLAIN_SKIN, DisplayState
 from hermes.tui.text import Depth
 
@@ -72,7 +72,7 @@ async def main() -> None:
         layout=Layout(HSplit([bar, entry.area, CompletionsMenu(8, 1)]), entry.area),
         key_bindings=merge_key_bindings([input_keys(entry), own]),
     )
-    read_pastes_quickly(area.input)
+    read_keys(area.input)
     area.timeoutlen, area.ttimeoutlen = 0.2, 0.05
     await area.run_async()
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hermes.core.messages import Text, Thinking
 from hermes.core.testing import ModelServer, Step
+from hermes.tui.area import ASK_BACKGROUND
 from tests.cases import cases
 from tests.integration.tui.conftest import call, run
 
@@ -103,7 +104,7 @@ def test_a_tool_line_tells_how_long_it_took_and_what_came_out(chat, work: Path) 
         it = chat(server)
         it.ask("work", "Done.")
         assert any(
-            re.fullmatch(r"💻 terminal sleep 0\.2; .* · 0\.[2-9] s ✓", line) for line in it.lines
+            re.fullmatch(r"▪ terminal sleep 0\.2; .* · 0\.[2-9] s ✓", line) for line in it.lines
         )
         it.reads(CASES["tool line tells how long it"])
 
@@ -118,15 +119,35 @@ def test_thoughts_are_folded_until_they_are_wanted(chat) -> None:
 
 def test_the_status_bar_leaves_out_what_has_no_room(chat) -> None:
     shapes = {
-        100: r"lab-model │ ░░░░░░░░ \d+% │ cache \d+% │ \d\.\d s",
-        60: r"lab-model │ \d+% │ cache \d+%",
-        40: r"lab-model │ \d+%",
+        120: r"lab-model │ \S+/work │ \d+% context │ cache \d+% │ price unknown │ \S+ s │ acc.*",
+        74: r"lab-model │ …\S+/work │ \d+% │ price unknown │ accept edits",
+        50: r"lab-model │ …\S+/work │ \d+% │ accept edits",
     }
     with ModelServer(["Hello."]) as server:
-        it = chat(server, columns=100)
+        it = chat(server, columns=120)
         it.ask("hello", "Hello.")
         for columns, shape in shapes.items():
             it.resize(columns, 30)
-            it.wait(lambda it, shape=shape: bool(re.fullmatch(shape, it.shown[-2])), shape)
+            it.wait(lambda it, shape=shape: bool(re.fullmatch(shape, it.shown[-3])), shape)
         it.ask("/statusbar off", "❯").gone("lab-model │").ask("/statusbar on", "❯")
         it.sees_last("lab-model │")
+
+
+def test_colours_follow_a_light_background(chat) -> None:
+    with ModelServer(["**Hello.**"]) as server:
+        it = chat(server)
+        assert ASK_BACKGROUND.encode() in it.raw
+        it.type("\x1b]11;rgb:ffff/ffff/ffff\x1b\\").type("ab").sees_last("❯ ab")
+        before = len(it.raw)
+        it.press("ctrl-u").ask("hello", "Hello.")
+        assert b"38;5;110m" not in it.raw[before:], "the light blue of dark backgrounds"
+
+
+def test_links_can_be_switched_on(chat, settings, work: Path) -> None:
+    (work / "notes.txt").write_text("")
+    settings("display: {links: 'on'}\n")
+    with ModelServer(["See notes.txt and https://example.org/page."]) as server:
+        it = chat(server)
+        it.ask("where?", "See notes.txt and https://example.org/page.")
+        assert f"\x1b]8;;{(work / 'notes.txt').as_uri()}\x1b\\notes.txt".encode() in it.raw
+        assert b"\x1b]8;;https://example.org/page\x1b\\" in it.raw

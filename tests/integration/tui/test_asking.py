@@ -28,7 +28,7 @@ DENIED = """
 ❯ clean up
 
 ⚠ rm -rf junk → not allowed
-💻 terminal rm -rf junk ✗
+▪ terminal rm -rf junk ✗
    the user did not allow this: deletes folders with everything in them
 """.strip()
 COLOUR = call("clarify", question="Which colour?", choices=["red", "blue", "green"])
@@ -48,6 +48,37 @@ def consider(it: Chat) -> None:
     it.wait(lambda _it: time.monotonic() > end, "the time to answer")
 
 
+def test_while_a_question_is_open_it_waits_for_the_user(chat, junk: Path) -> None:
+    with ModelServer([run(REMOVAL, "c1"), "Done."]) as server:
+        it = chat(server)
+        it.say("clean up")
+        consider(it)
+        assert "● waiting for you" in it.lines
+        assert "ctrl-c stops" not in it.text
+        assert "Enter:" not in it.text
+        row = it.lines[it.screen.cursor.y]
+        assert row[it.screen.cursor.x :].startswith("▸[d]"), "the cursor is at the marked answer"
+        it.type("d").sees("Done.").gone("waiting for you")
+
+
+def test_a_question_in_a_narrow_window_is_wrapped_between_words(chat, junk: Path) -> None:
+    with ModelServer([run(REMOVAL, "c1"), "Done."]) as server:
+        it = chat(server, columns=40)
+        it.say("clean up")
+        consider(it)
+        start = next(at for at, line in enumerate(it.lines) if line.startswith("⚠"))
+        assert it.lines[start : start + 4] == [
+            "⚠ terminal wants to run this:",
+            "  │ rm -rf junk",
+            "  deletes folders with everything in",
+            "  them",
+        ]
+        assert [line.strip() for line in it.lines if "] " in line] == [
+            "[o] once", "[s] in this session", "[a] always", "▸[d] deny",
+        ]  # fmt: skip
+        it.type("d").sees("Done.")
+
+
 def test_once_allows_one_call_and_deny_none(chat, junk: Path) -> None:
     with ModelServer([run(REMOVAL, "c1"), run(REMOVAL, "c2"), "Done."]) as server:
         it = chat(server)
@@ -62,7 +93,7 @@ def test_once_allows_one_call_and_deny_none(chat, junk: Path) -> None:
         it.reads(f"""
 {DENIED}
 ⚠ rm -rf junk → allowed once
-💻 terminal rm -rf junk · no output ✓
+▪ terminal rm -rf junk · no output ✓
 
 Done.
 """)
@@ -151,8 +182,20 @@ def test_letters_right_after_the_question_came_belong_to_a_message(chat, junk: P
     assert junk.is_dir()
 
 
+def test_questions_wait_until_they_are_answered(chat, settings, junk: Path) -> None:
+    settings("approvals:\n  timeout: 0.2\nclarify:\n  timeout: 0.2\n")
+    with ModelServer([run(REMOVAL), COLOUR, "Done."]) as server:
+        it = chat(server)
+        it.say("clean up").sees_last("[o] once")
+        time.sleep(1)
+        it.type("o").sees_last("or your own words")
+        time.sleep(1)
+        it.type("3\r").sees("Done.")
+    assert not junk.exists()
+
+
 def test_no_answer_in_time_means_no(chat, settings, junk: Path) -> None:
-    settings("approvals:\n  timeout: 1\n")
+    settings("approvals:\n  platform_timeouts:\n    cli: 1\n")
     with ModelServer([run(REMOVAL), "Then not."]) as server:
         it = chat(server)
         it.say("clean up").sees_last("[o] once")
@@ -185,7 +228,7 @@ def test_a_question_of_the_agent(chat) -> None:
 
 ? Which colour?
   {answer}
-💬 clarify Which colour? ✓
+▪ clarify Which colour? ✓
 
 Answer {number}.
 """)
@@ -204,7 +247,7 @@ def test_a_secret_is_never_shown(chat, hermes_home: Path) -> None:
         [ToolCall("c1", "skill_view", '{"name":"brew-tea"}'), "Tea is ready."]
     ) as server:
         it = chat(server)
-        it.say("tea please").sees_last("🔑 Key of the kettle (KETTLE_KEY)").type("steam-4711")
+        it.say("tea please").sees_last("? Key of the kettle (KETTLE_KEY)").type("steam-4711")
         it.sees_last("**********").press("enter").sees("Tea is ready.").ready()
         it.press("up").sees_last("❯ tea please")
         assert "steam" not in server.calls[1].raw.decode()
@@ -224,10 +267,18 @@ def test_the_consent_to_a_hook(screen, settings, hermes_home, typed, forbids):
     with ModelServer([call("todo"), "Done."]) as server:
         it = screen("chat", *at(server))
         for number, words in enumerate(typed):
-            it.sees_last("Let it, now and later?")
+            it.sees_last("Allow it, now and in the future?")
             it.wait(lambda it, asked=number: it.text.count("please answer") == asked, "a question")
             it.type(f"{words}\r")
         it.ready().ask("go", "Done.")
         assert ("by the guard" in said(server)) is forbids
         shown = "".join(it.text.split())  # where the line breaks depends on the length of the path
         assert shown.count("isleftoutinthissession") == (0 if forbids else 1)
+
+
+def test_scopes_are_wrapped_between_words(chat, junk: Path) -> None:
+    with ModelServer([run(REMOVAL), "Done."]) as server:
+        it = chat(server, columns=60)
+        it.say("clean up")
+        consider(it)
+        it.type("a").sees_last("\n       everywhere\n").press("escape").sees("Done.")

@@ -285,7 +285,7 @@ def test_the_editor_gets_the_terminal_and_gives_it_back(tmp_path: Path) -> None:
     command = [sys.executable, str(PROGRAM), str(tmp_path / "history")]
     it = Tmux(command, tmp_path, EDITOR=str(editor), VISUAL="", TMPDIR=str(tmp_path))
     try:
-        it.sees("❯").type("look HERE").press("C-o").sees("EDITING")
+        it.sees("❯").type("look HERE").press("C-x", "C-e").sees("EDITING")
         it.press("C-c").say("there").sees("❯ look there").type(" and go on")
         it.press("C-x", "C-e").settled().say("now").sees("❯ look there and go on")
         it.press("Enter").sees("sent 20 characters")
@@ -300,7 +300,7 @@ def test_the_editor_has_what_was_pasted(tmp_path: Path) -> None:
     editor.write_text('#!/bin/sh\nwc -l < "$1" > counted\necho " and more" >> "$1"\n')
     editor.chmod(0o755)
     it = Typed(tmp_path, EDITOR=str(editor), VISUAL="")
-    it.type("see ").paste("line\n" * 9 + "end").press("ctrl-o")
+    it.type("see ").paste("line\n" * 9 + "end").type("\x18\x05")
     it.sees_last("[pasted #1: 10 lines] and more")
     assert (tmp_path / "counted").read_text() == "9\n"
     it.sent("see " + "line\n" * 9 + "end and more")
@@ -309,7 +309,7 @@ def test_the_editor_has_what_was_pasted(tmp_path: Path) -> None:
 
 def test_an_editor_that_fails_leaves_the_message(tmp_path: Path) -> None:
     it = Typed(tmp_path, EDITOR="false", VISUAL="")
-    it.type("a message").press("ctrl-o")
+    it.type("a message").type("\x18\x05")
     it.sees("told: false ended with code 1; the message is unchanged")
     assert it.input == ["❯ a message"]
     it.sent("a message")

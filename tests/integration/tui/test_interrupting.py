@@ -16,16 +16,20 @@ STAGES = {
         "one two three fo",
         f"one two three fo\n{STOPPED}",
     ),
-    "while a tool runs": (run(BUSY), "working…", f"💻 terminal {BUSY} · stopped ■\n{STOPPED}"),
+    "while a tool runs": (
+        run(BUSY),
+        "terminal touch begun",
+        f"▪ terminal {BUSY} · stopped ■\n{STOPPED}",
+    ),
     "at a question for consent": (
         run("rm -rf junk"),
         "[o] once",
-        f"💻 terminal rm -rf junk · stopped ■\n{STOPPED}",
+        f"▪ terminal rm -rf junk · stopped ■\n{STOPPED}",
     ),
     "at a question of the agent": (
         call("clarify", question="Which colour?", choices=["red", "blue"]),
         "or your own words",
-        f"? Which colour?\n  no answer\n💬 clarify Which colour? · stopped ■\n{STOPPED}",
+        f"? Which colour?\n  no answer\n▪ clarify Which colour? · stopped ■\n{STOPPED}",
     ),
 }
 """What the model does, what is seen when Ctrl-C is pressed, and what is left of it."""
@@ -56,7 +60,7 @@ def test_ctrl_c_stops_a_compaction(chat, settings) -> None:
     settings(
         "compression:\n  protect_last_n: 1\n  target_ratio: 0.1\nmodel:\n  context_length: 30000\n"
     )
-    long = " ".join(f"word{number}" for number in range(4_000))
+    long = " ".join(f"word{number}" for number in range(3_500))
     summary = Step((Text("a summary"),), faults=(Stall(1),))
     with ModelServer(["One.", f"Two. {long}", "Three.", "Four.", summary, "Five."]) as server:
         it = chat(server)
@@ -69,30 +73,73 @@ def test_ctrl_c_stops_a_compaction(chat, settings) -> None:
         assert long in server.calls[-1].raw.decode(), "the conversation is as it was"
 
 
-def test_while_nothing_runs_it_clears_the_input_and_leaves_the_second_time(chat) -> None:
+def test_escape_stops_the_turn(chat) -> None:
+    with ModelServer([run(BUSY), "Here again."]) as server:
+        it = chat(server)
+        it.say("begin").sees_last("working…").press("escape").sees("hermes: stopped by Esc").ready()
+        it.ask("again", "Here again.")
+
+
+def test_ctrl_c_puts_the_draft_into_the_history(chat) -> None:
     with ModelServer([]) as server:
         it = chat(server)
         before = it.settled().lines
         it.type("something typed").sees_last("❯ something typed").press("ctrl-c")
         it.gone("something typed")
         assert it.settled().lines == before
-        it.press("ctrl-c")
+        it.press("up").sees_last("❯ something typed").press("ctrl-c").gone("something typed")
+        it.press("ctrl-c").sees_last("Ctrl-C again leaves").press("ctrl-c")
         assert it.ended() == 0
-        assert it.shown[4:] == ["See you soon!"]
+        assert "See you soon!" in it.text
 
 
-def test_once_while_nothing_runs_says_how_to_leave(chat) -> None:
-    with ModelServer([]) as server:
+def test_a_key_between_two_presses_keeps_the_conversation(chat) -> None:
+    with ModelServer(["Hello."]) as server:
         it = chat(server)
-        it.press("ctrl-c").sees_last("Ctrl-C again leaves, and so does Ctrl-D.").press("ctrl-c")
-        assert it.ended() == 0
+        it.press("ctrl-c").sees_last("Ctrl-C again leaves, and so does Ctrl-D.")
+        it.type("x").press("backspace", "ctrl-c").settled(0.5)
+        it.type("/resume x").sees_last("❯ /resume x").press("ctrl-c").gone("/resume x")
+        it.type("/model").sees_last("❯ /model").press("ctrl-c").gone("❯ /model")
+        it.ask("hello", "Hello.")
 
 
-def test_twice_while_a_tool_runs_leaves(chat, work: Path) -> None:
-    with ModelServer([run(f"trap '' TERM INT HUP; touch deaf; {BUSY}")]) as server:
+def test_hammering_ctrl_c_stops_the_turn_and_keeps_the_draft(chat, work: Path) -> None:
+    with ModelServer([run(f"trap '' TERM INT HUP; touch deaf; {BUSY}"), "Hello."]) as server:
         it = chat(server)
         it.say("begin")
         it.wait(lambda _it: (work / "deaf").exists(), "the command")
-        it.press("ctrl-c", "ctrl-c")
-        assert it.ended() == 130
-        assert it.is_restored
+        it.press("ctrl-c", "ctrl-c", "ctrl-c").sees("hermes: stopped by Ctrl-C").ready()
+        it.ask("hello", "Hello.")
+
+
+def test_twice_escape_goes_back_to_an_earlier_question(chat) -> None:
+    with ModelServer(["One.", "Two.", "Three.", "Two again."]) as server:
+        it = chat(server)
+        for question, answer in (("first", "One."), ("second", "Two."), ("third", "Three.")):
+            it.ask(question, answer)
+        it.press("escape", "escape").sees_last("Go back to before which question?")
+        it.sees_last("▸ third").press("down").sees_last("▸ second").press("enter")
+        it.sees_last("❯ second").sees_last("goes back to before this question")
+        it.type(" try").sees_last("❯ second try").press("enter").sees("Two again.").ready()
+        assert it.text.count("goes back to before this question") == 0
+        asked = server.calls[-1].body["messages"]
+    assert [each["content"] for each in asked if each["role"] == "user"] == ["first", "second try"]
+
+
+def test_clearing_the_input_keeps_the_conversation(chat) -> None:
+    with ModelServer(["One.", "Two."]) as server:
+        it = chat(server)
+        it.ask("first", "One.").press("escape", "escape").sees_last("▸ first").press("enter")
+        it.sees_last("goes back to before").press("ctrl-c").gone("goes back to before")
+        it.ask("second", "Two.")
+        asked = server.calls[-1].body["messages"]
+    assert [each["content"] for each in asked if each["role"] == "user"] == ["first", "second"]
+
+
+def test_keys_after_the_choice_belong_to_the_message(chat) -> None:
+    with ModelServer(["One.", "Two."]) as server:
+        it = chat(server)
+        it.ask("first", "One.").press("escape", "escape").sees_last("▸ first")
+        it.type("\rmore\r").sees("Two.").ready()
+        asked = server.calls[-1].body["messages"]
+    assert [each["content"] for each in asked if each["role"] == "user"] == ["firstmore"]

@@ -95,7 +95,7 @@ def test_killed_conversation_can_be_continued(shell: Chat, work: Path) -> None:
   ● 1 tool call
 The last turn was interrupted and continues now; tool calls that finished are not repeated.
 
-💻 terminal echo again ✓
+▪ terminal echo again ✓
    again
 
 It is built.

@@ -7,6 +7,7 @@ from pathlib import Path
 from hermes.core.messages import Text
 from hermes.core.testing import ModelServer, Slow, Step
 from tests.integration.chat.conftest import at
+from tests.integration.tui.conftest import run
 from tests.screens.chat import HERMES
 from tests.screens.tmux import Tmux
 
@@ -49,8 +50,7 @@ def test_a_storm_of_resizes_in_tmux(untitled, work: Path) -> None:
             while "All said." not in it.text:
                 it.resize(chance.randint(60, 140), chance.randint(12, 40))
                 time.sleep(chance.random() / 20)
-            it.resize(100, 30)
-            lines = it.settled().everything
+            lines = it.resize(100, 30).settled(1.0).everything
             assert numbers(lines) == list(range(LINES))
             prompts = [line.rstrip() for line in lines if line.startswith("❯")]
             assert prompts == ["❯ say it", "❯ typed meanwhile"]
@@ -70,10 +70,58 @@ def test_a_conversation_in_tmux(untitled, work: Path) -> None:
             it.settled().resize(80, 20)
             it.settled().say("again")
             it.sees("Last.")
-            talk = it.settled().text.split("\n")[4:-2]
+            talk = it.settled().text.split("\n")[4:-3]
             assert talk == [
                 f"❯ 漢字 {FAMILY}", "", f"Here: {FAMILY}, 漢字.", "",
                 "❯ again", "", "Last.", "",
             ]  # fmt: skip
+        finally:
+            it.close()
+
+
+FULL_SCREEN = "\n".join(f"- row {number}" for number in range(41))
+"""tmux moves the first rows of the screen to the history when lines become longer."""
+WORDS = 160
+PARAGRAPH = Step(
+    (Text(" ".join(f"word{number}" for number in range(WORDS))),), faults=(Slow(0.02),)
+)
+
+
+def test_a_paragraph_is_not_repeated_when_the_window_becomes_narrower(untitled, work: Path) -> None:
+    with ModelServer([FULL_SCREEN, PARAGRAPH]) as server:
+        it = Tmux([*HERMES, "chat", *at(server)], work, columns=120, rows=35)
+        try:
+            it.sees("Alt-Enter begins").say("fill the screen").sees("row 40").settled()
+            it.say("say it").sees("word30")
+            for columns in (80, 40, 80, 120):
+                it.resize(columns, 35)
+                time.sleep(0.5)
+            it.sees(f"word{WORDS - 1}").settled()
+            lines = it.everything
+            words = " ".join(lines[lines.index("❯ say it") :]).split()
+            assert [word for word in words if word.startswith("word")] == [
+                f"word{number}" for number in range(WORDS)
+            ]
+            assert sum("lab-model │" in line for line in lines) == 1
+            assert sum("───" in line for line in lines) == 1
+        finally:
+            it.close()
+
+
+def test_a_question_is_not_repeated_when_the_window_becomes_narrower(untitled, work: Path) -> None:
+    (work / "junk").mkdir()
+    with ModelServer([FULL_SCREEN, run("rm -rf junk"), "Done."]) as server:
+        it = Tmux([*HERMES, "chat", *at(server)], work, columns=120, rows=35)
+        try:
+            it.sees("Alt-Enter begins").say("fill the screen").sees("row 40").settled()
+            it.say("clean up").sees("[o] once").settled()
+            for columns in (80, 40, 80, 40, 120):
+                it.resize(columns, 35)
+                time.sleep(0.5)
+            lines = it.settled().everything
+            assert sum("⚠ terminal" in line for line in lines) == 1
+            assert sum("waiting for you" in line for line in lines) == 1
+            it.type("d").sees("Done.")
+            assert sum("lab-model │" in line for line in lines) == 1
         finally:
             it.close()

@@ -46,7 +46,9 @@ def test_a_file_change_is_rolled_back(chat, work: Path) -> None:
         it = chat(server)
         it.ask("change it", "Changed.")
         assert (work / "plan.txt").read_text() == "two\n"
-        it.ask("/rollback", "1 file  change it").say("/rollback diff 1").sees("-one").sees("+two")
+        it.ask("/rollback all", "1 file  change it").say("/rollback diff 1").sees("-one").sees(
+            "+two"
+        )
         it.ready().ask("/rollback 1", "/rollback 1 undoes this.")
     assert (work / "plan.txt").read_text() == "one\n"
 
@@ -132,7 +134,7 @@ def test_widgets_of_a_wrapper_stay_in_their_place(screen, work: Path) -> None:
         it = screen("run", "mine.py", f"{server.url}/v1", columns=60).ready()
         it.sees_last("0 messages").say("list").sees("• item 199").sees_last("2 messages")
         it.ready()
-        assert it.shown[-4:-2] == ["2 messages", "~" * 60]
+        assert it.shown[-5:-3] == ["2 messages", "~" * 60]
         assert it.shown[-1] == "❯"
         listed = [line for line in it.everything if line.startswith("• item")]
         assert listed == [f"• item {number}" for number in range(200)]

@@ -46,7 +46,7 @@ def test_lines_only(screen, flags: list[str], variables: dict[str, str]) -> None
         prompts(it)
         it.say("paint").sees("your number or words:").say("2").sees("Blue it is.")
         prompts(it)
-        it.say("/status").sees("Approvals: asked for")
+        it.say("/status").sees("Approvals: ask")
         prompts(it)
         it.press("ctrl-c")
         it.wait(lambda it: it.shown[-2:] == ["> ^C", ">"], "another prompt")

@@ -35,7 +35,7 @@ def test_the_menu_of_commands_and_an_unknown_one(chat) -> None:
         it = chat(server)
         it.type("/re").sees_last("/retry")
         menu = [line.split()[0] for line in it.settled().input[1:] if line]
-        assert menu[:5] == ["/retry", "/resume", "/reasoning", "/reload", "/reload-mcp"]
+        assert menu[:5] == ["/retry", "/resume", "/review", "/reasoning", "/reload"]
         it.press("down", "tab").sees_last("❯ /retry").gone("ask the last question again")
         it.press("enter").sees("nothing was asked yet").ready().type("/statusb")
         it.press("tab").sees_last("❯ /statusbar").press("ctrl-u")
@@ -49,7 +49,7 @@ def test_a_file_is_referred_to_and_completed(chat, work: Path) -> None:
     with ModelServer(["Milk."]) as server:
         it = chat(server)
         it.type("what is in @not").sees_last("notes.txt").press("tab")
-        it.sees_last("❯ what is in @notes.txt").gone("file").say(" and @file:other.md:2-3 ?")
+        it.sees_last("❯ what is in @notes.txt").gone(" file").say(" and @file:other.md:2-3 ?")
         it.reads("❯ what is in @notes.txt and @file:other.md:2-3 ?\n\nMilk.")
         assert "buy milk" in said(server)
         assert "two\nthree" in said(server)
@@ -66,3 +66,23 @@ def test_the_next_start_knows_what_was_typed(chat) -> None:
         assert it.settled().input == ["❯ two", "  lines"]
         it.press("up", "up").sees_last("❯ the first")
         assert it.settled().input == ["❯ the first"]
+
+
+def test_joined_emoji_are_written_whole_in_two_columns(chat) -> None:
+    with ModelServer([]) as server:
+        it = chat(server)
+        it.type(f"a{FAMILY}b").wait(
+            lambda it: f"\x1b7{FAMILY}\x1b8\x1b[2C".encode() in it.raw, "the family"
+        )
+        assert it.settled().screen.cursor.x == 6
+
+
+def test_long_input_is_wrapped_between_words(chat) -> None:
+    with ModelServer(["Yes."]) as server:
+        it = chat(server, columns=40)
+        it.type("please look at every single repository of mine")
+        it.sees_last("of mine")
+        assert it.input == ["❯ please look at every single repository", "  of mine"]
+        it.ask("", "Yes.")
+        assert "❯ please look at every single repository" in it.lines
+        assert "  of mine" in it.lines

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from hermes.core.messages import Text
 from hermes.core.testing import ModelServer, Stall, Step
 from tests.integration.tui.conftest import BUSY, run, said
 
 QUEUE = "display:\n  busy_input_mode: queue\n"
+INTERRUPT = "display:\n  busy_input_mode: interrupt\n"
 
 
 def users(server: ModelServer, number: int = -1) -> list[str]:
@@ -15,11 +18,13 @@ def users(server: ModelServer, number: int = -1) -> list[str]:
     return [each["content"] for each in messages if each["role"] == "user"]
 
 
-def test_a_new_message_interrupts_and_is_answered(chat) -> None:
+def test_a_new_message_interrupts_and_is_answered(chat, settings) -> None:
+    settings(INTERRUPT)
     stalled = Step((Text("one two three four five"),), faults=(Stall(2),))
     with ModelServer([stalled, "Something else then."]) as server:
         it = chat(server)
-        it.say("count").sees("one two three fo").ask("no, stop", "Something else then.")
+        it.say("count").sees("one two three fo").sees_last("Enter: interrupt")
+        it.ask("no, stop", "Something else then.")
         it.reads("""
 ❯ count
 
@@ -38,12 +43,12 @@ def test_a_message_waits_in_queue_mode(chat, settings, work: Path) -> None:
     with ModelServer([run(BUSY), "It is built.", "Shipped."]) as server:
         it = chat(server)
         it.say("build it").sees_last("working…").say("then ship it").sees_last("⧗ then ship it")
-        assert "Enter: queue" in it.shown[-2]
+        assert "Enter: queue" in it.shown[-3]
         (work / "go").touch()
         it.reads(f"""
 ❯ build it
 
-💻 terminal {BUSY} ✓
+▪ terminal {BUSY} ✓
    built
 
 It is built.
@@ -55,18 +60,18 @@ Shipped.
         assert users(server, 1) == ["build it"]
 
 
-def test_steer_mode_delivers_a_message_after_the_next_step(chat, work: Path) -> None:
+def test_a_message_steers_by_default(chat, work: Path) -> None:
     with ModelServer([run(BUSY), "Fine, in blue."]) as server:
         it = chat(server)
-        it.ask("/busy steer", "after its next step (steer)").say("build it").sees_last("working…")
+        it.say("build it").sees_last("working…").sees_last("Enter: steer")
         it.say("in blue").sees_last("↪ in blue")
-        assert "Enter: steer" in it.shown[-2]
+        assert "Enter: steer" in it.shown[-3]
         (work / "go").touch()
         it.reads(f"""
 ❯ build it
 
 ↪ in blue
-💻 terminal {BUSY} ✓
+▪ terminal {BUSY} ✓
    built
 
 Fine, in blue.
@@ -80,18 +85,20 @@ def test_two_messages_typed_while_a_tool_runs(chat, settings, work: Path) -> Non
         it = chat(server)
         it.say("build it").sees_last("working…").say("the first").say("the second")
         it.type("the third, not sent").sees_last("❯ the third, not sent")
-        assert "ctrl-c stops" in it.shown[-5]
-        assert it.shown[-4:-2] == ["⧗ the first", "⧗ the second"]
+        assert "ctrl-c stops" in it.shown[-6]
+        assert it.shown[-5:-3] == ["⧗ the first", "⧗ the second"]
         (work / "go").touch()
         it.reads("❯ the first\n\nFirst.\n\n❯ the second\n\nSecond.")
         assert it.input == ["❯ the third, not sent"]
         assert users(server) == ["build it", "the first", "the second"]
 
 
-def test_two_messages_at_once_interrupt_and_are_both_answered(chat) -> None:
+def test_two_messages_at_once_interrupt_and_are_both_answered(chat, settings, work) -> None:
+    settings(INTERRUPT)
     with ModelServer([run(BUSY), "First.", "Second."]) as server:
         it = chat(server)
-        it.say("build it").sees_last("working…").type("the first\rthe second\r")
+        it.say("build it").wait(lambda _it: (work / "begun").exists(), "the tool")
+        it.type("the first\rthe second\r")
         it.reads("❯ the first\n\nFirst.\n\n❯ the second\n\nSecond.")
         assert users(server) == ["build it", "the first", "the second"]
 
@@ -113,7 +120,7 @@ Nothing runs in the background.
 
 /undo comes after this turn; /stop ends it.
 
-💻 terminal {BUSY} ✓
+▪ terminal {BUSY} ✓
    built
 
 It is built.
@@ -126,10 +133,35 @@ Taken back from: build it
 def test_a_background_answer_does_not_disturb_what_is_typed(chat) -> None:
     answer = Step((Text("The answer is 42."),), faults=(Stall(1, 0.5),))
     with ModelServer([answer]) as server:
-        it = chat(server, columns=40)
+        it = chat(server, columns=50)
         it.say("/background what is the answer?").sees_last("1 in background").type("half a sen")
         it.sees("The answer is 42.").type("tence").gone("in background")
         it.sees_last("❯ half a sentence")
         assert it.input == ["❯ half a sentence"]
         assert sum("half a sen" in line for line in it.everything) == 1
         assert said(server) == "what is the answer?"
+
+
+@pytest.mark.parametrize("key", ["ctrl-c", "escape"])
+@pytest.mark.parametrize("mode", ["queue", "steer"])
+def test_undelivered_messages_return_to_the_input_after_a_stop(chat, settings, key, mode) -> None:
+    settings(f"display:\n  busy_input_mode: {mode}\n")
+    with ModelServer([run(BUSY), "Shipped."]) as server:
+        it = chat(server)
+        it.say("build it").sees_last("working…").say("then ship it").sees_last(" then ship it")
+        it.type("and").sees_last("❯ and").press(key).sees("hermes: stopped by").gone("ctrl-c stops")
+        it.sees_last("❯ then ship it")
+        assert it.input == ["❯ then ship it", "  and"]
+        assert len(server.calls) == 1, "no turn starts by itself"
+        it.press("enter").sees("Shipped.")
+        assert users(server)[-1] == "then ship it\nand"
+
+
+def test_a_steered_message_that_was_read_does_not_return(chat, work: Path) -> None:
+    stalled = Step((Text("one two three four five"),), faults=(Stall(2),))
+    with ModelServer([run(BUSY), stalled]) as server:
+        it = chat(server)
+        it.say("build it").sees_last("working…").say("in blue").sees_last("↪ in blue")
+        (work / "go").touch()
+        it.sees("one two three fo").press("ctrl-c").sees("hermes: stopped by").ready()
+        assert it.input == ["❯"]

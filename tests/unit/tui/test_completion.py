@@ -103,7 +103,8 @@ async def test_names_behind_a_command(tmp_path: Path) -> None:
     assert await results(it, "/resume pars") == ["/resume Fix the parser"]
     assert await results(it, "/resume 2026") == ["/resume 20260101_120000_abcdef01"]
     assert await results(it, "/tools enable w") == ["/tools enable web"]
-    assert await results(it, "/rollback ") == ["/rollback diff", "/rollback 1", "/rollback 2"]
+    found = [f"/rollback {each}" for each in ("diff", "all", "1", "2")]
+    assert await results(it, "/rollback ") == found
 
 
 async def test_references_are_offered_anywhere_in_a_message(tmp_path: Path) -> None:

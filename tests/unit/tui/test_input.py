@@ -21,9 +21,10 @@ from hermes.tui.input import (
     MAX_PASTE_BYTES,
     CursorSteps,
     GlyphProcessor,
-    PasteParser,
+    KeyParser,
     PasteStore,
     edit_in_editor,
+    legacy_keys,
 )
 from tests.cases import cases
 
@@ -116,6 +117,7 @@ def keys(parser_class: type[Vt100Parser], pieces: list[str]) -> list[tuple[objec
     parser = parser_class(pressed.append)
     for piece in pieces:
         parser.feed(piece)
+    parser.flush()
     return [(each.key, each.data) for each in pressed]
 
 
@@ -123,19 +125,19 @@ def keys(parser_class: type[Vt100Parser], pieces: list[str]) -> list[tuple[objec
 def test_keys_and_pastes_are_those_of_prompt_toolkit(parts: list[str], size: int) -> None:
     text = "".join(parts)
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
-    assert keys(PasteParser, pieces) == keys(Vt100Parser, pieces)
+    assert keys(KeyParser, pieces) == keys(Vt100Parser, pieces)
 
 
 def test_a_paste_of_ten_megabytes_is_one_key() -> None:
     content = "0123456789abcdef\r" * 600_000
     text = f"x{BEGIN}{content}{END}y"
     pieces = [text[at : at + 1024] for at in range(0, len(text), 1024)]
-    assert keys(PasteParser, pieces) == [("x", "x"), (Keys.BracketedPaste, content), ("y", "y")]
+    assert keys(KeyParser, pieces) == [("x", "x"), (Keys.BracketedPaste, content), ("y", "y")]
 
 
 def test_a_paste_that_was_broken_off_leaves_nothing_behind() -> None:
     pressed: list[KeyPress] = []
-    parser = PasteParser(pressed.append)
+    parser = KeyParser(pressed.append)
     parser.feed(f"{BEGIN}lost")
     parser.reset()
     parser.feed(f"{BEGIN}kept{END}")
@@ -225,6 +227,22 @@ def test_a_suggestion_takes_no_further_row() -> None:
     assert second_row == "git commit -m 'a…"
 
 
+def rows(text: str, width: int = 12) -> list[str]:
+    """Return the rows that a window of `width` columns shows, without the prompt."""
+    seen, row = text_of(shown(text, width=width)), width - 2
+    return [seen[at : at + row].rstrip() for at in range(0, len(seen), row)]
+
+
+def test_typed_text_is_wrapped_between_words() -> None:
+    assert rows("one two three four") == ["one two", "three four"]
+    assert rows("0123456789 next") == ["0123456789", "next"], "no space begins a row"
+    assert rows("ab 0123456789abcdef x") == ["ab 0123456", "789abcdef", "x"]
+    assert text_of(shown("漢字 x " + "é" * 6, width=12)) == "漢字 x    " + "é" * 6
+    it = shown("one two three", width=12)
+    assert it.source_to_display(8) == 10, "the cursor is at the beginning of the next row"
+    assert it.display_to_source(10) == 8
+
+
 @pytest.fixture
 def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A script; what it is to do is written into it."""
@@ -273,3 +291,48 @@ async def test_missing_editor_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("EDITOR", "'unfinished")
     with pytest.raises(UsageError, match="EDITOR cannot be read"):
         await edit_in_editor("draft")
+
+
+EXTENDED = {
+    "\x1b[13;2u": "\n",  # Shift-Enter
+    "\x1b[27;2;13~": "\n",  # the same of xterm
+    "\x1b[13;5u": "\n",
+    "\x1b[13;3u": "\x1b\r",
+    "\x1b[13u": "\r",
+    "\x1b[57414;129u": "\r",  # Enter of the number pad, with NumLock
+    "\x1b[27u": "\x1b",
+    "\x1b[99;5u": "\x03",
+    "\x1b[99;133u": "\x03",
+    "\x1b[27;5;99~": "\x03",
+    "\x1b[9;2u": "\x1b[Z",
+    "\x1b[118;3u": "\x1bv",
+    "\x1b[97;4u": "\x1bA",
+    "\x1b[127;3u": "\x1b\x7f",
+    "\x1b[127;5u": "\x17",
+    "\x1b[32;5u": "\0",
+    "\x1b[47;5u": "\x1f",
+    "\x1b[57441;2u": "",  # the Shift key itself
+    "\x1b[57404u": "5",
+    "\x1b[1;129A": "\x1b[A",  # an arrow with NumLock
+    "\x1b[1;133D": "\x1b[1;5D",
+    "\x1b[3;129~": "\x1b[3~",
+    "\x1b[1;5C": "\x1b[1;5C",
+    "\x1b[5~": "\x1b[5~",
+    "\x1b[200~": "\x1b[200~",
+}
+"""Sequences of the keyboard protocols, and what other terminals send for the same key."""
+
+
+@pytest.mark.parametrize("sent", EXTENDED)
+def test_extended_keys_are_those_of_other_terminals(sent: str) -> None:
+    usual = EXTENDED[sent]
+    assert legacy_keys(f"a{sent}b") == f"a{usual}b"
+    for cut in range(1, len(sent)):  # wherever the terminal splits the sequence
+        assert keys(KeyParser, ["x", sent[:cut], sent[cut:], "y"]) == keys(
+            Vt100Parser, ["x", usual, "y"]
+        )
+
+
+def test_a_paste_keeps_the_sequences_in_it() -> None:
+    content = "a\x1b[13;2ub"
+    assert keys(KeyParser, [f"\x1b[200~{content}\x1b[201~"]) == [(Keys.BracketedPaste, content)]

@@ -6,15 +6,34 @@ from pathlib import Path
 
 import pytest
 
+from hermes.config.settings import DisplaySettings
 from hermes.core.errors import UsageError
-from hermes.tui.skins import Branding, Skin, Spinner, find_skin, skin_names, skin_or_default
-from hermes.tui.text import COLOUR_NAMES, DEFAULT_COLOURS, Depth, Paint, escape_codes, safe, width
+from hermes.tui.markdown.code import syntax_colours
+from hermes.tui.skins import (
+    BACKGROUNDS,
+    Branding,
+    DisplayState,
+    Skin,
+    Spinner,
+    find_skin,
+    skin_names,
+    skin_or_default,
+)
+from hermes.tui.text import (
+    COLOUR_NAMES,
+    DEFAULT_COLOURS,
+    Depth,
+    Paint,
+    contrast,
+    escape_codes,
+    safe,
+    width,
+)
 from tests.cases import cases
 
 CASES = cases(__file__)
 
-WHITE, BLACK = (255, 255, 255), (0, 0, 0)
-BEHIND = {"daylight": [WHITE], "warm-lightmode": [WHITE], "default": [WHITE, BLACK]}
+WHITE, BLACK, PAPER, INK = (255, 255, 255), (0, 0, 0), (253, 246, 227), (30, 30, 46)
 LEVELS = (0, 95, 135, 175, 215, 255)
 NOWHERE = Path("nowhere")
 
@@ -22,7 +41,7 @@ Colour = tuple[int, int, int]
 
 
 BUILTIN = [
-    "default", "ares", "mono", "slate", "daylight", "warm-lightmode", "poseidon", "sisyphus",
+    "default", "kawaii", "ares", "mono", "daylight", "warm-lightmode", "poseidon", "sisyphus",
     "charizard",
 ]  # fmt: skip
 
@@ -37,23 +56,16 @@ def test_builtin_skins_have_the_documented_names() -> None:
     assert [find_skin(name, NOWHERE).name for name in BUILTIN] == BUILTIN
 
 
-def luminance(colour: Colour) -> float:
-    """WCAG 2: relative luminance."""
-    parts = [channel / 255 for channel in colour]
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+def test_the_default_skin_is_sober_and_the_earlier_one_can_be_chosen() -> None:
+    sober, faces = find_skin("default", NOWHERE), find_skin("kawaii", NOWHERE)
+    assert not sober.tool_emojis
+    assert all(width(face) == 1 for face in sober.spinner.waiting_faces)
+    assert faces.tool_emojis["terminal"] == "💻"
+    assert find_skin("slate", NOWHERE) == sober
 
 
-def contrast(one: Colour, other: Colour) -> float:
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def shown(look: str, depth: Depth) -> Iterator[Colour]:
-    """The colours a terminal really shows."""
-    code = escape_codes(look, depth)
+def shown(code: str) -> Iterator[Colour]:
+    """The text colours that a terminal really shows."""
     for found in re.finditer(r"38;2;(\d+);(\d+);(\d+)", code):
         yield int(found[1]), int(found[2]), int(found[3])
     for found in re.finditer(r"38;5;(\d+)", code):
@@ -64,15 +76,33 @@ def shown(look: str, depth: Depth) -> Iterator[Colour]:
 def test_contrast_is_computed_as_wcag_defines_it() -> None:
     assert round(contrast(WHITE, BLACK), 2) == 21
     assert round(contrast((0x77, 0x77, 0x77), WHITE), 2) == 4.48
-    assert list(shown("bold #ff8700", Depth.INDEXED)) == [(255, 135, 0)]
+    assert list(shown(escape_codes("bold #ff8700", Depth.INDEXED))) == [(255, 135, 0)]
 
 
 @pytest.mark.parametrize("depth", [Depth.TRUE, Depth.INDEXED])
-def test_every_colour_has_enough_contrast(skin: Skin, depth: Depth) -> None:
-    for role, look in Paint(skin.colors).colours.items():
-        for colour in shown(look, depth):
-            for behind in BEHIND.get(skin.name, [BLACK]):
-                assert contrast(colour, behind) >= 3, role
+@pytest.mark.parametrize("behind", [WHITE, PAPER, INK, BLACK, *BACKGROUNDS.values()])
+def test_every_colour_is_readable_on_light_and_dark_backgrounds(
+    skin: Skin, depth: Depth, behind: Colour
+) -> None:
+    display = DisplayState(DisplaySettings(), skin, depth)
+    display.set_background(behind)
+    colours = {**syntax_colours(depth, behind), **display.paint.colours}
+    paint = Paint(colours, depth, background=behind)
+    for role in paint.colours.keys() - {"rule"}:  # which is not text
+        for colour in shown(paint(role, "x")):
+            assert contrast(colour, behind) >= 4.5, role
+
+
+def test_a_known_background_changes_the_colours_and_keeps_the_skin() -> None:
+    display = DisplayState(DisplaySettings(), find_skin("default", NOWHERE), Depth.TRUE)
+    unknown = display.paint("accent", "x")
+    display.set_background(BLACK)
+    assert display.paint("accent", "x") == unknown
+    display.set_background(WHITE)
+    assert display.paint("accent", "x") != unknown
+    assert display.skin.name == "default"
+    chosen = DisplayState(DisplaySettings(background="light"), display.skin, Depth.TRUE)
+    assert chosen.paint("accent", "x") != unknown
 
 
 def test_builtin_skins_use_no_named_colours(skin: Skin) -> None:
@@ -120,6 +150,10 @@ def test_user_skin_can_set_every_key(folder: Path) -> None:
         name="mine",
         description="Moss and bark",
         colors={**base.colors, "accent": "bold #8fbc8f", "error": "bright_red"},
+        light_colors={
+            **{role: look for role, look in base.light_colors.items() if role != "error"},
+            "accent": "bold #2e6b3a",
+        },
         spinner=Spinner((".", "o", "O"), (), ("growing",), (("<", ">"), ("(", ")"))),
         branding=Branding("Dryad", "The forest listens.", "Leaves fall.", "❦ Dryad", "❦", "Paths"),
         tool_prefix="♣",
@@ -143,7 +177,7 @@ def test_missing_keys_come_from_the_default_skin(folder: Path) -> None:
 
 
 def test_user_skins_are_listed_after_builtin_ones_and_override_them(folder: Path) -> None:
-    assert skin_names(folder / "missing")[:2] == ["default", "ares"]
+    assert skin_names(folder / "missing")[:2] == ["default", "kawaii"]
     for name in ("zebra", "mine", "ares", "no good"):
         write(folder, "tool_prefix: '>'", name)
     (folder / "notes.txt").write_text("no skin")
@@ -157,7 +191,7 @@ def test_unknown_name_lists_the_skins(name: str, folder: Path) -> None:
     write(folder.parent, "tool_prefix: '>'")
     with pytest.raises(UsageError, match="there is no skin") as caught:
         find_skin(name, folder)
-    assert "default, ares, mono" in caught.value.hint
+    assert "default, kawaii, ares, mono" in caught.value.hint
 
 
 @pytest.mark.parametrize(

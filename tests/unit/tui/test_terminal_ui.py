@@ -61,10 +61,11 @@ def test_long_texts_are_cut_and_calls_are_counted() -> None:
         ToolResult("c1", "terminal", "seen"),
         Assistant((Text("one\ntwo\nthree\nfour\x1b[2J"),)),
     ]
-    asked, calls, *answer = recap(history, Paint(), 80, ">")
-    assert len(asked) == 302
+    *asked, calls, one, two, three = recap(history, Paint(), 80, ">")
+    assert sum(len(row) - 2 for row in asked) == 300
+    assert asked[1] == "  " + "x" * 78
     assert calls == "  ● 1 tool call"
-    assert answer == ["  one", "  two", "  three …"]
+    assert [one, two, three] == ["  one", "  two", "  three …"]
 
 
 def test_recap_of_an_empty_conversation_is_empty() -> None:

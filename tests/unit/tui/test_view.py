@@ -1,12 +1,22 @@
 """The spinner and the status line at every width."""
 
 import random
+from pathlib import Path
 
 import pytest
 
 from hermes.tui.skins import Skin, Spinner
 from hermes.tui.text import Depth, Paint, format_duration, width
-from hermes.tui.view import SpinnerLine, SpinnerPhase, StatusInfo, format_cost, status_line
+from hermes.tui.view import (
+    FolderLabel,
+    SpinnerLine,
+    SpinnerPhase,
+    StatusInfo,
+    format_cost,
+    format_total,
+    git_branch,
+    status_line,
+)
 
 FACES = Skin(
     spinner=Spinner(
@@ -66,27 +76,80 @@ def test_a_skin_without_faces() -> None:
     assert line(bare).text(1.0, 0.0, "waiting", 0, 80) == "thinking… 1 s · ctrl-c stops"
 
 
-FULL = StatusInfo("vendor/some-model-4", 0.123, 0.97, 0.1234, 83.0, ("2 queued",))
+FULL = StatusInfo(
+    "vendor/some-model-4", 0.123, 0.97, "$0.1234", 83.0, ("2 in background",),
+    "~/shop (main)", "ask", "steer",
+)  # fmt: skip
 
 
-def test_status_line_drops_fields_to_fit_the_width() -> None:
-    assert status_line(FULL, 100, Paint()) == (
-        "some-model-4 │ █░░░░░░░ 12% │ cache 97% │ $0.1234 │ 1 min 23 s │ 2 queued"
+def test_status_line_drops_the_least_important_parts_to_fit_the_width() -> None:
+    assert status_line(FULL, 130, Paint()) == (
+        "some-model-4 │ ~/shop (main) │ 12% context │ cache 97% │ $0.1234 │ 1 min 23 s │ ask"
+        " │ Enter: steer │ 2 in background"
     )
-    assert status_line(FULL, 60, Paint()) == "some-model-4 │ 12% │ cache 97% │ $0.1234 │ 2 queued"
-    assert status_line(FULL, 40, Paint()) == "some-model-4 │ 12% │ 2 queued"
+    assert status_line(FULL, 82, Paint()) == (
+        "some-model-4 │ ~/shop (main) │ 12% context │ ask │ Enter: steer │ 2 in background"
+    )
+    assert status_line(FULL, 50, Paint()) == "some-model-4 │ 12% │ ask │ Enter: steer"
+    assert status_line(FULL, 20, Paint()) == "some-mode… │ ask"
     assert status_line(StatusInfo("m"), 100, Paint()) == "m"
+
+
+def test_the_context_is_a_number_until_half_of_it_is_used() -> None:
+    assert status_line(StatusInfo("m", 0.49), 100, Paint()) == "m │ 49% context"
+    assert status_line(StatusInfo("m", 0.5), 100, Paint()) == "m │ ████░░░░ 50%"
+    assert status_line(StatusInfo("m", 0.5), 60, Paint()) == "m │ 50%"
+
+
+def test_a_long_folder_keeps_its_end() -> None:
+    place = StatusInfo("m", folder="~/a/very/long/path/to/the/shop (main)")
+    assert status_line(place, 45, Paint()) == "m │ …he/shop (main)"
+
+
+def test_unknown_prices_are_not_zero() -> None:
+    assert format_total(0.0, 0) == "$0"
+    assert format_total(0.25, 0) == "$0.2500"
+    assert format_total(0.0, 3) == "price unknown"
+    assert format_total(0.25, 3) == "over $0.2500"
+
+
+def test_the_branch_is_read_from_the_repository(tmp_path: Path) -> None:
+    work, tree = tmp_path / "work" / "src", tmp_path / "tree"
+    work.mkdir(parents=True)
+    tree.mkdir()
+    assert git_branch(work) == ""
+    git = tmp_path / "work" / ".git"
+    (git / "worktrees" / "tree").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/feature/x\n")
+    assert git_branch(work) == "feature/x"
+    (git / "HEAD").write_text("0123456789abcdef\n")
+    assert git_branch(work) == "01234567"
+    (git / "worktrees" / "tree" / "HEAD").write_text("ref: refs/heads/y\n")
+    (tree / ".git").write_text(f"gitdir: {git}/worktrees/tree\n")
+    assert git_branch(tree) == "y"
+    (tree / ".git").write_bytes(b"\xff")
+    assert git_branch(tree) == ""
+    label = str(FolderLabel(work))
+    assert label.endswith("work/src (01234567)")
 
 
 @pytest.mark.parametrize("columns", range(12, 120, 3))
 def test_the_status_line_always_fits(columns: int) -> None:
     long = StatusInfo(
-        "日本語の長い名前" * 5, 0.5, 1.0, 12.5, 7200.0, ("everything is allowed",) * 3
+        "日本語の長い名前" * 5,
+        0.5,
+        1.0,
+        "$12.50",
+        7200.0,
+        ("2 in background",) * 3,
+        "~/日本語" * 9,
+        "accept edits",
+        "interrupt",
     )
     assert width(status_line(long, columns, Paint())) <= columns
 
 
-@pytest.mark.parametrize(("share", "code"), [(0.4, "32"), (0.5, "36"), (0.8, "33"), (0.95, "31")])
+@pytest.mark.parametrize(("share", "code"), [(0.4, "2"), (0.5, "36"), (0.8, "33"), (0.95, "31")])
 def test_the_colour_tells_how_full_the_context_is(share: float, code: str) -> None:
     line = status_line(StatusInfo("m", share), 60, Paint(depth=Depth.NAMED))
     assert f"\x1b[{code}m{share:.0%}" in line

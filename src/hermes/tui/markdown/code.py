@@ -18,7 +18,7 @@ from hermes.tui.markdown.parser import (
     plain_text,
     strip_quotes,
 )
-from hermes.tui.text import Depth, Paint, break_ranges, wrap_ranges
+from hermes.tui.text import Depth, Paint, Rgb, break_ranges, is_light, wrap_ranges
 from hermes.tui.text import width as columns_of
 
 # Syntax colours, line by line.
@@ -36,7 +36,25 @@ SYNTAX = {
     "syntax.number": "yellow",
     "syntax.tag": "cyan",
 }
-"""The palette. A skin may define these roles."""
+"""The palette of terminals with 16 colours."""
+RICH_SYNTAX = {
+    "syntax.comment": "italic #848c98",
+    "syntax.keyword": "#c792d9",
+    "syntax.name": "#7cb0e8",
+    "syntax.builtin": "#6cbac4",
+    "syntax.string": "#9cc37f",
+    "syntax.number": "#d3a06c",
+    "syntax.tag": "#dd858c",
+}
+LIGHT_SYNTAX = {
+    "syntax.comment": "italic #6a737d",
+    "syntax.keyword": "#a0268f",
+    "syntax.name": "#0550ae",
+    "syntax.builtin": "#0a6c7a",
+    "syntax.string": "#1a6f37",
+    "syntax.number": "#9a4b00",
+    "syntax.tag": "#a3302a",
+}
 _ROLES = {
     "Comment": "comment", "Keyword": "keyword", "Operator.Word": "keyword",
     "Name.Function": "name", "Name.Class": "name", "Name.Namespace": "name",
@@ -176,6 +194,25 @@ def _apply_transition(stack: list[str], new_state: Any) -> None:
             stack.append(stack[-1] if state == "#push" else state)
 
 
+def syntax_colours(depth: Depth, background: Rgb | None) -> dict[str, str]:
+    if depth is Depth.NAMED:
+        return SYNTAX
+    return LIGHT_SYNTAX if is_light(background) else RICH_SYNTAX
+
+
+_LANGUAGES = {
+    "h": "c", "hpp": "cpp", "cc": "cpp", "hh": "cpp", "mjs": "js", "cjs": "js", "htm": "html",
+    "pyi": "py", "cfg": "ini", "dockerfile": "docker", "kts": "kotlin", "markdown": "md",
+}  # fmt: skip
+"""File name extensions that no lexer has as its name."""
+
+
+def find_file_highlighter(path: str) -> "Highlighter | None":
+    """Return the lexer for a file by its name; None if its language is not known."""
+    extension = path.rpartition("/")[2].rpartition(".")[2].lower()
+    return find_highlighter(_LANGUAGES.get(extension, extension))
+
+
 def find_highlighter(language: str) -> Highlighter | None:
     """Return the lexer of a language by any of its names; None if it is not known."""
     if language.lower() in _PLAIN:
@@ -218,7 +255,8 @@ class CodeBlock:
         self._highlighter: Highlighter | None = None
         if paint.depth is not Depth.NONE and not self._diff:
             self._highlighter = find_highlighter(language)
-        self._paint = Paint({**SYNTAX, **paint.colours}, paint.depth)
+        colours = {**syntax_colours(paint.depth, paint.background), **paint.colours}
+        self._paint = Paint(colours, paint.depth, background=paint.background)
 
     def inside(self, line: str) -> str | None:
         """Return the code of a line of a fenced block; None if the line is outside its quote."""

@@ -56,7 +56,8 @@ async def terminal(shell: LocalShell, guard: PathGuard) -> AsyncIterator[Tool]:
 
 async def test_a_command_that_works(run: Run, terminal: Tool) -> None:
     assert await run(terminal, command="seq 120") == [
-        "● terminal seq 120 · 120 lines ✓", "   1", "   2",
+        "● terminal seq 120 · 120 lines ✓",
+        "   … 117 more lines · ctrl-o shows all", "   118", "   119", "   120",
     ]  # fmt: skip
     assert await run(terminal, command="true") == ["● terminal true · no output ✓"]
     (line, *_) = await run(terminal, command="sleep 60", background=True)
@@ -65,7 +66,8 @@ async def test_a_command_that_works(run: Run, terminal: Tool) -> None:
 
 async def test_a_command_that_fails_shows_its_end(run: Run, terminal: Tool) -> None:
     assert await run(terminal, command="seq 9; exit 3") == [
-        "● terminal seq 9; exit 3 · exit code 3 ✗", "   7", "   8", "   9",
+        "● terminal seq 9; exit 3 · exit code 3 ✗",
+        "   … 6 more lines · ctrl-o shows all", "   7", "   8", "   9",
     ]  # fmt: skip
     assert await run(terminal, command="grep x /dev/null") == [
         "● terminal grep x /dev/null · exit code 1 ✓"
@@ -154,7 +156,7 @@ def test_a_script(show: Show) -> None:
     fine = format_outcome(ScriptOutcome(0, "a\nb\nc\n", "", 0.5), 2, 300)
     arguments = {"code": "import os\n\nfor name in os.listdir():\n    print(name)\n"}
     assert show("execute_code", arguments, fine) == [
-        "● execute_code for name in os.listdir(): · 3 lines, 2 tool calls ✓", "   a", "   b",
+        "● execute_code for name in os.listdir(): · 2 tool calls ✓", "   a", "   b", "   c",
     ]  # fmt: skip
     broken = format_outcome(ScriptOutcome(1, "a\n", "Traceback:\nValueError: no", 0.5), 0, 300)
     assert show("execute_code", arguments, broken) == [

@@ -1,8 +1,12 @@
 """Diffs: what is read from results and arguments, and how it is painted."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from hermes.tui.text import COLOUR, Depth, Paint, width
+from hermes.tui.skins import find_skin
+from hermes.tui.text import COLOUR, Depth, Paint, contrast, width
 from hermes.tui.tool_results import CallInfo
 from hermes.tui.tool_view import (
     DiffLine,
@@ -65,7 +69,7 @@ def test_long_texts_are_compared_at_bounded_cost() -> None:
     assert lines[-1].kind == "more"
     rows = diff_rows(lines, 80, PLAIN, 60, whole=False)
     assert len(rows) == 61
-    assert rows[-1] == "   … 9,940 more lines"
+    assert rows[-1] == "   … 9,940 more lines · ctrl-o shows all"
 
 
 @pytest.mark.parametrize(("most", "rows"), [(16, 17), (60, 61)])
@@ -74,7 +78,7 @@ def test_a_long_diff_is_cut(most: int, rows: int) -> None:
     shown = diff_rows(number_lines("added", content), 80, PLAIN, most, whole=False)
     assert len(shown) == rows
     assert shown[0] == "    1 + line 1"
-    assert shown[-1] == f"   … {100 - most} more lines"
+    assert shown[-1] == f"   … {100 - most} more lines · ctrl-o shows all"
 
 
 def test_long_lines_are_cut_or_broken() -> None:
@@ -119,3 +123,73 @@ def test_changed_words_are_painted_the_other_way_round() -> None:
     assert "\x1b[32;7mb\x1b[0m" in new
     narrow = diff_rows(lines, 13, paint, 16, whole=False)
     assert [COLOUR.sub("", row) for row in narrow] == ["   - x = cal…", "   + x = cal…"]
+
+
+CHANGE = [
+    DiffLine("same", "def total(prices):", 1),
+    DiffLine("removed", "    return sum(prices) / 1  # wrong", 2),
+    DiffLine("added", "    return sum(prices) * 0.9  # right", 2),
+]
+SKIN = find_skin("default", Path("nowhere"))
+CELLS = re.compile(r"\x1b\[(?P<code>[\d;]*)m(?P<text>[^\x1b]*)")
+"""A text and the parameters of the escape sequence before it."""
+
+
+def behind(row: str) -> dict[str, str]:
+    """Return the background of each painted text; "" for none."""
+    return {
+        found["text"].strip(): "".join(re.findall(r"48;2;(\d+;\d+;\d+)", found["code"]))
+        for found in CELLS.finditer(row)
+        if found["text"].strip()
+    }
+
+
+def test_changed_lines_have_a_band_syntax_colours_and_marked_words() -> None:
+    paint = Paint(SKIN.colors, Depth.TRUE)
+    same, old, new = diff_rows(CHANGE, 80, paint, 16, whole=False, path="shop/prices.py")
+    assert "48;2" not in same
+    assert behind(old)["return"] == behind(old)["-"] == behind(old)["2"]
+    assert behind(new)["return"] == behind(new)["+"]
+    assert behind(old)["wrong"] not in ("", behind(old)["return"]), "a changed word stands out"
+    assert behind(new)["right"] not in ("", behind(new)["return"], behind(old)["wrong"])
+    keyword = next(found["code"] for found in CELLS.finditer(new) if found["text"] == "return")
+    number = next(found["code"] for found in CELLS.finditer(new) if "0.9" in found["text"])
+    assert keyword.partition(";48")[0] != number.partition(";48")[0]
+    assert len({width(row) for row in (old, new)}) == 1, "the bands are a rectangle"
+    assert [COLOUR.sub("", row).rstrip() for row in (same, old, new)] == [
+        "   1   def total(prices):",
+        "   2 -     return sum(prices) / 1  # wrong",
+        "   2 +     return sum(prices) * 0.9  # right",
+    ]
+
+
+@pytest.mark.parametrize("background", [None, (255, 255, 255), (20, 20, 30)])
+@pytest.mark.parametrize("skin", ["default", "kawaii", "daylight", "poseidon"])
+def test_every_text_on_a_band_is_readable(skin: str, background) -> None:
+    colours = find_skin(skin, Path("nowhere")).colors
+    rows = diff_rows(
+        CHANGE, 80, Paint(colours, Depth.TRUE, background=background), 16, whole=False, path="a.py"
+    )
+    for found in CELLS.finditer("".join(rows)):
+        parts = dict(re.findall(r"([34]8);2;(\d+;\d+;\d+)", found["code"]))
+        if "48" in parts and found["text"].strip():
+            ink, band = (tuple(map(int, parts[each].split(";"))) for each in ("38", "48"))
+            assert contrast(ink, band) >= 4.5, found["text"]
+
+
+@pytest.mark.parametrize("depth", [Depth.NAMED, Depth.NONE])
+def test_few_colours_show_a_diff_by_its_signs(depth: Depth) -> None:
+    rows = diff_rows(CHANGE, 80, Paint(SKIN.colors, depth), 16, whole=False, path="a.py")
+    assert not any("48;" in row for row in rows)
+    assert [COLOUR.sub("", row)[5] for row in rows] == [" ", "-", "+"]
+
+
+def test_a_skin_without_colours_has_no_bands() -> None:
+    paint = Paint(find_skin("mono", Path("nowhere")).colors, Depth.TRUE)
+    assert "48;" not in "".join(diff_rows(CHANGE, 80, paint, 16, whole=False, path="a.py"))
+
+
+def test_each_file_of_a_patch_has_its_own_syntax() -> None:
+    lines = [DiffLine("title", "changed a.py"), CHANGE[0], DiffLine("title", "changed a.txt")]
+    rows = diff_rows([*lines, CHANGE[0]], 80, Paint(SKIN.colors, Depth.TRUE), 16, whole=False)
+    assert rows[1].count("\x1b") > rows[3].count("\x1b")

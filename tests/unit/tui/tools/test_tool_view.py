@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -134,7 +135,7 @@ def test_progress_verbose_shows_arguments_and_result(display: DisplayState, show
     assert written == ["● write_file a · +1 ✓", "   path: a", "   1 + b"]
 
 
-@pytest.mark.parametrize(("level", "rows"), [("hidden", 0), ("collapsed", 2), ("full", 41)])
+@pytest.mark.parametrize(("level", "rows"), [("hidden", 0), ("collapsed", 4), ("full", 41)])
 def test_detail_level_limits_the_shown_lines(level, rows, display, show):
     display.set_detail(level)
     lines = show("terminal", {"command": "x"}, "\n".join(["line"] * 100), seconds=0.05)
@@ -235,3 +236,54 @@ def test_colours_do_not_change_the_text(show: Show, display: DisplayState) -> No
     assert painted != plain
     assert [COLOUR.sub("", line) for line in painted] == plain
     assert all(line.count("\x1b[0m") * 2 == line.count("\x1b[") for line in painted)
+
+
+def test_a_folded_output_shows_its_last_lines_and_the_real_number(show: Show) -> None:
+    output = "\n".join(map(str, range(1, 401)))
+    assert show("terminal", {"command": "make"}, output) == [
+        "● terminal make · 400 lines ✓",
+        "   … 397 more lines · ctrl-o shows all", "   398", "   399", "   400",
+    ]  # fmt: skip
+    assert show("terminal", {"command": "ls"}, "a\nb\nc") == [
+        "● terminal ls ✓", "   a", "   b", "   c",
+    ]  # fmt: skip
+    cut = "1\n[… 199996 lines left out …]\n199998\n199999\n200000"
+    cut += "\n[the middle of the output was cut; send it to a file to read all of it]"
+    assert show("terminal", {"command": "seq 1 200000"}, cut) == [
+        "● terminal seq 1 200000 · 200,000 lines ✓",
+        "   … 199,997 more lines · ctrl-o shows all", "   199998", "   199999", "   200000",
+    ]  # fmt: skip
+    bytes_cut = "1\n2\n3\n[… 95 lines, 250 bytes left out …]\n9\n100"
+    assert show("terminal", {"command": "x"}, bytes_cut)[0] == "● terminal x · 99 lines ✓"
+
+
+def test_folded_results_can_be_shown_completely(
+    view: ToolView, display: DisplayState, show: Show, tmp_path: Path
+) -> None:
+    show("terminal", {"command": "ls"}, "a\nb\nc")
+    assert not view.folded, "it was shown completely"
+    show("terminal", {"command": "seq 50"}, "\n".join(map(str, range(1, 51))))
+    show("write_file", {"path": "a.py", "content": "x = 1\n" * 150}, "created a.py: 900 bytes")
+    saved = tmp_path / "result.txt"
+    saved.write_text("all\nof\nit\nis\nhere")
+    show(
+        "terminal", {"command": "cat big"},
+        f"all\n[… 99999 characters in all; all of it is in {saved}, to be read in pages with"
+        " read_file …]\nthere\nis\nmore\nhere",
+    )  # fmt: skip
+    seq, new, big = view.folded
+    assert seq.title == "terminal seq 50"
+    assert seq.rows(display, 80)[1:] == [f"   {number}" for number in range(1, 51)]
+    assert len(new.rows(display, 80)) == 151
+    assert big.rows(display, 80)[1:] == ["   all", "   of", "   it", "   is", "   here"]
+    for number in range(100):
+        show("terminal", {"command": "x"}, f"{number}\n" * 10)
+    assert len(view.folded) == 50
+    show("terminal", {"command": "x"}, "line\n" * 1_000_000)
+    assert len(view.folded) == 0, "memory is bounded"
+
+
+def test_a_long_new_file_shows_a_bounded_part(show: Show) -> None:
+    lines = show("write_file", {"path": "a.py", "content": "x\n" * 150}, "created a.py: 300 bytes")
+    assert len(lines) == 18
+    assert lines[-1] == "   … 134 more lines · ctrl-o shows all"
