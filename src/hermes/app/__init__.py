@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     # fmt: off
     from hermes.app.app import App, BackgroundTasks, shorten_goal
     from hermes.app.build import AgentSession, build_agent
-    from hermes.app.command_handlers import Commands, FoundCommand
+    from hermes.app.command_handlers import Commands, FoundCommand, take_back
     from hermes.app.commands import (
         COMMAND_REGISTRY, CommandCall, CommandContext, CommandDef, CommandHandler, Surface,
         commands_in, exact_command, resolve_command,
@@ -31,12 +31,15 @@ if TYPE_CHECKING:
         named_model, parse_choice, save_choice,
     )
     from hermes.app.outgoing_files import remove_old_copies
+    from hermes.app.prompt_commands import PromptCommand, find_prompt_commands
     from hermes.app.prompting import PromptPreview, preview_prompt, request_size
     from hermes.app.providers import (
         AuxiliaryModels, Providers, start_of_today, stored_secrets, trial_budget, user_home,
         user_zone,
     )
-    from hermes.app.reference_expansion import expand_references, image_kind
+    from hermes.app.reference_expansion import (
+        attach_texts, expand_references, image_kind, typed_text,
+    )
     from hermes.app.references import (
         ReferenceContext, Suggestion, complete_reference, fragment_at_end, one_line, page_fetch,
     )
@@ -60,20 +63,23 @@ __all__ = [
     "COMMAND_REGISTRY", "NO_SESSION", "QUICK_BACKUP_BYTES", "AgentSession", "App",
     "AuxiliaryModels", "BackgroundTasks", "CommandCall", "CommandContext", "CommandDef",
     "CommandHandler", "Commands", "Extensions", "FoundCommand", "ListedModel",
-    "LogFileEntry", "ModelFilter", "ModelLister", "PromptPreview", "ProviderModels", "Providers",
+    "LogFileEntry", "ModelFilter", "ModelLister", "PromptCommand", "PromptPreview",
+    "ProviderModels", "Providers",
     "ReferenceContext", "ReservedNames", "Services", "SessionRequest", "SessionTools",
     "SessionWorkspace", "SkillCatalog", "SlashCommand", "Suggestion", "Surface", "ToolRow",
-    "ToolSelection", "UserGit", "allow_rules", "as_json", "as_text", "authorizers",
+    "ToolSelection", "UserGit", "allow_rules", "as_json", "as_text", "attach_texts", "authorizers",
     "back_up_when_due", "build_agent", "build_approvals", "build_toolbox", "commands_in",
     "complete_reference",
     "component_of", "exact_command", "expand_references", "external_folders", "external_warnings",
-    "fallback_choices", "find_terminal", "find_toolsets", "fragment_at_end", "image_kind",
+    "fallback_choices", "find_prompt_commands",
+    "find_terminal", "find_toolsets", "fragment_at_end", "image_kind",
     "latest_session", "main_choice", "make_hub", "make_workspace", "message_injector",
     "named_model", "one_line", "opened_store", "page_fetch", "parse_choice", "preview_prompt",
     "project_root", "record_crash", "remove_old_copies", "request_size", "resolve_command",
     "rotated", "save_choice", "set_tool_enabled", "shorten_goal", "skill_roots", "start_logging",
-    "start_of_today", "stop_logging", "store_exists", "stored_secrets", "tool_rows", "trial_budget",
-    "unbound_services", "undescribed_toolsets", "user_home", "user_zone", "visibility_context",
+    "start_of_today", "stop_logging", "store_exists", "stored_secrets", "take_back", "tool_rows",
+    "trial_budget", "typed_text", "unbound_services", "undescribed_toolsets", "user_home",
+    "user_zone", "visibility_context",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -47,12 +48,12 @@ from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.context import CompactionPolicy, TokenCounter
 from hermes.core.events import Event
 from hermes.core.messages import Message, System, User
-from hermes.core.model import ModelRequest
+from hermes.core.model import ModelRequest, messages_tokens, text_tokens, tools_tokens
 from hermes.core.ports import Attachments, ChildTask, Observer
 from hermes.core.tool import Tool
 from hermes.memory import BuiltinMemory
-from hermes.prompt import LocalFileTree, PromptInputs, SubfolderHints, paths_in_arguments
-from hermes.providers import CUSTOM, ModelChoice, Target
+from hermes.prompt import LocalFileTree, Prompt, PromptInputs, SubfolderHints, paths_in_arguments
+from hermes.providers import CUSTOM, LOCAL, ModelChoice, Target
 from hermes.providers.policy import Budget
 from hermes.security import UNTRUSTED_SOURCES, EgressPolicy, Exposure, Flow
 from hermes.security.injection import BLOCKED
@@ -63,6 +64,7 @@ from hermes.util.text import new_session_id
 
 if TYPE_CHECKING:
     from hermes.app.app import App
+    from hermes.app.project_commands import AutoCommit
 
 DEFAULT_EFFORT = "medium"
 SUBAGENT = "subagent"
@@ -101,6 +103,8 @@ class AgentSession:
         self.depth: int = parent.depth + 1 if parent else 0
         """0 for an agent of a user, 1 for its subagents, and so on."""
         self.pending = PendingMessages()
+        self.auto_commit: AutoCommit | None = None  #: With `git.auto_commit`.
+        self._news: list[str] = []  #: Facts for the model, sent with the next message.
         self._resources: AsyncExitStack | None = None
 
     @property
@@ -116,13 +120,14 @@ class AgentSession:
         return self.agent.run(message)
 
     def interrupt(self, reason: str) -> bool:
-        return self.agent.interrupt(reason)
+        return self.agent.interrupt(reason, by_user=False)
 
     async def switch(self, target: Target) -> None:
         """Use another model from the next request on."""
         self.auxiliary.main = self.models.main = target
         length = target.profile.context_length
         await in_thread(self.engine.engine.update_model, target.model, context_length=length)
+        self.compaction_policy.enabled = _compacts(self.app, target)
 
     async def follow_compaction(self, old: str, new: str) -> None:
         """Continue with the session `new`, in whose context no file was read yet."""
@@ -130,6 +135,18 @@ class AgentSession:
         self.session_tools.deps.reads.forget_pages()
         self.hints.reset()
         await self.engine.begin(new, self.app.home, self.request.source, parent=old)
+
+    async def add_folder(self, folder: Path) -> None:
+        """Let a further folder count as workspace, also in the sandbox, from now on."""
+        self.place.guard.add_folder(folder)
+        self._news.append(f"[The user added {folder} to the workspace: you may work there too.]")
+        if self.place.workplace.name == "sandbox":
+            # The next command opens the sandbox again, which then has the folder.
+            await self.place.workplace.shell.close()
+
+    async def take_news(self, _history: Sequence[Message], _question: User) -> str:
+        news, self._news = self._news, []
+        return "\n".join(news)
 
     def keep_open(self, resources: AsyncExitStack) -> None:
         self._resources = resources.pop_all()
@@ -157,6 +174,48 @@ class AgentSession:
             sum(isinstance(message, User) for message in history),
             profile.is_agent,
         )
+
+    def request_parts(self) -> dict[str, int]:
+        """Return the tokens of each part of the next request; they add up to those of
+        `context_usage`."""
+        prefix = self.agent.prefix
+        left, parts = prefix[0].text, dict.fromkeys(("instructions", *PROMPT_PARTS.values()), 0)
+        if self.request.remote is None:
+            for layer in _assemble_prompt(self).layers:
+                # A file may have changed since the prompt was made.
+                if layer.name in PROMPT_PARTS and layer.text in left:
+                    left = left.replace(layer.text, "", 1)
+                    parts[PROMPT_PARTS[layer.name]] += text_tokens(layer.text)
+        parts["instructions"] = text_tokens(left) + messages_tokens(prefix[1:])
+        tools: dict[str, int] = {}
+        for spec in self.agent.base_request.tools:
+            tool = self.toolbox.get(spec.name)
+            name = f"tools: {tool.toolset if tool else 'other'}"
+            tools[name] = tools.get(name, 0) + tools_tokens([spec])
+        parts |= dict(sorted(tools.items(), key=lambda each: -each[1]))
+        for message in self.agent.history:
+            name = CONVERSATION_PARTS[message.role]
+            parts[name] = parts.get(name, 0) + messages_tokens([message])
+        estimated = sum(parts.values()) or 1
+        # The provider's count is known for what was sent; the estimates divide it up.
+        factor = self.compaction_policy.tokens(self.agent.history) / estimated
+        return {name: round(tokens * factor) for name, tokens in parts.items() if tokens}
+
+
+PROMPT_PARTS = {
+    "memory_provider": "memory",
+    "memory": "memory",
+    "user_profile": "memory",
+    "skills": "skills",
+    "context_files": "project files",
+}
+"""Layers of the system prompt that `/context` shows on their own."""
+CONVERSATION_PARTS = {
+    "system": "instructions",
+    "user": "messages and attachments",
+    "assistant": "answers and tool calls",
+    "tool": "tool results",
+}
 
 
 class ContextUsage(msgspec.Struct, frozen=True):
@@ -226,6 +285,8 @@ async def _open_parts(s: AgentSession, stack: AsyncExitStack) -> None:
         (*request.shared_folders, *skills),
         confined=confined,
     )
+    for folder in s.parent.place.guard.workspace[1:] if s.parent else ():
+        s.place.guard.add_folder(folder)
     s.attachments = outgoing_files(request, s.place, app.redactor, app.home)
     asker = partial(app.ask_secret, read) if read else None
     s.skills = app.skills.session(s.place, request.source, s.auxiliary.current_session, asker)
@@ -380,9 +441,17 @@ def _make_toolbox(s: AgentSession, selection: ToolSelection) -> Toolbox:
 
 
 def _system_prompt(s: AgentSession) -> str:
-    app = s.app
     if s.request.remote is not None:
         return REMOTE_PROMPT
+    text = _assemble_prompt(s).text
+    for line in text.splitlines() if BLOCKED in text else ():
+        if line.startswith(BLOCKED):
+            s.app.tell(line)  # the user should know which file was left out of the prompt
+    return text
+
+
+def _assemble_prompt(s: AgentSession) -> Prompt:
+    app = s.app
     start = PromptInputs(
         home=app.home.root,
         session_id=s.session_id,
@@ -392,11 +461,7 @@ def _system_prompt(s: AgentSession) -> str:
         memory_block=s.memory.block if s.memory else "",
         redact=app.redactor.redact,
     )
-    text = build_prompt(start, app.skills, s.skills.context, s.request, s.place, s.notes).text
-    for line in text.splitlines() if BLOCKED in text else ():
-        if line.startswith(BLOCKED):
-            app.tell(line)  # the user should know which file was left out of the prompt
-    return text
+    return build_prompt(start, app.skills, s.skills.context, s.request, s.place, s.notes)
 
 
 async def _store_session(s: AgentSession, system: System, history: Iterable[Message]) -> None:
@@ -413,6 +478,14 @@ async def _store_session(s: AgentSession, system: System, history: Iterable[Mess
         await store.append(s.session_id, message)
 
 
+def _compacts(app: "App", target: Target) -> bool:
+    """Return whether conversations with `target` are compacted.
+
+    Not with a small model: its profile sends its own prompt and as many messages as fit.
+    """
+    return app.loaded.settings.compression.enabled and not target.profile.small
+
+
 def _make_agent(
     s: AgentSession,
     system: System,
@@ -427,8 +500,7 @@ def _make_agent(
         s.engine.engine,
         TokenCounter([system], s.toolbox.specs),
         system,
-        # What a small model is sent is cut to fit on its way.
-        enabled=settings.compression.enabled and not target.profile.small,
+        enabled=_compacts(app, target),
         run=s.engine.run,
     )
     fallbacks = () if s.request.remote else tuple(fallback_choices(settings))
@@ -483,8 +555,19 @@ def _agent_options(s: AgentSession, hooks: SessionHooks, *, abandoned: bool) -> 
     if s.memory:
         sources.append(s.memory.recall)
         on_turn_end.insert(0, s.memory.on_turn_end)
+    if own:
+        sources.append(s.take_news)
+    if settings.git.auto_commit and own:
+        from hermes.app.project_commands import AutoCommit  # only where it is switched on
+
+        s.auto_commit = AutoCommit(s.place, app.tell)
+        sources.append(s.auto_commit.turn_started)
+        on_turn_end.append(s.auto_commit.turn_ended)
     if settings.agent.save_trajectories and own:
         on_turn_end.insert(0, partial(save_turn, request.working_folder))
+    if own and s.target.provider == LOCAL:
+        local, target = app.providers.local, s.target
+        on_turn_end.append(lambda _agent, end: local.offer_larger(target, end))
     background: list[AfterTurn] = []
     small, interval = s.target.profile.small, settings.skills.creation_nudge_interval
     if settings.sessions.auto_title and not small:

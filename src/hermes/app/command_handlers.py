@@ -1,13 +1,14 @@
 """The slash commands that every surface has, and `Commands`, which finds and runs a command."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
+from hermes.agent import Agent
 from hermes.app import prompting
-from hermes.app.app import shorten_goal
+from hermes.app.app import App, shorten_goal
 from hermes.app.build import ContextUsage
 from hermes.app.commands import (
     CommandCall,
@@ -15,28 +16,41 @@ from hermes.app.commands import (
     CommandDef,
     CommandGroup,
     CommandHandler,
+    Surface,
     command_by_prefix,
     commands_in,
     exact_command,
     resolve_command,
+    suggest_command,
 )
 from hermes.app.extensions import SlashCommand
 from hermes.app.model_choice import parse_choice, save_choice
+from hermes.app.project_commands import add_dir, commit, diff, init, review
+from hermes.app.prompt_commands import (
+    PromptCommand,
+    SeenCommands,
+    fill_arguments,
+    find_prompt_commands,
+)
+from hermes.app.references import fenced_text
+from hermes.app.sessions import HIDDEN_SOURCES
 from hermes.app.tools import find_toolsets
 from hermes.config.environment import child_environment
+from hermes.config.home import tilde
 from hermes.config.settings import QuickCommand
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Compacted
-from hermes.core.messages import User
+from hermes.core.messages import Assistant, User
 from hermes.core.model import Usage
-from hermes.providers import Target
+from hermes.providers import LOCAL, ModelChoice, Target
+from hermes.security import Flow, describe_rule
 from hermes.skills import hidden_command_reason
-from hermes.store import repair_history
+from hermes.store import SearchRequest, SessionFilter, repair_history
 from hermes.terminal import ProcessState
-from hermes.tools import checkpoints
+from hermes.tools import PERMISSION_MODES, checkpoints
 from hermes.util.concurrency import in_thread
 from hermes.util.processes import run_program
-from hermes.util.text import clean, many, new_session_id
+from hermes.util.text import clean, many, new_session_id, plain_line
 
 # Commands about the conversation itself.
 
@@ -48,7 +62,7 @@ async def new(call: CommandCall) -> str:
 
 async def retry(call: CommandCall) -> str:
     asked = _last_user_message(call)
-    await _take_back(call, 1)
+    await take_back(call.app, call.agent, 1)
     await call.talk.ask(User(asked.said))
     return ""
 
@@ -58,7 +72,14 @@ async def undo(call: CommandCall) -> str:
     if not count.isdecimal() or not int(count):
         raise UsageError(f"{count!r} is not a number", hint="/undo [N]")
     _last_user_message(call)
-    return undo_message(call, await _take_back(call, int(count)))
+    text = undo_message(call, await take_back(call.app, call.agent, int(count)))
+    auto = call.app.session(call.agent).auto_commit
+    left = sum(isinstance(message, User) for message in call.agent.history)
+    made = [commit for number, commit in (auto.commits if auto else {}).items() if number > left]
+    if not made:
+        return text
+    commits, revert = ", ".join(f"`{each}`" for each in made), " ".join(reversed(made))
+    return f"{text}\n\nThe files stay as committed in {commits}; `git revert {revert}` undoes that."
 
 
 def undo_message(call: CommandCall, text: str) -> str:
@@ -89,7 +110,10 @@ async def rollback(call: CommandCall) -> str:
             "there are no checkpoints here",
             hint="they need checkpoints.enabled and files on this machine",
         )
-    return await checkpoints.rollback(session_tools.checkpoints, call.arguments)
+    session = call.agent.session_id
+    # After a compaction or a branch, the turns before it count too.
+    before = [each.id for each in await call.app.store.ancestors(session)]
+    return await checkpoints.rollback(session_tools.checkpoints, call.arguments, (session, *before))
 
 
 async def stop(call: CommandCall, already_stopped: int = 0) -> str:
@@ -138,6 +162,25 @@ async def resume(call: CommandCall) -> str:
         return "You are in this conversation."
     await call.app.move(call.agent, found.id, call.talk.continue_with)
     return f"Back in {found.title or found.id}."
+
+
+MAX_SESSIONS = 20
+
+
+async def search_sessions(call: CommandCall) -> str:
+    """List the sessions with the words in their title, then those with them in a message."""
+    store, words = call.app.store, call.arguments
+    everything = await store.sessions(SessionFilter(exclude_sources=HIDDEN_SOURCES, limit=1_000))
+    titled = [each for each in everything if words.lower() in each.title.lower()]
+    request = SearchRequest(words, exclude_sources=HIDDEN_SOURCES, limit=MAX_SESSIONS)
+    hits = await store.search(request)
+    found = {each.id: f"- `{each.id}` **{each.title}**" for each in titled[:MAX_SESSIONS]}
+    for hit in hits:
+        text = shorten_goal(hit.snippet.replace(">>>", "").replace("<<<", ""))
+        found.setdefault(hit.session_id, f"- `{hit.session_id}` {hit.title}: {text}")
+    if not found:
+        return f"No session has {words!r} in its title or messages."
+    return "\n".join([*found.values(), "", "`/resume ID or TITLE` continues one."])
 
 
 async def branch(call: CommandCall) -> str:
@@ -193,9 +236,9 @@ def _last_user_message(call: CommandCall) -> User:
     return asked[-1]
 
 
-async def _take_back(call: CommandCall, turns: int) -> str:
+async def take_back(app: App, agent: Agent, turns: int) -> str:
     """Undo the last turns; return the text of the first question that was undone."""
-    agent, store = call.agent, call.app.store
+    store = app.store
     text = await store.undo(agent.session_id, turns)
     stored = await store.messages(agent.session_id)
     # The messages of the agent are preferred to the stored ones: they include the context that was
@@ -233,6 +276,8 @@ async def model(call: CommandCall) -> str:
         return f"{_describe_target(session.target)}\n\n{how}"
     providers = call.app.providers
     choice = parse_choice(wanted, call.app.loaded, session.target)
+    if choice.model == wanted:
+        await _check_listed(call.app, choice)
     target = await providers.ready(choice)
     await session.switch(target)
     if lasting:
@@ -241,6 +286,23 @@ async def model(call: CommandCall) -> str:
     also = ", also in new conversations" if lasting else ""
     answer = f"From now on: {_describe_target(target)}{also}"
     return f"{answer}\n\n{doubt}" if doubt else answer
+
+
+async def _check_listed(app: App, choice: ModelChoice) -> None:
+    """Raise `UsageError` for `word:name` if `word` is not a provider and the endpoint does not
+    list such a model. Names with a slash (`maker/model:free`) are not checked."""
+    head, colon, _ = choice.model.partition(":")
+    if not colon or "/" in head:
+        return
+    providers = app.providers
+    target = providers.known_target(choice)
+    await providers.learn(target)
+    listed = providers.known.cached_list(target.base_url)
+    if listed is None or listed.find(choice.model) is None:
+        raise UsageError(
+            f"{head!r} is not a provider, and {target.provider} does not list {choice.model}",
+            hint=f"to use that name anyway: /model {target.provider}:{choice.model}",
+        )
 
 
 def _describe_target(target: Target) -> str:
@@ -335,18 +397,24 @@ async def help_(call: CommandCall, may: Callable[[str], bool] = lambda _: True) 
         ]
         if lines:
             parts.append(f"**{group}**\n\n" + "\n".join(lines))
-    return "\n\n".join([*parts, *_more_help(call, may)])
+    return "\n\n".join([*parts, *[part async for part in _more_help(call, may)]])
 
 
 def _syntax(command: CommandDef) -> str:
     return f"/{command.name} {command.usage}".strip()
 
 
-def _more_help(call: CommandCall, may: Callable[[str], bool]) -> Iterator[str]:
-    """Yield the commands of plugins and of the settings, and a line about skills."""
+async def _more_help(call: CommandCall, may: Callable[[str], bool]) -> AsyncIterator[str]:
+    """Yield the commands of plugins, of the settings and of Markdown files, and a line about
+    skills."""
     named = {name: each.description for name, each in sorted(call.app.extensions.commands.items())}
     named |= dict.fromkeys(sorted(call.app.loaded.settings.quick_commands), "(your own)")
     lines = [f"- `/{name}` {about}".rstrip() for name, about in named.items() if may(name)]
+    lines += [
+        f"- `{f'/{name} {each.argument_hint}'.strip()}`: {each.description} ({each.source})"
+        for name, each in sorted((await prompt_commands(call.talk)).items())
+        if may(name)
+    ]
     if lines:
         yield "**Your own**\n\n" + "\n".join(lines)
     if may("SKILL-NAME"):
@@ -370,7 +438,7 @@ async def status(call: CommandCall, waits: str = "") -> str:
         "Context": context_text(gauge),
         "State": waits or ("working" if agent.running else "waiting for you"),
         "Folder": session.place.folder,
-        "Approvals": "**everything is allowed**" if session.approvals.allow_all else "asked for",
+        "Approvals": "**off**: everything is allowed" if session.approvals.allow_all else "ask",
     }
     return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
@@ -386,19 +454,112 @@ def context_text(gauge: ContextUsage) -> str:
 async def usage(call: CommandCall) -> str:
     lines = await call.app.store.usage(call.agent.session_id)
     if not lines:
-        return "No model was called yet."
+        asked = any(isinstance(message, User) for message in call.agent.history)
+        return f"No model {'call was completed' if asked else 'was called'} yet."
     used = sum((line.usage for line in lines), Usage())
     calls, unpriced = sum(line.calls for line in lines), sum(line.unpriced_calls for line in lines)
     money = f"${sum(line.cost_usd for line in lines):.4f}"
     if unpriced:
         money += f", and {many(unpriced, 'call')} of unknown price"
+    if unpriced == calls:
+        money = "unknown (`providers.ID.models.NAME.price` sets it)"
     rows = [f"| {line.task} | {line.model} | {line.calls} | {line.usage.prompt:,} | "
             f"{line.usage.cache_read:,} | {line.usage.output:,} |" for line in lines]  # fmt: skip
+    is_local = all(line.provider == LOCAL for line in lines)
+    cost = "local, no cost" if is_local else f"cost {money}"
     head = "| task | model | calls | input | cached | output |\n|---|---|--:|--:|--:|--:|"
     return (
         f"{head}\n" + "\n".join(rows) + f"\n\n{many(calls, 'call')}, cache hits {used.hits:.0%}, "
-        f"cost {money}. Context: {context_text(call.app.session(call.agent).context_usage())}"
+        f"{cost}. Context: {context_text(call.app.session(call.agent).context_usage())}"
     )
+
+
+BAR_CELLS = 20
+
+
+def _bar(share: float) -> str:
+    """Return a bar of blocks, with eighths of a block at its end."""
+    full, eighths = divmod(round(share * BAR_CELLS * 8), 8)
+    return "█" * full + " ▏▎▍▌▋▊▉"[eighths].strip()
+
+
+async def context(call: CommandCall) -> str:
+    session = call.app.session(call.agent)
+    gauge, parts = session.context_usage(), await in_thread(session.request_parts)
+    used = sum(parts.values()) or 1
+    whole = gauge.window or used
+    rows = [
+        f"| {name} | {tokens:,} | {tokens / whole:.1%} | {_bar(tokens / used)} |"
+        for name, tokens in parts.items()
+    ]
+    if gauge.window:
+        free = max(0, gauge.window - used)
+        rows.append(f"| free | {free:,} | {free / whole:.1%} | |")
+    counted = any(isinstance(message, Assistant) for message in call.agent.history)
+    notes = ["Estimated: nothing was sent yet."]
+    if counted:
+        notes = [
+            "The total is the last count of the provider, plus an estimate of what came after."
+        ]
+    if session.target.profile.small:
+        notes.append("A small model is sent a shortened form of this.")
+    head = f"**{gauge.model}** on {gauge.provider}: {context_text(gauge)}"
+    table = "\n".join(("| part | tokens | window | request |", "|---|--:|--:|---|", *rows))
+    return f"{head}\n\n{table}\n\n{' '.join(notes)} `/compress` makes room."
+
+
+async def mcp(call: CommandCall) -> str:
+    servers = call.app.loaded.settings.mcp_servers
+    if not servers:
+        return "There are no MCP servers: `hermes mcp add` adds one."
+    status = {each.name: each for each in call.app.mcp.status()}
+    brought = call.app.session(call.agent).brought
+    lines: list[str] = []
+    for name in sorted(servers):
+        tools = [f"`{tool.name}`" for tool in brought if tool.toolset == f"mcp-{name}"]
+        found = status.get(name)
+        state = "switched off" if not servers[name].enabled else "not started"
+        if found is not None:
+            state = f"{found.state} ({found.transport})" if found.transport else found.state
+        error = f": {plain_line(found.error)}" if found and found.error else ""
+        lines.append(f"- **{name}** {state}{error}; {many(len(tools), 'tool')} here")
+        lines += [f"  - {', '.join(tools)}"] if tools else []
+    return "\n".join([*lines, "", "`/reload-mcp` restarts them."])
+
+
+MODES = {
+    "manual": "ask before dangerous calls",
+    "smart": "a model judges dangerous calls, and asks when it is not sure",
+    "off": "everything is allowed",
+    "deny": "dangerous calls are refused",
+}
+
+
+async def permissions(call: CommandCall) -> str:
+    session, settings = call.app.session(call.agent), call.app.loaded.settings.approvals
+    if call.arguments:
+        wanted = call.arguments.lower().replace(" ", "-")
+        if call.talk.place is not Surface.TERMINAL:
+            raise UsageError("the permission mode can only be changed at the terminal")
+        if wanted not in PERMISSION_MODES:
+            raise UsageError(f"{wanted!r} is not a mode", hint=", ".join(PERMISSION_MODES))
+        session.approvals.set_permission_mode(wanted)
+        return f"Permission mode: **{wanted}**: {PERMISSION_MODES[wanted]}."
+    current = session.approvals.permission_mode
+    mode = "off" if session.approvals.allow_all else settings.mode
+    lines = [
+        f"- Permission mode: **{current}**: {PERMISSION_MODES[current]}",
+        f"- Dangerous calls: {mode}: {MODES[mode]}",
+    ]
+    folders = ", ".join(f"`{tilde(each)}`" for each in session.place.guard.workspace)
+    lines.append(f"- Workspace, where files are changed without asking: {folders}")
+    lines += [f"- `{name}`: {rule}" for name, rule in sorted(settings.effects.items())]
+    rules = [f"- Allowed: {describe_rule(rule)}" for rule in session.approvals.allowed]
+    change = (
+        f"`/permissions {' | '.join(PERMISSION_MODES)}` or Shift-Tab changes the mode;"
+        " `hermes approvals` lists and removes rules; `/yolo` allows everything here."
+    )
+    return "\n".join([*lines, *rules, "", change])
 
 
 async def toolsets(call: CommandCall) -> str:
@@ -423,7 +584,7 @@ HANDLERS: dict[str, CommandHandler] = {
     for handler in (
         new, retry, undo, title, compress, rollback, stop, queue, steer, resume, branch, background,
         agents, btw, model, reasoning, personality, fast, yolo, reload, reload_mcp, help_, status,
-        usage, profile, toolsets,
+        usage, profile, toolsets, context, mcp, permissions, diff, init, review, commit, add_dir,
     )
 }  # fmt: skip
 """Handlers by the name of the command. A surface adds its own and `OPS_HANDLERS`."""
@@ -431,9 +592,9 @@ HANDLERS: dict[str, CommandHandler] = {
 QUICK_TIMEOUT = 30.0
 MAX_OUTPUT = 20_000
 
-FoundCommand = CommandDef | SlashCommand | QuickCommand | str | User
-"""A command of Hermes, of a plugin or of the settings; text for the agent; or the message of a
-skill."""
+FoundCommand = CommandDef | SlashCommand | QuickCommand | PromptCommand | str | User
+"""A command of Hermes, of a plugin, of the settings or of a Markdown file; text for the agent; or
+the message of a skill."""
 
 
 class Commands:
@@ -453,7 +614,8 @@ class Commands:
         return (
             exact_command(name, place, settings)
             or self._talk.app.extensions.commands.get(name.removeprefix("/"))
-            or settings.quick_commands.get(name.removeprefix("/"))
+            or _quick_command(settings.quick_commands.get(name.removeprefix("/")))
+            or (await prompt_commands(self._talk)).get(name.removeprefix("/"))
             or await self._talk.app.skill_message(self._talk.agent, text)
             or command_by_prefix(name, place, settings)
         )
@@ -496,20 +658,72 @@ class Commands:
                 return str(await found.handler(arguments) or "")
             case QuickCommand():
                 return await run_quick_command(found.command)
+            case PromptCommand():
+                return await self._send_prompt(found, arguments)
             case str():
-                await self._talk.ask(User.say(f"{found} {arguments}".strip()))
+                await self._talk.ask(User.say(fill_arguments(found, arguments)))
             case User():
                 await self._talk.ask(found)
+        return ""
+
+    async def _send_prompt(self, command: PromptCommand, arguments: str) -> str:
+        """Send the text of a Markdown file. That of a project is shown first, each version once."""
+        talk = self._talk
+        session = talk.app.session(talk.agent)
+        if command.is_project and await in_thread(SeenCommands(talk.app.home).add, command):
+            again = f"Check it, then enter `/{command.name}` again to send it."
+            head = f"`/{command.name}` is a command of this project (`{command.source}`):"
+            return f"{head}\n\n{fenced_text(command.text, '.md')}\n\n{again}"
+        if command.is_project:
+            session.egress.exposure.add(Flow(untrusted=(f"the command {command.source}",)))
+        if command.ignored:
+            talk.show(f"Ignored in `{command.source}`: {', '.join(command.ignored)}.")
+        message = User.say(fill_arguments(command.text, arguments))
+        if not command.model:
+            await talk.ask(message)
+            return ""
+        before = session.target
+        try:
+            # A chat runs the turn later, and a project does not choose who gets the data.
+            if command.is_project or talk.place is Surface.CHATS:
+                raise UsageError("only your own commands can choose a model, in a terminal")
+            choice = parse_choice(command.model, talk.app.loaded, before)
+            if choice.model == command.model:
+                await _check_listed(talk.app, choice)
+            await session.switch(await talk.app.providers.ready(choice))
+        except HermesError as error:
+            talk.show(f"Not with the model `{command.model}`: {error}.")
+        try:
+            await talk.ask(message)
+        finally:
+            await session.switch(before)
         return ""
 
     async def _explain_unknown(self, text: str, word: str) -> str:
         skills = self._talk.app.session(self._talk.agent).skills
         reason = await in_thread(hidden_command_reason, text, skills.catalog.skills, skills.context)
         known = commands_in(self._talk.place, self._talk.app.loaded.settings)
-        names = [f"/{name}" for each in known for name in each.names]
-        close = get_close_matches(word.lower(), names, n=1)
-        meant = f" Did you mean `{close[0]}`?" if close else ""
+        app = self._talk.app
+        prompts = await prompt_commands(self._talk)
+        others = (*app.extensions.commands, *app.loaded.settings.quick_commands, *prompts)
+        close = suggest_command(word, known, others)
+        meant = f" Did you mean `/{close}`?" if close else ""
         return reason or f"There is no command `{word}`.{meant} `/help` lists them."
+
+
+async def prompt_commands(talk: CommandContext) -> dict[str, PromptCommand]:
+    """Return the Markdown files that are commands here. Chats have only those of the home."""
+    folder = None
+    if talk.place is Surface.TERMINAL:  # a chat may have no agent yet
+        place = talk.app.session(talk.agent).place
+        folder = Path(place.folder) if place.here else None
+    found = await in_thread(find_prompt_commands, talk.app.home, folder)
+    return {name: each for name, each in found.items() if not exact_command(name, talk.place)}
+
+
+def _quick_command(found: str | QuickCommand | None) -> str | QuickCommand | None:
+    is_prompt = isinstance(found, QuickCommand) and found.type == "prompt"
+    return found.command if is_prompt and isinstance(found, QuickCommand) else found
 
 
 async def run_quick_command(command: str) -> str:

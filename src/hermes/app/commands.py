@@ -1,6 +1,7 @@
 """The registry of slash commands, which completion, help and chat menus read; command types."""
 
 from collections.abc import Awaitable, Callable, Iterable
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -40,6 +41,7 @@ class CommandDef(msgspec.Struct, frozen=True):
     at_once: bool = False
     """True if it runs during a turn; other commands wait for the end of the turn."""
     words: tuple[str, ...] = ()  #: First words of the arguments, for completion.
+    synonyms: tuple[str, ...] = ()  #: Words that are no commands, for which it is suggested.
     gateway_config_gate: str = ""  #: The setting that enables a terminal command in chats.
 
     @property
@@ -104,6 +106,28 @@ def commands_in(place: Surface, settings: Settings | None = None) -> Iterable[Co
         for each in COMMAND_REGISTRY
         if each.is_in(place) and (settings is None or each.is_open(place, settings))
     )
+
+
+NEVER_SUGGESTED = frozenset(
+    {"clear", "exit", "new", "q", "quit", "reset", "restart", "stop", "update", "yolo"}
+)
+"""Names that are not suggested for a similar word: they end or skip something at once."""
+MIN_SIMILARITY = 0.75
+
+
+def suggest_command(word: str, known: Iterable[CommandDef], others: Iterable[str] = ()) -> str:
+    """Return the name that the user probably meant by an unknown `word`, or "".
+
+    `others` are names of commands that are not in the registry.
+    """
+    name = _name(word)
+    names: list[str] = [*others]
+    for each in known:
+        if name in each.synonyms:
+            return each.name
+        names += each.names
+    safe = [each for each in names if each not in NEVER_SUGGESTED]
+    return next(iter(get_close_matches(name, safe, 1, MIN_SIMILARITY)), "")
 
 
 def _name(word: str) -> str:

@@ -28,7 +28,7 @@ from hermes.util.extras import install_hint
 from hermes.util.text import many, plain_line
 
 if TYPE_CHECKING:
-    from hermes.mcp import McpHub
+    from hermes.mcp import McpHub, ServerStatus
 
 Inject = Callable[[str, str], bool]
 """Adds a message to the conversation: text and role; returns False if that is not possible."""
@@ -304,6 +304,10 @@ class McpServers:
             return [
                 f"`{name}` {_outcome(name, before, now, found)}" for name in sorted(before | now)
             ]
+
+    def status(self) -> "list[ServerStatus]":
+        """Return the state of the servers that a session has asked for."""
+        return self._hub.status() if self._hub is not None else []
 
     async def close(self) -> None:
         if self._hub is not None:

@@ -16,6 +16,7 @@ from hermes.config.settings import ModelSettings, Settings
 from hermes.core.errors import ProviderError, UsageError
 from hermes.providers import (
     CUSTOM,
+    LOCAL,
     Endpoint,
     ModelChoice,
     Resolver,
@@ -25,6 +26,7 @@ from hermes.providers import (
 )
 from hermes.providers.catalog import ModelCatalog, ModelFacts, bundled_models
 from hermes.providers.credentials import Keyring
+from hermes.providers.local import resolve_weights, weights_name
 from hermes.util.http import AnyClient
 
 _STRENGTH: dict[Kind, int] = {"cli": 4, "config": 3, "dotenv": 2, "env": 1, "default": 0}
@@ -163,8 +165,13 @@ def save_choice(home: Home, choice: ModelChoice, target: Target) -> None:
     """Write the choice to config.yaml; remove what belonged to another endpoint."""
     from hermes.config import edit  # a slow YAML library, needed only for changes
 
+    name = target.model
+    if target.provider == LOCAL:  # the target has the label of the weights
+        name = choice.model and weights_name(
+            resolve_weights(choice.model, home.models), home.models
+        )
     edit.set_value(home, ("model", "provider"), target.provider)
-    edit.set_value(home, ("model", "default"), target.model)
+    edit.set_value(home, ("model", "default"), name)
     if choice.base_url:
         edit.set_value(home, ("model", "base_url"), choice.base_url)
     elif not target.provider.startswith(CUSTOM):

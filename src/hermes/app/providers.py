@@ -17,6 +17,7 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import AuxiliaryTask, LocalModelSettings, Settings
 from hermes.core.errors import LocalModelError, Unreachable, UsageError
+from hermes.core.events import TurnFinished
 from hermes.core.model import EmitModelEvent, Model, ModelCall, ModelRequest, Reply
 from hermes.core.ports import Clock, SessionInfo
 from hermes.providers import (
@@ -39,6 +40,7 @@ from hermes.providers.local import (
     PromptPrefixCache,
     Weights,
     fetch_weights,
+    larger_weights,
     resolve_weights,
     runtime_is_installed,
     thread_count,
@@ -67,9 +69,10 @@ if TYPE_CHECKING:
     from hermes.providers.acp import AgentPool
 
 STARTER = (
-    "No key yet: {label}, a small starter model, answers.\n"
-    "For a strong one: hermes auth add openrouter"
+    "No API key yet: using a small starter model, {label}.\n"
+    "For a stronger one: hermes auth add openrouter"
 )
+LARGER = "This machine can run a larger model ({size:,.0f} MB): hermes model set local:{id}"
 
 
 def cache_folder(home: Home, model: Path) -> Path:
@@ -78,7 +81,7 @@ def cache_folder(home: Home, model: Path) -> Path:
 
 
 class LocalModel:
-    """Starts the model process when it is first needed; keeps it until the program ends."""
+    """Starts the process of a model when it is first needed; keeps it until the program ends."""
 
     def __init__(
         self,
@@ -90,7 +93,7 @@ class LocalModel:
     ) -> None:
         self._home, self._settings, self._progress = home, settings, progress
         self._model_client, self._client = model_client, client
-        self._process: ModelProcess | None = None
+        self._processes: dict[str, ModelProcess] = {}  #: By label of the weights.
         self._starting = asyncio.Lock()
         self._models: dict[str, Model] = {}
         self._labels: dict[str, Weights] = {}
@@ -105,21 +108,33 @@ class LocalModel:
         """Return the running model of `target`, started if necessary."""
         weights = self._weights(target)
         async with self._starting:
-            if self._process is None:
+            if weights.label not in self._processes:
                 if target.source == NO_KEY_REASON:
                     self._progress.say(STARTER.format(label=weights.label))
-                self._process = await self._start(weights)
+                self._processes[weights.label] = await self._start(weights)
         if weights.label not in self._models:
-            credential = Credential(id="process", secret=self._process.api_key)
+            process = self._processes[weights.label]
+            credential = Credential(id="process", secret=process.api_key)
             running = msgspec.structs.replace(
-                self.known(target), base_url=self._process.base_url, credentials=(credential,)
+                self.known(target), base_url=process.base_url, credentials=(credential,)
             )
             wire = WireModel(running, self._model_client)
             cache = cache_folder(self._home, Path(weights.file))
-            self._models[weights.label] = PromptPrefixCache(
-                wire, self._process, self._client, cache
-            )
+            self._models[weights.label] = PromptPrefixCache(wire, process, self._client, cache)
         return self._models[weights.label]
+
+    async def offer_larger(self, target: Target, end: TurnFinished) -> None:
+        """After a successful turn, name a larger model that this machine can run; once a home."""
+        offered = self._home.cache / "local" / "larger-model-offered"
+        if end.exit_code or offered.exists():
+            return
+        import psutil  # slow to load, and needed once
+
+        memory = psutil.virtual_memory().available
+        if larger := larger_weights(self._weights(target), self._home.models, memory):
+            offered.parent.mkdir(parents=True, exist_ok=True)
+            offered.touch()
+            self._progress.say(LARGER.format(id=larger.id, size=larger.size / 1e6))
 
     async def _start(self, weights: Weights) -> ModelProcess:
         if not runtime_is_installed():
@@ -147,8 +162,8 @@ class LocalModel:
         return weights
 
     async def close(self) -> None:
-        if self._process is not None:
-            await self._process.close()
+        for process in self._processes.values():
+            await process.close()
 
 
 class EmbeddedModel:

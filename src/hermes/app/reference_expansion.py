@@ -37,7 +37,7 @@ from hermes.app.references import (
     split_lines,
 )
 from hermes.core.errors import HermesError, ToolError, UsageError
-from hermes.core.messages import Image
+from hermes.core.messages import Image, Text, User
 from hermes.core.model import BYTES_PER_TOKEN, IMAGE_TOKENS, text_tokens
 from hermes.terminal import open_file
 from hermes.tools import (
@@ -325,9 +325,21 @@ def without_secrets(patch: str) -> str:
 
 
 HEADING = "--- Attached Context ---"
+FILE_NAME = re.compile(r"(\.{0,2}|~)/|.*\w\.[A-Za-z]\w*(:\d+(-\d+)?)?[.,;:?!)]*$")
+"""A bare reference that looks like a file, and not like a person or a package."""
 MAX_REFERENCES = 50
 MAX_CONCURRENT = 8
 PAGE_SECONDS = 60.0
+
+
+def attach_texts(message: User, texts: Sequence[str]) -> User:
+    """Return the message with further context after what the user wrote."""
+    return User((*message.parts, Text("\n\n".join(("", HEADING, *texts))))) if texts else message
+
+
+def typed_text(text: str) -> str:
+    """Return what the user wrote of a message, without attached context."""
+    return text.partition(f"\n\n{HEADING}\n\n")[0].rstrip("\n")
 
 
 async def expand_references(text: str, context: ReferenceContext) -> ExpandedMessage:
@@ -336,13 +348,14 @@ async def expand_references(text: str, context: ReferenceContext) -> ExpandedMes
     Raises `UsageError` if the attachments take more than half of the context length.
     """
     # A bare name that does not exist is ordinary text, and dots alone belong to the sentence.
-    found = [
-        each
-        for each in find_references(text)
-        if each.kind != "bare" or (re.search(r"\w", each.value) and _find_path(each, context))
-    ]
+    found, missing = [], []
+    for each in find_references(text):
+        if each.kind != "bare" or (re.search(r"\w", each.value) and _find_path(each, context)):
+            found.append(each)
+        elif re.search(r"\w", each.value) and FILE_NAME.match(each.value):
+            missing.append(f"{one_line(each.written)}: there is no such file, so none is attached")
     if not found:
-        return ExpandedMessage(text)
+        return ExpandedMessage(text, warnings=tuple(missing))
     slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def attach(reference: Reference) -> Attachment | str:
@@ -351,7 +364,7 @@ async def expand_references(text: str, context: ReferenceContext) -> ExpandedMes
 
     results = await asyncio.gather(*map(attach, found[:MAX_REFERENCES]))
     attached = list({each.key: each for each in results if isinstance(each, Attachment)}.values())
-    warnings = [each for each in results if isinstance(each, str)]
+    warnings = [*missing, *(each for each in results if isinstance(each, str))]
     warnings += [warning for each in attached for warning in each.warnings]
     if len(found) > MAX_REFERENCES:
         warnings.append(f"only the first {MAX_REFERENCES} references were looked at")

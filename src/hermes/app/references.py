@@ -546,16 +546,23 @@ def _can_be_quoted(path: str) -> bool:
 
 
 def _search_paths(wanted: str, paths: list[LowerPath]) -> Iterator[str]:
-    """Yield paths with `wanted` in the name, then in the path, then with its letters in order."""
+    """Yield paths with `wanted` in the name, then in the path, then with its letters in order, the
+    closer together the earlier."""
     wanted = wanted.lower()
     near = list(islice((each for each in paths if wanted in each[0]), MAX_NEAR))
     near.sort(key=lambda each: (wanted not in each[0].rpartition("/")[2], len(each[0])))
-    letters = re.compile("".join(f"[^{re.escape(char)}]*{re.escape(char)}" for char in wanted))
-    scattered = (
-        each for each in paths[:MAX_SCATTERED] if letters.match(each[0], each[0].rfind("/") + 1)
-    )
+    signs = [re.escape(char) for char in wanted]
+    letters = re.compile("".join([signs[0], *(f"[^{sign}]*{sign}" for sign in signs[1:])]))
+    scattered: list[tuple[bool, int, int, LowerPath]] = []
+    for each in paths[:MAX_SCATTERED]:
+        name = each[0].rfind("/") + 1
+        found = letters.search(each[0], name) or letters.search(each[0])
+        if found is not None:
+            span = found.end() - found.start()
+            scattered.append((found.start() < name, span, len(each[0]), each))
+    scattered.sort()
     hidden = wanted.startswith(".")
-    for lowered, path in chain(near, scattered if "/" not in wanted else ()):
+    for lowered, path in chain(near, (each[-1] for each in scattered)):
         parts = tuple(lowered.split("/"))
         if (hidden or "/." not in f"/{path}") and _can_be_quoted(path) and not holds_secrets(parts):
             yield path

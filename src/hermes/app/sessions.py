@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hermes.config.home import Home
-from hermes.config.settings import SessionSettings, Settings
+from hermes.config.settings import PermissionMode, SessionSettings, Settings
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message
 from hermes.core.ports import Approver, Clarifier, Outbox, Scheduler
@@ -23,6 +23,9 @@ ReadSecret = Callable[[str, str, str], Awaitable[str]]
 """Reads a secret from the user without echo, given its name, a prompt and a help text. Returns ""
 if the user declines."""
 
+
+HIDDEN_SOURCES = ("tool", "batch", "subagent")
+"""Sources that lists omit by default: sessions created by programs."""
 
 REMOTE_PROMPT = (
     "You are asked in a chat that the gateway of another machine brings to you, and your answer is"
@@ -45,6 +48,7 @@ class SessionRequest(msgspec.Struct, frozen=True):
     source: str = "cli"
     user_id: str = ""
     approver: Approver | None = None  #: None if no user can be asked for approval.
+    permission_mode: PermissionMode = "accept-edits"  #: See `tools.approval.PERMISSION_MODES`.
     clarifier: Clarifier | None = None  #: Answers questions of the agent; None if no user can.
     read_secret: ReadSecret | None = None
     """Reads a key that a skill needs from the user; None if no user can be asked."""
@@ -77,7 +81,8 @@ class SessionRequest(msgspec.Struct, frozen=True):
     shared_folders: tuple[Path, ...] = ()
     """Folders of this machine, besides the working folder, whose files may be sent."""
     patience: float = 0.0
-    """Minimum time in seconds to wait for an answer of the user, who may read chats late."""
+    """Minimum time in seconds to wait for an answer of the user, who may read chats late;
+    `math.inf` at a terminal."""
     user_day_usd: float | None = None  #: Daily cost limit for all sessions of `user_id`.
 
     def for_new_session(self, **changes: Any) -> "SessionRequest":

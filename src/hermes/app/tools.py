@@ -6,7 +6,7 @@ import os.path
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -29,7 +29,7 @@ from hermes.core.tool import Tool
 from hermes.memory import BuiltinMemory, MemoryOptions, OnWrite, memory_tool, open_memory
 from hermes.providers import Target
 from hermes.security import EgressPolicy, EgressRules, class_rule, host_of, is_loopback
-from hermes.terminal import BackgroundProcesses, ProcessEvent
+from hermes.terminal import BackgroundProcesses, ProcessEvent, open_boundary
 from hermes.tools import (
     MCP_TOOLSET_PREFIX,
     ApprovalRules,
@@ -152,7 +152,19 @@ def build_approvals(
         folder=folder,
         persists=request is None or request.persists,
         learns=learns,
+        permission_mode=request.permission_mode if request else "accept-edits",
+        confinement=_confinement(loaded, home, request),
     )
+
+
+def _confinement(
+    loaded: Loaded, home: Home, request: SessionRequest | None
+) -> Literal["", "boundary", "sandbox"]:
+    """Return what the system keeps the commands of a session from; see `Approvals`."""
+    backend = (request and request.backend) or loaded.settings.terminal.backend
+    if backend == "local":
+        return "boundary" if open_boundary(home, loaded.settings).holds else ""
+    return "" if backend == "ssh" else "sandbox"
 
 
 def egress_rules(

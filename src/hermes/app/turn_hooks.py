@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from hermes.providers.policy import ModelWrapper
 from hermes.store import SessionStore, save_trajectory, to_sharegpt
 from hermes.tools import Toolbox
 from hermes.util.concurrency import in_thread
+from hermes.util.lazy import late_pattern
 
 if TYPE_CHECKING:
     from hermes.app.app import App
@@ -247,6 +249,10 @@ TITLE_PROMPT = System(
 )
 MAX_QUOTED_CHARS = 2000  #: Length of the quoted question and answer.
 MAX_TITLE_CHARS = 80
+_TITLE_PREFIX = late_pattern(r"^(?:(?:title|user|assistant)\W*:\W*)+", re.IGNORECASE)
+"""What small models write before a title, such as `**Title:**` or `User:`."""
+_MARKDOWN = late_pattern(r"[*`]+|!?\[([^\]]*)\]\([^)]*\)")
+"""Markdown marks; the text of a link is kept."""
 
 
 async def give_title(
@@ -273,13 +279,16 @@ def clean_title(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return ""
-    title = lines[0].removeprefix("Title:").strip().strip("\"'“”„«»*#` ").rstrip(".")
+    title = _TITLE_PREFIX.sub("", _MARKDOWN.sub(r"\1", lines[0].lstrip("*#>-` ")))
+    title = title.strip("\"'“”„«»*#` ").rstrip(".")
     return title if len(title) <= MAX_TITLE_CHARS else title[: MAX_TITLE_CHARS - 1].rstrip() + "…"
 
 
 log = logging.getLogger(__name__)
 
-ASIDE = "[Beside the work, which goes on afterwards. Answer from what you know, use no tool.]"
+ASIDE = (
+    "[A side question; the work continues afterwards. Answer from what you know, without tools.]"
+)
 
 
 class ReviewPolicy:
@@ -374,10 +383,10 @@ REVIEW_TOOL = "skill_manage"
 REVIEW_TOOLS = ("skills_list", "skill_view", REVIEW_TOOL)
 MAX_REVIEW_ROUNDS = 6
 REVIEW_PROMPT = User.say(
-    "[The work is done; the user does not read this.] Did it teach a method that will be needed "
-    "again, or did a skill turn out wrong or incomplete? Then mend or write one with "
-    "skill_manage: look at what there is with skills_list and skill_view, rather patch than "
-    "create, keep it general and free of secrets. Use no other tool. If not, say: nothing."
+    "[The work is done; the user does not read this.] Did it show a method that will be needed "
+    "again, or a skill that is wrong or incomplete? If so, save that with skill_manage: check the "
+    "existing skills with skills_list and skill_view, prefer a patch to a new skill, and keep it "
+    "general and free of secrets. Use no other tool. If not, answer: nothing."
 )
 
 
@@ -412,8 +421,8 @@ FLUSH_TOOL = "memory"
 MAX_FLUSH_ROUNDS = 3
 FLUSH_TIMEOUT = 60.0  #: The user waits for it, so it is limited.
 FLUSH_PROMPT = User.say(
-    "[The conversation ends here.] Save with memory what later ones need to know: lasting facts, "
-    "preferences, corrections. Use no other tool. If there is nothing, say so."
+    "[The conversation ends here.] Save with memory what later conversations need: lasting facts, "
+    "preferences, corrections. Use no other tool. If there is nothing to save, say so."
 )
 
 

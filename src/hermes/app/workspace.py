@@ -132,7 +132,7 @@ def _sandbox(
 
         startup = () if confined else (str(user_home / name) for name in STARTUP_FILES)
         options = sandbox.SandboxOptions(
-            workspace=(str(folder),),
+            workspace=tuple(map(str, guard.workspace)),
             writable=tuple(str(Path(name).expanduser()) for name in settings.sandbox_writable),
             readonly=(*startup, str(home.skills), *map(str, shared)),
             runs_later=RUNS_LATER,

@@ -10,7 +10,9 @@ import msgspec
 import pytest
 import yaml
 
-from hermes.app.commands import COMMAND_REGISTRY, Surface, resolve_command
+from hermes.app import command_handlers
+from hermes.app.commands import COMMAND_REGISTRY, CommandCall, Surface, resolve_command
+from hermes.app.model_choice import ModelFilter
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.events import TurnFinished
@@ -181,10 +183,12 @@ async def test_help_lists_and_explains(talking) -> None:
 
 async def test_quick_commands_that_fail_or_say_words(talking) -> None:
     settings = "quick_commands:\n  bad: {command: 'echo no; exit 3'}\n  hi: say hello to\n"
-    async with talking(["hello Ann"], settings) as talk:
+    settings += "  bye: {type: prompt, command: say goodbye to}\n"
+    async with talking(["hello Ann", "bye Ann"], settings) as talk:
         assert await talk.say("/bad") == "```\nno\n```\n\nexit code 3"
         await talk.say("/hi Ann")
-        assert asked(talk.server) == ["say hello to Ann"]
+        await talk.say("/bye Ann")
+        assert asked(talk.server) == ["say hello to Ann", "say goodbye to Ann"]
 
 
 async def test_unknown_command_is_reported_and_a_path_is_a_message(talking) -> None:
@@ -193,6 +197,18 @@ async def test_unknown_command_is_reported_and_a_path_is_a_message(talking) -> N
         assert not talk.server.calls
         await talk.say("/etc/hosts is what?")
         assert asked(talk.server) == ["/etc/hosts is what?"]
+
+
+async def test_suggestions_for_unknown_commands(talking) -> None:
+    async with talking([], "quick_commands:\n  deploy: {command: echo up}\n") as talk:
+        said = {typed: await talk.say(f"/{typed}") for typed, _ in CASES["suggestions"]}
+    expected = {
+        typed: f"There is no command `/{typed}`."
+        + (f" Did you mean `/{meant}`?" if meant else "")
+        + " `/help` lists them."
+        for typed, meant in CASES["suggestions"]
+    }
+    assert said == expected
 
 
 async def test_the_command_of_a_skill_that_cannot_be_used_says_why(talking, hermes_home) -> None:
@@ -232,6 +248,34 @@ async def test_faster_answers_where_the_provider_has_them(talking) -> None:
         assert "service_tier" not in session.target.profile.extra_body
 
 
+async def test_snapshot_of_a_home_without_settings_says_what_it_would_have(
+    talking, hermes_home
+) -> None:
+    async with talking([]) as talk:
+        (hermes_home / "config.yaml").unlink()
+        for name in ("auth.json", "SOUL.md"):
+            (hermes_home / name).unlink(missing_ok=True)
+        for file in hermes_home.glob("*.json"):
+            file.unlink()
+        said = await talk.say("/snapshot create")
+        assert "there are none yet" in said
+        assert "hermes backup" in said
+
+
+async def test_switch_to_a_small_model_does_not_compact(talking) -> None:
+    async with talking(["one", '{"reply":"two"}']) as talk:
+        await talk.say("first")
+        session = talk.app.session(talk.agent)
+        large, before = session.target, talk.agent.session_id
+        profile = msgspec.structs.replace(large.profile, small=True, context_length=4096)
+        await session.switch(msgspec.structs.replace(large, profile=profile))
+        await talk.say("second")
+        assert talk.agent.history[-1].text == "two"
+        assert (talk.agent.session_id, len(talk.server.calls)) == (before, 2)
+        await session.switch(large)
+        assert session.compaction_policy.enabled
+
+
 async def test_snapshot_is_restored(talking, hermes_home) -> None:
     async with talking([]) as talk:
         assert "There are no snapshots" in await talk.say("/snapshot")
@@ -242,6 +286,80 @@ async def test_snapshot_is_restored(talking, hermes_home) -> None:
         assert "before restore" in await talk.say("/snapshot list")
         assert await talk.say("/snapshot prune 1") == "Deleted 1 snapshot."
         assert "an action is missing" in await talk.say("/snapshot burn")
+
+
+def write_call(name: str, text: str) -> ToolCall:
+    return ToolCall(f"c-{name}", "write_file", json.dumps({"path": name, "content": text}))
+
+
+async def test_rollback_lists_only_turns_of_this_session(talking) -> None:
+    script = [write_call("one.txt", "1"), "done", write_call("two.txt", "2"), "done"]
+    async with talking(script) as talk:
+        await talk.say("write the first")
+        await talk.say("/new")
+        listed = await talk.say("/rollback")
+        assert "no files were changed in this session" in listed
+        assert "`/rollback all` lists 1 of other sessions too." in listed
+        await talk.say("write the second")
+        listed = await talk.say("/rollback")
+        assert "write the second" in listed
+        assert "write the first" not in listed
+        assert "write the first" in await talk.say("/rollback all")
+        assert "removed: two.txt" in await talk.say("/rollback 1")
+        assert "rollback to 1" in await talk.say("/rollback"), "it can be undone from the list"
+
+
+async def test_unknown_provider_prefix_is_refused_unless_the_endpoint_lists_the_model(
+    talking,
+) -> None:
+    async with talking([]) as talk:
+        refused = await talk.say("/model nosuch:abc")
+        assert "'nosuch' is not a provider, and custom does not list nosuch:abc" in refused
+        assert "/model custom:nosuch:abc" in refused
+        assert "**lab**" in await talk.say("/model")
+        assert "**nosuch:abc** on custom" in await talk.say("/model custom:nosuch:abc")
+        assert "**maker/model:free**" in await talk.say("/model maker/model:free")
+        talk.server._models = ["lab", "qwen3:4b"]
+        target = talk.app.session(talk.agent).target
+        await talk.app.providers.lister.models(target, ModelFilter(), refresh=True)
+        assert "**qwen3:4b** on custom" in await talk.say("/model qwen3:4b")
+
+
+async def test_sessions_are_found_by_title_and_by_message(talking) -> None:
+    async with talking(["the capital is Paris", "fine"]) as talk:
+        await talk.say("a question about France")
+        await talk.say("/title My talk")
+        first = talk.agent.session_id
+        await talk.say("/new")
+        await talk.say("talk to me")
+        command = resolve_command("/sessions")
+        assert command is not None
+
+        async def search(words: str) -> str:
+            return await command_handlers.search_sessions(CommandCall(command, words, talk))
+
+        found = await search("talk")
+        assert f"- `{first}` **My talk**" in found
+        assert "talk to me" in found
+        assert first in await search("Paris")
+        assert await search("Rome") == "No session has 'Rome' in its title or messages."
+
+
+async def test_usage_after_a_stopped_call_does_not_deny_the_call(talking) -> None:
+    async with talking([Stall(0, 30)]) as talk:
+        turn = asyncio.ensure_future(talk.say("first"))
+        while not talk.server.calls:
+            await asyncio.sleep(0.01)
+        await talk.say("/stop")
+        await turn
+        assert await talk.say("/usage") == "No model call was completed yet."
+
+
+async def test_status_names_the_approval_mode(talking) -> None:
+    async with talking([]) as talk:
+        assert "- Approvals: ask" in await talk.say("/status")
+        await talk.say("/yolo")
+        assert "- Approvals: **off**: everything is allowed" in await talk.say("/status")
 
 
 def server(scene: str = "bare", **more: Any) -> dict[str, Any]:
@@ -300,6 +418,17 @@ async def test_removed_changed_disabled_and_broken_servers_are_listed(talking, w
         await talk.say("/new")
         brought = talk.app.session(talk.agent).brought
         assert {tool.toolset for tool in brought} == {"mcp-liar", "mcp-new-look", "mcp-same"}
+
+
+async def test_mcp_shows_servers_with_state_and_tools(talking, write) -> None:
+    async with talking([]) as talk:
+        assert "There are no MCP servers" in await talk.say("/mcp")
+        write({"late": server(), "off": server(enabled=False)})
+        await talk.say("/reload-mcp")
+        await talk.say("/new")
+        shown = await talk.say("/mcp")
+        assert "- **late** connected (stdio); 4 tools here\n  - `mcp_late_" in shown
+        assert "- **off** switched off; 0 tools here" in shown
 
 
 async def test_new_secrets_are_known_and_unreadable_settings_change_nothing(

@@ -63,7 +63,7 @@ async def test_a_path_alone_is_enough_when_it_is_there(attach) -> None:
     done = await attach('@"my notes.md" and @n:3. But not @gone.md or @kim', files)
     assert "hello" in done.text
     assert "odd name" in done.text
-    assert done.warnings == ()
+    assert done.warnings == ("@gone.md: there is no such file, so none is attached",)
 
 
 async def test_paths_from_home_and_outside_the_folder(attach, user_home: Path) -> None:

@@ -223,6 +223,18 @@ def test_files_of_the_repository_are_found_by_a_part_of_their_name(tree: Path, g
     assert texts("@zqx", tree, names) == []
 
 
+def test_letters_of_folders_find_a_path_and_the_closest_letters_come_first(tree: Path, git) -> None:
+    for path in ("src/tools/editor/main.py", "src/tui/input.py", "src/time/units/index.py"):
+        (tree / path).parent.mkdir(parents=True)
+        (tree / path).touch()
+    git("add", "-A")
+    names = FileNames()
+    while not names.in_repository(str(tree)):
+        time.sleep(0.01)
+    assert texts("@tuiin", tree, names) == ["@src/tui/input.py", "@src/time/units/index.py"]
+    assert texts("@edmain", tree, names) == ["@src/tools/editor/main.py"]
+
+
 def test_a_large_folder_is_never_waited_for(workspace: Path) -> None:
     for number in range(7_000):
         (workspace / f"f{number:05}").touch()

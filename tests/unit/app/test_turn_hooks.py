@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from hermes.app.turn_hooks import SessionHooks, SessionMemory, last_question, last_tool_results
+from hermes.app.turn_hooks import (
+    SessionHooks,
+    SessionMemory,
+    clean_title,
+    last_question,
+    last_tool_results,
+)
 from hermes.core.events import TurnFinished
 from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
 from hermes.core.model import Usage
@@ -86,3 +92,22 @@ async def test_hooks_see_the_calls_of_a_review(talking, tmp_path: Path) -> None:
         await talk.say("I use tabs")
         assert await talk.app.flush(talk.agent) == 1
     assert '"memory"' in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("reply", "title"),
+    [
+        ("Counting Python files", "Counting Python files"),
+        ('Title: "Shopping list."', "Shopping list"),
+        ("**Title:** Shopping list", "Shopping list"),
+        ("User: look at @nums.txt:1-3", "look at @nums.txt:1-3"),
+        ("User: hello **bold** `code", "hello bold code"),
+        ("# Assistant: A [link](http://example.org) to `x.py`\nmore", "A link to x.py"),
+        ("Der Nutzer: eine Frage", "Der Nutzer: eine Frage"),
+        ("User interfaces in Python", "User interfaces in Python"),
+        ("\n \n", ""),
+        ("word " * 40, "word " * 15 + "word…"),
+    ],
+)
+def test_titles_are_cleaned_of_prefixes_and_markdown(reply: str, title: str) -> None:
+    assert clean_title(reply) == title
